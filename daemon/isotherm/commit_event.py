@@ -1,0 +1,184 @@
+"""The contract between ingest and daemon, and for any other writer that takes part.
+
+Two CloudEvents (1.0, structured JSON) on the control topic, keyed by the table's uuid: a *commit* announces one
+snapshot, an *intent* says, before a MERGE plans, which partitions it may touch. Events say where to look; what is
+true, the catalog and its manifests say. So decoding is strict about form and believes nothing about content.
+
+A change of meaning is a new type (`…v2`); new optional fields may be added to a type at any time, and readers
+ignore what they do not know.
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from isotherm.model import Origin, PartitionKey
+
+COMMIT_TYPE = "io.isotherm.commit.v1"
+INTENT_TYPE = "io.isotherm.intent.v1"
+CONTENT_TYPE = "application/cloudevents+json; charset=UTF-8"
+
+MAX_MANIFESTS = 200
+"""Manifests named in one event; above it the list is cut and flagged, the daemon reads the manifest list."""
+MAX_PARTITIONS = 500
+"""Partitions named in one event; some 60 bytes each, far below Kafka's default message limit of 1 MB."""
+MAX_EVENT_BYTES = 1_000_000
+"""A larger message is nobody's event."""
+
+
+class EventError(ValueError):
+    """A message on the control topic that is none of our events; its text says what is wrong."""
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+
+class AddedManifest(_Value):
+    """A manifest that the snapshot added, as its manifest list has it."""
+
+    path: str
+    length: int = Field(ge=0)
+    spec_id: int = Field(ge=0)
+    content: Literal["data", "deletes"]
+    added_files: int = Field(ge=0)
+    deleted_files: int = Field(ge=0)
+
+
+class PartitionChange(_Value):
+    """What the snapshot did to one partition: files and rows of every kind, added and removed."""
+
+    partition: str
+    """A `PartitionKey`."""
+    added_files: int = Field(ge=0)
+    removed_files: int = Field(ge=0)
+    added_rows: int = Field(ge=0)
+    removed_rows: int = Field(ge=0)
+
+    @property
+    def key(self) -> PartitionKey:
+        """The partition."""
+        return PartitionKey(self.partition)
+
+
+class OpenWindow(_Value):
+    """What the writer may still write after this snapshot, as far as it knows."""
+
+    from_ms: int | None = None
+    """Lower bound of the event time of what is in flight; None: the writer cannot tell."""
+    partitions: tuple[str, ...] = ()
+    """Partitions in flight, by key."""
+
+
+class CommitEvent(_Value):
+    """The announcement of one snapshot. Optional fields may be missing from other writers' events."""
+
+    table_uuid: str = Field(min_length=1)
+    table: str = Field(min_length=1)
+    """`namespace.table`."""
+    catalog: str = ""
+    ref: str = "main"
+    snapshot_id: int
+    parent_id: int | None = None
+    sequence_number: int = Field(ge=0)
+    timestamp_ms: int = Field(ge=0)
+    operation: str
+    origin: Literal["ingest", "maintenance", "foreign"]
+    writer: str = ""
+    """A stable id of who commits: the pipeline, or `isotherm`."""
+    schema_id: int | None = None
+    spec_ids: tuple[int, ...] = ()
+    manifest_list: str = ""
+    added_manifests: tuple[AddedManifest, ...] = Field((), max_length=MAX_MANIFESTS)
+    added_manifests_complete: bool = False
+    partitions: tuple[PartitionChange, ...] = Field((), max_length=MAX_PARTITIONS)
+    partitions_complete: bool = False
+    summary: Mapping[str, str] = Field(default_factory=dict)
+    source_offsets: Mapping[str, Mapping[str, int]] = Field(default_factory=dict)
+    """Topic → Kafka partition → next offset, after this snapshot."""
+    valid_through_ms: int | None = None
+    open_window: OpenWindow | None = None
+    announced_by: str = ""
+    """Who sent this announcement, which need not be who committed."""
+
+    @property
+    def origin_kind(self) -> Origin:
+        """Who made the snapshot, as the announcer believes."""
+        return Origin(self.origin)
+
+
+class Intent(_Value):
+    """What a MERGE may touch, said before it plans; renewed while it runs; closed in words, whatever came of it."""
+
+    table_uuid: str = Field(min_length=1)
+    table: str = Field(min_length=1)
+    intent_id: str = Field(min_length=1)
+    """The same for the opening, each renewal and the closing; a recomputed MERGE keeps its id."""
+    writer: str
+    state: Literal["open", "closed"]
+    at_ms: int = Field(ge=0)
+    expires_at_ms: int = Field(ge=0)
+    """A daemon lets go then at the latest; it caps the span by itself."""
+    partitions: tuple[str, ...] | None = None
+    """Partition keys; None: any partition of the table."""
+    attempt: int = Field(1, ge=1)
+    outcome: str = ""
+    """With `closed`: `committed`, `failed`, …"""
+
+
+def encode(event: CommitEvent | Intent) -> tuple[bytes, bytes, dict[str, bytes]]:
+    """The event as a Kafka message: key, value and headers."""
+    match event:
+        case CommitEvent():
+            kind, event_id, at_ms = COMMIT_TYPE, f"{event.table_uuid}/{event.snapshot_id}", event.timestamp_ms
+            source = event.announced_by or event.writer or "unknown"
+        case Intent():
+            kind, at_ms, source = INTENT_TYPE, event.at_ms, event.writer or "unknown"
+            event_id = f"{event.intent_id}/{event.state}/{event.at_ms}"
+    envelope = {
+        "specversion": "1.0",
+        "id": event_id,
+        "source": f"/isotherm/{source}",
+        "type": kind,
+        "subject": event.table,
+        "time": datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds"),
+        "datacontenttype": "application/json",
+        "data": event.model_dump(mode="json", exclude_defaults=True),
+    }
+    value = json.dumps(envelope, separators=(",", ":"), sort_keys=True).encode()
+    return event.table_uuid.encode(), value, {"content-type": CONTENT_TYPE.encode()}
+
+
+def decode(value: bytes | None) -> CommitEvent | Intent | None:
+    """The event in a Kafka message; None where the message is a CloudEvent of a type that is not ours.
+
+    Raises:
+        EventError: the message is not an event that we can read.
+    """
+    if not value:
+        raise EventError("empty message")
+    if len(value) > MAX_EVENT_BYTES:
+        raise EventError(f"message of {len(value)} bytes, more than {MAX_EVENT_BYTES}")
+    try:
+        envelope = json.loads(value)
+    except (ValueError, RecursionError) as err:
+        raise EventError(f"not JSON: {err}") from err
+    if not isinstance(envelope, dict) or envelope.get("specversion") != "1.0":
+        raise EventError("not a CloudEvent 1.0 in structured JSON")
+    model: type[CommitEvent | Intent]
+    match envelope.get("type"):
+        case "io.isotherm.commit.v1":
+            model = CommitEvent
+        case "io.isotherm.intent.v1":
+            model = Intent
+        case _:
+            return None
+    try:
+        return model.model_validate_json(json.dumps(envelope.get("data")))
+    except ValidationError as err:
+        first = err.errors()[0]
+        place = ".".join(str(step) for step in first["loc"])
+        raise EventError(f"data.{place}: {first['msg']}") from err

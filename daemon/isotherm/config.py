@@ -1,0 +1,298 @@
+"""Configuration: `isotherm.yaml`, and how any YAML file of ours is read.
+
+A file is parsed once, here, into a frozen model that refuses what it does not know. Every complaint names file,
+line and column, and the nearest thing that would have been right. Single values come from the environment too:
+`ISOTHERM_HTTP__PORT=0`, nested by two underscores. No rule about a table stands here: that is a policy's.
+"""
+
+import difflib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+EXIT_BAD_CONFIG = 78
+"""sysexits.h EX_CONFIG."""
+MAX_FILE_BYTES = 1_000_000
+"""No configuration is larger; what is, is not read."""
+
+
+class ConfigError(ValueError):
+    """A file that cannot be used; the text names place and remedy, one complaint a line."""
+
+
+class Settings(BaseModel):
+    """The parent of every model that a person writes in YAML: frozen, and closed to unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class _SafeLoader(yaml.SafeLoader):
+    """Safe YAML without aliases (a file of ours needs none, and ten lines of them can fill the memory)."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(
+                problem="aliases (*name) are not allowed", problem_mark=event.start_mark
+            )
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if isinstance(key, list | dict):
+                raise yaml.MarkedYAMLError(problem="a key must be a word", problem_mark=key_node.start_mark)
+            if key in seen:
+                raise yaml.MarkedYAMLError(
+                    problem=f"key {key!r} stands twice", problem_mark=key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(path: Path, model: type[Model], overrides: Mapping[str, Any] | None = None) -> Model:
+    """The file as a validated model; `overrides` (nested mappings) win over what the file says.
+
+    Raises:
+        ConfigError: the file is missing, no YAML, or says what the model does not allow.
+    """
+    return parse_yaml(_text(path), str(path), model, overrides)
+
+
+def parse_yaml(text: str, name: str, model: type[Model], overrides: Mapping[str, Any] | None = None) -> Model:
+    """Like `read_yaml`, from text; `name` is what complaints call it."""
+    try:
+        loader = _SafeLoader(text)
+        try:
+            node = loader.get_single_node()
+            data = {} if node is None else loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except RecursionError as err:
+        raise ConfigError(f"{name}: nested too deeply") from err
+    except yaml.MarkedYAMLError as err:
+        mark = err.problem_mark
+        place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+        raise ConfigError(f"{place}: {err.problem}") from err
+    except yaml.YAMLError as err:
+        raise ConfigError(f"{name}: not YAML: {err}") from err
+    if not isinstance(data, dict):
+        raise ConfigError(f"{name}:1:1: expected `key: value` lines")
+    try:
+        return model.model_validate(_merged(data, overrides or {}))
+    except ValidationError as err:
+        complaints = [_complaint(name, node, model, error) for error in err.errors()]
+        raise ConfigError("\n".join(complaints)) from err
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise ConfigError(f"{path}: larger than {MAX_FILE_BYTES} bytes; not read")
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as err:
+        raise ConfigError(f"{path}: no such file") from err
+    except (OSError, UnicodeDecodeError) as err:
+        raise ConfigError(f"{path}: cannot be read: {err}") from err
+
+
+def _merged(data: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(data)
+    for key, value in overrides.items():
+        below = merged.get(key)
+        merged[key] = (
+            _merged(below, value) if isinstance(value, Mapping) and isinstance(below, Mapping) else value
+        )
+    return merged
+
+
+def _complaint(name: str, root: yaml.Node | None, model: type[BaseModel], error: Any) -> str:
+    """One line: where, what is wrong, and what would be right."""
+    path = tuple(step for step in error["loc"] if isinstance(step, str | int))
+    line, column, matched = _locate(root, path)
+    where = ".".join(str(step) for step in path)
+    text = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        known = _known_keys(model, path[:-1])
+        near = difflib.get_close_matches(str(path[-1]), known, n=1, cutoff=0.6)
+        text = (
+            f"unknown key; did you mean `{near[0]}`?" if near else f"unknown key; known: {', '.join(known)}"
+        )
+    elif error["type"] == "missing":
+        where, text = ".".join(map(str, path)), "is missing"
+    elif matched == len(path) and isinstance(error.get("input"), str | int | float | bool):
+        text = f"{text} (it says {error['input']!r})"
+    return f"{name}:{line}:{column}: {where + ': ' if where else ''}{text}"
+
+
+def _locate(root: yaml.Node | None, path: tuple[str | int, ...]) -> tuple[int, int, int]:
+    """Line and column (from 1) of the deepest part of the path that stands in the file, and its depth."""
+    node, mark, depth = root, root.start_mark if root else None, 0
+    for step in path:
+        found: yaml.Node | None = None
+        if isinstance(node, yaml.MappingNode):
+            for key_node, value_node in node.value:
+                if key_node.value == str(step):
+                    found, mark = value_node, key_node.start_mark
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+            found = node.value[step]
+            mark = found.start_mark
+        if found is None:
+            break
+        node, depth = found, depth + 1
+    return (mark.line + 1, mark.column + 1, depth) if mark else (1, 1, 0)
+
+
+def _known_keys(model: type[BaseModel], path: tuple[str | int, ...]) -> list[str]:
+    """The keys that the model takes at a path; falls back to all that it takes anywhere."""
+    current: Any = model
+    for step in path:
+        fields = getattr(current, "model_fields", {})
+        if isinstance(step, str) and step in fields:
+            current = _model_in(fields[step].annotation)
+    return sorted(getattr(current, "model_fields", model.model_fields))
+
+
+def _model_in(annotation: Any) -> Any:
+    """The model inside an annotation such as `Expire | None` or `tuple[Stream, ...]`."""
+    if hasattr(annotation, "model_fields"):
+        return annotation
+    for argument in getattr(annotation, "__args__", ()):
+        found = _model_in(argument)
+        if found is not None:
+            return found
+    return None
+
+
+def environment_overrides(prefix: str, environ: Mapping[str, str]) -> dict[str, Any]:
+    """`PREFIX_HTTP__PORT=0` as `{"http": {"port": 0}}`; names without two underscores are left to others."""
+    overrides: dict[str, Any] = {}
+    for name, value in environ.items():
+        if not name.startswith(prefix) or "__" not in name:
+            continue
+        *parents, last = name.removeprefix(prefix).lower().split("__")
+        place = overrides
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[last] = yaml.safe_load(value)
+    return overrides
+
+
+class CatalogConfig(Settings):
+    """The Iceberg catalog, as PyIceberg knows it."""
+
+    name: str = Field("lake", min_length=1)
+    """Name of the catalog; Spark must use the same one."""
+    properties: dict[str, str] = {}
+    """PyIceberg's catalog properties: `type`, `uri`, `warehouse`, `s3.endpoint`, …"""
+
+
+class KafkaConfig(Settings):
+    """Kafka and the control topic."""
+
+    properties: dict[str, str | int | bool]
+    """librdkafka's properties: `bootstrap.servers`, `security.protocol`, `sasl.username`, …"""
+    control_topic: str = "isotherm.control"
+    """Where commit events and intents stand. Its partition count must never change (events are keyed by table)."""
+    group: str = "isotherm"
+    """Consumer group of the daemons; it divides the tables among them."""
+
+    @model_validator(mode="after")
+    def _servers(self) -> Self:
+        if not self.properties.get("bootstrap.servers"):
+            raise ValueError("kafka.properties needs `bootstrap.servers`")
+        return self
+
+
+class StateConfig(Settings):
+    """Where the daemon keeps what it knows."""
+
+    path: Path = Path("state")
+    """Folder of fold.db (a cache, may be deleted at any time) and ledger.db (small, durable: back it up)."""
+
+
+class HttpConfig(Settings):
+    """The port with /metrics, /livez and /readyz. It has no secrets and takes no orders."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(9464, ge=0, le=65535)
+    """0: any free port; the log line `http_listening` says which."""
+
+
+class LocalExecutorConfig(Settings):
+    """Compaction in processes of the daemon's own."""
+
+    jobs_at_once: int = Field(1, ge=1, le=64)
+    """Processes at the same time; each takes about one core and 0.5 GB."""
+    deadline_s: int = Field(3600, ge=10)
+    """A job that takes longer is cancelled. Far below the age floor of orphans."""
+
+
+class ExecutorsConfig(Settings):
+    """What does the rewriting."""
+
+    local: LocalExecutorConfig = LocalExecutorConfig()
+
+
+class BudgetsConfig(Settings):
+    """Limits over all tables; a table's policy may be tighter."""
+
+    bytes_per_hour: int | None = Field(None, ge=0)
+    """Bytes that compaction may read in any hour, all tables together; None: no limit."""
+
+
+class LoopConfig(Settings):
+    """The pace of the service."""
+
+    plan_every_s: float = Field(10, gt=0)
+    """Seconds between two planning rounds; each confirms the heads of the tables that were touched or are due."""
+    poll_tables_every_s: float = Field(60, gt=0)
+    """Seconds after which a table without events is looked at in the catalog, for commits that nobody announced."""
+    intent_timeout_s: float = Field(900, gt=0)
+    """No intent holds a partition longer than this after it was last renewed, whatever it says."""
+
+
+class LogConfig(Settings):
+    """What is logged."""
+
+    level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
+
+
+class IsothermConfig(Settings):
+    """`isotherm.yaml`: one file for the process."""
+
+    catalog: CatalogConfig
+    kafka: KafkaConfig
+    state: StateConfig = StateConfig()
+    http: HttpConfig = HttpConfig()
+    policies: Path = Path("policies")
+    """Folder of policy files (`*.yaml`)."""
+    executors: ExecutorsConfig = ExecutorsConfig()
+    budgets: BudgetsConfig = BudgetsConfig()
+    loop: LoopConfig = LoopConfig()
+    log: LogConfig = LogConfig()
+
+
+def load_config(path: Path, environ: Mapping[str, str] | None = None) -> IsothermConfig:
+    """`isotherm.yaml` with overrides from the environment; relative paths are relative to the file.
+
+    Raises:
+        ConfigError: see `read_yaml`.
+    """
+    overrides = environment_overrides("ISOTHERM_", os.environ if environ is None else environ)
+    config = read_yaml(path, IsothermConfig, overrides)
+    folder = path.resolve().parent
+    return config.model_copy(
+        update={
+            "policies": folder / config.policies,
+            "state": config.state.model_copy(update={"path": folder / config.state.path}),
+        }
+    )

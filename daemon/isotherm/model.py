@@ -1,0 +1,275 @@
+"""The nouns that every other module speaks of: tables, partitions, files, changes, jobs, outcomes.
+
+Values only. Nothing here reads a clock, a file or a network; a value never changes, it is replaced.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NewType
+
+PartitionKey = NewType("PartitionKey", str)
+"""A value of the *unified* partition type, as canonical JSON: `{"1000":494350}`.
+
+The keys are partition field ids, the values what the transform gave (ordinals for year, month, day and hour).
+Nulls are left out: a field that a file's spec does not have and a field that is null are one and the same in
+the unified type, so a key stays the same when a spec evolves (and counts cannot go negative, iceberg#17915).
+"""
+
+UNPARTITIONED = PartitionKey("{}")
+
+Scalar = str | int | float | bool
+
+
+def partition_key(values: Mapping[int, Scalar | None]) -> PartitionKey:
+    """The key of a partition, from its values by partition field id."""
+    present = {str(field_id): values[field_id] for field_id in sorted(values) if values[field_id] is not None}
+    return PartitionKey(json.dumps(present, separators=(",", ":")))
+
+
+def partition_values(key: PartitionKey) -> dict[int, Scalar]:
+    """The values of a partition by partition field id; nulls are absent."""
+    return {int(field_id): value for field_id, value in json.loads(key).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class TableId:
+    """A table: its uuid, which never changes, and the name by which the catalog knows it now."""
+
+    uuid: str
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionField:
+    """One field of a partition spec, as far as decisions need it."""
+
+    field_id: int
+    name: str
+    transform: str
+    """As Iceberg writes it: `hour`, `day`, `month`, `year`, `identity`, `bucket[16]`, `truncate[4]`, `void`."""
+    source_type: str
+    """Iceberg's name of the source column's type: `timestamptz`, `date`, `int`, …"""
+
+
+class FileKind(StrEnum):
+    """What a live file holds."""
+
+    DATA = "data"
+    POSITION_DELETES = "position_deletes"
+    EQUALITY_DELETES = "equality_deletes"
+    DELETION_VECTORS = "deletion_vectors"
+
+
+DELETE_KINDS = (FileKind.POSITION_DELETES, FileKind.EQUALITY_DELETES, FileKind.DELETION_VECTORS)
+
+
+@dataclass(frozen=True, slots=True)
+class FileStats:
+    """How many files, the rows that they hold, and their bytes. Differences may be negative, states may not."""
+
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: "FileStats") -> "FileStats":
+        return FileStats(self.files + other.files, self.rows + other.rows, self.bytes + other.bytes)
+
+    def __sub__(self, other: "FileStats") -> "FileStats":
+        return FileStats(self.files - other.files, self.rows - other.rows, self.bytes - other.bytes)
+
+    def __bool__(self) -> bool:
+        return bool(self.files or self.rows or self.bytes)
+
+
+NO_FILES = FileStats()
+
+
+def total(stats: Iterable[FileStats]) -> FileStats:
+    """The sum of some file statistics."""
+    return sum(stats, NO_FILES)
+
+
+class Origin(StrEnum):
+    """Who made a snapshot, told by the keys of its summary."""
+
+    INGEST = "ingest"
+    MAINTENANCE = "maintenance"
+    FOREIGN = "foreign"
+
+
+JOB_ID = "isotherm.job-id"
+POLICY_HASH = "isotherm.policy-hash"
+INGEST_TOKEN = "ingest.source"  # noqa: S105 (the summary key of the offset vector, not a secret)
+INGEST_PIPELINE = "ingest.pipeline"
+INGEST_VALID_THROUGH = "ingest.valid-through"
+
+
+def origin_of(summary: Mapping[str, str]) -> Origin:
+    """Who made the snapshot with this summary."""
+    if JOB_ID in summary:
+        return Origin.MAINTENANCE
+    if INGEST_TOKEN in summary:
+        return Origin.INGEST
+    return Origin.FOREIGN
+
+
+def size_bucket(size_bytes: int) -> int:
+    """The bucket of the size histogram that a file falls into; see `bucket_bounds`.
+
+    Two buckets an octave, bounded by 2^k and 3·2^(k-1): three quarters of any power of two is a bound, so the
+    usual question ("below three quarters of the target?") has an exact answer.
+    """
+    octave = max(size_bytes, 1).bit_length() - 1
+    return 2 * octave + (2 * size_bytes >= 3 * (1 << octave))
+
+
+def bucket_bounds(bucket: int) -> tuple[int, int]:
+    """The sizes in a bucket, in bytes: from the first (inclusive) to the second (exclusive)."""
+    octave, upper_half = divmod(bucket, 2)
+    low = 1 << octave
+    middle = (3 * low + 1) // 2
+    return (middle, 2 * low) if upper_half else (low if octave else 0, middle)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDelta:
+    """What one snapshot did to one partition."""
+
+    data: Mapping[int, FileStats] = field(default_factory=dict)
+    """Change of the size histogram of data files, by bucket; added less removed."""
+    deletes: Mapping[FileKind, FileStats] = field(default_factory=dict)
+    """Change of delete files by kind; added less removed."""
+    added: FileStats = NO_FILES
+    """Files of every kind that came."""
+    removed: FileStats = NO_FILES
+    """Files of every kind that left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one snapshot did to each partition, read from the manifests that it added."""
+
+    snapshot_id: int
+    parent_id: int | None
+    sequence_number: int
+    committed_at_ms: int
+    operation: str
+    origin: Origin
+    partitions: Mapping[PartitionKey, PartitionDelta]
+    manifests: frozenset[str] = frozenset()
+    """The manifests that were read for it, so that it can be held against the manifest list later."""
+    valid_through_ms: int | None = None
+    """Event time that the writer vouches for: nothing older is still to come, in the ordinary run of things."""
+    totals: Mapping[str, int] = field(default_factory=dict)
+    """The `total-*` counters of the summary, for the comparison at every event."""
+
+    @property
+    def is_foreign_write(self) -> bool:
+        """Whether it counts as a write of the stream: not ours, and not a rewrite of what was there."""
+        return self.origin is not Origin.MAINTENANCE and self.operation != "replace"
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """One live file of a partition, as its manifest entry has it."""
+
+    path: str
+    kind: FileKind
+    size_bytes: int
+    rows: int
+    sequence_number: int
+    """Data sequence number: deletes apply to data files by it."""
+    content_offset: int | None = None
+    """Where a deletion vector begins in its Puffin file: files are told apart by (path, offset)."""
+    referenced_data_file: str | None = None
+
+    @property
+    def identity(self) -> tuple[str, int | None]:
+        """What tells this file from every other."""
+        return self.path, self.content_offset
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionJob:
+    """A compaction bound to the files that it replaces: all live files of one partition and one spec, or a part."""
+
+    job_id: str
+    table: TableId
+    partition: PartitionKey
+    partition_label: str
+    spec_id: int
+    base_snapshot_id: int
+    base_sequence_number: int
+    data_files: tuple[LiveFile, ...]
+    delete_files: tuple[LiveFile, ...]
+    """Every delete file that may apply to one of the data files."""
+    bystanders: frozenset[tuple[str, int | None]]
+    """The partition's other live files, which stay: whatever else appears refuses the commit."""
+    target_size_bytes: int
+    policy_hash: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A data file that an executor wrote: what a manifest entry needs. Bounds are Iceberg's single-value bytes."""
+
+    path: str
+    size_bytes: int
+    rows: int
+    column_sizes: Mapping[int, int]
+    value_counts: Mapping[int, int]
+    null_value_counts: Mapping[int, int]
+    nan_value_counts: Mapping[int, int]
+    lower_bounds: Mapping[int, bytes]
+    upper_bounds: Mapping[int, bytes]
+    split_offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """What an executor made of a job, with the sums that prove it."""
+
+    job_id: str
+    files: tuple[WrittenFile, ...]
+    rows_read: int
+    """Rows in the data files, before deletes."""
+    rows_deleted: int
+    """Distinct positions that deletes removed."""
+    hash_read: int
+    """Sum modulo 2^128 of the row hashes of what was read, less deletes, in the target schema."""
+    hash_written: int
+    """The same sum over the written files, read back from storage."""
+    rows_written: int
+    bytes_read: int
+    bytes_written: int
+    seconds: float
+    peak_memory_bytes: int
+
+
+class OutcomeKind(StrEnum):
+    """What came of a job. There is no fourth."""
+
+    DONE = "done"
+    FAILED = "failed"
+    """Failed cleanly: nothing of it is in the table, what it wrote may be deleted."""
+    UNKNOWN = "unknown"
+    """Nobody can say yet: touch nothing, find out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The end of a job, and why."""
+
+    job_id: str
+    kind: OutcomeKind
+    reason: str
+    """One word of a closed list, for metrics: `committed`, `conflict`, `hot`, `cancelled`, `mismatch`, …"""
+    why: str
+    """A sentence for a person, numbers included."""
+    snapshot_id: int | None = None
