@@ -1,0 +1,154 @@
+"""Hot or cold: a partition is cold only when every rule that applies to it agrees.
+
+Each rule is a small function that answers with a sentence a person can act on and, where it says *hot*, with what
+would have to happen before it could say otherwise (a time, a boundary, a number of commits), so that a decision is
+kept until then. What only an event says may make a partition hot, never cold.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from isotherm.commit_event import Intent, OpenWindow
+from isotherm.model import PartitionField, PartitionKey
+from isotherm.partitions import clock_text, span_text, time_span
+from isotherm.policy import Cold
+from isotherm.state import PartitionState, TableState
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """When a verdict could change by itself, without anything touching its partition."""
+
+    at_ms: int | None = None
+    """At this time."""
+    boundary_ms: int | None = None
+    """When the table's boundary reaches this event time."""
+    commits: int | None = None
+    """When the table's count of foreign commits reaches this number."""
+
+
+NEVER = Wake()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one rule says of one partition."""
+
+    rule: str
+    is_hot: bool
+    why: str
+    wake: Wake = NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """The newest thing that a writer said of itself: its open window, and when."""
+
+    writer: str
+    at_ms: int
+    window: OpenWindow
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the rules look at beside the partition itself."""
+
+    state: TableState
+    fields: tuple[PartitionField, ...]
+    intents: tuple[Intent, ...] = ()
+    """Open ones, their expiry already capped."""
+    words: tuple[Word, ...] = ()
+    """The newest of each writer that is not retired."""
+
+
+Rule = Callable[[PartitionKey, PartitionState, Surroundings, Cold, int], Finding]
+
+
+def findings(
+    key: PartitionKey, partition: PartitionState, around: Surroundings, cold: Cold, now_ms: int
+) -> tuple[Finding, ...]:
+    """What every rule says, in the order of `RULES`."""
+    return tuple(rule(key, partition, around, cold, now_ms) for rule in RULES)
+
+
+def first_hot(found: Iterable[Finding]) -> Finding | None:
+    """The first rule that says *hot*; None: the partition is cold."""
+    return next((finding for finding in found if finding.is_hot), None)
+
+
+def intent_rule(
+    key: PartitionKey, partition: PartitionState, around: Surroundings, cold: Cold, now_ms: int
+) -> Finding:
+    """No open intent names the partition."""
+    del partition, cold
+    for intent in around.intents:
+        if intent.expires_at_ms > now_ms and (intent.partitions is None or key in intent.partitions):
+            what = "any partition" if intent.partitions is None else "this partition"
+            why = (
+                f"writer {intent.writer} means to write {what} "
+                f"(intent of {span_text(now_ms - intent.at_ms)} ago, holds {span_text(intent.expires_at_ms - now_ms)} more)"
+            )
+            return Finding("intent", True, why, Wake(at_ms=intent.expires_at_ms))
+    return Finding("intent", False, "no open intent names it")
+
+
+def window_rule(
+    key: PartitionKey, partition: PartitionState, around: Surroundings, cold: Cold, now_ms: int
+) -> Finding:
+    """No writer's open window, in its newest event, reaches the partition."""
+    del partition, cold, now_ms
+    span = time_span(key, around.fields)
+    for word in around.words:
+        if key in word.window.partitions:
+            return Finding("window", True, f"writer {word.writer} has rows for it in flight")
+        if word.window.from_ms is not None and span is not None and span.end_ms > word.window.from_ms:
+            why = f"writer {word.writer} may still write from {clock_text(word.window.from_ms)} on, it ends {clock_text(span.end_ms)}"
+            return Finding("window", True, why)
+    return Finding("window", False, "no writer has it in its open window")
+
+
+def boundary_rule(
+    key: PartitionKey, partition: PartitionState, around: Surroundings, cold: Cold, now_ms: int
+) -> Finding:
+    """A partition with a time transform must end well behind the event time that the stream has reached."""
+    del partition, now_ms
+    span = time_span(key, around.fields)
+    if span is None:
+        return Finding("boundary", False, "no time in its partition spec")
+    if around.state.boundary_ms is None:
+        return Finding("boundary", True, "nothing says yet how far the stream has come")
+    behind_ms = around.state.boundary_ms - span.end_ms
+    needed_ms = int(min(cold.after * span.length_ms, cold.after_at_most))
+    place = (
+        f"ends {span_text(behind_ms)} behind the stream"
+        if behind_ms >= 0
+        else "the stream is still in or before it"
+    )
+    why = f"{place} (boundary {clock_text(around.state.boundary_ms)}), {span_text(needed_ms)} needed"
+    return Finding("boundary", behind_ms < needed_ms, why, Wake(boundary_ms=span.end_ms + needed_ms))
+
+
+def quiet_rule(
+    key: PartitionKey, partition: PartitionState, around: Surroundings, cold: Cold, now_ms: int
+) -> Finding:
+    """Nobody but us wrote to the partition for a while, in time and in commits."""
+    del key
+    if partition.last_write_at_ms is None:
+        return Finding("quiet", False, "no write to it is on record")
+    quiet_ms = now_ms - partition.last_write_at_ms
+    if quiet_ms < cold.quiet_for:
+        why = f"quiet for {span_text(max(quiet_ms, 0))} of {span_text(cold.quiet_for)}"
+        return Finding("quiet", True, why, Wake(at_ms=partition.last_write_at_ms + cold.quiet_for))
+    commits = around.state.foreign_commits - partition.last_write_number
+    if commits < cold.quiet_commits and quiet_ms < cold.quiet_at_most:
+        why = f"quiet for {commits} of {cold.quiet_commits} commits of the table"
+        wake = Wake(
+            at_ms=partition.last_write_at_ms + cold.quiet_at_most,
+            commits=partition.last_write_number + cold.quiet_commits,
+        )
+        return Finding("quiet", True, why, wake)
+    return Finding("quiet", False, f"quiet for {span_text(quiet_ms)} and {commits} commits")
+
+
+RULES: tuple[Rule, ...] = (intent_rule, window_rule, boundary_rule, quiet_rule)
+"""From the most urgent to the ordinary. (The lateness model of docs/design.md joins them when it is built.)"""

@@ -1,0 +1,146 @@
+"""What a partition key means: its name for people, and the span of event time that it covers.
+
+Pure arithmetic on the ordinals that Iceberg's time transforms give (spec, "Partition Transforms").
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from isotherm.model import PartitionField, PartitionKey, Scalar, partition_values
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSpan:
+    """Event time from `start_ms` (inclusive) to `end_ms` (exclusive), UTC."""
+
+    start_ms: int
+    end_ms: int
+
+    @property
+    def length_ms(self) -> int:
+        """The interval of the transform."""
+        return self.end_ms - self.start_ms
+
+
+def label(key: PartitionKey, fields: Iterable[PartitionField]) -> str:
+    """The partition as people write it: `order_time_hour=2026-11-21-13`; parts are joined by a slash.
+
+    Fields that are null, or absent from the file's spec, are left out; the whole of an unpartitioned table is
+    called `(all)`.
+    """
+    names = {field.field_id: field for field in fields}
+    parts = [
+        _field_label(names.get(field_id), field_id, value)
+        for field_id, value in partition_values(key).items()
+    ]
+    return "/".join(parts) or "(all)"
+
+
+def _field_label(field: PartitionField | None, field_id: int, value: Scalar) -> str:
+    if field is None:
+        return f"{field_id}={value}"
+    text = str(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        try:
+            match field.transform:
+                case "hour":
+                    text = (_EPOCH + timedelta(hours=value)).strftime("%Y-%m-%d-%H")
+                case "day":
+                    text = (_EPOCH + timedelta(days=value)).strftime("%Y-%m-%d")
+                case "month":
+                    text = f"{1970 + value // 12:04d}-{value % 12 + 1:02d}"
+                case "year":
+                    text = f"{1970 + value:04d}"
+                case "identity" if field.source_type == "date":
+                    text = (_EPOCH + timedelta(days=value)).strftime("%Y-%m-%d")
+                case _:
+                    pass
+        except OverflowError:  # a row from the year 99999 has a partition too
+            text = str(value)
+    return f"{field.name}={text}"
+
+
+def time_span(key: PartitionKey, fields: Iterable[PartitionField]) -> TimeSpan | None:
+    """The event time that the partition covers; None where no field of it is a time.
+
+    Of several time fields the narrowest counts: it says most.
+    """
+    values = partition_values(key)
+    spans = [
+        span
+        for field in fields
+        if (value := values.get(field.field_id)) is not None
+        and isinstance(value, int)
+        and (span := _span(field, value)) is not None
+    ]
+    return min(spans, key=lambda span: span.length_ms) if spans else None
+
+
+def _span(field: PartitionField, value: int) -> TimeSpan | None:
+    match field.transform:
+        case "hour":
+            return TimeSpan(value * HOUR_MS, (value + 1) * HOUR_MS)
+        case "day":
+            return TimeSpan(value * DAY_MS, (value + 1) * DAY_MS)
+        case "identity" if field.source_type == "date":
+            return TimeSpan(value * DAY_MS, (value + 1) * DAY_MS)
+        case "month":
+            return TimeSpan(_month_ms(value), _month_ms(value + 1))
+        case "year":
+            return TimeSpan(_month_ms(12 * value), _month_ms(12 * value + 12))
+        case _:
+            return None
+
+
+def _month_ms(months: int) -> int:
+    """The first millisecond of a month, counted from January 1970; proleptic, for any year."""
+    years, month = divmod(months, 12)
+    return _days_before_year(1970 + years, month) * DAY_MS
+
+
+def _days_before_year(year: int, month: int) -> int:
+    """Days from 1970-01-01 to the first of a month (0 to 11), after Howard Hinnant's `days_from_civil`."""
+    shifted_year = year - (month < 2)
+    era, year_of_era = divmod(shifted_year, 400)
+    day_of_year = (153 * ((month + 10) % 12) + 2) // 5
+    day_of_era = year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year
+    return era * 146_097 + day_of_era - 719_468
+
+
+def clock_text(at_ms: int) -> str:
+    """A point in time for people, in UTC: `2026-11-21 13:05:09`."""
+    try:
+        return (_EPOCH + timedelta(milliseconds=at_ms)).strftime("%Y-%m-%d %H:%M:%S")
+    except OverflowError:
+        return f"{at_ms} ms"
+
+
+def span_text(span_ms: int) -> str:
+    """A span for people, in its two largest units: `5h 3m`, `12s`."""
+    if span_ms < 0:
+        return f"-{span_text(-span_ms)}"
+    units = (("d", DAY_MS), ("h", HOUR_MS), ("m", 60_000), ("s", 1000))
+    parts: list[str] = []
+    rest = span_ms
+    for name, size in units:
+        count, rest = divmod(rest, size)
+        if count or (name == "s" and not parts):
+            parts.append(f"{count}{name}")
+        elif parts:
+            break
+    return " ".join(parts[:2])
+
+
+def size_text(size_bytes: float) -> str:
+    """Bytes for people: `1.5 GiB`."""
+    size = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(size) < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
