@@ -162,12 +162,12 @@ def resolve(
     if properties.get("gc.enabled", "true").lower() == "false":
         _overlay(values, origins, {"expire": {"enabled": False}}, "table property gc.enabled")
     # Every value was validated where it came from; copies are not validated again.
-    policy = Policy(
+    resolved = Policy(
         cold=Cold().model_copy(update=values.get("cold", {})),
         compact=Compact().model_copy(update=values.get("compact", {})),
         expire=Expire().model_copy(update=values.get("expire", {})),
     )
-    return Resolved(policy, origins)
+    return Resolved(resolved, origins)
 
 
 def _only_matching(table: str, files: Iterable[tuple[str, PolicyFile]]) -> Iterable[tuple[str, PolicyFile]]:

@@ -1,0 +1,211 @@
+"""Everything that happens which somebody may want to know: one frozen value each.
+
+The service emits them; `logs.py` and `metrics.py` translate. The name of the class is the stable name of the event.
+"""
+
+from dataclasses import dataclass
+
+from isotherm.model import OutcomeKind, TableId
+from isotherm.planner import Action
+
+
+@dataclass(frozen=True, slots=True)
+class EventApplied:
+    """A commit event became part of the state."""
+
+    table: TableId
+    snapshot_id: int
+    origin: str
+    partitions: int
+    committed_at_ms: int
+    received_at_ms: int
+    decided_at_ms: int
+    """When the verdicts of the touched partitions were made."""
+    seconds: float
+    """What applying it cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventSeen:
+    """A message on the control topic that changed nothing in the state, and why."""
+
+    outcome: str
+    """`duplicate`, `intent`, `other_ref`, `other_type`, `deferred` (the catalog is asked at the next round)."""
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class EventRejected:
+    """A message that is none of our events; it is set aside."""
+
+    reason: str
+    topic: str
+    kafka_partition: int
+    offset: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class GapHealed:
+    """Snapshots that were not announced, found in the table's metadata and applied."""
+
+    table: TableId
+    snapshots: int
+    undone: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableScanned:
+    """A table's state was built by a full scan, and why."""
+
+    table: TableId
+    why: str
+    files: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StateDrifted:
+    """The state's totals moved away from the summary's: rebuilt."""
+
+    table: TableId
+    snapshot_id: int
+    gap: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableGone:
+    """The catalog does not have the table any more, or has another one under its name."""
+
+    table: TableId
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlanned:
+    """The outcome of a planning round for one table: how things stand."""
+
+    table: TableId
+    snapshots: int
+    metadata_bytes: int
+    partitions: int
+    hot: int
+    due: int
+    unsupported: int
+    score: float
+    """The highest of the cold partitions and the table."""
+    files_per_partition: int
+    """The most data files in any one partition."""
+    backlog_files: int
+    backlog_bytes: int
+    oldest_due_at_ms: int | None
+    """Since when the longest waiting due partition is due."""
+    halted: bool
+    last_event_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoundPlanned:
+    """A planning round is over."""
+
+    tables: int
+    requests: int
+    started: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobStarted:
+    """A job began."""
+
+    table: TableId
+    action: Action
+    job_id: str
+    label: str
+    files: int
+    bytes: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded:
+    """A job is over, one way or another."""
+
+    table: TableId
+    action: Action
+    job_id: str
+    label: str
+    outcome: OutcomeKind
+    reason: str
+    why: str
+    snapshot_id: int | None
+    files_before: int
+    files_after: int
+    bytes_read: int
+    bytes_written: int
+    seconds: float
+    peak_memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotsExpired:
+    """Snapshots left a table; their files follow after the grace."""
+
+    table: TableId
+    snapshots: int
+    files_marked: int
+
+
+@dataclass(frozen=True, slots=True)
+class FilesDeleted:
+    """Files that nobody needs any more are gone."""
+
+    table: TableId
+    files: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableHalted:
+    """A person must look at this table; the others go on."""
+
+    table: TableId
+    reason: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrySoon:
+    """Something outside did not answer; it is tried again."""
+
+    what: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class PoliciesLoaded:
+    """The folder of policies was read."""
+
+    ok: bool
+    files: int
+    complaints: str
+
+
+Observation = (
+    EventApplied
+    | EventSeen
+    | EventRejected
+    | GapHealed
+    | TableScanned
+    | StateDrifted
+    | TableGone
+    | TablePlanned
+    | RoundPlanned
+    | JobStarted
+    | JobEnded
+    | SnapshotsExpired
+    | FilesDeleted
+    | TableHalted
+    | TrySoon
+    | PoliciesLoaded
+)
