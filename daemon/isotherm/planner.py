@@ -231,12 +231,12 @@ def debt(partition: PartitionState, compact: Compact) -> Debt:
             f"{small.files} small files hold {size_text(small.bytes)} of {target} (at {compact.fill_files} that fill one)",
         ),
     ]
-    if delete_rows:
-        ratio = delete_rows / max(data.rows, 1)
+    if delete_rows and data.rows:
+        ratio = delete_rows / data.rows
         limit = compact.max_delete_ratio
         triggers.append((ratio / limit, f"{delete_rows} delete rows on {data.rows} rows, limit {limit:.0%}"))
     score, why = max(triggers)
-    return Debt(score, why, small, takes_deletes=bool(delete_rows))
+    return Debt(score, why, small, takes_deletes=bool(delete_rows and data.rows))
 
 
 def _decide_compaction(

@@ -1,0 +1,206 @@
+"""What the service needs of the world: small Protocols, so that the loop can be tried without it.
+
+Each has a real adapter at the edge, and a fake in the tests that passes the same contract tests.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from isotherm.commit_event import CommitEvent
+from isotherm.model import Change, CompactionJob, Outcome, PartitionKey, Rewrite, TableId
+from isotherm.observations import Observation
+from isotherm.planner import Snapshot, TableFacts
+from isotherm.state import PartitionState
+
+Listener = Callable[[Observation], None]
+"""Somebody who wants to know; it must not raise."""
+
+
+class Unavailable(Exception):  # noqa: N818 (it says what is)
+    """Something outside does not answer now; try later, nothing is lost."""
+
+
+class TableMissing(Exception):  # noqa: N818 (it says what is)
+    """The catalog has no such table, or cannot make sense of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of the control topic."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    value: bytes | None
+
+
+class EventSource(Protocol):
+    """The control topic, as this daemon may read it."""
+
+    def poll(self, timeout_s: float) -> Sequence[Message]:
+        """New messages, at most some hundreds; empty when none came in time."""
+        ...
+
+    def drain(self, timeout_s: float) -> Sequence[Message] | None:
+        """Every message up to the topic's present end; None where the end could not be reached in time."""
+        ...
+
+    def commit(self) -> None:
+        """Never hand out again what was handed out so far; called after it was saved."""
+        ...
+
+    def publish(self, event: CommitEvent) -> None:
+        """Announce a snapshot; returns when the broker has it. Raises Unavailable."""
+        ...
+
+    def owns(self, table_uuid: str) -> bool:
+        """Whether this daemon maintains the table, as the group divides them now."""
+        ...
+
+    def close(self) -> None:
+        """Leave the group."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTable:
+    """A table as the catalog has it now."""
+
+    table: TableId
+    facts: TableFacts
+    head: int | None
+    snapshots: Mapping[int, Snapshot]
+    """Every snapshot in the metadata, of all branches."""
+    parents: Mapping[int, int | None]
+    handle: Any
+    """The adapter's own; a PyIceberg table in the real one."""
+
+    def ancestors(self) -> tuple[int, ...]:
+        """The ancestors of the head that the metadata still has, newest first."""
+        found: list[int] = []
+        current = self.head
+        while current is not None and current in self.parents:
+            found.append(current)
+            current = self.parents[current]
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A full scan of a table's head."""
+
+    partitions: Mapping[PartitionKey, PartitionState]
+    head: Change | None
+    """The head's own change, without its partitions: who, when, totals."""
+    boundary_ms: int | None
+    foreign_commits: int
+    files: int
+
+
+class Catalog(Protocol):
+    """The Iceberg catalog and what lies behind it, read only."""
+
+    def names(self) -> Sequence[str]:
+        """Every table, as `namespace.table`. Raises Unavailable."""
+        ...
+
+    def load(self, name: str) -> LoadedTable:
+        """The table now. Raises TableMissing, Unavailable."""
+        ...
+
+    def change(self, loaded: LoadedTable, snapshot_id: int) -> Change:
+        """What one snapshot did, from the manifests that its manifest list says it added."""
+        ...
+
+    def change_of(self, loaded: LoadedTable, event: CommitEvent) -> Change | None:
+        """What the event's manifests say; None where the event does not name them all, or names others' files."""
+        ...
+
+    def added_manifests(self, loaded: LoadedTable, snapshot_id: int) -> frozenset[str]:
+        """The manifests that a snapshot added and that hold added or deleted entries, by its manifest list."""
+        ...
+
+    def scan(self, loaded: LoadedTable) -> Scan:
+        """Everything, from all manifests of the head."""
+        ...
+
+    def live_files(self, loaded: LoadedTable, partition: PartitionKey) -> int:
+        """Data files of one partition at the head, counted anew."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Unbound:
+    """Why a request found nothing to do, or cannot be done."""
+
+    reason: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """What an expiry came to."""
+
+    outcome: Outcome
+    files: tuple[str, ...] = ()
+    """Files that nothing reaches any more; they are deleted after the grace."""
+
+
+class Maintainer(Protocol):
+    """What changes tables: bind, rewrite, commit, expire, delete."""
+
+    def bind(
+        self,
+        loaded: LoadedTable,
+        partition: PartitionKey,
+        job_id: str,
+        target_bytes: int,
+        policy_hash: str,
+        why: str,
+    ) -> CompactionJob | Unbound:
+        """The files of a partition as a job."""
+        ...
+
+    def start(self, loaded: LoadedTable, job: CompactionJob) -> None:
+        """Begin to rewrite, elsewhere."""
+        ...
+
+    def finished(self) -> Sequence[tuple[str, Rewrite | Unbound]]:
+        """Rewrites that ended since the last call, by job id; Unbound says why there is none."""
+        ...
+
+    def cancel(self, job_id: str) -> None:
+        """Stop a rewrite; it is not reported by `finished` any more."""
+        ...
+
+    def commit(
+        self, name: str, job: CompactionJob, rewrite: Rewrite, may_commit: Callable[[LoadedTable], str | None]
+    ) -> Outcome:
+        """Swap the files in; `may_commit` is asked last and may give a reason to refuse."""
+        ...
+
+    def settled(self, name: str, job_id: str) -> bool:
+        """Whether a commit with this job id is in the table's history."""
+        ...
+
+    def clean_up(self, loaded: LoadedTable, job: CompactionJob) -> None:
+        """Delete what a failed job wrote."""
+        ...
+
+    def expire(
+        self, name: str, snapshots: Sequence[int], job_id: str, mark: Callable[[Sequence[str]], None]
+    ) -> Expired:
+        """Expire snapshots; `mark` is told the files that will become unreachable before anything is committed."""
+        ...
+
+    def delete(
+        self, loaded: LoadedTable, paths: Sequence[str], expired: Sequence[int]
+    ) -> tuple[list[str], list[str]]:
+        """Delete files that nothing reaches; gives those that are gone, and those that must stay or failed."""
+        ...
+
+    def stop(self) -> None:
+        """End every rewrite."""
+        ...

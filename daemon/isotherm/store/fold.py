@@ -1,0 +1,320 @@
+"""The fold on disk: tables, partitions with their latest verdicts, the journal, intents and writers' words.
+
+A cache: everything in it can be had again from the tables and the control topic. Rows stay on disk; a planning round
+reads those that were touched or whose verdict may have changed by itself.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from isotherm.coldness import Wake, Word
+from isotherm.commit_event import Intent
+from isotherm.model import Change, PartitionKey
+from isotherm.planner import Decision, TableFacts, Verdict
+from isotherm.state import PartitionState, Prior, TableState
+from isotherm.store.database import StoreError, connect, from_json, to_json, transaction
+
+VERSION = 1
+JOURNAL_LENGTH = 200
+"""Changes kept for each table to undo; a rollback beyond them rebuilds the table."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS tables (
+    uuid TEXT PRIMARY KEY, name TEXT NOT NULL, state TEXT NOT NULL, facts TEXT NOT NULL,
+    confirmed_head INTEGER, last_event_at_ms INTEGER NOT NULL DEFAULT 0, expiry TEXT
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS partitions (
+    uuid TEXT NOT NULL, key TEXT NOT NULL, state TEXT NOT NULL,
+    touched INTEGER NOT NULL DEFAULT 1, verdict TEXT, score REAL NOT NULL DEFAULT 0, files INTEGER NOT NULL DEFAULT 0,
+    decision TEXT, due_since_ms INTEGER, wake_at_ms INTEGER, wake_boundary_ms INTEGER, wake_commits INTEGER,
+    PRIMARY KEY (uuid, key)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS partitions_touched ON partitions (uuid) WHERE touched;
+CREATE TABLE IF NOT EXISTS journal (
+    number INTEGER PRIMARY KEY, uuid TEXT NOT NULL, snapshot_id INTEGER NOT NULL,
+    change TEXT NOT NULL, prior TEXT NOT NULL
+);
+CREATE UNIQUE INDEX IF NOT EXISTS journal_snapshot ON journal (uuid, snapshot_id);
+CREATE TABLE IF NOT EXISTS intents (
+    uuid TEXT NOT NULL, intent_id TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (uuid, intent_id)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS words (
+    uuid TEXT NOT NULL, writer TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (uuid, writer)
+) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A table in the fold."""
+
+    state: TableState
+    facts: TableFacts
+    confirmed_head: int | None
+    """The head that the catalog confirmed last; None: never."""
+    last_event_at_ms: int
+    expiry: Decision | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRow:
+    """A partition in the fold, with its latest verdict (None: not decided yet)."""
+
+    key: PartitionKey
+    state: PartitionState
+    decision: Decision | None
+    due_since_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A table's partitions, counted by verdict."""
+
+    verdicts: Mapping[str, int]
+    highest_score: float
+    most_files: int
+    oldest_due_at_ms: int | None
+
+
+class Fold:
+    """The fold of all tables."""
+
+    def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
+        self.path = path
+        self._db = connect(path, _SCHEMA, VERSION, read_only=read_only)
+
+    @classmethod
+    def open_or_rebuild(cls, path: Path) -> tuple["Fold", str | None]:
+        """The fold, made anew where the file cannot be used; then also why."""
+        try:
+            return cls(path), None
+        except StoreError as err:
+            for leftover in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
+                leftover.unlink(missing_ok=True)
+            return cls(path), str(err)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """What is written inside is saved as a whole, or not at all."""
+        return transaction(self._db)
+
+    # Tables
+
+    def tables(self) -> dict[str, TableRow]:
+        """Every table by uuid."""
+        return {
+            row[0]: self._table_row(row[1:])
+            for row in self._db.execute(
+                "SELECT uuid, state, facts, confirmed_head, last_event_at_ms, expiry FROM tables ORDER BY name"
+            )
+        }
+
+    def table(self, uuid: str) -> TableRow | None:
+        """One table."""
+        row = self._db.execute(
+            "SELECT state, facts, confirmed_head, last_event_at_ms, expiry FROM tables WHERE uuid = ?",
+            (uuid,),
+        ).fetchone()
+        return None if row is None else self._table_row(row)
+
+    @staticmethod
+    def _table_row(row: tuple[str, str, int | None, int, str | None]) -> TableRow:
+        state, facts, confirmed, last_event_at_ms, expiry = row
+        return TableRow(
+            from_json(TableState, state),
+            from_json(TableFacts, facts),
+            confirmed,
+            last_event_at_ms,
+            None if expiry is None else from_json(Decision, expiry),
+        )
+
+    def save_table(self, state: TableState, facts: TableFacts, confirmed_head: int | None) -> None:
+        """Keep a table's state and facts."""
+        self._db.execute(
+            "INSERT INTO tables (uuid, name, state, facts, confirmed_head) VALUES (?, ?, ?, ?, ?) "
+            "ON CONFLICT (uuid) DO UPDATE SET name = excluded.name, state = excluded.state, "
+            "facts = excluded.facts, confirmed_head = excluded.confirmed_head",
+            (state.table.uuid, state.table.name, to_json(state), to_json(facts), confirmed_head),
+        )
+
+    def save_state(self, state: TableState) -> None:
+        """Keep a table's state alone: the steady path of an event."""
+        self._db.execute("UPDATE tables SET state = ? WHERE uuid = ?", (to_json(state), state.table.uuid))
+
+    def note_event(self, uuid: str, at_ms: int) -> None:
+        """An event of this table came."""
+        self._db.execute("UPDATE tables SET last_event_at_ms = ? WHERE uuid = ?", (at_ms, uuid))
+
+    def drop(self, uuid: str) -> None:
+        """Forget a table."""
+        for name in ("tables", "partitions", "journal", "intents", "words"):
+            self._db.execute(f"DELETE FROM {name} WHERE uuid = ?", (uuid,))  # noqa: S608 (our own table names)
+
+    def replace(
+        self, state: TableState, facts: TableFacts, partitions: Mapping[PartitionKey, PartitionState]
+    ) -> None:
+        """A table after a full scan: its partitions and journal begin anew, intents and words stay."""
+        uuid = state.table.uuid
+        with self.transaction():
+            self._db.execute("DELETE FROM partitions WHERE uuid = ?", (uuid,))
+            self._db.execute("DELETE FROM journal WHERE uuid = ?", (uuid,))
+            self.save_table(state, facts, state.head)
+            self.save_partitions(uuid, partitions)
+
+    # Partitions
+
+    def states(self, uuid: str, keys: Iterable[PartitionKey]) -> dict[PartitionKey, PartitionState]:
+        """The states of some partitions; those that do not exist are left out."""
+        found = {}
+        for key in keys:
+            row = self._db.execute(
+                "SELECT state FROM partitions WHERE uuid = ? AND key = ?", (uuid, key)
+            ).fetchone()
+            if row is not None:
+                found[key] = from_json(PartitionState, row[0])
+        return found
+
+    def save_partitions(self, uuid: str, partitions: Mapping[PartitionKey, PartitionState | None]) -> None:
+        """Keep new states, to be decided at the next round; None: the partition is gone."""
+        for key, state in partitions.items():
+            if state is None:
+                self._db.execute("DELETE FROM partitions WHERE uuid = ? AND key = ?", (uuid, key))
+            else:
+                self._db.execute(
+                    "INSERT INTO partitions (uuid, key, state, files) VALUES (?, ?, ?, ?) ON CONFLICT (uuid, key) "
+                    "DO UPDATE SET state = excluded.state, files = excluded.files, touched = 1",
+                    (uuid, key, to_json(state), state.data_total.files),
+                )
+
+    def touch(self, uuid: str, keys: Iterable[PartitionKey] | None) -> None:
+        """Decide these partitions anew at the next round; None: all of the table's."""
+        if keys is None:
+            self._db.execute("UPDATE partitions SET touched = 1 WHERE uuid = ?", (uuid,))
+            return
+        for key in keys:
+            self._db.execute("UPDATE partitions SET touched = 1 WHERE uuid = ? AND key = ?", (uuid, key))
+
+    def undecided(
+        self, uuid: str, now_ms: int, boundary_ms: int | None, commits: int
+    ) -> dict[PartitionKey, PartitionState]:
+        """The partitions whose verdict may be another now: touched, or awake by time, boundary or commits."""
+        rows = self._db.execute(
+            "SELECT key, state FROM partitions WHERE uuid = ? AND (touched OR wake_at_ms <= ? "
+            "OR wake_boundary_ms <= ? OR wake_commits <= ? OR verdict = 'due')",
+            (uuid, now_ms, -1 if boundary_ms is None else boundary_ms, commits),
+        )
+        return {PartitionKey(key): from_json(PartitionState, state) for key, state in rows}
+
+    def partitions(self, uuid: str) -> Iterator[PartitionRow]:
+        """Every partition of a table, in the order of their keys."""
+        for key, state, decision, due_since_ms in self._db.execute(
+            "SELECT key, state, decision, due_since_ms FROM partitions WHERE uuid = ? ORDER BY key", (uuid,)
+        ):
+            yield PartitionRow(
+                PartitionKey(key),
+                from_json(PartitionState, state),
+                None if decision is None else from_json(Decision, decision),
+                due_since_ms,
+            )
+
+    def save_decisions(self, uuid: str, decisions: Iterable[Decision], now_ms: int) -> None:
+        """Keep verdicts until they could change."""
+        for decision in decisions:
+            if decision.partition is None:
+                self._db.execute("UPDATE tables SET expiry = ? WHERE uuid = ?", (to_json(decision), uuid))
+                continue
+            is_due = decision.verdict is Verdict.DUE
+            wake: Wake = decision.wake
+            self._db.execute(
+                "UPDATE partitions SET touched = 0, verdict = ?, score = ?, decision = ?, wake_at_ms = ?, "
+                "wake_boundary_ms = ?, wake_commits = ?, due_since_ms = CASE WHEN ? THEN COALESCE(due_since_ms, ?) END "
+                "WHERE uuid = ? AND key = ?",
+                (
+                    decision.verdict,
+                    decision.score,
+                    to_json(decision),
+                    wake.at_ms,
+                    wake.boundary_ms,
+                    wake.commits,
+                    is_due,
+                    now_ms,
+                    uuid,
+                    decision.partition,
+                ),
+            )
+
+    def tally(self, uuid: str) -> Tally:
+        """How a table's partitions stand."""
+        verdicts = dict(
+            self._db.execute(
+                "SELECT COALESCE(verdict, 'undecided'), COUNT(*) FROM partitions WHERE uuid = ? GROUP BY 1",
+                (uuid,),
+            ).fetchall()
+        )
+        score, files, oldest = self._db.execute(
+            "SELECT MAX(CASE WHEN verdict <> 'hot' THEN score END), MAX(files), MIN(due_since_ms) "
+            "FROM partitions WHERE uuid = ?",
+            (uuid,),
+        ).fetchone()
+        return Tally(verdicts, score or 0.0, files or 0, oldest)
+
+    # Journal
+
+    def record(self, uuid: str, change: Change, prior: Prior) -> None:
+        """Remember a change, so that it can be undone and held against the manifest list."""
+        self._db.execute(
+            "INSERT OR REPLACE INTO journal (uuid, snapshot_id, change, prior) VALUES (?, ?, ?, ?)",
+            (uuid, change.snapshot_id, to_json(change), to_json(prior)),
+        )
+        self._db.execute(
+            "DELETE FROM journal WHERE uuid = ? AND number <= "
+            "(SELECT number FROM journal WHERE uuid = ? ORDER BY number DESC LIMIT 1 OFFSET ?)",
+            (uuid, uuid, JOURNAL_LENGTH),
+        )
+
+    def recorded(self, uuid: str, snapshot_id: int) -> tuple[Change, Prior] | None:
+        """A change in the journal."""
+        row = self._db.execute(
+            "SELECT change, prior FROM journal WHERE uuid = ? AND snapshot_id = ?", (uuid, snapshot_id)
+        ).fetchone()
+        return None if row is None else (from_json(Change, row[0]), from_json(Prior, row[1]))
+
+    def forget(self, uuid: str, snapshot_id: int) -> None:
+        """Take a change out of the journal: it was undone."""
+        self._db.execute("DELETE FROM journal WHERE uuid = ? AND snapshot_id = ?", (uuid, snapshot_id))
+
+    # Intents and words
+
+    def save_intent(self, intent: Intent) -> None:
+        """Keep an open intent, or forget a closed one."""
+        if intent.state == "closed":
+            self._db.execute(
+                "DELETE FROM intents WHERE uuid = ? AND intent_id = ?", (intent.table_uuid, intent.intent_id)
+            )
+            return
+        self._db.execute(
+            "INSERT OR REPLACE INTO intents (uuid, intent_id, value) VALUES (?, ?, ?)",
+            (intent.table_uuid, intent.intent_id, intent.model_dump_json()),
+        )
+
+    def intents(self, uuid: str) -> tuple[Intent, ...]:
+        """The intents of a table that were not closed, expired ones too."""
+        rows = self._db.execute("SELECT value FROM intents WHERE uuid = ? ORDER BY intent_id", (uuid,))
+        return tuple(Intent.model_validate_json(value) for (value,) in rows)
+
+    def save_word(self, uuid: str, word: Word) -> None:
+        """Keep a writer's newest word."""
+        self._db.execute(
+            "INSERT OR REPLACE INTO words (uuid, writer, value) VALUES (?, ?, ?)",
+            (uuid, word.writer, to_json(word)),
+        )
+
+    def words(self, uuid: str) -> tuple[Word, ...]:
+        """The newest word of each writer of a table."""
+        rows = self._db.execute("SELECT value FROM words WHERE uuid = ? ORDER BY writer", (uuid,))
+        return tuple(from_json(Word, value) for (value,) in rows)

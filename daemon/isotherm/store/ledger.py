@@ -1,0 +1,352 @@
+"""The ledger: the durable record of every operation, deletion, halt and quarantine, with the whys.
+
+Small, and the only thing that tables cannot give back: back it up. What must be known after a crash stands in it
+before it is done: a job before it starts, a file before it is deleted.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from isotherm.model import CompactionJob, Outcome, PartitionKey, Rewrite, TableId
+from isotherm.planner import Action, Quarantine
+from isotherm.store.database import connect, from_json, to_json, transaction
+
+VERSION = 1
+KEEP_MS = 90 * 86_400_000
+"""Finished operations, deletions and accounts are kept this long."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS operations (
+    job_id TEXT PRIMARY KEY, uuid TEXT NOT NULL, name TEXT NOT NULL, action TEXT NOT NULL, partition TEXT,
+    state TEXT NOT NULL, started_at_ms INTEGER NOT NULL, value TEXT NOT NULL, job TEXT
+);
+CREATE INDEX IF NOT EXISTS operations_table ON operations (uuid, started_at_ms);
+CREATE INDEX IF NOT EXISTS operations_state ON operations (state);
+CREATE TABLE IF NOT EXISTS deletions (
+    uuid TEXT NOT NULL, path TEXT NOT NULL, job_id TEXT NOT NULL, state TEXT NOT NULL,
+    marked_at_ms INTEGER NOT NULL, due_at_ms INTEGER NOT NULL, ended_at_ms INTEGER, PRIMARY KEY (uuid, path)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS deletions_due ON deletions (state, due_at_ms);
+CREATE TABLE IF NOT EXISTS expired (
+    uuid TEXT NOT NULL, snapshot_id INTEGER NOT NULL, job_id TEXT NOT NULL, PRIMARY KEY (uuid, snapshot_id)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS accounts (
+    uuid TEXT NOT NULL, snapshot_id INTEGER NOT NULL, sequence_number INTEGER NOT NULL, origin TEXT NOT NULL,
+    committed_at_ms INTEGER NOT NULL, received_at_ms INTEGER NOT NULL, decided_at_ms INTEGER, announced INTEGER NOT NULL,
+    PRIMARY KEY (uuid, snapshot_id)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS halts (uuid TEXT PRIMARY KEY, reason TEXT NOT NULL, why TEXT NOT NULL, at_ms INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS quarantine (
+    uuid TEXT NOT NULL, partition TEXT NOT NULL, until_ms INTEGER NOT NULL, failures INTEGER NOT NULL, why TEXT NOT NULL,
+    PRIMARY KEY (uuid, partition)
+) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One thing that was begun, and what came of it."""
+
+    job_id: str
+    table: TableId
+    action: Action
+    partition: PartitionKey | None
+    label: str
+    why: str
+    policy_hash: str
+    base_snapshot_id: int
+    started_at_ms: int
+    bytes_planned: int = 0
+    state: str = "running"
+    """`running`, `done`, `failed`, `unknown`."""
+    reason: str = ""
+    outcome_why: str = ""
+    ended_at_ms: int | None = None
+    snapshot_id: int | None = None
+    files_before: int = 0
+    """Live data files of the partition before (for an expiry: snapshots)."""
+    files_after: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    rows: int = 0
+    seconds: float = 0
+    peak_memory_bytes: int = 0
+    expired: int = 0
+    """Snapshots that an expiry took."""
+    files_marked: int = 0
+    """Files that an expiry left without a reader."""
+
+    def ended(self, outcome: Outcome, now_ms: int) -> "Operation":
+        """The operation with its end."""
+        return replace(
+            self,
+            state=str(outcome.kind),
+            reason=outcome.reason,
+            outcome_why=outcome.why,
+            ended_at_ms=now_ms,
+            snapshot_id=outcome.snapshot_id,
+        )
+
+    def with_rewrite(self, rewrite: Rewrite) -> "Operation":
+        """The operation with what an executor made."""
+        return replace(
+            self,
+            bytes_read=rewrite.bytes_read,
+            bytes_written=rewrite.bytes_written,
+            rows=rewrite.rows_written,
+            seconds=rewrite.seconds,
+            peak_memory_bytes=rewrite.peak_memory_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A snapshot that the daemon took into its state."""
+
+    snapshot_id: int
+    sequence_number: int
+    origin: str
+    committed_at_ms: int
+    received_at_ms: int
+    decided_at_ms: int | None
+    """When the verdicts of what it touched were made."""
+    announced: bool
+    """Whether an event brought it; else it was found in the catalog."""
+
+
+class Ledger:
+    """The ledger of all tables."""
+
+    def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
+        self.is_new = path is not None and not path.exists()
+        self._db = connect(path, _SCHEMA, VERSION, read_only=read_only)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """What is written inside is saved as a whole, or not at all."""
+        return transaction(self._db)
+
+    # Operations
+
+    def save(self, operation: Operation, job: CompactionJob | None = None) -> None:
+        """Keep an operation; the bound job stays with it until it has ended for good."""
+        self._db.execute(
+            "INSERT INTO operations (job_id, uuid, name, action, partition, state, started_at_ms, value, job) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job_id) DO UPDATE SET state = excluded.state, "
+            "value = excluded.value, job = CASE WHEN excluded.state IN ('running', 'unknown') "
+            "THEN COALESCE(excluded.job, job) END",
+            (
+                operation.job_id,
+                operation.table.uuid,
+                operation.table.name,
+                operation.action,
+                operation.partition,
+                operation.state,
+                operation.started_at_ms,
+                to_json(operation),
+                None if job is None else to_json(job),
+            ),
+        )
+
+    def unfinished(self) -> list[tuple[Operation, CompactionJob | None]]:
+        """What a crash left behind, and outcomes that nobody knows yet."""
+        return [
+            (from_json(Operation, value), None if job is None else from_json(CompactionJob, job))
+            for value, job in self._db.execute(
+                "SELECT value, job FROM operations WHERE state IN ('running', 'unknown') ORDER BY started_at_ms"
+            )
+        ]
+
+    def operations(self, uuid: str | None = None, limit: int = 1000) -> list[Operation]:
+        """The newest operations, newest first; None: of all tables."""
+        rows = self._db.execute(
+            "SELECT value FROM operations WHERE ? IS NULL OR uuid = ? ORDER BY started_at_ms DESC LIMIT ?",
+            (uuid, uuid, limit),
+        )
+        return [from_json(Operation, value) for (value,) in rows]
+
+    def bytes_read_since(self, since_ms: int) -> int:
+        """Bytes that compactions have read, or mean to read, since a time; for budgets."""
+        rows = self._db.execute(
+            "SELECT value FROM operations WHERE started_at_ms >= ? AND action = ?", (since_ms, Action.COMPACT)
+        )
+        operations = (from_json(Operation, value) for (value,) in rows)
+        return sum(max(operation.bytes_read, operation.bytes_planned) for operation in operations)
+
+    def compacted(self, uuid: str) -> set[PartitionKey]:
+        """The partitions that a compaction of ours has rewritten."""
+        rows = self._db.execute(
+            "SELECT DISTINCT partition FROM operations WHERE uuid = ? AND action = ? AND state = 'done'",
+            (uuid, Action.COMPACT),
+        )
+        return {PartitionKey(partition) for (partition,) in rows}
+
+    # Deletions
+
+    def mark(
+        self, uuid: str, job_id: str, paths: Iterable[str], snapshots: Sequence[int], now_ms: int
+    ) -> None:
+        """Write down what an expiry is about to make unreachable, before it is committed."""
+        with self.transaction():
+            self._db.executemany(
+                "INSERT OR IGNORE INTO deletions (uuid, path, job_id, state, marked_at_ms, due_at_ms) "
+                "VALUES (?, ?, ?, 'marked', ?, 0)",
+                [(uuid, path, job_id, now_ms) for path in paths],
+            )
+            self._db.executemany(
+                "INSERT OR IGNORE INTO expired (uuid, snapshot_id, job_id) VALUES (?, ?, ?)",
+                [(uuid, snapshot_id, job_id) for snapshot_id in snapshots],
+            )
+
+    def confirm_marks(self, job_id: str, due_at_ms: int) -> None:
+        """The expiry is committed: its files may go at this time."""
+        self._db.execute(
+            "UPDATE deletions SET state = 'waiting', due_at_ms = ? WHERE job_id = ? AND state = 'marked'",
+            (due_at_ms, job_id),
+        )
+
+    def drop_marks(self, job_id: str) -> None:
+        """The expiry did not happen."""
+        with self.transaction():
+            self._db.execute("DELETE FROM deletions WHERE job_id = ? AND state = 'marked'", (job_id,))
+            self._db.execute("DELETE FROM expired WHERE job_id = ?", (job_id,))
+
+    def due_deletions(self, now_ms: int, limit: int) -> dict[str, list[str]]:
+        """Files whose grace is over, by table uuid."""
+        due: dict[str, list[str]] = {}
+        for uuid, path in self._db.execute(
+            "SELECT uuid, path FROM deletions WHERE state = 'waiting' AND due_at_ms <= ? ORDER BY due_at_ms LIMIT ?",
+            (now_ms, limit),
+        ):
+            due.setdefault(uuid, []).append(path)
+        return due
+
+    def deleted(self, uuid: str, paths: Iterable[str], state: str, now_ms: int) -> None:
+        """These files are `deleted`, or `kept` since something needs them after all."""
+        self._db.executemany(
+            "UPDATE deletions SET state = ?, ended_at_ms = ? WHERE uuid = ? AND path = ?",
+            [(state, now_ms, uuid, path) for path in paths],
+        )
+
+    def deletions(self, uuid: str) -> dict[str, int]:
+        """How many files stand in which state: `marked`, `waiting`, `deleted`, `kept`."""
+        return dict(
+            self._db.execute(
+                "SELECT state, COUNT(*) FROM deletions WHERE uuid = ? GROUP BY state", (uuid,)
+            ).fetchall()
+        )
+
+    def expired(self, uuid: str) -> list[int]:
+        """The snapshots that we have expired."""
+        return [row[0] for row in self._db.execute("SELECT snapshot_id FROM expired WHERE uuid = ?", (uuid,))]
+
+    # Accounts
+
+    def account(self, uuid: str, account: Account) -> None:
+        """A snapshot became part of the state."""
+        self._db.execute(
+            "INSERT INTO accounts VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (uuid, snapshot_id) "
+            "DO UPDATE SET announced = MAX(announced, excluded.announced)",
+            (
+                uuid,
+                account.snapshot_id,
+                account.sequence_number,
+                account.origin,
+                account.committed_at_ms,
+                account.received_at_ms,
+                account.decided_at_ms,
+                account.announced,
+            ),
+        )
+
+    def decided(self, uuid: str, now_ms: int) -> None:
+        """The verdicts for everything accounted for so far are made."""
+        self._db.execute(
+            "UPDATE accounts SET decided_at_ms = ? WHERE uuid = ? AND decided_at_ms IS NULL", (now_ms, uuid)
+        )
+
+    def announced(self, uuid: str, snapshot_id: int) -> None:
+        """An event of this snapshot was consumed, though it was known before."""
+        self._db.execute(
+            "UPDATE accounts SET announced = 1 WHERE uuid = ? AND snapshot_id = ?", (uuid, snapshot_id)
+        )
+
+    def unannounced(self, uuid: str, before_ms: int) -> list[int]:
+        """Snapshots found in the catalog before a time, that no event has brought yet; oldest first."""
+        rows = self._db.execute(
+            "SELECT snapshot_id FROM accounts WHERE uuid = ? AND NOT announced AND received_at_ms <= ? "
+            "ORDER BY sequence_number",
+            (uuid, before_ms),
+        )
+        return [row[0] for row in rows]
+
+    def announced_through(self, uuid: str) -> int | None:
+        """The highest sequence number below which every snapshot that we know was announced; None: none was."""
+        first_open = self._db.execute(
+            "SELECT MIN(sequence_number) FROM accounts WHERE uuid = ? AND NOT announced", (uuid,)
+        ).fetchone()[0]
+        row = self._db.execute(
+            "SELECT MAX(sequence_number) FROM accounts WHERE uuid = ? AND announced AND (? IS NULL OR sequence_number < ?)",
+            (uuid, first_open, first_open),
+        ).fetchone()
+        return None if row[0] is None else int(row[0])
+
+    def accounts(self, uuid: str) -> list[Account]:
+        """Every snapshot accounted for, in the table's order."""
+        rows = self._db.execute(
+            "SELECT snapshot_id, sequence_number, origin, committed_at_ms, received_at_ms, decided_at_ms, announced "
+            "FROM accounts WHERE uuid = ? ORDER BY sequence_number",
+            (uuid,),
+        )
+        return [Account(*numbers, bool(announced)) for *numbers, announced in rows]
+
+    # Halts and quarantines
+
+    def halt(self, uuid: str, reason: str, why: str, now_ms: int) -> None:
+        """Stop a table until a person has looked."""
+        self._db.execute("INSERT OR IGNORE INTO halts VALUES (?, ?, ?, ?)", (uuid, reason, why, now_ms))
+
+    def resume(self, uuid: str) -> None:
+        """A person has looked."""
+        self._db.execute("DELETE FROM halts WHERE uuid = ?", (uuid,))
+
+    def halted(self, uuid: str) -> str | None:
+        """Why a table stands still; None: it does not."""
+        row = self._db.execute("SELECT reason, why FROM halts WHERE uuid = ?", (uuid,)).fetchone()
+        return None if row is None else f"{row[0]}: {row[1]}"
+
+    def quarantine(self, uuid: str, partition: PartitionKey, why: str, until_ms: int) -> None:
+        """Leave a partition alone for a while: it failed once more."""
+        self._db.execute(
+            "INSERT INTO quarantine VALUES (?, ?, ?, 1, ?) ON CONFLICT (uuid, partition) DO UPDATE SET "
+            "until_ms = excluded.until_ms, failures = failures + 1, why = excluded.why",
+            (uuid, partition, until_ms, why),
+        )
+
+    def release(self, uuid: str, partition: PartitionKey) -> None:
+        """A partition's job went well: its failures are forgotten."""
+        self._db.execute("DELETE FROM quarantine WHERE uuid = ? AND partition = ?", (uuid, partition))
+
+    def quarantined(self, uuid: str) -> dict[PartitionKey, Quarantine]:
+        """The partitions that failed, and until when they are left alone."""
+        rows = self._db.execute(
+            "SELECT partition, until_ms, failures, why FROM quarantine WHERE uuid = ?", (uuid,)
+        ).fetchall()
+        return {
+            PartitionKey(key): Quarantine(until_ms, failures, why) for key, until_ms, failures, why in rows
+        }
+
+    def prune(self, now_ms: int) -> None:
+        """Forget what is long over."""
+        before_ms = now_ms - KEEP_MS
+        with self.transaction():
+            self._db.execute(
+                "DELETE FROM operations WHERE state IN ('done', 'failed') AND started_at_ms < ?", (before_ms,)
+            )
+            self._db.execute("DELETE FROM deletions WHERE ended_at_ms < ?", (before_ms,))
+            self._db.execute("DELETE FROM accounts WHERE announced AND received_at_ms < ?", (before_ms,))
