@@ -303,7 +303,7 @@ class Ledger:
             "FROM accounts WHERE uuid = ? ORDER BY sequence_number",
             (uuid,),
         )
-        return [Account(*numbers, bool(announced)) for *numbers, announced in rows]
+        return [Account(*row) for row in rows]
 
     # Halts and quarantines
 

@@ -1,0 +1,401 @@
+"""The Iceberg catalog and the manifests behind it, read only: what is true.
+
+The one module that turns PyIceberg's tables into our values. It writes nothing; it reads no clock. What does not
+answer becomes `Unavailable` (try later), what is not there or makes no sense `TableMissing`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydantic import ValidationError
+from pyiceberg.catalog import Catalog as PyIcebergCatalog
+from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import ManifestContent, ManifestEntryStatus, ManifestFile
+from pyiceberg.table import Table
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.snapshots import Snapshot as PyIcebergSnapshot
+from pyiceberg.transforms import VoidTransform
+from requests.exceptions import RequestException
+from sqlalchemy.exc import SQLAlchemyError
+
+from isotherm.commit_event import CommitEvent
+from isotherm.config import CatalogConfig
+from isotherm.manifests import LiveEntry, entry_partition_key, live_files, read_manifest, read_manifest_list
+from isotherm.model import (
+    INGEST_TOKEN,
+    INGEST_VALID_THROUGH,
+    NO_FILES,
+    Change,
+    FileKind,
+    FileStats,
+    Origin,
+    PartitionDelta,
+    PartitionField,
+    PartitionKey,
+    TableId,
+    origin_of,
+    size_bucket,
+)
+from isotherm.planner import Snapshot, TableFacts
+from isotherm.ports import LoadedTable, Scan, TableMissing, Unavailable
+from isotherm.state import MAX_AHEAD_MS, PartitionState, boundary_of_rows
+from isotherm.storage import normalised, properties_with_retries
+
+RECENT = 20
+"""Snapshots behind the head whose changes a full scan reads too: who wrote where lately, also by removing files."""
+
+
+def connect(config: CatalogConfig) -> PyIcebergCatalog:
+    """The catalog of a configuration, with retries for remote files.
+
+    Raises:
+        Unavailable: it does not answer, or its properties are not those of a catalog.
+    """
+    with _translated(f"catalog {config.name}"):
+        return load_catalog(config.name, **properties_with_retries(config.properties))
+
+
+class IcebergCatalog:
+    """The real catalog behind the port `Catalog`."""
+
+    def __init__(self, catalog: PyIcebergCatalog) -> None:
+        self.catalog = catalog
+
+    def names(self) -> Sequence[str]:
+        """Every table, as `namespace.table`."""
+        with _translated("the list of tables"):
+            namespaces = self.catalog.list_namespaces()
+            return sorted(
+                ".".join(name) for namespace in namespaces for name in self.catalog.list_tables(namespace)
+            )
+
+    def load(self, name: str) -> LoadedTable:
+        """The table now."""
+        with _translated(f"table {name}"):
+            table = self.catalog.load_table(name)
+            return loaded_table(table, name)
+
+    def change(self, loaded: LoadedTable, snapshot_id: int) -> Change:
+        """What one snapshot did, from the manifests that its manifest list says it added."""
+        table: Table = loaded.handle
+        with _translated(f"snapshot {snapshot_id} of {loaded.table}"):
+            snapshot = _snapshot(table, snapshot_id)
+            manifests = _added(table.io, snapshot)
+            return _change(table, snapshot, manifests)
+
+    def change_of(self, loaded: LoadedTable, event: CommitEvent) -> Change | None:
+        """What the event's manifests say; None where it does not name them all, or names files of others."""
+        table: Table = loaded.handle
+        home = normalised(table.metadata.location).rstrip("/") + "/"
+        elsewhere = table.metadata.properties.get("write.metadata.path")
+        homes = (home, normalised(elsewhere).rstrip("/") + "/") if elsewhere else (home,)
+        known_specs = table.metadata.specs()
+        if not event.added_manifests_complete:
+            return None
+        for manifest in event.added_manifests:
+            path = normalised(manifest.path)
+            if not path.startswith(homes) or ".." in path or manifest.spec_id not in known_specs:
+                return None
+        manifests = [
+            ManifestFile.from_args(
+                manifest_path=manifest.path,
+                manifest_length=manifest.length,
+                partition_spec_id=manifest.spec_id,
+                content=ManifestContent.DATA if manifest.content == "data" else ManifestContent.DELETES,
+                sequence_number=event.sequence_number,
+                min_sequence_number=event.sequence_number,
+                added_snapshot_id=event.snapshot_id,
+            )
+            for manifest in event.added_manifests
+            if manifest.added_files or manifest.deleted_files
+        ]
+        try:
+            with _translated(f"snapshot {event.snapshot_id} of {loaded.table}"):
+                partitions = _deltas(table, manifests, event.snapshot_id)
+        except TableMissing:
+            return None
+        return Change(
+            snapshot_id=event.snapshot_id,
+            parent_id=event.parent_id,
+            sequence_number=event.sequence_number,
+            committed_at_ms=event.timestamp_ms,
+            operation=event.operation,
+            origin=origin_of(event.summary) if event.summary else event.origin_kind,
+            partitions=partitions,
+            manifests=frozenset(manifest.manifest_path for manifest in manifests),
+            valid_through_ms=event.valid_through_ms,
+            totals=_totals(event.summary),
+        )
+
+    def added_manifests(self, loaded: LoadedTable, snapshot_id: int) -> frozenset[str]:
+        """The manifests that a snapshot added and that hold added or deleted entries, by its manifest list."""
+        table: Table = loaded.handle
+        with _translated(f"snapshot {snapshot_id} of {loaded.table}"):
+            return frozenset(m.manifest_path for m in _added(table.io, _snapshot(table, snapshot_id)))
+
+    def scan(self, loaded: LoadedTable) -> Scan:
+        """Everything, from all manifests of the head."""
+        table: Table = loaded.handle
+        if loaded.head is None:
+            return Scan({}, None, None, 0, 0)
+        with _translated(f"the manifests of {loaded.table}"):
+            return _scan(table, loaded)
+
+    def live_files(self, loaded: LoadedTable, partition: PartitionKey) -> int:
+        """Data files of one partition at the head, counted anew."""
+        table: Table = loaded.handle
+        if loaded.head is None:
+            return 0
+        with _translated(f"the manifests of {loaded.table}"):
+            entries = live_files(table.metadata, table.io, _snapshot(table, loaded.head), partition)
+            return sum(entry.kind is FileKind.DATA for entry in entries)
+
+
+def loaded_table(table: Table, name: str) -> LoadedTable:
+    """PyIceberg's table as ours."""
+    metadata = table.metadata
+    head = table.current_snapshot()
+    snapshots = {snapshot.snapshot_id: _known(snapshot) for snapshot in metadata.snapshots}
+    parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots}
+    loaded = LoadedTable(
+        table=TableId(str(metadata.table_uuid), name),
+        facts=_facts(table, head),
+        head=None if head is None else head.snapshot_id,
+        snapshots=snapshots,
+        parents=parents,
+        handle=table,
+    )
+    ancestors = tuple(snapshots[snapshot_id] for snapshot_id in reversed(loaded.ancestors()))
+    return replace(loaded, facts=replace(loaded.facts, snapshots=ancestors))
+
+
+def _facts(table: Table, head: PyIcebergSnapshot | None) -> TableFacts:
+    metadata = table.metadata
+    fields: dict[int, PartitionField] = {}
+    for spec in metadata.partition_specs:
+        for part in spec.fields:
+            if isinstance(part.transform, VoidTransform):
+                continue
+            source = _source_type(table, part.source_id)
+            fields[part.field_id] = PartitionField(part.field_id, part.name, str(part.transform), source)
+    lists = [] if head is None else read_manifest_list(table.io, head.manifest_list)
+    return TableFacts(
+        location=metadata.location,
+        format_version=metadata.format_version,
+        fields=tuple(fields[field_id] for field_id in sorted(fields)),
+        default_spec_id=metadata.default_spec_id,
+        properties=dict(metadata.properties),
+        pinned=frozenset(ref.snapshot_id for name, ref in metadata.refs.items() if name != MAIN_BRANCH),
+        metadata_bytes=sum(manifest.manifest_length for manifest in lists),
+    )
+
+
+def _source_type(table: Table, source_id: int) -> str:
+    """Iceberg's name of a source column's type, also of one that was dropped since."""
+    for schema in reversed(table.metadata.schemas):
+        try:
+            return str(schema.find_type(source_id))
+        except ValueError:
+            continue
+    return "unknown"
+
+
+def _known(snapshot: PyIcebergSnapshot) -> Snapshot:
+    return Snapshot(
+        snapshot_id=snapshot.snapshot_id,
+        sequence_number=snapshot.sequence_number or 0,
+        committed_at_ms=snapshot.timestamp_ms,
+        has_token=INGEST_TOKEN in _summary(snapshot),
+    )
+
+
+def _summary(snapshot: PyIcebergSnapshot) -> Mapping[str, str]:
+    return {} if snapshot.summary is None else snapshot.summary.additional_properties
+
+
+def _operation(snapshot: PyIcebergSnapshot) -> str:
+    return "" if snapshot.summary is None else snapshot.summary.operation.value
+
+
+def _snapshot(table: Table, snapshot_id: int) -> PyIcebergSnapshot:
+    snapshot = table.metadata.snapshot_by_id(snapshot_id)
+    if snapshot is None:
+        raise TableMissing(f"snapshot {snapshot_id} is not in the metadata")
+    return snapshot
+
+
+def _added(io: FileIO, snapshot: PyIcebergSnapshot) -> list[ManifestFile]:
+    """The manifests that this snapshot added, without those that only carry files over."""
+    return [
+        manifest
+        for manifest in read_manifest_list(io, snapshot.manifest_list)
+        if manifest.added_snapshot_id == snapshot.snapshot_id
+        # Unknown counts (version 1 may leave them out) are looked into.
+        and (manifest.added_files_count != 0 or manifest.deleted_files_count != 0)
+    ]
+
+
+def _change(table: Table, snapshot: PyIcebergSnapshot, manifests: Iterable[ManifestFile]) -> Change:
+    summary = _summary(snapshot)
+    manifests = list(manifests)
+    return Change(
+        snapshot_id=snapshot.snapshot_id,
+        parent_id=snapshot.parent_snapshot_id,
+        sequence_number=snapshot.sequence_number or 0,
+        committed_at_ms=snapshot.timestamp_ms,
+        operation=_operation(snapshot),
+        origin=origin_of(summary),
+        partitions=_deltas(table, manifests, snapshot.snapshot_id),
+        manifests=frozenset(manifest.manifest_path for manifest in manifests),
+        valid_through_ms=_valid_through(summary),
+        totals=_totals(summary),
+    )
+
+
+def _valid_through(summary: Mapping[str, str]) -> int | None:
+    text = summary.get(INGEST_VALID_THROUGH, "")
+    return int(text) if text.lstrip("-").isdecimal() else None
+
+
+def _totals(summary: Mapping[str, str]) -> dict[str, int]:
+    return {
+        name: int(text) for name, text in summary.items() if name.startswith("total-") and text.isdecimal()
+    }
+
+
+@dataclass(slots=True)
+class _Count:
+    """A delta being summed up."""
+
+    data: dict[int, FileStats] = field(default_factory=dict)
+    deletes: dict[FileKind, FileStats] = field(default_factory=dict)
+    added: FileStats = NO_FILES
+    removed: FileStats = NO_FILES
+
+    def take(self, entry: LiveEntry, *, removed: bool) -> None:
+        """One file came, or left."""
+        file = entry.file
+        stats = FileStats(1, file.record_count, file.file_size_in_bytes)
+        signed = NO_FILES - stats if removed else stats
+        if entry.kind is FileKind.DATA:
+            bucket = size_bucket(file.file_size_in_bytes)
+            self.data[bucket] = self.data.get(bucket, NO_FILES) + signed
+        else:
+            self.deletes[entry.kind] = self.deletes.get(entry.kind, NO_FILES) + signed
+        if removed:
+            self.removed += stats
+        else:
+            self.added += stats
+
+    def delta(self) -> PartitionDelta:
+        """The sum."""
+        return PartitionDelta(self.data, self.deletes, self.added, self.removed)
+
+
+def _entries(table: Table, manifest: ManifestFile) -> Iterator[LiveEntry]:
+    for entry in read_manifest(table.io, manifest):
+        key = entry_partition_key(table.metadata, manifest.partition_spec_id, entry)
+        yield LiveEntry(entry, manifest, key)
+
+
+def _deltas(
+    table: Table, manifests: Iterable[ManifestFile], snapshot_id: int
+) -> dict[PartitionKey, PartitionDelta]:
+    counts: dict[PartitionKey, _Count] = {}
+    for manifest in manifests:
+        for entry in _entries(table, manifest):
+            if entry.entry.status == ManifestEntryStatus.EXISTING or entry.entry.snapshot_id != snapshot_id:
+                continue
+            removed = entry.entry.status == ManifestEntryStatus.DELETED
+            counts.setdefault(entry.partition, _Count()).take(entry, removed=removed)
+    return {key: count.delta() for key, count in counts.items()}
+
+
+def _scan(table: Table, loaded: LoadedTable) -> Scan:
+    ancestors = [_snapshot(table, snapshot_id) for snapshot_id in reversed(loaded.ancestors())]
+    writes = [
+        s
+        for s in ancestors
+        if origin_of(_summary(s)) is not Origin.MAINTENANCE and _operation(s) != "replace"
+    ]
+    numbers = {snapshot.snapshot_id: number for number, snapshot in enumerate(writes, start=1)}
+    times = {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in writes}
+    counts: dict[PartitionKey, _Count] = {}
+    last: dict[PartitionKey, int] = {}
+    head = ancestors[-1]
+    files = 0
+    for manifest in read_manifest_list(table.io, head.manifest_list):
+        for entry in _entries(table, manifest):
+            if entry.entry.status == ManifestEntryStatus.DELETED:
+                continue
+            files += 1
+            counts.setdefault(entry.partition, _Count()).take(entry, removed=False)
+            writer = entry.entry.snapshot_id
+            if writer in numbers and numbers[writer] > numbers.get(last.get(entry.partition, -1), 0):
+                last[entry.partition] = writer
+    recent = [_change(table, s, _added(table.io, s)) for s in writes[-RECENT:]]
+    for change in recent:
+        for key in change.partitions:
+            if numbers[change.snapshot_id] > numbers.get(last.get(key, -1), 0):
+                last[key] = change.snapshot_id
+    # What only snapshots long gone have written was written before the oldest that is left.
+    oldest_ms = ancestors[0].timestamp_ms
+    partitions = {
+        key: PartitionState(
+            data=count.data,
+            deletes=count.deletes,
+            first_write_at_ms=times.get(last.get(key, -1), oldest_ms),
+            last_write_at_ms=times.get(last.get(key, -1), oldest_ms),
+            last_write_number=numbers.get(last.get(key, -1), 0),
+        )
+        for key, count in counts.items()
+    }
+    return Scan(
+        partitions=partitions,
+        head=_change(table, head, ()),
+        boundary_ms=_boundary(writes, recent, loaded.facts.fields),
+        foreign_commits=len(writes),
+        files=files,
+    )
+
+
+def _boundary(
+    writes: Sequence[PyIcebergSnapshot], recent: Sequence[Change], fields: tuple[PartitionField, ...]
+) -> int | None:
+    """The furthest event time that the retained history gives, each commit capped by its own time."""
+    reached = [
+        (said, snapshot.timestamp_ms)
+        for snapshot in writes
+        if (said := _valid_through(_summary(snapshot))) is not None
+    ]
+    if not reached:
+        reached = [
+            (by_rows, change.committed_at_ms)
+            for change in recent
+            if (by_rows := boundary_of_rows(change.partitions, fields)) is not None
+        ]
+    return max((min(at_ms, committed_ms + MAX_AHEAD_MS) for at_ms, committed_ms in reached), default=None)
+
+
+@contextmanager
+def _translated(what: str) -> Iterator[None]:
+    """PyIceberg's errors as the two that the service knows."""
+    try:
+        yield
+    except (TableMissing, Unavailable):
+        raise
+    except (NoSuchTableError, NoSuchNamespaceError) as err:
+        raise TableMissing(f"{what}: the catalog does not have it") from err
+    except (SQLAlchemyError, RequestException, RESTError, OSError) as err:
+        raise Unavailable(f"{what}: {_first_line(err)}") from err
+    except (ValidationError, ValueError, KeyError, TypeError, EOFError) as err:
+        raise TableMissing(f"{what} cannot be read: {_first_line(err)}") from err
+
+
+def _first_line(err: Any) -> str:
+    lines = str(err).strip().splitlines()
+    return f"{type(err).__name__}: {lines[0] if lines else ''}"

@@ -1,0 +1,274 @@
+"""The control topic on real Kafka: read as a member of the group, written as any producer.
+
+Offsets are committed by hand, after what was read is saved. On each assignment the topic is read again from before
+the intent time-out, so that no open intent is missed, however far the group had come; reading twice is harmless,
+because a change is applied once. An offset out of range goes back to the earliest: tables are then reconciled from
+their own metadata, nothing is skipped silently.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from isotherm.clock import monotonic_s, now_ms
+from isotherm.commit_event import CommitEvent, encode
+from isotherm.ports import Message, Unavailable
+
+BATCH = 500
+REQUEST_TIMEOUT_S = 10
+PARTITIONER = "murmur2_random"
+"""The JVM's default for keyed messages, so that every producer puts a table into the same Kafka partition."""
+
+
+class KafkaEvents:
+    """The control topic behind the port `EventSource`."""
+
+    def __init__(
+        self,
+        properties: Mapping[str, Any],
+        topic: str,
+        group: str,
+        replay_ms: int,
+        on_trouble: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Join the group.
+
+        Args:
+            properties: librdkafka's, with `bootstrap.servers`.
+            topic: the control topic.
+            group: the daemons' consumer group.
+            replay_ms: how far back an assignment begins, in milliseconds: more than the intent time-out.
+            on_trouble: told when the broker is away; librdkafka reconnects by itself.
+        """
+        self._topic = topic
+        self._replay_ms = replay_ms
+        self._on_trouble = on_trouble
+        self._positions: dict[int, int] = {}
+        self.generation = 0
+        """Grows with each assignment: who acted under an older one may not commit."""
+        self._partition_count: int | None = None
+        self._common = dict(properties)
+        self._consumer = Consumer(
+            {
+                **self._common,
+                "group.id": group,
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "auto.offset.reset": "earliest",
+                "topic.metadata.refresh.interval.ms": 10_000,
+                "allow.auto.create.topics": False,
+                "error_cb": self._error,
+                "log_level": 0,
+            }
+        )
+        self._producer = Producer(
+            {
+                **self._common,
+                "acks": "all",
+                "enable.idempotence": True,
+                "partitioner": PARTITIONER,
+                "message.timeout.ms": REQUEST_TIMEOUT_S * 1000,
+                "error_cb": self._error,
+                "log_level": 0,
+            }
+        )
+        self._consumer.subscribe(
+            [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+        )
+
+    def poll(self, timeout_s: float) -> Sequence[Message]:
+        """New messages, at most some hundreds; empty when none came in time."""
+        return self._messages(self._consumer.consume(BATCH, timeout_s))
+
+    def drain(self, timeout_s: float) -> Sequence[Message] | None:
+        """Every message up to the topic's present end; None where the end could not be reached in time."""
+        deadline = monotonic_s() + timeout_s
+        drained: list[Message] = []
+        generation = self.generation
+        try:
+            ends = {
+                part.partition: self._consumer.get_watermark_offsets(part, timeout=timeout_s)[1]
+                for part in self._consumer.assignment()
+            }
+        except KafkaException as err:
+            self._on_trouble(str(err))
+            return None
+        while any(self._positions.get(number, 0) < end for number, end in ends.items()):
+            left_s = deadline - monotonic_s()
+            if left_s <= 0:
+                self._undo(drained)
+                return None
+            drained.extend(self.poll(min(left_s, 0.05)))
+            self._skip_to_position(ends)
+        if generation != self.generation or not ends:
+            self._undo(drained)
+            return None
+        return drained
+
+    def commit(self) -> None:
+        """Never hand out again what was handed out so far; called after it was saved."""
+        offsets = [TopicPartition(self._topic, number, offset) for number, offset in self._positions.items()]
+        if not offsets:
+            return
+        try:
+            self._consumer.commit(offsets=offsets, asynchronous=True)
+        except KafkaException as err:  # a rebalance took the partition: its next owner reads it again
+            self._on_trouble(str(err))
+
+    def publish(self, event: CommitEvent) -> None:
+        """Announce a snapshot; returns when the broker has it."""
+        failures: list[str] = []
+        key, value, headers = encode(event)
+
+        def delivered(error: KafkaError | None, _: Any) -> None:
+            if error is not None:
+                failures.append(str(error))
+
+        self._producer.produce(
+            self._topic, key=key, value=value, headers=list(headers.items()), on_delivery=delivered
+        )
+        if self._producer.flush(REQUEST_TIMEOUT_S) or failures:
+            raise Unavailable(f"control topic {self._topic}: {'; '.join(failures) or 'no answer'}")
+
+    def owns(self, table_uuid: str) -> bool:
+        """Whether this daemon maintains the table, as the group divides them now."""
+        if self._partition_count is None or self._partition_count == 0:
+            return False
+        return partition_of(table_uuid, self._partition_count) in self._positions
+
+    def lag(self) -> int | None:
+        """Messages not read yet, over the partitions that are ours; None: unknown."""
+        try:
+            return sum(
+                max(
+                    self._consumer.get_watermark_offsets(part, cached=True)[1]
+                    - self._positions.get(part.partition, 0),
+                    0,
+                )
+                for part in self._consumer.assignment()
+            )
+        except KafkaException:
+            return None
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._producer.flush(REQUEST_TIMEOUT_S)
+        self._consumer.close()
+
+    def _messages(self, raw: Sequence[Any]) -> list[Message]:
+        messages = []
+        for message in raw:
+            if message.error() is not None:
+                if message.error().code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 (the library's public constant)
+                    self._on_trouble(str(message.error()))
+                continue
+            self._positions[message.partition()] = message.offset() + 1
+            messages.append(
+                Message(
+                    message.topic(),
+                    message.partition(),
+                    message.offset(),
+                    message.timestamp()[1],
+                    message.value(),
+                )
+            )
+        return messages
+
+    def _skip_to_position(self, ends: Mapping[int, int]) -> None:
+        """Where the end of a partition holds no message (aborted, compacted away), go by the consumer's position."""
+        for part in self._consumer.position([TopicPartition(self._topic, number) for number in ends]):
+            if part.offset >= 0:
+                self._positions[part.partition] = max(self._positions.get(part.partition, 0), part.offset)
+
+    def _undo(self, drained: Sequence[Message]) -> None:
+        """Hand out again what a drain had taken when it failed."""
+        first: dict[int, int] = {}
+        for message in drained:
+            first.setdefault(message.partition, message.offset)
+        for number, offset in first.items():
+            if number in self._positions:
+                self._consumer.seek(TopicPartition(self._topic, number, offset))
+                self._positions[number] = offset
+
+    def _assigned(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
+        self.generation += 1
+        since_ms = now_ms() - self._replay_ms
+        committed = consumer.committed(parts, timeout=REQUEST_TIMEOUT_S)
+        timed = consumer.offsets_for_times(
+            [TopicPartition(part.topic, part.partition, since_ms) for part in parts],
+            timeout=REQUEST_TIMEOUT_S,
+        )
+        starts = []
+        for saved, replayed in zip(committed, timed, strict=True):
+            start = OFFSET_BEGINNING
+            if saved.offset != OFFSET_INVALID:
+                # No message since then: only what comes is new.
+                start = (
+                    saved.offset
+                    if replayed.offset in (OFFSET_END, OFFSET_INVALID)
+                    else min(saved.offset, replayed.offset)
+                )
+            starts.append(TopicPartition(saved.topic, saved.partition, start))
+            self._positions[saved.partition] = max(start, 0)
+        self._partition_count = len(
+            consumer.list_topics(self._topic, REQUEST_TIMEOUT_S).topics[self._topic].partitions
+        )
+        consumer.assign(starts)
+
+    def _revoked(self, _: Consumer, parts: list[TopicPartition]) -> None:
+        self.generation += 1
+        for part in parts:
+            self._positions.pop(part.partition, None)
+
+    def _error(self, error: KafkaError) -> None:
+        self._on_trouble(str(error))
+
+
+def ensure_topic(properties: Mapping[str, Any], topic: str, partitions: int = 1, **config: str) -> None:
+    """Make a topic where there is none.
+
+    Raises:
+        Unavailable: the broker does not answer, or refuses.
+    """
+    admin = AdminClient({**properties, "log_level": 0})
+    try:
+        if topic in admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics:
+            return
+        future = admin.create_topics([NewTopic(topic, num_partitions=partitions, config=config)])[topic]
+        future.result(REQUEST_TIMEOUT_S)
+    except KafkaException as err:
+        if err.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise Unavailable(f"topic {topic}: {err.args[0].str()}") from err
+
+
+def partition_of(key: str, partitions: int) -> int:
+    """The Kafka partition of a key under the JVM's default partitioner (murmur2, as `murmur2_random`)."""
+    return (_murmur2(key.encode()) & 0x7FFFFFFF) % partitions
+
+
+def _murmur2(data: bytes) -> int:
+    """Kafka's variant of MurmurHash2, 32 bits (`org.apache.kafka.common.utils.Utils.murmur2`)."""
+    mask, mix, shift = 0xFFFFFFFF, 0x5BD1E995, 24
+    length = len(data)
+    value = (0x9747B28C ^ length) & mask
+    whole = length - length % 4
+    for start in range(0, whole, 4):
+        word = int.from_bytes(data[start : start + 4], "little") * mix & mask
+        word = (word ^ (word >> shift)) * mix & mask
+        value = (value * mix & mask) ^ word
+    rest = data[whole:]
+    if rest:
+        value = (value ^ int.from_bytes(rest, "little")) * mix & mask
+    value = (value ^ (value >> 13)) * mix & mask
+    return value ^ (value >> 15)
