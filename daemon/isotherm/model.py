@@ -250,6 +250,8 @@ class Rewrite:
     bytes_written: int
     seconds: float
     peak_memory_bytes: int
+    schema_id: int | None = None
+    """The schema in which the files are written."""
 
 
 class OutcomeKind(StrEnum):
