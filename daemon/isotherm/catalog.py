@@ -131,11 +131,15 @@ class IcebergCatalog:
             totals=_totals(event.summary),
         )
 
-    def added_manifests(self, loaded: LoadedTable, snapshot_id: int) -> frozenset[str]:
-        """The manifests that a snapshot added and that hold added or deleted entries, by its manifest list."""
+    def is_true(self, loaded: LoadedTable, change: Change) -> bool:
+        """Whether what an event said of a snapshot is what its metadata and its manifest list say."""
         table: Table = loaded.handle
-        with _translated(f"snapshot {snapshot_id} of {loaded.table}"):
-            return frozenset(m.manifest_path for m in _added(table.io, _snapshot(table, snapshot_id)))
+        with _translated(f"snapshot {change.snapshot_id} of {loaded.table}"):
+            snapshot = _snapshot(table, change.snapshot_id)
+            added = frozenset(manifest.manifest_path for manifest in _added(table.io, snapshot))
+            truth = replace(_change(table, snapshot, ()), parent_id=change.parent_id, manifests=added)
+        # A writer's event may leave the summary out; then there were no totals to compare.
+        return truth == replace(change, partitions={}, totals=change.totals or truth.totals)
 
     def scan(self, loaded: LoadedTable) -> Scan:
         """Everything, from all manifests of the head."""

@@ -9,6 +9,7 @@ ref may name one of them, and all must lie on `main` behind its head.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from typing import Literal
 
 from pyiceberg.catalog import Catalog
@@ -44,7 +45,7 @@ class AssertNoRefNames(ValidatableTableRequirement):
     type: Literal["isotherm-assert-no-ref-names"] = "isotherm-assert-no-ref-names"
     snapshot_ids: list[int]
 
-    def validate(self, base_metadata: TableMetadata | None) -> None:
+    def validate(self, base_metadata: TableMetadata | None) -> None:  # type: ignore[override]
         """Refuse where a ref names one of them, or one is gone already."""
         if base_metadata is None:
             raise CommitFailedException("Requirement failed: current table metadata is missing")
@@ -212,9 +213,7 @@ def delete(table: Table, paths: Sequence[str], expired: Collection[int]) -> tupl
         if not normalised(path).startswith(homes) or "/../" in path:
             kept.append(path)
             continue
-        try:
+        with suppress(FileNotFoundError):
             retried(lambda path=path: table.io.delete(path))  # type: ignore[misc]
-        except FileNotFoundError:
-            pass
         gone.append(path)
     return gone, kept

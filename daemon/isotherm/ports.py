@@ -118,8 +118,8 @@ class Catalog(Protocol):
         """What the event's manifests say; None where the event does not name them all, or names others' files."""
         ...
 
-    def added_manifests(self, loaded: LoadedTable, snapshot_id: int) -> frozenset[str]:
-        """The manifests that a snapshot added and that hold added or deleted entries, by its manifest list."""
+    def is_true(self, loaded: LoadedTable, change: Change) -> bool:
+        """Whether what an event said of a snapshot is what its metadata and its manifest list say."""
         ...
 
     def scan(self, loaded: LoadedTable) -> Scan:

@@ -23,7 +23,8 @@ JOURNAL_LENGTH = 200
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS tables (
     uuid TEXT PRIMARY KEY, name TEXT NOT NULL, state TEXT NOT NULL, facts TEXT NOT NULL,
-    confirmed_head INTEGER, last_event_at_ms INTEGER NOT NULL DEFAULT 0, expiry TEXT
+    confirmed_head INTEGER, last_event_at_ms INTEGER NOT NULL DEFAULT 0, expiry TEXT,
+    trusted INTEGER NOT NULL DEFAULT 1
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS partitions (
     uuid TEXT NOT NULL, key TEXT NOT NULL, state TEXT NOT NULL,
@@ -56,6 +57,8 @@ class TableRow:
     """The head that the catalog confirmed last; None: never."""
     last_event_at_ms: int
     expiry: Decision | None
+    is_trusted: bool = True
+    """False: something did not add up, the table is scanned when it is confirmed next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,27 +113,28 @@ class Fold:
         return {
             row[0]: self._table_row(row[1:])
             for row in self._db.execute(
-                "SELECT uuid, state, facts, confirmed_head, last_event_at_ms, expiry FROM tables ORDER BY name"
+                "SELECT uuid, state, facts, confirmed_head, last_event_at_ms, expiry, trusted FROM tables ORDER BY name"
             )
         }
 
     def table(self, uuid: str) -> TableRow | None:
         """One table."""
         row = self._db.execute(
-            "SELECT state, facts, confirmed_head, last_event_at_ms, expiry FROM tables WHERE uuid = ?",
+            "SELECT state, facts, confirmed_head, last_event_at_ms, expiry, trusted FROM tables WHERE uuid = ?",
             (uuid,),
         ).fetchone()
         return None if row is None else self._table_row(row)
 
     @staticmethod
-    def _table_row(row: tuple[str, str, int | None, int, str | None]) -> TableRow:
-        state, facts, confirmed, last_event_at_ms, expiry = row
+    def _table_row(row: tuple[str, str, int | None, int, str | None, int]) -> TableRow:
+        state, facts, confirmed, last_event_at_ms, expiry, trusted = row
         return TableRow(
             from_json(TableState, state),
             from_json(TableFacts, facts),
             confirmed,
             last_event_at_ms,
             None if expiry is None else from_json(Decision, expiry),
+            bool(trusted),
         )
 
     def save_table(self, state: TableState, facts: TableFacts, confirmed_head: int | None) -> None:
@@ -138,7 +142,7 @@ class Fold:
         self._db.execute(
             "INSERT INTO tables (uuid, name, state, facts, confirmed_head) VALUES (?, ?, ?, ?, ?) "
             "ON CONFLICT (uuid) DO UPDATE SET name = excluded.name, state = excluded.state, "
-            "facts = excluded.facts, confirmed_head = excluded.confirmed_head",
+            "facts = excluded.facts, confirmed_head = excluded.confirmed_head, trusted = 1",
             (state.table.uuid, state.table.name, to_json(state), to_json(facts), confirmed_head),
         )
 
@@ -149,6 +153,10 @@ class Fold:
     def note_event(self, uuid: str, at_ms: int) -> None:
         """An event of this table came."""
         self._db.execute("UPDATE tables SET last_event_at_ms = ? WHERE uuid = ?", (at_ms, uuid))
+
+    def distrust(self, uuid: str) -> None:
+        """Have the table scanned when it is confirmed next; until then its verdicts stand still."""
+        self._db.execute("UPDATE tables SET trusted = 0 WHERE uuid = ?", (uuid,))
 
     def drop(self, uuid: str) -> None:
         """Forget a table."""

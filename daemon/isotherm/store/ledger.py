@@ -270,6 +270,13 @@ class Ledger:
             "UPDATE accounts SET decided_at_ms = ? WHERE uuid = ? AND decided_at_ms IS NULL", (now_ms, uuid)
         )
 
+    def is_known(self, uuid: str, snapshot_id: int) -> bool:
+        """Whether a snapshot was accounted for before."""
+        row = self._db.execute(
+            "SELECT 1 FROM accounts WHERE uuid = ? AND snapshot_id = ?", (uuid, snapshot_id)
+        )
+        return row.fetchone() is not None
+
     def announced(self, uuid: str, snapshot_id: int) -> None:
         """An event of this snapshot was consumed, though it was known before."""
         self._db.execute(

@@ -1,0 +1,302 @@
+"""From events to state: what is announced, held against what the catalog says.
+
+A commit event that follows the state's head is applied from the manifests that it names, without asking the catalog;
+that may make a partition hot. Before anything is done to a table its head is confirmed: the catalog's metadata is
+loaded, every change that came from an event alone is compared with it, what was not announced is applied from the
+manifests, what is not in the history any more is undone, and where no path leads from the one to the other the table
+is scanned. So lost, doubled, late, reordered and forged events delay; they never mislead.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from isotherm.coldness import Word
+from isotherm.commit_event import CommitEvent, EventError, Intent, OpenWindow, decode
+from isotherm.model import Change, Origin, PartitionKey, TableId
+from isotherm.observations import EventRejected, EventSeen, StateDrifted, TableGone, TableScanned
+from isotherm.planner import Snapshot
+from isotherm.ports import Catalog, Listener, LoadedTable, Message, TableMissing
+from isotherm.state import StateError, apply, built
+from isotherm.store.fold import Fold, TableRow
+from isotherm.store.ledger import Account, Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """Partitions that somebody else writes, or means to write; None: any of the table."""
+
+    uuid: str
+    partitions: frozenset[PartitionKey] | None
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedEvent:
+    """A commit event that became part of the state."""
+
+    event: CommitEvent
+    received_at_ms: int
+    seconds: float
+
+
+class Follower:
+    """Keeps the fold of every table true."""
+
+    def __init__(
+        self,
+        fold: Fold,
+        ledger: Ledger,
+        catalog: Catalog,
+        listen: Listener,
+        now_ms: Callable[[], int],
+        monotonic_s: Callable[[], float],
+        intent_timeout_ms: int,
+    ) -> None:
+        self._fold = fold
+        self._ledger = ledger
+        self._catalog = catalog
+        self._listen = listen
+        self._now_ms = now_ms
+        self._monotonic_s = monotonic_s
+        self._intent_timeout_ms = intent_timeout_ms
+        self._loaded: dict[str, LoadedTable] = {}
+        self.suspects: set[str] = set()
+        """Names of tables that the catalog should be asked about at the next round."""
+
+    # Events
+
+    def take(self, message: Message) -> tuple[Touched | None, AppliedEvent | None]:
+        """One message of the control topic; saved by the caller's transaction."""
+        received_at_ms = self._now_ms()
+        try:
+            event = decode(message.value)
+        except EventError as err:
+            size = len(message.value or b"")
+            self._listen(EventRejected(str(err), message.topic, message.partition, message.offset, size))
+            return None, None
+        match event:
+            case None:
+                self._listen(EventSeen("other_type", ""))
+                return None, None
+            case Intent():
+                return self._take_intent(event, received_at_ms), None
+            case CommitEvent():
+                return self._take_commit(event, received_at_ms)
+
+    def _take_intent(self, intent: Intent, received_at_ms: int) -> Touched | None:
+        expires_at_ms = min(intent.expires_at_ms, received_at_ms + self._intent_timeout_ms)
+        self._fold.save_intent(intent.model_copy(update={"expires_at_ms": expires_at_ms}))
+        keys = None if intent.partitions is None else [PartitionKey(key) for key in intent.partitions]
+        self._fold.touch(intent.table_uuid, keys)
+        self._listen(EventSeen("intent", intent.table))
+        if intent.state == "closed":
+            return None
+        return Touched(intent.table_uuid, None if keys is None else frozenset(keys))
+
+    def _take_commit(
+        self, event: CommitEvent, received_at_ms: int
+    ) -> tuple[Touched | None, AppliedEvent | None]:
+        started_s = self._monotonic_s()
+        if event.ref != "main":
+            self.suspects.add(event.table)
+            self._listen(EventSeen("other_ref", event.table))
+            return None, None
+        row = self._fold.table(event.table_uuid)
+        if row is None:
+            # The catalog decides whether there is such a table; what the event says of it is not believed.
+            self.suspects.add(event.table)
+            self._listen(EventSeen("deferred", event.table))
+            return None, None
+        self._fold.note_event(event.table_uuid, received_at_ms)
+        self._keep_word(event, received_at_ms)
+        if self._ledger.is_known(event.table_uuid, event.snapshot_id):
+            self._ledger.announced(event.table_uuid, event.snapshot_id)
+            self._listen(EventSeen("duplicate", event.table))
+            return None, None
+        change = self._change_of(event, row)
+        if change is None:
+            self.suspects.add(event.table)
+            self._listen(EventSeen("deferred", event.table))
+            keys = frozenset(change.key for change in event.partitions) if event.partitions_complete else None
+            return (
+                Touched(event.table_uuid, keys) if event.origin_kind is not Origin.MAINTENANCE else None
+            ), None
+        try:
+            row = self._apply(row, change, received_at_ms, announced=True)
+        except StateError as err:
+            self._listen(StateDrifted(row.state.table, event.snapshot_id, str(err)))
+            self._rebuild_later(row.state.table)
+            return None, None
+        touched = Touched(event.table_uuid, frozenset(change.partitions)) if change.is_foreign_write else None
+        return touched, AppliedEvent(event, received_at_ms, self._monotonic_s() - started_s)
+
+    def _change_of(self, event: CommitEvent, row: TableRow) -> Change | None:
+        """The event's change, where it follows the head and names all that it added."""
+        loaded = self._loaded.get(event.table_uuid)
+        if event.parent_id != row.state.head or loaded is None:
+            return None
+        if event.sequence_number <= row.state.sequence_number and row.state.head is not None:
+            return None
+        return self._catalog.change_of(loaded, event)
+
+    def _keep_word(self, event: CommitEvent, received_at_ms: int) -> None:
+        if event.writer and event.origin_kind is not Origin.MAINTENANCE:
+            window = event.open_window or OpenWindow()
+            self._fold.save_word(event.table_uuid, Word(event.writer, received_at_ms, window))
+            if window.partitions:
+                self._fold.touch(event.table_uuid, [PartitionKey(key) for key in window.partitions])
+
+    # Confirmation
+
+    def confirm(self, name: str) -> LoadedTable | None:
+        """The table as the catalog has it now, with the fold brought to its head; None: it is gone.
+
+        Raises:
+            Unavailable: the catalog, or the files behind it, do not answer.
+        """
+        try:
+            loaded = self._catalog.load(name)
+        except TableMissing as err:
+            self._gone(name, str(err))
+            return None
+        for uuid, row in self._fold.tables().items():
+            if row.state.table.name == name and uuid != loaded.table.uuid:
+                self._gone(name, f"dropped and created again with uuid {loaded.table.uuid}")
+        try:
+            self.confirm_loaded(loaded)
+        except TableMissing as err:  # a file that the metadata names is not there, or makes no sense
+            self._gone(name, str(err))
+            return None
+        self.suspects.discard(name)
+        return loaded
+
+    def confirm_loaded(self, loaded: LoadedTable) -> None:
+        """Bring the fold to the head of a table that was just loaded."""
+        uuid = loaded.table.uuid
+        facts = replace(loaded.facts, confirmed_at_ms=self._now_ms())
+        loaded = replace(loaded, facts=facts)
+        self._loaded[uuid] = loaded
+        row = self._fold.table(uuid)
+        if row is None or not row.is_trusted:
+            self._scan(loaded, "first seen" if row is None else "its totals did not add up")
+            return
+        with self._fold.transaction():
+            try:
+                row = self._travel(row, loaded)
+            except (StateError, _NoPathError) as err:
+                self._scan(loaded, str(err))
+                return
+            self._fold.save_table(replace(row.state, table=loaded.table), facts, loaded.head)
+
+    def _travel(self, row: TableRow, loaded: LoadedTable) -> TableRow:
+        """From the state's head to the catalog's: undo what is not in its history, check, apply what is missing."""
+        uuid = loaded.table.uuid
+        ancestors = loaded.ancestors()
+        places = {snapshot_id: place for place, snapshot_id in enumerate(ancestors)}
+        while row.state.head is not None and row.state.head not in places:
+            recorded = self._fold.recorded(uuid, row.state.head)
+            if recorded is None:
+                raise _NoPathError(f"snapshot {row.state.head} is not in the table's history any more")
+            change, prior = recorded
+            self._fold.save_partitions(uuid, prior.partitions)
+            self._fold.save_state(prior.state)
+            self._fold.forget(uuid, change.snapshot_id)
+            row = replace(row, state=prior.state)
+        if row.state.head is None:
+            missing = list(ancestors)
+            if missing and loaded.parents[missing[-1]] is not None:
+                raise _NoPathError("the beginning of the table's history has expired")
+        else:
+            missing = list(ancestors[: places[row.state.head]])
+            self._check(row, loaded, ancestors[places[row.state.head] :])
+        for snapshot_id in reversed(missing):
+            change = replace(self._catalog.change(loaded, snapshot_id), parent_id=row.state.head)
+            row = self._apply(row, change, self._now_ms(), announced=False)
+        return row
+
+    def _check(self, row: TableRow, loaded: LoadedTable, ancestors: Sequence[int]) -> None:
+        """Hold every change that came from an event alone against the metadata and its manifest list."""
+        for snapshot_id in ancestors:
+            if snapshot_id == row.confirmed_head:
+                return
+            recorded = self._fold.recorded(loaded.table.uuid, snapshot_id)
+            if recorded is None:
+                return
+            if not self._catalog.is_true(loaded, recorded[0]):
+                raise _NoPathError(
+                    f"the event of snapshot {snapshot_id} said something else than its manifests do"
+                )
+
+    def _apply(self, row: TableRow, change: Change, received_at_ms: int, *, announced: bool) -> TableRow:
+        table = row.state.table
+        before = self._fold.states(table.uuid, change.partitions)
+        applied = apply(row.state, before, change, row.facts.fields, received_at_ms)
+        self._fold.save_partitions(table.uuid, applied.partitions)
+        self._fold.save_state(applied.state)
+        self._fold.record(table.uuid, change, applied.prior)
+        self._account(table.uuid, change, received_at_ms, announced=announced)
+        if applied.drifted:
+            gap = ", ".join(
+                f"{name} {value:+d}" for name, value in sorted(applied.state.summary_gap.items()) if value
+            )
+            self._listen(StateDrifted(table, change.snapshot_id, gap))
+            self._rebuild_later(table)
+        return replace(row, state=applied.state)
+
+    def _account(self, uuid: str, change: Change, received_at_ms: int, *, announced: bool) -> None:
+        account = Account(
+            snapshot_id=change.snapshot_id,
+            sequence_number=change.sequence_number,
+            origin=str(change.origin),
+            committed_at_ms=change.committed_at_ms,
+            received_at_ms=received_at_ms,
+            decided_at_ms=None,
+            announced=announced,
+        )
+        self._ledger.account(uuid, account)
+
+    def _rebuild_later(self, table: TableId) -> None:
+        """Nothing of this state is to be trusted: forget it, the next round scans the table."""
+        self._fold.distrust(table.uuid)
+        self.suspects.add(table.name)
+
+    def _scan(self, loaded: LoadedTable, why: str) -> None:
+        started_s = self._monotonic_s()
+        now_ms = self._now_ms()
+        scan = self._catalog.scan(loaded)
+        state = built(
+            loaded.table,
+            scan.partitions,
+            scan.head,
+            boundary_ms=scan.boundary_ms,
+            foreign_commits=scan.foreign_commits,
+            received_at_ms=now_ms,
+        )
+        self._fold.replace(state, loaded.facts, scan.partitions)
+        for snapshot in loaded.facts.snapshots:
+            self._account_found(loaded.table.uuid, snapshot, now_ms)
+        self._listen(TableScanned(loaded.table, why, scan.files, self._monotonic_s() - started_s))
+
+    def _account_found(self, uuid: str, snapshot: Snapshot, now_ms: int) -> None:
+        """What was there when we came counts as announced: its announcement is not ours to make."""
+        account = Account(
+            snapshot.snapshot_id,
+            snapshot.sequence_number,
+            "found",
+            snapshot.committed_at_ms,
+            now_ms,
+            None,
+            True,
+        )
+        self._ledger.account(uuid, account)
+
+    def _gone(self, name: str, why: str) -> None:
+        self.suspects.discard(name)
+        for uuid, row in self._fold.tables().items():
+            if row.state.table.name == name:
+                self._listen(TableGone(row.state.table, why))
+                self._fold.drop(uuid)
+                self._loaded.pop(uuid, None)
+
+
+class _NoPathError(Exception):
+    """The state cannot be brought to the new head by undoing and applying: the table must be scanned."""
