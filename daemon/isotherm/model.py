@@ -275,3 +275,5 @@ class Outcome:
     why: str
     """A sentence for a person, numbers included."""
     snapshot_id: int | None = None
+    asserted_head_id: int | None = None
+    """With UNKNOWN: the head that the request asserts; while it is the table's head, the request may yet land."""
