@@ -15,7 +15,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from isotherm.model import Origin, PartitionKey
+from isotherm.model import Change, Origin, PartitionKey, TableId
 
 COMMIT_TYPE = "io.isotherm.commit.v1"
 INTENT_TYPE = "io.isotherm.intent.v1"
@@ -150,6 +150,36 @@ def encode(event: CommitEvent | Intent) -> tuple[bytes, bytes, dict[str, bytes]]
     }
     value = json.dumps(envelope, separators=(",", ":"), sort_keys=True).encode()
     return event.table_uuid.encode(), value, {"content-type": CONTENT_TYPE.encode()}
+
+
+def announcement(table: TableId, catalog: str, change: Change, announced_by: str) -> CommitEvent:
+    """The event of a snapshot that is known as a change; its manifests are left to be found by who wants them."""
+    named = sorted(change.partitions.items())[:MAX_PARTITIONS]
+    return CommitEvent(
+        table_uuid=table.uuid,
+        table=table.name,
+        catalog=catalog,
+        snapshot_id=change.snapshot_id,
+        parent_id=change.parent_id,
+        sequence_number=change.sequence_number,
+        timestamp_ms=change.committed_at_ms,
+        operation=change.operation,
+        origin=change.origin.value,
+        writer=announced_by if change.origin is Origin.MAINTENANCE else "",
+        partitions=tuple(
+            PartitionChange(
+                partition=key,
+                added_files=delta.added.files,
+                removed_files=delta.removed.files,
+                added_rows=delta.added.rows,
+                removed_rows=delta.removed.rows,
+            )
+            for key, delta in named
+        ),
+        partitions_complete=len(named) == len(change.partitions),
+        valid_through_ms=change.valid_through_ms,
+        announced_by=announced_by,
+    )
 
 
 def decode(value: bytes | None) -> CommitEvent | Intent | None:

@@ -92,7 +92,8 @@ def expire(
             if _gone(catalog, name, going):
                 return _done(job_id, going, files)
             return Expired(
-                Outcome(job_id, OutcomeKind.UNKNOWN, "no_answer", f"the catalog did not answer: {err}"), files
+                Outcome(job_id, OutcomeKind.UNKNOWN, "no_answer", f"the catalog did not answer: {err}"),
+                tuple(files),
             )
         return _done(job_id, going, files)
     why = f"lost {ATTEMPTS} races against other commits, the last: {trouble}"

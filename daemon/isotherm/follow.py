@@ -34,6 +34,7 @@ class AppliedEvent:
     """A commit event that became part of the state."""
 
     event: CommitEvent
+    partitions: int
     received_at_ms: int
     seconds: float
 
@@ -61,6 +62,10 @@ class Follower:
         self._loaded: dict[str, LoadedTable] = {}
         self.suspects: set[str] = set()
         """Names of tables that the catalog should be asked about at the next round."""
+
+    def loaded(self, uuid: str) -> LoadedTable | None:
+        """The table as it was loaded last."""
+        return self._loaded.get(uuid)
 
     # Events
 
@@ -127,7 +132,9 @@ class Follower:
             self._rebuild_later(row.state.table)
             return None, None
         touched = Touched(event.table_uuid, frozenset(change.partitions)) if change.is_foreign_write else None
-        return touched, AppliedEvent(event, received_at_ms, self._monotonic_s() - started_s)
+        return touched, AppliedEvent(
+            event, len(change.partitions), received_at_ms, self._monotonic_s() - started_s
+        )
 
     def _change_of(self, event: CommitEvent, row: TableRow) -> Change | None:
         """The event's change, where it follows the head and names all that it added."""

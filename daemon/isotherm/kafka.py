@@ -147,6 +147,10 @@ class KafkaEvents:
             return False
         return partition_of(table_uuid, self._partition_count) in self._positions
 
+    def is_assigned(self) -> bool:
+        """Whether the group has given this daemon its part of the topic."""
+        return bool(self._positions)
+
     def lag(self) -> int | None:
         """Messages not read yet, over the partitions that are ours; None: unknown."""
         try:

@@ -47,11 +47,10 @@ class EventRejected:
 
 @dataclass(frozen=True, slots=True)
 class GapHealed:
-    """Snapshots that were not announced, found in the table's metadata and applied."""
+    """Snapshots that nobody had announced, found in the table's metadata; the daemon announced them itself."""
 
     table: TableId
     snapshots: int
-    undone: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,10 @@ class EventSource(Protocol):
         """Whether this daemon maintains the table, as the group divides them now."""
         ...
 
+    def is_assigned(self) -> bool:
+        """Whether the group has given this daemon its part of the topic."""
+        ...
+
     def close(self) -> None:
         """Leave the group."""
         ...
@@ -156,6 +160,7 @@ class Maintainer(Protocol):
         loaded: LoadedTable,
         partition: PartitionKey,
         job_id: str,
+        label: str,
         target_bytes: int,
         policy_hash: str,
         why: str,
@@ -181,8 +186,8 @@ class Maintainer(Protocol):
         """Swap the files in; `may_commit` is asked last and may give a reason to refuse."""
         ...
 
-    def settled(self, name: str, job_id: str) -> bool:
-        """Whether a commit with this job id is in the table's history."""
+    def settled(self, name: str, job: CompactionJob) -> Outcome | None:
+        """What came of a commit whose answer is missing, by looking for its job id; None: still unknown."""
         ...
 
     def clean_up(self, loaded: LoadedTable, job: CompactionJob) -> None:

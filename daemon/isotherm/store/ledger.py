@@ -245,6 +245,12 @@ class Ledger:
         """The snapshots that we have expired."""
         return [row[0] for row in self._db.execute("SELECT snapshot_id FROM expired WHERE uuid = ?", (uuid,))]
 
+    def expired_by(self, job_id: str) -> list[int]:
+        """The snapshots that one expiry took, or was about to take."""
+        return [
+            row[0] for row in self._db.execute("SELECT snapshot_id FROM expired WHERE job_id = ?", (job_id,))
+        ]
+
     # Accounts
 
     def account(self, uuid: str, account: Account) -> None:

@@ -1,0 +1,385 @@
+"""Jobs from request to outcome: bound, started, committed or thrown away, cleaned up, written down.
+
+A job stands in the ledger before it starts, a file before it is deleted; what a crash leaves is found there at the
+next start, and looked up in the table before anything of it is touched.
+"""
+
+import uuid as uuids
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from isotherm.commit_event import announcement
+from isotherm.config import IsothermConfig
+from isotherm.follow import Follower, Touched
+from isotherm.model import CompactionJob, Outcome, OutcomeKind, PartitionKey, Rewrite, TableId
+from isotherm.observations import FilesDeleted, JobEnded, JobStarted, SnapshotsExpired, TableHalted, TrySoon
+from isotherm.planner import Action, Flight, Request
+from isotherm.policy import Policy
+from isotherm.ports import (
+    Catalog,
+    EventSource,
+    Listener,
+    LoadedTable,
+    Maintainer,
+    TableMissing,
+    Unavailable,
+    Unbound,
+)
+from isotherm.store.fold import Fold, TableRow
+from isotherm.store.ledger import Ledger, Operation
+from isotherm.verdicts import Verdicts
+
+DRAIN_TIMEOUT_S = 5.0
+"""For the last look before a commit; where the end of the topic cannot be reached, nothing is committed."""
+QUARANTINE_MS = 60_000
+"""The first failure of a partition costs it a minute, each further one twice as long, at most a day."""
+MAX_QUARANTINE_MS = 86_400_000
+DELETE_BATCH = 200
+"""Files deleted in one round, so that events never wait long."""
+IN_FLIGHT_MS = 120_000
+"""A commit that was sent is answered, or refused, by then; before that a missing job id proves nothing."""
+EXCUSED = frozenset({"conflict", "hot", "refused", "cancelled", "stopped", "stale", "nothing_to_do"})
+"""Ends of a job for which its partition is not to blame."""
+
+
+@dataclass(slots=True)
+class Jobs:
+    """The jobs of this daemon."""
+
+    config: IsothermConfig
+    fold: Fold
+    ledger: Ledger
+    events: EventSource
+    catalog: Catalog
+    maintainer: Maintainer
+    follower: Follower
+    verdicts: Verdicts
+    listen: Listener
+    now_ms: Callable[[], int]
+    _running: dict[str, tuple[Operation, CompactionJob]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def flights(self, uuid: str) -> tuple[Flight, ...]:
+        """The jobs of one table that run."""
+        return tuple(
+            Flight(
+                op.job_id, op.action, op.partition, op.base_snapshot_id, op.started_at_ms, op.bytes_planned
+            )
+            for op, _ in self._running.values()
+            if op.table.uuid == uuid
+        )
+
+    # Beginning
+
+    def begin(self, request: Request) -> bool:
+        """Begin what was admitted; whether a job began."""
+        row = self.fold.table(request.table.uuid)
+        resolved = None if row is None else self.verdicts.policy_of(row)
+        if row is None or resolved is None or row.state.head is None:
+            return False
+        decision = request.decision
+        operation = Operation(
+            job_id=str(uuids.uuid4()),
+            table=row.state.table,
+            action=decision.action,
+            partition=decision.partition,
+            label=decision.label,
+            why=decision.why,
+            policy_hash=resolved.policy.hash,
+            base_snapshot_id=row.state.head,
+            started_at_ms=self.now_ms(),
+            bytes_planned=decision.bytes,
+        )
+        try:
+            if decision.action is Action.EXPIRE:
+                return self._expire(row, operation, request.snapshots, resolved.policy)
+            return self._compact(row, operation, resolved.policy)
+        except (Unavailable, TableMissing) as err:
+            self.listen(TrySoon(f"{decision.action} of {request.table}", str(err)))
+            return False
+
+    def _compact(self, row: TableRow, operation: Operation, policy: Policy) -> bool:
+        loaded, key = self.follower.loaded(row.state.table.uuid), operation.partition
+        if loaded is None or key is None or loaded.head != row.state.head:
+            return False
+        target = int(policy.compact.target_file_size)
+        job = self.maintainer.bind(
+            loaded, key, operation.job_id, operation.label, target, policy.hash, operation.why
+        )
+        if isinstance(job, Unbound):
+            self._ended(operation, Outcome(operation.job_id, OutcomeKind.FAILED, job.reason, job.why))
+            self._quarantine(operation, job.reason, job.why)
+            return False
+        operation = replace(operation, files_before=self.catalog.live_files(loaded, key))
+        self.ledger.save(operation, job)
+        self.maintainer.start(loaded, job)
+        self._running[job.job_id] = (operation, job)
+        self.fold.touch(row.state.table.uuid, [key])
+        files = len(job.data_files) + len(job.delete_files)
+        self.listen(
+            JobStarted(
+                operation.table,
+                operation.action,
+                job.job_id,
+                operation.label,
+                files,
+                operation.bytes_planned,
+                job.why,
+            )
+        )
+        return True
+
+    # Ending
+
+    def finish(self) -> None:
+        """Commit what was rewritten, or clean up after what failed."""
+        for job_id, result in self.maintainer.finished():
+            if job_id not in self._running:
+                continue
+            operation, job = self._running[job_id]
+            if isinstance(result, Unbound):
+                outcome = Outcome(job_id, OutcomeKind.FAILED, result.reason, result.why)
+            else:
+                operation = operation.with_rewrite(result)
+                outcome = self._commit(operation, job, result)
+            self._close(operation, job, outcome)
+
+    def _commit(self, operation: Operation, job: CompactionJob, rewrite: Rewrite) -> Outcome:
+        try:
+            return self.maintainer.commit(
+                operation.table.name, job, rewrite, lambda loaded: self._refusal(loaded, job)
+            )
+        except (Unavailable, TableMissing) as err:
+            return Outcome(job.job_id, OutcomeKind.FAILED, "catalog", str(err))
+
+    def _refusal(self, loaded: LoadedTable, job: CompactionJob) -> str | None:
+        """The last look before the swap: why it must not be; None: go ahead."""
+        uuid = job.table.uuid
+        if not self.events.owns(uuid):
+            return "the table belongs to another daemon now"
+        messages = self.events.drain(DRAIN_TIMEOUT_S)
+        if messages is None:
+            return f"the control topic could not be read to its end within {DRAIN_TIMEOUT_S:.0f}s"
+        with self.fold.transaction(), self.ledger.transaction():
+            touched = [whom for whom, _ in map(self.follower.take, messages) if whom is not None]
+        self.cancel_touched(touched, but=job.job_id)
+        self.follower.confirm_loaded(loaded)
+        row = self.fold.table(uuid)
+        resolved = None if row is None else self.verdicts.policy_of(row)
+        if row is None or resolved is None or not row.is_trusted:
+            return "the table is not maintained any more"
+        halted = self.ledger.halted(uuid)
+        if halted is not None:
+            return f"the table is halted: {halted}"
+        hot = self.verdicts.why_hot(row, job.partition, resolved.policy)
+        return None if hot is None else f"hot: {hot}"
+
+    def _close(self, operation: Operation, job: CompactionJob, outcome: Outcome) -> None:
+        """The end of a compaction, whatever it was."""
+        self._running.pop(job.job_id, None)
+        uuid, name = operation.table.uuid, operation.table.name
+        self.fold.touch(uuid, [job.partition])
+        if outcome.kind is OutcomeKind.DONE:
+            self.ledger.release(uuid, job.partition)
+            operation = replace(
+                operation, files_after=self._after_commit(name, job.partition, outcome.snapshot_id)
+            )
+        elif outcome.kind is OutcomeKind.FAILED:
+            self._clean_up(name, job)
+            if outcome.reason == "mismatch":
+                self._halt(operation.table, "mismatch", outcome.why)
+            elif outcome.reason not in EXCUSED:
+                self._quarantine(operation, outcome.reason, outcome.why)
+        self.ledger.save(operation.ended(outcome, self.now_ms()), job)
+        self._tell_end(operation, outcome)
+
+    def _after_commit(self, name: str, partition: PartitionKey, snapshot_id: int | None) -> int:
+        """Take our own snapshot into the state and announce it; gives the partition's live data files."""
+        try:
+            loaded = self.follower.confirm(name)
+            if loaded is None:
+                return 0
+            if snapshot_id is not None:
+                self.announce(loaded.table.uuid, snapshot_id)
+            return self.catalog.live_files(loaded, partition)
+        except (Unavailable, TableMissing) as err:
+            self.follower.suspects.add(name)
+            self.listen(TrySoon(f"table {name} after our commit", str(err)))
+            return 0
+
+    def announce(self, uuid: str, snapshot_id: int) -> None:
+        """Announce a snapshot on the control topic, where the journal still has it. Raises Unavailable."""
+        recorded = self.fold.recorded(uuid, snapshot_id)
+        row = self.fold.table(uuid)
+        if recorded is not None and row is not None:
+            self.events.publish(
+                announcement(row.state.table, self.config.catalog.name, recorded[0], "isotherm")
+            )
+        self.ledger.announced(uuid, snapshot_id)
+
+    def _ended(self, operation: Operation, outcome: Outcome) -> None:
+        self.ledger.save(operation.ended(outcome, self.now_ms()))
+        self._tell_end(operation, outcome)
+
+    def _tell_end(self, operation: Operation, outcome: Outcome) -> None:
+        self.listen(
+            JobEnded(
+                table=operation.table,
+                action=operation.action,
+                job_id=operation.job_id,
+                label=operation.label,
+                outcome=outcome.kind,
+                reason=outcome.reason,
+                why=outcome.why,
+                snapshot_id=outcome.snapshot_id,
+                files_before=operation.files_before,
+                files_after=operation.files_after,
+                bytes_read=operation.bytes_read,
+                bytes_written=operation.bytes_written,
+                seconds=operation.seconds,
+                peak_memory_bytes=operation.peak_memory_bytes,
+            )
+        )
+
+    def _clean_up(self, name: str, job: CompactionJob) -> None:
+        """Delete what a job wrote; its outcome says that nothing of it is in the table."""
+        try:
+            self.maintainer.clean_up(self.follower.loaded(job.table.uuid) or self.catalog.load(name), job)
+        except (Unavailable, TableMissing, OSError) as err:
+            # What stays is an orphan under a name that follows from the job id, nothing worse.
+            self.listen(TrySoon(f"deleting what job {job.job_id} wrote", str(err)))
+
+    def _quarantine(self, operation: Operation, reason: str, why: str) -> None:
+        if operation.partition is None:
+            return
+        uuid = operation.table.uuid
+        known = self.ledger.quarantined(uuid).get(operation.partition)
+        span_ms = min(QUARANTINE_MS * 2 ** (known.failures if known else 0), MAX_QUARANTINE_MS)
+        self.ledger.quarantine(uuid, operation.partition, f"{reason}: {why}", self.now_ms() + span_ms)
+        self.fold.touch(uuid, [operation.partition])
+
+    def _halt(self, table: TableId, reason: str, why: str) -> None:
+        self.ledger.halt(table.uuid, reason, why, self.now_ms())
+        self.fold.touch(table.uuid, None)
+        self.listen(TableHalted(table, reason, why))
+
+    # Cancelling
+
+    def cancel_touched(self, touched: Iterable[Touched], but: str | None = None) -> None:
+        """A foreign event or intent that touches a running job's partition cancels that job, and only that job.
+
+        `but` is the job that is being committed: it is judged by the last look itself.
+        """
+        for one in touched:
+            for job_id, (operation, job) in list(self._running.items()):
+                hit = one.partitions is None or job.partition in one.partitions
+                if job_id != but and operation.table.uuid == one.uuid and hit:
+                    self._cancel(job_id, "cancelled", "the stream came back to its partition while it ran")
+
+    def stop(self) -> None:
+        """Cancel everything that runs, and delete what it wrote."""
+        for job_id in list(self._running):
+            self._cancel(job_id, "stopped", "the daemon was stopped")
+        self.maintainer.stop()
+
+    def _cancel(self, job_id: str, reason: str, why: str) -> None:
+        operation, job = self._running[job_id]
+        self.maintainer.cancel(job_id)
+        self._close(operation, job, Outcome(job_id, OutcomeKind.FAILED, reason, why))
+
+    # What nobody knows yet
+
+    def settle(self) -> None:
+        """Look for the fate of operations that a crash, or a catalog without an answer, has left open."""
+        for operation, job in self.ledger.unfinished():
+            if operation.job_id in self._running:
+                continue
+            try:
+                if job is None:
+                    self._settle_expiry(operation)
+                else:
+                    self._settle_compaction(operation, job)
+            except (Unavailable, TableMissing) as err:
+                self.listen(TrySoon(f"the fate of job {operation.job_id}", str(err)))
+
+    def _settle_compaction(self, operation: Operation, job: CompactionJob) -> None:
+        outcome = self.maintainer.settled(operation.table.name, job)
+        if outcome is None and self.now_ms() - operation.started_at_ms > IN_FLIGHT_MS + self._deadline_ms(
+            operation
+        ):
+            why = "not in the table, long after any request of it could have been answered"
+            outcome = Outcome(job.job_id, OutcomeKind.FAILED, "cancelled", why)
+        if outcome is not None:
+            self._close(operation, job, outcome)
+
+    def _deadline_ms(self, operation: Operation) -> int:
+        """For an operation that was cut off: it may have been sent as late as its own deadline."""
+        return self.config.executors.local.deadline_s * 1000 if operation.state == "running" else 0
+
+    def _settle_expiry(self, operation: Operation) -> None:
+        """Were the snapshots really taken? Then their files may go, else the marks are dropped."""
+        wanted = set(self.ledger.expired_by(operation.job_id))
+        loaded = self.catalog.load(operation.table.name)
+        if wanted and not wanted & set(loaded.snapshots):
+            row = self.fold.table(operation.table.uuid)
+            resolved = None if row is None else self.verdicts.policy_of(row)
+            grace_ms = (Policy() if resolved is None else resolved.policy).expire.delete_after
+            self.ledger.confirm_marks(operation.job_id, self.now_ms() + grace_ms)
+            outcome = Outcome(
+                operation.job_id, OutcomeKind.DONE, "committed", "found in the table afterwards"
+            )
+            self._ended(replace(operation, expired=len(wanted)), outcome)
+            return
+        self.ledger.drop_marks(operation.job_id)
+        self._ended(
+            operation,
+            Outcome(operation.job_id, OutcomeKind.FAILED, "cancelled", "it never reached the table"),
+        )
+
+    # Expiry and deletion
+
+    def _expire(self, row: TableRow, operation: Operation, snapshots: Sequence[int], policy: Policy) -> bool:
+        operation = replace(operation, files_before=len(row.facts.snapshots))
+        self.ledger.save(operation)
+        uuid, job_id = operation.table.uuid, operation.job_id
+
+        def mark(files: Sequence[str]) -> None:
+            with self.ledger.transaction():
+                self.ledger.drop_marks(job_id)
+                self.ledger.mark(uuid, job_id, files, snapshots, self.now_ms())
+
+        expired = self.maintainer.expire(operation.table.name, snapshots, job_id, mark)
+        outcome = expired.outcome
+        if outcome.kind is OutcomeKind.DONE:
+            self.ledger.confirm_marks(job_id, self.now_ms() + policy.expire.delete_after)
+            left = operation.files_before - len(snapshots)
+            operation = replace(
+                operation, files_after=left, expired=len(snapshots), files_marked=len(expired.files)
+            )
+            self.listen(SnapshotsExpired(operation.table, len(snapshots), len(expired.files)))
+            self.follower.suspects.add(operation.table.name)
+        elif outcome.kind is OutcomeKind.FAILED:
+            self.ledger.drop_marks(job_id)
+        self._ended(operation, outcome)
+        return True
+
+    def sweep(self) -> None:
+        """Delete files whose grace is over, a batch at a time."""
+        for uuid, paths in self.ledger.due_deletions(self.now_ms(), DELETE_BATCH).items():
+            row = self.fold.table(uuid)
+            if row is None or not self.events.owns(uuid):
+                continue
+            try:
+                loaded = self.catalog.load(row.state.table.name)
+                if loaded.table.uuid != uuid:
+                    continue
+                gone, kept = self.maintainer.delete(loaded, paths, self.ledger.expired(uuid))
+            except (Unavailable, TableMissing, OSError) as err:
+                self.listen(TrySoon(f"deleting files of {row.state.table}", str(err)))
+                continue
+            with self.ledger.transaction():
+                self.ledger.deleted(uuid, gone, "deleted", self.now_ms())
+                self.ledger.deleted(uuid, kept, "kept", self.now_ms())
+            self.listen(FilesDeleted(row.state.table, len(gone), len(kept)))

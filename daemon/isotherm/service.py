@@ -1,0 +1,239 @@
+"""The loop: events in, verdicts made, jobs started, looked after and finished.
+
+It does things at its own pace: an event changes the state and the verdicts, work begins in planning rounds. Every
+round confirms the head of a table with the catalog before anything is done to it, and a commit asks once more, last
+of all: the control topic is read to its end, the newest metadata is held against the state, and only then the files
+are swapped.
+
+Save, then acknowledge: what an event changed is saved before its offset is committed.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from isotherm.config import IsothermConfig
+from isotherm.follow import AppliedEvent, Follower, Touched
+from isotherm.jobs import Jobs
+from isotherm.model import TableId
+from isotherm.observations import EventApplied, GapHealed, PoliciesLoaded, RoundPlanned, TrySoon
+from isotherm.planner import Plan, Request, admit
+from isotherm.policy_files import PolicyFolder
+from isotherm.ports import Catalog, EventSource, Listener, Maintainer, Message, TableMissing, Unavailable
+from isotherm.store.fold import Fold, TableRow
+from isotherm.store.ledger import Ledger
+from isotherm.verdicts import Verdicts
+
+REPUBLISH_AFTER_MS = 30_000
+"""A snapshot found in the catalog, that no event has brought after this long, is announced by us."""
+TICK_LIMIT_S = 300
+"""A loop that has not turned for this long is stuck: /livez says so."""
+HOUR_MS = 3_600_000
+
+
+@dataclass(slots=True)
+class Health:
+    """What /livez and /readyz answer from; written by the loop, read by the HTTP threads."""
+
+    ticked_at_s: float = 0
+    has_policies: bool = False
+    is_assigned: bool = False
+    catalog_answers: bool = False
+
+    def is_alive(self, now_s: float) -> bool:
+        """Whether the loop has turned lately; Kafka or a catalog that is away is no reason for a restart."""
+        return now_s - self.ticked_at_s < TICK_LIMIT_S
+
+    def missing(self) -> list[str]:
+        """What is not ready yet, in words."""
+        states = {
+            "no policy is loaded": self.has_policies,
+            "the control topic is not assigned": self.is_assigned,
+            "the catalog does not answer": self.catalog_answers,
+        }
+        return [what for what, fine in states.items() if not fine]
+
+
+@dataclass(slots=True)
+class Service:
+    """The daemon, but for its process: call `start`, then `step` until it is over, then `stop`."""
+
+    config: IsothermConfig
+    fold: Fold
+    ledger: Ledger
+    events: EventSource
+    catalog: Catalog
+    maintainer: Maintainer
+    policies: PolicyFolder
+    listen: Listener
+    now_ms: Callable[[], int]
+    monotonic_s: Callable[[], float]
+    health: Health = field(default_factory=Health)
+    follower: Follower = field(init=False)
+    verdicts: Verdicts = field(init=False)
+    jobs: Jobs = field(init=False)
+    _last_round_s: float = float("-inf")
+    _last_poll_s: float = float("-inf")
+
+    def __post_init__(self) -> None:
+        self.follower = Follower(
+            self.fold,
+            self.ledger,
+            self.catalog,
+            self.listen,
+            self.now_ms,
+            self.monotonic_s,
+            int(self.config.loop.intent_timeout_s * 1000),
+        )
+        self.verdicts = Verdicts(self.fold, self.ledger, self.policies, self.now_ms)
+        self.jobs = Jobs(
+            self.config,
+            self.fold,
+            self.ledger,
+            self.events,
+            self.catalog,
+            self.maintainer,
+            self.follower,
+            self.verdicts,
+            self.listen,
+            self.now_ms,
+        )
+
+    def start(self) -> None:
+        """Load the policies, so that the first verdicts are the right ones."""
+        self._reload_policies()
+        self.ledger.prune(self.now_ms())
+        self.health.ticked_at_s = self.monotonic_s()
+
+    def step(self, timeout_s: float = 0.2) -> None:
+        """One turn: events, ended rewrites, and a planning round when it is time."""
+        self._consume(self.events.poll(timeout_s))
+        self.health.is_assigned = self.events.is_assigned()
+        self.jobs.finish()
+        if self.monotonic_s() - self._last_round_s >= self.config.loop.plan_every_s:
+            self.round()
+            self._last_round_s = self.monotonic_s()
+        self.health.ticked_at_s = self.monotonic_s()
+
+    def stop(self) -> None:
+        """Stop at once: running jobs are cancelled, what they wrote is deleted, everything is saved."""
+        self.jobs.stop()
+        self.events.commit()
+        self.events.close()
+
+    def _consume(self, messages: Sequence[Message]) -> None:
+        if not messages:
+            return
+        applied: list[AppliedEvent] = []
+        touched: list[Touched] = []
+        with self.fold.transaction(), self.ledger.transaction():
+            for message in messages:
+                whom, event = self.follower.take(message)
+                applied.extend([event] if event else [])
+                touched.extend([whom] if whom else [])
+        self.events.commit()
+        self.jobs.cancel_touched(touched)
+        for uuid in {one.event.table_uuid for one in applied} | {one.uuid for one in touched}:
+            row = self.fold.table(uuid)
+            if row is not None and row.is_trusted:
+                self.verdicts.decide(row, self.jobs.flights(uuid))
+        for one in applied:
+            self._tell_applied(one)
+
+    def _tell_applied(self, one: AppliedEvent) -> None:
+        self.listen(
+            EventApplied(
+                table=TableId(one.event.table_uuid, one.event.table),
+                snapshot_id=one.event.snapshot_id,
+                origin=one.event.origin,
+                partitions=one.partitions,
+                committed_at_ms=one.event.timestamp_ms,
+                received_at_ms=one.received_at_ms,
+                decided_at_ms=self.now_ms(),
+                seconds=one.seconds,
+            )
+        )
+
+    def round(self) -> None:
+        """Look at every table that was touched, has come due, or was silent for long; begin what is admitted."""
+        started_s = self.monotonic_s()
+        self._reload_policies()
+        self.jobs.settle()
+        self._find_tables()
+        plans = [planned for row in self.fold.tables().values() if (planned := self._look(row)) is not None]
+        started = sum(self.jobs.begin(request) for request in self._admitted(plans))
+        self.jobs.sweep()
+        requests = sum(len(planned.requests) for planned in plans)
+        self.listen(RoundPlanned(len(plans), requests, started, self.monotonic_s() - started_s))
+
+    def _find_tables(self) -> None:
+        """New tables: those that events speak of, and those in the catalog that a policy matches."""
+        wanted = set(self.follower.suspects)
+        known = {row.state.table.name for row in self.fold.tables().values()}
+        try:
+            if self.monotonic_s() - self._last_poll_s >= self.config.loop.poll_tables_every_s:
+                names = self.catalog.names()
+                self._last_poll_s = self.monotonic_s()
+                self.health.catalog_answers = True
+                wanted |= {name for name in names if self.policies.resolve(name, {}) is not None}
+            for name in sorted(wanted - known):
+                self.follower.confirm(name)
+        except Unavailable as err:
+            self.health.catalog_answers = False
+            self.listen(TrySoon("the catalog", str(err)))
+
+    def _look(self, row: TableRow) -> Plan | None:
+        """Confirm a table where there may be something to do, and plan it; None: it is not ours, or gone."""
+        name, uuid = row.state.table.name, row.state.table.uuid
+        if not self.events.owns(uuid):
+            return None
+        try:
+            if self._wants_confirmation(row):
+                if self.follower.confirm(name) is None:
+                    return None
+                self.health.catalog_answers = True
+            current = self.fold.table(uuid)
+            if current is None or not current.is_trusted:
+                return None
+            view, policy, planned = self.verdicts.decide(current, self.jobs.flights(uuid))
+            self._announce_found(current)
+        except (Unavailable, TableMissing) as err:
+            self.health.catalog_answers = not isinstance(err, Unavailable)
+            self.listen(TrySoon(f"table {name}", str(err)))
+            return None
+        self.listen(self.verdicts.report(current, view, policy, planned))
+        return planned
+
+    def _wants_confirmation(self, row: TableRow) -> bool:
+        """Whether something may have to be done to the table, or nobody has spoken of it for long."""
+        silent_ms = self.now_ms() - row.facts.confirmed_at_ms
+        if row.state.table.name in self.follower.suspects or not row.is_trusted:
+            return True
+        if (
+            silent_ms >= self.config.loop.poll_tables_every_s * 1000
+            or self.follower.loaded(row.state.table.uuid) is None
+        ):
+            return True
+        _, _, planned = self.verdicts.decide(row, self.jobs.flights(row.state.table.uuid))
+        return bool(planned.requests)
+
+    def _announce_found(self, row: TableRow) -> None:
+        """Announce what nobody else announced: a writer without events, or one that crashed before its own."""
+        found = self.ledger.unannounced(row.state.table.uuid, self.now_ms() - REPUBLISH_AFTER_MS)
+        for snapshot_id in found:
+            self.jobs.announce(row.state.table.uuid, snapshot_id)
+        if found:
+            self.listen(GapHealed(row.state.table, len(found)))
+
+    def _admitted(self, plans: Sequence[Plan]) -> tuple[Request, ...]:
+        budget = self.config.budgets.bytes_per_hour
+        left = None if budget is None else budget - self.ledger.bytes_read_since(self.now_ms() - HOUR_MS)
+        return admit(plans, len(self.jobs), self.config.executors.local.jobs_at_once, left)
+
+    def _reload_policies(self) -> None:
+        if not self.policies.reload():
+            return
+        complaints = self.policies.complaints
+        self.health.has_policies = bool(self.policies.files())
+        self.listen(PoliciesLoaded(not complaints, len(self.policies.files()), "; ".join(complaints)))
+        for uuid in self.fold.tables():
+            self.fold.touch(uuid, None)
