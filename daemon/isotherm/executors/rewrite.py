@@ -339,9 +339,11 @@ class _Hasher:
             return 0
         self._duckdb.register("batch", hashable(batch, self._target, constants))
         expression = row_hash_sql(source, self._target, constants)
-        found = self._duckdb.execute(f"SELECT sum({expression}::HUGEINT) FROM batch").fetchone()  # noqa: S608 (quoted)
+        ((total,),) = self._duckdb.execute(
+            f"SELECT sum({expression}::HUGEINT) FROM batch"  # noqa: S608 (made of numbers and quoted names)
+        ).fetchall()
         self._duckdb.unregister("batch")
-        return int(found[0]) if found else 0
+        return int(total)
 
 
 # --- writing -------------------------------------------------------------------------------------------------
