@@ -55,7 +55,7 @@ def connect(config: CatalogConfig) -> PyIcebergCatalog:
     Raises:
         Unavailable: it does not answer, or its properties are not those of a catalog.
     """
-    with _translated(f"catalog {config.name}"):
+    with translated(f"catalog {config.name}"):
         return load_catalog(config.name, **properties_with_retries(config.properties))
 
 
@@ -67,7 +67,7 @@ class IcebergCatalog:
 
     def names(self) -> Sequence[str]:
         """Every table, as `namespace.table`."""
-        with _translated("the list of tables"):
+        with translated("the list of tables"):
             namespaces = self.catalog.list_namespaces()
             return sorted(
                 ".".join(name) for namespace in namespaces for name in self.catalog.list_tables(namespace)
@@ -75,14 +75,25 @@ class IcebergCatalog:
 
     def load(self, name: str) -> LoadedTable:
         """The table now."""
-        with _translated(f"table {name}"):
+        with translated(f"table {name}"):
             table = self.catalog.load_table(name)
             return loaded_table(table, name)
+
+    @staticmethod
+    def at(loaded: LoadedTable, snapshot_id: int | None) -> LoadedTable:
+        """The same table as if an earlier snapshot were its head, for a scan of it.
+
+        Raises:
+            TableMissing: that snapshot is not in the metadata any more.
+        """
+        if snapshot_id is not None and snapshot_id not in loaded.parents:
+            raise TableMissing(f"snapshot {snapshot_id} of {loaded.table} is not in the metadata (any more)")
+        return replace(loaded, head=snapshot_id)
 
     def change(self, loaded: LoadedTable, snapshot_id: int) -> Change:
         """What one snapshot did, from the manifests that its manifest list says it added."""
         table: Table = loaded.handle
-        with _translated(f"snapshot {snapshot_id} of {loaded.table}"):
+        with translated(f"snapshot {snapshot_id} of {loaded.table}"):
             snapshot = _snapshot(table, snapshot_id)
             manifests = _added(table.io, snapshot)
             return _change(table, snapshot, manifests)
@@ -114,7 +125,7 @@ class IcebergCatalog:
             if manifest.added_files or manifest.deleted_files
         ]
         try:
-            with _translated(f"snapshot {event.snapshot_id} of {loaded.table}"):
+            with translated(f"snapshot {event.snapshot_id} of {loaded.table}"):
                 partitions = _deltas(table, manifests, event.snapshot_id)
         except TableMissing:
             return None
@@ -134,7 +145,7 @@ class IcebergCatalog:
     def is_true(self, loaded: LoadedTable, change: Change) -> bool:
         """Whether what an event said of a snapshot is what its metadata and its manifest list say."""
         table: Table = loaded.handle
-        with _translated(f"snapshot {change.snapshot_id} of {loaded.table}"):
+        with translated(f"snapshot {change.snapshot_id} of {loaded.table}"):
             snapshot = _snapshot(table, change.snapshot_id)
             added = frozenset(manifest.manifest_path for manifest in _added(table.io, snapshot))
             truth = replace(_change(table, snapshot, ()), parent_id=change.parent_id, manifests=added)
@@ -146,7 +157,7 @@ class IcebergCatalog:
         table: Table = loaded.handle
         if loaded.head is None:
             return Scan({}, None, None, 0, 0)
-        with _translated(f"the manifests of {loaded.table}"):
+        with translated(f"the manifests of {loaded.table}"):
             return _scan(table, loaded)
 
     def live_files(self, loaded: LoadedTable, partition: PartitionKey) -> int:
@@ -154,7 +165,7 @@ class IcebergCatalog:
         table: Table = loaded.handle
         if loaded.head is None:
             return 0
-        with _translated(f"the manifests of {loaded.table}"):
+        with translated(f"the manifests of {loaded.table}"):
             entries = live_files(table.metadata, table.io, _snapshot(table, loaded.head), partition)
             return sum(entry.kind is FileKind.DATA for entry in entries)
 
@@ -386,7 +397,7 @@ def _boundary(
 
 
 @contextmanager
-def _translated(what: str) -> Iterator[None]:
+def translated(what: str) -> Iterator[None]:
     """PyIceberg's errors as the two that the service knows."""
     try:
         yield

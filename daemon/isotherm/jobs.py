@@ -36,8 +36,6 @@ QUARANTINE_MS = 60_000
 MAX_QUARANTINE_MS = 86_400_000
 DELETE_BATCH = 200
 """Files deleted in one round, so that events never wait long."""
-IN_FLIGHT_MS = 120_000
-"""A commit that was sent is answered, or refused, by then; before that a missing job id proves nothing."""
 EXCUSED = frozenset({"conflict", "hot", "refused", "cancelled", "stopped", "stale", "nothing_to_do"})
 """Ends of a job for which its partition is not to blame."""
 
@@ -142,8 +140,8 @@ class Jobs:
             if isinstance(result, Unbound):
                 outcome = Outcome(job_id, OutcomeKind.FAILED, result.reason, result.why)
             else:
-                operation = operation.with_rewrite(result)
                 outcome = self._commit(operation, job, result)
+                operation = self._running[job_id][0].with_rewrite(result)
             self._close(operation, job, outcome)
 
     def _commit(self, operation: Operation, job: CompactionJob, rewrite: Rewrite) -> Outcome:
@@ -174,7 +172,13 @@ class Jobs:
         if halted is not None:
             return f"the table is halted: {halted}"
         hot = self.verdicts.why_hot(row, job.partition, resolved.policy)
-        return None if hot is None else f"hot: {hot}"
+        if hot is not None:
+            return f"hot: {hot}"
+        # Written down before the request goes out: what a crash leaves is then known to have been sent, or not.
+        operation = replace(self._running[job.job_id][0], asserted_head_id=loaded.head)
+        self._running[job.job_id] = (operation, job)
+        self.ledger.save(operation, job)
+        return None
 
     def _close(self, operation: Operation, job: CompactionJob, outcome: Outcome) -> None:
         """The end of a compaction, whatever it was."""
@@ -240,6 +244,7 @@ class Jobs:
                 bytes_written=operation.bytes_written,
                 seconds=operation.seconds,
                 peak_memory_bytes=operation.peak_memory_bytes,
+                still_running=len(self._running),
             )
         )
 
@@ -305,18 +310,13 @@ class Jobs:
                 self.listen(TrySoon(f"the fate of job {operation.job_id}", str(err)))
 
     def _settle_compaction(self, operation: Operation, job: CompactionJob) -> None:
-        outcome = self.maintainer.settled(operation.table.name, job)
-        if outcome is None and self.now_ms() - operation.started_at_ms > IN_FLIGHT_MS + self._deadline_ms(
-            operation
-        ):
-            why = "not in the table, long after any request of it could have been answered"
-            outcome = Outcome(job.job_id, OutcomeKind.FAILED, "cancelled", why)
+        if operation.asserted_head_id is None:
+            why = "the daemon died before it asked for the swap"
+            outcome: Outcome | None = Outcome(job.job_id, OutcomeKind.FAILED, "cancelled", why)
+        else:
+            outcome = self.maintainer.settled(operation.table.name, job, operation.asserted_head_id)
         if outcome is not None:
             self._close(operation, job, outcome)
-
-    def _deadline_ms(self, operation: Operation) -> int:
-        """For an operation that was cut off: it may have been sent as late as its own deadline."""
-        return self.config.executors.local.deadline_s * 1000 if operation.state == "running" else 0
 
     def _settle_expiry(self, operation: Operation) -> None:
         """Were the snapshots really taken? Then their files may go, else the marks are dropped."""

@@ -239,7 +239,9 @@ class KafkaEvents:
         self._on_trouble(str(error))
 
 
-def ensure_topic(properties: Mapping[str, Any], topic: str, partitions: int = 1, **config: str) -> None:
+def ensure_topic(
+    properties: Mapping[str, Any], topic: str, partitions: int = 1, config: Mapping[str, str] | None = None
+) -> None:
     """Make a topic where there is none.
 
     Raises:
@@ -249,7 +251,9 @@ def ensure_topic(properties: Mapping[str, Any], topic: str, partitions: int = 1,
     try:
         if topic in admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics:
             return
-        future = admin.create_topics([NewTopic(topic, num_partitions=partitions, config=config)])[topic]
+        future = admin.create_topics([NewTopic(topic, num_partitions=partitions, config=dict(config or {}))])[
+            topic
+        ]
         future.result(REQUEST_TIMEOUT_S)
     except KafkaException as err:
         if err.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:

@@ -3,9 +3,11 @@
 Event names are stable words; everything else is a field, and numbers stay numbers.
 """
 
+import dataclasses
 import logging
+import re
 import sys
-from typing import Literal
+from typing import Any, Literal
 
 import structlog
 
@@ -42,3 +44,31 @@ def get() -> structlog.typing.FilteringBoundLogger:
     """A logger; bind what belongs to every line of yours."""
     logger: structlog.typing.FilteringBoundLogger = structlog.get_logger()
     return logger
+
+
+def tell(observation: Any) -> None:
+    """A listener that logs: the class is the event's name (`JobEnded` → `job_ended`), its fields are the fields."""
+    fields = {
+        field.name: _plain(getattr(observation, field.name)) for field in dataclasses.fields(observation)
+    }
+    name = re.sub(r"(?<!^)(?=[A-Z])", "_", type(observation).__name__).lower()
+    get().log(_LEVELS.get(name, logging.INFO), name, **fields)
+
+
+_LEVELS = {
+    "event_seen": logging.DEBUG,
+    "round_planned": logging.DEBUG,
+    "table_planned": logging.DEBUG,
+    "event_rejected": logging.WARNING,
+    "try_soon": logging.WARNING,
+    "gap_healed": logging.WARNING,
+    "state_drifted": logging.ERROR,
+    "table_halted": logging.ERROR,
+}
+
+
+def _plain(value: Any) -> Any:
+    """A table by its name, an enumeration by its value."""
+    if dataclasses.is_dataclass(value):
+        return str(value)
+    return value if value is None or isinstance(value, bool | int | float) else str(value)

@@ -144,6 +144,8 @@ class JobEnded:
     bytes_written: int
     seconds: float
     peak_memory_bytes: int
+    still_running: int
+    """Other jobs that run on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,8 @@ class FilesDeleted:
 
     table: TableId
     files: int
-    failed: int
+    kept: int
+    """Files that a last look kept from being deleted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,7 +186,7 @@ class Maintainer(Protocol):
         """Swap the files in; `may_commit` is asked last and may give a reason to refuse."""
         ...
 
-    def settled(self, name: str, job: CompactionJob) -> Outcome | None:
+    def settled(self, name: str, job: CompactionJob, asserted_head_id: int | None) -> Outcome | None:
         """What came of a commit whose answer is missing, by looking for its job id; None: still unknown."""
         ...
 

@@ -59,6 +59,8 @@ class Operation:
     base_snapshot_id: int
     started_at_ms: int
     bytes_planned: int = 0
+    asserted_head_id: int | None = None
+    """The head that the request for the swap asserts; None: no request was ever sent."""
     state: str = "running"
     """`running`, `done`, `failed`, `unknown`."""
     reason: str = ""

@@ -1,0 +1,206 @@
+"""Observations as Prometheus metrics.
+
+Labels are few and bounded: a table, an action, a reason of a closed list; never a partition. The dashboard and the
+alerts change in the same commit as a metric does.
+"""
+
+from collections.abc import Callable
+from typing import Any, assert_never
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
+
+from isotherm import observations as seen
+from isotherm.observations import Observation
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+JOB_SECONDS = (0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
+
+
+class Metrics:
+    """A listener that counts."""
+
+    def __init__(self, now_ms: Callable[[], int], version: str) -> None:
+        self.registry = CollectorRegistry()
+        self._now_ms = now_ms
+        one: Any = {"registry": self.registry}
+        ProcessCollector(registry=self.registry)
+        Info("isotherm_build", "The version that runs.", **one).info({"version": version})
+        self.events = Counter(
+            "isotherm_events", "Messages of the control topic, by what came of them.", ["outcome"], **one
+        )
+        self.events_rejected = Counter(
+            "isotherm_events_rejected", "Messages that are no event of ours.", **one
+        )
+        self.event_seconds = Histogram(
+            "isotherm_event_seconds", "Seconds to apply one commit event.", buckets=SECONDS, **one
+        )
+        self.decision_seconds = Histogram(
+            "isotherm_commit_to_decision_seconds",
+            "Seconds from a commit until its partitions had new verdicts.",
+            buckets=SECONDS,
+            **one,
+        )
+        self.gaps = Counter(
+            "isotherm_unannounced_snapshots_found", "Snapshots that nobody had announced.", ["table"], **one
+        )
+        self.scans = Counter("isotherm_table_scans", "Full scans of a table's manifests.", ["table"], **one)
+        self.drift = Counter(
+            "isotherm_state_drift", "States that moved away from their table.", ["table"], **one
+        )
+        self.snapshots = Gauge("isotherm_snapshots", "Snapshots of a table's main branch.", ["table"], **one)
+        self.metadata_bytes = Gauge(
+            "isotherm_metadata_bytes", "Bytes of manifests that a table's head needs.", ["table"], **one
+        )
+        self.partitions = Gauge("isotherm_partitions", "Partitions by verdict.", ["table", "verdict"], **one)
+        self.score = Gauge(
+            "isotherm_score", "Highest debt over threshold of what is not hot; 1 is due.", ["table"], **one
+        )
+        self.files_per_partition = Gauge(
+            "isotherm_files_per_partition_max", "Most data files in any one partition.", ["table"], **one
+        )
+        self.todo_files = Gauge("isotherm_todo_files", "Files that would be rewritten now.", ["table"], **one)
+        self.todo_bytes = Gauge("isotherm_todo_bytes", "Bytes that would be rewritten now.", ["table"], **one)
+        self.compaction_lag = Gauge(
+            "isotherm_compaction_lag_seconds",
+            "For how long the longest waiting due partition has been due.",
+            ["table"],
+            **one,
+        )
+        self.halted = Gauge(
+            "isotherm_table_halted", "1 while a person must look at the table.", ["table"], **one
+        )
+        self.last_event = Gauge(
+            "isotherm_last_event_timestamp_seconds", "When the table's last event came.", ["table"], **one
+        )
+        self.rounds = Histogram(
+            "isotherm_round_seconds", "Seconds of a planning round.", buckets=SECONDS, **one
+        )
+        self.last_round = Gauge("isotherm_last_round_timestamp_seconds", "When the last round ended.", **one)
+        self.running = Gauge("isotherm_jobs_running", "Jobs that run now.", **one)
+        self.jobs = Counter(
+            "isotherm_jobs", "Jobs that ended.", ["table", "action", "outcome", "reason"], **one
+        )
+        self.job_seconds = Histogram(
+            "isotherm_job_seconds", "Seconds of a rewrite.", ["action"], buckets=JOB_SECONDS, **one
+        )
+        self.bytes_read = Counter("isotherm_bytes_read", "Bytes that rewrites read.", ["table"], **one)
+        self.bytes_written = Counter("isotherm_bytes_written", "Bytes that rewrites wrote.", ["table"], **one)
+        self.files_removed = Counter(
+            "isotherm_files_compacted", "Data files that compaction made superfluous.", ["table"], **one
+        )
+        self.job_memory = Gauge(
+            "isotherm_job_peak_memory_bytes", "Peak memory of the last rewrite's process.", **one
+        )
+        self.last_success = Gauge(
+            "isotherm_last_success_timestamp_seconds",
+            "When a job last succeeded.",
+            ["table", "action"],
+            **one,
+        )
+        self.expired = Counter("isotherm_snapshots_expired", "Snapshots expired.", ["table"], **one)
+        self.deleted = Counter("isotherm_files_deleted", "Files deleted after an expiry.", ["table"], **one)
+        self.kept = Counter(
+            "isotherm_files_kept", "Files that a last look kept from being deleted.", ["table"], **one
+        )
+        self.trouble = Counter("isotherm_unavailable", "Times that something outside did not answer.", **one)
+        self.policies_ok = Gauge(
+            "isotherm_policy_reload_successful",
+            "1 when every policy file was good at the last reading.",
+            **one,
+        )
+        self.policies_at = Gauge(
+            "isotherm_policy_reload_timestamp_seconds", "When the policies were last read.", **one
+        )
+
+    def __call__(self, what: Observation) -> None:  # noqa: C901, PLR0912 (one line for each kind)
+        """Count one observation."""
+        match what:
+            case seen.EventApplied():
+                self.events.labels("applied").inc()
+                self.event_seconds.observe(what.seconds)
+                self.decision_seconds.observe(max(what.decided_at_ms - what.committed_at_ms, 0) / 1000)
+            case seen.EventSeen():
+                self.events.labels(what.outcome).inc()
+            case seen.EventRejected():
+                self.events.labels("rejected").inc()
+                self.events_rejected.inc()
+            case seen.GapHealed():
+                self.gaps.labels(what.table.name).inc(what.snapshots)
+            case seen.TableScanned():
+                self.scans.labels(what.table.name).inc()
+            case seen.StateDrifted():
+                self.drift.labels(what.table.name).inc()
+            case seen.TableGone():
+                self._forget(what.table.name)
+            case seen.TablePlanned():
+                self._table(what)
+            case seen.RoundPlanned():
+                self.rounds.observe(what.seconds)
+                self.last_round.set(self._now_ms() / 1000)
+            case seen.JobStarted():
+                self.running.inc()
+            case seen.JobEnded():
+                self._job(what)
+            case seen.SnapshotsExpired():
+                self.expired.labels(what.table.name).inc(what.snapshots)
+            case seen.FilesDeleted():
+                self.deleted.labels(what.table.name).inc(what.files)
+                self.kept.labels(what.table.name).inc(what.kept)
+            case seen.TableHalted():
+                self.halted.labels(what.table.name).set(1)
+            case seen.TrySoon():
+                self.trouble.inc()
+            case seen.PoliciesLoaded():
+                self.policies_ok.set(what.ok)
+                self.policies_at.set(self._now_ms() / 1000)
+            case _:
+                assert_never(what)
+
+    def _table(self, what: seen.TablePlanned) -> None:
+        name = what.table.name
+        self.snapshots.labels(name).set(what.snapshots)
+        self.metadata_bytes.labels(name).set(what.metadata_bytes)
+        self.partitions.labels(name, "hot").set(what.hot)
+        self.partitions.labels(name, "due").set(what.due)
+        self.partitions.labels(name, "unsupported").set(what.unsupported)
+        self.partitions.labels(name, "other").set(what.partitions - what.hot - what.due - what.unsupported)
+        self.score.labels(name).set(what.score)
+        self.files_per_partition.labels(name).set(what.files_per_partition)
+        self.todo_files.labels(name).set(what.backlog_files)
+        self.todo_bytes.labels(name).set(what.backlog_bytes)
+        since_ms = what.oldest_due_at_ms
+        self.compaction_lag.labels(name).set(0 if since_ms is None else (self._now_ms() - since_ms) / 1000)
+        self.halted.labels(name).set(what.halted)
+        if what.last_event_at_ms:
+            self.last_event.labels(name).set(what.last_event_at_ms / 1000)
+
+    def _job(self, what: seen.JobEnded) -> None:
+        name = what.table.name
+        self.jobs.labels(name, what.action, what.outcome, what.reason).inc()
+        self.running.set(what.still_running)
+        if what.outcome == "done":
+            self.last_success.labels(name, what.action).set(self._now_ms() / 1000)
+        if what.bytes_read:
+            self.job_seconds.labels(what.action).observe(what.seconds)
+            self.bytes_read.labels(name).inc(what.bytes_read)
+            self.bytes_written.labels(name).inc(what.bytes_written)
+            self.job_memory.set(what.peak_memory_bytes)
+        if what.outcome == "done" and what.action == "compact":
+            self.files_removed.labels(name).inc(max(what.files_before - what.files_after, 0))
+
+    def _forget(self, name: str) -> None:
+        """A table that is gone keeps no gauge."""
+        for gauge in (
+            self.snapshots,
+            self.metadata_bytes,
+            self.score,
+            self.files_per_partition,
+            self.todo_files,
+            self.todo_bytes,
+            self.compaction_lag,
+            self.halted,
+            self.last_event,
+        ):
+            gauge.remove_by_labels({"table": name})
+        self.partitions.remove_by_labels({"table": name})
+        self.last_success.remove_by_labels({"table": name})

@@ -1,0 +1,142 @@
+"""The daemon's process: builds the real parts, turns the loop, ends it in good order.
+
+What is away at the start is waited for, with a line that says what and where; the HTTP port answers meanwhile. SIGTERM
+and Ctrl-C stop the loop at the next turn, a second one at once.
+"""
+
+import contextlib
+import signal
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from threading import Event
+from types import FrameType
+from typing import TypeVar
+
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_when_event_set, wait_exponential
+from tenacity.nap import sleep_using_event
+
+from isotherm import catalog, kafka, logs
+from isotherm.clock import monotonic_s, now_ms
+from isotherm.config import IsothermConfig
+from isotherm.executors import LocalExecutor
+from isotherm.http import HttpServer
+from isotherm.maintainer import IcebergMaintainer
+from isotherm.metrics import Metrics
+from isotherm.observations import Observation, TrySoon
+from isotherm.policy_files import PolicyFolder
+from isotherm.ports import Unavailable
+from isotherm.service import Health, Service
+from isotherm.storage import properties_with_retries
+from isotherm.store import Fold, Ledger
+
+LONGEST_PAUSE_S = 30
+LOOP_PAUSE_S = 0.2
+"""How long a turn of the loop waits for events: an ended rewrite is seen after this at the latest."""
+
+CONTROL_TOPIC = {"retention.ms": str(7 * 86_400_000), "cleanup.policy": "delete"}
+"""Where we make the topic ourselves: it keeps by time, days."""
+
+Answer = TypeVar("Answer")
+
+
+def run(config: IsothermConfig) -> int:
+    """The daemon, until it is told to stop; gives the exit code."""
+    logs.configure(config.log.level, program="isotherm")
+    stopping = Event()
+    _stop_on_signals(stopping)
+    metrics = Metrics(now_ms, version("isotherm"))
+
+    def listen(what: Observation) -> None:
+        logs.tell(what)
+        metrics(what)
+
+    health = Health(ticked_at_s=monotonic_s())
+    server = HttpServer(config.http.host, config.http.port, metrics.registry, health)
+    logs.get().info("http_listening", host=config.http.host, port=server.port)
+    try:
+        service = _service(config, health, listen, stopping)
+        if service is not None:
+            _turn(service, stopping)
+    finally:
+        server.close()
+    logs.get().info("stopped")
+    return 0
+
+
+def _turn(service: Service, stopping: Event) -> None:
+    service.start()
+    logs.get().info("started", state=str(service.config.state.path), policies=len(service.policies.files()))
+    try:
+        while not stopping.is_set():
+            service.step(LOOP_PAUSE_S)
+    finally:
+        service.stop()
+        service.fold.close()
+        service.ledger.close()
+
+
+def _service(
+    config: IsothermConfig, health: Health, listen: Callable[[Observation], None], stopping: Event
+) -> Service | None:
+    """The service on its real parts; None: told to stop while waiting for one of them."""
+    fold, trouble = Fold.open_or_rebuild(config.state.path / "fold.db")
+    if trouble is not None:
+        logs.get().warning("fold_rebuilt", why=trouble)
+    ledger = Ledger(config.state.path / "ledger.db")
+
+    def wait_for(what: str, ask: Callable[[], Answer]) -> Answer:
+        def tell(state: RetryCallState) -> None:
+            health.ticked_at_s = monotonic_s()
+            error = state.outcome.exception() if state.outcome else None
+            listen(TrySoon(what, str(error)))
+
+        retrying = Retrying(
+            retry=retry_if_exception_type(Unavailable),
+            wait=wait_exponential(max=LONGEST_PAUSE_S),
+            stop=stop_when_event_set(stopping),
+            sleep=sleep_using_event(stopping),
+            after=tell,
+            reraise=True,
+        )
+        return retrying(ask)
+
+    with contextlib.suppress(Unavailable):
+        connected = wait_for("the catalog", lambda: catalog.connect(config.catalog))
+        topic, properties = config.kafka.control_topic, config.kafka.properties
+        wait_for("the broker", lambda: kafka.ensure_topic(properties, topic, config=CONTROL_TOPIC))
+        events = kafka.KafkaEvents(
+            properties,
+            topic,
+            config.kafka.group,
+            replay_ms=int(config.loop.intent_timeout_s * 1000),
+            on_trouble=lambda error: listen(TrySoon("the broker", error)),
+        )
+        local = config.executors.local
+        executor = LocalExecutor(
+            properties_with_retries(config.catalog.properties), local.jobs_at_once, local.deadline_s
+        )
+        return Service(
+            config=config,
+            fold=fold,
+            ledger=ledger,
+            events=events,
+            catalog=catalog.IcebergCatalog(connected),
+            maintainer=IcebergMaintainer(connected, executor, now_ms),
+            policies=PolicyFolder(config.policies),
+            listen=listen,
+            now_ms=now_ms,
+            monotonic_s=monotonic_s,
+            health=health,
+        )
+    return None
+
+
+def _stop_on_signals(stopping: Event) -> None:
+    def stop(number: int, _: FrameType | None) -> None:
+        if stopping.is_set():
+            sys.exit(128 + number)
+        stopping.set()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
