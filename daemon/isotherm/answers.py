@@ -259,7 +259,7 @@ class Inspector:
         return self._verified(row, answer, believed)
 
     def _verified(
-        self, row: TableRow, answer: StateAnswer, believed: dict[PartitionKey, object]
+        self, row: TableRow, answer: StateAnswer, believed: Mapping[PartitionKey, object]
     ) -> StateAnswer:
         catalog = IcebergCatalog(connect(self._config.catalog))
         loaded = catalog.at(catalog.load(row.state.table.name), row.state.head)

@@ -1,0 +1,154 @@
+import pytest
+from builders import BUCKETS, HOUR, HOURLY, KIB, MINUTE, NOW, added, change, key, removed, table_state
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isotherm.model import FileKind, FileStats, Origin, total
+from isotherm.partitions import HOUR_MS
+from isotherm.state import MAX_AHEAD_MS, StateError, apply
+
+SIZES = st.sampled_from([KIB, 100 * KIB, 1024 * KIB])
+
+
+@st.composite
+def histories(draw):
+    """Changes that could have happened: nothing is removed that was not there."""
+    live: dict[tuple[int, int], int] = {}
+    changes = []
+    for number in range(2, draw(st.integers(2, 12))):
+        place = (draw(st.integers(0, 3)), draw(SIZES))
+        count = draw(st.integers(1, 3))
+        if live.get(place, 0) >= count and draw(st.booleans()):
+            delta, live[place] = removed(count, place[1]), live[place] - count
+        else:
+            delta, live[place] = added(count, place[1]), live.get(place, 0) + count
+        origin = draw(st.sampled_from(Origin))
+        changes.append(change(number, number - 1, {key(place[0]): delta}, origin=origin))
+    return changes, live
+
+
+def fold(state, changes):
+    partitions, priors = {}, []
+    for one in changes:
+        applied = apply(state, partitions, one, HOURLY, NOW)
+        state = applied.state
+        priors.append(applied.prior)
+        partitions = {k: v for k, v in {**partitions, **applied.partitions}.items() if v is not None}
+    return state, partitions, priors
+
+
+@given(histories())
+def test_the_fold_counts_what_is_live(history):
+    changes, live = history
+    _, partitions, _ = fold(table_state(), changes)
+    counted = {
+        (place, size): sum(stats.files for stats in [partitions[key(place)].data.get(bucket, FileStats())])
+        for (place, size) in live
+        for bucket in [next(iter(added(1, size).data))]
+        if key(place) in partitions
+    }
+
+    assert {place: count for place, count in live.items() if count} == {p: c for p, c in counted.items() if c}
+
+
+@given(histories())
+def test_the_totals_are_the_sum_of_the_partitions(history):
+    state, partitions, _ = fold(table_state(), history[0])
+
+    assert state.totals.get(FileKind.DATA, FileStats()) == total(one.data_total for one in partitions.values())
+
+
+@given(histories())
+def test_undoing_gives_back_what_was_there(history):
+    changes, _ = history
+    start = table_state()
+    state, partitions, priors = fold(start, changes)
+    for prior in reversed(priors):
+        state = prior.state
+        partitions = {k: v for k, v in {**partitions, **prior.partitions}.items() if v is not None}
+
+    assert (start, {}) == (state, partitions)
+
+
+def test_a_change_that_does_not_follow_the_head_is_refused():
+    with pytest.raises(StateError, match="follows 7"):
+        apply(table_state(head=1), {}, change(8, 7), HOURLY, NOW)
+
+
+def test_a_count_below_zero_is_refused():
+    with pytest.raises(StateError, match="would hold"):
+        apply(table_state(head=1), {}, change(2, 1, {key(): removed()}), HOURLY, NOW)
+
+
+def test_a_partition_without_live_files_is_gone():
+    first = apply(table_state(head=1), {}, change(2, 1, {key(): added()}), HOURLY, NOW)
+    second = apply(first.state, first.partitions, change(3, 2, {key(): removed()}), HOURLY, NOW)
+
+    assert second.partitions == {key(): None}
+
+
+@pytest.mark.parametrize(
+    ("fields", "counts"),
+    [
+        ({"origin": Origin.INGEST}, True),
+        ({"origin": Origin.FOREIGN, "operation": "overwrite"}, True),
+        ({"origin": Origin.MAINTENANCE, "operation": "replace"}, False),
+        ({"origin": Origin.FOREIGN, "operation": "replace"}, False),
+    ],
+    ids=["ingest", "foreign-overwrite", "ours", "foreign-rewrite"],
+)
+def test_only_writes_of_others_count_as_writes(fields, counts):
+    applied = apply(table_state(head=1), {}, change(2, 1, {key(): added()}, **fields), HOURLY, NOW + MINUTE)
+    expected = NOW + MINUTE if counts else None
+
+    assert expected == applied.partitions[key()].last_write_at_ms
+    assert applied.state.foreign_commits == table_state().foreign_commits + counts
+
+
+def test_a_write_counts_from_when_we_heard_of_it_and_never_before_its_own_time():
+    early = apply(table_state(head=1), {}, change(2, 1, {key(): added()}), HOURLY, NOW - MINUTE)
+
+    assert early.partitions[key()].last_write_at_ms == NOW
+
+
+def boundary_after(before, **fields):
+    partitions = fields.pop("partitions", {key(): added()})
+    spec = fields.pop("spec", HOURLY)
+    one = change(2, 1, partitions, **fields)
+    return apply(table_state(head=1, boundary_ms=before), {}, one, spec, NOW).state.boundary_ms
+
+
+def test_the_boundary_is_what_the_writer_vouches_for_and_never_goes_back():
+    assert boundary_after(None, valid_through_ms=5 * HOUR) == 5 * HOUR
+    assert boundary_after(9 * HOUR, valid_through_ms=5 * HOUR) == 9 * HOUR
+
+
+def test_a_row_from_2099_cannot_move_the_boundary_far():
+    assert boundary_after(0, valid_through_ms=NOW * 3) == NOW + MAX_AHEAD_MS
+
+
+def test_without_a_word_of_the_writer_the_bulk_of_the_rows_says_how_far_the_stream_is():
+    hours = {key(100): added(rows=990), key(10**6): added(rows=5), key(5): added(rows=5)}
+
+    assert boundary_after(None, partitions=hours) == 100 * HOUR_MS
+
+
+def test_a_backfill_of_last_year_does_not_move_the_boundary():
+    assert boundary_after(5000 * HOUR, partitions={key(7): added(50)}) == 5000 * HOUR
+
+
+def test_our_own_commits_do_not_move_the_boundary():
+    assert boundary_after(7, origin=Origin.MAINTENANCE, valid_through_ms=5 * HOUR) == 7
+
+
+def test_buckets_have_no_boundary():
+    assert boundary_after(None, spec=BUCKETS) is None
+
+
+def test_a_difference_to_the_summary_that_stays_is_no_alarm_and_one_that_changes_is():
+    state = table_state(head=1, summary_gap={"total-data-files": 5})
+    same = apply(state, {}, change(2, 1, {key(): added()}, totals={"total-data-files": 6}), HOURLY, NOW)
+    other = apply(state, {}, change(2, 1, {key(): added()}, totals={"total-data-files": 1}), HOURLY, NOW)
+
+    assert not same.drifted
+    assert other.drifted
