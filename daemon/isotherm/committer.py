@@ -33,6 +33,7 @@ from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary, UpdateMetrics
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
+    AssertCurrentSchemaId,
     AssertRefSnapshotId,
     AssertTableUUID,
     SetSnapshotRefUpdate,
@@ -85,7 +86,7 @@ _REASON = re.compile(r"([a-z][a-z_]*)\b")
 
 
 class AssertUnmoved(ValidatableTableRequirement):
-    """For catalogs that PyIceberg itself updates: no commit on any branch, and no new schema, came in between.
+    """For catalogs that PyIceberg itself updates: no commit on any branch came in between.
 
     Their update would else be applied to newer metadata: an error, or on version 3 the same sequence number twice.
     A REST catalog assigns for itself and knows no such requirement.
@@ -93,17 +94,13 @@ class AssertUnmoved(ValidatableTableRequirement):
 
     type: Literal["assert-unmoved"] = "assert-unmoved"
     next_sequence_number: int
-    schema_id: int
 
     def validate(self, base_metadata: TableMetadata | None) -> None:  # type: ignore[override]
         """Compare with the metadata that is about to be replaced."""
-        if base_metadata is None:
-            raise CommitFailedException("the table is gone")
-        found = (base_metadata.next_sequence_number(), base_metadata.current_schema_id)
-        if found != (self.next_sequence_number, self.schema_id):
+        found = base_metadata.next_sequence_number() if base_metadata is not None else None
+        if found != self.next_sequence_number:
             raise CommitFailedException(
-                f"sequence number and schema are {found}, "
-                f"no longer {(self.next_sequence_number, self.schema_id)}"
+                f"the next sequence number is {found}, no longer {self.next_sequence_number}"
             )
 
 
@@ -461,13 +458,10 @@ class _Commit:
         requirements: list[ValidatableTableRequirement] = [
             AssertTableUUID(uuid=metadata.table_uuid),
             AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=head.snapshot_id),
+            AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
         ]
         if isinstance(self.catalog, MetastoreCatalog):
-            requirements.append(
-                AssertUnmoved(
-                    next_sequence_number=metadata.next_sequence_number(), schema_id=metadata.current_schema_id
-                )
-            )
+            requirements.append(AssertUnmoved(next_sequence_number=metadata.next_sequence_number()))
         return tuple(requirements)  # type: ignore[arg-type]  # PyIceberg's union is closed, its check is not
 
     def _ref(self, metadata: TableMetadata) -> SetSnapshotRefUpdate:

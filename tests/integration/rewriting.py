@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyiceberg.table import Table
-from pyspark.sql import SparkSession
-
 from isotherm.committer import commit_compaction
 from isotherm.executors import remove_leftovers
 from isotherm.executors.local import attempt
@@ -88,7 +86,7 @@ def compact_all(catalog: Any, name: str) -> list[Outcome]:
     return outcomes
 
 
-def rows(spark: SparkSession, name: str, snapshot_id: int | None = None) -> list[str]:
+def rows(spark: Any, name: str, snapshot_id: int | None = None) -> list[str]:
     """Every row as Spark reads it, as text, sorted."""
     version = f" VERSION AS OF {snapshot_id}" if snapshot_id is not None else ""
     found = spark.sql(f"SELECT * FROM lake.{name}{version}").collect()
@@ -102,6 +100,11 @@ class Hooked:
     catalog: Any
     commit_hook: Callable[..., Any]
 
+    @property
+    def __class__(self) -> Any:
+        # Taken for what it wraps: the committer treats catalogs that PyIceberg updates itself in their own way.
+        return type(self.catalog)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.catalog, name)
 
@@ -110,7 +113,7 @@ class Hooked:
 
 
 @contextmanager
-def fresh(spark: SparkSession, name: str, columns: str, rest: str = "") -> Iterator[str]:
+def fresh(spark: Any, name: str, columns: str, rest: str = "") -> Iterator[str]:
     """A table of format version 2 that merges on read."""
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.db")
     spark.sql(f"DROP TABLE IF EXISTS lake.{name}")
