@@ -1,0 +1,7 @@
+"""Resolve the jar lists anew and write their locks: `make lock`."""
+
+import sys
+
+from isotherm.stack.jars import LISTS, lock
+
+lock(sys.argv[1:] or LISTS)
