@@ -8,7 +8,6 @@ import shlex
 from dataclasses import replace
 
 from builders import TABLE, facts, files, snapshots
-
 from isotherm.coldness import Surroundings, Word
 from isotherm.commit_event import Intent, OpenWindow
 from isotherm.config import parse_yaml
@@ -67,7 +66,9 @@ class World:
     def do_snapshots(self, count):
         self.snapshots = int(count)
 
-    def do_commit(self, *places, through=None, origin="ingest", operation="append", writer=None, window=None, times=1):
+    def do_commit(
+        self, *places, through=None, origin="ingest", operation="append", writer=None, window=None, times=1
+    ):
         """Commit to places such as `8` or `8=3` (files); `8:deletes=50` adds a delete file with so many rows."""
         for _ in range(int(times)):
             self._commit(places, through, origin, operation)
@@ -102,7 +103,9 @@ class World:
         )
         applied = apply(self.state, self.partitions, change, self.fields, self.now)
         self.state = applied.state
-        self.partitions = {k: v for k, v in {**self.partitions, **applied.partitions}.items() if v is not None}
+        self.partitions = {
+            k: v for k, v in {**self.partitions, **applied.partitions}.items() if v is not None
+        }
 
     def _key(self, value):
         if not self.fields:

@@ -1,10 +1,10 @@
 from datetime import UTC, datetime
 
 import pytest
-from builders import HOUR, HOURLY
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import HOUR, HOURLY
 from isotherm.model import PartitionField, partition_key
 from isotherm.partitions import DAY_MS, label, span_text, time_span
 
@@ -66,7 +66,14 @@ def test_any_number_has_a_label(value):
 
 @pytest.mark.parametrize(
     ("ms", "text"),
-    [(0, "0s"), (999, "0s"), (61_000, "1m 1s"), (5 * HOUR + 180_000, "5h 3m"), (-HOUR, "-1h"), (25 * HOUR, "1d 1h")],
+    [
+        (0, "0s"),
+        (999, "0s"),
+        (61_000, "1m 1s"),
+        (5 * HOUR + 180_000, "5h 3m"),
+        (-HOUR, "-1h"),
+        (25 * HOUR, "1d 1h"),
+    ],
 )
 def test_spans_read_well(ms, text):
     assert text == span_text(ms)

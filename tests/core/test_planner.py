@@ -2,6 +2,9 @@ import random
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from builders import (
     BUCKETS,
     DAY,
@@ -19,9 +22,6 @@ from builders import (
     table_state,
     view,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-
 from isotherm.model import FileKind, FileStats, TableId
 from isotherm.planner import Action, Flight, Plan, Quarantine, Request, Verdict, admit, plan
 from isotherm.policy import Compact, Expire, Policy
@@ -33,7 +33,11 @@ POLICY = Policy(compact=Compact(min_files=4), expire=Expire(keep_for="10m", keep
 
 @st.composite
 def partition_states(draw):
-    sizes = draw(st.dictionaries(st.sampled_from([KIB, MIB, 50 * MIB, 96 * MIB, 128 * MIB, 300 * MIB]), st.integers(1, 120)))
+    sizes = draw(
+        st.dictionaries(
+            st.sampled_from([KIB, MIB, 50 * MIB, 96 * MIB, 128 * MIB, 300 * MIB]), st.integers(1, 120)
+        )
+    )
     data = {}
     for size, count in sizes.items():
         data |= files(count, size)
@@ -204,7 +208,9 @@ def test_the_more_debt_a_byte_pays_off_the_sooner():
 
 def expiry(count, *, expire=POLICY.expire, **fields):
     fields = {"announced_sequence_number": count, **fields}
-    known = facts(snapshots=fields.pop("snapshots", snapshots(count)), pinned=fields.pop("pinned", frozenset()))
+    known = facts(
+        snapshots=fields.pop("snapshots", snapshots(count)), pinned=fields.pop("pinned", frozenset())
+    )
     planned = plan(view(facts=known, **fields), Policy(expire=expire), NOW)
     return planned.decisions[0], (planned.requests[0].snapshots if planned.requests else ())
 
@@ -265,7 +271,9 @@ def test_each_table_gets_its_turn():
     assert {r.table.name for r in chosen} == {"a", "b"}
 
 
-@pytest.mark.parametrize(("running", "at_once", "expected"), [(0, 0, 0), (2, 2, 0), (3, 2, 0), (1, 2, 1), (0, 9, 5)])
+@pytest.mark.parametrize(
+    ("running", "at_once", "expected"), [(0, 0, 0), (2, 2, 0), (3, 2, 0), (1, 2, 1), (0, 9, 5)]
+)
 def test_no_more_jobs_than_allowed(running, at_once, expected):
     one = planned(*[request("a", KIB)] * 5)
 
@@ -291,4 +299,4 @@ def test_buckets_go_by_quiet_alone():
     world = view({key(1): partition(10)}, facts=facts(fields=BUCKETS), state=table_state(boundary_ms=None))
 
     assert plan(world, POLICY, NOW).decisions[1].verdict is Verdict.DUE
-    assert TABLE == world.table
+    assert world.table == TABLE

@@ -1,6 +1,6 @@
 import pytest
-from builders import DAY, HOUR, MIB, MINUTE
 
+from builders import DAY, HOUR, MIB, MINUTE
 from isotherm.config import ConfigError, parse_yaml
 from isotherm.policy import Policy, PolicyFile, parse_span_ms, resolve
 
@@ -10,12 +10,15 @@ def policy_file(text):
 
 
 def resolved(files, table="shop.orders", properties=None):
-    found = resolve(table, properties or {}, [(f"{i}.yaml", policy_file(text)) for i, text in enumerate(files)])
+    found = resolve(
+        table, properties or {}, [(f"{i}.yaml", policy_file(text)) for i, text in enumerate(files)]
+    )
     return None if found is None else found.policy
 
 
 @pytest.mark.parametrize(
-    ("text", "ms"), [("0s", 0), ("15m", 15 * MINUTE), ("1h 30m", 90 * MINUTE), ("7d", 7 * DAY), ("250ms", 250)]
+    ("text", "ms"),
+    [("0s", 0), ("15m", 15 * MINUTE), ("1h 30m", 90 * MINUTE), ("7d", 7 * DAY), ("250ms", 250)],
 )
 def test_spans_have_units(text, ms):
     assert ms == parse_span_ms(text)
@@ -48,7 +51,9 @@ def test_a_table_property_beats_the_built_in_and_a_policy_beats_the_property():
 
     assert resolved(["tables: '*'"], properties=properties).compact.target_file_size == 64 * MIB
     assert (
-        resolved(["tables: '*'\ncompact: {target_file_size: 32MiB}"], properties=properties).compact.target_file_size
+        resolved(
+            ["tables: '*'\ncompact: {target_file_size: 32MiB}"], properties=properties
+        ).compact.target_file_size
         == 32 * MIB
     )
 
@@ -86,7 +91,10 @@ def test_the_hash_changes_with_any_value_and_not_with_the_way_it_is_written():
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("tables: a\ncold: {quiet_fro: 5m}", "p.yaml:2:8: cold.quiet_fro: unknown key; did you mean `quiet_for`?"),
+        (
+            "tables: a\ncold: {quiet_fro: 5m}",
+            "p.yaml:2:8: cold.quiet_fro: unknown key; did you mean `quiet_for`?",
+        ),
         ("tables: a\nexpir: {}", "p.yaml:2:1: expir: unknown key; did you mean `expire`?"),
         ("cold: {}", "p.yaml:1:1: tables: is missing"),
         ("tables: a\ncold: {quiet_for: 15}", "p.yaml:2:8: cold.quiet_for: expected a span with a unit"),
@@ -95,7 +103,10 @@ def test_the_hash_changes_with_any_value_and_not_with_the_way_it_is_written():
         ("tables: a\ntables: b", "key 'tables' stands twice"),
         ("- a", "p.yaml:1:1: expected"),
         ("tables: [", "p.yaml:1:"),
-        ("tables: a\nexpire: {keep_last: 0}", "expire.keep_last: Input should be greater than or equal to 1 (it says 0)"),
+        (
+            "tables: a\nexpire: {keep_last: 0}",
+            "expire.keep_last: Input should be greater than or equal to 1 (it says 0)",
+        ),
     ],
 )
 def test_a_complaint_names_place_and_remedy(text, complaint):

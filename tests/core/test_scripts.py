@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from world import World
 
 SCRIPTS = sorted((Path(__file__).parents[1] / "scripts").glob("*.txt"))

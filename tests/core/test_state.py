@@ -1,8 +1,8 @@
 import pytest
-from builders import BUCKETS, HOUR, HOURLY, KIB, MINUTE, NOW, added, change, key, removed, table_state
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import BUCKETS, HOUR, HOURLY, KIB, MINUTE, NOW, added, change, key, removed, table_state
 from isotherm.model import FileKind, FileStats, Origin, total
 from isotherm.partitions import HOUR_MS
 from isotherm.state import MAX_AHEAD_MS, StateError, apply
@@ -55,7 +55,9 @@ def test_the_fold_counts_what_is_live(history):
 def test_the_totals_are_the_sum_of_the_partitions(history):
     state, partitions, _ = fold(table_state(), history[0])
 
-    assert state.totals.get(FileKind.DATA, FileStats()) == total(one.data_total for one in partitions.values())
+    assert state.totals.get(FileKind.DATA, FileStats()) == total(
+        one.data_total for one in partitions.values()
+    )
 
 
 @given(histories())

@@ -1,0 +1,381 @@
+"""The daemon's whole path on real tables: events, state, compaction, expiry, deletion, announcement."""
+
+from pathlib import Path
+
+import pytest
+
+from isotherm import observations as seen
+from isotherm.commit_event import CommitEvent, Intent, decode
+from isotherm.model import JOB_ID, OutcomeKind
+from isotherm.planner import Verdict
+from lab import EAGER, Lab, believed, counted, event_of, settle
+
+EXPIRING = EAGER.replace(
+    "expire: {enabled: false}", "expire: {keep_for: 0s, keep_last: 2, at_once: 2, delete_after: 0s}"
+)
+
+
+def rows(table, snapshot_id=None):
+    return sorted(map(repr, table.refresh().scan(snapshot_id=snapshot_id).to_arrow().to_pylist()))
+
+
+def files_on_disk(root):
+    return {str(path) for path in (root / "warehouse").rglob("*") if path.is_file() and path.suffix != ".crc"}
+
+
+def of(lab, kind):
+    return [one for one in lab.seen if isinstance(one, kind)]
+
+
+def test_what_the_stream_has_left_is_compacted_and_the_rest_is_untouched(lab):
+    table = lab.create()
+    for hour in (1, 1, 1, 1, 2, 2, 3, 3, 4, 4):
+        lab.append(table, hour)
+    before = {s.snapshot_id: rows(table, s.snapshot_id) for s in table.refresh().snapshots()}
+    hot_before = {
+        t.file.file_path for t in table.scan(row_filter="at >= '2026-01-01T03:00:00+00:00'").plan_files()
+    }
+    service = lab.service()
+    service.start()
+    settle(service)
+    service.stop()
+
+    ours = [s for s in table.refresh().snapshots() if JOB_ID in s.summary.additional_properties]
+    assert [str(s.summary.operation.value) for s in ours] == ["replace"]
+    assert before == {snapshot_id: rows(table, snapshot_id) for snapshot_id in before}
+    assert rows(table) == before[ours[0].parent_snapshot_id]
+    scan = table.scan(row_filter="at < '2026-01-01T02:00:00+00:00'")
+    assert len(list(scan.plan_files())) == 1
+    hot_after = {
+        t.file.file_path for t in table.scan(row_filter="at >= '2026-01-01T03:00:00+00:00'").plan_files()
+    }
+    assert hot_before == hot_after
+
+
+def test_the_state_equals_a_full_scan_after_every_step(lab):
+    table = lab.create()
+    service = lab.service()
+    service.start()
+    uuid = str(table.metadata.table_uuid)
+    for hour in (1, 1, 2, 1, 3, 3, 4, 1, 5, 6):
+        lab.append(table, hour, hour + 1)
+        service.step(0)
+        settle(service)
+
+        assert counted(lab.scan()) == believed(service, uuid)
+    service.stop()
+    assert of(lab, seen.EventApplied)
+    assert not of(lab, seen.StateDrifted)
+
+
+def test_an_event_alone_makes_the_verdict_without_asking_the_catalog(lab):
+    table = lab.create()
+    lab.append(table, 1)
+    service = lab.service()
+    service.start()
+    settle(service)
+    lab.append(table, 1, 2)
+    uuid = str(table.metadata.table_uuid)
+    service._consume(service.events.poll(0))
+
+    assert [one.snapshot_id for one in of(lab, seen.EventApplied)] == [table.current_snapshot().snapshot_id]
+    assert {one.decision.verdict for one in service.fold.partitions(uuid)} <= {Verdict.HOT, Verdict.CLEAN}
+    assert counted(lab.scan()) == believed(service, uuid)
+    service.stop()
+
+
+def test_our_own_commit_is_announced(lab):
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(table, hour)
+    service = lab.service()
+    service.start()
+    settle(service)
+    service.stop()
+
+    events = [decode(message) for message in lab.topic.messages]
+    announced = {event.snapshot_id for event in events if isinstance(event, CommitEvent)}
+    assert {s.snapshot_id for s in table.refresh().snapshots()} == announced
+    assert [event.origin for event in events if event.announced_by == "isotherm"] == ["maintenance"]
+
+
+def test_expired_snapshots_take_exactly_the_files_with_them_that_nothing_else_needs(tmp_path):
+    lab = Lab(tmp_path, policy=EXPIRING)
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 2, 2, 3, 3, 4, 5):
+        lab.append(table, hour)
+    expected = rows(table)
+    service = lab.service()
+    service.start()
+    settle(service)
+    service.stop()
+
+    table.refresh()
+    assert expected == rows(table)
+    assert len(table.snapshots()) < 10
+    reachable = set()
+    for snapshot in table.snapshots():
+        reachable.add(snapshot.manifest_list)
+        for manifest in snapshot.manifests(table.io):
+            reachable.add(manifest.manifest_path)
+            reachable |= {e.data_file.file_path for e in manifest.fetch_manifest_entry(table.io)}
+        assert rows(table, snapshot.snapshot_id)
+    on_disk = {f"file://{path}" for path in files_on_disk(tmp_path) if not path.endswith(".metadata.json")}
+    assert reachable == on_disk
+
+
+def test_a_tag_keeps_its_snapshot_and_files(tmp_path):
+    lab = Lab(tmp_path, policy=EXPIRING)
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 2, 2, 3):
+        lab.append(table, hour)
+    tagged = table.refresh().snapshots()[1].snapshot_id
+    expected = rows(table, tagged)
+    table.manage_snapshots().create_tag(tagged, "audit-2026").commit()
+    service = lab.service()
+    service.start()
+    settle(service)
+    service.stop()
+
+    assert expected == rows(table, tagged)
+
+
+def test_an_intent_on_a_running_jobs_partition_cancels_that_job(lab):
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(table, hour)
+    service = lab.service()
+    service.start()
+    for _ in range(20):
+        service.step(0)
+        if len(service.jobs):
+            break
+    uuid = str(table.metadata.table_uuid)
+    ((operation, job),) = service.jobs._running.values()
+    intent = Intent(
+        table_uuid=uuid,
+        table="shop.orders",
+        intent_id="m1",
+        writer="w",
+        state="open",
+        at_ms=0,
+        expires_at_ms=2**50,
+        partitions=(job.partition,),
+    )
+    lab.announce(intent)
+    service.step(0)
+
+    assert len(service.jobs) == 0
+    ended = of(lab, seen.JobEnded)[-1]
+    assert (ended.outcome, ended.reason) == (OutcomeKind.FAILED, "cancelled")
+    assert not [path for path in files_on_disk(lab.root) if operation.job_id in path]
+    settle(service)
+    assert not [s for s in table.refresh().snapshots() if JOB_ID in s.summary.additional_properties]
+    service.stop()
+
+
+def test_a_commit_that_arrives_during_the_rewrite_wins(lab):
+    """Nobody announces it: the last look before the swap finds it in the catalog."""
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(table, hour)
+    service = lab.service()
+    service.start()
+    for _ in range(20):
+        service.step(0)
+        if len(service.jobs):
+            break
+    lab.append(table, 1, announce=False)
+    expected = rows(table)
+    service.events.topic.messages.clear()
+    service.events.position = 0
+    for _ in range(100):
+        if not len(service.jobs):
+            break
+        from lab import wait_for_children
+
+        wait_for_children(service)
+        service.jobs.finish()
+
+    ended = of(lab, seen.JobEnded)[-1]
+    assert ended.outcome is OutcomeKind.FAILED
+    assert ended.reason in {"conflict", "hot"}
+    assert expected == rows(table)
+    service.stop()
+
+
+def test_a_daemon_that_died_in_the_middle_leaves_nothing_behind(lab):
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(table, hour)
+    expected = rows(table)
+    service = lab.service()
+    service.start()
+    for _ in range(20):
+        service.step(0)
+        if len(service.jobs):
+            break
+    ((operation, _),) = service.jobs._running.values()
+    lab.executor.cancel(operation.job_id)  # as a SIGKILL of the daemon takes its children with it
+    leftover = Path(table.location().removeprefix("file://")) / "data" / "at_hour=2026-01-01-01"
+    (leftover / f"isotherm-{operation.job_id}-00000.parquet").write_bytes(b"half a file")
+
+    again = lab.service()
+    again.start()
+    settle(again)
+    again.stop()
+
+    states = {one.job_id: (one.state, one.reason) for one in again.ledger.operations()}
+    assert states.pop(operation.job_id) == ("failed", "cancelled")
+    assert [state for state, _ in states.values()] == ["done"]
+    assert not [path for path in files_on_disk(lab.root) if operation.job_id in path]
+    assert expected == rows(table)
+
+
+def test_garbage_is_counted_and_stops_nothing(lab):
+    table = lab.create()
+    lab.topic.messages += [
+        None,
+        b"",
+        b"\xff\xfe",
+        b"[1,2]",
+        b'{"specversion":"1.0","type":"io.isotherm.commit.v1","data":{}}',
+    ]
+    lab.append(table, 1)
+    service = lab.service()
+    service.start()
+    settle(service)
+    service.stop()
+
+    assert len(of(lab, seen.EventRejected)) == 5
+    assert counted(lab.scan()) == believed(lab.service(), str(table.metadata.table_uuid))
+
+
+@pytest.mark.parametrize(
+    "deliver", ["dropped", "doubled", "reversed", "forged-parent", "forged-manifests", "forged-operation"]
+)
+def test_what_happens_to_events_delays_and_never_misleads(lab, deliver, tmp_path):
+    table = lab.create()
+    lab.append(table, 1)
+    service = lab.service()
+    service.start()
+    settle(service)
+    events = [lab.append(table, hour, announce=False) for hour in (1, 2, 2, 3)]
+    match deliver:
+        case "dropped":
+            events = []
+        case "doubled":
+            events = [event for event in events for _ in range(2)]
+        case "reversed":
+            events.reverse()
+        case "forged-parent":
+            events = [event.model_copy(update={"parent_id": 17}) for event in events]
+        case "forged-manifests":
+            events = [events[0].model_copy(update={"added_manifests": events[1].added_manifests})]
+        case "forged-operation":
+            events = [event.model_copy(update={"operation": "replace", "summary": {}}) for event in events]
+    for event in events:
+        lab.announce(event)
+    settle(service)
+
+    assert counted(lab.scan()) == believed(service, str(table.metadata.table_uuid))
+    service.stop()
+
+
+def test_an_event_of_a_snapshot_that_was_never_committed_is_undone(lab):
+    table = lab.create()
+    lab.append(table, 1)
+    service = lab.service()
+    service.start()
+    settle(service)
+    real = lab.append(table, 2, announce=False)
+    head = table.snapshots()[0]
+    forged = real.model_copy(
+        update={
+            "snapshot_id": 4711,
+            "parent_id": head.snapshot_id,
+            "sequence_number": 9,
+            "added_manifests": (),
+        }
+    )
+    lab.announce(forged)
+    settle(service)
+
+    assert counted(lab.scan()) == believed(service, str(table.metadata.table_uuid))
+    service.stop()
+
+
+def test_a_rollback_is_followed_back_and_forth(lab):
+    table = lab.create()
+    for hour in (1, 2, 3):
+        lab.append(table, hour)
+    service = lab.service()
+    service.start()
+    settle(service)
+    ids = [s.snapshot_id for s in table.refresh().snapshots()]
+    uuid = str(table.metadata.table_uuid)
+    for target in (ids[0], ids[2], ids[1]):
+        table.manage_snapshots().set_current_snapshot(target).commit()
+        settle(service)
+
+        assert counted(lab.scan()) == believed(service, uuid)
+    service.stop()
+
+
+def test_a_table_that_is_dropped_and_made_again_begins_anew(lab):
+    table = lab.create()
+    lab.append(table, 1)
+    service = lab.service()
+    service.start()
+    settle(service)
+    lab.catalog.drop_table("shop.orders")
+    settle(service)
+    assert service.fold.tables() == {}
+    again = lab.create()
+    lab.append(again, 5)
+    settle(service)
+
+    assert list(service.fold.tables()) == [str(again.metadata.table_uuid)]
+    assert counted(lab.scan()) == believed(service, str(again.metadata.table_uuid))
+    service.stop()
+
+
+def test_a_corrupt_fold_is_rebuilt(lab):
+    table = lab.create()
+    lab.append(table, 1)
+    service = lab.service()
+    service.start()
+    settle(service)
+    service.stop()
+    service.fold.close()
+    (lab.root / "state" / "fold.db").write_bytes(b"this is no database" * 1000)
+    again = lab.service()
+    again.start()
+    settle(again)
+
+    assert counted(lab.scan()) == believed(again, str(table.metadata.table_uuid))
+    again.stop()
+
+
+def test_a_policy_that_breaks_leaves_the_last_good_one_in_force(lab):
+    table = lab.create()
+    lab.append(table, 1)
+    service = lab.service()
+    service.start()
+    settle(service)
+    (lab.root / "policies" / "all.yaml").write_text("tables: '*'\ncold: {quiet_fro: 5m}")
+    settle(service)
+
+    loaded = of(lab, seen.PoliciesLoaded)[-1]
+    assert not loaded.ok
+    assert "all.yaml:2:8: cold.quiet_fro: unknown key; did you mean `quiet_for`?" in loaded.complaints
+    assert service.policies.resolve("shop.orders", {}).policy.cold.quiet_commits == 2
+    service.stop()
+
+
+def test_a_foreign_event_names_itself(lab):
+    """The event that a lab sends is the one that the real contract carries."""
+    table = lab.create()
+    event = lab.append(table, 1)
+
+    assert event == decode(lab.topic.messages[0]) == event_of(table)
