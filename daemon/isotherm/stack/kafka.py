@@ -4,6 +4,7 @@ import base64
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from isotherm.stack.errors import StackError
 from isotherm.stack.jars import Say, jar_paths, say_on_stderr
@@ -86,13 +87,13 @@ class Kafka:
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
         """Create a topic and wait until it is there; returns its name. One that exists is an error."""
-        from confluent_kafka.admin import NewTopic
+        from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
         self._admin().create_topics([topic])[name].result(timeout=ADMIN_TIMEOUT_S)
         return name
 
-    def _admin(self):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    def _admin(self) -> Any:
         from confluent_kafka.admin import AdminClient
 
         # log_level 0: a broker that is not up yet is what we expect here, and no news.
@@ -138,7 +139,7 @@ class Kafka:
         if (self.folder / "data" / "meta.properties").exists():
             return
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
-        arguments = ["format", "-t", cluster_id, "-c", properties, "--ignore-formatted"]
+        arguments: list[str | Path] = ["format", "-t", cluster_id, "-c", properties, "--ignore-formatted"]
         command = java_command(jars, "kafka.tools.StorageTool", *arguments, heap_mb=128)
         process = Process("Kafka's StorageTool", command, self.folder / "format.log", folder=self.folder)
         process.start()

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from isotherm.stack.errors import StackError
 from isotherm.stack.process import Process, ProcessDiedError
 
 HOST = "127.0.0.1"

@@ -88,7 +88,15 @@ class Postgres:
             owner = pwd.getpwnam(OWNER_AS_ROOT)
             for path in (draft, self._password_file):
                 os.chown(path, owner.pw_uid, owner.pw_gid)
-        arguments = ["-D", draft, "-U", self.user, "--encoding=UTF8", "--locale=C", "--no-sync"]
+        arguments: list[str | Path] = [
+            "-D",
+            draft,
+            "-U",
+            self.user,
+            "--encoding=UTF8",
+            "--locale=C",
+            "--no-sync",
+        ]
         arguments += ["--auth=scram-sha-256", f"--pwfile={self._password_file}"]
         self._run_to_end("initdb", *arguments)
         draft.rename(self._data)

@@ -58,6 +58,7 @@ class Process:
         self._stop_signal = stop_signal
         self._death_signal = death_signal
         self._popen: subprocess.Popen[bytes] | None = None
+        self._is_over = False
 
     @property
     def pid(self) -> int:
@@ -90,6 +91,7 @@ class Process:
             str(os.getpid()),
         ]
         with self.log.open("ab") as log:
+            self._is_over = False
             self._popen = _spawn(
                 [*self._prefix, *guard, *self._command], log, self._folder, self._environment
             )
@@ -144,7 +146,7 @@ class Process:
 
     def kill(self, sig: signal.Signals = signal.SIGKILL, *, group: bool = True) -> None:
         """Send a signal to it and its children, or to it alone; nothing happens if it has ended."""
-        if self._popen is None or (not group and self._popen.poll() is not None):
+        if self._popen is None or self._is_over or (not group and self._popen.poll() is not None):
             return
         try:
             if group:
@@ -156,7 +158,7 @@ class Process:
 
     def stop(self, within_s: float = 15) -> None:
         """End it: ask it alone (it knows in which order its children go), then kill what is left of its group."""
-        if self._popen is None:
+        if self._popen is None or self._is_over:
             return
         deadline = monotonic_s() + within_s
         self.kill(self._stop_signal, group=False)
@@ -165,6 +167,8 @@ class Process:
             time.sleep(POLL_S)
         self.kill(signal.SIGKILL)
         self._popen.wait()
+        # From now on its number may be another's: no signal goes there any more.
+        self._is_over = True
 
 
 def group_members(group: int) -> list[int]:

@@ -15,4 +15,4 @@ def _escaped(value: object) -> str:
     text = ("true" if value else "false") if isinstance(value, bool) else str(value)
     units = text.replace("\\", "\\\\").encode("utf-16-be")
     codes = [int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2)]
-    return "".join(chr(code) if 0x20 <= code < 0x7F else f"\\u{code:04x}" for code in codes)  # noqa: PLR2004
+    return "".join(chr(code) if 0x20 <= code < 0x7F else f"\\u{code:04x}" for code in codes)

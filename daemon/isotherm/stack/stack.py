@@ -111,10 +111,7 @@ class Stack:
             find_java()
         self._take_folder()
         try:
-            with ThreadPoolExecutor(thread_name_prefix="stack") as pool:
-                starts = [pool.submit(part.start) for part in self.parts]
-            for start in starts:
-                start.result()
+            self._start_together()
             if self._with_connect:
                 self._connect = Connect(
                     self.root / "connect", self.bootstrap_servers, worker=self._worker, say=self._say
@@ -141,6 +138,20 @@ class Stack:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+    def _start_together(self) -> None:
+        pool = ThreadPoolExecutor(thread_name_prefix="stack")
+        starts = [pool.submit(part.start) for part in self.parts]
+        try:
+            for start in starts:
+                start.result()
+        except BaseException:
+            # Whoever waits for one of them sees it die, so that Ctrl-C does not wait for a start to time out.
+            for part in self.parts:
+                part.stop()
+            raise
+        finally:
+            pool.shutdown()
 
     def _take_folder(self) -> None:
         self.root.mkdir(parents=True, exist_ok=True)
