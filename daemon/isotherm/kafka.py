@@ -27,6 +27,8 @@ from isotherm.ports import Message, Unavailable
 
 BATCH = 500
 REQUEST_TIMEOUT_S = 10
+SESSION_TIMEOUT_MS = 15_000
+"""A daemon that died is replaced after this long; `group.instance.id` in the configuration makes it at once."""
 PARTITIONER = "murmur2_random"
 """The JVM's default for keyed messages, so that every producer puts a table into the same Kafka partition."""
 
@@ -61,6 +63,7 @@ class KafkaEvents:
         self._common = dict(properties)
         self._consumer = Consumer(
             {
+                "session.timeout.ms": SESSION_TIMEOUT_MS,
                 **self._common,
                 "group.id": group,
                 "enable.auto.commit": False,

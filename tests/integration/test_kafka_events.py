@@ -1,0 +1,132 @@
+"""The control topic on a real broker: the contract, the partitioner, rebalances, replay, offsets out of range."""
+
+import uuid
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from event_contract import EventSourceContract, event
+from isotherm.kafka import KafkaEvents, ensure_topic, partition_of
+from isotherm.ports import Unavailable
+
+pytestmark = pytest.mark.stack
+
+
+@pytest.fixture
+def properties(kafka):
+    return {"bootstrap.servers": kafka.bootstrap_servers, "session.timeout.ms": 6000}
+
+
+@pytest.fixture
+def topic(properties):
+    name = f"control-{uuid.uuid4()}"
+    ensure_topic(properties, name, partitions=1)
+    return name
+
+
+@pytest.fixture
+def member(properties, topic):
+    opened = []
+
+    def open_member(replay_ms=0, group="daemons"):
+        source = KafkaEvents(properties, topic, f"{group}-{topic}", replay_ms)
+        opened.append(source)
+        return source
+
+    yield open_member
+    for source in opened:
+        source.close()
+
+
+class TestKafkaEvents(EventSourceContract):
+    @pytest.fixture
+    def open_source(self, member):
+        return member
+
+
+def poll_until(sources, condition):
+    """Poll each source until the condition holds; bounded."""
+    for _ in range(150):
+        for source in sources:
+            source.poll(0.1)
+        if condition():
+            return
+    raise AssertionError("it never came")
+
+
+def test_a_table_lands_where_the_partitioner_of_the_jvm_puts_it(properties):
+    name = f"wide-{uuid.uuid4()}"
+    ensure_topic(properties, name, partitions=7)
+    source = KafkaEvents(properties, name, f"g-{name}", 0)
+    uuids = [str(uuid.uuid4()) for _ in range(20)]
+    for number, table in enumerate(uuids):
+        source.publish(event(number, table))
+    found = {}
+    consumer = Consumer({**properties, "group.id": f"look-{name}", "auto.offset.reset": "earliest"})
+    consumer.subscribe([name])
+    for _ in range(100):
+        for message in consumer.consume(100, 0.2):
+            found[message.key().decode()] = message.partition()
+        if len(found) == 20:
+            break
+    consumer.close()
+
+    assert found == {table: partition_of(table, 7) for table in uuids}
+    source.close()
+
+
+def test_two_daemons_divide_the_tables_and_none_is_owned_twice(properties):
+    name = f"shared-{uuid.uuid4()}"
+    ensure_topic(properties, name, partitions=4)
+    tables = [str(uuid.uuid4()) for _ in range(40)]
+    one = KafkaEvents(properties, name, f"g-{name}", 0)
+    poll_until([one], one.is_assigned)
+    generation = one.generation
+    other = KafkaEvents(properties, name, f"g-{name}", 0)
+    poll_until([one, other], lambda: other.is_assigned() and any(other.owns(t) for t in tables))
+    poll_until([one, other], lambda: not any(one.owns(t) and other.owns(t) for t in tables))
+
+    assert {one.owns(t) + other.owns(t) for t in tables} == {1}
+    assert one.generation > generation
+    other.close()
+    poll_until([one], lambda: all(one.owns(t) for t in tables))
+    one.close()
+
+
+def test_a_restart_reads_the_topic_again_from_before_the_intent_time_out(member):
+    source = member(replay_ms=3_600_000)
+    for number in (1, 2):
+        source.publish(event(number))
+    contract = EventSourceContract()
+    contract.read(source, 2)
+    source.commit()
+    source.close()
+    again = member(replay_ms=3_600_000)
+
+    assert contract.numbers(contract.read(again, 2)) == [1, 2]
+
+
+def test_offsets_that_are_gone_begin_at_the_earliest(member, properties, topic):
+    source = member()
+    for number in range(5):
+        source.publish(event(number))
+    contract = EventSourceContract()
+    contract.read(source, 2)
+    source.commit()
+    source.close()
+    admin = AdminClient(properties)
+    for future in admin.delete_records([TopicPartition(topic, 0, 5)]).values():
+        future.result(10)
+    producer = Producer(properties)
+    producer.produce(topic, b"not an event")
+    producer.flush(10)
+    again = member()
+    (message,) = contract.read(again, 1)
+
+    assert (message.offset, message.value) == (5, b"not an event")
+
+
+def test_a_broker_that_is_away_is_unavailable():
+    with pytest.raises(Unavailable, match="topic control"):
+        ensure_topic({"bootstrap.servers": "127.0.0.1:1", "socket.timeout.ms": 1000}, "control")
