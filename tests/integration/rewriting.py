@@ -9,7 +9,7 @@ from typing import Any
 from pyiceberg.table import Table
 from isotherm.committer import commit_compaction
 from isotherm.executors import remove_leftovers
-from isotherm.executors.local import attempt
+from isotherm.executors.rewrite import attempt
 from isotherm.manifests import Unsupported, bind, live_files
 from isotherm.model import CompactionJob, Outcome, OutcomeKind, PartitionKey, Rewrite, TableId
 

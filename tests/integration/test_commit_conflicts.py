@@ -501,7 +501,7 @@ BETWEEN = {
     "merge elsewhere": (
         "MERGE INTO lake.{name} t USING (SELECT id FROM range(0, 60)) s ON t.id = s.id AND t.part = 2 AND s.id % 2 = 1 "
         "WHEN MATCHED THEN UPDATE SET text = 'merged' WHEN NOT MATCHED AND s.id > 30 AND s.id % 2 = 1 "
-        "THEN INSERT VALUES (s.id, 2, 'new')"
+        "THEN INSERT (id, part, text) VALUES (s.id, 2, 'new')"
     ),
 }
 

@@ -1,38 +1,36 @@
 """The local executor: each rewrite in a process of its own.
 
-So it can be cancelled at once, its memory goes back to the system, and its crash is its own. A child is spawned
-(a fork would copy locks that threads of the daemon hold), runs with low priority, and dies with the thread that started
-it, by the kernel's hand. It gets values and gives values; files it writes under names that follow from the job id.
+So it can be cancelled at once, its memory goes back to the system, and its crash is its own. A child is a new Python
+(a fork would copy locks that threads of the daemon hold), runs with low priority, and dies with the thread that
+started it, by the kernel's hand. It gets values and gives values; files it writes under names that follow from the
+job id.
 
 Nothing here waits for a child to get on: the caller polls at its own pace.
 """
 
 import contextlib
-import ctypes
-import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
 
 from isotherm.clock import monotonic_s
 from isotherm.model import CompactionJob, Rewrite
 
-from .rewrite import Failure, FailureKind, RewriteError, rewrite
+from . import child
+from .rewrite import Failure, FailureKind
 
-NICENESS = 10
-"""Below everything that serves: a rewrite has time."""
 GRACE_S = 0.3
-"""After SIGTERM; a child that sits in a C library does not hear it, and has nothing to put in order."""
-PR_SET_PDEATHSIG = 1
+"""After SIGTERM; there is nothing to put in order, and what does not hear it gets SIGKILL."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    process: SpawnProcess
+    process: subprocess.Popen[bytes]
     answer: Connection
     started_s: float
 
@@ -65,17 +63,19 @@ class LocalExecutor:
             raise ValueError(f"job {job.job_id} is running already")
         if not self.has_room():
             raise ValueError(f"{len(self._running)} of {self._jobs_at_once} jobs are running")
-        spawn = multiprocessing.get_context("spawn")
-        ours, theirs = spawn.Pipe(duplex=False)
-        process = spawn.Process(
-            target=_child,
-            args=(theirs, os.getpid(), job, metadata_location, self._io_properties),
-            name=f"isotherm-{job.job_id}",
-            daemon=True,
+        ours, theirs = Pipe()
+        process = subprocess.Popen(
+            # -P: the folder of the script is no place to import from.
+            [sys.executable, "-P", child.__file__, str(theirs.fileno()), str(os.getpid())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
         )
-        process.start()
         theirs.close()
         self._running[job.job_id] = _Running(process, ours, monotonic_s())
+        with contextlib.suppress(OSError):
+            # A child that is dead already is found by `poll`.
+            ours.send((job, metadata_location, self._io_properties))
 
     def poll(self) -> list[tuple[str, Rewrite | Failure]]:
         """What ended since the last call; each job is reported once. Never waits."""
@@ -101,17 +101,16 @@ class LocalExecutor:
 
     def _result(self, running: _Running) -> Rewrite | Failure | None:
         # Whether it lives is asked before whether it answered: an answer between the two is seen the next time.
-        alive = running.process.is_alive()
+        exit_code = running.process.poll()
         if running.answer.poll():
             try:
                 answer: Rewrite | Failure = running.answer.recv()
             except (EOFError, OSError):
-                # The pipe closes a moment before the process can be waited for.
-                running.process.join(GRACE_S)
-                return _death(running.process.exitcode)
+                # The socket closes a moment before the process can be waited for.
+                return _death(_ended(running.process))
             return answer
-        if not alive:
-            return _death(running.process.exitcode)
+        if exit_code is not None:
+            return _death(exit_code)
         ran_for_s = monotonic_s() - running.started_s
         if ran_for_s > self._deadline_s:
             return Failure(
@@ -122,65 +121,24 @@ class LocalExecutor:
     def _end(self, job_id: str) -> None:
         running = self._running.pop(job_id)
         running.answer.close()
-        if running.process.is_alive():
-            running.process.terminate()
-            running.process.join(GRACE_S)
-        if running.process.is_alive():
-            running.process.kill()
-        running.process.join()
-        running.process.close()
+        running.process.terminate()
+        _ended(running.process)
 
 
-def _death(exit_code: int | None) -> Failure:
+def _ended(process: subprocess.Popen[bytes]) -> int:
+    """The exit code of a process that is ending; helped after a while."""
+    try:
+        return process.wait(GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
+
+
+def _death(exit_code: int) -> Failure:
     """Why a child without an answer is gone."""
     if exit_code == -signal.SIGKILL:
         why = "killed by SIGKILL from outside; where memory is short, the kernel does that"
         return Failure(FailureKind.KILLED, why)
-    if exit_code is not None and exit_code < 0:
+    if exit_code < 0:
         return Failure(FailureKind.KILLED, f"ended by signal {-exit_code}")
     return Failure(FailureKind.UNEXPECTED, f"ended without an answer, exit code {exit_code}")
-
-
-# --- in the child --------------------------------------------------------------------------------------------
-
-
-def _child(
-    answer: Connection,
-    parent: int,
-    job: CompactionJob,
-    metadata_location: str,
-    io_properties: Mapping[str, str],
-) -> None:
-    _die_with_parent(parent)
-    # The terminal's Ctrl-C is for the parent, which then decides; SIGTERM ends us on the spot.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    with contextlib.suppress(OSError):
-        os.nice(NICENESS)
-    answer.send(attempt(job, metadata_location, io_properties))
-
-
-def _die_with_parent(parent: int) -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        # It died before we asked.
-        os._exit(1)
-
-
-def attempt(
-    job: CompactionJob, metadata_location: str, io_properties: Mapping[str, str]
-) -> Rewrite | Failure:
-    """The rewrite, or why there is none; raises nothing."""
-    import duckdb
-    import pyarrow as pa
-
-    pa.set_cpu_count(1)
-    try:
-        return rewrite(job, metadata_location, io_properties)
-    except RewriteError as err:
-        return err.failure
-    except (MemoryError, duckdb.OutOfMemoryException) as err:
-        return Failure(FailureKind.OUT_OF_MEMORY, f"out of memory: {err}")
-    except Exception as err:  # noqa: BLE001 (the process ends here, and the reason must get out)
-        return Failure(FailureKind.UNEXPECTED, f"{type(err).__name__}: {err}")

@@ -142,6 +142,21 @@ def rewrite(job: CompactionJob, metadata_location: str, io_properties: Mapping[s
     )
 
 
+def attempt(
+    job: CompactionJob, metadata_location: str, io_properties: Mapping[str, str]
+) -> Rewrite | Failure:
+    """The rewrite, or why there is none; raises nothing."""
+    pa.set_cpu_count(1)
+    try:
+        return rewrite(job, metadata_location, io_properties)
+    except RewriteError as err:
+        return err.failure
+    except (MemoryError, duckdb.OutOfMemoryException) as err:
+        return Failure(FailureKind.OUT_OF_MEMORY, f"out of memory: {err}")
+    except Exception as err:  # noqa: BLE001 (the process ends here, and the reason must get out)
+        return Failure(FailureKind.UNEXPECTED, f"{type(err).__name__}: {err}")
+
+
 def _identity_constants(metadata: TableMetadata, job: CompactionJob) -> dict[int, Any]:
     """Values of columns that data files may lack because their partition says them (tables that came from Hive)."""
     spec = metadata.specs()[job.spec_id]
@@ -359,6 +374,7 @@ class _Output:
         self._rows_to_come = expected_rows
         self._done: list[WrittenFile] = []
         self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = self._pending_bytes = 0
         self._sink: Any = None
         self._writer: Any = None
         self._rows = 0
@@ -383,14 +399,17 @@ class _Output:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows; a full row group goes out, and a full file is closed."""
-        if batch.num_rows == 0:
-            return
-        self._pending.append(batch)
-        size = sum(one.nbytes for one in self._pending)
-        if size >= self._group_bytes or sum(one.num_rows for one in self._pending) >= self._group_rows:
-            self._flush()
-            if self._is_full():
-                self._close()
+        start = 0
+        while start < batch.num_rows:
+            part = batch.slice(start, self._group_rows - self._pending_rows)
+            start += part.num_rows
+            self._pending.append(part)
+            self._pending_rows += part.num_rows
+            self._pending_bytes += part.nbytes
+            if self._pending_bytes >= self._group_bytes or self._pending_rows >= self._group_rows:
+                self._flush()
+                if self._is_full():
+                    self._close()
 
     def finish(self) -> list[WrittenFile]:
         """Everything written, in order."""
@@ -409,7 +428,7 @@ class _Output:
         if not self._pending:
             return
         rows = pa.Table.from_batches(self._pending, schema=self.arrow)
-        self._pending = []
+        self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
         if self._writer is None:
             self._open()
         self._writer.write_table(rows, row_group_size=self._group_rows)
