@@ -33,7 +33,9 @@ def files(count: int, size: int = MIB, rows: int = 100) -> dict[int, FileStats]:
     return {size_bucket(size): FileStats(count, count * rows, count * size)} if count else {}
 
 
-def partition(count: int = 1, size: int = MIB, *, deletes: int = 0, last_write_at_ms: int | None = 0, number: int = 0):
+def partition(
+    count: int = 1, size: int = MIB, *, deletes: int = 0, last_write_at_ms: int | None = 0, number: int = 0
+):
     return PartitionState(
         data=files(count, size),
         deletes={FileKind.POSITION_DELETES: FileStats(1, deletes, 10 * deletes)} if deletes else {},
@@ -53,7 +55,9 @@ def facts(**fields) -> TableFacts:
 
 def view(partitions=None, *, state: TableState | None = None, intents=(), words=(), **fields) -> View:
     known = fields.pop("facts", None) or facts()
-    around = Surroundings(state or table_state(boundary_ms=1000 * HOUR), known.fields, tuple(intents), tuple(words))
+    around = Surroundings(
+        state or table_state(boundary_ms=1000 * HOUR), known.fields, tuple(intents), tuple(words)
+    )
     return View(around=around, facts=known, partitions=partitions or {}, **fields)
 
 

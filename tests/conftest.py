@@ -3,7 +3,9 @@
 from hypothesis import HealthCheck, settings
 
 # A machine that does something else meanwhile must not fail a law.
-settings.register_profile("isotherm", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile(
+    "isotherm", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
 settings.load_profile("isotherm")
 
 

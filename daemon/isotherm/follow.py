@@ -165,9 +165,8 @@ class Follower:
         except TableMissing as err:
             self._gone(name, str(err))
             return None
-        for uuid, row in self._fold.tables().items():
-            if row.state.table.name == name and uuid != loaded.table.uuid:
-                self._gone(name, f"dropped and created again with uuid {loaded.table.uuid}")
+        if any(uuid != loaded.table.uuid for uuid in self._fold.named(name)):
+            self._gone(name, f"dropped and created again with uuid {loaded.table.uuid}")
         try:
             self.confirm_loaded(loaded)
         except TableMissing as err:  # a file that the metadata names is not there, or makes no sense
@@ -298,11 +297,10 @@ class Follower:
 
     def _gone(self, name: str, why: str) -> None:
         self.suspects.discard(name)
-        for uuid, row in self._fold.tables().items():
-            if row.state.table.name == name:
-                self._listen(TableGone(row.state.table, why))
-                self._fold.drop(uuid)
-                self._loaded.pop(uuid, None)
+        for uuid in self._fold.named(name):
+            self._listen(TableGone(TableId(uuid, name), why))
+            self._fold.drop(uuid)
+            self._loaded.pop(uuid, None)
 
 
 class _NoPathError(Exception):

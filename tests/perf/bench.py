@@ -60,7 +60,7 @@ def event_cost(console):
                 costs.append(time.perf_counter() - started)
             ours = statistics.median(costs[1:])
             table.refresh()
-            full = median_s(lambda: table.inspect.partitions())
+            full = median_s(table.inspect.partitions)
             rows.append(row(f"one event, {commits * HOURS} files, against inspect.partitions()", ours, full))
         service.stop()
     return rows

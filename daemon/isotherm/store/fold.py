@@ -117,6 +117,10 @@ class Fold:
             )
         }
 
+    def named(self, name: str) -> list[str]:
+        """The uuids of the tables that have, or had, this name."""
+        return [row[0] for row in self._db.execute("SELECT uuid FROM tables WHERE name = ?", (name,))]
+
     def table(self, uuid: str) -> TableRow | None:
         """One table."""
         row = self._db.execute(
