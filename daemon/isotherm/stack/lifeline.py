@@ -9,6 +9,7 @@ Standard library only, and nothing of ours: it runs with `-I -S`.
 
 import ctypes
 import os
+import signal
 import sys
 
 PR_SET_PDEATHSIG = 1
@@ -21,6 +22,9 @@ def main() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
     if os.getppid() != int(parent_pid):
         sys.exit("the parent is gone")
+    # Python ignores these two, and a program that is become would inherit that.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     os.execvp(program[0], program)  # noqa: S606 (no shell is what we want)
 
 

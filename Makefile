@@ -1,0 +1,57 @@
+# Every target does all its own set-up; the second time that is nothing. Relative paths only: the checkout may
+# stand in a folder with a space in its name. `exec`, so that Ctrl-C and SIGTERM reach the program itself.
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test check bench soak lock clean venv venv-java
+
+PYTHON := .venv/bin/python
+
+help:
+	@echo 'make demo  [ARGS="--for 2m --report demo.json"]   the whole system on a live PostgreSQL, on this machine'
+	@echo 'make test  [ARGS="tests/core -k planner"]          the tests'
+	@echo 'make check                                         format, lint, types, imports'
+	@echo 'make bench [ARGS=…]                                the benchmarks; writes bench.json'
+	@echo 'make soak  [ARGS=…]                                the long tests'
+	@echo 'make lock                                          resolve packages and jars anew'
+	@echo 'make clean                                         remove everything that the others made'
+
+venv:
+	@deploy/bootstrap.sh
+
+venv-java:
+	@deploy/bootstrap.sh java
+
+demo: venv-java
+	@exec $(PYTHON) -m isotherm.cli demo $(ARGS)
+
+test: venv-java
+	@exec $(PYTHON) -m pytest $(ARGS)
+
+check: venv
+	@$(PYTHON) -m ruff format --check .
+	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m mypy
+	@$(PYTHON) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
+
+bench: venv-java
+	@exec $(PYTHON) tests/perf/bench.py $(ARGS)
+
+# Exit code 5 is pytest's for "no test was selected": that is a failure here too.
+soak: venv-java
+	@exec $(PYTHON) -m pytest -m soak -o timeout=0 $(ARGS)
+
+# The flags are part of the lock: no address of an index in it, and good for every Python from 3.11 on.
+COMPILE := .venv/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links
+
+lock: venv
+	@$(COMPILE) --upgrade deploy/bootstrap.in -o deploy/bootstrap.lock
+	@$(COMPILE) --upgrade --all-extras pyproject.toml -o requirements.lock
+	@deploy/bootstrap.sh
+	@$(PYTHON) deploy/jars/lock.py
+
+clean:
+	rm -rf .venv .isotherm build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -f demo.json bench.json soak.json
+	find daemon ingest tests grafana -name __pycache__ -type d -prune -exec rm -rf {} +
