@@ -1,0 +1,174 @@
+"""The configuration of the demo's processes, as files that a person can read, change and reuse."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from isotherm.demo.shop import NAMESPACE, PIPELINE, SCHEMA, TABLES, TOPIC_PREFIX, ShopTable
+
+CATALOG = "lake"
+CONTROL_TOPIC = "isotherm.control"
+DEAD_LETTERS = "isotherm.dead-letters"
+
+
+@dataclass(frozen=True, slots=True)
+class DemoFolder:
+    """Where everything of one run lies."""
+
+    root: Path
+
+    @property
+    def isotherm_yaml(self) -> Path:
+        """The daemon's configuration."""
+        return self.root / "isotherm.yaml"
+
+    @property
+    def streams_yaml(self) -> Path:
+        """Ingest's configuration."""
+        return self.root / "streams.yaml"
+
+    @property
+    def policy_yaml(self) -> Path:
+        """The policy of the shop's tables."""
+        return self.root / "policies" / "shop.yaml"
+
+    @property
+    def logs(self) -> Path:
+        """Log files of all processes that are ours."""
+        return self.root / "logs"
+
+    @property
+    def state(self) -> Path:
+        """The daemon's stores."""
+        return self.root / "state"
+
+    @property
+    def stack(self) -> Path:
+        """The servers' data."""
+        return self.root / "stack"
+
+    @property
+    def catalog_properties(self) -> dict[str, str]:
+        """PyIceberg's, of the catalog in a SQLite file."""
+        return {
+            "type": "sql",
+            "uri": f"sqlite:///{self.root / 'catalog.db'}",
+            "warehouse": f"file://{self.root / 'warehouse'}",
+        }
+
+
+def write_files(
+    folder: DemoFolder, bootstrap_servers: str, jars: list[Path], isotherm_port: int, ingest_port: int
+) -> None:
+    """Write isotherm.yaml, streams.yaml and the policy."""
+    for path in (folder.policy_yaml.parent, folder.logs, folder.root / "warehouse"):
+        path.mkdir(parents=True, exist_ok=True)
+    folder.isotherm_yaml.write_text(
+        _isotherm_yaml(folder, bootstrap_servers, isotherm_port), encoding="utf-8"
+    )
+    folder.streams_yaml.write_text(
+        _streams_yaml(folder, bootstrap_servers, jars, ingest_port), encoding="utf-8"
+    )
+    folder.policy_yaml.write_text(POLICY, encoding="utf-8")
+
+
+def _quoted(value: object) -> str:
+    """A YAML scalar or flow list, safe for any path: JSON is YAML."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _isotherm_yaml(folder: DemoFolder, bootstrap_servers: str, port: int) -> str:
+    properties = "".join(
+        f"    {name}: {_quoted(value)}\n" for name, value in folder.catalog_properties.items()
+    )
+    return f"""\
+# The daemon of the demo: `isotherm run --config isotherm.yaml`. Made anew by each run.
+catalog:
+  name: {CATALOG}
+  properties:
+{properties}kafka:
+  properties:
+    bootstrap.servers: {_quoted(bootstrap_servers)}
+  control_topic: {CONTROL_TOPIC}
+  group: isotherm-demo
+state:
+  path: state
+http:
+  port: {port}          # /metrics, /livez, /readyz
+policies: policies
+executors:
+  local:
+    jobs_at_once: 2
+    deadline_s: 120
+loop:
+  plan_every_s: 1        # in production 10; the demo is impatient
+  poll_tables_every_s: 5
+  intent_timeout_s: 60   # what a killed writer announced holds its partitions no longer
+"""
+
+
+def _streams_yaml(folder: DemoFolder, bootstrap_servers: str, jars: list[Path], port: int) -> str:
+    properties = "".join(
+        f"    {name}: {_quoted(value)}\n" for name, value in folder.catalog_properties.items()
+    )
+    jar_lines = "".join(f"    - {_quoted(str(jar))}\n" for jar in jars)
+    streams = "".join(_stream(table) for table in TABLES)
+    return f"""\
+# Ingest of the demo: `isotherm-ingest run streams.yaml`. Made anew by each run.
+pipeline: {PIPELINE}
+catalog:
+  name: {CATALOG}
+  properties:
+{properties}kafka:
+  properties:
+    bootstrap.servers: {_quoted(bootstrap_servers)}
+  control_topic: {CONTROL_TOPIC}
+  dead_letter_topic: {DEAD_LETTERS}
+checkpoint: {_quoted(str(folder.root / "checkpoint"))}
+trigger: 1s
+max_offsets_per_trigger: 20000
+spark:
+  master: "local[2]"
+  driver_memory: 1g
+  jars:
+{jar_lines}http:
+  host: 127.0.0.1
+  port: {port}
+streams:
+{streams}"""
+
+
+def _stream(table: ShopTable) -> str:
+    topic = f"{TOPIC_PREFIX}.{SCHEMA}.{table.name}".replace(".", "\\.")
+    lines = [
+        f"  - topics: {_quoted(topic)}",
+        f"    table: {NAMESPACE}.{table.name}",
+        f"    mode: {table.mode}",
+        f"    partition_by: {_quoted(list(table.partition_by))}",
+    ]
+    if table.event_time:
+        lines.append(f"    event_time: {table.event_time}")
+    if table.immutable:
+        lines.append(f"    immutable: {_quoted(list(table.immutable))}")
+    return "\n".join(lines) + "\n"
+
+
+POLICY = """\
+# The rules for the shop's tables. An hour of order time goes by in some seconds here, so everything is short; in
+# production the defaults are a good beginning: quiet_for 15m, min_files 100, keep_for 7d, delete_after 1h.
+tables: shop.*
+cold:
+  after: 1             # one whole interval between a partition's end and the stream
+  quiet_for: 5s
+  quiet_commits: 1
+compact:
+  target_file_size: 16MiB
+  min_files: 2
+  fill_files: 2
+  max_delete_ratio: 0.01
+expire:
+  keep_for: 40s
+  keep_last: 5
+  at_once: 5
+  delete_after: 20s
+"""

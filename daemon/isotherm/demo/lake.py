@@ -1,0 +1,202 @@
+"""The lake as an outsider reads it: metadata and manifests by PyIceberg, rows by DuckDB with SQL of our own.
+
+Independent of the daemon's readers and executors on purpose: what they get wrong must not be got wrong here as well.
+Reads local files of format version 2 only, which is what the demo writes; it says so where it meets anything else.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+from pyiceberg.manifest import (
+    DataFileContent,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+)
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+
+from isotherm.model import PartitionKey, partition_key
+
+JOB_ID_KEY = "isotherm.job-id"
+POLICY_KEY = "isotherm.policy-hash"
+VALID_THROUGH_KEY = "ingest.valid-through"
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFile:
+    """One data or delete file, as a manifest entry has it."""
+
+    path: str
+    is_data: bool
+    partition: PartitionKey
+    rows: int
+
+    @property
+    def local_path(self) -> str:
+        """Where it lies on this machine."""
+        return local_path(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenChange:
+    """The files that one snapshot added and removed."""
+
+    added: tuple[SeenFile, ...]
+    removed: tuple[SeenFile, ...]
+
+
+class CannotReadError(Exception):
+    """The referee does not know how to read this; the text says what."""
+
+
+def local_path(location: str) -> str:
+    """`file:///a/b`, `file:/a/b` and `/a/b` are one and the same file."""
+    return "/" + location.removeprefix("file:").lstrip("/") if location.startswith("file:") else location
+
+
+def transforms(metadata: TableMetadata) -> dict[int, str]:
+    """Partition field id → transform, over all specs."""
+    found = {}
+    for spec in metadata.partition_specs:
+        for field in spec.fields:
+            source = str(metadata.schema().find_type(field.source_id))
+            name = str(field.transform)
+            found[field.field_id] = "date" if name == "identity" and source == "date" else name
+    return found
+
+
+def summary(snapshot: Snapshot) -> dict[str, str]:
+    """A snapshot's summary, without its operation."""
+    return {} if snapshot.summary is None else dict(snapshot.summary.additional_properties)
+
+
+def change(table: Table, snapshot: Snapshot) -> SeenChange:
+    """What a snapshot added and removed, from the manifests that it added."""
+    added: list[SeenFile] = []
+    removed: list[SeenFile] = []
+    for manifest in snapshot.manifests(table.io):
+        if manifest.added_snapshot_id != snapshot.snapshot_id:
+            continue
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
+            if entry.status == ManifestEntryStatus.EXISTING or entry.snapshot_id != snapshot.snapshot_id:
+                continue
+            files = removed if entry.status == ManifestEntryStatus.DELETED else added
+            files.append(_seen(table.metadata, manifest, entry))
+    return SeenChange(tuple(added), tuple(removed))
+
+
+def live(table: Table, snapshot: Snapshot) -> dict[str, SeenFile]:
+    """Every live file of a snapshot by path."""
+    found = {}
+    for manifest in snapshot.manifests(table.io):
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+            file = _seen(table.metadata, manifest, entry)
+            found[file.path] = file
+    return found
+
+
+def reachable(table: Table, snapshot: Snapshot, known: dict[str, tuple[str, ...]]) -> set[str]:
+    """Every file that reading a snapshot needs; `known` remembers what each manifest names."""
+    found = {snapshot.manifest_list}
+    for manifest in snapshot.manifests(table.io):
+        path = manifest.manifest_path
+        if path not in known:
+            entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+            known[path] = tuple(entry.data_file.file_path for entry in entries)
+        found.add(path)
+        found.update(known[path])
+    return found
+
+
+def _seen(metadata: TableMetadata, manifest: ManifestFile, entry: ManifestEntry) -> SeenFile:
+    file = entry.data_file
+    if (
+        str(file.file_format).rsplit(".", 1)[-1].upper() != "PARQUET"
+        or file.content == DataFileContent.EQUALITY_DELETES
+    ):
+        raise CannotReadError(f"{file.file_path}: neither data nor position deletes in Parquet")
+    spec = metadata.specs()[manifest.partition_spec_id]
+    values = {field.field_id: file.partition[place] for place, field in enumerate(spec.fields)}
+    is_data = manifest.content == ManifestContent.DATA
+    return SeenFile(file.file_path, is_data, partition_key(values), file.record_count)
+
+
+class Rows:
+    """Rows of Parquet files, with position deletes applied in SQL."""
+
+    def __init__(self) -> None:
+        self._db = duckdb.connect()
+        self._db.execute("SET threads = 1")
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        self._db.close()
+
+    def count_and_sum(self, files: Iterable[SeenFile]) -> tuple[int, int]:
+        """How many rows there are, and a sum of a hash of each: equal multisets of rows have equal sums."""
+        files = list(files)
+        relation = self._relation(files)
+        if relation is None:
+            return 0, 0
+        columns = self._columns(files)
+        packed = ", ".join(f"{_quoted(name)} := {_quoted(name)}" for name in sorted(columns))
+        row = self._ask(
+            f"SELECT count(*), coalesce(sum(md5_number_lower(struct_pack({packed})::VARCHAR)::HUGEINT), 0) "
+            f"FROM ({relation})"
+        )[0]
+        return int(row[0]), int(row[1])
+
+    def read(
+        self, files: Iterable[SeenFile], columns: Sequence[str], where: str = "TRUE"
+    ) -> list[tuple[Any, ...]]:
+        """The rows, some columns of them; `where` may be any condition, also a QUALIFY behind one."""
+        relation = self._relation(list(files))
+        if relation is None:
+            return []
+        return self._ask(f"SELECT {', '.join(map(_quoted, columns))} FROM ({relation}) WHERE {where}")
+
+    def columns(self, files: Iterable[SeenFile]) -> list[str]:
+        """The names of the columns."""
+        return self._columns(list(files))
+
+    def _columns(self, files: list[SeenFile]) -> list[str]:
+        data = [file.local_path for file in files if file.is_data]
+        return [
+            row[0]
+            for row in self._ask(f"DESCRIBE SELECT * FROM read_parquet({_list(data)}, union_by_name = true)")
+        ]
+
+    def _relation(self, files: list[SeenFile]) -> str | None:
+        """SQL that gives the live rows of some files; None: there are none."""
+        data = [file.local_path for file in files if file.is_data]
+        deletes = [file.local_path for file in files if not file.is_data]
+        if not data:
+            return None
+        rows = f"read_parquet({_list(data)}, filename = true, file_row_number = true, union_by_name = true)"
+        if not deletes:
+            return f"SELECT * EXCLUDE (filename, file_row_number) FROM {rows}"
+        # DuckDB reads back the file name as we gave it; delete files name the same file as a URI.
+        gone = (
+            "SELECT regexp_replace(file_path, '^file:/*', '/') AS gone_path, pos AS gone_pos "
+            f"FROM read_parquet({_list(deletes)})"
+        )
+        return (
+            f"SELECT live.* EXCLUDE (filename, file_row_number) FROM {rows} AS live ANTI JOIN ({gone}) AS gone "
+            "ON live.filename = gone.gone_path AND live.file_row_number = gone.gone_pos"
+        )
+
+    def _ask(self, query: str) -> list[tuple[Any, ...]]:
+        return list(self._db.execute(query).fetchall())
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _list(paths: Sequence[str]) -> str:
+    return "[" + ", ".join("'" + path.replace("'", "''") + "'" for path in paths) + "]"

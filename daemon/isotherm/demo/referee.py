@@ -1,0 +1,231 @@
+"""The referee: holds PostgreSQL against the lake, and the promises against what the witness saw.
+
+Two readers of the lake that share nothing, DuckDB with SQL of our own and PyIceberg's scan, must both give the rows
+that PostgreSQL has. Rows are compared as canonical text, value by value, so that neither side's types matter.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import yaml
+from pyiceberg.catalog import Catalog
+
+from isotherm.audit import (
+    ColdRule,
+    FailedBatch,
+    FilesChecked,
+    History,
+    Judgement,
+    Recomputed,
+    SourceCompared,
+    judge,
+)
+from isotherm.clock import now_ms
+from isotherm.demo import lake
+from isotherm.demo.shop import TABLES, ShopTable, table_named
+from isotherm.demo.witness import SeenTable, Witness
+from isotherm.policy import PolicyFile, resolve
+
+Sum = tuple[int, int]
+"""Rows, and a sum of their hashes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A table in PostgreSQL and in the lake, at rest or not."""
+
+    source: Sum
+    lake: Sum
+    scan: Sum | None = None
+    """By PyIceberg; None: not asked."""
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether everybody reads the same rows."""
+        return self.source == self.lake and self.scan in (None, self.source)
+
+
+def canonical(value: Any, kind: str) -> Any:
+    """A value as JSON has it, the same from both sides."""
+    if value is None:
+        return None
+    if isinstance(value, datetime):
+        aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+        return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // _MICROSECOND
+    if isinstance(value, Decimal):
+        return format(value.normalize(), "f") if value else "0"
+    if kind == "jsonb":
+        return json.loads(value) if isinstance(value, str) else value
+    if isinstance(value, list | tuple):
+        return [canonical(one, "") for one in value]
+    return value
+
+
+_MICROSECOND = datetime.resolution
+
+
+def sum_of(rows: Iterable[Sequence[Any]], kinds: Sequence[str]) -> Sum:
+    """Rows and the sum of their hashes, in any order."""
+    count = total = 0
+    for row in rows:
+        values = [canonical(value, kind) for value, kind in zip(row, kinds, strict=True)]
+        text = json.dumps(values, sort_keys=True, ensure_ascii=False)
+        total += int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big")
+        count += 1
+    return count, total % 2**128
+
+
+def _kinds(table: ShopTable) -> list[str]:
+    return [kind.split()[0] for _, kind in table.columns]
+
+
+def source_sum(connection: "psycopg.Connection[Any]", table: ShopTable) -> Sum:
+    """The rows in PostgreSQL."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {', '.join(table.column_names)} FROM {table.name}".encode())
+        return sum_of(cursor, _kinds(table))
+
+
+def lake_sum(rows: lake.Rows, table: ShopTable, files: Iterable[lake.SeenFile]) -> Sum:
+    """The rows in the lake, read by DuckDB; a changelog is first folded to its latest row per key."""
+    where = "TRUE"
+    if table.mode == "changelog":
+        # The key decides the Kafka partition, so the offsets of one key are in order.
+        latest = f"row_number() OVER (PARTITION BY {', '.join(table.key)} ORDER BY _offset DESC) = 1"
+        where = f"TRUE QUALIFY {latest} AND _op <> 'd'"
+    return sum_of(rows.read(files, table.column_names, where), _kinds(table))
+
+
+def scan_sum(catalog: Catalog, table: ShopTable) -> Sum:
+    """The rows in the lake, read by PyIceberg; a changelog is folded in plain Python."""
+    extra = ("_offset", "_op") if table.mode == "changelog" else ()
+    loaded = catalog.load_table(table.lake_name)
+    rows = loaded.scan(selected_fields=(*table.column_names, *extra)).to_arrow().to_pylist()
+    if table.mode == "changelog":
+        latest: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for row in sorted(rows, key=lambda row: row["_offset"]):
+            latest[tuple(row[name] for name in table.key)] = row
+        rows = [row for row in latest.values() if row["_op"] != "d"]
+    return sum_of(([row[name] for name in table.column_names] for row in rows), _kinds(table))
+
+
+class Referee:
+    """Compares, and judges."""
+
+    def __init__(self, dsn: str, catalog: Catalog, witness: Witness, policy_yaml: Path) -> None:
+        self._dsn = dsn
+        self._catalog = catalog
+        self._witness = witness
+        self._policy_yaml = policy_yaml
+        self._rows = lake.Rows()
+
+    def compare(self, *, with_scan: bool = False) -> dict[str, Compared]:
+        """Each table of the shop, by its name in the lake."""
+        found = {}
+        with psycopg.connect(self._dsn) as connection:
+            for table in TABLES:
+                source = source_sum(connection, table)
+                if not self._catalog.table_exists(table.lake_name):
+                    found[table.lake_name] = Compared(source, (0, 0))
+                    continue
+                loaded = self._catalog.load_table(table.lake_name)
+                head = loaded.current_snapshot()
+                files = [] if head is None else list(lake.live(loaded, head).values())
+                in_lake = lake_sum(self._rows, table, files)
+                scanned = scan_sum(self._catalog, table) if with_scan else None
+                found[table.lake_name] = Compared(source, in_lake, scanned)
+        return found
+
+    def rules(self, seen: SeenTable) -> dict[str, ColdRule]:
+        """What the policy said, read from its file; by the hash that stands in our snapshots."""
+        text = yaml.safe_load(self._policy_yaml.read_text(encoding="utf-8"))
+        properties = self._catalog.load_table(seen.name).metadata.properties
+        resolved = resolve(seen.name, properties, [("shop.yaml", PolicyFile.model_validate(text))])
+        if resolved is None:
+            return {}
+        cold = resolved.policy.cold
+        return {resolved.policy.hash: ColdRule(cold.after, cold.after_at_most, cold.quiet_for)}
+
+    def judge(
+        self,
+        compared: Mapping[str, Compared],
+        accounted: Callable[[str], frozenset[int]],
+        recomputed: Mapping[str, Sequence[Recomputed]],
+        failed: Mapping[str, Sequence[FailedBatch]],
+    ) -> dict[str, tuple[Judgement, ...]]:
+        """Every promise for every table; `recomputed` and `failed` by table, `""` for those of no table."""
+        files = self._witness.check_files(self._catalog)
+        return {
+            name: judge(
+                self._history(
+                    seen,
+                    compared.get(name),
+                    files[name],
+                    accounted(seen.uuid),
+                    tuple(recomputed.get(name, ())),
+                    (*failed.get(name, ()), *failed.get("", ())),
+                )
+            )
+            for name, seen in self._witness.tables.items()
+        }
+
+    def so_far(self, seen: SeenTable) -> tuple[Judgement, ...]:
+        """The promises in the middle of a run, without files and sources: for the live view."""
+        announced = frozenset(self._witness.announced.get(seen.uuid, {}))
+        return judge(
+            History(
+                table=seen.name,
+                transforms=seen.transforms,
+                commits=tuple(seen.commits.values()),
+                rules=self.rules(seen),
+                now_ms=now_ms(),
+                intents=tuple(self._witness.intents.get(seen.uuid, ())),
+                announced=announced,
+                accounted=announced,
+                rows=tuple(seen.rows),
+                files=FilesChecked(
+                    len(seen.in_metadata), len(seen.live), (), tuple(seen.failed_scans), seen.scans
+                ),
+            )
+        )
+
+    def _history(
+        self,
+        seen: SeenTable,
+        compared: Compared | None,
+        files: FilesChecked,
+        accounted: frozenset[int],
+        recomputed: tuple[Recomputed, ...],
+        failed: tuple[FailedBatch, ...],
+    ) -> History:
+        source = None
+        if compared is not None and table_named(seen.name) is not None:
+            detail = ""
+            if compared.source[0] == compared.lake[0] and not compared.is_equal:
+                detail = "as many, but others: the checksums differ"
+            if compared.scan is not None and compared.scan != compared.lake:
+                detail = f"DuckDB and PyIceberg disagree: {compared.lake[0]} and {compared.scan[0]} rows"
+            source = SourceCompared(compared.source[0], compared.lake[0], compared.is_equal, detail)
+        return History(
+            table=seen.name,
+            transforms=seen.transforms,
+            commits=tuple(seen.commits.values()),
+            rules=self.rules(seen),
+            now_ms=now_ms(),
+            intents=tuple(self._witness.intents.get(seen.uuid, ())),
+            announced=frozenset(self._witness.announced.get(seen.uuid, {})),
+            accounted=accounted,
+            recomputed=recomputed,
+            failed_batches=failed,
+            rows=tuple(seen.rows),
+            source=source,
+            files=files,
+            announce_within_ms=0,
+        )

@@ -1,0 +1,125 @@
+"""The shop: its tables in PostgreSQL, and how ingest keeps each of them in the lake.
+
+What follows from one list of tables: the DDL, ingest's streams, and the columns that the referee compares.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+SCHEMA = "public"
+TOPIC_PREFIX = "shop"
+NAMESPACE = "shop"
+PIPELINE = "shop"
+
+
+@dataclass(frozen=True, slots=True)
+class ShopTable:
+    """One table of the shop."""
+
+    name: str
+    mode: Literal["mirror", "changelog"]
+    key: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
+    """Name and PostgreSQL type."""
+    partition_by: tuple[str, ...]
+    event_time: str | None = None
+    immutable: tuple[str, ...] = ()
+
+    @property
+    def lake_name(self) -> str:
+        """The table's name in the catalog."""
+        return f"{NAMESPACE}.{self.name}"
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """In the order of the DDL."""
+        return tuple(name for name, _ in self.columns)
+
+    def ddl(self) -> str:
+        """CREATE TABLE, and REPLICA IDENTITY FULL: a delete then says in which partition its row was."""
+        columns = ", ".join(f"{name} {kind}" for name, kind in self.columns)
+        return (
+            f"CREATE TABLE {self.name} ({columns}, PRIMARY KEY ({', '.join(self.key)})); "
+            f"ALTER TABLE {self.name} REPLICA IDENTITY FULL"
+        )
+
+
+TABLES = (
+    ShopTable(
+        "customers",
+        "mirror",
+        ("customer_id",),
+        (
+            ("customer_id", "bigint"),
+            ("name", "text not null"),
+            ("email", "text"),
+            ("balance", "numeric(12,2) not null"),
+            ("is_member", "boolean"),
+            ("tags", "text[]"),
+            ("profile", "jsonb"),
+            ("joined_at", "timestamptz not null"),
+            ("changed_at", "timestamptz not null"),
+        ),
+        ("bucket(4, customer_id)",),
+        immutable=("customer_id",),
+    ),
+    ShopTable(
+        "orders",
+        "mirror",
+        ("order_id",),
+        (
+            ("order_id", "bigint"),
+            ("customer_id", "bigint not null"),
+            ("order_time", "timestamptz not null"),
+            ("status", "text not null"),
+            ("total", "numeric(12,2) not null"),
+            ("is_gift", "boolean"),
+            ("coupons", "text[]"),
+            ("note", "text"),
+            ("changed_at", "timestamptz not null"),
+        ),
+        ("hours(order_time)",),
+        event_time="order_time",
+        immutable=("order_id", "order_time"),
+    ),
+    ShopTable(
+        "order_lines",
+        "changelog",
+        ("order_id", "line"),
+        (
+            ("order_id", "bigint"),
+            ("line", "integer"),
+            ("order_time", "timestamptz not null"),
+            ("product", "text not null"),
+            ("quantity", "integer not null"),
+            ("price", "numeric(10,2) not null"),
+            ("options", "jsonb"),
+            ("sizes", "integer[]"),
+            ("changed_at", "timestamptz not null"),
+        ),
+        ("hours(order_time)",),
+        event_time="order_time",
+    ),
+    ShopTable(
+        "payments",
+        "changelog",
+        ("payment_id",),
+        (
+            ("payment_id", "bigint"),
+            ("order_id", "bigint not null"),
+            ("paid_at", "timestamptz not null"),
+            ("amount", "numeric(12,2) not null"),
+            ("method", "text not null"),
+            ("is_settled", "boolean"),
+            ("reference", "text"),
+            ("changed_at", "timestamptz not null"),
+        ),
+        ("hours(paid_at)",),
+        event_time="paid_at",
+    ),
+)
+
+
+def table_named(lake_name: str) -> ShopTable | None:
+    """The table of the shop behind a table of the lake."""
+    return next((table for table in TABLES if table.lake_name == lake_name), None)

@@ -1,0 +1,365 @@
+"""The witness: sees everything by its own means while the run goes on, and keeps what will expire.
+
+It polls the metadata of every table, reads the manifests that each new snapshot added, follows which files are live,
+and compares the rows of what the daemon rewrote before and after, while both can still be read. A second thread listens
+to the control topic with a consumer of its own. What it knows becomes a `History`, and the audit's rules judge it.
+"""
+
+import random
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow.parquet as pq
+from confluent_kafka import Consumer, TopicPartition
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from isotherm.audit import Commit, FilesChecked, RowsCompared, Said, Touch
+from isotherm.clock import monotonic_s, now_ms
+from isotherm.commit_event import CommitEvent, EventError, Intent, decode
+from isotherm.demo import lake
+from isotherm.demo.lake import SeenChange, SeenFile
+from isotherm.demo.shop import NAMESPACE
+from isotherm.model import PartitionKey
+
+POLL_S = 1.0
+SCAN_EVERY_S = 5.0
+"""A spot scan of an older snapshot, as some reader's long query would do it."""
+LATENCIES_KEPT = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """One partition that a commit of ours rewrote."""
+
+    snapshot_id: int
+    partition: PartitionKey
+    files_before: int
+    files_after: int
+
+
+@dataclass(slots=True)
+class SeenTable:
+    """What is known of one table."""
+
+    name: str
+    uuid: str
+    transforms: Mapping[int, str]
+    field_names: Mapping[int, str]
+    metadata_location: str = ""
+    head: int | None = None
+    commits: dict[int, Commit] = field(default_factory=dict)
+    """In the order of the table's history."""
+    live: dict[str, SeenFile] = field(default_factory=dict)
+    """Files of the head, by path."""
+    rewritten: list[Rewritten] = field(default_factory=list)
+    rows: list[RowsCompared] = field(default_factory=list)
+    in_metadata: frozenset[int] = frozenset()
+    failed_scans: list[str] = field(default_factory=list)
+    scans: int = 0
+    scanned_rows: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def expired(self) -> int:
+        """Snapshots that were there and have left the metadata."""
+        return len(set(self.commits) - self.in_metadata)
+
+    def files_by_partition(self) -> dict[PartitionKey, int]:
+        """Live data files."""
+        counts: dict[PartitionKey, int] = {}
+        for file in list(self.live.values()):
+            if file.is_data:
+                counts[file.partition] = counts.get(file.partition, 0) + 1
+        return counts
+
+
+class Witness:
+    """Looks on, in threads of its own."""
+
+    def __init__(
+        self, catalog_properties: Mapping[str, str], bootstrap_servers: str, topic: str, seed: int
+    ) -> None:
+        self.tables: dict[str, SeenTable] = {}
+        self.announced: dict[str, dict[int, int]] = {}
+        """Table uuid → snapshot → the broker's time of its first announcement."""
+        self.intents: dict[str, list[Said]] = {}
+        self.unreadable_messages = 0
+        self.latencies_ms: list[float] = []
+        """From the change in PostgreSQL to the snapshot that holds it, row by row."""
+        self.first_readable_ms: int | None = None
+        """When the first row was readable in Iceberg."""
+        self.error: str | None = None
+        """Why it stopped looking; a witness that missed something cannot clear anybody."""
+        self.latest_latency_ms = 0.0
+        self._properties = dict(catalog_properties)
+        self._servers = bootstrap_servers
+        self._topic = topic
+        self._random = random.Random(seed)
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._threads = [
+            threading.Thread(target=self._guarded, args=(run,), name=run.__name__, daemon=True)
+            for run in (self._watch_tables, self._listen)
+        ]
+
+    def start(self) -> None:
+        """Begin to look on."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Look once more, then stop."""
+        self._stopping.set()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(timeout=30)
+
+    def look(self, catalog: Catalog, rows: lake.Rows) -> None:
+        """Take in whatever is new in the tables."""
+        with self._lock:
+            for identifier in catalog.list_tables(NAMESPACE) if catalog.namespace_exists(NAMESPACE) else ():
+                try:
+                    self._look_at(catalog.load_table(identifier), ".".join(identifier), rows)
+                except NoSuchTableError:
+                    continue
+
+    def _guarded(self, run: Any) -> None:
+        try:
+            run()
+        except Exception as err:  # noqa: BLE001 (whatever it is, the report must say that the witness went blind)
+            self.error = f"{run.__name__.strip('_')}: {type(err).__name__}: {err}"
+
+    # The tables
+
+    def _watch_tables(self) -> None:
+        catalog = load_catalog("lake", **self._properties)
+        rows = lake.Rows()
+        next_scan_s = monotonic_s() + SCAN_EVERY_S
+        while not self._stopping.is_set():
+            self.look(catalog, rows)
+            if monotonic_s() >= next_scan_s and self.tables:
+                self._scan_some(catalog, rows)
+                next_scan_s = monotonic_s() + SCAN_EVERY_S
+            self._stopping.wait(POLL_S)
+        self.look(catalog, rows)
+        rows.close()
+
+    def _look_at(self, table: Table, name: str, rows: lake.Rows) -> None:
+        metadata = table.metadata
+        seen = self.tables.get(name)
+        if seen is None or seen.uuid != str(metadata.table_uuid):
+            names = {part.field_id: part.name for spec in metadata.partition_specs for part in spec.fields}
+            seen = SeenTable(name, str(metadata.table_uuid), lake.transforms(metadata), names)
+            self.tables[name] = seen
+        if table.metadata_location == seen.metadata_location:
+            return
+        new: list[Snapshot] = []
+        current = table.current_snapshot()
+        while current is not None and current.snapshot_id not in seen.commits:
+            new.append(current)
+            parent = current.parent_snapshot_id
+            current = None if parent is None else metadata.snapshot_by_id(parent)
+        for snapshot in reversed(new):
+            self._take(table, seen, snapshot, rows)
+        seen.head = metadata.current_snapshot_id
+        seen.in_metadata = frozenset(snapshot.snapshot_id for snapshot in metadata.snapshots)
+        seen.metadata_location = table.metadata_location
+
+    def _take(self, table: Table, seen: SeenTable, snapshot: Snapshot, rows: lake.Rows) -> None:
+        change = lake.change(table, snapshot)
+        commit = _commit(snapshot, change)
+        if snapshot.parent_snapshot_id is not None and snapshot.parent_snapshot_id not in seen.commits:
+            raise lake.CannotReadError(
+                f"{seen.name}: snapshot {snapshot.snapshot_id} came and its parent was never seen"
+            )
+        touched = {touch.partition for touch in commit.touches or ()}
+        before = [file for file in seen.live.values() if file.partition in touched]
+        live = dict(seen.live)
+        for file in change.removed:
+            live.pop(file.path, None)
+        live.update({file.path: file for file in change.added})
+        if commit.is_ours and touched:
+            after = [file for file in live.values() if file.partition in touched]
+            sums = rows.count_and_sum(before), rows.count_and_sum(after)
+            seen.rows.append(RowsCompared(snapshot.snapshot_id, *sums))
+            seen.rewritten += [
+                Rewritten(snapshot.snapshot_id, key, _data_files(before, key), _data_files(after, key))
+                for key in sorted(touched)
+            ]
+        if not commit.is_ours:
+            self._time_rows(snapshot, change)
+        seen.live = live
+        seen.commits[snapshot.snapshot_id] = commit
+
+    def _time_rows(self, snapshot: Snapshot, change: SeenChange) -> None:
+        """How long the rows of a writer's snapshot took, from the time of change that they carry."""
+        added = [file for file in change.added if file.is_data]
+        if not added:
+            return
+        if self.first_readable_ms is None:
+            self.first_readable_ms = snapshot.timestamp_ms
+        for file in added:
+            columns = set(pq.read_schema(file.local_path).names)
+            wanted = [name for name in ("changed_at", "_op") if name in columns]
+            if "changed_at" not in wanted:
+                continue
+            table = pq.ParquetFile(file.local_path).read(columns=wanted)
+            changed = table.column("changed_at").cast("int64").to_pylist()
+            operations = table.column("_op").to_pylist() if "_op" in wanted else [None] * len(changed)
+            # A deleted row carries the time of the change before; nobody knows when it was deleted.
+            fresh = [
+                snapshot.timestamp_ms - at_us / 1000
+                for at_us, operation in zip(changed, operations, strict=True)
+                if operation != "d" and at_us is not None and at_us / 1000 >= self.first_readable_ms
+            ]
+            if fresh:
+                self.latencies_ms += fresh[: LATENCIES_KEPT - len(self.latencies_ms)]
+                self.latest_latency_ms = max(fresh)
+
+    def _scan_some(self, catalog: Catalog, rows: lake.Rows) -> None:
+        """Read some older snapshot in full; where it breaks although the metadata still has it, say so."""
+        seen = self._random.choice(list(self.tables.values()))
+        table = catalog.load_table(seen.name)
+        snapshot = self._random.choice(sorted(table.metadata.snapshots, key=lambda one: one.timestamp_ms))
+        began_s = monotonic_s()
+        try:
+            count, _ = rows.count_and_sum(lake.live(table, snapshot).values())
+        except Exception as err:  # noqa: BLE001 (DuckDB, PyArrow and the file system have an error each for this)
+            seen.failed_scans.append(
+                f"snapshot {snapshot.snapshot_id}, {monotonic_s() - began_s:.1f} s after it was readable: {err}"
+            )
+            return
+        seen.scans += 1
+        if seen.scanned_rows.setdefault(snapshot.snapshot_id, count) != count:
+            known = seen.scanned_rows[snapshot.snapshot_id]
+            seen.failed_scans.append(f"snapshot {snapshot.snapshot_id} had {known} rows and now has {count}")
+
+    # The control topic
+
+    def _listen(self) -> None:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._servers,
+                "group.id": "witness",  # librdkafka wants one; it is never joined, nothing is committed
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "log_level": 0,
+            }
+        )
+        try:
+            partitions = consumer.list_topics(self._topic, 30).topics[self._topic].partitions
+            consumer.assign([TopicPartition(self._topic, number, 0) for number in partitions])
+            quiet = False
+            while not (self._stopping.is_set() and quiet):
+                messages = consumer.consume(500, 0.5)
+                quiet = not messages
+                for message in messages:
+                    if message.error() is None:
+                        self._hear(message.timestamp()[1], message.value())
+        finally:
+            consumer.close()
+
+    def _hear(self, at_ms: int, value: bytes | None) -> None:
+        try:
+            event = decode(value)
+        except EventError:
+            self.unreadable_messages += 1
+            return
+        match event:
+            case CommitEvent():
+                self.announced.setdefault(event.table_uuid, {}).setdefault(event.snapshot_id, at_ms)
+            case Intent():
+                self.intents.setdefault(event.table_uuid, []).append(Said(at_ms, event))
+            case None:
+                pass
+
+    # At the end
+
+    def check_files(self, catalog: Catalog) -> dict[str, FilesChecked]:
+        """Whether every file that any snapshot in the metadata reaches is there; by table."""
+        import os
+
+        checked = {}
+        for name, seen in self.tables.items():
+            table = catalog.load_table(name)
+            known: dict[str, tuple[str, ...]] = {}
+            needed: dict[str, int] = {}
+            missing: list[str] = []
+            for snapshot in table.metadata.snapshots:
+                try:
+                    reached = lake.reachable(table, snapshot, known)
+                except OSError as err:
+                    missing.append(f"{err} (needed by snapshot {snapshot.snapshot_id})")
+                    continue
+                for path in reached:
+                    needed.setdefault(path, snapshot.snapshot_id)
+            metadata_files = [
+                table.metadata_location,
+                *(entry.metadata_file for entry in table.metadata.metadata_log),
+            ]
+            missing += [
+                f"{path} (needed by snapshot {snapshot_id})"
+                for path, snapshot_id in needed.items()
+                if not os.path.exists(lake.local_path(path))  # noqa: PTH110 (a thousand strings, no need for paths)
+            ]
+            missing += [
+                f"{path} (named by the metadata log)"
+                for path in metadata_files
+                if not os.path.exists(lake.local_path(path))  # noqa: PTH110
+            ]
+            checked[name] = FilesChecked(
+                snapshots=len(table.metadata.snapshots),
+                files=len(needed) + len(metadata_files),
+                missing=tuple(missing),
+                failed_scans=tuple(seen.failed_scans),
+                scans=seen.scans,
+            )
+        return checked
+
+    def unannounced(self) -> int:
+        """Snapshots that were seen and not announced yet."""
+        return sum(
+            len(set(seen.commits) - set(self.announced.get(seen.uuid, {})))
+            for seen in list(self.tables.values())
+        )
+
+    def snapshots_now(self) -> int:
+        """A number that changes with every new snapshot."""
+        return sum(len(seen.commits) for seen in list(self.tables.values()))
+
+    def quiet_since_ms(self) -> int:
+        """How long ago the newest snapshot of any table was made."""
+        newest = [
+            max(c.committed_at_ms for c in seen.commits.values())
+            for seen in self.tables.values()
+            if seen.commits
+        ]
+        return now_ms() - max(newest, default=0)
+
+
+def _commit(snapshot: Snapshot, change: SeenChange) -> Commit:
+    summary = lake.summary(snapshot)
+    touches: dict[PartitionKey, list[int]] = {}
+    for file in change.added:
+        touches.setdefault(file.partition, [0, 0])[0] += 1
+    for file in change.removed:
+        touches.setdefault(file.partition, [0, 0])[1] += 1
+    valid_through = summary.get(lake.VALID_THROUGH_KEY, "")
+    return Commit(
+        snapshot_id=snapshot.snapshot_id,
+        parent_id=snapshot.parent_snapshot_id,
+        committed_at_ms=snapshot.timestamp_ms,
+        operation="" if snapshot.summary is None else snapshot.summary.operation.value,
+        job_id=summary.get(lake.JOB_ID_KEY),
+        policy_hash=summary.get(lake.POLICY_KEY),
+        valid_through_ms=int(valid_through) if valid_through.lstrip("-").isdecimal() else None,
+        touches=tuple(Touch(key, added, removed) for key, (added, removed) in touches.items()),
+    )
+
+
+def _data_files(files: list[SeenFile], key: PartitionKey) -> int:
+    return sum(file.is_data and file.partition == key for file in files)

@@ -1,0 +1,278 @@
+"""Trade in the shop: inserts, updates and deletes through an ordinary client, in transactions that span tables.
+
+Order times run faster than the clock, from so far in the past that they never overtake it: hours of the shop go by
+in seconds, and its hourly partitions go cold while somebody watches. Most rows are of the present hour, some are a
+little late, and now and then an old order is changed. Seeded: the same seed trades the same things in the same order
+(not at the same times).
+
+`changed_at` is the clock when a row was written last; the witness reads from it how long a change took to the lake.
+"""
+
+import json
+import random
+import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+
+from isotherm.clock import monotonic_s, now_ms
+from isotherm.demo.shop import TABLES
+
+CUSTOMERS = 300
+PAST_ORDERS = 240
+"""Orders before the first day of trade: what the connector's own snapshot finds."""
+PAST_HOURS = 4
+REMEMBERED = 4000
+"""Orders that may still be changed; older ones are left alone."""
+NEVER_NEARER = timedelta(hours=1)
+"""Order time stays this far behind the clock."""
+LONGEST_DEMO_S = 3600
+"""How long order time may run at full speed; after that it goes on at the pace of the clock."""
+PRODUCTS = ("tea", "coffee", "cup", "kettle", "spoon", "honey", "biscuit", "filter", "jug", "grinder")
+METHODS = ("card", "invoice", "cash", "voucher")
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast the shop trades."""
+
+    orders_per_s: float = 16
+    """Each order is about five rows in three tables."""
+    seconds_per_hour: float = 7
+    """Seconds of the clock that an hour of order time takes."""
+    late_share: float = 0.03
+    """Orders that come up to an hour late."""
+    old_changes_per_s: float = 0.15
+    """Changes to orders of long ago."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the shop remembers of an order."""
+
+    order_id: int
+    at: datetime
+    lines: int
+
+
+class Workload:
+    """The trade, in a thread of its own."""
+
+    def __init__(self, dsn: str, seed: int, pace: Pace | None = None) -> None:
+        self.pace = pace or Pace()
+        self.rows = 0
+        """Rows written so far."""
+        self.transactions = 0
+        self.error: str | None = None
+        """Why it ended by itself; None: it did not."""
+        self._dsn = dsn
+        self._random = random.Random(seed)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="workload", daemon=True)
+        self._orders: list[Order] = []
+        self._next_order = 1
+        self._next_payment = 1
+        self._next_customer = CUSTOMERS + 1
+        speed = timedelta(hours=1) / timedelta(seconds=self.pace.seconds_per_hour)
+        self._started_s = monotonic_s()
+        first = _now() - NEVER_NEARER - timedelta(seconds=LONGEST_DEMO_S * speed)
+        self._first = first.replace(minute=0, second=0, microsecond=0)
+        self._speed = speed
+
+    def set_up(self) -> None:
+        """The tables, some customers, and the orders of the hours before."""
+        with psycopg.connect(self._dsn) as connection, connection.cursor() as cursor:
+            for table in TABLES:
+                cursor.execute(table.ddl())
+            for customer_id in range(1, CUSTOMERS + 1):
+                self._insert_customer(cursor, customer_id)
+            for _ in range(PAST_ORDERS):
+                self._new_order(cursor, self._first - timedelta(hours=PAST_HOURS) * self._random.random())
+
+    def start(self) -> None:
+        """Begin to trade; order time begins to run."""
+        self._started_s = monotonic_s()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Close the shop; what was begun is finished."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=10)
+
+    def order_time(self) -> datetime:
+        """What time it is in the shop."""
+        elapsed = timedelta(seconds=(monotonic_s() - self._started_s) * self._speed)
+        return min(self._first + elapsed, _now() - NEVER_NEARER)
+
+    def _run(self) -> None:
+        try:
+            with psycopg.connect(self._dsn, autocommit=True) as connection:
+                self._trade(connection)
+        except psycopg.Error as err:
+            if not self._stopping.is_set():
+                self.error = str(err).strip()
+
+    def _trade(self, connection: "psycopg.Connection[Any]") -> None:
+        begun_s = monotonic_s()
+        done = 0
+        while not self._stopping.is_set():
+            ahead_s = begun_s + done / self.pace.orders_per_s - monotonic_s()
+            if ahead_s > 0:
+                self._stopping.wait(ahead_s)
+                continue
+            if ahead_s < -1:  # what could not be done in time is not made up for
+                begun_s, done = monotonic_s(), 0
+            with connection.transaction(), connection.cursor() as cursor:
+                self._transact(cursor)
+            done += 1
+            self.transactions += 1
+
+    def _transact(self, cursor: "psycopg.Cursor[Any]") -> None:
+        """One transaction: an order, and what else happens in a shop meanwhile."""
+        chance = self._random.random
+        lateness_h = self._random.expovariate(12.0)
+        if chance() < self.pace.late_share:
+            lateness_h += chance()
+        self._new_order(cursor, self.order_time() - timedelta(hours=lateness_h))
+        if chance() < 0.5:
+            self._change_order(cursor, self._orders[-self._random.randint(1, min(40, len(self._orders)))])
+        if chance() < self.pace.old_changes_per_s / self.pace.orders_per_s:
+            self._change_order(cursor, self._random.choice(self._orders))
+        if chance() < 0.04:
+            self._cancel_order(cursor, self._orders[-self._random.randint(1, min(40, len(self._orders)))])
+        if chance() < 0.15:
+            self._change_customer(cursor)
+
+    def _new_order(self, cursor: "psycopg.Cursor[Any]", at: datetime) -> None:
+        pick, chance = self._random.choice, self._random.random
+        order = Order(self._next_order, at, self._random.randint(1, 4))
+        self._next_order += 1
+        lines = [
+            (line, pick(PRODUCTS), self._random.randint(1, 5), self._random.randint(99, 9999))
+            for line in range(1, order.lines + 1)
+        ]
+        cents = sum(quantity * price for _, _, quantity, price in lines)
+        coupons = [pick(("SPRING", "TEN", "früh")) for _ in range(self._random.randint(0, 2))]
+        self._execute(
+            cursor,
+            "INSERT INTO orders VALUES (%s, %s, %s, 'new', %s::bigint * 0.01, %s, %s, %s, clock_timestamp())",
+            order.order_id,
+            self._random.randint(1, CUSTOMERS),
+            at,
+            cents,
+            pick((True, False, None)),
+            coupons if chance() < 0.7 else None,
+            "please ring twice ☕" if chance() < 0.2 else None,
+        )
+        for line, product, quantity, price in lines:
+            self._execute(
+                cursor,
+                "INSERT INTO order_lines VALUES (%s, %s, %s, %s, %s, %s::bigint * 0.01, %s, %s, clock_timestamp())",
+                order.order_id,
+                line,
+                at,
+                product,
+                quantity,
+                price,
+                json.dumps({"gift": chance() < 0.1, "weight": self._random.randint(1, 900)})
+                if chance() < 0.6
+                else None,
+                [self._random.randint(1, 9) for _ in range(self._random.randint(0, 3))]
+                if chance() < 0.5
+                else None,
+            )
+        if chance() < 0.7:
+            self._execute(
+                cursor,
+                "INSERT INTO payments VALUES (%s, %s, %s, %s::bigint * 0.01, %s, %s, %s, clock_timestamp())",
+                self._next_payment,
+                order.order_id,
+                at,
+                cents,
+                pick(METHODS),
+                pick((True, False, None)),
+                f"ref-{self._next_payment:08d}" if chance() < 0.8 else None,
+            )
+            self._next_payment += 1
+        self._orders.append(order)
+        del self._orders[:-REMEMBERED]
+
+    def _change_order(self, cursor: "psycopg.Cursor[Any]", order: Order) -> None:
+        status = self._random.choice(("packed", "sent", "delivered", "returned"))
+        self._execute(
+            cursor,
+            "UPDATE orders SET status = %s, changed_at = clock_timestamp() WHERE order_id = %s",
+            status,
+            order.order_id,
+        )
+        if status == "returned":
+            self._execute(
+                cursor,
+                "UPDATE payments SET is_settled = false, amount = 0, changed_at = clock_timestamp() WHERE order_id = %s",
+                order.order_id,
+            )
+
+    def _cancel_order(self, cursor: "psycopg.Cursor[Any]", order: Order) -> None:
+        """All of an order goes; or a line of it changes, and the order stays."""
+        if self._random.random() < 0.5:
+            for table in ("payments", "order_lines", "orders"):
+                self._execute(cursor, f"DELETE FROM {table} WHERE order_id = %s", order.order_id)
+            return
+        self._execute(
+            cursor,
+            "UPDATE order_lines SET quantity = quantity + 1, changed_at = clock_timestamp() "
+            "WHERE order_id = %s AND line = 1",
+            order.order_id,
+        )
+
+    def _change_customer(self, cursor: "psycopg.Cursor[Any]") -> None:
+        what = self._random.random()
+        if what < 0.2:
+            self._insert_customer(cursor, self._next_customer)
+            self._next_customer += 1
+        elif what < 0.25:
+            # Only customers who came during the demo, nobody's orders hang on them.
+            newest = self._random.randint(CUSTOMERS + 1, max(self._next_customer, CUSTOMERS + 1))
+            self._execute(cursor, "DELETE FROM customers WHERE customer_id = %s", newest)
+        else:
+            self._execute(
+                cursor,
+                "UPDATE customers SET balance = balance + %s::bigint * 0.01, is_member = %s, "
+                "changed_at = clock_timestamp() WHERE customer_id = %s",
+                self._random.randint(-5000, 5000),
+                self._random.choice((True, False, None)),
+                self._random.randint(1, CUSTOMERS),
+            )
+
+    def _insert_customer(self, cursor: "psycopg.Cursor[Any]", customer_id: int) -> None:
+        chance = self._random.random
+        profile = {
+            "visits": self._random.randint(0, 99),
+            "likes": [self._random.choice(PRODUCTS)],
+            "city": None,
+        }
+        self._execute(
+            cursor,
+            "INSERT INTO customers VALUES (%s, %s, %s, %s::bigint * 0.01, %s, %s, %s, %s, clock_timestamp())",
+            customer_id,
+            f"Customer {customer_id} Müller" if chance() < 0.3 else f"Customer {customer_id}",
+            f"c{customer_id}@example.org" if chance() < 0.9 else None,
+            self._random.randint(-10_000, 100_000),
+            self._random.choice((True, False, None)),
+            self._random.sample(
+                ("vip", "b2b", "slow payer", 'quote " and \\ slash'), self._random.randint(0, 3)
+            ),
+            json.dumps(profile) if chance() < 0.8 else None,
+            self._first - timedelta(days=self._random.randint(1, 900)),
+        )
+
+    def _execute(self, cursor: "psycopg.Cursor[Any]", statement: Any, *values: Any) -> None:
+        cursor.execute(statement, values)
+        self.rows += max(cursor.rowcount, 0)
+
+
+def _now() -> datetime:
+    return datetime.fromtimestamp(now_ms() / 1000, UTC)
