@@ -140,8 +140,7 @@ def wait_for_children(service):
     """Until one of the executor's processes has answered or is gone: no sleeping on a guess."""
     from multiprocessing.connection import wait
 
-    running = service.maintainer._executor._running.values()
-    wait([one.answer for one in running] + [one.process.sentinel for one in running], timeout=30)
+    wait([one.answer for one in service.maintainer._executor._running.values()], timeout=30)
 
 
 def believed(service, uuid):
