@@ -1,5 +1,6 @@
 """The two worst mistakes: our commit while a writer's own is open must cost the writer nothing."""
 
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -49,6 +50,8 @@ def source(spark: Any, gate: Gate) -> None:
     """Changes to the hot partition (odd ids): an update, a delete, an insert."""
     from pyspark.sql.types import LongType
 
+    # Whatever python3 may be on the path: the function must meet the Python that made it.
+    spark.sparkContext.pythonExec = sys.executable
     spark.udf.register("hold", gate.function(), LongType())
     changes = [(7, 2, "updated"), (9, 2, "gone"), (1001, 2, "new")]
     spark.createDataFrame(changes, "id BIGINT, part INT, text STRING").coalesce(1).createOrReplaceTempView("source")
