@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyiceberg.table import Table
+
 from isotherm.committer import commit_compaction
 from isotherm.executors import remove_leftovers
 from isotherm.executors.rewrite import attempt

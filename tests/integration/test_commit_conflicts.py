@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from integration.rewriting import Hooked, bound, cleaned, commit, compacted, fresh, rewritten, rows
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitFailedException, ForbiddenError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -19,6 +18,7 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
+from integration.rewriting import Hooked, bound, cleaned, commit, compacted, fresh, rewritten, rows
 from isotherm.committer import ATTEMPTS, SENDS, settled
 from isotherm.model import JOB_ID, CompactionJob, Outcome, OutcomeKind, PartitionKey, Rewrite
 
@@ -30,7 +30,9 @@ _ids = itertools.count(1000)
 @pytest.fixture
 def catalog(tmp_path: Path) -> Any:
     """An embedded catalog with one table: two partitions of three small files each, a fourth file for both."""
-    found = load_catalog("lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
+    found = load_catalog(
+        "lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w"
+    )
     found.create_namespace("db")
     schema = Schema(
         NestedField(1, "id", LongType(), required=False),
@@ -65,7 +67,7 @@ def contents(catalog: Any) -> list[Any]:
 def ready(catalog: Any) -> tuple[CompactionJob, Rewrite]:
     table = catalog.load_table(NAME)
     job = bound(table, OURS)
-    assert 4 == len(job.data_files)
+    assert len(job.data_files) == 4
     return job, rewritten(table, job)
 
 
@@ -103,10 +105,10 @@ def assert_failed(catalog: Any, outcome: Outcome, reason: str, job: CompactionJo
     table = catalog.load_table(NAME)
     cleaned(table, job)
     assert head == table.metadata.current_snapshot_id
-    assert [] == [one for one in table.metadata.snapshots if one.summary.get(JOB_ID) == job.job_id]
-    assert [] == metadata_files(catalog, job)
+    assert [one for one in table.metadata.snapshots if one.summary.get(JOB_ID) == job.job_id] == []
+    assert metadata_files(catalog, job) == []
     data = Path(table.metadata.location.removeprefix("file://")) / "data"
-    assert [] == list(data.rglob(f"*{job.job_id}-*"))
+    assert list(data.rglob(f"*{job.job_id}-*")) == []
     contents(catalog)
 
 
@@ -134,13 +136,21 @@ def another_compaction(table: Table) -> None:
 
 REFUSED: dict[str, tuple[str, Callable[[Table], Any]]] = {
     "append": ("conflict", lambda table: append(table, 1)),
-    "append to both": ("conflict", lambda table: table.append(pa.concat_tables([some(1, 500), some(2, 500)]))),
+    "append to both": (
+        "conflict",
+        lambda table: table.append(pa.concat_tables([some(1, 500), some(2, 500)])),
+    ),
     "delete of rows": ("conflict", rows_deleted),
     "delete of the partition": ("conflict", lambda table: table.delete("part == 1")),
     "overwrite": ("conflict", lambda table: table.overwrite(some(1, 0), overwrite_filter="part == 1")),
     "another compaction": ("conflict", another_compaction),
     "schema change": ("schema", schema_change),
-    "rollback": ("conflict", lambda table: table.manage_snapshots().rollback_to_snapshot(table.metadata.snapshots[1].snapshot_id).commit()),
+    "rollback": (
+        "conflict",
+        lambda table: (
+            table.manage_snapshots().rollback_to_snapshot(table.metadata.snapshots[1].snapshot_id).commit()
+        ),
+    ),
 }
 
 
@@ -175,8 +185,13 @@ PASSED: dict[str, Callable[[Table], Any]] = {
     "delete elsewhere": lambda table: table.delete("part == 2 and id < 5"),
     "compaction elsewhere": lambda table: compacted(table.catalog, NAME, OTHER),
     "new partition": lambda table: append(table, 3),
-    "expiry of the base": lambda table: (append(table, 2), table.refresh().maintenance.expire_snapshots().by_ids(old(table)).commit()),
-    "tag": lambda table: table.manage_snapshots().create_tag(table.metadata.current_snapshot_id, "t").commit(),
+    "expiry of the base": lambda table: (
+        append(table, 2),
+        table.refresh().maintenance.expire_snapshots().by_ids(old(table)).commit(),
+    ),
+    "tag": lambda table: (
+        table.manage_snapshots().create_tag(table.metadata.current_snapshot_id, "t").commit()
+    ),
     "property": lambda table: table.transaction().set_properties({"a": "b"}).commit_transaction(),
     "branch": lambda table: branch(table),
 }
@@ -244,7 +259,7 @@ def test_it_gives_way_when_it_loses_every_race(catalog: Any) -> None:
 
     outcome = commit(Hooked(catalog, racing), job, rewrite)
 
-    assert ATTEMPTS == len(lost)
+    assert len(lost) == ATTEMPTS
     assert_failed(catalog, outcome, "contention", job, catalog.load_table(NAME).metadata.current_snapshot_id)
 
 
@@ -255,10 +270,10 @@ def test_a_table_that_is_gone_or_another_one(catalog: Any) -> None:
 
     outcome = commit(catalog, job, rewrite)
 
-    assert (OutcomeKind.FAILED, "gone") == (outcome.kind, outcome.reason)
+    assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, "gone")
     catalog.create_table(NAME, table.schema())
     outcome = commit(catalog, job, rewrite)
-    assert (OutcomeKind.FAILED, "gone") == (outcome.kind, outcome.reason)
+    assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, "gone")
     assert "another table" in outcome.why
 
 
@@ -274,7 +289,7 @@ def test_a_partition_that_turned_hot_is_left_alone(catalog: Any) -> None:
     outcome = commit(catalog, job, rewrite, hot)
 
     assert [head] == asked
-    assert "hot: quiet for 5m of 15m" == outcome.why
+    assert outcome.why == "hot: quiet for 5m of 15m"
     assert_failed(catalog, outcome, "hot", job, head)
 
 
@@ -325,7 +340,9 @@ def failing(error: Exception, lands: Callable[[int], bool]) -> tuple[list[int], 
     return sent, hook
 
 
-@pytest.mark.parametrize("error", [ConnectionError("cut"), CommitFailedException("409"), ValueError("garbage"), KeyError("?")])
+@pytest.mark.parametrize(
+    "error", [ConnectionError("cut"), CommitFailedException("409"), ValueError("garbage"), KeyError("?")]
+)
 def test_an_answer_that_is_lost_after_the_commit_landed(catalog: Any, error: Exception) -> None:
     job, rewrite = ready(catalog)
     before = contents(catalog)
@@ -333,7 +350,7 @@ def test_an_answer_that_is_lost_after_the_commit_landed(catalog: Any, error: Exc
 
     outcome = commit(Hooked(catalog, hook), job, rewrite)
 
-    assert [1] == sent
+    assert sent == [1]
     assert_done(catalog, outcome, before)
 
 
@@ -344,7 +361,7 @@ def test_a_request_that_is_lost_is_sent_again_and_counts_once(catalog: Any) -> N
 
     outcome = commit(Hooked(catalog, hook), job, rewrite)
 
-    assert [1, 2] == sent
+    assert sent == [1, 2]
     assert_done(catalog, outcome, before)
 
 
@@ -377,7 +394,7 @@ def test_a_request_whose_end_is_not_known_leaves_everything(catalog: Any) -> Non
 
     outcome = commit(Hooked(catalog, hook), job, rewrite)
 
-    assert SENDS == len(held)
+    assert len(held) == SENDS
     assert (OutcomeKind.UNKNOWN, head) == (outcome.kind, outcome.asserted_head_id)
     assert settled(catalog, job, outcome.asserted_head_id) is None
     # And it lands after all: every file that it names is there.
@@ -401,7 +418,7 @@ def test_a_request_whose_end_is_not_known_can_no_longer_land_once_the_head_moved
 
     found = settled(catalog, job, outcome.asserted_head_id)
     assert found is not None
-    assert (OutcomeKind.FAILED, "lost") == (found.kind, found.reason)
+    assert (found.kind, found.reason) == (OutcomeKind.FAILED, "lost")
     with pytest.raises(CommitFailedException):
         catalog.commit_table(*held[0])
 
@@ -459,7 +476,7 @@ def test_a_catalog_that_forbids_is_believed(catalog: Any) -> None:
 
     outcome = commit(Hooked(catalog, hook), job, rewrite)
 
-    assert [1] == sent
+    assert sent == [1]
     assert_failed(catalog, outcome, "catalog", job, head)
 
 
@@ -508,7 +525,9 @@ BETWEEN = {
 
 @pytest.mark.spark
 @pytest.mark.parametrize("what", BETWEEN)
-def test_what_spark_does_elsewhere_does_not_stop_us(spark: Any, lake: Any, spark_table: str, what: str) -> None:
+def test_what_spark_does_elsewhere_does_not_stop_us(
+    spark: Any, lake: Any, spark_table: str, what: str
+) -> None:
     table = lake.load_table(spark_table)
     job = bound(table, OURS)
     assert job.delete_files
@@ -522,5 +541,13 @@ def test_what_spark_does_elsewhere_does_not_stop_us(spark: Any, lake: Any, spark
 
     assert OutcomeKind.DONE is outcome.kind, outcome
     assert before == rows(spark, spark_table)
-    assert 1 == spark.sql(f"SELECT * FROM lake.{spark_table}.all_files WHERE partition.part = 1 AND file_path LIKE '%{job.job_id}-%'").select("file_path").distinct().count()
-    assert 1 == spark.sql(f"SELECT * FROM lake.{spark_table}.files WHERE partition.part = 1").count()
+    assert (
+        spark.sql(
+            f"SELECT * FROM lake.{spark_table}.all_files WHERE partition.part = 1 AND file_path LIKE '%{job.job_id}-%'"
+        )
+        .select("file_path")
+        .distinct()
+        .count()
+        == 1
+    )
+    assert spark.sql(f"SELECT * FROM lake.{spark_table}.files WHERE partition.part = 1").count() == 1

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from integration.rewriting import (  # noqa: E402
+from integration.rewriting import (
     compact_all,
     compacted,
     fresh,
@@ -14,7 +14,7 @@ from integration.rewriting import (  # noqa: E402
     rows,
     try_to_bind,
 )
-from isotherm.model import JOB_ID, POLICY_HASH, OutcomeKind, PartitionKey  # noqa: E402
+from isotherm.model import JOB_ID, POLICY_HASH, OutcomeKind, PartitionKey
 
 pytestmark = pytest.mark.spark
 
@@ -76,16 +76,20 @@ def test_spark_reads_the_same_rows_and_goes_on(spark: Any, lake: Any, spec: str)
         assert before == rows(spark, name, base)
         said, found = counters(spark, name)
         assert found == said
-        assert 0 == said["total-delete-files"]
+        assert said["total-delete-files"] == 0
         assert len(partitions(lake.load_table(name))) == said["total-data-files"] < files_before
         assert len(outcomes) <= said["total-data-files"]
 
         spark.sql(MERGE.format(name, 1, 3))
         merged = rows(spark, name)
         assert merged != before
-        spark.sql(f"CALL lake.system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))")
+        spark.sql(
+            f"CALL lake.system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))"
+        )
         spark.sql(f"CALL lake.system.rewrite_manifests('{name}')")
-        spark.sql(f"CALL lake.system.expire_snapshots(table => '{name}', older_than => TIMESTAMP '2100-01-01', retain_last => 1)")
+        spark.sql(
+            f"CALL lake.system.expire_snapshots(table => '{name}', older_than => TIMESTAMP '2100-01-01', retain_last => 1)"
+        )
         assert merged == rows(spark, name)
         spark.sql(f"INSERT INTO lake.{name} " + SOME.format(0, 60))
         again = rows(spark, name)
@@ -99,17 +103,23 @@ def test_the_snapshot_says_what_spark_would_say(spark: Any, lake: Any) -> None:
         outcome = compacted(lake, name, PartitionKey('{"1000":true}'))
         summary = lake.load_table(name).metadata.current_snapshot().summary
         assert ("policy", outcome.job_id) == (summary[POLICY_HASH], summary[JOB_ID])
-        assert "replace" == summary.operation.value
+        assert summary.operation.value == "replace"
         ours = dict(summary.additional_properties)
 
         spark.sql(
             f"CALL lake.system.rewrite_data_files(table => '{name}', where => 'flag = false', "
             "options => map('rewrite-all', 'true', 'remove-dangling-deletes', 'true'))"
         )
-        spark_made = [one.summary for one in lake.load_table(name).metadata.snapshots if one.summary.operation.value == "replace"]
+        spark_made = [
+            one.summary
+            for one in lake.load_table(name).metadata.snapshots
+            if one.summary.operation.value == "replace"
+        ]
         theirs = dict(spark_made[1].additional_properties)
 
-        counts = [key for key in theirs if key.startswith(("added", "deleted", "removed", "total", "changed"))]
+        counts = [
+            key for key in theirs if key.startswith(("added", "deleted", "removed", "total", "changed"))
+        ]
         assert counts
         assert not set(counts) - set(ours)
 
@@ -154,7 +164,9 @@ def test_rows_of_older_schemas_come_out_in_the_present_one(spark: Any, lake: Any
         ]
         for change in changes:
             spark.sql(f"ALTER TABLE lake.{name} {change}")
-        spark.sql(f"INSERT INTO lake.{name} (id, fresh, nums) VALUES (5, 'f', array(5000000000)), (6, NULL, NULL)")
+        spark.sql(
+            f"INSERT INTO lake.{name} (id, fresh, nums) VALUES (5, 'f', array(5000000000)), (6, NULL, NULL)"
+        )
         spark.sql(f"DELETE FROM lake.{name} WHERE id = 6")
         before = rows(spark, name)
 
@@ -162,7 +174,7 @@ def test_rows_of_older_schemas_come_out_in_the_present_one(spark: Any, lake: Any
 
         assert OutcomeKind.DONE is outcome.kind
         assert before == rows(spark, name)
-        assert 1 == lake.load_table(name).inspect.files().num_rows
+        assert lake.load_table(name).inspect.files().num_rows == 1
 
 
 def test_each_spec_is_compacted_by_itself(spark: Any, lake: Any) -> None:
@@ -180,7 +192,9 @@ def test_each_spec_is_compacted_by_itself(spark: Any, lake: Any) -> None:
         assert before == rows(spark, name)
         said, found = counters(spark, name)
         assert found == said
-        spark.sql(f"CALL lake.system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))")
+        spark.sql(
+            f"CALL lake.system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))"
+        )
         assert before == rows(spark, name)
 
 
@@ -199,7 +213,7 @@ def test_deletes_of_a_whole_partition_are_applied_and_leave(spark: Any, lake: An
 
         assert OutcomeKind.DONE is outcome.kind
         assert before == rows(spark, name)
-        assert 0 == spark.sql(f"SELECT * FROM lake.{name}.delete_files WHERE NOT partition.flag").count()
+        assert spark.sql(f"SELECT * FROM lake.{name}.delete_files WHERE NOT partition.flag").count() == 0
 
 
 def test_a_partition_of_which_every_row_is_deleted_becomes_empty(spark: Any, lake: Any) -> None:
@@ -207,13 +221,15 @@ def test_a_partition_of_which_every_row_is_deleted_becomes_empty(spark: Any, lak
         for start in (0, 20):
             spark.sql(f"INSERT INTO lake.{name} " + SOME.format(start, start + 20))
         # A MERGE writes deletes; a DELETE of everything would drop the files.
-        spark.sql(f"MERGE INTO lake.{name} t USING (SELECT id FROM range(40)) s ON t.id = s.id WHEN MATCHED THEN DELETE")
+        spark.sql(
+            f"MERGE INTO lake.{name} t USING (SELECT id FROM range(40)) s ON t.id = s.id WHEN MATCHED THEN DELETE"
+        )
 
         outcomes = compact_all(lake, name)
 
-        assert 2 == len(outcomes)
-        assert [] == rows(spark, name)
-        assert 0 == spark.sql(f"SELECT * FROM lake.{name}.files").count()
+        assert len(outcomes) == 2
+        assert rows(spark, name) == []
+        assert spark.sql(f"SELECT * FROM lake.{name}.files").count() == 0
         said, found = counters(spark, name)
         assert found == said
 
@@ -226,14 +242,16 @@ def test_what_is_compacted_does_not_qualify_again(spark: Any, lake: Any) -> None
         compacted(lake, name, PartitionKey("{}"), target_size_bytes=target)
 
         again = try_to_bind(lake.load_table(name), PartitionKey("{}"), target_size_bytes=target)
-        assert "nothing_to_do" == again.reason
+        assert again.reason == "nothing_to_do"
 
 
 @pytest.mark.parametrize("version", ["1", "3"])
 def test_other_format_versions_are_refused_in_words(spark: Any, lake: Any, version: str) -> None:
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.db")
     spark.sql("DROP TABLE IF EXISTS lake.db.other")
-    spark.sql(f"CREATE TABLE lake.db.other (id INT) USING iceberg TBLPROPERTIES ('format-version'='{version}')")
+    spark.sql(
+        f"CREATE TABLE lake.db.other (id INT) USING iceberg TBLPROPERTIES ('format-version'='{version}')"
+    )
     spark.sql("INSERT INTO lake.db.other VALUES (1)")
 
     refusal = try_to_bind(lake.load_table("db.other"), PartitionKey("{}"))
@@ -249,13 +267,15 @@ def test_files_that_are_not_parquet_are_refused_in_words(spark: Any, lake: Any) 
 
         refusal = try_to_bind(lake.load_table(name), PartitionKey("{}"))
 
-        assert "format_orc" == refusal.reason
+        assert refusal.reason == "format_orc"
 
 
 def test_retention_of_the_branch_and_other_refs_stay(spark: Any, lake: Any) -> None:
     with fresh(spark, "db.refs", COLUMNS) as name:
         filled(spark, name)
-        spark.sql(f"ALTER TABLE lake.{name} REPLACE BRANCH main RETAIN 7 DAYS WITH SNAPSHOT RETENTION 3 SNAPSHOTS 2 DAYS")
+        spark.sql(
+            f"ALTER TABLE lake.{name} REPLACE BRANCH main RETAIN 7 DAYS WITH SNAPSHOT RETENTION 3 SNAPSHOTS 2 DAYS"
+        )
         spark.sql(f"ALTER TABLE lake.{name} CREATE TAG t")
         before = dict(lake.load_table(name).metadata.refs)
 
@@ -264,6 +284,9 @@ def test_retention_of_the_branch_and_other_refs_stay(spark: Any, lake: Any) -> N
         after = dict(lake.load_table(name).metadata.refs)
         assert outcome.snapshot_id == after["main"].snapshot_id
         assert before["t"] == after["t"]
-        kept = [(ref.min_snapshots_to_keep, ref.max_snapshot_age_ms, ref.max_ref_age_ms) for ref in (before["main"], after["main"])]
+        kept = [
+            (ref.min_snapshots_to_keep, ref.max_snapshot_age_ms, ref.max_ref_age_ms)
+            for ref in (before["main"], after["main"])
+        ]
         assert kept[0] == kept[1]
-        assert 3 == kept[0][0]
+        assert kept[0][0] == 3

@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from integration.rewriting import bound, cleaned, commit, rewritten
 from pyiceberg.catalog import load_catalog
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -41,6 +40,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from integration.rewriting import bound, cleaned, commit, rewritten
 from isotherm.clock import monotonic_s
 from isotherm.executors import Failure, FailureKind, LocalExecutor
 from isotherm.executors.projection import hashable, project, row_hash_sql
@@ -53,7 +53,9 @@ OURS = PartitionKey('{"1000":"a b/c"}')
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Any:
-    found = load_catalog("lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
+    found = load_catalog(
+        "lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w"
+    )
     found.create_namespace("db")
     schema = Schema(
         NestedField(1, "id", LongType(), required=False), NestedField(2, "part", StringType(), required=False)
@@ -127,9 +129,9 @@ def test_a_job_that_is_cancelled_is_gone_within_a_second_and_leaves_nothing(cata
         executor.cancel(job.job_id)
 
         assert monotonic_s() - began < 1
-        assert [] == executor.poll()
+        assert executor.poll() == []
         cleaned(table, job)
-        assert [] == on_disk(catalog, job)
+        assert on_disk(catalog, job) == []
     executor.cancel("never heard of")
 
 
@@ -201,7 +203,7 @@ def test_nothing_runs_after_stop(catalog: Any) -> None:
 
     executor.stop()
 
-    assert [False, False] == [Path(f"/proc/{pid}").exists() for pid in pids]
+    assert [Path(f"/proc/{pid}").exists() for pid in pids] == [False, False]
     assert frozenset() == executor.running()
 
 
@@ -244,7 +246,7 @@ def test_a_bad_input_file_is_named(catalog: Any, job: CompactionJob, what: str) 
     assert (kind, victim) == (result.kind, result.path)
     assert victim in result.why
     cleaned(catalog.load_table(NAME), job)
-    assert [] == on_disk(catalog, job)
+    assert on_disk(catalog, job) == []
 
 
 def test_a_store_that_refuses_is_not_blamed_on_the_file(catalog: Any, job: CompactionJob) -> None:
@@ -257,7 +259,7 @@ def test_a_store_that_refuses_is_not_blamed_on_the_file(catalog: Any, job: Compa
     result = attempt(job, table.refresh().metadata_location, catalog.properties)
 
     assert isinstance(result, Failure)
-    assert (FailureKind.STORAGE, None) == (result.kind, result.path)
+    assert (result.kind, result.path) == (FailureKind.STORAGE, None)
 
 
 # --- the proof -----------------------------------------------------------------------------------------------
@@ -281,11 +283,11 @@ def test_one_wrong_value_is_a_mismatch_and_commits_nothing(catalog: Any, job: Co
     flipped(path)
     hasher = subject._Hasher(table.schema())
     count, total = subject._read_back(table.io, honest.files[0], table.metadata, hasher)
-    assert (60, False) == (count, honest.hash_written == total)
+    assert (count, honest.hash_written == total) == (60, False)
 
     outcome = commit(catalog, job, replace(honest, hash_written=total))
 
-    assert (OutcomeKind.FAILED, "mismatch") == (outcome.kind, outcome.reason)
+    assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, "mismatch")
     assert job.base_snapshot_id == catalog.load_table(NAME).metadata.current_snapshot_id
 
 
@@ -305,7 +307,7 @@ def test_sums_that_do_not_agree_commit_nothing(catalog: Any, job: CompactionJob,
 
     outcome = commit(catalog, job, rewrite)
 
-    assert (OutcomeKind.FAILED, "mismatch") == (outcome.kind, outcome.reason)
+    assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, "mismatch")
     assert job.base_snapshot_id == catalog.load_table(NAME).metadata.current_snapshot_id
 
 
@@ -326,7 +328,7 @@ def test_deletes_apply_by_path_position_and_sequence_number(
     folder = tmp_path / "deletes"
     folder.mkdir()
     first, second, third = (file.path for file in job.data_files)
-    assert [1, 2, 3] == [file.sequence_number for file in job.data_files]
+    assert [file.sequence_number for file in job.data_files] == [1, 2, 3]
     deletes = (
         # Twice the same position, one behind the end, one of a file that is not ours.
         delete_file(folder, 4, {first: [0, 0, 3, 99], "file:///elsewhere.parquet": [1]}),
@@ -339,7 +341,7 @@ def test_deletes_apply_by_path_position_and_sequence_number(
 
     result = rewritten(catalog.load_table(NAME), job)
 
-    assert (60, 4, 56) == (result.rows_read, result.rows_deleted, result.rows_written)
+    assert (result.rows_read, result.rows_deleted, result.rows_written) == (60, 4, 56)
     assert result.hash_read == result.hash_written
     found = pq.read_table(result.files[0].path.removeprefix("file://"), partitioning=None)
     gone = {0, 3, 19, 25}
@@ -359,14 +361,14 @@ def test_files_come_out_at_about_the_target_size(catalog: Any) -> None:
 
     result = rewritten(table, job)
 
-    assert 600_060 == result.rows_written
+    assert result.rows_written == 600_060
     target = job.target_size_bytes
     sizes = [file.size_bytes for file in result.files]
     assert 2 <= len(sizes) <= 3
-    assert [] == [one for one in sizes if not 0.75 * target <= one <= 1.75 * target]
+    assert [one for one in sizes if not 0.75 * target <= one <= 1.75 * target] == []
     assert sizes == [Path(file.path.removeprefix("file://")).stat().st_size for file in result.files]
     cleaned(table, job)
-    assert [] == on_disk(catalog, job)
+    assert on_disk(catalog, job) == []
 
 
 def test_properties_of_the_table_are_honoured(catalog: Any, tmp_path: Path) -> None:
@@ -385,8 +387,8 @@ def test_properties_of_the_table_are_honoured(catalog: Any, tmp_path: Path) -> N
 
     assert f"file://{tmp_path}/elsewhere/part=a+b%2Fc/isotherm-{job.job_id}-00000.parquet" == file.path
     parquet = pq.ParquetFile(file.path.removeprefix("file://")).metadata
-    assert "GZIP" == parquet.row_group(0).column(0).compression
-    assert [25, 25, 10] == [parquet.row_group(number).num_rows for number in range(parquet.num_row_groups)]
+    assert parquet.row_group(0).column(0).compression == "GZIP"
+    assert [parquet.row_group(number).num_rows for number in range(parquet.num_row_groups)] == [25, 25, 10]
     assert ({1}, {1}) == (set(file.lower_bounds), set(file.value_counts))
 
 
@@ -406,7 +408,11 @@ OLD = Schema(
         7,
         "m",
         MapType(
-            8, StringType(), 9, StructType(NestedField(10, "v'", DecimalType(4, 1), required=False)), value_required=False
+            8,
+            StringType(),
+            9,
+            StructType(NestedField(10, "v'", DecimalType(4, 1), required=False)),
+            value_required=False,
         ),
         required=False,
     ),
@@ -414,7 +420,12 @@ OLD = Schema(
         11,
         "s",
         StructType(
-            NestedField(12, "p", ListType(13, ListType(14, IntegerType(), element_required=False), element_required=False), required=False),
+            NestedField(
+                12,
+                "p",
+                ListType(13, ListType(14, IntegerType(), element_required=False), element_required=False),
+                required=False,
+            ),
             NestedField(15, "q", StringType(), required=False),
         ),
         required=False,
@@ -429,7 +440,12 @@ NEW = Schema(
         "s",
         StructType(
             NestedField(21, "new", UUIDType(), required=False),
-            NestedField(12, "p", ListType(13, ListType(14, LongType(), element_required=False), element_required=False), required=False),
+            NestedField(
+                12,
+                "p",
+                ListType(13, ListType(14, LongType(), element_required=False), element_required=False),
+                required=False,
+            ),
         ),
         required=False,
     ),
@@ -439,7 +455,8 @@ NEW = Schema(
         ListType(
             5,
             StructType(
-                NestedField(22, "f", FixedType(3), required=False), NestedField(6, "z", LongType(), required=False)
+                NestedField(22, "f", FixedType(3), required=False),
+                NestedField(6, "z", LongType(), required=False),
             ),
             element_required=False,
         ),
@@ -449,7 +466,11 @@ NEW = Schema(
         7,
         "m",
         MapType(
-            8, StringType(), 9, StructType(NestedField(10, "w", DecimalType(9, 1), required=False)), value_required=False
+            8,
+            StringType(),
+            9,
+            StructType(NestedField(10, "w", DecimalType(9, 1), required=False)),
+            value_required=False,
         ),
         required=False,
     ),
@@ -461,7 +482,14 @@ NEW = Schema(
     NestedField(29, "k", StringType(), required=False),
 )
 ROWS: list[dict[str, Any]] = [
-    {"a": 1, "A": 0.5, "gone": "x", "l": [{"x y": 1}, None, {"x y": None}], "m": [("k", {"v'": None}), ("n", None)], "s": {"p": [[1], [], None], "q": "z"}},
+    {
+        "a": 1,
+        "A": 0.5,
+        "gone": "x",
+        "l": [{"x y": 1}, None, {"x y": None}],
+        "m": [("k", {"v'": None}), ("n", None)],
+        "s": {"p": [[1], [], None], "q": "z"},
+    },
     {"a": None, "A": None, "gone": None, "l": None, "m": None, "s": None},
     {"a": -1, "A": float("nan"), "gone": "", "l": [], "m": [], "s": {"p": None, "q": None}},
     {"a": 2**31 - 1, "A": float("inf"), "gone": "y", "l": [None], "m": [("", None)], "s": {"p": [], "q": ""}},
@@ -478,7 +506,10 @@ def hashed(batch: pa.RecordBatch, source: Schema, constants: dict[int, Any]) -> 
 
     connection = duckdb.connect(":memory:")
     connection.register("batch", hashable(batch, NEW, constants))
-    return [row[0] for row in connection.execute(f"SELECT {row_hash_sql(source, NEW, constants)} FROM batch").fetchall()]
+    return [
+        row[0]
+        for row in connection.execute(f"SELECT {row_hash_sql(source, NEW, constants)} FROM batch").fetchall()
+    ]
 
 
 @pytest.mark.parametrize("start", [0, 1, 2])

@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from integration.gate import Gate  # noqa: E402
-from integration.rewriting import bound, cleaned, commit, compacted, fresh, rewritten, rows  # noqa: E402
-from isotherm.model import OutcomeKind, PartitionKey  # noqa: E402
+from integration.gate import Gate
+from integration.rewriting import bound, cleaned, commit, compacted, fresh, rewritten, rows
+from isotherm.model import OutcomeKind, PartitionKey
 
 pytestmark = pytest.mark.spark
 
@@ -54,7 +54,9 @@ def source(spark: Any, gate: Gate) -> None:
     spark.sparkContext.pythonExec = sys.executable
     spark.udf.register("hold", gate.function(), LongType())
     changes = [(7, 2, "updated"), (9, 2, "gone"), (1001, 2, "new")]
-    spark.createDataFrame(changes, "id BIGINT, part INT, text STRING").coalesce(1).createOrReplaceTempView("source")
+    spark.createDataFrame(changes, "id BIGINT, part INT, text STRING").coalesce(1).createOrReplaceTempView(
+        "source"
+    )
 
 
 def expected_rows() -> list[str]:
@@ -120,7 +122,7 @@ def test_a_fenced_append_that_is_open_goes_through(
     assert OutcomeKind.DONE is ours.kind
     head = lake.load_table(table).metadata.current_snapshot()
     assert ("append", ours.snapshot_id) == (head.summary.operation.value, head.parent_snapshot_id)
-    assert 300 - 4 + 3 == len(rows(spark, table))
+    assert len(rows(spark, table)) == 300 - 4 + 3
 
 
 def test_that_fence_would_show_a_foreign_append(
@@ -158,12 +160,12 @@ def test_a_merge_that_was_faster_in_our_partition_wins(
     outcome = commit(lake, job, rewrite)
     removed = cleaned(before, job)
 
-    assert (OutcomeKind.FAILED, "conflict") == (outcome.kind, outcome.reason)
+    assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, "conflict")
     assert f"was written since snapshot {job.base_snapshot_id}" in outcome.why
     after = lake.load_table(table)
     assert head == after.metadata.current_snapshot_id
     assert [file.path for file in rewrite.files] == list(removed)
-    assert [] == ours_on_disk(after, job.job_id)
+    assert ours_on_disk(after, job.job_id) == []
     assert expected_rows() == rows(spark, table)
 
 
