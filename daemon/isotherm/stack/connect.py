@@ -15,7 +15,7 @@ from typing import Any
 from isotherm.stack.errors import StackError
 from isotherm.stack.jars import Say, jar_paths, say_on_stderr
 from isotherm.stack.kafka import java_command
-from isotherm.stack.ports import HOST, accepts_connections, start_on_free_ports
+from isotherm.stack.ports import HOST, accepts_connections, free_ports, start_on_free_ports
 from isotherm.stack.postgres import Postgres
 from isotherm.stack.process import Process
 from isotherm.stack.properties import write_properties
@@ -68,8 +68,8 @@ class Connect:
             raise StackError("Kafka Connect was never started")
         return self._process
 
-    def start(self) -> None:
-        """Start it and wait until its REST interface answers."""
+    def start(self, ports: list[int] | None = None) -> None:
+        """Start it and wait until its REST interface answers; `ports` are tried before others."""
         jars = jar_paths("connect", self.folder, self._say)
         own, of_the_plugin = _parted(jars)
         plugin = self.folder / "plugins" / "debezium-connector-postgres"
@@ -89,7 +89,9 @@ class Connect:
             return self._process
 
         start_on_free_ports(
-            1, start, lambda process: process.wait_until(self._answers, READY_WITHIN_S, "answers")
+            ports or free_ports(1),
+            start,
+            lambda process: process.wait_until(self._answers, READY_WITHIN_S, "answers"),
         )
 
     def check(self) -> None:

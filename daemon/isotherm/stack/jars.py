@@ -34,7 +34,7 @@ def say_on_stderr(text: str) -> None:
     sys.stderr.flush()
 
 
-def jar_paths(name: str, stamps: Path, say: Say = say_on_stderr) -> list[Path]:
+def jar_paths(name: str, stamps: Path, say: Say = say_on_stderr, lists: Path = LISTS_FOLDER) -> list[Path]:
     """The jars of a list, there and checked against the lock's hashes; what is missing is downloaded.
 
     The check is done once: a file in `stamps` remembers which files it was done for.
@@ -42,7 +42,7 @@ def jar_paths(name: str, stamps: Path, say: Say = say_on_stderr) -> list[Path]:
     Raises:
         StackError: the lock is stale, a jar cannot be had, or is not the one that was locked.
     """
-    folder = LISTS_FOLDER / name
+    folder = lists / name
     lock = _read(folder / "jgo.lock.toml")
     stamp = stamps / f"jars-{name}.json"
     fingerprint = sha256(lock + _read(folder / "jgo.toml")).hexdigest()
@@ -158,13 +158,13 @@ def _give_up(artifact: Any, outcome: Any) -> None:
     raise StackError(f"{artifact} cannot be downloaded: {outcome.exception()}") from outcome.exception()
 
 
-def lock(names: Iterable[str] = LISTS, say: Say = say_on_stderr) -> None:
+def lock(names: Iterable[str] = LISTS, say: Say = say_on_stderr, lists: Path = LISTS_FOLDER) -> None:
     """Resolve the lists anew and write their locks. Needs the network."""
     from jgo.env import EnvironmentSpec, LockFile, compute_spec_hash
     from jgo.parse import Coordinate
 
     for name in names:
-        folder = LISTS_FOLDER / name
+        folder = lists / name
         spec = EnvironmentSpec.load(folder / "jgo.toml")
         context = _context()
         excluded = [context.project(*pattern.split(":")) for pattern in spec.exclusions]

@@ -9,7 +9,7 @@ from typing import Any
 from isotherm.stack.errors import StackError
 from isotherm.stack.jars import Say, jar_paths, say_on_stderr
 from isotherm.stack.java import find_java
-from isotherm.stack.ports import HOST, accepts_connections, start_on_free_ports
+from isotherm.stack.ports import HOST, accepts_connections, free_ports, start_on_free_ports
 from isotherm.stack.process import Process
 from isotherm.stack.properties import write_properties
 
@@ -58,8 +58,8 @@ class Kafka:
             raise StackError("Kafka was never started")
         return self._process
 
-    def start(self) -> None:
-        """Start it and wait until it tells a client about itself."""
+    def start(self, ports: list[int] | None = None) -> None:
+        """Start it and wait until it tells a client about itself; `ports` are tried before others."""
         jars = jar_paths("kafka", self.folder, self._say)
         log = self.folder / "kafka.log"
 
@@ -73,7 +73,9 @@ class Kafka:
             return self._process
 
         start_on_free_ports(
-            2, start, lambda process: process.wait_until(self._answers, READY_WITHIN_S, "answers")
+            ports or free_ports(2),
+            start,
+            lambda process: process.wait_until(self._answers, READY_WITHIN_S, "answers"),
         )
 
     def check(self) -> None:
@@ -90,7 +92,9 @@ class Kafka:
         from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
-        self._admin().create_topics([topic])[name].result(timeout=ADMIN_TIMEOUT_S)
+        # The client must be held: with it goes the answer.
+        admin = self._admin()
+        admin.create_topics([topic])[name].result(timeout=ADMIN_TIMEOUT_S)
         return name
 
     def _admin(self) -> Any:
@@ -105,7 +109,8 @@ class Kafka:
         if not accepts_connections(self._port):
             return False
         try:
-            return bool(self._admin().list_topics(timeout=5).brokers)
+            # Another broker may have taken our port just before us, and answer in our place.
+            return str(self._admin().list_topics(timeout=5).cluster_id) == self._cluster_id()
         except KafkaException:
             return False
 
@@ -133,6 +138,10 @@ class Kafka:
             "group.initial.rebalance.delay.ms": 0,
             "log.cleaner.dedupe.buffer.size": 16 * 1024 * 1024,
         }
+
+    def _cluster_id(self) -> str:
+        lines = (self.folder / "data" / "meta.properties").read_text(encoding="utf-8").splitlines()
+        return next(line.removeprefix("cluster.id=") for line in lines if line.startswith("cluster.id="))
 
     def _format(self, jars: list[Path], properties: Path) -> None:
         """Give the data folder its identity, once."""

@@ -3,15 +3,14 @@
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
 
 from isotherm.stack.process import Process, ProcessDiedError
 
 HOST = "127.0.0.1"
 ATTEMPTS = 4
 """A port is lost to somebody else once in thousands of starts; four losses in a row are no accident."""
-
-Started = TypeVar("Started")
+WHOLE_START = 1000
+"""Lines of a log in which a server may say that its port is taken; a JVM goes on for pages after that."""
 
 
 def free_ports(count: int) -> list[int]:
@@ -34,22 +33,25 @@ def accepts_connections(port: int) -> bool:
 
 
 def start_on_free_ports(
-    count: int, start: Callable[[list[int]], Process], wait: Callable[[Process], None]
+    ports: list[int],
+    start: Callable[[list[int]], Process],
+    wait: Callable[[Process], None],
 ) -> Process:
-    """Start a server on ports that are free, and wait until it is ready; again with others if one was taken.
+    """Start a server on these ports and wait until it is ready; again with others if one was taken meanwhile.
 
     Raises:
         StackError: it does not start for another reason, or the ports are taken time and again.
     """
     for _ in range(ATTEMPTS - 1):
-        process = start(free_ports(count))
+        process = start(ports)
         try:
             wait(process)
-        except ProcessDiedError as err:
-            if "already in use" not in str(err):
+        except ProcessDiedError:
+            if "already in use" not in process.log_tail(WHOLE_START):
                 raise
+            ports = free_ports(len(ports))
         else:
             return process
-    process = start(free_ports(count))
+    process = start(ports)
     wait(process)
     return process

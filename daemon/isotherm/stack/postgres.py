@@ -16,7 +16,7 @@ import subprocess
 from pathlib import Path
 
 from isotherm.stack.errors import StackError
-from isotherm.stack.ports import HOST, accepts_connections, start_on_free_ports
+from isotherm.stack.ports import HOST, accepts_connections, free_ports, start_on_free_ports
 from isotherm.stack.process import Process
 
 READY_WITHIN_S = 60
@@ -101,8 +101,8 @@ class Postgres:
         self._run_to_end("initdb", *arguments)
         draft.rename(self._data)
 
-    def start(self) -> None:
-        """Start it and wait until it answers a query."""
+    def start(self, ports: list[int] | None = None) -> None:
+        """Start it and wait until it answers a query; `ports` are tried before others."""
         self.prepare()
 
         def start(ports: list[int]) -> Process:
@@ -122,7 +122,9 @@ class Postgres:
             return self._process
 
         start_on_free_ports(
-            1, start, lambda process: process.wait_until(self._answers, READY_WITHIN_S, "answers")
+            ports or free_ports(1),
+            start,
+            lambda process: process.wait_until(self._answers, READY_WITHIN_S, "answers"),
         )
 
     def check(self) -> None:

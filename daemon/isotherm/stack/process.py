@@ -24,9 +24,11 @@ from isotherm.stack import lifeline
 from isotherm.stack.errors import StackError
 
 POLL_S = 0.05
+KILL_WITHIN_S = 5
+"""What SIGKILL has hit goes when the kernel lets it: at once, or when its input or output is done."""
 LOG_LINES = 20
 """Lines of a log that are shown when a process dies; a Java stack trace's head and cause fit."""
-LOG_TAIL_BYTES = 16_384
+LOG_TAIL_BYTES = 128 * 1024
 
 
 class ProcessDiedError(StackError):
@@ -167,6 +169,9 @@ class Process:
             time.sleep(POLL_S)
         self.kill(signal.SIGKILL)
         self._popen.wait()
+        deadline = monotonic_s() + KILL_WITHIN_S
+        while group_members(self._popen.pid) and monotonic_s() < deadline:
+            time.sleep(POLL_S)
         # From now on its number may be another's: no signal goes there any more.
         self._is_over = True
 
