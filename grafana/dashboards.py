@@ -401,8 +401,8 @@ def ingest() -> list[timeseries.Panel]:
         ),
         bars(
             "Trouble",
-            "Batches that failed as a whole (Spark tries again), and messages that could not be decoded: they stand in "
-            "the dead-letter topic with their original bytes.",
+            "Batches in which at least one table failed (it is tried again), and messages that could not be decoded: "
+            "they stand in the dead-letter topic with their original bytes.",
             (f"sum(increase(isotherm_ingest_batches_failed_total[{RATE}]))", "failed batches"),
             (times("isotherm_ingest_dead_letters_total", "reason", ""), "dead letters: {{reason}}"),
         ),
@@ -424,6 +424,17 @@ def ingest() -> list[timeseries.Panel]:
             "Events announced",
             "Commit events that ingest sent, by who made the snapshot.",
             (times("isotherm_ingest_events_announced_total", "origin"), "{{origin}}"),
+        ),
+        bars(
+            "Breaks in history",
+            "Gaps (somebody expired what was not announced yet) and rollbacks, found while announcing.",
+            (times("isotherm_ingest_history_breaks_total", "table, kind"), "{{table}} {{kind}}"),
+        ),
+        bars(
+            "Values that the stream did not send",
+            "Inserted rows whose large value (TOAST) PostgreSQL left out: the column is null until it is next written. "
+            "REPLICA IDENTITY FULL at the source avoids it.",
+            (times("isotherm_ingest_unavailable_values_total"), "{{table}}"),
         ),
     ]
 

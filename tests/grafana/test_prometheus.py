@@ -1,0 +1,145 @@
+"""A real Prometheus scrapes both registries, and every query of the dashboard returns numbers."""
+
+import json
+import math
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from threading import Event
+
+import pytest
+from prometheus_client import Counter, Gauge, Histogram, start_http_server
+
+from grafana.queries import daemon_metrics, ingest_metrics, panel_queries, program, substituted
+from isotherm import observations as seen
+from isotherm.model import OutcomeKind, TableId
+from isotherm.planner import Action
+
+TABLE = TableId("uuid-1", "shop.orders")
+DEADLINE_S = 60
+AT_MS = 1_700_000_000_000
+
+CONFIG = """
+global: {{scrape_interval: 500ms, scrape_timeout: 500ms}}
+scrape_configs:
+  - {{job_name: isotherm, static_configs: [{{targets: ["127.0.0.1:{daemon}"]}}]}}
+  - {{job_name: isotherm-ingest, static_configs: [{{targets: ["127.0.0.1:{ingest}"]}}]}}
+"""
+
+
+def something_of_everything() -> list[seen.Observation]:
+    """What a daemon sees in a day, once."""
+    job = {
+        "table": TABLE, "action": Action.COMPACT, "job_id": "job-1", "label": "order_time_hour=2026-11-21-13", "why": "cold and due",
+    }  # fmt: skip
+    return [
+        seen.EventApplied(TABLE, 1, "ingest", 1, AT_MS, AT_MS + 100, AT_MS + 200, 0.004),
+        seen.EventSeen("intent", TABLE.name),
+        seen.EventRejected("no JSON", "isotherm.control", 0, 1, 10),
+        seen.GapHealed(TABLE, 1),
+        seen.TableScanned(TABLE, "first sight", 10, 0.1),
+        seen.StateDrifted(TABLE, 1, "files"),
+        seen.TablePlanned(
+            table=TABLE, snapshots=20, metadata_bytes=10_000, partitions=12, hot=2, due=3, unsupported=1, score=1.5,
+            files_per_partition=120, backlog_files=300, backlog_bytes=1_000_000, oldest_due_at_ms=AT_MS - 60_000,
+            halted=False, last_event_at_ms=AT_MS,
+        ),
+        seen.RoundPlanned(1, 3, 1, 0.02),
+        seen.JobStarted(**job, files=100, bytes=1000),
+        seen.JobEnded(
+            **job, outcome=OutcomeKind.DONE, reason="committed", snapshot_id=2, files_before=100, files_after=1,
+            bytes_read=1000, bytes_written=900, seconds=1.5, peak_memory_bytes=1_000_000, still_running=0,
+        ),
+        seen.SnapshotsExpired(TABLE, 10, 30),
+        seen.FilesDeleted(TABLE, 30, 1),
+        seen.TableHalted(TABLE, "mismatch", "rows"),
+        seen.TrySoon("the catalog", "timed out"),
+        seen.PoliciesLoaded(ok=True, files=1, complaints=""),
+    ]  # fmt: skip
+
+
+def test_the_list_has_every_kind_of_observation_that_leaves_something_to_see():
+    assert {type(what) for what in something_of_everything()} == set(seen.Observation.__args__) - {
+        seen.TableGone
+    }
+
+
+def touch(metrics: object) -> None:
+    """Move every metric of ingest, under some labels."""
+    for metric in vars(metrics).values():
+        if not isinstance(metric, Counter | Gauge | Histogram):
+            continue
+        one = metric.labels(*["shop.orders"] * len(metric._labelnames)) if metric._labelnames else metric
+        match one:
+            case Counter():
+                one.inc()
+            case Gauge():
+                one.set(1)
+            case Histogram():
+                one.observe(1)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def prometheus(tmp_path):
+    """The address of a Prometheus, and the metrics of both programs that it scrapes twice a second."""
+    binary = program("prometheus")
+    daemon, ingest = daemon_metrics(), ingest_metrics()
+    servers = [
+        start_http_server(0, addr="127.0.0.1", registry=metrics.registry)[0] for metrics in (daemon, ingest)
+    ]
+    config = tmp_path / "prometheus.yaml"
+    config.write_text(CONFIG.format(daemon=servers[0].server_port, ingest=servers[1].server_port))
+    port = free_port()
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [binary, f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'data'}", f"--web.listen-address=127.0.0.1:{port}"],
+            stdout=log,
+            stderr=log,
+        )  # fmt: skip
+    try:
+        yield f"http://127.0.0.1:{port}", daemon, ingest
+    finally:
+        process.terminate()
+        process.wait(20)
+        for server in servers:
+            server.shutdown()
+            server.server_close()
+
+
+def has_numbers(address: str, expr: str) -> bool:
+    """Whether an instant query returns at least one series whose value is a number."""
+    url = f"{address}/api/v1/query?" + urllib.parse.urlencode({"query": expr})
+    try:
+        with urllib.request.urlopen(url, timeout=5) as response:  # noqa: S310 (http, above)
+            result = json.load(response)["data"]["result"]
+    except urllib.error.HTTPError as err:
+        if err.code == 503:
+            return False
+        raise AssertionError(f"{expr}: {err.read().decode()}") from err
+    except (urllib.error.URLError, ConnectionError):
+        return False
+    return any(not math.isnan(float(series["value"][1])) for series in result)
+
+
+def test_every_query_of_the_dashboard_returns_numbers(prometheus):
+    address, daemon, ingest = prometheus
+    waiting = {query.where: substituted(query.expr, rate_interval="10s") for query in panel_queries()}
+    assert len(waiting) > 40
+    deadline = time.monotonic() + DEADLINE_S
+    while waiting and time.monotonic() < deadline:
+        for what in something_of_everything():
+            daemon(what)
+        touch(ingest)
+        waiting = {where: expr for where, expr in waiting.items() if not has_numbers(address, expr)}
+        Event().wait(0.3)
+
+    assert waiting == {}
