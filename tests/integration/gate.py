@@ -23,13 +23,13 @@ class Gate:
 
     def function(self) -> Callable[[Any], Any]:
         """Gives its argument back, but not before the gate is open."""
-        arrived, go, passed = self._arrived, self._go, self._passed
+        arrived, go, passed = Path(self._arrived), Path(self._go), Path(self._passed)
 
         def hold(value: Any) -> Any:
-            if not os.path.exists(passed):
-                with open(arrived, "wb", buffering=0) as bell:
+            if not passed.exists():
+                with arrived.open("wb", buffering=0) as bell:
                     bell.write(b"x")
-                with open(go, "rb", buffering=0) as gate:
+                with go.open("rb", buffering=0) as gate:
                     gate.read(1)
             return value
 

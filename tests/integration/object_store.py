@@ -52,11 +52,11 @@ class ObjectStore:
             "s3",
             endpoint_url=self.endpoint,
             aws_access_key_id="test",
-            aws_secret_access_key="test",
+            aws_secret_access_key="test",  # noqa: S106 (moto takes any)
             region_name="us-east-1",
         )
 
-    def keys(self) -> list[str]:
+    def objects(self) -> list[str]:
         """Every object in the bucket."""
         pages = self.client().get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
         return [one["Key"] for page in pages for one in page.get("Contents", [])]

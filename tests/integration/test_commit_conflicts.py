@@ -71,7 +71,7 @@ def ready(catalog: Any) -> tuple[CompactionJob, Rewrite]:
     return job, rewritten(table, job)
 
 
-def metadata_files(catalog: Any, job: CompactionJob) -> list[str]:
+def metadata_files(catalog: Any, job: CompactionJob | Outcome) -> list[str]:
     folder = Path(catalog.load_table(NAME).metadata.location.removeprefix("file://")) / "metadata"
     return sorted(path.name for path in folder.iterdir() if job.job_id in path.name)
 
@@ -88,15 +88,8 @@ def assert_done(catalog: Any, outcome: Outcome, before: list[Any]) -> None:
         for one in ours[0].manifests(table.io)
         if one.added_snapshot_id == outcome.snapshot_id
     }
-    here = [name for name in metadata_files(catalog, bound_to(outcome))]
+    here = metadata_files(catalog, outcome)
     assert sorted(path.rsplit("/", 1)[1] for path in used) == here
-
-
-def bound_to(outcome: Outcome) -> Any:
-    class _Job:
-        job_id = outcome.job_id
-
-    return _Job()
 
 
 def assert_failed(catalog: Any, outcome: Outcome, reason: str, job: CompactionJob, head: int | None) -> None:
@@ -180,6 +173,15 @@ def test_whoever_was_faster_in_our_partition_wins(catalog: Any, what: str, when:
     assert_failed(catalog, outcome, reason, job, heads[0])
 
 
+def old(table: Table) -> list[int]:
+    return [one.snapshot_id for one in table.refresh().metadata.snapshots[:-1]]
+
+
+def branch(table: Table) -> None:
+    table.manage_snapshots().create_branch(table.metadata.current_snapshot_id, "b").commit()
+    table.refresh().append(some(1, 900), branch="b")
+
+
 PASSED: dict[str, Callable[[Table], Any]] = {
     "append elsewhere": lambda table: append(table, 2),
     "delete elsewhere": lambda table: table.delete("part == 2 and id < 5"),
@@ -193,17 +195,8 @@ PASSED: dict[str, Callable[[Table], Any]] = {
         table.manage_snapshots().create_tag(table.metadata.current_snapshot_id, "t").commit()
     ),
     "property": lambda table: table.transaction().set_properties({"a": "b"}).commit_transaction(),
-    "branch": lambda table: branch(table),
+    "branch": branch,
 }
-
-
-def old(table: Table) -> list[int]:
-    return [one.snapshot_id for one in table.refresh().metadata.snapshots[:-1]]
-
-
-def branch(table: Table) -> None:
-    table.manage_snapshots().create_branch(table.metadata.current_snapshot_id, "b").commit()
-    table.refresh().append(some(1, 900), branch="b")
 
 
 @pytest.mark.parametrize("what", PASSED)

@@ -131,9 +131,11 @@ def test_rows_of_older_schemas_come_out_in_the_present_one(spark: Any, lake: Any
         "props MAP<STRING, STRUCT<v: INT, w: STRING>>, plain MAP<STRING, INT>, nums ARRAY<INT>, raw BINARY, day DATE"
     )
     values = [
-        "(1, 'a', 'b', 1.5, 1.25, named_struct('x', 1, 'old', 'o', 'inner', named_struct('k', 2.5)), "
-        "array(named_struct('t', 'q, r', 'n', 1), NULL, named_struct('t', NULL, 'n', NULL)), "
-        "map('k', named_struct('v', 1, 'w', 'w'), 'null', NULL), map('a', 1, 'b', NULL), array(1, NULL, 3), X'00FF', DATE '2024-02-29')",
+        (
+            "(1, 'a', 'b', 1.5, 1.25, named_struct('x', 1, 'old', 'o', 'inner', named_struct('k', 2.5)), "
+            "array(named_struct('t', 'q, r', 'n', 1), NULL, named_struct('t', NULL, 'n', NULL)), "
+            "map('k', named_struct('v', 1, 'w', 'w'), 'null', NULL), map('a', 1, 'b', NULL), array(1, NULL, 3), X'00FF', DATE '2024-02-29')"
+        ),
         "(2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
         "(3, '', '', float('nan'), -0.01, named_struct('x', NULL, 'old', NULL, 'inner', NULL), array(), map(), map(), array(), X'', DATE '0001-01-01')",
         "(4, 'Zoë', 'x', float('-inf'), 999.99, named_struct('x', 4, 'old', '', 'inner', named_struct('k', NULL)), array(NULL), map('', NULL), map('', NULL), array(NULL), X'27', DATE '9999-12-31')",

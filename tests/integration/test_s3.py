@@ -100,14 +100,14 @@ def test_leftovers_are_found_by_the_job_alone_and_deleted_in_spite_of_503(
     table = catalog.load_table(NAME)
     job = bound(table, OURS)
     rewrite = rewritten(table, job)
-    assert [one for one in store.keys() if job.job_id in one]
+    assert [one for one in store.objects() if job.job_id in one]
     store.faults += [Fault("DELETE", job.job_id, 4)]
 
     removed = cleaned(table, job)
 
     assert [file.path for file in rewrite.files] == list(removed)
     assert store.unmet() == []
-    assert [one for one in store.keys() if job.job_id in one] == []
+    assert [one for one in store.objects() if job.job_id in one] == []
 
 
 def test_an_object_that_is_missing_is_named_at_once(catalog: Any, store: ObjectStore) -> None:
@@ -148,7 +148,7 @@ def test_a_commit_that_cannot_write_its_manifests_fails_cleanly(catalog: Any, st
 
     assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, "storage")
     cleaned(table, job)
-    assert [one for one in store.keys() if job.job_id in one] == []
+    assert [one for one in store.objects() if job.job_id in one] == []
     assert job.base_snapshot_id == catalog.load_table(NAME).metadata.current_snapshot_id
 
 
