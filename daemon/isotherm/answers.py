@@ -4,6 +4,7 @@ Reads beside a running daemon and changes nothing. It uses the very planner and 
 says is what the service does.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from isotherm.catalog import IcebergCatalog, connect

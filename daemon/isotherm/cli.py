@@ -20,9 +20,10 @@ from rich.text import Text
 
 from isotherm.answers import Inspector, NoSuchTableError
 from isotherm.clock import now_ms
-from isotherm.config import EXIT_BAD_CONFIG, ConfigError, IsothermConfig, load_config, read_yaml
+from isotherm.config import EXIT_BAD_CONFIG, ConfigError, load_config, read_yaml
+from isotherm.partitions import size_text, span_text
 from isotherm.planner import Decision, Verdict
-from isotherm.policy import PolicyFile
+from isotherm.policy import PolicyFile, parse_span_ms
 from isotherm.policy_files import PolicyFolder
 from isotherm.ports import TableMissing, Unavailable
 from isotherm.store.database import StoreError
@@ -187,7 +188,7 @@ def explain(
             _json(explanation)
             return
         out.print(Text.assemble((explanation.table, "bold"), f"  {explanation.subject}"))
-        out.print(Text.assemble((explanation.verdict, STYLES[explanation.verdict]), f": {explanation.why}"))
+        out.print(Text(explanation.why, style=STYLES[explanation.verdict]))
         grid = Table(box=None, pad_edge=False, show_edge=False)
         for heading in ("", "condition", "what is", "limit from"):
             grid.add_column(heading, overflow="fold")
@@ -216,14 +217,14 @@ def state(
         else:
             grid = Table(box=None, pad_edge=False, show_edge=False)
             grid.add_column("partition", overflow="fold")
-            for heading in ("data files", "rows", "bytes", "delete files", "delete rows", "verdict"):
-                grid.add_column(heading, justify="right")
+            for heading in ("files", "rows", "size", "deletes", "rows", "verdict"):
+                grid.add_column(heading, justify="right", no_wrap=True)
             for row in answer.partitions:
                 grid.add_row(
                     row.label,
                     str(row.data.files),
                     str(row.data.rows),
-                    str(row.data.bytes),
+                    size_text(row.data.bytes),
                     str(row.deletes.files),
                     str(row.deletes.rows),
                     row.verdict,
@@ -287,16 +288,19 @@ def policy_show(
         for section, fields in values.items():
             for name, value in fields.items():
                 grid.add_row(
-                    f"{section}.{name}", str(value), resolved.origins.get(f"{section}.{name}", "built-in")
+                    f"{section}.{name}",
+                    _policy_text(name, value),
+                    resolved.origins.get(f"{section}.{name}", "built-in"),
                 )
         out.print(grid)
         out.print(f"hash {resolved.policy.hash}")
 
 
-def load(config: Path) -> IsothermConfig:
-    """The configuration, or the end of the program with what is wrong."""
-    with _plain_errors():
-        return load_config(config)
+def _policy_text(name: str, value: Any) -> str:
+    """A value as people write it in a policy."""
+    if isinstance(value, str) and value.endswith("ms"):
+        return span_text(parse_span_ms(value)).replace(" ", "")
+    return size_text(value) if name == "target_file_size" else str(value).lower()
 
 
 def main() -> None:
