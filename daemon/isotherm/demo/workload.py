@@ -70,6 +70,8 @@ class Workload:
         self._dsn = dsn
         self._random = random.Random(seed)
         self._stopping = threading.Event()
+        self._holding = threading.Event()
+        self._transaction = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="workload", daemon=True)
         self._orders: list[Order] = []
         self._next_order = 1
@@ -102,6 +104,17 @@ class Workload:
         if self._thread.is_alive():
             self._thread.join(timeout=10)
 
+    def hold(self) -> None:
+        """Trade nothing for a while; when this returns, the last transaction is committed."""
+        self._holding.set()
+        with self._transaction:
+            pass
+
+    def go_on(self, pace: Pace) -> None:
+        """Trade again, at this pace."""
+        self.pace = pace
+        self._holding.clear()
+
     def order_time(self) -> datetime:
         """What time it is in the shop."""
         elapsed = timedelta(seconds=(monotonic_s() - self._started_s) * self._speed)
@@ -116,19 +129,20 @@ class Workload:
                 self.error = str(err).strip()
 
     def _trade(self, connection: "psycopg.Connection[Any]") -> None:
-        begun_s = monotonic_s()
-        done = 0
+        begun_s, done = monotonic_s(), 0
         while not self._stopping.is_set():
             ahead_s = begun_s + done / self.pace.orders_per_s - monotonic_s()
-            if ahead_s > 0:
-                self._stopping.wait(ahead_s)
-                continue
             if ahead_s < -1:  # what could not be done in time is not made up for
                 begun_s, done = monotonic_s(), 0
-            with connection.transaction(), connection.cursor() as cursor:
-                self._transact(cursor)
+            elif ahead_s > 0:
+                self._stopping.wait(min(ahead_s, 0.2))
+                continue
+            with self._transaction:
+                if not self._holding.is_set():
+                    with connection.transaction(), connection.cursor() as cursor:
+                        self._transact(cursor)
+                    self.transactions += 1
             done += 1
-            self.transactions += 1
 
     def _transact(self, cursor: "psycopg.Cursor[Any]") -> None:
         """One transaction: an order, and what else happens in a shop meanwhile."""

@@ -1,0 +1,95 @@
+"""From a stage at rest to a report: the referee's last comparison, the verdicts, and the counters of everybody."""
+
+from collections.abc import Iterable
+
+from isotherm.audit import Judgement
+from isotherm.demo.report import Report, promises, quantiles, table_report
+from isotherm.demo.stage import Stage
+from isotherm.model import Origin
+
+
+def make_report(stage: Stage, startup_s: float) -> Report:
+    """Judge the run."""
+    witness, logbook = stage.witness, stage.logbook
+    compared = stage.referee.compare(with_scan=True)
+    judged = stage.referee.judge(compared, stage.accounted, logbook.recomputed, logbook.failed)
+    troubles = [f"the witness went blind: {witness.error}"] if witness.error else []
+    troubles += [f"{name}: no such table in the lake" for name in compared if name not in witness.tables]
+    holds, evidence = promises(judged, troubles)
+    tables = tuple(
+        table_report(seen, compared.get(name), witness.announced.get(seen.uuid, {}))
+        for name, seen in sorted(witness.tables.items())
+    )
+    return Report(
+        seed=stage.seed,
+        promises=holds,
+        evidence=evidence,
+        tables=tables,
+        latency_s={
+            "change_to_readable": quantiles(ms / 1000 for ms in witness.latencies_ms),
+            "commit_to_decision": quantiles(_decision_latencies_s(stage)),
+        },
+        merges_recomputed=_count(judged.values(), "merges_recomputed"),
+        batches_failed=sum(map(len, logbook.failed.values())),
+        snapshots_expired=sum(table.snapshots_expired for table in tables),
+        files_deleted=_files_deleted(stage),
+        hot_partitions_touched=_count(judged.values(), "hot_partitions_touched"),
+        partitions_compacted=sum(table.partitions_compacted for table in tables),
+        rows_written=stage.workload.rows,
+        seconds=round(stage.elapsed_s, 1),
+        startup_seconds=round(startup_s, 1),
+        peak_memory_mb=stage.memory.peaks,
+        kills=tuple(f"{kill.target} at {kill.at_s:.0f} s" for kill in stage.chaos.kills)
+        if stage.chaos
+        else (),
+        restarts=stage.programs.restarts,
+        jobs=_jobs(stage),
+        complaints=tuple(logbook.complaints[-20:]),
+    )
+
+
+def _count(judged: Iterable[tuple[Judgement, ...]], name: str) -> int:
+    return sum(one.counts.get(name, 0) for table in judged for one in table)
+
+
+def _decision_latencies_s(stage: Stage) -> list[float]:
+    """From the commit of somebody else to the verdicts on what it touched, as the daemon's ledger has it."""
+    ledger = stage.ledger()
+    if ledger is None:
+        return []
+    try:
+        return [
+            (account.decided_at_ms - account.committed_at_ms) / 1000
+            for seen in stage.witness.tables.values()
+            for account in ledger.accounts(seen.uuid)
+            if account.decided_at_ms is not None and account.origin in (Origin.INGEST, Origin.FOREIGN)
+        ]
+    finally:
+        ledger.close()
+
+
+def _files_deleted(stage: Stage) -> int:
+    ledger = stage.ledger()
+    if ledger is None:
+        return 0
+    try:
+        return sum(ledger.deletions(seen.uuid).get("deleted", 0) for seen in stage.witness.tables.values())
+    finally:
+        ledger.close()
+
+
+def _jobs(stage: Stage) -> dict[str, int]:
+    """How many operations came to which end, by the ledger."""
+    ledger = stage.ledger()
+    if ledger is None:
+        return {}
+    try:
+        counts: dict[str, int] = {}
+        for operation in ledger.operations(limit=100_000):
+            name = f"{operation.action} {operation.state}"
+            if operation.state == "failed":
+                name = f"{name} ({operation.reason})"
+            counts[name] = counts.get(name, 0) + 1
+        return counts
+    finally:
+        ledger.close()

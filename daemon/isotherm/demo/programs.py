@@ -1,0 +1,236 @@
+"""The demo's own programs as processes: ingest and the daemon, supervised; chaos; and how much memory each takes.
+
+What chaos killed is started again, as a supervisor in production would. What died by itself ends the run, with its name
+and the end of its log: a demo that papers over a crash proves nothing.
+"""
+
+import contextlib
+import os
+import random
+import signal
+import sys
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import psutil
+
+from isotherm.clock import monotonic_s
+from isotherm.demo.files import DemoFolder
+from isotherm.stack.process import Process, group_members
+
+EXPECTED_WITHIN_S = 30
+"""A death that comes this soon after a kill of ours is a consequence of it (a JVM whose Python is gone, …)."""
+SAMPLE_EVERY_S = 1.0
+CHAOS_PAUSE_S = (9.0, 16.0)
+SPARE_INGEST_S = 30.0
+"""Ingest is left alone this long after it was killed: Spark alone takes half of it to start."""
+
+
+class Programs:
+    """Ingest and the daemon."""
+
+    def __init__(self, folder: DemoFolder) -> None:
+        python = [sys.executable, "-m"]
+        # A stopped ingest finishes its batch; a stopped daemon, its step.
+        self.daemon = Process(
+            "the daemon",
+            [*python, "isotherm.cli", "run", "--config", folder.isotherm_yaml],
+            folder.logs / "isotherm.log",
+            folder=folder.root,
+        )
+        self.ingest = Process(
+            "ingest",
+            [*python, "isotherm_ingest.cli", "run", folder.streams_yaml],
+            folder.logs / "ingest.log",
+            folder=folder.root,
+        )
+        self.restarts: dict[str, int] = {}
+        self._killed_at_s: dict[str, float] = {}
+        self._old_groups: set[int] = set()
+        self._lock = threading.Lock()
+        self._is_stopping = False
+
+    def start(self) -> None:
+        """Start both."""
+        self.daemon.start()
+        self.ingest.start()
+
+    def check(self) -> None:
+        """Start again what was killed.
+
+        Raises:
+            StackError: one has died by itself.
+        """
+        with self._lock:
+            if self._is_stopping:
+                return
+            for program in (self.daemon, self.ingest):
+                if program.is_running or program.exit_code is None:
+                    continue
+                if monotonic_s() - self._killed_at_s.get(program.name, float("-inf")) > EXPECTED_WITHIN_S:
+                    program.check()
+                self._old_groups.add(program.pid)
+                program.start()
+                self.restarts[program.name] = self.restarts.get(program.name, 0) + 1
+
+    def kill(self, program: Process, *, group: bool) -> None:
+        """SIGKILL, to it and its children or to it alone; `check` starts it again."""
+        with self._lock:
+            self._killed_at_s[program.name] = monotonic_s()
+            program.kill(signal.SIGKILL, group=group)
+
+    def stop(self) -> None:
+        """End both, politely; then whatever an earlier life of theirs has left."""
+        with self._lock:
+            self._is_stopping = True
+        threads = [
+            threading.Thread(target=program.stop, args=(40,)) for program in (self.ingest, self.daemon)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for group in self._old_groups:
+            if group_members(group):
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(group, signal.SIGKILL)
+
+    def jobs(self) -> list[psutil.Process]:
+        """The daemon's running jobs: its children that multiprocessing spawned for work."""
+        return [process for process in _children(self.daemon) if _is_job(process)]
+
+
+def _children(program: Process) -> list[psutil.Process]:
+    if not program.is_running:
+        return []
+    try:
+        return psutil.Process(program.pid).children(recursive=True)
+    except psutil.Error:
+        return []
+
+
+def _is_job(process: psutil.Process) -> bool:
+    try:
+        return any("spawn_main" in part for part in process.cmdline())
+    except psutil.Error:
+        return False
+
+
+@dataclass(slots=True)
+class Kill:
+    """One deed of chaos."""
+
+    at_s: float
+    """Since chaos began."""
+    target: str
+
+
+class Chaos:
+    """Kills at random, seeded moments: never twice the same within a short time, each kind as often as the other."""
+
+    TARGETS = ("ingest and its JVM", "the daemon", "ingest's Python", "a running job")
+
+    def __init__(self, programs: Programs, seed: int) -> None:
+        self.kills: list[Kill] = []
+        self._programs = programs
+        self._random = random.Random(seed)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="chaos", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """No more kills."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=30)
+
+    def _run(self) -> None:
+        began_s = monotonic_s()
+        ingest_killed_s = float("-inf")
+        waiting: list[str] = []
+        while not self._stopping.wait(self._random.uniform(*CHAOS_PAUSE_S)):
+            if not waiting:
+                waiting = self._random.sample(self.TARGETS, len(self.TARGETS))
+            is_spared = monotonic_s() - ingest_killed_s < SPARE_INGEST_S
+            target = next((one for one in waiting if not (is_spared and one.startswith("ingest"))), None)
+            if target is None:
+                continue
+            if self._strike(target):
+                waiting.remove(target)
+                self.kills.append(Kill(monotonic_s() - began_s, target))
+                if target.startswith("ingest"):
+                    ingest_killed_s = monotonic_s()
+
+    def _strike(self, target: str) -> bool:
+        """Kill it; whether there was anything to kill."""
+        match target:
+            case "the daemon":
+                self._programs.kill(self._programs.daemon, group=True)
+            case "ingest and its JVM":
+                self._programs.kill(self._programs.ingest, group=True)
+            case "ingest's Python":
+                self._programs.kill(self._programs.ingest, group=False)
+            case _:
+                return self._strike_job()
+        return True
+
+    def _strike_job(self) -> bool:
+        """A job lives a second or two: wait for one, for a while."""
+        deadline_s = monotonic_s() + 8
+        while monotonic_s() < deadline_s and not self._stopping.wait(0.1):
+            for process in self._programs.jobs():
+                self._stopping.wait(self._random.uniform(0, 1))
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
+                    return True
+        return False
+
+
+@dataclass(slots=True)
+class Memory:
+    """Peak resident memory by process, sampled."""
+
+    peaks: dict[str, float] = field(default_factory=dict)
+    """Megabytes; the processes of one name that live at the same time are summed up."""
+
+    def sample(self, pids: Mapping[str, Iterable[int]], programs: Programs) -> None:
+        """Look once."""
+        now: dict[str, float] = {}
+        for name, numbers in pids.items():
+            for number in numbers:
+                _add(now, name, number)
+        if programs.daemon.is_running:
+            _add(now, "daemon", programs.daemon.pid)
+        for job in programs.jobs():
+            _add(now, "jobs", job.pid)
+        if programs.ingest.is_running:
+            _add(now, "ingest_python", programs.ingest.pid)
+        for child in _children(programs.ingest):
+            with contextlib.suppress(psutil.Error):
+                _add(now, "ingest_jvm" if "java" in child.name() else "ingest_python", child.pid)
+        now["demo"] = _rss_mb(os.getpid())
+        for name, megabytes in now.items():
+            self.peaks[name] = max(self.peaks.get(name, 0.0), round(megabytes, 1))
+
+
+def _add(sums: dict[str, float], name: str, pid: int) -> None:
+    sums[name] = sums.get(name, 0.0) + _rss_mb(pid)
+
+
+def _rss_mb(pid: int) -> float:
+    try:
+        return float(psutil.Process(pid).memory_info().rss) / 1e6
+    except psutil.Error:
+        return 0.0
+
+
+def tree(pid: int) -> list[int]:
+    """A process and its descendants."""
+    try:
+        return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
+    except psutil.Error:
+        return []

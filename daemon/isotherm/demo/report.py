@@ -1,0 +1,208 @@
+"""The report of a run: values that become JSON, and a table for people.
+
+The keys of the JSON are a contract (docs/demo in the README): tests and CI read them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from isotherm.audit import Judgement, Promise, Verdict
+from isotherm.demo.referee import Compared
+from isotherm.demo.witness import SeenTable
+
+EVIDENCE_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class TableReport:
+    """One table."""
+
+    name: str
+    source_rows: int
+    lake_rows: int
+    checksums_equal: bool
+    partitions_compacted: int
+    """Different partitions that at least one commit of ours rewrote."""
+    files_before: int
+    """Live data files of those partitions before each commit of ours, summed."""
+    files_after: int
+    snapshots: int
+    """Every snapshot that was ever seen."""
+    announced: int
+    unannounced: tuple[int, ...]
+    snapshots_expired: int
+    commits_of_ours: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """Half of the values are below the first, 99 of 100 below the second."""
+
+    p50: float | None
+    p99: float | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The whole run."""
+
+    seed: int
+    promises: Mapping[str, bool]
+    evidence: Mapping[str, tuple[str, ...]]
+    """For each promise that is not proved: what speaks against it."""
+    tables: tuple[TableReport, ...]
+    latency_s: Mapping[str, Quantiles]
+    merges_recomputed: int
+    batches_failed: int
+    snapshots_expired: int
+    files_deleted: int
+    hot_partitions_touched: int
+    partitions_compacted: int
+    rows_written: int
+    seconds: float
+    startup_seconds: float
+    peak_memory_mb: Mapping[str, float]
+    kills: tuple[str, ...] = ()
+    restarts: Mapping[str, int] = field(default_factory=dict)
+    jobs: Mapping[str, int] = field(default_factory=dict)
+    complaints: tuple[str, ...] = ()
+    """What our processes logged as errors."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every promise held."""
+        return all(self.promises.values())
+
+    def as_json(self) -> dict[str, Any]:
+        """As it is written."""
+        return asdict(self)
+
+
+def quantiles(values: Iterable[float]) -> Quantiles:
+    """Nearest rank."""
+    ordered = sorted(values)
+    if not ordered:
+        return Quantiles(None, None, 0)
+
+    def at(part: float) -> float:
+        return round(ordered[min(int(part * len(ordered)), len(ordered) - 1)], 3)
+
+    return Quantiles(at(0.5), at(0.99), len(ordered))
+
+
+def table_report(seen: SeenTable, compared: Compared | None, announced: Mapping[int, int]) -> TableReport:
+    """One table, from what the witness saw and the referee compared."""
+    return TableReport(
+        name=seen.name,
+        source_rows=compared.source[0] if compared else 0,
+        lake_rows=compared.lake[0] if compared else 0,
+        checksums_equal=compared is not None and compared.is_equal,
+        partitions_compacted=len({one.partition for one in seen.rewritten}),
+        files_before=sum(one.files_before for one in seen.rewritten),
+        files_after=sum(one.files_after for one in seen.rewritten),
+        snapshots=len(seen.commits),
+        announced=len(set(seen.commits) & set(announced)),
+        unannounced=tuple(sorted(set(seen.commits) - set(announced))),
+        snapshots_expired=seen.expired,
+        commits_of_ours=sum(commit.is_ours for commit in seen.commits.values()),
+    )
+
+
+def promises(
+    judged: Mapping[str, Sequence[Judgement]], troubles: Sequence[str]
+) -> tuple[dict[str, bool], dict[str, tuple[str, ...]]]:
+    """Each promise over all tables, and what speaks against it; `troubles` speak against all of them.
+
+    The demo's witness saw everything, so here what cannot be proved does not hold.
+    """
+    holds: dict[str, bool] = {}
+    evidence: dict[str, tuple[str, ...]] = {}
+    for promise in Promise:
+        against = list(troubles)
+        for table, judgements in judged.items():
+            against += [
+                f"{table}: {line}"
+                for one in judgements
+                if one.promise is promise and one.verdict is not Verdict.PROVED
+                for line in (one.evidence or (one.why,))
+            ]
+        if not judged:
+            against.append("no table was seen")
+        holds[promise.value] = not against
+        if against:
+            evidence[promise.value] = tuple(against)
+    return holds, evidence
+
+
+def render(report: Report, console: Console) -> None:
+    """For people."""
+    console.print(_tables(report))
+    console.print(_numbers(report))
+    console.print(_promises(report))
+
+
+def _tables(report: Report) -> Table:
+    grid = Table(box=None, pad_edge=False, title="What came of it", title_justify="left", title_style="bold")
+    grid.add_column("table")
+    for heading in ("rows in PG", "in the lake", "same", "partitions", "files", "snapshots", "expired"):
+        grid.add_column(heading, justify="right")
+    for table in report.tables:
+        grid.add_row(
+            table.name,
+            f"{table.source_rows:,}",
+            f"{table.lake_rows:,}",
+            _mark(table.checksums_equal),
+            str(table.partitions_compacted),
+            f"{table.files_before} → {table.files_after}",
+            str(table.snapshots)
+            if table.announced == table.snapshots
+            else f"{table.announced} of {table.snapshots}",
+            str(table.snapshots_expired),
+        )
+    return grid
+
+
+def _numbers(report: Report) -> RenderableType:
+    latency = ", ".join(
+        f"{name.replace('_', ' ')} {_seconds(one.p50)} (p99 {_seconds(one.p99)})"
+        for name, one in report.latency_s.items()
+    )
+    memory = ", ".join(f"{name} {peak:.0f}" for name, peak in sorted(report.peak_memory_mb.items()))
+    lines = [
+        (
+            f"{report.partitions_compacted} partitions compacted, {report.hot_partitions_touched} hot ones touched, "
+            f"{report.snapshots_expired} snapshots expired, {report.files_deleted} files deleted"
+        ),
+        f"{report.batches_failed} batches failed, {report.merges_recomputed} MERGEs computed again",
+        f"latency: {latency}",
+        f"peak memory in MB: {memory}",
+        f"{report.rows_written:,} rows in {report.seconds:.0f} s after {report.startup_seconds:.0f} s of start-up, seed {report.seed}",
+    ]
+    if report.kills:
+        lines.append(f"killed: {', '.join(report.kills)}")
+    return Text("\n" + "\n".join(lines) + "\n")
+
+
+def _promises(report: Report) -> RenderableType:
+    lines: list[RenderableType] = []
+    for promise, holds in report.promises.items():
+        lines.append(Text.assemble(_mark(holds), " ", (promise.replace("_", " "), "bold")))
+        against = report.evidence.get(promise, ())
+        lines += [Text(f"    {line}", style="red") for line in against[:EVIDENCE_SHOWN]]
+        if len(against) > EVIDENCE_SHOWN:
+            lines.append(Text(f"    … and {len(against) - EVIDENCE_SHOWN} more", style="red"))
+    return Group(*lines)
+
+
+def _seconds(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.1f} s"
+
+
+def _mark(fine: bool) -> Text:
+    return Text("✓", "green") if fine else Text("✗", "bold red")
