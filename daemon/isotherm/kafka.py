@@ -26,7 +26,7 @@ from isotherm.commit_event import CommitEvent, encode
 from isotherm.ports import Message, Unavailable
 
 BATCH = 500
-REQUEST_TIMEOUT_S = 10
+REQUEST_TIMEOUT_S = 5
 SESSION_TIMEOUT_MS = 15_000
 """A daemon that died is replaced after this long; `group.instance.id` in the configuration makes it at once."""
 PARTITIONER = "murmur2_random"

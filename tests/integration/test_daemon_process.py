@@ -1,0 +1,166 @@
+"""The daemon as a process beside a real broker: it starts, answers, works, waits for what is away, and stops."""
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+import uuid
+
+import pytest
+import yaml
+from confluent_kafka import Producer
+
+from isotherm.commit_event import encode
+from isotherm.model import JOB_ID
+from isotherm.store import Fold
+from lab import EAGER, Lab, counted
+
+pytestmark = pytest.mark.stack
+
+
+class Daemon:
+    """`isotherm run` with its log as JSON lines."""
+
+    def __init__(self, lab, servers, topic):
+        self.lab = lab
+        config = {
+            "catalog": {"properties": lab.properties},
+            "kafka": {
+                "properties": {
+                    "bootstrap.servers": servers,
+                    "group.instance.id": "one",
+                    "session.timeout.ms": 6000,
+                },
+                "control_topic": topic,
+                "group": f"g-{topic}",
+            },
+            "http": {"port": 0},
+            "loop": {"plan_every_s": 0.2, "poll_tables_every_s": 1},
+        }
+        path = lab.root / "isotherm.yaml"
+        path.write_text(yaml.safe_dump(config))
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "isotherm.cli", "run", "--config", str(path)],
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=lab.root,
+        )
+        self.lines = []
+
+    def until(self, name, **fields):
+        """Read the log up to an event; the reading itself waits, and pytest's time-out bounds it."""
+        for line in self.process.stderr:
+            if not line.startswith("{"):
+                continue
+            record = json.loads(line)
+            self.lines.append(record)
+            if record["event"] == name and all(record.get(key) == value for key, value in fields.items()):
+                return record
+        raise AssertionError(f"ended with {self.process.wait()} before {name}: {self.lines[-5:]}")
+
+    def get(self, path, port):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def stop(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        for line in self.process.stderr:
+            if line.startswith("{"):
+                self.lines.append(json.loads(line))
+        return self.process.wait(30)
+
+
+@pytest.fixture
+def lab(tmp_path):
+    return Lab(tmp_path, policy=EAGER)
+
+
+@pytest.fixture
+def start(lab, kafka):
+    started = []
+    topic = f"control-{uuid.uuid4()}"
+
+    def run(servers=kafka.bootstrap_servers):
+        daemon = Daemon(lab, servers, topic)
+        started.append(daemon)
+        return daemon
+
+    run.topic = topic
+    yield run
+    for daemon in started:
+        daemon.process.kill()
+        daemon.process.wait()
+        daemon.process.stderr.close()
+
+
+def send(kafka, topic, *events):
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "partitioner": "murmur2_random"})
+    for event in events:
+        key, value, _ = encode(event)
+        producer.produce(topic, value, key)
+    assert producer.flush(10) == 0
+
+
+def test_it_follows_compacts_answers_and_stops(lab, kafka, start):
+    table = lab.create()
+    daemon = start()
+    port = daemon.until("http_listening")["port"]
+    daemon.until("started")
+    events = [lab.append(table, hour, announce=False) for hour in (1, 1, 1, 2, 3, 4)]
+    send(kafka, start.topic, *events)
+    ended = daemon.until("job_ended", action="compact")
+    alive, ready, metrics = (daemon.get(path, port) for path in ("/livez", "/readyz", "/metrics"))
+
+    assert ended["outcome"] == "done"
+    assert alive == ready == (200, "ok\n")
+    assert metrics[0] == 200
+    assert (
+        'isotherm_jobs_total{action="compact",outcome="done",reason="committed",table="shop.orders"} 1.0'
+        in metrics[1]
+    )
+    assert daemon.get("/etc/passwd", port)[0] == 404
+    assert daemon.stop() == 0
+    assert daemon.lines[-1]["event"] == "stopped"
+    fold = Fold(lab.root / "state" / "fold.db", read_only=True)
+    believed = {
+        p.key: (dict(p.state.data), dict(p.state.deletes))
+        for p in fold.partitions(str(table.metadata.table_uuid))
+    }
+    assert believed == counted(lab.scan())
+
+
+def test_a_broker_that_is_away_at_the_start_is_waited_for_and_said(lab, start):
+    daemon = start(servers="127.0.0.1:1")
+    port = daemon.until("http_listening")["port"]
+    waiting = daemon.until("try_soon", what="the broker")
+
+    assert "control" in waiting["error"]
+    assert daemon.get("/livez", port)[0] == 200
+    status, missing = daemon.get("/readyz", port)
+    assert status == 503
+    assert "the control topic is not assigned" in missing
+    assert daemon.stop() == 0
+
+
+def test_killed_in_the_middle_of_a_job_it_goes_on_where_it_was(lab, kafka, start):
+    table = lab.create()
+    daemon = start()
+    daemon.until("started")
+    send(kafka, start.topic, *[lab.append(table, hour, announce=False) for hour in (1, 1, 1, 2, 3, 4)])
+    started = daemon.until("job_started")
+    daemon.stop(signal.SIGKILL)
+    again = start()
+    interrupted = again.until("job_ended", job_id=started["job_id"])
+    done = again.until("job_ended", outcome="done")
+
+    assert (interrupted["outcome"], interrupted["reason"]) == ("failed", "cancelled")
+    assert done["label"] == started["label"]
+    assert again.stop() == 0
+    ours = [s for s in table.refresh().snapshots() if JOB_ID in s.summary.additional_properties]
+    assert [s.summary.additional_properties[JOB_ID] for s in ours] == [done["job_id"]]
+    assert not list((lab.root / "warehouse").rglob(f"isotherm-{started['job_id']}*"))
