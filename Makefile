@@ -45,9 +45,10 @@ soak: venv-java
 COMPILE := .venv/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links
 
+# What is locked stays as it is as long as it may; `make lock ARGS=--upgrade` takes the newest of everything.
 lock: venv
-	@$(COMPILE) --upgrade deploy/bootstrap.in -o deploy/bootstrap.lock
-	@$(COMPILE) --upgrade --all-extras pyproject.toml -o requirements.lock
+	@$(COMPILE) $(ARGS) deploy/bootstrap.in -o deploy/bootstrap.lock
+	@$(COMPILE) $(ARGS) --all-extras pyproject.toml -o requirements.lock
 	@deploy/bootstrap.sh
 	@$(PYTHON) deploy/jars/lock.py
 

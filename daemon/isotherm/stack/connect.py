@@ -109,9 +109,11 @@ class Connect:
         Raises:
             StackError: Connect refuses it (and says why), or it fails.
         """
-        self._request(
-            "PUT", f"/connectors/{name}/config", {key: _text(value) for key, value in config.items()}
-        )
+        settings = {key: _text(value) for key, value in config.items()}
+        try:
+            self._request("PUT", f"/connectors/{name}/config", settings)
+        except StackError as err:
+            raise StackError("; ".join(self._complaints(settings)) or str(err)) from err
         what = f"runs the connector {name}"
         self.process.wait_until(lambda: self.connector_is_running(name), CONNECTOR_WITHIN_S, what)
 
@@ -132,6 +134,15 @@ class Connect:
                 raise StackError(f"the connector {name} failed: {part.get('trace', '')[:2000]}")
         # The connector itself and at least one task.
         return len(parts) > 1 and all(part["state"] == "RUNNING" for part in parts)
+
+    def _complaints(self, settings: Mapping[str, str]) -> list[str]:
+        """What is wrong with a configuration. A refusal does not say: Connect 4.3 stumbles over its own answer."""
+        plugin = settings.get("connector.class", "none").rpartition(".")[2]
+        answer = self._request(
+            "PUT", f"/connector-plugins/{plugin}/config/validate", settings, or_none_for=404
+        )
+        values = [setting["value"] for setting in answer["configs"] if setting["value"]] if answer else []
+        return [f"{value['name']}: {error}" for value in values for error in value["errors"]]
 
     def _answers(self) -> bool:
         if not accepts_connections(self._port):
