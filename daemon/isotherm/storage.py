@@ -210,6 +210,11 @@ class _Upload(io.RawIOBase):
     def write(self, data: Any) -> int:
         return self._spool.write(data)
 
+    def discard(self) -> None:
+        """Close it, and send nothing."""
+        self._discard = True
+        self.close()
+
     def close(self) -> None:
         if self.closed:
             return

@@ -97,6 +97,20 @@ def test_spark_reads_the_same_rows_and_goes_on(spark: Any, lake: Any, spec: str)
         assert again == rows(spark, name)
 
 
+def test_partitions_that_are_no_number_are_found(spark: Any, lake: Any) -> None:
+    with fresh(spark, "db.nan", "id INT, v DOUBLE", "PARTITIONED BY (v)") as name:
+        for _ in range(2):
+            spark.sql(f"INSERT INTO lake.{name} VALUES (1, double('NaN')), (2, NULL), (3, 1.5)")
+        before = rows(spark, name)
+
+        outcomes = compact_all(lake, name)
+
+        assert len(outcomes) == 3
+        assert before == rows(spark, name)
+        assert spark.sql(f"SELECT * FROM lake.{name} WHERE isnan(v)").count() == 2
+        assert spark.sql(f"SELECT * FROM lake.{name}.files").count() == 3
+
+
 def test_the_snapshot_says_what_spark_would_say(spark: Any, lake: Any) -> None:
     with fresh(spark, "db.summary", COLUMNS, "PARTITIONED BY (flag)") as name:
         filled(spark, name)

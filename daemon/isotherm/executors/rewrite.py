@@ -421,8 +421,8 @@ class _Output:
         """Let go of the open file; what lies in storage is for `remove_leftovers`."""
         if self._sink is not None:
             with contextlib.suppress(Exception):
-                self._writer.close()
-                self._sink.close()
+                # A remote file that is not closed yet need not go up at all.
+                getattr(self._sink, "discard", self._sink.close)()
 
     def _flush(self) -> None:
         if not self._pending:

@@ -1,0 +1,184 @@
+"""Reading what is live: every kind of partition value finds its files, and whole manifests are skipped for it."""
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.transforms import (
+    BucketTransform,
+    DayTransform,
+    IdentityTransform,
+    Transform,
+    TruncateTransform,
+)
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestamptzType,
+)
+
+from isotherm.manifests import live_files, partition_record
+from isotherm.model import PartitionKey
+
+
+@dataclass
+class Counting:
+    """The real FileIO, and what was read through it."""
+
+    io: Any
+    read: list[str] = field(default_factory=list)
+
+    def new_input(self, location: str) -> Any:
+        self.read.append(location)
+        return self.io.new_input(location)
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., Table]:
+    catalog = load_catalog(
+        "lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w"
+    )
+    catalog.create_namespace("db")
+
+    def table(source: IcebergType, transform: Transform[Any, Any]) -> Table:
+        schema = Schema(
+            NestedField(1, "v", source, required=False), NestedField(2, "id", LongType(), required=False)
+        )
+        spec = PartitionSpec(PartitionField(1, 1000, transform, "p"))
+        return catalog.create_table("db.t", schema, partition_spec=spec, properties={"format-version": "2"})
+
+    return table
+
+
+UTC = dt.UTC
+KINDS: dict[str, tuple[IcebergType, Transform[Any, Any], list[Any], list[str]]] = {
+    "long": (LongType(), IdentityTransform(), [1, -5, None], ['{"1000":1}', '{"1000":-5}', "{}"]),
+    "boolean": (
+        BooleanType(),
+        IdentityTransform(),
+        [True, False, None],
+        ['{"1000":true}', '{"1000":false}', "{}"],
+    ),
+    "string": (
+        StringType(),
+        IdentityTransform(),
+        ["a", 'q"ü', ""],
+        ['{"1000":"a"}', '{"1000":"q\\"\\u00fc"}', '{"1000":""}'],
+    ),
+    "decimal": (
+        DecimalType(9, 2),
+        IdentityTransform(),
+        [Decimal("1.50"), Decimal("-0.01"), None],
+        ['{"1000":"1.50"}', '{"1000":"-0.01"}', "{}"],
+    ),
+    "date": (
+        DateType(),
+        IdentityTransform(),
+        [dt.date(1970, 1, 2), dt.date(1969, 12, 31), None],
+        ['{"1000":1}', '{"1000":-1}', "{}"],
+    ),
+    "day": (
+        TimestamptzType(),
+        DayTransform(),
+        [dt.datetime(1970, 1, 3, 5, tzinfo=UTC), dt.datetime(1969, 12, 31, 5, tzinfo=UTC), None],
+        ['{"1000":2}', '{"1000":-1}', "{}"],
+    ),
+    "bucket": (LongType(), BucketTransform(2), [1, 2, 3, None], ['{"1000":0}', '{"1000":1}', "{}"]),
+    "truncate": (
+        StringType(),
+        TruncateTransform(1),
+        ["ab", "ac", "b", None],
+        ['{"1000":"a"}', '{"1000":"b"}', "{}"],
+    ),
+    "float": (
+        FloatType(),
+        IdentityTransform(),
+        [1.5, -2.0, None],
+        ['{"1000":1.5}', '{"1000":-2.0}', "{}"],
+    ),
+    "binary": (
+        BinaryType(),
+        IdentityTransform(),
+        [b"\x00\xff", b"", None],
+        ['{"1000":"00ff"}', '{"1000":""}', "{}"],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_partition_has_its_own_files(make: Callable[..., Table], kind: str) -> None:
+    source, transform, values, keys = KINDS[kind]
+    table = make(source, transform)
+    schema = table.schema().as_arrow()
+    for number, value in enumerate(values):
+        table.append(pa.Table.from_pylist([{"v": value, "id": number}], schema=schema))
+    head = table.metadata.current_snapshot()
+    assert head is not None
+    every = live_files(table.metadata, table.io, head)
+    assert sorted(keys) == sorted({entry.partition for entry in every})
+
+    for key in keys:
+        io = Counting(table.io)
+        found = live_files(table.metadata, io, head, PartitionKey(key))  # type: ignore[arg-type]
+
+        wanted = {entry.identity for entry in every if entry.partition == key}
+        assert wanted == {entry.identity for entry in found}
+        # Every append has a manifest of its own; beside the list, only those of this partition are read.
+        assert len(wanted) == len(io.read) - 1
+        record = partition_record(table.metadata, 0, PartitionKey(key))
+        assert str(found[0].file.partition[0]) == str(record[0])
+
+
+def test_a_partition_column_that_was_widened_finds_older_files(make: Callable[..., Table]) -> None:
+    table = make(IntegerType(), IdentityTransform())
+    table.append(pa.table({"v": pa.array([1], pa.int32()), "id": [1]}))
+    with table.update_schema() as update:
+        update.update_column("v", field_type=LongType())
+    table.append(pa.table({"v": [1], "id": [2]}))
+    table.append(pa.table({"v": [2**40], "id": [2]}))
+    head = table.metadata.current_snapshot()
+    assert head is not None
+
+    found = [
+        len(live_files(table.metadata, table.io, head, PartitionKey(f'{{"1000":{one}}}')))
+        for one in (1, 2**40, 3)
+    ]
+
+    assert found == [2, 1, 0]
+
+
+def test_a_partition_column_that_was_dropped_still_tells_partitions_apart(make: Callable[..., Table]) -> None:
+    table = make(StringType(), IdentityTransform())
+    table.append(pa.table({"v": ["a"], "id": [1]}))
+    table.append(pa.table({"v": ["b"], "id": [2]}))
+    with table.update_spec() as spec:
+        spec.remove_field("p")
+    with table.update_schema() as update:
+        update.delete_column("v")
+    table.append(pa.table({"id": [3]}))
+    head = table.metadata.current_snapshot()
+    assert head is not None
+
+    found = [
+        len(live_files(table.metadata, table.io, head, PartitionKey(key)))
+        for key in ('{"1000":"a"}', '{"1000":"b"}', "{}")
+    ]
+
+    assert found == [1, 1, 1]
