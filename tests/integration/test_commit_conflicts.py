@@ -20,6 +20,7 @@ from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
 from integration.rewriting import Hooked, bound, cleaned, commit, compacted, fresh, rewritten, rows
 from isotherm.committer import ATTEMPTS, SENDS, settled
+from isotherm.manifests import live_files
 from isotherm.model import JOB_ID, CompactionJob, Outcome, OutcomeKind, PartitionKey, Rewrite
 
 OURS, OTHER = PartitionKey('{"1000":1}'), PartitionKey('{"1000":2}')
@@ -239,6 +240,23 @@ def test_manifests_of_a_lost_attempt_are_used_again(catalog: Any) -> None:
     # Each attempt adds one list, and no manifest.
     assert [times[0], times[0] + 1, times[0] + 2, times[0] + 3] == times
     assert times[0] == len(metadata_files(catalog, job))
+
+
+def test_new_files_keep_the_starting_sequence_number(catalog: Any) -> None:
+    """A delete that came after we read has a higher one, and must go on applying."""
+    job, rewrite = ready(catalog)
+    append(catalog.load_table(NAME), 2)
+
+    outcome = commit(catalog, job, rewrite)
+
+    metadata = catalog.load_table(NAME).metadata
+    head = metadata.current_snapshot()
+    found = {one.file.file_path: one for one in live_files(metadata, catalog.load_table(NAME).io, head, OURS)}
+    assert {file.path for file in rewrite.files} == set(found)
+    assert {(job.base_sequence_number, head.sequence_number, outcome.snapshot_id)} == {
+        (one.sequence_number, one.entry.file_sequence_number, one.entry.snapshot_id) for one in found.values()
+    }
+    assert head.sequence_number == job.base_sequence_number + 2
 
 
 def test_it_gives_way_when_it_loses_every_race(catalog: Any) -> None:
