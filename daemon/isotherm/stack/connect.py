@@ -23,6 +23,8 @@ from isotherm.stack.properties import write_properties
 READY_WITHIN_S = 120
 CONNECTOR_WITHIN_S = 60
 REQUEST_TIMEOUT_S = 30
+PROBE_TIMEOUT_S = 2
+"""Somebody else may listen on our port, and never answer."""
 OF_THE_PLUGIN = ("debezium-", "postgresql-")
 """Jars of the connector. On the worker's own class path as well, each service would be found twice and fail."""
 JSON_WITH_SCHEMAS = {
@@ -88,11 +90,7 @@ class Connect:
             self._process.start()
             return self._process
 
-        start_on_free_ports(
-            ports or free_ports(1),
-            start,
-            lambda process: process.wait_until(self._answers, READY_WITHIN_S, "answers"),
-        )
+        start_on_free_ports(ports or free_ports(1), start, self._answers, READY_WITHIN_S)
 
     def check(self) -> None:
         """See that it lives; raises StackError with the end of its log."""
@@ -148,7 +146,7 @@ class Connect:
         if not accepts_connections(self._port):
             return False
         try:
-            return isinstance(self._request("GET", "/connectors"), list)
+            return isinstance(self._request("GET", "/connectors", timeout_s=PROBE_TIMEOUT_S), list)
         except StackError:
             return False
 
@@ -167,7 +165,15 @@ class Connect:
             **self._worker,
         }
 
-    def _request(self, method: str, path: str, body: object = None, *, or_none_for: int | None = None) -> Any:
+    def _request(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        or_none_for: int | None = None,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+    ) -> Any:
         request = urllib.request.Request(  # noqa: S310 (always http, always our own worker)
             self.url + path,
             data=None if body is None else json.dumps(body).encode(),
@@ -175,7 +181,7 @@ class Connect:
             method=method,
         )
         try:
-            with self._opener.open(request, timeout=REQUEST_TIMEOUT_S) as response:
+            with self._opener.open(request, timeout=timeout_s) as response:
                 answer = response.read()
         except urllib.error.HTTPError as err:
             if err.code == or_none_for:

@@ -72,11 +72,7 @@ class Kafka:
             self._process.start()
             return self._process
 
-        start_on_free_ports(
-            ports or free_ports(2),
-            start,
-            lambda process: process.wait_until(self._answers, READY_WITHIN_S, "answers"),
-        )
+        start_on_free_ports(ports or free_ports(2), start, self._answers, READY_WITHIN_S)
 
     def check(self) -> None:
         """See that it lives; raises StackError with the end of its log."""
@@ -110,7 +106,7 @@ class Kafka:
             return False
         try:
             # Another broker may have taken our port just before us, and answer in our place.
-            return str(self._admin().list_topics(timeout=5).cluster_id) == self._cluster_id()
+            return str(self._admin().list_topics(timeout=2).cluster_id) == self._cluster_id()
         except KafkaException:
             return False
 
@@ -135,6 +131,9 @@ class Kafka:
             "transaction.state.log.num.partitions": 4,
             "share.coordinator.state.topic.replication.factor": 1,
             "share.coordinator.state.topic.min.isr": 1,
+            # After a kill the broker waits until its former life counts as gone: 9 seconds by default.
+            "broker.session.timeout.ms": 3000,
+            "broker.heartbeat.interval.ms": 500,
             "group.initial.rebalance.delay.ms": 0,
             "log.cleaner.dedupe.buffer.size": 16 * 1024 * 1024,
         }

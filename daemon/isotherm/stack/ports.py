@@ -4,13 +4,14 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 
+from isotherm.stack.errors import StackError
 from isotherm.stack.process import Process, ProcessDiedError
 
 HOST = "127.0.0.1"
 ATTEMPTS = 4
 """A port is lost to somebody else once in thousands of starts; four losses in a row are no accident."""
-WHOLE_START = 1000
-"""Lines of a log in which a server may say that its port is taken; a JVM goes on for pages after that."""
+TAKEN = b"already in use"
+"""How the C library, and so PostgreSQL and the JVM, call the error EADDRINUSE."""
 
 
 def free_ports(count: int) -> list[int]:
@@ -35,23 +36,25 @@ def accepts_connections(port: int) -> bool:
 def start_on_free_ports(
     ports: list[int],
     start: Callable[[list[int]], Process],
-    wait: Callable[[Process], None],
+    is_ready: Callable[[], bool],
+    within_s: float,
 ) -> Process:
     """Start a server on these ports and wait until it is ready; again with others if one was taken meanwhile.
+
+    What the server says counts, not its end: Kafka Connect takes half a minute to die of a taken port.
 
     Raises:
         StackError: it does not start for another reason, or the ports are taken time and again.
     """
-    for _ in range(ATTEMPTS - 1):
+    for _ in range(ATTEMPTS):
         process = start(ports)
         try:
-            wait(process)
+            process.wait_until(lambda: process.has_logged(TAKEN) or is_ready(), within_s, "answers")  # noqa: B023
         except ProcessDiedError:
-            if "already in use" not in process.log_tail(WHOLE_START):
+            if not process.has_logged(TAKEN):
                 raise
-            ports = free_ports(len(ports))
-        else:
+        if not process.has_logged(TAKEN):
             return process
-    process = start(ports)
-    wait(process)
-    return process
+        process.stop(within_s=1)
+        ports = free_ports(len(ports))
+    raise StackError(f"{process.name} lost its ports to somebody else, {ATTEMPTS} times in a row")

@@ -121,11 +121,7 @@ class Postgres:
             self._process.start()
             return self._process
 
-        start_on_free_ports(
-            ports or free_ports(1),
-            start,
-            lambda process: process.wait_until(self._answers, READY_WITHIN_S, "answers"),
-        )
+        start_on_free_ports(ports or free_ports(1), start, self._answers, READY_WITHIN_S)
 
     def check(self) -> None:
         """See that it lives; raises StackError with the end of its log."""

@@ -28,7 +28,7 @@ KILL_WITHIN_S = 5
 """What SIGKILL has hit goes when the kernel lets it: at once, or when its input or output is done."""
 LOG_LINES = 20
 """Lines of a log that are shown when a process dies; a Java stack trace's head and cause fit."""
-LOG_TAIL_BYTES = 128 * 1024
+LOG_TAIL_BYTES = 16_384
 
 
 class ProcessDiedError(StackError):
@@ -61,6 +61,7 @@ class Process:
         self._death_signal = death_signal
         self._popen: subprocess.Popen[bytes] | None = None
         self._is_over = False
+        self._log_start = 0
 
     @property
     def pid(self) -> int:
@@ -94,6 +95,7 @@ class Process:
         ]
         with self.log.open("ab") as log:
             self._is_over = False
+            self._log_start = log.tell()
             self._popen = _spawn(
                 [*self._prefix, *guard, *self._command], log, self._folder, self._environment
             )
@@ -119,6 +121,12 @@ class Process:
         except FileNotFoundError:
             text = ""
         return "\n".join(text.splitlines()[-lines:]) or "(nothing)"
+
+    def has_logged(self, text: bytes) -> bool:
+        """Whether its log holds the text, since it was started the last time."""
+        with self.log.open("rb") as log:
+            log.seek(self._log_start)
+            return text in log.read()
 
     def wait_until(self, is_ready: Callable[[], bool], within_s: float, what: str = "is ready") -> None:
         """Wait until the predicate holds, and watch meanwhile that the process lives.
