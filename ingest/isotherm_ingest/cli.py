@@ -1,0 +1,76 @@
+"""`isotherm-ingest run|validate streams.yaml`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from isotherm import logs
+from isotherm.config import EXIT_BAD_CONFIG, ConfigError
+from isotherm_ingest.streams import StreamsConfig, load_streams
+
+app = typer.Typer(
+    name="isotherm-ingest",
+    help="Change streams from Kafka into Iceberg, exactly once.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+StreamsFile = Annotated[Path, typer.Argument(help="streams.yaml", show_default=False)]
+
+
+@app.command()
+def run(
+    streams: StreamsFile,
+    log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
+) -> None:
+    """Run until SIGTERM or Ctrl-C; the batch in progress is finished first."""
+    config = _loaded(streams, use_environment=True)
+    logs.configure(log_level, program="ingest", pipeline=config.pipeline)
+    missing = [jar for jar in config.spark.jars if "://" not in jar and not Path(jar).is_file()]
+    if missing:
+        _refuse(f"{streams}: spark.jars: {missing[0]} does not exist")
+    from isotherm_ingest.job import Job
+
+    raise typer.Exit(Job(config).run())
+
+
+@app.command()
+def validate(
+    streams: StreamsFile,
+    environment: Annotated[
+        bool,
+        typer.Option("--environment/--no-environment", help="Let the environment override single values."),
+    ] = True,
+) -> None:
+    """Check streams.yaml, and say what it would do. Connects to nothing."""
+    config = _loaded(streams, use_environment=environment)
+    typer.echo(
+        f"{streams}: fine; pipeline {config.pipeline}, catalog {config.catalog.name}, every {config.trigger}"
+    )
+    for stream in config.streams:
+        spec = ", ".join(stream.partition_by) or "no partitions"
+        typer.echo(f"  {stream.topics} -> {stream.table} ({stream.mode}; {spec})")
+
+
+def _loaded(path: Path, *, use_environment: bool) -> StreamsConfig:
+    try:
+        return load_streams(path, None if use_environment else {})
+    except ConfigError as err:
+        _refuse(str(err))
+        raise  # unreachable: _refuse exits
+
+
+def _refuse(message: str) -> None:
+    typer.echo(message, err=True)
+    raise typer.Exit(EXIT_BAD_CONFIG)
+
+
+def main() -> None:
+    """Entry point."""
+    app()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

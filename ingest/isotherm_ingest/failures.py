@@ -1,0 +1,54 @@
+"""What went wrong in a write, told from what Spark says. The loops ask only: compute again, find out, or give up?"""
+
+from enum import StrEnum
+
+
+class TableRefused(RuntimeError):
+    """This table cannot be written until a person looks: the message says what, and what to do."""
+
+
+class Stopping(RuntimeError):
+    """The job is being stopped; no batch begins any more."""
+
+
+class Verdict(StrEnum):
+    """What to do about a failed write."""
+
+    CONFLICT = "conflict"
+    """Nothing was committed, the table moved on: compute again."""
+    UNKNOWN = "unknown"
+    """It may have been committed: look for the own token first."""
+    FAILED = "failed"
+    """Anything else."""
+
+
+_UNKNOWN = ("CommitStateUnknownException",)
+_CONFLICT = (
+    "org.apache.iceberg.exceptions.ValidationException",
+    "CommitFailedException",
+    "Runtime file filtering",
+    # A file that the scan planned is gone: compacted and expired meanwhile.
+    "org.apache.iceberg.exceptions.NotFoundException",
+    "java.io.FileNotFoundException",
+    # The embedded catalog's way to say "somebody else is committing".
+    "SQLITE_BUSY",
+    "SQLITE_LOCKED",
+)
+
+
+def verdict(error: BaseException) -> Verdict:
+    """What to do about what a write raised."""
+    text = str(error)
+    if any(mark in text for mark in _UNKNOWN):
+        return Verdict.UNKNOWN
+    if any(mark in text for mark in _CONFLICT):
+        return Verdict.CONFLICT
+    return Verdict.FAILED
+
+
+def brief(error: BaseException) -> str:
+    """The first line that says something, for logs."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    told = next((line for line in lines if line.startswith(": ")), lines[0] if lines else "")
+    text = told.removeprefix(": ") or type(error).__name__
+    return text[:500]

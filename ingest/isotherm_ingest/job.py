@@ -1,0 +1,198 @@
+"""The life of the driver: wait for what it needs, run the query, begin anew after a failure, stop at a boundary.
+
+What is away at the start (broker, catalog) is waited for, said, and tried again. A query that fails as a whole is
+begun anew in the same session, for the tables' own vectors make that safe. SIGTERM lets the batch in progress end.
+"""
+
+import signal
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from tenacity import RetryCallState, Retrying, retry_if_not_exception_type, wait_exponential
+from tenacity.nap import sleep_using_event
+from tenacity.stop import stop_when_event_set
+
+from isotherm import logs
+from isotherm_ingest.batch import Batches
+from isotherm_ingest.dead_letters import DeadLetters
+from isotherm_ingest.failures import brief
+from isotherm_ingest.intents import Intents
+from isotherm_ingest.kafka import Broker
+from isotherm_ingest.metrics import Metrics
+from isotherm_ingest.outbox import Outbox
+from isotherm_ingest.session import start_session
+from isotherm_ingest.streams import PLACEHOLDER, StreamsConfig, seconds, spark_kafka
+from isotherm_ingest.tables import Lake
+from isotherm_ingest.writer import Tools
+
+WEEK_MS = 7 * 24 * 3_600_000
+LOOK_EVERY_S = 0.5
+"""How often the main thread looks whether the query lives, and whether a table that was left out is due."""
+LAST_WAIT_S = 30.0
+Result = TypeVar("Result")
+
+
+class Job:
+    """One run of ingest."""
+
+    def __init__(self, config: StreamsConfig) -> None:
+        """Nothing is connected before `run`."""
+        self._config = config
+        self._stop = threading.Event()
+
+    def run(self) -> int:
+        """Run until a signal; gives the exit code."""
+        for one in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(one, lambda *_: self._stop.set())
+        config, log = self._config, logs.get()
+        metrics = Metrics()
+        port = metrics.serve(config.http.host, config.http.port)
+        log.info("http_listening", host=config.http.host, port=port)
+        broker = Broker(config.kafka.properties)
+        lake = Lake(config.catalog.name, config.catalog.properties)
+        spark = start_session(config)
+        self._handle_signals()
+        try:
+            self._waiting("kafka", lambda: prepare_topics(broker, config))
+            self._waiting("catalog", lambda: lake.catalog.list_namespaces())
+            if not self._stop.is_set():
+                self._serve(spark, broker, lake, metrics)
+        finally:
+            broker.flush()
+            spark.stop()
+        log.info("stopped")
+        return 0
+
+    def _handle_signals(self) -> None:
+        """Once more: PySpark takes SIGINT for itself."""
+        for one in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(one, lambda *_: self._stop.set())
+
+    def _waiting(self, what: str, work: Callable[[], Result]) -> Result | None:
+        """Try until it works, or until we are stopped."""
+
+        def tell(state: RetryCallState) -> None:
+            error = state.outcome.exception() if state.outcome else None
+            logs.get().warning(
+                "waiting",
+                on=what,
+                attempt=state.attempt_number,
+                error=brief(error) if error else "",
+                hint="is it running, and is its address right?",
+            )
+
+        for attempt in Retrying(
+            wait=wait_exponential(max=LAST_WAIT_S),
+            stop=stop_when_event_set(self._stop),
+            sleep=sleep_using_event(self._stop),
+            retry=retry_if_not_exception_type((KeyboardInterrupt, SystemExit)),
+            retry_error_callback=lambda _: None,
+            before_sleep=tell,
+        ):
+            with attempt:
+                return work()
+        return None
+
+    def _serve(self, spark: SparkSession, broker: Broker, lake: Lake, metrics: Metrics) -> None:
+        config = self._config
+        kafka = config.kafka
+        outbox = Outbox(
+            lake,
+            broker,
+            config.pipeline,
+            kafka.control_topic,
+            kafka.announced_topic,
+            metrics,
+            seconds(config.announce_every),
+        )
+        intents = Intents(broker, kafka.control_topic, config.pipeline)
+        tools = Tools(
+            lake,
+            intents,
+            DeadLetters(broker, kafka.dead_letter_topic, config.pipeline, metrics),
+            metrics,
+            config.pipeline,
+        )
+        self._waiting("watermarks", lambda: outbox.begin(namespaces(config)))
+        batches = Batches(config, spark, broker, tools, outbox)
+        try:
+            failures = 0
+            while not self._stop.is_set():
+                query = self._waiting("query", lambda: start_query(config, spark, batches))
+                if query is None:
+                    break
+                logs.get().info("query_started", query=str(query.id), topics=config.topic_pattern)
+                failures = self._watch(query, batches, failures)
+        finally:
+            batches.stop()
+            for query in spark.streams.active:
+                query.stop()
+            intents.stop()
+            outbox.stop()
+
+    def _watch(self, query: StreamingQuery, batches: Batches, failures: int) -> int:
+        """Until the query ends, or we are to stop; gives the failures in a row."""
+        begun_with = -1
+        while not self._stop.wait(LOOK_EVERY_S):
+            if not query.isActive:
+                error = query.exception()
+                last = query.lastProgress
+                if last is not None and last["batchId"] > begun_with:
+                    failures = 0
+                failures += 1
+                wait_s = min(2.0 ** (failures - 1), LAST_WAIT_S)
+                logs.get().error(
+                    "query_failed",
+                    attempts=failures,
+                    retry_in_s=wait_s,
+                    error=brief(error) if error else "it ended",
+                )
+                batches.forget()
+                self._stop.wait(wait_s)
+                return failures
+            batches.recover()
+        batches.stop()
+        try:
+            query.stop()
+        except Py4JError as err:
+            logs.get().warning("query_not_stopped", error=brief(err))
+        return 0
+
+
+def prepare_topics(broker: Broker, config: StreamsConfig) -> None:
+    """Make the topics of our own that are missing."""
+    broker.ensure_topic(config.kafka.control_topic, **{"retention.ms": str(WEEK_MS)})
+    broker.ensure_topic(config.kafka.announced_topic, **{"cleanup.policy": "compact"})
+    broker.ensure_topic(config.kafka.dead_letter_topic, **{"retention.ms": str(4 * WEEK_MS)})
+
+
+def namespaces(config: StreamsConfig) -> frozenset[str] | None:
+    """The namespaces that the streams write to; None: data says which."""
+    found = {stream.table.rpartition(".")[0] for stream in config.streams}
+    return None if any(PLACEHOLDER.search(one) for one in found) else frozenset(found)
+
+
+def start_query(config: StreamsConfig, spark: SparkSession, batches: Batches) -> StreamingQuery:
+    """Begin to read, where the checkpoint says."""
+    frame = (
+        spark.readStream.format("kafka")
+        .options(**spark_kafka(config.kafka))
+        .option("subscribePattern", config.topic_pattern)
+        .option("startingOffsets", "earliest")
+        # Never skip silently what retention has taken.
+        .option("failOnDataLoss", "true")
+        .option("includeHeaders", "true")
+        .option("maxOffsetsPerTrigger", config.max_offsets_per_trigger)
+        .load()
+    )
+    return (
+        frame.writeStream.foreachBatch(batches)
+        .option("checkpointLocation", config.checkpoint)
+        .trigger(processingTime=f"{round(seconds(config.trigger) * 1000)} milliseconds")
+        .queryName(f"isotherm-{config.pipeline}")
+        .start()
+    )

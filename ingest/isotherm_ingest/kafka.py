@@ -1,0 +1,221 @@
+"""Ingest's own Kafka client: events, intents, dead letters, watermarks, and where topics end.
+
+Spark reads the streams by itself. What is sent here is acknowledged by all replicas before a call returns; what
+cannot be sent raises, for an event that is lost would be a promise broken.
+"""
+
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+
+from isotherm.clock import monotonic_s
+from isotherm_ingest.offsets import Position
+
+TIMEOUT_S = 15.0
+"""For one request. Longer than a leader election; the batch is retried after that."""
+PARTITIONER = "murmur2_random"
+"""The JVM's default for keyed messages, so that every producer puts a table into the same Kafka partition."""
+
+
+class BrokerError(RuntimeError):
+    """Kafka does not answer, or refuses; worth another try."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A message to send."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+class Broker:
+    """One producer and one admin client, for every thread of the driver."""
+
+    def __init__(self, properties: Mapping[str, Any]) -> None:
+        """Connect lazily; the first call says whether anybody is there."""
+        self._properties = {**properties, "log_level": 0}
+        self._producer = Producer(
+            {
+                **self._properties,
+                "acks": "all",
+                "enable.idempotence": True,
+                "partitioner": PARTITIONER,
+                "linger.ms": 0,
+                "message.timeout.ms": int(TIMEOUT_S * 1000),
+                "message.max.bytes": 50_000_000,  # the broker decides what is too large, not we
+                "compression.type": "lz4",
+            }
+        )
+        self._admin = AdminClient(self._properties)
+        self._topic_ids: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    def send(self, records: Sequence[Record]) -> None:
+        """Send, and wait until every replica has them all.
+
+        Raises:
+            BrokerError: one of them was not acknowledged; any of them may have arrived.
+        """
+        failures: list[str] = []
+        acknowledged = threading.Semaphore(0)
+
+        def delivered(error: KafkaError | None, _: Any) -> None:
+            if error is not None:
+                failures.append(str(error))
+            acknowledged.release()
+
+        for record in records:
+            self._produce(record, delivered)
+        deadline = monotonic_s() + TIMEOUT_S + 1
+        for _ in records:
+            while not acknowledged.acquire(blocking=False):
+                self._producer.poll(0.05)
+                if monotonic_s() > deadline:
+                    raise BrokerError(f"topic {records[0].topic}: no answer in {TIMEOUT_S:g} s")
+        if failures:
+            raise BrokerError(f"topic {records[0].topic}: {failures[0]}")
+
+    def _produce(self, record: Record, delivered: Any) -> None:
+        while True:
+            try:
+                self._producer.produce(
+                    record.topic,
+                    key=record.key,
+                    value=record.value,
+                    headers=list(record.headers),
+                    on_delivery=delivered,
+                )
+            except BufferError:  # the local queue is full; delivery makes room
+                self._producer.poll(0.1)
+            except KafkaException as err:
+                raise BrokerError(f"topic {record.topic}: {err}") from err
+            else:
+                return
+
+    def ensure_topic(self, topic: str, **config: str) -> None:
+        """Make a topic with one partition, where there is none."""
+        try:
+            if topic in self._admin.list_topics(timeout=TIMEOUT_S).topics:
+                return
+            self._admin.create_topics([NewTopic(topic, num_partitions=1, config=config)])[topic].result(
+                TIMEOUT_S
+            )
+        except KafkaException as err:
+            if err.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise BrokerError(f"topic {topic}: {err.args[0].str()}") from err
+
+    def cluster_id(self) -> str:
+        """The cluster's own id."""
+        try:
+            return str(self._admin.list_topics(timeout=TIMEOUT_S).cluster_id or "")
+        except KafkaException as err:
+            raise BrokerError(f"no answer from the brokers: {err.args[0].str()}") from err
+
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        """The ids of topics: another id under the same name is another topic. Kept until `forget_topics`."""
+        with self._lock:
+            missing = [topic for topic in topics if topic not in self._topic_ids]
+            if missing:
+                try:
+                    futures = self._admin.describe_topics(TopicCollection(missing), request_timeout=TIMEOUT_S)
+                    for topic, future in futures.items():
+                        self._topic_ids[topic] = str(future.result(TIMEOUT_S).topic_id)
+                except KafkaException as err:
+                    raise BrokerError(f"topics {missing}: {err}") from err
+            return {topic: self._topic_ids[topic] for topic in topics}
+
+    def forget_topics(self) -> None:
+        """Ask for topic ids again, for topics may have been made anew."""
+        with self._lock:
+            self._topic_ids.clear()
+
+    def ends(self, topics: Collection[str]) -> dict[Position, int]:
+        """The end of each partition of some topics."""
+        return self._offsets(topics, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+    def starts(self, topics: Collection[str]) -> dict[Position, int]:
+        """The lowest offset that each partition still holds."""
+        return self._offsets(topics, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+    def _offsets(self, topics: Collection[str], which: OffsetSpec) -> dict[Position, int]:
+        if not topics:
+            return {}
+        try:
+            known = self._admin.list_topics(timeout=TIMEOUT_S).topics
+            wanted = {
+                TopicPartition(topic, number): which
+                for topic in topics
+                if topic in known
+                for number in known[topic].partitions
+            }
+            futures = self._admin.list_offsets(
+                wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_S
+            )
+            return {
+                (part.topic, part.partition): int(future.result(TIMEOUT_S).offset)
+                for part, future in futures.items()
+            }
+        except KafkaException as err:
+            raise BrokerError(f"offsets of {sorted(topics)}: {err}") from err
+
+    def read_all(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+        """Key and value of every message of a small topic, up to its present end, oldest first."""
+        consumer = Consumer(
+            {
+                **self._properties,
+                "group.id": f"{topic}.readers",  # never committed; the protocol wants a name
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        try:
+            ends = {position: end for position, end in self.ends([topic]).items() if end > 0}
+            consumer.assign([TopicPartition(name, number, 0) for name, number in ends])
+            found: list[tuple[bytes | None, bytes | None]] = []
+            left = {number for _, number in ends}
+            deadline = monotonic_s() + 4 * TIMEOUT_S
+            while left:
+                message = consumer.poll(1.0)
+                if message is None:
+                    if monotonic_s() > deadline:
+                        raise BrokerError(
+                            f"topic {topic} could not be read to its end in {4 * TIMEOUT_S:g} s"
+                        )
+                    continue
+                error = message.error()
+                if error is None:
+                    found.append((_bytes(message.key()), _bytes(message.value())))
+                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 (the library's public constant)
+                    left.discard(message.partition() or 0)
+                elif not error.retriable() and error.fatal():
+                    raise BrokerError(f"topic {topic}: {error}")
+        except KafkaException as err:
+            raise BrokerError(f"topic {topic}: {err}") from err
+        else:
+            return found
+        finally:
+            consumer.close()
+
+    def flush(self) -> None:
+        """Wait for what is still under way."""
+        self._producer.flush(TIMEOUT_S)
+
+
+def _bytes(value: Any) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value

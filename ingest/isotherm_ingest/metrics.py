@@ -1,0 +1,53 @@
+"""What the driver counts, for Prometheus. Labels are few: tables, reasons, origins."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+BATCH_BUCKETS = (0.25, 0.5, 1, 2, 3, 5, 10, 20, 60, 180, 600)
+"""Seconds; fine where a trigger of one or two seconds lives, coarse where somebody must look."""
+
+
+class Metrics:
+    """The metrics of one driver, in a registry of their own."""
+
+    def __init__(self) -> None:
+        """Nothing is served before `serve`."""
+        self.registry = CollectorRegistry()
+        self.rows = self._counter("rows", "Change events written to a table.", "table")
+        self.commits = self._counter("commits", "Snapshots that ingest committed.", "table")
+        self.recomputed = self._counter(
+            "merges_recomputed", "MERGEs that were computed again after a conflict.", "table"
+        )
+        self.batches_failed = Counter(
+            "isotherm_ingest_batches_failed",
+            "Batches in which at least one table failed.",
+            registry=self.registry,
+        )
+        self.dead_letters = self._counter("dead_letters", "Messages sent to the dead-letter topic.", "reason")
+        self.batch_seconds = Histogram(
+            "isotherm_ingest_batch_seconds",
+            "Seconds from a batch's begin to its last commit.",
+            buckets=BATCH_BUCKETS,
+            registry=self.registry,
+        )
+        self.lag_seconds = self._gauge(
+            "lag_seconds", "Age of the newest change when it became readable.", "table"
+        )
+        self.unannounced = self._gauge("unannounced_snapshots", "Snapshots not yet announced.", "table")
+        self.quarantined = self._gauge(
+            "table_quarantined", "1 while a table is left out after a failure of its own.", "table"
+        )
+        self.announced = self._counter("events_announced", "Commit events sent.", "table", "origin")
+        self.breaks = self._counter(
+            "history_breaks", "Gaps and rollbacks found while announcing.", "table", "kind"
+        )
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"isotherm_ingest_{name}", text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"isotherm_ingest_{name}", text, labels, registry=self.registry)
+
+    def serve(self, host: str, port: int) -> int:
+        """Serve /metrics; gives the port, which matters where 0 was asked for."""
+        server, _ = start_http_server(port, addr=host, registry=self.registry)
+        return int(server.server_port)

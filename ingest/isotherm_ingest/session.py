@@ -1,0 +1,86 @@
+"""The Spark session of the driver: jars, catalog, and the settings that ingest's promises stand on."""
+
+import signal
+import sys
+from importlib.resources import files
+
+from pyspark.sql import SparkSession
+
+from isotherm_ingest.streams import StreamsConfig, spark_catalog
+
+FORCED = {
+    # Times without a zone are decoded as if they were UTC's.
+    "spark.sql.session.timeZone": "UTC",
+    # It would parse a message once for each column, and judge what is corrupt by that column alone.
+    "spark.sql.optimizer.enableJsonExpressionOptimization": "false",
+    "spark.sql.ansi.enabled": "true",
+}
+DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # A batch is small; each task more costs some 10 ms.
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.scheduler.mode": "FAIR",
+    "spark.sql.streaming.minBatchesToRetain": "20",
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "200",
+    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    # A reader that was kept has been seen to hang for its whole time-out after a broker restart.
+    "spark.kafka.consumer.cache.timeout": "1m",
+}
+
+
+def session_conf(config: StreamsConfig) -> dict[str, str]:
+    """Every property of the session."""
+    name = f"spark.sql.catalog.{config.catalog.name}"
+    conf = {
+        "spark.app.name": f"isotherm-ingest {config.pipeline}",
+        "spark.master": config.spark.master,
+        "spark.driver.memory": config.spark.driver_memory,
+        **DEFAULTS,
+        name: "org.apache.iceberg.spark.SparkCatalog",
+        **{f"{name}.{key}": value for key, value in spark_catalog(config.catalog).items()},
+        **config.spark.conf,
+        **FORCED,
+        # A cached table shows an old head, and a MERGE would be validated from it.
+        f"{name}.cache-enabled": "false",
+    }
+    if config.spark.jars and config.spark.master.startswith("local"):
+        # Nothing is copied then, and JDBC finds its driver.
+        conf["spark.driver.extraClassPath"] = ":".join(config.spark.jars)
+    elif config.spark.jars:
+        conf["spark.jars"] = ",".join(config.spark.jars)
+    if config.spark.packages:
+        conf["spark.jars.packages"] = ",".join(config.spark.packages)
+    style = "log4j2-console.properties" if sys.stderr.isatty() else "log4j2-json.properties"
+    log4j = files("isotherm_ingest").joinpath(style)
+    options = conf.get("spark.driver.extraJavaOptions", "")
+    if "log4j2.configurationFile" not in options:
+        where = str(log4j).replace(" ", "%20")
+        conf["spark.driver.extraJavaOptions"] = f"{options} -Dlog4j2.configurationFile=file://{where}".strip()
+    return conf
+
+
+def start_session(config: StreamsConfig) -> SparkSession:
+    """Start Spark in this process.
+
+    A SIGTERM or SIGINT for the whole process group must not reach the JVM, or the batch in progress could not end.
+    It inherits "ignored"; here, a signal that comes meanwhile waits until it can be handled again.
+    """
+    stops = {signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, stops)
+    handlers = {one: signal.signal(one, signal.SIG_IGN) for one in stops}
+    try:
+        builder = SparkSession.builder
+        for key, value in session_conf(config).items():
+            builder = builder.config(key, value)
+        return builder.getOrCreate()
+    finally:
+        for one, handler in handlers.items():
+            signal.signal(one, handler)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, stops)

@@ -1,0 +1,327 @@
+"""`streams.yaml`: what one ingest job reads, where it writes, and how.
+
+Parsed once, at the edge, into frozen models that refuse what they do not know. What Spark needs to hear about the
+same catalog and the same Kafka is derived here, so that nobody says it twice. Nothing here touches a network.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, Self
+from urllib.parse import unquote, urlsplit
+
+from pydantic import Field, field_validator, model_validator
+
+from isotherm.config import CatalogConfig, HttpConfig, Settings, environment_overrides, read_yaml
+
+PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+PLACEHOLDERS = ("table", "schema", "topic")
+TIME_TRANSFORMS = ("years", "months", "days", "hours")
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_PARTITION_FIELD = re.compile(
+    rf"(?:(?P<time>{'|'.join(TIME_TRANSFORMS)})\((?P<time_column>{_NAME})\)"
+    rf"|(?P<sized>bucket|truncate)\(\s*(?P<size>[1-9]\d{{0,8}})\s*,\s*(?P<sized_column>{_NAME})\s*\)"
+    rf"|(?P<column>{_NAME}))"
+)
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_INTERNAL_TOPICS = r"(?!__)(?![^.]+\.transaction$)"
+"""Heartbeats and Connect's own topics begin with two underscores; `<prefix>.transaction` holds BEGIN and END."""
+MIRROR_PROPERTIES = {
+    "format-version": "2",
+    "write.merge.mode": "merge-on-read",
+    "write.update.mode": "merge-on-read",
+    "write.delete.mode": "merge-on-read",
+    # Not `snapshot`: two writers could insert the same key.
+    "write.merge.isolation-level": "serializable",
+    # At most one live delete file for a data file, rewritten as it grows; `partition` piles them up.
+    "write.delete.granularity": "file",
+}
+CHANGELOG_PROPERTIES = {"format-version": "2"}
+
+
+class PartitionBy(Settings):
+    """One field of a partition spec, taken apart."""
+
+    text: str
+    """As Spark's DDL takes it: `hours(order_time)`."""
+    column: str
+    transform: str
+
+
+def partition_by(text: str) -> PartitionBy:
+    """Take `hours(order_time)`, `bucket(16, id)` or `region` apart.
+
+    Raises:
+        ValueError: it is none of those.
+    """
+    match = _PARTITION_FIELD.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(
+            f"{text!r} is no partition field; known: years(c), months(c), days(c), hours(c), bucket(n, c), truncate(n, c), c"
+        )
+    column = match["time_column"] or match["sized_column"] or match["column"]
+    return PartitionBy(
+        text=text.strip(), column=column, transform=match["time"] or match["sized"] or "identity"
+    )
+
+
+class SparkSettings(Settings):
+    """The Spark session of the job."""
+
+    master: str = "local[2]"
+    """Where it runs; `local[n]` is this process with n cores. By spark-submit, its own master wins."""
+    driver_memory: str = Field("1g", pattern=r"^\d+[mg]$")
+    """Heap of the driver. 1g is enough for batches of 100,000 rows; raise it with `max_offsets_per_trigger`."""
+    jars: tuple[str, ...] = ()
+    """Paths of the jars: iceberg-spark-runtime, spark-sql-kafka, its token provider, kafka-clients, commons-pool2."""
+    packages: tuple[str, ...] = ()
+    """Maven coordinates in place of jars, for machines that may download."""
+    conf: dict[str, str] = Field(default_factory=dict)
+    """Spark properties; they win over what ingest sets by itself."""
+
+
+class LakeConfig(CatalogConfig):
+    """The catalog: PyIceberg's properties; those of Spark's catalog are derived from them."""
+
+    spark: dict[str, str] = Field(default_factory=dict)
+    """Properties of Spark's catalog that cannot be derived, or that should differ: `io-impl`, `s3.endpoint`, …"""
+
+
+class BrokerConfig(Settings):
+    """Kafka: where the streams are read, and where events and dead letters go."""
+
+    properties: dict[str, str | int | bool]
+    """librdkafka's properties: `bootstrap.servers`, `security.protocol`, `sasl.username`, …; Spark's are derived."""
+    spark: dict[str, str] = Field(default_factory=dict)
+    """Options of Spark's Kafka source that cannot be derived (`kafka.ssl.truststore.location`, …)."""
+    control_topic: str = Field("isotherm.control", min_length=1)
+    """Where commit events and intents go. Made with one partition where it is missing."""
+    dead_letter_topic: str = Field("isotherm.dead-letters", min_length=1)
+    """Where every message goes that cannot be written to its table, with its original bytes and the reason."""
+
+    @property
+    def announced_topic(self) -> str:
+        """The compacted topic with what was last announced, by table."""
+        return f"{self.control_topic}.announced"
+
+    @model_validator(mode="after")
+    def _servers(self) -> Self:
+        if not self.properties.get("bootstrap.servers"):
+            raise ValueError("kafka.properties needs `bootstrap.servers`")
+        return self
+
+
+class Stream(Settings):
+    """Some topics, and the tables that they become."""
+
+    topics: str
+    """Regular expression over whole topic names. Debezium's internal topics never match."""
+    table: str
+    """Name of the table, `namespace.table`; `{table}` and `{schema}` come from the change's source, `{topic}` is the topic."""
+    mode: Literal["mirror", "changelog"] = "mirror"
+    """`mirror`: one row per key, as in the source now. `changelog`: every change, one after the other."""
+    key: tuple[str, ...] = ()
+    """Columns that tell rows apart. Default: the fields of the message key."""
+    partition_by: tuple[str, ...] = ()
+    """Partition spec of a table that is made: `hours(c)`, `days(c)`, `bucket(16, c)`, …"""
+    event_time: str = ""
+    """Column that `valid_through` speaks of. Default: the column of the first time transform in `partition_by`."""
+    immutable: tuple[str, ...] = ()
+    """Columns that never change for a key: they prune the MERGE, and let an intent name its partitions. Key columns
+    are immutable by themselves. Deletes need them in the old row (`REPLICA IDENTITY FULL`); where it lacks them, or
+    where they did change, that batch is merged unpruned."""
+    properties: dict[str, str] = Field(default_factory=dict)
+    """Table properties for a table that is made; they win over ingest's own."""
+
+    @field_validator("topics")
+    @classmethod
+    def _pattern(cls, value: str) -> str:
+        try:
+            re.compile(value)
+        except re.error as err:
+            raise ValueError(f"{value!r} is no regular expression: {err}") from err
+        return value
+
+    @field_validator("table")
+    @classmethod
+    def _template(cls, value: str) -> str:
+        unknown = [name for name in PLACEHOLDER.findall(value) if name not in PLACEHOLDERS]
+        if unknown:
+            raise ValueError(f"{{{unknown[0]}}} is not known; known: {{table}}, {{schema}}, {{topic}}")
+        plain = PLACEHOLDER.sub("x", value)
+        if not re.fullmatch(rf"{_NAME}(\.{_NAME})+", plain):
+            raise ValueError(f"{value!r} is no `namespace.table`")
+        return value
+
+    @field_validator("partition_by")
+    @classmethod
+    def _spec(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for text in value:
+            partition_by(text)
+        return value
+
+    @property
+    def spec(self) -> tuple[PartitionBy, ...]:
+        """The partition spec, taken apart."""
+        return tuple(partition_by(text) for text in self.partition_by)
+
+    @property
+    def event_time_column(self) -> str | None:
+        """The column that `valid_through` speaks of."""
+        if self.event_time:
+            return self.event_time
+        return next((field.column for field in self.spec if field.transform in TIME_TRANSFORMS), None)
+
+    @property
+    def table_properties(self) -> dict[str, str]:
+        """Properties of a table that is made."""
+        own = MIRROR_PROPERTIES if self.mode == "mirror" else CHANGELOG_PROPERTIES
+        return {**own, **self.properties}
+
+
+class StreamsConfig(Settings):
+    """`streams.yaml`: one file for one ingest job."""
+
+    pipeline: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$")
+    """Stable id of this job. It is part of every token: under another one, ingest starts from the beginning."""
+    catalog: LakeConfig
+    kafka: BrokerConfig
+    checkpoint: str = "checkpoint"
+    """Folder of Spark's checkpoint, a mere cursor: without it, ingest reads again from the beginning and filters."""
+    trigger: str = "2s"
+    """How often a batch begins, when there is something to do. Longer makes larger files and fewer snapshots."""
+    max_offsets_per_trigger: int = Field(100_000, ge=1)
+    """Messages in one batch at most; bounds memory and the time to a commit while catching up."""
+    tables_at_once: int = Field(4, ge=1, le=64)
+    """Tables written at the same time. More than twice the cores does not help."""
+    announce_every: str = "5s"
+    """How often tables are looked at for snapshots of others, while no batch commits."""
+    spark: SparkSettings = SparkSettings()
+    http: HttpConfig = HttpConfig(port=9465)
+    """Where /metrics of the driver is."""
+    streams: tuple[Stream, ...] = Field(min_length=1)
+    """The streams; a topic belongs to the first whose pattern matches."""
+
+    @field_validator("trigger", "announce_every")
+    @classmethod
+    def _span(cls, value: str) -> str:
+        if not _SPAN.fullmatch(value) or seconds(value) <= 0:
+            raise ValueError(f"{value!r} is no span of time such as 500ms, 2s, 1m")
+        return value
+
+    def stream_of(self, topic: str) -> Stream | None:
+        """The stream that a topic belongs to."""
+        return next((one for one in self.streams if re.fullmatch(one.topics, topic)), None)
+
+    @property
+    def topic_pattern(self) -> str:
+        """One (Java) pattern for every topic of every stream, and none of ours or Debezium's own."""
+        ours = (self.kafka.control_topic, self.kafka.announced_topic, self.kafka.dead_letter_topic)
+        not_ours = "".join(f"(?!{re.escape(name)}$)" for name in ours)
+        wanted = "|".join(f"(?:{stream.topics})" for stream in self.streams)
+        return f"^{_INTERNAL_TOPICS}{not_ours}(?:{wanted})$"
+
+
+def seconds(span: str) -> float:
+    """`500ms`, `2s`, `1m`, `1h` in seconds."""
+    match = _SPAN.fullmatch(span)
+    if match is None:
+        raise ValueError(f"{span!r} is no span of time")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def load_streams(path: Path, environ: Mapping[str, str] | None = None) -> StreamsConfig:
+    """`streams.yaml` with overrides from the environment (`ISOTHERM_INGEST_KAFKA__CONTROL_TOPIC=…`).
+
+    Relative paths are relative to the file.
+
+    Raises:
+        ConfigError: see `isotherm.config.read_yaml`.
+    """
+    overrides = environment_overrides("ISOTHERM_INGEST_", os.environ if environ is None else environ)
+    config = read_yaml(path, StreamsConfig, overrides)
+    folder = path.resolve().parent
+    jars = tuple(jar if "://" in jar else str(folder / jar) for jar in config.spark.jars)
+    checkpoint = config.checkpoint if "://" in config.checkpoint else str(folder / config.checkpoint)
+    spark = config.spark.model_copy(update={"jars": jars})
+    return config.model_copy(update={"checkpoint": checkpoint, "spark": spark})
+
+
+def spark_catalog(config: LakeConfig) -> dict[str, str]:
+    """The properties of Spark's catalog of the same name, from PyIceberg's."""
+    properties = config.properties
+    kind = properties.get("type", "rest")
+    derived: dict[str, str] = {"cache-enabled": "false"}
+    if kind == "sql":
+        derived |= {"type": "jdbc", "jdbc.schema-version": "V1", **_jdbc(properties.get("uri", ""))}
+    else:
+        derived["type"] = kind
+        if "uri" in properties:
+            derived["uri"] = properties["uri"]
+    for name in ("warehouse", "credential", "token", "scope", "oauth2-server-uri", "prefix"):
+        if name in properties:
+            derived[name] = properties[name]
+    s3 = {name: value for name, value in properties.items() if name.startswith("s3.")}
+    if s3:
+        derived["io-impl"] = "org.apache.iceberg.aws.s3.S3FileIO"
+        derived |= {name: value for name, value in s3.items() if name in _S3_ALIKE}
+        if "s3.region" in s3:
+            derived["client.region"] = s3["s3.region"]
+    return {**derived, **config.spark}
+
+
+_S3_ALIKE = (
+    "s3.endpoint",
+    "s3.access-key-id",
+    "s3.secret-access-key",
+    "s3.session-token",
+    "s3.path-style-access",
+)
+
+
+def _jdbc(uri: str) -> dict[str, str]:
+    """SQLAlchemy's address of a database as JDBC's."""
+    if uri.startswith("sqlite:///"):
+        return {"uri": f"jdbc:sqlite:{uri.removeprefix('sqlite:///')}"}
+    parts = urlsplit(uri)
+    host = parts.hostname or ""
+    derived = {
+        "uri": f"jdbc:{parts.scheme.partition('+')[0]}://{host}{f':{parts.port}' if parts.port else ''}{parts.path}"
+    }
+    if parts.username:
+        derived["jdbc.user"] = unquote(parts.username)
+    if parts.password:
+        derived["jdbc.password"] = unquote(parts.password)
+    return derived
+
+
+def spark_kafka(config: BrokerConfig) -> dict[str, str]:
+    """The options of Spark's Kafka source, from librdkafka's properties."""
+    given = {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in config.properties.items()
+    }
+    options = {
+        f"kafka.{name}": given[name] for name in ("bootstrap.servers", "security.protocol") if name in given
+    }
+    mechanism = given.get("sasl.mechanism") or given.get("sasl.mechanisms")
+    if mechanism:
+        options["kafka.sasl.mechanism"] = mechanism
+    if "sasl.username" in given:
+        login = "plain.Plain" if mechanism == "PLAIN" else "scram.Scram"
+        user, password = (
+            given.get(name, "").replace("\\", "\\\\").replace('"', '\\"')
+            for name in ("sasl.username", "sasl.password")
+        )
+        options["kafka.sasl.jaas.config"] = (
+            f'org.apache.kafka.common.security.{login}LoginModule required username="{user}" password="{password}";'
+        )
+    if "ssl.ca.location" in given:
+        options |= {
+            "kafka.ssl.truststore.type": "PEM",
+            "kafka.ssl.truststore.location": given["ssl.ca.location"],
+        }
+    options["kafka.isolation.level"] = "read_committed"
+    return {**options, **config.spark}
