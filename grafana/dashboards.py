@@ -430,12 +430,6 @@ def ingest() -> list[timeseries.Panel]:
             "Gaps (somebody expired what was not announced yet) and rollbacks, found while announcing.",
             (times("isotherm_ingest_history_breaks_total", "table, kind"), "{{table}} {{kind}}"),
         ),
-        bars(
-            "Values that the stream did not send",
-            "Inserted rows whose large value (TOAST) PostgreSQL left out: the column is null until it is next written. "
-            "REPLICA IDENTITY FULL at the source avoids it.",
-            (times("isotherm_ingest_unavailable_values_total"), "{{table}}"),
-        ),
     ]
 
 
