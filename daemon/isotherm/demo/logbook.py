@@ -35,10 +35,12 @@ class Tail:
         self._offset += len(new)
         *complete, self._rest = (self._rest + new).split(b"\n")
         for line in complete:
-            if not line.startswith(b"{"):
+            # A progress bar may have been drawn before it, on the same line.
+            begin = line.find(b'{"')
+            if begin < 0:
                 continue
             try:
-                value = json.loads(line)
+                value = json.loads(line[begin:])
             except ValueError:
                 continue
             if isinstance(value, dict):
@@ -60,6 +62,8 @@ class Logbook:
     jobs_running: dict[str, str] = field(default_factory=dict)
     """Job id → table and partition."""
     last_job: str = ""
+    newest: str = ""
+    """The newest event of ingest."""
     complaints: list[str] = field(default_factory=list)
     """Lines of level error, the newest last."""
 
@@ -84,6 +88,8 @@ class Logbook:
 
     def _count(self, program: str, line: Mapping[str, Any]) -> None:
         name = f"{program}.{line.get('event')}"
+        if program == "ingest":
+            self.newest = f"ingest: {line.get('event')} {line.get('table') or ''}".strip()
         self.counts[name] = self.counts.get(name, 0) + 1
         if line.get("level") in ("error", "critical"):
             self.complaints.append(f"{program}: {json.dumps(line, ensure_ascii=False, default=str)[:600]}")

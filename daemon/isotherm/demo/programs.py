@@ -97,7 +97,7 @@ class Programs:
                     os.killpg(group, signal.SIGKILL)
 
     def jobs(self) -> list[psutil.Process]:
-        """The daemon's running jobs: its children that multiprocessing spawned for work."""
+        """The daemon's running jobs: the children in which its executor works."""
         return [process for process in _children(self.daemon) if _is_job(process)]
 
 
@@ -112,7 +112,7 @@ def _children(program: Process) -> list[psutil.Process]:
 
 def _is_job(process: psutil.Process) -> bool:
     try:
-        return any("spawn_main" in part for part in process.cmdline())
+        return any("executors" in part for part in process.cmdline())
     except psutil.Error:
         return False
 

@@ -189,6 +189,11 @@ class _Run:
             self._tick()
             if self._stage.witness.error:
                 raise CannotRunError(f"the witness cannot read the lake: {self._stage.witness.error}")
+            if monotonic_s() - self._last_plain_s >= PLAIN_EVERY_S:
+                self._last_plain_s = monotonic_s()
+                _say(
+                    f"[{self._stage.elapsed_s:4.0f} s] … {self._stage.logbook.newest or 'nothing to be heard yet'}"
+                )
             if monotonic_s() > deadline_s:
                 log = self._stage.programs.ingest
                 raise CannotRunError(

@@ -34,6 +34,7 @@ Say = Callable[[str], None]
 
 MEMORY_EVERY_S = 1.0
 JUDGE_EVERY_S = 2.0
+SPEED_OVER_S = 15.0
 CONTROL_TOPIC_CONFIG = {"retention.ms": str(7 * 86_400_000), "cleanup.policy": "delete"}
 TOPIC_PARTITIONS = {"order_lines": 2}
 """Kafka partitions of a table's topic, where not one: lines of an order need not arrive with it."""
@@ -204,7 +205,7 @@ class Stage:
     def picture(self, phase: str, left_s: float | None) -> Picture:
         """How things stand."""
         now_s = monotonic_s()
-        self._speed = [(at_s, rows) for at_s, rows in self._speed if now_s - at_s < 10]
+        self._speed = [(at_s, rows) for at_s, rows in self._speed if now_s - at_s < SPEED_OVER_S]
         self._speed.append((now_s, self.workload.rows))
         first_s, first_rows = self._speed[0]
         span_s = now_s - first_s
