@@ -21,7 +21,7 @@ from rich.text import Text
 from isotherm.answers import Inspector, NoSuchTableError
 from isotherm.clock import now_ms
 from isotherm.config import EXIT_BAD_CONFIG, ConfigError, load_config, read_yaml
-from isotherm.partitions import size_text, span_text
+from isotherm.partitions import clock_text, size_text, span_text
 from isotherm.planner import Decision, Verdict
 from isotherm.policy import PolicyFile, parse_span_ms
 from isotherm.policy_files import PolicyFolder
@@ -98,6 +98,62 @@ def run(config: ConfigOption = DEFAULT_CONFIG) -> None:
 
     with _plain_errors():
         raise typer.Exit(run_daemon(load_config(config)))
+
+
+@app.command()
+def demo(
+    for_: Annotated[
+        str, typer.Option("--for", help="How long, from the first row in Iceberg: 2m, 90s.")
+    ] = "3m",
+    report: Annotated[Path | None, typer.Option(help="Write the report here, as JSON.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave it running until Ctrl-C.")] = False,
+    chaos: Annotated[str | None, typer.Option(help="`kill`: SIGKILL at random moments.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Of the workload and the chaos; a new one without it.")
+    ] = None,
+) -> None:
+    """The whole system, embedded, on a live PostgreSQL; everything under .isotherm/demo."""
+    from isotherm.demo.run import run_demo
+
+    try:
+        for_ms = parse_span_ms(for_)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--for") from error
+    if chaos not in (None, "kill"):
+        raise typer.BadParameter("the only chaos is `kill`", param_hint="--chaos")
+    raise typer.Exit(run_demo(for_ms / 1000, report, keep, chaos == "kill", seed=seed))
+
+
+@app.command()
+def audit(
+    table: Annotated[str, typer.Argument(help="The table.")],
+    config: ConfigOption = DEFAULT_CONFIG,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Do the promises hold? From the table's own history, the ledger and the control topic."""
+    from isotherm.audit import Verdict as Judged
+    from isotherm.audit import judge
+    from isotherm.audit_reader import read_history
+
+    with _plain_errors():
+        judgements = judge(read_history(load_config(config), table))
+        if output is Output.JSON:
+            _json(judgements)
+        else:
+            styles = {Judged.PROVED: "green", Judged.BROKEN: "bold red", Judged.NOT_PROVABLE: "yellow"}
+            for one in judgements:
+                out.print(
+                    Text.assemble(
+                        (one.promise, "bold"), ": ", (one.verdict, styles[one.verdict]), f": {one.why}"
+                    )
+                )
+                if one.from_ms is not None and one.to_ms is not None:
+                    covers = f"  covers {clock_text(one.from_ms)} to {clock_text(one.to_ms)}"
+                    out.print(Text(covers, style="dim"))
+                for line in one.evidence:
+                    out.print(Text(f"  {line}"))
+        if any(one.verdict is Judged.BROKEN for one in judgements):
+            raise typer.Exit(EXIT_ERROR)
 
 
 @app.command()
