@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 from pyiceberg.avro.file import AvroFile
 from pyiceberg.conversions import from_bytes
@@ -62,7 +62,7 @@ from isotherm.model import (
 )
 from isotherm.storage import normalised, retried
 
-READ_VERSION = 3
+READ_VERSION: Final = 3
 DELETE_FILE_PATH = 2147483546
 """Field id of `file_path` in position-delete files; its bounds say which data files a delete file can name."""
 KEEP_FRACTION = 0.75

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 
 class Gate:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
 COLUMNS = "id BIGINT, name STRING, amount DECIMAL(9,2), at TIMESTAMP, flag BOOLEAN"
 SOME = (
     "SELECT id, concat('n', id % 7) AS name, CAST(id % 4 AS DECIMAL(9,2)) / 4 AS amount, "
-    "timestamp_seconds(1700000000 + id * 900) AS at, id % 2 = 0 AS flag FROM range({}, {}, 1, 1)"
+    "timestamp_seconds(1700000000 + id * 300) AS at, id % 2 = 0 AS flag FROM range({}, {}, 1, 1)"
 )
 MERGE = """
     MERGE INTO lake.{} t USING (SELECT explode(sequence({}, 60, {})) AS id) s ON t.id = s.id
@@ -91,6 +91,9 @@ def test_spark_reads_the_same_rows_and_goes_on(spark: Any, lake: Any, spec: str)
             f"CALL lake.system.expire_snapshots(table => '{name}', older_than => TIMESTAMP '2100-01-01', retain_last => 1)"
         )
         assert merged == rows(spark, name)
+        if spec != "bucket":
+            # Once is enough: what Spark left behind is a table like any other.
+            return
         spark.sql(f"INSERT INTO lake.{name} " + SOME.format(0, 60))
         again = rows(spark, name)
         compact_all(lake, name)

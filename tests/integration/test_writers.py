@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from integration.gate import Gate
+from integration.gate import PATIENCE_S, Gate
 from integration.rewriting import bound, cleaned, commit, compacted, fresh, rewritten, rows
 from isotherm.model import OutcomeKind, PartitionKey
 
@@ -82,7 +82,7 @@ def test_a_merge_that_is_open_on_another_partition_goes_through(
         ours = commit(lake, job, rewrite)
         assert not merge.done()
         gate.open()
-        merge.result(timeout=60)
+        merge.result(timeout=PATIENCE_S)
 
     assert OutcomeKind.DONE is ours.kind
     assert expected_rows() == rows(spark, table)
@@ -101,7 +101,7 @@ def test_that_gate_would_show_a_conflict(spark: Any, lake: Any, gate: Gate, tabl
         gate.open()
 
         with pytest.raises(Exception, match="Found conflicting files"):
-            merge.result(timeout=60)
+            merge.result(timeout=PATIENCE_S)
 
 
 def test_a_fenced_append_that_is_open_goes_through(
@@ -117,7 +117,7 @@ def test_a_fenced_append_that_is_open_goes_through(
         ours = commit(lake, job, rewrite)
         assert not append.done()
         gate.open()
-        append.result(timeout=60)
+        append.result(timeout=PATIENCE_S)
 
     assert OutcomeKind.DONE is ours.kind
     head = lake.load_table(table).metadata.current_snapshot()
@@ -136,7 +136,7 @@ def test_that_fence_would_show_a_foreign_append(
         gate.open()
 
         with pytest.raises(Exception, match="Found conflicting files"):
-            append.result(timeout=60)
+            append.result(timeout=PATIENCE_S)
 
 
 def fenced_append(spark: Any, name: str, fence: int) -> None:
@@ -180,7 +180,7 @@ def test_a_merge_that_names_our_files_later_wins_too(
         gate.open()
 
         with pytest.raises(Exception, match="missing data files"):
-            merge.result(timeout=60)
+            merge.result(timeout=PATIENCE_S)
 
     assert OutcomeKind.DONE is ours.kind
     spark.sql(MERGE.format(name=table))
