@@ -16,6 +16,7 @@ from isotherm.partitions import clock_text, label, span_text
 from isotherm.planner import Action, Decision, Flight, Plan, Verdict, View, debt, plan
 from isotherm.policy import Policy, PolicyFile, Resolved, resolve
 from isotherm.policy_files import PolicyFolder
+from isotherm.ports import NoSuchTableError
 from isotherm.state import PartitionState
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger
@@ -23,10 +24,6 @@ from isotherm.verdicts import Verdicts
 
 HISTORY = 5
 """Operations shown with an explanation."""
-
-
-class NoSuchTableError(Exception):
-    """The daemon knows no such table, or partition; the text names the nearest."""
 
 
 @dataclass(frozen=True, slots=True)

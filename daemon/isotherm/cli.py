@@ -11,22 +11,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from isotherm.answers import Inspector, NoSuchTableError
 from isotherm.clock import now_ms
 from isotherm.config import EXIT_BAD_CONFIG, ConfigError, load_config, read_yaml
 from isotherm.partitions import clock_text, size_text, span_text
 from isotherm.planner import Decision, Verdict
 from isotherm.policy import PolicyFile, parse_span_ms
 from isotherm.policy_files import PolicyFolder
-from isotherm.ports import TableMissing, Unavailable
+from isotherm.ports import NoSuchTableError, TableMissing, Unavailable
 from isotherm.store.database import StoreError
+
+if TYPE_CHECKING:
+    from isotherm.answers import Inspector
 
 EXIT_ERROR = 1
 EXIT_USAGE = 2
@@ -87,7 +89,10 @@ def _json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, default=plain, indent=2) + "\n")
 
 
-def _inspector(config: Path) -> Inspector:
+def _inspector(config: Path) -> "Inspector":
+    # PyIceberg takes seconds to import, and `isotherm --help` has no use for it.
+    from isotherm.answers import Inspector
+
     return Inspector(load_config(config))
 
 
@@ -327,7 +332,7 @@ def policy_show(
     """A table's policy, each value with where it comes from."""
     with _plain_errors():
         loaded = load_config(config)
-        resolved = Inspector(loaded).policy(table)
+        resolved = _inspector(config).policy(table)
         if resolved is None:
             folder = PolicyFolder(loaded.policies)
             folder.reload()

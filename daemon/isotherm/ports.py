@@ -25,6 +25,10 @@ class TableMissing(Exception):  # noqa: N818 (it says what is)
     """The catalog has no such table, or cannot make sense of it."""
 
 
+class NoSuchTableError(Exception):
+    """The daemon knows no such table, or partition; the text names the nearest."""
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """One message of the control topic."""
