@@ -21,7 +21,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
 @pytest.fixture(scope="session")
 def shop_stack(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """PostgreSQL, Kafka Connect and the same broker: `.postgres_dsn`, `.connect`, `.kafka`, …"""
-    with Stack(tmp_path_factory.mktemp("shop"), kafka=kafka) as stack:
+    with Stack(tmp_path_factory.mktemp("a shop"), kafka=kafka) as stack:
         yield stack
 
 
@@ -35,7 +35,8 @@ def spark_jars(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture(scope="session")
 def lake_folder(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """Where `spark` and `lake` keep their tables; the properties of both sides."""
-    return Lake(tmp_path_factory.mktemp("lake"))
+    # With a space: it must do no harm, to anybody.
+    return Lake(tmp_path_factory.mktemp("a lake"))
 
 
 @pytest.fixture(scope="session")
@@ -51,6 +52,6 @@ def spark(
     lake: Any, lake_folder: Lake, spark_jars: list[Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Any]:
     """A Spark session that sees the same tables as `lake.<namespace>.<table>`."""
-    session = start_session(lake_folder, spark_jars, tmp_path_factory.mktemp("spark"))
+    session = start_session(lake_folder, spark_jars, tmp_path_factory.mktemp("a session"))
     yield session
     session.stop()

@@ -1,5 +1,6 @@
 """The local stack: it starts, does real work, is watched, and leaves nothing behind."""
 
+import itertools
 import json
 import os
 import shlex
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -175,11 +177,29 @@ def test_a_process_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
 # Servers
 
 
+@dataclass(frozen=True)
+class Life:
+    """What was seen of a stack's life in a folder."""
+
+    folder: Path
+    listening: dict[str, set[str]]
+    left_over: list[psutil.Process]
+
+
+def addresses(processes: list[psutil.Process]) -> set[str]:
+    return {
+        connection.laddr.ip.removeprefix("::ffff:")
+        for process in processes
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    }
+
+
 @pytest.fixture(scope="module")
-def used_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a space in its name in which a whole stack has lived, worked and been stopped."""
-    root = tmp_path_factory.mktemp("a folder")
-    with Stack(root) as stack:
+def first_life(tmp_path_factory: pytest.TempPathFactory) -> Life:
+    """A folder with a space in its name, in which a whole stack has lived, worked and been stopped."""
+    folder = tmp_path_factory.mktemp("a folder")
+    with Stack(folder) as stack:
         stack.kafka.create_topic("kept", partitions=3, config={"retention.ms": "123456"})
         producer = Producer({"bootstrap.servers": stack.bootstrap_servers})
         producer.produce("kept", b"a message")
@@ -187,35 +207,33 @@ def used_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         with psycopg.connect(stack.postgres_dsn) as connection:
             connection.execute("CREATE TABLE kept AS SELECT 42 AS answer")
         stack.check()
-        processes = [process for part in stack.parts for process in family(part.process.pid)]
-    assert len(processes) > len(stack.parts), "PostgreSQL has children"
-    assert still_there(processes, within_s=0) == []
-    return root
+        families = {part.process.name: family(part.process.pid) for part in stack.parts}
+        listening = {name: addresses(members) for name, members in families.items()}
+    assert len(families["PostgreSQL"]) > 1
+    return Life(folder, listening, still_there([*itertools.chain(*families.values())], within_s=0))
+
+
+@pytest.fixture
+def used_folder(first_life: Life) -> Path:
+    return first_life.folder
+
+
+def test_nothing_is_left_after_a_stop(first_life: Life) -> None:
+    assert first_life.left_over == []
+
+
+def test_everything_listens_on_the_loopback_alone(first_life: Life) -> None:
+    assert first_life.listening == {name: {"127.0.0.1"} for name in ("PostgreSQL", "Kafka", "Kafka Connect")}
 
 
 def test_a_second_start_finds_what_the_first_has_left(used_folder: Path) -> None:
-    with Stack(used_folder) as stack:
+    with Stack(used_folder, connect=False) as stack:
         message = next_message(stack.kafka, "kept")
         with psycopg.connect(stack.postgres_dsn) as connection:
             answer = connection.execute("SELECT answer FROM kept").fetchone()
 
     assert message == b"a message"
     assert answer == (42,)
-
-
-def test_everything_listens_on_the_loopback_alone(used_folder: Path) -> None:
-    with Stack(used_folder) as stack:
-        listening = {
-            part.process.name: {
-                connection.laddr.ip.removeprefix("::ffff:")
-                for process in family(part.process.pid)
-                for connection in process.net_connections("inet")
-                if connection.status == psutil.CONN_LISTEN
-            }
-            for part in stack.parts
-        }
-
-    assert listening == {name: {"127.0.0.1"} for name in ("PostgreSQL", "Kafka", "Kafka Connect")}
 
 
 def test_a_folder_serves_one_stack_at_a_time(used_folder: Path) -> None:
@@ -286,26 +304,31 @@ def test_a_server_whose_port_was_taken_takes_another(
 PARENT = """
 import pathlib, sys
 from isotherm.stack import Stack
-with Stack(pathlib.Path(sys.argv[1]), connect=False) as stack:
+with Stack(pathlib.Path(sys.argv[1]), kafka=sys.argv[2] == "kafka", connect=False) as stack:
     print(*(part.process.pid for part in stack.parts), flush=True)
     sys.stdin.read()
 """
 
 
-@pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_nothing_outlives_its_parent(used_folder: Path, sig: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("sig", "servers"), [(signal.SIGKILL, "kafka"), (signal.SIGTERM, "no kafka"), (signal.SIGINT, "no kafka")]
+)
+def test_nothing_outlives_its_parent(used_folder: Path, sig: signal.Signals, servers: str) -> None:
     parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT, used_folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", PARENT, used_folder, servers],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert parent.stdin is not None
     assert parent.stdout is not None
     with parent.stdin, parent.stdout:
-        servers = [process for pid in parent.stdout.readline().split() for process in family(int(pid))]
-        assert len(servers) > 2
+        processes = [process for pid in parent.stdout.readline().split() for process in family(int(pid))]
+        assert len(processes) > 2
 
         parent.send_signal(sig)
 
-        assert still_there(servers) == []
+        assert still_there(processes) == []
         assert parent.wait(60) != 0
 
 
