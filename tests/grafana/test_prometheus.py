@@ -1,5 +1,9 @@
-"""A real Prometheus scrapes both registries, and every query of the dashboard returns numbers."""
+"""A real Prometheus scrapes both registries, and every query of the dashboard returns numbers.
 
+Once with made-up observations of every kind, once with those of a real daemon on a healthy table.
+"""
+
+import itertools
 import json
 import math
 import socket
@@ -13,13 +17,14 @@ from threading import Event
 import pytest
 from prometheus_client import Counter, Gauge, Histogram, start_http_server
 
-from grafana.queries import daemon_metrics, ingest_metrics, panel_queries, program, substituted
+from grafana.queries import daemon_metrics, ingest_metrics, names_in, panel_queries, program, substituted
 from isotherm import observations as seen
 from isotherm.model import OutcomeKind, TableId
 from isotherm.planner import Action
+from lab import EAGER, Lab, settle
 
 TABLE = TableId("uuid-1", "shop.orders")
-DEADLINE_S = 60
+DEADLINE_S = 120
 AT_MS = 1_700_000_000_000
 
 CONFIG = """
@@ -143,3 +148,51 @@ def test_every_query_of_the_dashboard_returns_numbers(prometheus):
         Event().wait(0.3)
 
     assert waiting == {}
+
+
+class Told(list):
+    """The observations of a daemon, told to its metrics as they come."""
+
+    def __init__(self, metrics):
+        super().__init__()
+        self._metrics = metrics
+
+    def append(self, what):
+        super().append(what)
+        self._metrics(what)
+
+
+TROUBLE_ONLY = {"isotherm_unannounced_snapshots_found_total", "isotherm_state_drift_total"}
+"""Counters that are born with the first trouble: a healthy daemon has no series of them."""
+
+
+def test_a_daemon_that_maintains_a_healthy_table_leaves_no_graph_of_its_own_empty(prometheus, tmp_path):
+    address, metrics, _ = prometheus
+    policy = EAGER.replace(
+        "expire: {enabled: false}", "expire: {keep_for: 0s, keep_last: 2, at_once: 2, delete_after: 0s}"
+    )
+    lab = Lab(tmp_path / "lab", policy=policy, seen=Told(metrics))
+    table = lab.create()
+    service = lab.service()
+    service.start()
+    waiting = {
+        query.where: substituted(query.expr, rate_interval="10s")
+        for query in panel_queries()
+        if not names_in(query.expr) & TROUBLE_ONLY and "isotherm_ingest" not in query.expr
+    }
+    assert len(waiting) > 30
+    hours = itertools.count(1)
+    deadline = time.monotonic() + DEADLINE_S
+    try:
+        while waiting and time.monotonic() < deadline:
+            hour = next(hours)
+            for _ in range(4):
+                lab.append(table, hour)
+            settle(service)
+            waiting = {where: expr for where, expr in waiting.items() if not has_numbers(address, expr)}
+    finally:
+        service.stop()
+        lab.executor.stop()
+
+    assert waiting == {}
+    assert {what.reason for what in lab.seen if isinstance(what, seen.JobEnded)} == {"committed"}
