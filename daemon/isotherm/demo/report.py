@@ -149,8 +149,8 @@ def render(report: Report, console: Console) -> None:
 
 def _tables(report: Report) -> Table:
     grid = Table(box=None, pad_edge=False, title="What came of it", title_justify="left", title_style="bold")
-    grid.add_column("table")
-    for heading in ("rows in PG", "in the lake", "same", "partitions", "files", "snapshots", "expired"):
+    grid.add_column("table", no_wrap=True)
+    for heading in ("source", "lake", "same", "compacted", "files", "snapshots", "expired"):
         grid.add_column(heading, justify="right")
     for table in report.tables:
         grid.add_row(

@@ -129,11 +129,11 @@ class Workload:
                 self.error = str(err).strip()
 
     def _trade(self, connection: "psycopg.Connection[Any]") -> None:
-        begun_s, done = monotonic_s(), 0
+        begun_s, done, pace = monotonic_s(), 0, self.pace
         while not self._stopping.is_set():
-            ahead_s = begun_s + done / self.pace.orders_per_s - monotonic_s()
-            if ahead_s < -1:  # what could not be done in time is not made up for
-                begun_s, done = monotonic_s(), 0
+            ahead_s = begun_s + done / pace.orders_per_s - monotonic_s()
+            if ahead_s < -1 or pace is not self.pace:  # what could not be done in time is not made up for
+                begun_s, done, pace = monotonic_s(), 0, self.pace
             elif ahead_s > 0:
                 self._stopping.wait(min(ahead_s, 0.2))
                 continue
