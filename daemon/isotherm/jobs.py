@@ -36,7 +36,9 @@ QUARANTINE_MS = 60_000
 MAX_QUARANTINE_MS = 86_400_000
 DELETE_BATCH = 200
 """Files deleted in one round, so that events never wait long."""
-EXCUSED = frozenset({"conflict", "hot", "refused", "cancelled", "stopped", "stale", "nothing_to_do"})
+EXCUSED = frozenset(
+    {"conflict", "hot", "owner", "topic", "policy", "halted", "cancelled", "stopped", "gone", "lost"}
+)
 """Ends of a job for which its partition is not to blame."""
 
 
@@ -153,13 +155,13 @@ class Jobs:
             return Outcome(job.job_id, OutcomeKind.FAILED, "catalog", str(err))
 
     def _refusal(self, loaded: LoadedTable, job: CompactionJob) -> str | None:
-        """The last look before the swap: why it must not be; None: go ahead."""
+        """The last look before the swap: why it must not be, a word and a sentence; None: go ahead."""
         uuid = job.table.uuid
         if not self.events.owns(uuid):
-            return "the table belongs to another daemon now"
+            return "owner: the table belongs to another daemon now"
         messages = self.events.drain(DRAIN_TIMEOUT_S)
         if messages is None:
-            return f"the control topic could not be read to its end within {DRAIN_TIMEOUT_S:.0f}s"
+            return f"topic: it could not be read to its end within {DRAIN_TIMEOUT_S:.0f}s"
         with self.fold.transaction(), self.ledger.transaction():
             touched = [whom for whom, _ in map(self.follower.take, messages) if whom is not None]
         self.cancel_touched(touched, but=job.job_id)
@@ -167,10 +169,10 @@ class Jobs:
         row = self.fold.table(uuid)
         resolved = None if row is None else self.verdicts.policy_of(row)
         if row is None or resolved is None or not row.is_trusted:
-            return "the table is not maintained any more"
+            return "policy: the table is not maintained any more"
         halted = self.ledger.halted(uuid)
         if halted is not None:
-            return f"the table is halted: {halted}"
+            return f"halted: {halted}"
         hot = self.verdicts.why_hot(row, job.partition, resolved.policy)
         if hot is not None:
             return f"hot: {hot}"
