@@ -109,6 +109,14 @@ def test_another_jar_than_the_locked_one_is_refused_and_kept_out(repository: Rep
     assert list(repository.cached.parent.glob(".isotherm-*")) == []
 
 
+def test_a_jar_that_cannot_be_had_is_named(repository: Repository) -> None:
+    repository.cached.unlink()
+    (repository.files / "tea-1.0.jar").unlink()
+
+    with pytest.raises(StackError, match=r"org\.example:tea.* cannot be downloaded: .* not found"):
+        repository.jars()
+
+
 def test_a_lock_that_is_older_than_its_list_is_refused(repository: Repository) -> None:
     spec = repository.lists / "tea" / "jgo.toml"
     spec.write_text(spec.read_text() + "# changed\n")

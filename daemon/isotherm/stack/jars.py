@@ -9,6 +9,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -22,6 +23,8 @@ LISTS = ("spark", "kafka", "connect")
 LISTS_FOLDER = Path(__file__).resolve().parents[3] / "deploy" / "jars"
 """In a checkout. The stack is for people who have one; the daemon never needs a jar."""
 TIMEOUT_S = 60
+DOWNLOADS_AT_ONCE = 4
+"""Most jars are small, and a request across an ocean takes longer than its answer."""
 NO_TIME = datetime.fromtimestamp(0, UTC)
 """jgo writes when it locked; a constant keeps the file the same as long as the jars are."""
 
@@ -98,9 +101,7 @@ def _resolve(name: str, folder: Path, say: Say) -> list[Path]:
     missing = [artifact for artifact, digest in wanted if _digest(artifact.cached_path) != digest]
     if missing:
         say(f"downloading {len(missing)} of {len(wanted)} jars for {name} (only this once) …")
-    for artifact, digest in wanted:
-        if artifact in missing:
-            _download(artifact, digest)
+        _download_all([(artifact, digest) for artifact, digest in wanted if artifact in missing])
     return [artifact.cached_path for artifact, _ in wanted]
 
 
@@ -132,10 +133,20 @@ def _digest(path: Path) -> str | None:
     return digest.hexdigest()
 
 
+def _download_all(wanted: list[tuple[Any, str]]) -> None:
+    pool = ThreadPoolExecutor(DOWNLOADS_AT_ONCE, thread_name_prefix="jars")
+    try:
+        for download in [pool.submit(_download, artifact, digest) for artifact, digest in wanted]:
+            download.result()
+    finally:
+        # After a failure or Ctrl-C: those that have begun end, the others do not begin.
+        pool.shutdown(cancel_futures=True)
+
+
 @tenacity.retry(
     retry=tenacity.retry_if_not_exception_type(StackError),
     stop=tenacity.stop_after_attempt(4),
-    wait=tenacity.wait_exponential(multiplier=1, max=10),
+    wait=tenacity.wait_exponential(multiplier=0.5, max=10),
     retry_error_callback=lambda state: _give_up(state.args[0], state.outcome),
 )
 def _download(artifact: Any, digest: str) -> None:

@@ -14,7 +14,7 @@ from typing import IO, Self, TypeVar
 
 from isotherm.stack.connect import Connect
 from isotherm.stack.errors import StackError
-from isotherm.stack.jars import Say, say_on_stderr
+from isotherm.stack.jars import Say, jar_paths, say_on_stderr
 from isotherm.stack.java import find_java
 from isotherm.stack.kafka import Kafka
 from isotherm.stack.postgres import Postgres
@@ -111,6 +111,11 @@ class Stack:
             find_java()
         self._take_folder()
         try:
+            # Here, and not in a thread: it may take a while the first time, and Ctrl-C must end it.
+            if self._own_kafka is not None:
+                jar_paths("kafka", self._own_kafka.folder, self._say)
+            if self._with_connect:
+                jar_paths("connect", self.root / "connect", self._say)
             self._start_together()
             if self._with_connect:
                 self._connect = Connect(
