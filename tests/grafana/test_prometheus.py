@@ -4,19 +4,11 @@ Once with made-up observations of every kind, once with those of a real daemon o
 """
 
 import itertools
-import json
-import math
-import socket
-import subprocess
-import time
-import urllib.error
-import urllib.parse
-import urllib.request
-from threading import Event
 
 import pytest
 from prometheus_client import Counter, Gauge, Histogram, start_http_server
 
+from grafana.prometheus import empty_after, scraping
 from grafana.queries import daemon_metrics, ingest_metrics, names_in, panel_queries, program, substituted
 from isotherm import observations as seen
 from isotherm.model import OutcomeKind, TableId
@@ -26,13 +18,6 @@ from lab import EAGER, Lab, settle
 TABLE = TableId("uuid-1", "shop.orders")
 DEADLINE_S = 120
 AT_MS = 1_700_000_000_000
-
-CONFIG = """
-global: {{scrape_interval: 500ms, scrape_timeout: 500ms}}
-scrape_configs:
-  - {{job_name: isotherm, static_configs: [{{targets: ["127.0.0.1:{daemon}"]}}]}}
-  - {{job_name: isotherm-ingest, static_configs: [{{targets: ["127.0.0.1:{ingest}"]}}]}}
-"""
 
 
 def something_of_everything() -> list[seen.Observation]:
@@ -87,67 +72,36 @@ def touch(metrics: object) -> None:
                 one.observe(1)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture
 def prometheus(tmp_path):
-    """The address of a Prometheus, and the metrics of both programs that it scrapes twice a second."""
+    """The address of a Prometheus, and the metrics of both programs, which it scrapes."""
     binary = program("prometheus")
     daemon, ingest = daemon_metrics(), ingest_metrics()
     servers = [
         start_http_server(0, addr="127.0.0.1", registry=metrics.registry)[0] for metrics in (daemon, ingest)
     ]
-    config = tmp_path / "prometheus.yaml"
-    config.write_text(CONFIG.format(daemon=servers[0].server_port, ingest=servers[1].server_port))
-    port = free_port()
-    with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [binary, f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'data'}", f"--web.listen-address=127.0.0.1:{port}"],
-            stdout=log,
-            stderr=log,
-        )  # fmt: skip
     try:
-        yield f"http://127.0.0.1:{port}", daemon, ingest
+        with scraping(
+            binary, tmp_path, *(f"127.0.0.1:{server.server_port}" for server in servers)
+        ) as address:
+            yield address, daemon, ingest
     finally:
-        process.terminate()
-        process.wait(20)
         for server in servers:
             server.shutdown()
             server.server_close()
 
 
-def has_numbers(address: str, expr: str) -> bool:
-    """Whether an instant query returns at least one series whose value is a number."""
-    url = f"{address}/api/v1/query?" + urllib.parse.urlencode({"query": expr})
-    try:
-        with urllib.request.urlopen(url, timeout=5) as response:  # noqa: S310 (http, above)
-            result = json.load(response)["data"]["result"]
-    except urllib.error.HTTPError as err:
-        if err.code == 503:
-            return False
-        raise AssertionError(f"{expr}: {err.read().decode()}") from err
-    except (urllib.error.URLError, ConnectionError):
-        return False
-    return any(not math.isnan(float(series["value"][1])) for series in result)
-
-
 def test_every_query_of_the_dashboard_returns_numbers(prometheus):
     address, daemon, ingest = prometheus
-    waiting = {query.where: substituted(query.expr, rate_interval="10s") for query in panel_queries()}
-    assert len(waiting) > 40
-    deadline = time.monotonic() + DEADLINE_S
-    while waiting and time.monotonic() < deadline:
+    queries = {query.where: substituted(query.expr, rate_interval="10s") for query in panel_queries()}
+    assert len(queries) > 40
+
+    def move():
         for what in something_of_everything():
             daemon(what)
         touch(ingest)
-        waiting = {where: expr for where, expr in waiting.items() if not has_numbers(address, expr)}
-        Event().wait(0.3)
 
-    assert waiting == {}
+    assert empty_after(address, queries, DEADLINE_S, move) == {}
 
 
 class Told(list):
@@ -175,24 +129,25 @@ def test_a_daemon_that_maintains_a_healthy_table_leaves_no_graph_of_its_own_empt
     table = lab.create()
     service = lab.service()
     service.start()
-    waiting = {
+    queries = {
         query.where: substituted(query.expr, rate_interval="10s")
         for query in panel_queries()
         if not names_in(query.expr) & TROUBLE_ONLY and "isotherm_ingest" not in query.expr
     }
-    assert len(waiting) > 30
+    assert len(queries) > 30
     hours = itertools.count(1)
-    deadline = time.monotonic() + DEADLINE_S
+
+    def move():
+        hour = next(hours)
+        for _ in range(4):
+            lab.append(table, hour)
+        settle(service)
+
     try:
-        while waiting and time.monotonic() < deadline:
-            hour = next(hours)
-            for _ in range(4):
-                lab.append(table, hour)
-            settle(service)
-            waiting = {where: expr for where, expr in waiting.items() if not has_numbers(address, expr)}
+        empty = empty_after(address, queries, DEADLINE_S, move)
     finally:
         service.stop()
         lab.executor.stop()
 
-    assert waiting == {}
+    assert empty == {}
     assert {what.reason for what in lab.seen if isinstance(what, seen.JobEnded)} == {"committed"}
