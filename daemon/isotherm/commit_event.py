@@ -34,7 +34,7 @@ class EventError(ValueError):
 
 
 class _Value(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, use_attribute_docstrings=True)
 
 
 class AddedManifest(_Value):
@@ -150,6 +150,11 @@ def encode(event: CommitEvent | Intent) -> tuple[bytes, bytes, dict[str, bytes]]
     }
     value = json.dumps(envelope, separators=(",", ":"), sort_keys=True).encode()
     return event.table_uuid.encode(), value, {"content-type": CONTENT_TYPE.encode()}
+
+
+def json_schemas() -> dict[str, dict[str, object]]:
+    """JSON Schemas of the `data` of each type, for writers in other languages."""
+    return {"commit": CommitEvent.model_json_schema(), "intent": Intent.model_json_schema()}
 
 
 def announcement(table: TableId, catalog: str, change: Change, announced_by: str) -> CommitEvent:
