@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FIRST_ROW_WITHIN_S = 300
 """From the start of Spark to the first row, on a slow machine that also downloads nothing."""
 CATCH_UP_WITHIN_S = 120
-SETTLE_WITHIN_S = 20
+SETTLE_WITHIN_S = 40
 """A little time for the daemon to finish what is due, once the stream stands still."""
 TOLD_WITHIN_S = 60
 """For the last announcements."""

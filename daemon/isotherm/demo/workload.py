@@ -24,6 +24,9 @@ CUSTOMERS = 300
 PAST_ORDERS = 240
 """Orders before the first day of trade: what the connector's own snapshot finds."""
 PAST_HOURS = 4
+RECENT_HOURS = 2
+"""Orders of the last hours change often. So partitions are written by several batches, however slow these are, and go
+cold soon after."""
 REMEMBERED = 4000
 """Orders that may still be changed; older ones are left alone."""
 NEVER_NEARER = timedelta(hours=1)
@@ -40,7 +43,7 @@ class Pace:
 
     orders_per_s: float = 16
     """Each order is about five rows in three tables."""
-    seconds_per_hour: float = 7
+    seconds_per_hour: float = 6
     """Seconds of the clock that an hour of order time takes."""
     late_share: float = 0.03
     """Orders that come up to an hour late."""
@@ -152,11 +155,11 @@ class Workload:
             lateness_h += chance()
         self._new_order(cursor, self.order_time() - timedelta(hours=lateness_h))
         if chance() < 0.5:
-            self._change_order(cursor, self._orders[-self._random.randint(1, min(40, len(self._orders)))])
+            self._change_order(cursor, self._recent_order())
         if chance() < self.pace.old_changes_per_s / self.pace.orders_per_s:
             self._change_order(cursor, self._random.choice(self._orders))
-        if chance() < 0.04:
-            self._cancel_order(cursor, self._orders[-self._random.randint(1, min(40, len(self._orders)))])
+        if chance() < 0.08:
+            self._cancel_order(cursor, self._recent_order())
         if chance() < 0.15:
             self._change_customer(cursor)
 
@@ -214,6 +217,11 @@ class Workload:
         self._orders.append(order)
         del self._orders[:-REMEMBERED]
 
+    def _recent_order(self) -> Order:
+        """One of the last two hours: what a shop still works at."""
+        recent = round(RECENT_HOURS * self.pace.seconds_per_hour * self.pace.orders_per_s)
+        return self._orders[-self._random.randint(1, min(recent, len(self._orders)))]
+
     def _change_order(self, cursor: "psycopg.Cursor[Any]", order: Order) -> None:
         status = self._random.choice(("packed", "sent", "delivered", "returned"))
         self._execute(
@@ -222,6 +230,12 @@ class Workload:
             status,
             order.order_id,
         )
+        if status == "delivered":
+            self._execute(
+                cursor,
+                "UPDATE payments SET is_settled = true, changed_at = clock_timestamp() WHERE order_id = %s",
+                order.order_id,
+            )
         if status == "returned":
             self._execute(
                 cursor,
