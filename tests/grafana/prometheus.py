@@ -30,6 +30,7 @@ scrape_configs:
   - {{job_name: isotherm, static_configs: [{{targets: ["{daemon}"]}}]}}
   - {{job_name: isotherm-ingest, static_configs: [{{targets: ["{ingest}"]}}]}}
 """
+READY_WITHIN_S = 60
 PAUSE_S = 0.3
 """Between two rounds of questions; Prometheus scrapes twice a second."""
 
@@ -54,10 +55,23 @@ def scraping(binary: str, folder: Path, daemon: str, ingest: str) -> Iterator[st
             stderr=log,
         )
     try:
+        _await(process, f"http://{listen}/-/ready", folder / "prometheus.log")
         yield f"http://{listen}"
     finally:
         process.terminate()
         process.wait(20)
+
+
+def _await(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    """Until it answers; fails with its log where it ends before, or takes too long."""
+    ends_at = time.monotonic() + READY_WITHIN_S
+    while process.poll() is None and time.monotonic() < ends_at:
+        try:
+            with urllib.request.urlopen(url, timeout=5):  # noqa: S310 (http, our own)
+                return
+        except OSError:
+            Event().wait(PAUSE_S)
+    raise AssertionError(f"prometheus is not ready: {log.read_text()[-2000:]}")
 
 
 def has_numbers(address: str, expr: str) -> bool:
