@@ -159,8 +159,10 @@ class Chaos:
             target = next((one for one in waiting if not (is_spared and one.startswith("ingest"))), None)
             if target is None:
                 continue
-            if self._strike(target):
-                waiting.remove(target)
+            waiting.remove(target)
+            if not self._strike(target):
+                waiting.append(target)  # nothing to kill now: its turn comes again
+            else:
                 self.kills.append(Kill(monotonic_s() - began_s, target))
                 if target.startswith("ingest"):
                     ingest_killed_s = monotonic_s()

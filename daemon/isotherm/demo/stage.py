@@ -35,6 +35,13 @@ Say = Callable[[str], None]
 MEMORY_EVERY_S = 1.0
 JUDGE_EVERY_S = 2.0
 SPEED_OVER_S = 15.0
+SHORT = {
+    "partitions_touched": "partitions",
+    "hot_partitions_touched": "hot",
+    "merges_recomputed": "recomputed",
+    "batches_failed": "failed",
+}
+"""Names of counters that would not fit into a line."""
 CONTROL_TOPIC_CONFIG = {"retention.ms": str(7 * 86_400_000), "cleanup.policy": "delete"}
 TOPIC_PARTITIONS = {"order_lines": 2}
 """Kafka partitions of a table's topic, where not one: lines of an order need not arrive with it."""
@@ -257,7 +264,7 @@ def _counters(found: list[Judgement]) -> str:
     for one in found:
         for name, count in one.counts.items():
             sums[name] = sums.get(name, 0) + count
-    return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in sums.items())
+    return ", ".join(f"{count:,} {SHORT.get(name, name.replace('_', ' '))}" for name, count in sums.items())
 
 
 def _strip(seen: SeenTable, verdicts: dict[PartitionKey, str]) -> Strip:

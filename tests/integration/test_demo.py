@@ -1,0 +1,133 @@
+"""The whole system on a live PostgreSQL, judged by its own report: what `make demo` shows, only shorter."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+PROMISES = ("cold_only", "writer_wins", "same_rows", "nothing_needed_deleted", "nothing_unseen")
+
+
+def demo(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
+    """`isotherm demo`, with everything under the folder."""
+    command = [sys.executable, "-m", "isotherm.cli", "demo", *arguments]
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def report_of(folder: Path, *arguments: str) -> dict[str, Any]:
+    """The report of a run that ends with 0."""
+    process = demo(folder, "--report", "out/report.json", *arguments)
+    output, _ = process.communicate()
+    assert process.returncode == 0, output + logs(folder)
+    report: dict[str, Any] = json.loads((folder / "out" / "report.json").read_text(encoding="utf-8"))
+    return report
+
+
+def logs(folder: Path) -> str:
+    """The end of every log, for a failure that must be understood from afar."""
+    found = sorted((folder / ".isotherm" / "demo" / "logs").glob("*.log"))
+    return "".join(f"\n== {log.name}\n{log.read_text(encoding='utf-8')[-3000:]}" for log in found)
+
+
+def running_in(folder: Path) -> Sequence[str]:
+    """Processes that have to do with the folder."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.pid != os.getpid() and any(str(folder) in part for part in process.cmdline()):
+                found.append(" ".join(process.cmdline())[:200])
+        except psutil.Error:
+            continue
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """With a space in its name, as people have them."""
+    path = tmp_path / "my demo"
+    path.mkdir()
+    return path
+
+
+@pytest.mark.stack
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_a_run_keeps_every_promise_and_compacts_what_went_cold(folder: Path) -> None:
+    report = report_of(folder, "--for", "40s", "--seed", "1")
+
+    assert dict.fromkeys(PROMISES, True) == report["promises"], report["evidence"]
+    names = {"shop.customers", "shop.orders", "shop.order_lines", "shop.payments"}
+    assert names == {table["name"] for table in report["tables"]}
+    for table in report["tables"]:
+        assert table["source_rows"] == table["lake_rows"] > 0
+        assert table["checksums_equal"]
+        assert table["announced"] == table["snapshots"] > 0
+    assert sum(table["partitions_compacted"] for table in report["tables"]) >= 3
+    assert sum(table["files_after"] for table in report["tables"]) < sum(
+        table["files_before"] for table in report["tables"]
+    )
+    assert report["hot_partitions_touched"] == 0
+    for latency in ("change_to_readable", "commit_to_decision"):
+        assert 0 < report["latency_s"][latency]["p50"] <= report["latency_s"][latency]["p99"]
+    parts = {"postgres", "kafka", "connect", "ingest_python", "ingest_jvm", "daemon"}
+    assert parts <= {name for name, peak in report["peak_memory_mb"].items() if peak > 10}
+    assert report["merges_recomputed"] >= 0
+    assert report["seconds"] > 40
+    assert running_in(folder) == []
+
+
+@pytest.mark.stack
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_kills_break_no_promise(folder: Path) -> None:
+    report = report_of(folder, "--for", "45s", "--seed", "3", "--chaos", "kill")
+
+    assert dict.fromkeys(PROMISES, True) == report["promises"], report["evidence"]
+    assert len(report["kills"]) >= 2
+    assert report["restarts"]
+    assert all(table["checksums_equal"] for table in report["tables"])
+    assert running_in(folder) == []
+
+
+@pytest.mark.stack
+@pytest.mark.timeout(120)
+def test_a_signal_during_the_start_leaves_nothing_running(folder: Path) -> None:
+    process = demo(folder)
+    assert process.stdout is not None
+    first = process.stdout.readline()
+    while "PostgreSQL" not in process.stdout.readline():
+        assert process.poll() is None
+
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate()
+
+    assert first.startswith("isotherm demo: everything under")
+    assert process.returncode == 128 + signal.SIGTERM, output
+    assert running_in(folder) == []
+
+
+def test_a_folder_that_no_demo_has_made_is_left_alone(folder: Path) -> None:
+    (folder / ".isotherm" / "demo").mkdir(parents=True)
+    precious = folder / ".isotherm" / "demo" / "thesis.txt"
+    precious.write_text("years of work", encoding="utf-8")
+
+    process = demo(folder)
+    output, _ = process.communicate()
+
+    assert process.returncode == 1
+    assert "give another folder" in output
+    assert precious.read_text(encoding="utf-8") == "years of work"
