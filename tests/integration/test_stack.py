@@ -1,5 +1,6 @@
 """The local stack: it starts, does real work, is watched, and leaves nothing behind."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -187,12 +188,15 @@ class Life:
 
 
 def addresses(processes: list[psutil.Process]) -> set[str]:
-    return {
-        connection.laddr.ip.removeprefix("::ffff:")
-        for process in processes
-        for connection in process.net_connections("inet")
-        if connection.status == psutil.CONN_LISTEN
-    }
+    found = set()
+    for process in processes:
+        # A backend of PostgreSQL goes a moment after its client.
+        with contextlib.suppress(psutil.NoSuchProcess):
+            connections = process.net_connections("inet")
+            found |= {
+                connection.laddr.ip for connection in connections if connection.status == psutil.CONN_LISTEN
+            }
+    return {address.removeprefix("::ffff:") for address in found}
 
 
 @pytest.fixture(scope="module")
