@@ -42,6 +42,15 @@ MAX_ATTEMPTS = 8
 """A write that loses this often competes with a writer that never rests; the table is left out for a while."""
 _creating = threading.Lock()
 """Two threads that make one namespace at the same time: a catalog may refuse one of them."""
+SMALL = 20_000
+"""Messages up to which a batch is small: one task, no generated code. Compiling a new class for the literals of each
+batch takes longer than interpreting a few thousand rows."""
+SMALL_CONF = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.iceberg.distribution-mode": "none",
+}
 CONF_PREFIX = "spark.sql.iceberg.snapshot-property."
 
 
@@ -179,7 +188,10 @@ class TableWriter:
         wanted = Wanted(columns, key, before, from_offsets)
         if not groups:
             return None
-        self._session.sql(decoded_sql(portion.view, groups, wanted)).createOrReplaceTempView(self._view)
+        decoded = self._session.sql(decoded_sql(portion.view, groups, wanted))
+        if self._tune(portion):
+            decoded = decoded.coalesce(1)
+        decoded.createOrReplaceTempView(self._view)
         survey = self._survey(columns, partitioned_by)
         if survey.problems and not again:
             bad = self._session.sql(f"SELECT * FROM {self._view} WHERE _problem IS NOT NULL")
@@ -205,6 +217,16 @@ class TableWriter:
             survey,
             self._boundary(survey, next_vector, portion, valid_through_ms),
         )
+
+    def _tune(self, portion: Portion) -> bool:
+        """Set the session up for the portion's size; gives whether it is small."""
+        small = sum(end - first for first, end in portion.ranges.values()) <= SMALL
+        for name, value in SMALL_CONF.items():
+            if small:
+                self._session.conf.set(name, value)
+            else:
+                self._session.conf.unset(name)
+        return small
 
     def _is_about(self, column: str) -> bool:
         return self._stream.mode == "changelog" and column in CHANGELOG_COLUMNS
