@@ -3,7 +3,7 @@
 Only the wheel's programs are used: its Python API starts a server without TCP, which Debezium needs. The server
 is not crash-safe against a crash of the machine (fsync is off), only against one of its own.
 PostgreSQL refuses to run as root. As root we run it as `nobody`, with the one capability to go through folders
-that are closed to others (a checkout under /root): no user is made, and no folder is opened.
+that are closed to others (a checkout in a home): no user is made, and no folder is opened.
 """
 
 import importlib.util
