@@ -126,7 +126,7 @@ catalog:
   dead_letter_topic: {DEAD_LETTERS}
 checkpoint: {_quoted(str(folder.root / "checkpoint"))}
 trigger: 1s
-max_offsets_per_trigger: 20000
+max_offsets_per_trigger: 2500   # after an outage, several batches rather than one great one
 spark:
   master: "local[2]"
   driver_memory: 1g

@@ -23,8 +23,9 @@ EXPECTED_WITHIN_S = 30
 """A death that comes this soon after a kill of ours is a consequence of it (a JVM whose Python is gone, …)."""
 SAMPLE_EVERY_S = 1.0
 CHAOS_PAUSE_S = (9.0, 16.0)
-SPARE_INGEST_S = 30.0
-"""Ingest is left alone this long after it was killed: Spark alone takes half of it to start."""
+SPARE_INGEST_S = 45.0
+"""Ingest is left alone this long after it was killed: Spark alone takes half of it to start, and something must be
+written that the next kill can interrupt."""
 
 
 class Programs:

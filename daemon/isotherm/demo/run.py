@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 FIRST_ROW_WITHIN_S = 300
 """From the start of Spark to the first row, on a slow machine that also downloads nothing."""
-CATCH_UP_WITHIN_S = 120
-SETTLE_WITHIN_S = 40
-"""A little time for the daemon to finish what is due, once the stream stands still."""
+CATCH_UP_WITHIN_S = 240
+SETTLE_WITHIN_S = 90
+"""For the daemon to finish what is due, once the stream stands still: seconds as a rule, more where all share a core."""
 TOLD_WITHIN_S = 60
 """For the last announcements."""
 CHAOS_ENDS_S = 10
