@@ -41,6 +41,7 @@ class MemoryEvents:
         self.position = 0
         self.committed = 0
         self.is_closed = False
+        self.is_reachable = True
 
     def poll(self, timeout_s: float) -> Sequence[Message]:
         del timeout_s
@@ -48,7 +49,7 @@ class MemoryEvents:
         return [Message("control", 0, at, 0, self.topic.messages[at]) for at in range(start, self.position)]
 
     def drain(self, timeout_s: float) -> Sequence[Message] | None:
-        return self.poll(timeout_s)
+        return self.poll(timeout_s) if self.is_reachable else None
 
     def commit(self) -> None:
         self.committed = self.position

@@ -222,7 +222,7 @@ def _print_decisions(name: str, decisions: tuple[Decision, ...], *, brief: bool)
     grid = Table(box=None, pad_edge=False, show_edge=False, expand=False)
     grid.add_column("verdict")
     grid.add_column("score", justify="right")
-    grid.add_column("partition", overflow="fold", max_width=28)
+    grid.add_column("partition", overflow="fold", max_width=32)
     grid.add_column("why", overflow="fold")
     for decision in shown:
         verdict = Text(decision.verdict, style=STYLES[decision.verdict])

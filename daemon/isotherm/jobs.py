@@ -56,6 +56,8 @@ class Jobs:
     verdicts: Verdicts
     listen: Listener
     now_ms: Callable[[], int]
+    is_blind: bool = False
+    """The control topic could not be read to its end at the last look: what is rewritten now would be thrown away."""
     _running: dict[str, tuple[Operation, CompactionJob]] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -160,6 +162,7 @@ class Jobs:
         if not self.events.owns(uuid):
             return "owner: the table belongs to another daemon now"
         messages = self.events.drain(DRAIN_TIMEOUT_S)
+        self.is_blind = messages is None
         if messages is None:
             return f"topic: it could not be read to its end within {DRAIN_TIMEOUT_S:.0f}s"
         with self.fold.transaction(), self.ledger.transaction():

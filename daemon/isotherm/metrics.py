@@ -158,6 +158,19 @@ class Metrics:
 
     def _table(self, what: seen.TablePlanned) -> None:
         name = what.table.name
+        # A counter is born at zero, so that `rate` sees its first increment.
+        for counter in (
+            self.gaps,
+            self.scans,
+            self.drift,
+            self.expired,
+            self.deleted,
+            self.kept,
+            self.bytes_read,
+            self.bytes_written,
+            self.files_removed,
+        ):
+            counter.labels(name)
         self.snapshots.labels(name).set(what.snapshots)
         self.metadata_bytes.labels(name).set(what.metadata_bytes)
         self.partitions.labels(name, "hot").set(what.hot)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from isotherm.config import IsothermConfig
 from isotherm.follow import AppliedEvent, Follower, Touched
-from isotherm.jobs import Jobs
+from isotherm.jobs import DRAIN_TIMEOUT_S, Jobs
 from isotherm.model import TableId
 from isotherm.observations import EventApplied, GapHealed, PoliciesLoaded, RoundPlanned, TrySoon
 from isotherm.planner import Plan, Request, admit
@@ -224,10 +224,19 @@ class Service:
         if found:
             self.listen(GapHealed(row.state.table, len(found)))
 
+    def _is_blind(self) -> bool:
+        """Whether the control topic cannot be read to its end: then no compaction is worth its work."""
+        if self.jobs.is_blind:
+            messages = self.events.drain(DRAIN_TIMEOUT_S)
+            self.jobs.is_blind = messages is None
+            self._consume(messages or ())
+        return self.jobs.is_blind
+
     def _admitted(self, plans: Sequence[Plan]) -> tuple[Request, ...]:
         budget = self.config.budgets.bytes_per_hour
         left = None if budget is None else budget - self.ledger.bytes_read_since(self.now_ms() - HOUR_MS)
-        return admit(plans, len(self.jobs), self.config.executors.local.jobs_at_once, left)
+        at_once = 0 if self._is_blind() else self.config.executors.local.jobs_at_once
+        return admit(plans, len(self.jobs), at_once, left)
 
     def _reload_policies(self) -> None:
         if not self.policies.reload():

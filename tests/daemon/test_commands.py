@@ -4,10 +4,10 @@ import json
 
 import pytest
 import yaml
-from lab import settle
 from typer.testing import CliRunner
 
 from isotherm.cli import app
+from lab import settle
 
 HOUR_1, HOUR_4 = "at_hour=2026-01-01-01", "at_hour=2026-01-01-04"
 

@@ -8,7 +8,7 @@ from isotherm import observations as seen
 from isotherm.commit_event import CommitEvent, Intent, decode
 from isotherm.model import JOB_ID, OutcomeKind
 from isotherm.planner import Verdict
-from lab import EAGER, Lab, believed, counted, event_of, settle
+from lab import EAGER, Lab, believed, counted, event_of, settle, wait_for_children
 
 EXPIRING = EAGER.replace(
     "expire: {enabled: false}", "expire: {keep_for: 0s, keep_last: 2, at_once: 2, delete_after: 0s}"
@@ -192,8 +192,6 @@ def test_a_commit_that_arrives_during_the_rewrite_wins(lab):
     for _ in range(100):
         if not len(service.jobs):
             break
-        from lab import wait_for_children
-
         wait_for_children(service)
         service.jobs.finish()
 
@@ -379,3 +377,23 @@ def test_a_foreign_event_names_itself(lab):
     event = lab.append(table, 1)
 
     assert event == decode(lab.topic.messages[0]) == event_of(table)
+
+
+def test_nothing_is_rewritten_while_the_topic_cannot_be_read_to_its_end(lab):
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(table, hour)
+    service = lab.service()
+    service.events.is_reachable = False
+    service.start()
+    for _ in range(60):
+        service.step(0)
+        if len(service.jobs):
+            wait_for_children(service)
+
+    ended = [(one.outcome, one.reason) for one in of(lab, seen.JobEnded)]
+    assert ended == [(OutcomeKind.FAILED, "topic")]
+    service.events.is_reachable = True
+    settle(service)
+    assert of(lab, seen.JobEnded)[-1].outcome is OutcomeKind.DONE
+    service.stop()
