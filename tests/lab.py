@@ -85,7 +85,7 @@ class Lab:
             {
                 "id": pa.array(ids, pa.int64()),
                 "at": pa.array(at, pa.timestamp("us", "UTC")),
-                "what": [None if number % 5 == 0 else f"row {number}" for number in ids],
+                "what": pa.array([None if number % 5 == 0 else f"row {number}" for number in ids], pa.string()),
             }
         )
         table.refresh()

@@ -36,6 +36,7 @@ def play(folder, seed, steps):
                 if known:
                     table.manage_snapshots().set_current_snapshot(chance.choice(known)).commit()
             case "restart":
+                lab.executor.stop()  # a daemon that is killed takes its children with it
                 service = lab.service()
                 service.start()
         service.step(0)
