@@ -153,7 +153,10 @@ def _stream(table: ShopTable) -> str:
     return "\n".join(lines) + "\n"
 
 
-POLICY = """\
+GRACE_S = 20
+"""How long the files of an expired snapshot stay: a query that began before may read them so long."""
+
+POLICY = f"""\
 # The rules for the shop's tables. An hour of order time goes by in some seconds here, so everything is short; in
 # production the defaults are a good beginning: quiet_for 15m, min_files 100, keep_for 7d, delete_after 1h.
 tables: shop.*
@@ -170,5 +173,5 @@ expire:
   keep_for: 40s
   keep_last: 5
   at_once: 5
-  delete_after: 20s
+  delete_after: {GRACE_S}s
 """
