@@ -15,8 +15,6 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
-from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.manifest import ManifestEntryStatus, ManifestFile
@@ -36,12 +34,12 @@ from isotherm.audit import (
     Touch,
     judge,
 )
+from isotherm.catalog import IcebergCatalog, connect
 from isotherm.clock import monotonic_s, now_ms
 from isotherm.commit_event import CommitEvent, EventError, Intent, decode
 from isotherm.config import IsothermConfig
 from isotherm.model import INGEST_VALID_THROUGH, JOB_ID, POLICY_HASH, PartitionKey, partition_key
 from isotherm.policy_files import PolicyFolder
-from isotherm.ports import TableMissing
 from isotherm.store.database import StoreError
 from isotherm.store.ledger import Ledger
 
@@ -70,13 +68,14 @@ def audit(config: IsothermConfig, table: str) -> tuple[Judgement, ...]:
 
     Raises:
         TableMissing: the catalog has no such table.
+        Unavailable: the catalog does not answer.
     """
     return judge(read_history(config, table))
 
 
 def read_history(config: IsothermConfig, name: str) -> History:
     """Everything that is still known of a table's past."""
-    catalog = load_catalog(config.catalog.name, **config.catalog.properties)
+    catalog = IcebergCatalog(connect(config.catalog))
     table = _load(catalog, name)
     metadata = table.metadata
     commits = tuple(_commits(table))
@@ -104,11 +103,9 @@ def read_history(config: IsothermConfig, name: str) -> History:
     )
 
 
-def _load(catalog: Catalog, name: str) -> Table:
-    try:
-        return catalog.load_table(name)
-    except (NoSuchTableError, NoSuchNamespaceError) as err:
-        raise TableMissing(f"the catalog has no table {name}") from err
+def _load(catalog: IcebergCatalog, name: str) -> Table:
+    table: Table = catalog.load(name).handle
+    return table
 
 
 # The table

@@ -21,7 +21,10 @@ from isotherm.stack.process import Process, group_members
 
 EXPECTED_WITHIN_S = 30
 """A death that comes this soon after a kill of ours is a consequence of it (a JVM whose Python is gone, …)."""
-SAMPLE_EVERY_S = 1.0
+PATIENT_S = 40.0
+"""For a batch to be finished, when a run ends as it should."""
+HURRIED_S = 8.0
+"""When it is broken off: nobody will look at what is left."""
 CHAOS_PAUSE_S = (9.0, 16.0)
 SPARE_INGEST_S = 45.0
 """Ingest is left alone this long after it was killed: Spark alone takes half of it to start, and something must be
@@ -81,12 +84,12 @@ class Programs:
             self._killed_at_s[program.name] = monotonic_s()
             program.kill(signal.SIGKILL, group=group)
 
-    def stop(self) -> None:
-        """End both, politely; then whatever an earlier life of theirs has left."""
+    def stop(self, within_s: float = HURRIED_S) -> None:
+        """End both: ask, wait so long, kill; then whatever an earlier life of theirs has left."""
         with self._lock:
             self._is_stopping = True
         threads = [
-            threading.Thread(target=program.stop, args=(40,)) for program in (self.ingest, self.daemon)
+            threading.Thread(target=program.stop, args=(within_s,)) for program in (self.ingest, self.daemon)
         ]
         for thread in threads:
             thread.start()

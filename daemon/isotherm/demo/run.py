@@ -248,8 +248,10 @@ class _Run:
 
     def _stop_programs(self) -> None:
         """Before the last look, so that it is a look at something at rest."""
+        from isotherm.demo.programs import PATIENT_S
+
         self._stage.workload.stop()
-        self._stage.programs.stop()
+        self._stage.programs.stop(PATIENT_S)
         self._stage.witness.stop()
         self._stage.logbook.read()
 
