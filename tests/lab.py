@@ -85,7 +85,9 @@ class Lab:
             {
                 "id": pa.array(ids, pa.int64()),
                 "at": pa.array(at, pa.timestamp("us", "UTC")),
-                "what": pa.array([None if number % 5 == 0 else f"row {number}" for number in ids], pa.string()),
+                "what": pa.array(
+                    [None if number % 5 == 0 else f"row {number}" for number in ids], pa.string()
+                ),
             }
         )
         table.refresh()
@@ -112,6 +114,13 @@ class Lab:
             now_ms=now_ms,
             monotonic_s=monotonic_s,
         )
+
+    def settled(self):
+        """A daemon that has done all that there is to do."""
+        service = self.service()
+        service.start()
+        settle(service)
+        return service
 
     def scan(self, name="shop.orders"):
         """The table's partitions, counted anew from all manifests of its head."""

@@ -7,7 +7,6 @@ import yaml
 from typer.testing import CliRunner
 
 from isotherm.cli import app
-from lab import settle
 
 HOUR_1, HOUR_4 = "at_hour=2026-01-01-01", "at_hour=2026-01-01-04"
 
@@ -18,10 +17,7 @@ def worked(lab):
     table = lab.create()
     for hour in (1, 1, 1, 2, 2, 3, 4):
         lab.append(table, hour)
-    service = lab.service()
-    service.start()
-    settle(service)
-    service.stop()
+    lab.settled().stop()
     config = {
         "catalog": {"properties": lab.properties},
         "kafka": {"properties": {"bootstrap.servers": "unused"}},

@@ -35,9 +35,7 @@ def test_what_the_stream_has_left_is_compacted_and_the_rest_is_untouched(lab):
     hot_before = {
         t.file.file_path for t in table.scan(row_filter="at >= '2026-01-01T03:00:00+00:00'").plan_files()
     }
-    service = lab.service()
-    service.start()
-    settle(service)
+    service = lab.settled()
     service.stop()
 
     ours = [s for s in table.refresh().snapshots() if JOB_ID in s.summary.additional_properties]
@@ -71,9 +69,7 @@ def test_the_state_equals_a_full_scan_after_every_step(lab):
 def test_an_event_alone_makes_the_verdict_without_asking_the_catalog(lab):
     table = lab.create()
     lab.append(table, 1)
-    service = lab.service()
-    service.start()
-    settle(service)
+    service = lab.settled()
     lab.append(table, 1, 2)
     uuid = str(table.metadata.table_uuid)
     service._consume(service.events.poll(0))
@@ -88,9 +84,7 @@ def test_our_own_commit_is_announced(lab):
     table = lab.create()
     for hour in (1, 1, 1, 2, 3, 4):
         lab.append(table, hour)
-    service = lab.service()
-    service.start()
-    settle(service)
+    service = lab.settled()
     service.stop()
 
     events = [decode(message) for message in lab.topic.messages]
@@ -105,9 +99,7 @@ def test_expired_snapshots_take_exactly_the_files_with_them_that_nothing_else_ne
     for hour in (1, 1, 1, 2, 2, 2, 3, 3, 4, 5):
         lab.append(table, hour)
     expected = rows(table)
-    service = lab.service()
-    service.start()
-    settle(service)
+    service = lab.settled()
     service.stop()
 
     table.refresh()
@@ -132,9 +124,7 @@ def test_a_tag_keeps_its_snapshot_and_files(tmp_path):
     tagged = table.refresh().snapshots()[1].snapshot_id
     expected = rows(table, tagged)
     table.manage_snapshots().create_tag(tagged, "audit-2026").commit()
-    service = lab.service()
-    service.start()
-    settle(service)
+    service = lab.settled()
     service.stop()
 
     assert expected == rows(table, tagged)
@@ -218,9 +208,7 @@ def test_a_daemon_that_died_in_the_middle_leaves_nothing_behind(lab):
     leftover = Path(table.location().removeprefix("file://")) / "data" / "at_hour=2026-01-01-01"
     (leftover / f"isotherm-{operation.job_id}-00000.parquet").write_bytes(b"half a file")
 
-    again = lab.service()
-    again.start()
-    settle(again)
+    again = lab.settled()
     again.stop()
 
     states = {one.job_id: (one.state, one.reason) for one in again.ledger.operations()}
@@ -240,9 +228,7 @@ def test_garbage_is_counted_and_stops_nothing(lab):
         b'{"specversion":"1.0","type":"io.isotherm.commit.v1","data":{}}',
     ]
     lab.append(table, 1)
-    service = lab.service()
-    service.start()
-    settle(service)
+    service = lab.settled()
     service.stop()
 
     assert len(of(lab, seen.EventRejected)) == 5
@@ -255,9 +241,7 @@ def test_garbage_is_counted_and_stops_nothing(lab):
 def test_what_happens_to_events_delays_and_never_misleads(lab, deliver, tmp_path):
     table = lab.create()
     lab.append(table, 1)
-    service = lab.service()
-    service.start()
-    settle(service)
+    service = lab.settled()
     events = [lab.append(table, hour, announce=False) for hour in (1, 2, 2, 3)]
     match deliver:
         case "dropped":
@@ -283,9 +267,7 @@ def test_what_happens_to_events_delays_and_never_misleads(lab, deliver, tmp_path
 def test_an_event_of_a_snapshot_that_was_never_committed_is_undone(lab):
     table = lab.create()
     lab.append(table, 1)
-    service = lab.service()
-    service.start()
-    settle(service)
+    service = lab.settled()
     real = lab.append(table, 2, announce=False)
     head = table.snapshots()[0]
     forged = real.model_copy(
@@ -307,9 +289,7 @@ def test_a_rollback_is_followed_back_and_forth(lab):
     table = lab.create()
     for hour in (1, 2, 3):
         lab.append(table, hour)
-    service = lab.service()
-    service.start()
-    settle(service)
+    service = lab.settled()
     ids = [s.snapshot_id for s in table.refresh().snapshots()]
     uuid = str(table.metadata.table_uuid)
     for target in (ids[0], ids[2], ids[1]):
@@ -323,9 +303,7 @@ def test_a_rollback_is_followed_back_and_forth(lab):
 def test_a_table_that_is_dropped_and_made_again_begins_anew(lab):
     table = lab.create()
     lab.append(table, 1)
-    service = lab.service()
-    service.start()
-    settle(service)
+    service = lab.settled()
     lab.catalog.drop_table("shop.orders")
     settle(service)
     assert service.fold.tables() == {}
@@ -341,15 +319,11 @@ def test_a_table_that_is_dropped_and_made_again_begins_anew(lab):
 def test_a_corrupt_fold_is_rebuilt(lab):
     table = lab.create()
     lab.append(table, 1)
-    service = lab.service()
-    service.start()
-    settle(service)
+    service = lab.settled()
     service.stop()
     service.fold.close()
     (lab.root / "state" / "fold.db").write_bytes(b"this is no database" * 1000)
-    again = lab.service()
-    again.start()
-    settle(again)
+    again = lab.settled()
 
     assert counted(lab.scan()) == believed(again, str(table.metadata.table_uuid))
     again.stop()
@@ -358,9 +332,7 @@ def test_a_corrupt_fold_is_rebuilt(lab):
 def test_a_policy_that_breaks_leaves_the_last_good_one_in_force(lab):
     table = lab.create()
     lab.append(table, 1)
-    service = lab.service()
-    service.start()
-    settle(service)
+    service = lab.settled()
     (lab.root / "policies" / "all.yaml").write_text("tables: '*'\ncold: {quiet_fro: 5m}")
     settle(service)
 
