@@ -11,9 +11,9 @@ from isotherm.cli import app
 HOUR_1, HOUR_4 = "at_hour=2026-01-01-01", "at_hour=2026-01-01-04"
 
 
-@pytest.fixture
-def worked(lab):
-    """A table of which hours 1 and 2 were left, 1 is compacted, 3 and 4 are hot."""
+def worked_in(root):
+    """A lab with a table of which hours 1 and 2 were left, 1 is compacted, 3 and 4 are hot."""
+    lab = Lab(root)
     table = lab.create()
     for hour in (1, 1, 1, 2, 2, 3, 4):
         lab.append(table, hour)
@@ -22,19 +22,26 @@ def worked(lab):
         "catalog": {"properties": lab.properties},
         "kafka": {"properties": {"bootstrap.servers": "unused"}},
     }
-    (lab.root / "isotherm.yaml").write_text(yaml.safe_dump(config))
+    (root / "isotherm.yaml").write_text(yaml.safe_dump(config))
     return lab
 
 
+@pytest.fixture(scope="module")
+def worked(tmp_path_factory):
+    """For the tests that only ask."""
+    return worked_in(tmp_path_factory.mktemp("worked"))
+
+
 @pytest.fixture
-def isotherm(worked, monkeypatch):
+def ask(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("NO_COLOR", "1")
+    return lambda lab, *words: CliRunner().invoke(app, [*words, "--config", str(lab.root / "isotherm.yaml")])
 
-    def run(*words):
-        return CliRunner().invoke(app, [*words, "--config", str(worked.root / "isotherm.yaml")])
 
-    return run
+@pytest.fixture
+def isotherm(worked, ask):
+    return lambda *words: ask(worked, *words)
 
 
 def test_explain_says_each_condition_with_its_origin(isotherm):
@@ -81,8 +88,8 @@ def test_plan_shows_every_verdict(isotherm):
     assert max(map(len, result.output.splitlines())) <= 80
 
 
-def test_plan_by_another_policy_exits_with_3_when_asked(isotherm, worked):
-    other = worked.root / "other.yaml"
+def test_plan_by_another_policy_exits_with_3_when_asked(isotherm, tmp_path):
+    other = tmp_path / "other.yaml"
     other.write_text(
         "tables: '*'\ncold: {after: 0, quiet_for: 0s, quiet_commits: 0}\ncompact: {min_files: 2}"
     )
@@ -101,12 +108,13 @@ def test_state_verify_equals_a_full_scan(isotherm):
     assert "equal to a full scan" in " ".join(result.output.split())
 
 
-def test_state_verify_finds_a_difference(isotherm, worked):
-    service = worked.service()
+def test_state_verify_finds_a_difference(tmp_path, ask):
+    lab = worked_in(tmp_path)
+    service = lab.service()
     ((uuid, _),) = service.fold.tables().items()
     row = next(iter(service.fold.partitions(uuid)))
     service.fold.save_partitions(uuid, {row.key: None})
-    result = isotherm("state", "shop.orders", "--verify")
+    result = ask(lab, "state", "shop.orders", "--verify")
 
     assert result.exit_code == 1
     assert "1 partitions differ" in " ".join(result.output.split())
@@ -121,10 +129,13 @@ def test_policy_show_names_the_origin_of_each_value(isotherm):
     assert lines["expire.keep_last"] == ["20", "built-in"]
 
 
-def test_policy_validate_names_file_line_and_column(isotherm, worked):
-    good = isotherm("policy", "validate")
-    (worked.root / "policies" / "bad.yaml").write_text("tables: a\ncompact: {min_file: 5}\n")
-    bad = isotherm("policy", "validate")
+def test_policy_validate_names_file_line_and_column(tmp_path, ask):
+    lab = Lab(tmp_path)
+    config = "catalog: {}\nkafka: {properties: {bootstrap.servers: a}}\n"
+    (tmp_path / "isotherm.yaml").write_text(config)
+    good = ask(lab, "policy", "validate")
+    (tmp_path / "policies" / "bad.yaml").write_text("tables: a\ncompact: {min_file: 5}\n")
+    bad = ask(lab, "policy", "validate")
 
     assert (good.exit_code, bad.exit_code) == (0, 78)
     assert "bad.yaml:2:11: compact.min_file: unknown key; did you mean `min_files`?" in " ".join(
