@@ -7,6 +7,7 @@ import yaml
 from typer.testing import CliRunner
 
 from isotherm.cli import app
+from lab import Lab
 
 HOUR_1, HOUR_4 = "at_hour=2026-01-01-01", "at_hour=2026-01-01-04"
 
