@@ -5,6 +5,7 @@ table is then brought up to date by its own writer. A table that fails is left o
 by a batch read of Kafka once it works again, so one bad table never stalls the others. Only when all fail does the
 batch: then Spark's checkpoint must not go on.
 """
+# ruff: noqa: S608 (every name in the SQL is quoted, every value a literal)
 
 import itertools
 import json
@@ -13,6 +14,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -70,7 +72,7 @@ class Batches:
         broker: Broker,
         tools: Tools,
         outbox: Outbox,
-        after_write: Callable[[str], None] = lambda _: None,
+        make_writer: Callable[[str, Stream, SparkSession, Tools], TableWriter] = TableWriter,
     ) -> None:
         """One for the life of the driver.
 
@@ -80,14 +82,14 @@ class Batches:
             broker: for the ends of topics.
             tools: what every writer uses.
             outbox: told of each commit.
-            after_write: called with the table's name once it is written, before it counts as done; for faults.
+            make_writer: makes the writer of a table.
         """
         self._config = config
         self._spark = spark
         self._broker = broker
         self._tools = tools
         self._outbox = outbox
-        self._after_write = after_write
+        self._make_writer = make_writer
         self._tables: dict[str, TableProgress] = {}
         self._routes: dict[tuple[str, int], Route] = {}
         self._reached: dict[Position, int] = {}
@@ -119,9 +121,7 @@ class Batches:
         with self._lock:
             for name, progress in list(self._tables.items()):
                 if self._is_due(progress) and not self._stopping:
-                    self._attempt(
-                        name, lambda progress=progress: self._catch_up(progress, self._reached), batch=-1
-                    )
+                    self._attempt(name, partial(self._catch_up, progress, self._reached), batch=-1)
 
     def stop(self) -> None:
         """Let the batch in progress end; none begins after it."""
@@ -172,8 +172,8 @@ class Batches:
         ids = self._broker.topic_ids(topics)
         portions: dict[str, Portion] = {}
         for topic, schema_hash in sorted(groups):
-            route = self._routes[topic, schema_hash]
-            if route.table is None or route.schema is None or only not in {None, route.table}:
+            route = self._routes.get((topic, schema_hash))
+            if route is None or route.table is None or route.schema is None or only not in {None, route.table}:
                 continue
             group = Group(topic, schema_hash, route.schema)
             mine = {position: span for position, span in ranges.items() if position[0] == topic}
@@ -201,7 +201,7 @@ class Batches:
                 progress.synced -= set(portion.ranges)
                 continue
             futures[name] = self._pool.submit(
-                self._attempt, name, lambda p=progress, q=portion: self._bring(p, q), batch
+                self._attempt, name, partial(self._bring, progress, portion), batch
             )
         results = {name: future.result() for name, future in futures.items()}
         errors = [result for result in results.values() if isinstance(result, BaseException)]
@@ -223,7 +223,7 @@ class Batches:
         if progress is None:
             stream = self._routes[portion.groups[0].topic, portion.groups[0].schema_hash].stream
             assert stream is not None  # noqa: S101 (a portion has a route)
-            progress = TableProgress(TableWriter(name, stream, self._spark, self._tools))
+            progress = TableProgress(self._make_writer(name, stream, self._spark, self._tools))
             self._tables[name] = progress
         return progress
 
@@ -263,15 +263,11 @@ class Batches:
         unsynced = {p: first for p, (first, _) in portion.ranges.items() if p not in progress.synced}
         rows = self._catch_up(progress, unsynced) if unsynced else 0
         rows += progress.writer.write(portion)
-        self._wrote(progress)
+        self._outbox.wake(progress.writer.name)
         for position, (_, end) in portion.ranges.items():
             progress.done[position] = max(end, progress.done.get(position, 0))
             progress.synced.add(position)
         return rows
-
-    def _wrote(self, progress: TableProgress) -> None:
-        self._outbox.wake(progress.writer.name)
-        self._after_write(progress.writer.name)
 
     # What was left out
 
@@ -306,7 +302,7 @@ class Batches:
                 "catching_up", table=writer.name, messages=sum(end - first for first, end in chunk.values())
             )
             rows += self._process(self._read(chunk), "catch-up", -1, only=writer.name)
-            self._wrote(progress)
+            self._outbox.wake(progress.writer.name)
             for position, (_, end) in chunk.items():
                 progress.done[position] = end
             left = {

@@ -4,6 +4,7 @@ Plain `append` would let a second driver append the same rows. An overwrite of n
 at which the vector was read, is recorded as an append and refused after a foreign one; compaction and expiry are
 no conflict.
 """
+# ruff: noqa: S608 (every name in the SQL is quoted, every value a literal)
 
 from collections.abc import Mapping
 

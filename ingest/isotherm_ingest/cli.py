@@ -1,6 +1,5 @@
 """`isotherm-ingest run|validate streams.yaml`."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -73,4 +72,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -4,6 +4,7 @@ A raw view has the columns of Spark's Kafka source and `_schema`, the hash of a 
 the table's columns and, beside them, what is said of each change: `_op`, `_ts`, `_lsn`, its Kafka position, and
 `_problem`, which is null for a row that can be written.
 """
+# ruff: noqa: S608 (every name in the SQL is quoted, every value a literal)
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

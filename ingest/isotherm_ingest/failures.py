@@ -3,11 +3,11 @@
 from enum import StrEnum
 
 
-class TableRefused(RuntimeError):
-    """This table cannot be written until a person looks: the message says what, and what to do."""
+class TableRefused(RuntimeError):  # noqa: N818 (a state of the table, not a mistake)
+    """The table cannot be written until a person looks: the message says what, and what to do."""
 
 
-class Stopping(RuntimeError):
+class Stopping(RuntimeError):  # noqa: N818 (nothing is wrong)
     """The job is being stopped; no batch begins any more."""
 
 

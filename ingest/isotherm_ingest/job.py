@@ -58,7 +58,7 @@ class Job:
         self._handle_signals()
         try:
             self._waiting("kafka", lambda: prepare_topics(broker, config))
-            self._waiting("catalog", lambda: lake.catalog.list_namespaces())
+            self._waiting("catalog", lambda: lake.names(None))
             if not self._stop.is_set():
                 self._serve(spark, broker, lake, metrics)
         finally:

@@ -4,6 +4,7 @@ No guard column stands in the table: the vector filters replays, and two MERGEs 
 (each is validated against what came since its own scan; the loser is computed again and finds the vector moved).
 What remains is a second driver that was paused between reading the vector and planning; run one driver.
 """
+# ruff: noqa: S608 (every name in the SQL is quoted, every value a literal)
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -172,7 +172,7 @@ class Lake:
 
     @property
     def catalog(self) -> Catalog:
-        """This thread's client."""
+        """The client of the calling thread."""
         if not hasattr(self._local, "catalog"):
             self._local.catalog = load_catalog(self._name, **self._properties)
         catalog: Catalog = self._local.catalog

@@ -5,8 +5,10 @@ letters and wait for the acknowledgement; say the intent (a mirror); commit rows
 that loses a race is computed again from the table as it then is; one whose fate is unknown looks for its own vector
 first. Whatever is repeated finds its rows below the vector.
 """
+# ruff: noqa: S608 (every name in the SQL is quoted, every value a literal)
 
 import threading
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +28,7 @@ from isotherm_ingest.intents import Intents, Open
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.mirror import Touched, merge_sql, newest_sql, pruning_sql
 from isotherm_ingest.offsets import Position, Source
+from isotherm_ingest.session import FORCED
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import (
     CHANGELOG_COLUMNS,
@@ -47,6 +50,7 @@ SMALL = 20_000
 batch takes longer than interpreting a few thousand rows."""
 SMALL_CONF = {
     "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.iceberg.distribution-mode": "none",
@@ -128,6 +132,8 @@ class TableWriter:
         self.name = name
         self._stream = stream
         self._session = spark.newSession()
+        for key, value in FORCED.items():
+            self._session.conf.set(key, value)
         self._tools = tools
         self._view = "decoded"  # of this session alone
         self._target = tools.lake.spark_name(name)
@@ -302,9 +308,7 @@ class TableWriter:
         """The table's vector and boundary; a table that was made by others, or lost its token, is refused."""
         token = now.token(self._tools.pipeline)
         if token is None:
-            oldest = None
-            for oldest in now.ancestry():
-                pass
+            oldest = next(iter(deque(now.ancestry(), maxlen=1)), None)
             ours = now.properties.get(PIPELINE_PROPERTY) == self._tools.pipeline
             if oldest is not None and not (ours and oldest.parent_snapshot_id is None):
                 remedy = offsets.property_name(self._tools.pipeline)

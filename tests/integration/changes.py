@@ -46,7 +46,14 @@ class Source:
     lsn: int = 1000
 
     def insert(self, key: int, at_hours: float = 0.0, **values: Any) -> tuple[bytes, bytes]:
-        row = {"id": key, "name": f"n{key}", "amount": Decimal(key) / 4, "at": moment(at_hours), "tags": ["a", None], "paid": None}
+        row = {
+            "id": key,
+            "name": f"n{key}",
+            "amount": Decimal(key) / 4,
+            "at": moment(at_hours),
+            "tags": ["a", None],
+            "paid": None,
+        }
         row = {**{name: row.get(name) for name in self.columns}, **values}
         self.rows[key] = row
         return self._message("c", None, row)
@@ -60,7 +67,11 @@ class Source:
         return self._message("d", self.rows.pop(key), None)
 
     def key(self, key: int) -> bytes:
-        schema = {"type": "struct", "fields": [{"type": "int64", "optional": False, "field": "id"}], "optional": False}
+        schema = {
+            "type": "struct",
+            "fields": [{"type": "int64", "optional": False, "field": "id"}],
+            "optional": False,
+        }
         return _text({"schema": schema, "payload": {"id": key}})
 
     def _message(self, op: str, before: Any, after: Any) -> tuple[bytes, bytes]:
@@ -73,7 +84,17 @@ class Source:
         payload = {
             "before": self._wire(before),
             "after": self._wire(after),
-            "source": {"version": "3.6.1.Final", "connector": "postgresql", "name": "shop", "ts_ms": self.lsn, "snapshot": "false", "db": "shop", "schema": "public", "table": self.table, "lsn": self.lsn},
+            "source": {
+                "version": "3.6.1.Final",
+                "connector": "postgresql",
+                "name": "shop",
+                "ts_ms": self.lsn,
+                "snapshot": "false",
+                "db": "shop",
+                "schema": "public",
+                "table": self.table,
+                "lsn": self.lsn,
+            },
             "op": op,
             "ts_ms": self.lsn,
         }
@@ -86,8 +107,16 @@ class Source:
 
     def _schema(self) -> dict[str, Any]:
         fields = [{**schema, "field": name} for name, schema in self.columns.items()]
-        image = {"type": "struct", "fields": fields, "optional": True, "name": f"shop.public.{self.table}.Value"}
-        texts = [{"type": "string", "optional": False, "field": name} for name in ("connector", "db", "schema", "table")]
+        image = {
+            "type": "struct",
+            "fields": fields,
+            "optional": True,
+            "name": f"shop.public.{self.table}.Value",
+        }
+        texts = [
+            {"type": "string", "optional": False, "field": name}
+            for name in ("connector", "db", "schema", "table")
+        ]
         numbers = [{"type": "int64", "optional": True, "field": name} for name in ("ts_ms", "lsn")]
         return {
             "type": "struct",
