@@ -67,7 +67,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_a_run_keeps_every_promise_and_compacts_what_went_cold(folder: Path) -> None:
-    report = report_of(folder, "--for", "40s", "--seed", "1")
+    report = report_of(folder, "--for", "30s", "--seed", "1")
 
     assert dict.fromkeys(PROMISES, True) == report["promises"], report["evidence"]
     names = {"shop.customers", "shop.orders", "shop.order_lines", "shop.payments"}
@@ -85,8 +85,8 @@ def test_a_run_keeps_every_promise_and_compacts_what_went_cold(folder: Path) -> 
         assert 0 < report["latency_s"][latency]["p50"] <= report["latency_s"][latency]["p99"]
     parts = {"postgres", "kafka", "connect", "ingest_python", "ingest_jvm", "daemon"}
     assert parts <= {name for name, peak in report["peak_memory_mb"].items() if peak > 10}
-    assert report["merges_recomputed"] >= 0
-    assert report["seconds"] > 40
+    assert report["batches_failed"] == 0
+    assert report["seconds"] > 30
     assert running_in(folder) == []
 
 

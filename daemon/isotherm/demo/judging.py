@@ -44,6 +44,7 @@ def make_report(stage: Stage, startup_s: float) -> Report:
         else (),
         restarts=stage.programs.restarts,
         jobs=_jobs(stage),
+        full_scans=logbook.full_scans,
         complaints=tuple(logbook.complaints[-20:]),
     )
 

@@ -4,6 +4,7 @@ Lines that are no JSON (a JVM's, a warning of some library's) are passed over.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -64,6 +65,8 @@ class Logbook:
     last_job: str = ""
     newest: str = ""
     """The newest event of ingest."""
+    full_scans: dict[str, int] = field(default_factory=dict)
+    """The daemon's reasons for reading a whole table, numbers left out, and how often."""
     complaints: list[str] = field(default_factory=list)
     """Lines of level error, the newest last."""
 
@@ -99,6 +102,9 @@ class Logbook:
         match line.get("event"):
             case "started":
                 self.jobs_running.clear()
+            case "table_scanned":
+                why = re.sub(r"\d{4,}", "…", str(line.get("why")))
+                self.full_scans[why] = self.full_scans.get(why, 0) + 1
             case "job_started":
                 self.jobs_running[str(line.get("job_id"))] = what
             case "job_ended":

@@ -1,6 +1,6 @@
 """The report of a run: values that become JSON, and a table for people.
 
-The keys of the JSON are a contract (docs/demo in the README): tests and CI read them.
+The keys of the JSON are a contract: tests and CI read them. They are the fields of `Report`, with all that is below.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -71,6 +71,9 @@ class Report:
     kills: tuple[str, ...] = ()
     restarts: Mapping[str, int] = field(default_factory=dict)
     jobs: Mapping[str, int] = field(default_factory=dict)
+    """Operations in the ledger, by action and end."""
+    full_scans: Mapping[str, int] = field(default_factory=dict)
+    """How often the daemon had to read a whole table, by its own reasons; in steady state it reads none."""
     complaints: tuple[str, ...] = ()
     """What our processes logged as errors."""
 
@@ -184,6 +187,8 @@ def _numbers(report: Report) -> RenderableType:
         f"peak memory in MB: {memory}",
         f"{report.rows_written:,} rows in {report.seconds:.0f} s after {report.startup_seconds:.0f} s of start-up, seed {report.seed}",
     ]
+    if rescans := {why: count for why, count in report.full_scans.items() if why != "first seen"}:
+        lines.append(f"full scans: {', '.join(f'{count} times {why}' for why, count in rescans.items())}")
     if report.kills:
         lines.append(f"killed: {', '.join(report.kills)}")
     return Text("\n" + "\n".join(lines) + "\n")
