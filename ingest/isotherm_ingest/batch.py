@@ -173,7 +173,12 @@ class Batches:
         portions: dict[str, Portion] = {}
         for topic, schema_hash in sorted(groups):
             route = self._routes.get((topic, schema_hash))
-            if route is None or route.table is None or route.schema is None or only not in {None, route.table}:
+            if (
+                route is None
+                or route.table is None
+                or route.schema is None
+                or only not in {None, route.table}
+            ):
                 continue
             group = Group(topic, schema_hash, route.schema)
             mine = {position: span for position, span in ranges.items() if position[0] == topic}

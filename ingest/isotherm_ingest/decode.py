@@ -118,6 +118,7 @@ def _offset_filter(topic: str, from_offsets: Mapping[Position, int]) -> str:
 def _problem(group: Group, wanted: Wanted) -> str:
     schema = group.schema
     by_name = {column.name.lower(): column for column in schema.columns}
+    from_table = "coalesce(j.payload.source.`table`, '')"
     from_source = "coalesce(j.payload.source.`schema`, j.payload.source.`db`, '')"
     cases = [
         ("NOT is_valid_utf8(CAST(value AS STRING))", "'not_utf8'"),
@@ -127,8 +128,7 @@ def _problem(group: Group, wanted: Wanted) -> str:
         ),
         (f"j.payload.op NOT IN {ROW_OPS}", "concat('unsupported_op:', j.payload.op)"),
         (
-            f"coalesce(j.payload.source.`table`, '') <> {literal(schema.source_table)} "
-            f"OR {from_source} <> {literal(schema.source_schema)}",
+            f"{from_table} <> {literal(schema.source_table)} OR {from_source} <> {literal(schema.source_schema)}",
             "'other_table:the topic holds changes of two tables with one schema'",
         ),
         ("row IS NULL", "'no_row:the change has no row image'"),

@@ -24,7 +24,7 @@ from isotherm_ingest.intents import Intents
 from isotherm_ingest.kafka import Broker
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.outbox import Outbox
-from isotherm_ingest.session import start_session
+from isotherm_ingest.session import start_session, stop_session
 from isotherm_ingest.streams import PLACEHOLDER, StreamsConfig, seconds, spark_kafka
 from isotherm_ingest.tables import Lake
 from isotherm_ingest.writer import Tools
@@ -63,7 +63,7 @@ class Job:
                 self._serve(spark, broker, lake, metrics)
         finally:
             broker.flush()
-            spark.stop()
+            stop_session(spark)
         log.info("stopped")
         return 0
 

@@ -1,6 +1,7 @@
 """The Spark session of the driver: jars, catalog, and the settings that ingest's promises stand on."""
 
 import signal
+import subprocess
 import sys
 from importlib.resources import files
 
@@ -34,6 +35,7 @@ DEFAULTS = {
     # A reader that was kept has been seen to hang for its whole time-out after a broker restart.
     "spark.kafka.consumer.cache.timeout": "1m",
 }
+JVM_ENDS_WITHIN_S = 10
 JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """A driver that plans small batches on few cores: the optimizing compiler takes more than it gives (a batch of four
 tables took 2.5 CPU-seconds without it and 5 with it, after ten batches). Say your own for large ones."""
@@ -89,3 +91,18 @@ def start_session(config: StreamsConfig) -> SparkSession:
         for one, handler in handlers.items():
             signal.signal(one, handler)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, stops)
+
+
+def stop_session(spark: SparkSession) -> None:
+    """Stop Spark, and wait until its JVM is gone: who sees us end may take the tables for quiet."""
+    gateway = spark.sparkContext._gateway  # noqa: SLF001 (PySpark gives no other way to its JVM)
+    spark.stop()
+    process = getattr(gateway, "proc", None)
+    if gateway is None or process is None:
+        return
+    gateway.shutdown()
+    process.stdin.close()  # the JVM ends when it reads the end of it
+    try:
+        process.wait(JVM_ENDS_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        process.kill()

@@ -182,11 +182,12 @@ class TableWriter:
 
     def _prepare(self, portion: Portion, *, again: bool = False) -> Prepared | None:
         """Look at the table and the rows; None: the table has it all."""
-        now, groups = self._fitting_table(portion, tell=not again)
+        now = self._tools.lake.load(self.name) or self._create(portion.groups)
         source, valid_through_ms = self._progress(now, portion)
         from_offsets = wanted_from(source, portion)
         if from_offsets is None:
             return None
+        now, groups = self._made_to_fit(now, portion, tell=not again)
         key = self._key(groups) if self._stream.mode == "mirror" else ()
         columns = {name: kind for name, kind in now.columns.items() if not self._is_about(name)}
         partitioned_by = self._partitioned_by(now, key)
@@ -237,11 +238,10 @@ class TableWriter:
     def _is_about(self, column: str) -> bool:
         return self._stream.mode == "changelog" and column in CHANGELOG_COLUMNS
 
-    def _fitting_table(self, portion: Portion, *, tell: bool) -> tuple[TableNow, tuple[Group, ...]]:
-        """The table, made or widened where it must be, and the groups whose rows fit into it."""
-        now = self._tools.lake.load(self.name)
-        if now is None:
-            now = self._create(portion.groups)
+    def _made_to_fit(
+        self, now: TableNow, portion: Portion, *, tell: bool
+    ) -> tuple[TableNow, tuple[Group, ...]]:
+        """The table, altered where it must be, and the groups whose rows fit into it."""
         good: list[Group] = []
         for group in portion.groups:
             misfit, changes = changes_for(now.columns, group)

@@ -10,12 +10,12 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from integration.changes import Source, latest, moment  # noqa: E402
-from integration.gate import Gate  # noqa: E402
-from integration.ingest_lab import Lab  # noqa: E402
-from isotherm.commit_event import Intent  # noqa: E402
-from isotherm.model import INGEST_TOKEN, partition_key  # noqa: E402
-from isotherm_ingest.writer import Portion, Prepared, TableWriter  # noqa: E402
+from integration.changes import Source, latest, moment
+from integration.gate import Gate
+from integration.ingest_lab import Lab
+from isotherm.commit_event import Intent
+from isotherm.model import INGEST_TOKEN, partition_key
+from isotherm_ingest.writer import Portion, Prepared, TableWriter
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -120,7 +120,7 @@ def test_a_lost_checkpoint_changes_nothing(lab: Lab) -> None:
     }
 
 
-class Crash(RuntimeError):
+class CrashError(RuntimeError):
     """All tables fail at once: Spark's checkpoint stays where it was, as when the driver is gone."""
 
 
@@ -128,9 +128,9 @@ def test_a_crash_after_some_tables_converges(lab: Lab) -> None:
     class Dying(TableWriter):
         def write(self, portion: Portion) -> int:
             if self.name.endswith("payments"):
-                raise Crash("before the last table")
+                raise CrashError("before the last table")
             super().write(portion)
-            raise Crash("after the commit")
+            raise CrashError("after the commit")
 
     sources = {table: Source(table) for table in TABLES}
     for source in sources.values():

@@ -1,0 +1,180 @@
+"""streams.yaml: what is refused, and with which words; what is derived for Spark."""
+
+import re
+
+import pytest
+
+from isotherm.config import ConfigError, parse_yaml
+from isotherm_ingest.streams import (
+    BrokerConfig,
+    LakeConfig,
+    StreamsConfig,
+    load_streams,
+    partition_by,
+    seconds,
+    spark_catalog,
+    spark_kafka,
+)
+
+GOOD = """\
+pipeline: shop
+catalog: {name: lake, properties: {type: sql, uri: "sqlite:////tmp/a b/catalog.db", warehouse: "file:///tmp/a b"}}
+kafka: {properties: {bootstrap.servers: "localhost:9092"}}
+streams:
+  - topics: 'shop\\.public\\.(orders|lines)'
+    table: "shop.{table}"
+    partition_by: ["hours(order_time)"]
+  - topics: 'shop\\..*'
+    table: "raw.{schema}_{table}"
+    mode: changelog
+"""
+
+
+def parsed(text: str) -> StreamsConfig:
+    return parse_yaml(text, "streams.yaml", StreamsConfig)
+
+
+def test_a_good_file_is_read():
+    config = parsed(GOOD)
+
+    assert ("mirror", "changelog") == tuple(stream.mode for stream in config.streams)
+    assert "order_time" == config.streams[0].event_time_column
+    assert config.streams[0] is config.stream_of("shop.public.orders")
+    assert config.streams[1] is config.stream_of("shop.public.other")
+    assert config.stream_of("elsewhere") is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place", "words"),
+    [
+        ("pipeline: shop\n", "", "1:1", "pipeline: is missing"),
+        ("pipeline: shop", "pipeline: 'a b'", "1:1", "pipeline"),
+        ("pipeline: shop", "pipline: shop", "1:1", "did you mean `pipeline`?"),
+        ("mode: changelog", "mode: upsert", "10:5", "'mirror' or 'changelog'"),
+        ("mode: changelog", "moed: changelog", "10:5", "did you mean `mode`?"),
+        ("hours(order_time)", "hour(order_time)", "7:5", "is no partition field"),
+        ("hours(order_time)", "bucket(0, id)", "7:5", "is no partition field"),
+        ("hours(order_time)", "x) ; DROP", "7:5", "is no partition field"),
+        ('"shop.{table}"', '"shop.{tabel}"', "6:5", "{tabel} is not known"),
+        ('"shop.{table}"', '"orders"', "6:5", "is no `namespace.table`"),
+        ("(orders|lines)", "(orders|lines", "5:5", "is no regular expression"),
+        ("bootstrap.servers", "boot.servers", "3:1", "needs `bootstrap.servers`"),
+        ("kafka:", "trigger: soon\nkafka:", "3:1", "is no span of time"),
+    ],
+)
+def test_a_bad_file_is_refused_with_place_and_remedy(old, new, place, words):
+    text = GOOD.replace(old, new, 1)
+    assert text != GOOD
+
+    with pytest.raises(ConfigError) as refused:
+        parsed(text)
+    assert words in str(refused.value)
+    assert str(refused.value).startswith(f"streams.yaml:{place}: ")
+
+
+def test_the_environment_wins_and_paths_are_relative_to_the_file(tmp_path):
+    path = tmp_path / "streams.yaml"
+    path.write_text(GOOD + "spark: {jars: [jars/one.jar, /abs/two.jar]}\n")
+    config = load_streams(path, {"ISOTHERM_INGEST_KAFKA__CONTROL_TOPIC": "other", "ISOTHERM_INGESTING": "x"})
+
+    assert "other" == config.kafka.control_topic
+    assert str(tmp_path / "checkpoint") == config.checkpoint
+    assert (str(tmp_path / "jars/one.jar"), "/abs/two.jar") == config.spark.jars
+
+
+@pytest.mark.parametrize("topic", ["shop.public.orders", "shop.public.transaction", "shop.x"])
+def test_topics_of_the_streams_match(topic):
+    assert re.fullmatch(parsed(GOOD).topic_pattern, topic)
+
+
+@pytest.mark.parametrize(
+    "topic", ["shop.transaction", "__debezium-heartbeat.shop", "shop", "xshop.public.orders"]
+)
+def test_internal_topics_do_not(topic):
+    assert not re.fullmatch(parsed(GOOD).topic_pattern, topic)
+
+
+def test_our_own_topics_are_never_read():
+    config = parsed(
+        GOOD.replace(
+            'localhost:9092"}', 'localhost:9092"}, control_topic: shop.control, dead_letter_topic: shop.dead'
+        )
+    )
+
+    assert [] == [
+        t
+        for t in ("shop.control", "shop.control.announced", "shop.dead")
+        if re.fullmatch(config.topic_pattern, t)
+    ]
+    assert re.fullmatch(config.topic_pattern, "shop.dead.more")
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "transform"),
+    [
+        ("hours(at)", "at", "hours"),
+        ("bucket(16, id)", "id", "bucket"),
+        (" truncate(4,name) ", "name", "truncate"),
+        ("region", "region", "identity"),
+    ],
+)
+def test_partition_fields(text, column, transform):
+    field = partition_by(text)
+
+    assert (column, transform) == (field.column, field.transform)
+
+
+@pytest.mark.parametrize(("text", "expected"), [("500ms", 0.5), ("2s", 2), ("1.5m", 90), ("1h", 3600)])
+def test_spans(text, expected):
+    assert expected == seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("properties", "expected"),
+    [
+        (
+            {"type": "sql", "uri": "sqlite:////tmp/a b/c.db", "warehouse": "file:///w"},
+            {"type": "jdbc", "uri": "jdbc:sqlite:/tmp/a b/c.db", "jdbc.schema-version": "V1", "warehouse": "file:///w"},
+        ),
+        (
+            {"type": "sql", "uri": "postgresql+psycopg2://me:p%40ss@db:5433/lake"},
+            {"type": "jdbc", "uri": "jdbc:postgresql://db:5433/lake", "jdbc.schema-version": "V1", "jdbc.user": "me", "jdbc.password": "p@ss"},
+        ),
+        (
+            {"type": "rest", "uri": "http://c", "credential": "a:b", "s3.endpoint": "http://s", "s3.region": "eu", "s3.connect-timeout": "3"},
+            {"type": "rest", "uri": "http://c", "credential": "a:b", "s3.endpoint": "http://s", "client.region": "eu", "io-impl": "org.apache.iceberg.aws.s3.S3FileIO"},
+        ),
+    ],
+)  # fmt: skip
+def test_the_same_catalog_for_spark(properties, expected):
+    assert {"cache-enabled": "false", **expected} == spark_catalog(LakeConfig(properties=properties))
+    assert (
+        "mine" == spark_catalog(LakeConfig(properties=properties, spark={"warehouse": "mine"}))["warehouse"]
+    )
+
+
+def test_the_same_kafka_for_spark():
+    config = BrokerConfig(
+        properties={
+            "bootstrap.servers": "k:9092",
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanisms": "SCRAM-SHA-256",
+            "sasl.username": "me",
+            "sasl.password": 'p"w\\',
+            "ssl.ca.location": "/ca.pem",
+            "queue.buffering.max.ms": 5,
+        },
+        spark={"kafka.session.timeout.ms": "7"},
+    )
+
+    assert {
+        "kafka.bootstrap.servers": "k:9092",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "SCRAM-SHA-256",
+        "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        'username="me" password="p\\"w\\\\";',
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.location": "/ca.pem",
+        "kafka.isolation.level": "read_committed",
+        "kafka.session.timeout.ms": "7",
+    } == spark_kafka(config)
