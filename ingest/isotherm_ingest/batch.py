@@ -28,6 +28,7 @@ from isotherm_ingest.kafka import Broker
 from isotherm_ingest.offsets import Position
 from isotherm_ingest.outbox import Outbox
 from isotherm_ingest.streams import PLACEHOLDER, Stream, StreamsConfig, spark_kafka
+from isotherm_ingest.threads import context
 from isotherm_ingest.writer import Portion, TableWriter, Tools
 
 FIRST_RETRY_S = 2.0
@@ -96,7 +97,10 @@ class Batches:
         self._cluster = broker.cluster_id()
         self._lock = threading.Lock()
         self._stopping = False
-        self._pool = ThreadPoolExecutor(config.tables_at_once, thread_name_prefix="table")
+        self._context = context()
+        self._pool = ThreadPoolExecutor(
+            config.tables_at_once, thread_name_prefix="table", initializer=self._context
+        )
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write one micro-batch.
@@ -104,6 +108,7 @@ class Batches:
         Raises:
             Exception: every table failed, or Kafka did.
         """
+        self._context()
         if self._stopping:
             raise Stopping("stopped at a batch boundary")
         query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""

@@ -12,6 +12,7 @@ from isotherm import clock, logs
 from isotherm.commit_event import MAX_PARTITIONS, Intent, encode
 from isotherm.model import PartitionKey, TableId
 from isotherm_ingest.kafka import Broker, BrokerError, Record
+from isotherm_ingest.threads import context
 
 RENEW_EVERY_S = 5.0
 LASTS_MS = 60_000
@@ -41,6 +42,7 @@ class Intents:
         self._open: dict[str, Open] = {}
         self._lock = threading.Lock()
         self._done = threading.Event()
+        self._context = context()
         self._renewer = threading.Thread(target=self._renew, name="intents", daemon=True)
         self._renewer.start()
 
@@ -84,6 +86,7 @@ class Intents:
         self._renewer.join()
 
     def _renew(self) -> None:
+        self._context()
         while not self._done.wait(RENEW_EVERY_S):
             with self._lock:
                 standing = list(self._open)

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from tenacity import RetryCallState, Retrying, retry_if_not_exception_type, wait_exponential
@@ -33,6 +33,8 @@ WEEK_MS = 7 * 24 * 3_600_000
 LOOK_EVERY_S = 0.5
 """How often the main thread looks whether the query lives, and whether a table that was left out is due."""
 LAST_WAIT_S = 30.0
+EXIT_SPARK_GONE = 1
+"""The driver's JVM died. Whoever started us starts us again; the tables know how far they are."""
 Result = TypeVar("Result")
 
 
@@ -61,9 +63,14 @@ class Job:
             self._waiting("catalog", lambda: lake.names(None))
             if not self._stop.is_set():
                 self._serve(spark, broker, lake, metrics)
+        except (Py4JNetworkError, ConnectionError) as err:
+            log.error(
+                "spark_gone", error=brief(err), hint="the JVM died; out of memory? see spark.driver_memory"
+            )
+            return EXIT_SPARK_GONE
         finally:
             broker.flush()
-            stop_session(spark)
+        stop_session(spark)
         log.info("stopped")
         return 0
 
@@ -129,8 +136,6 @@ class Job:
                 failures = self._watch(query, batches, failures)
         finally:
             batches.stop()
-            for query in spark.streams.active:
-                query.stop()
             intents.stop()
             outbox.stop()
 

@@ -38,6 +38,7 @@ from isotherm_ingest.history import Break, Link, Watermark, pending
 from isotherm_ingest.kafka import Broker, Record
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.tables import PIPELINE_PROPERTY, Lake, TableNow, summary_of
+from isotherm_ingest.threads import context
 
 MAX_ENTRIES = 5_000
 """Manifest entries that are read for one event, some 0.2 s; above it the change by partition is left out."""
@@ -75,6 +76,7 @@ class Outbox:
         self._announcing = threading.Lock()
         self._wake = threading.Event()
         self._done = threading.Event()
+        self._context = context()
         self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
 
     def begin(self, namespaces: frozenset[str] | None) -> None:
@@ -144,6 +146,7 @@ class Outbox:
             self._thread.join()
 
     def _run(self) -> None:
+        self._context()
         while not self._done.is_set():
             woken = self._wake.wait(self._every_s)
             self._wake.clear()

@@ -1,13 +1,16 @@
 """streams.yaml: what is refused, and with which words; what is derived for Spark."""
 
 import re
+from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 from isotherm.config import ConfigError, parse_yaml
 from isotherm_ingest.streams import (
     BrokerConfig,
     LakeConfig,
+    Stream,
     StreamsConfig,
     load_streams,
     partition_by,
@@ -178,3 +181,38 @@ def test_the_same_kafka_for_spark():
         "kafka.isolation.level": "read_committed",
         "kafka.session.timeout.ms": "7",
     } == spark_kafka(config)
+
+
+# The example
+
+
+EXAMPLE = Path(__file__).parents[2] / "deploy" / "streams.yaml"
+
+
+def options(model: type[BaseModel], path: str = "") -> list[str]:
+    found: list[str] = []
+    for name, field in model.model_fields.items():
+        annotation = field.annotation
+        below = isinstance(annotation, type) and issubclass(annotation, BaseModel)
+        found += options(annotation, f"{path}{name}.") if below else [path + name]
+    return found
+
+
+def test_the_example_says_every_option_with_a_comment():
+    load_streams(EXAMPLE, {})
+    text = EXAMPLE.read_text()
+    for path in options(StreamsConfig) + [f"streams.{name}" for name in Stream.model_fields]:
+        if path in {"streams", "http.host", "http.port"}:  # said once for both
+            continue
+        name = path.rpartition(".")[2]
+        indent = r"  (?:  |- )" if path.startswith("streams.") else "  " * path.count(".")
+        assert re.search(rf"#.*\n{indent}{name}:", text), f"{path} is missing, or has no comment"
+
+
+def test_what_the_example_calls_a_default_is_one():
+    text = EXAMPLE.read_text()
+    for path in options(StreamsConfig):
+        value = StreamsConfig.model_fields[path].default if "." not in path else None
+        if isinstance(value, str | int) and path != "pipeline":
+            comment = re.search(rf"((?:^#.*\n)+)^{path}:", text, flags=re.MULTILINE)[1]
+            assert f"Default: {value}" in comment, path
