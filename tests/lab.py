@@ -76,7 +76,7 @@ class Lab:
         self.catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
         return self.catalog.create_table(name, SCHEMA, partition_spec=spec, properties=properties)
 
-    def append(self, table, *hours, rows=2, announce=True):
+    def append(self, table, *hours, rows=2, announce=True, snapshot_properties=None):
         """One commit with some rows in each of the hours."""
         ids = range(self.rows, self.rows + rows * len(hours))
         self.rows += len(ids)
@@ -91,7 +91,7 @@ class Lab:
             }
         )
         table.refresh()
-        table.append(data)
+        table.append(data, snapshot_properties=snapshot_properties or {})
         event = event_of(table.refresh())
         if announce:
             self.announce(event)

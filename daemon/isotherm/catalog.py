@@ -135,7 +135,7 @@ class IcebergCatalog:
             sequence_number=event.sequence_number,
             committed_at_ms=event.timestamp_ms,
             operation=event.operation,
-            origin=origin_of(event.summary) if event.summary else event.origin_kind,
+            origin=event.origin_kind,
             partitions=partitions,
             manifests=frozenset(manifest.manifest_path for manifest in manifests),
             valid_through_ms=event.valid_through_ms,

@@ -369,3 +369,21 @@ def test_nothing_is_rewritten_while_the_topic_cannot_be_read_to_its_end(lab):
     settle(service)
     assert of(lab, seen.JobEnded)[-1].outcome is OutcomeKind.DONE
     service.stop()
+
+
+def test_a_true_event_is_enough_the_table_is_scanned_once(lab):
+    """Ingest leaves the long offset vector out of the event's summary, and says itself who it is."""
+    table = lab.create()
+    lab.append(table, 1)
+    service = lab.settled()
+    token = {"ingest.source": '{"topics":{}}', "ingest.valid-through": "1767225600000"}
+    for hour in (1, 2, 3):
+        event = lab.append(table, hour, announce=False, snapshot_properties=token)
+        summary = {name: value for name, value in event.summary.items() if name != "ingest.source"}
+        lab.announce(event.model_copy(update={"summary": summary, "valid_through_ms": 1_767_225_600_000}))
+        settle(service)
+
+    assert event.origin == "ingest"
+    assert len(of(lab, seen.EventApplied)) == 3
+    assert [one.why for one in of(lab, seen.TableScanned)] == ["first seen"]
+    service.stop()
