@@ -64,10 +64,7 @@ class Job:
             if not self._stop.is_set():
                 self._serve(spark, broker, lake, metrics)
         except (Py4JNetworkError, ConnectionError) as err:
-            log.error(
-                "spark_gone", error=brief(err), hint="the JVM died; out of memory? see spark.driver_memory"
-            )
-            return EXIT_SPARK_GONE
+            return spark_gone(err)
         finally:
             broker.flush()
         stop_session(spark)
@@ -166,6 +163,12 @@ class Job:
         except Py4JError as err:
             logs.get().warning("query_not_stopped", error=brief(err))
         return 0
+
+
+def spark_gone(err: BaseException) -> int:
+    """Say that the JVM died; gives the exit code."""
+    logs.get().error("spark_gone", error=brief(err), hint="out of memory? see spark.driver_memory")
+    return EXIT_SPARK_GONE
 
 
 def prepare_topics(broker: Broker, config: StreamsConfig) -> None:

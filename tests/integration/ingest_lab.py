@@ -9,7 +9,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from integration.spark import CATALOG, Lake as LakeFolder
+from integration.spark import CATALOG
+from integration.spark import Lake as LakeFolder
 from isotherm.commit_event import CommitEvent, Intent, decode
 from isotherm.config import parse_yaml
 from isotherm_ingest.batch import Batches
