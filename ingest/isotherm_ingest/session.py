@@ -36,9 +36,10 @@ DEFAULTS = {
     "spark.kafka.consumer.cache.timeout": "1m",
 }
 JVM_ENDS_WITHIN_S = 10
-JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 """A driver that plans small batches on few cores: the optimizing compiler takes more than it gives (a batch of four
-tables took 2.5 CPU-seconds without it and 5 with it, after ten batches). Say your own for large ones."""
+tables took 2.5 CPU-seconds without it and 5 with it, after ten batches). Its default code cache of 48 MB
+is full after two minutes, and everything is interpreted from then on. Say your own options for large batches."""
 
 
 def session_conf(config: StreamsConfig) -> dict[str, str]:
