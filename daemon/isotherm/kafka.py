@@ -6,6 +6,7 @@ because a change is applied once. An offset out of range goes back to the earlie
 their own metadata, nothing is skipped silently.
 """
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -171,7 +172,8 @@ class KafkaEvents:
     def close(self) -> None:
         """Leave the group."""
         self._producer.flush(REQUEST_TIMEOUT_S)
-        self._consumer.close()
+        with contextlib.suppress(KafkaException):  # an assignment that came in this very moment
+            self._consumer.close()
 
     def _messages(self, raw: Sequence[Any]) -> list[Message]:
         messages = []
@@ -210,6 +212,20 @@ class KafkaEvents:
 
     def _assigned(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
         self.generation += 1
+        try:
+            starts = self._starts(consumer, parts)
+            topics = consumer.list_topics(self._topic, REQUEST_TIMEOUT_S).topics
+            self._partition_count = len(topics[self._topic].partitions)
+        except KafkaException as err:
+            # The broker does not say where we were, or we are leaving: reading everything again is harmless.
+            self._on_trouble(str(err))
+            starts = [TopicPartition(part.topic, part.partition, OFFSET_BEGINNING) for part in parts]
+        for part in starts:
+            self._positions[part.partition] = max(part.offset, 0)
+        consumer.assign(starts)
+
+    def _starts(self, consumer: Consumer, parts: list[TopicPartition]) -> list[TopicPartition]:
+        """Where to begin: at what was committed, or before the intent time-out, whichever is earlier."""
         since_ms = now_ms() - self._replay_ms
         committed = consumer.committed(parts, timeout=REQUEST_TIMEOUT_S)
         timed = consumer.offsets_for_times(
@@ -221,17 +237,10 @@ class KafkaEvents:
             start = OFFSET_BEGINNING
             if saved.offset != OFFSET_INVALID:
                 # No message since then: only what comes is new.
-                start = (
-                    saved.offset
-                    if replayed.offset in (OFFSET_END, OFFSET_INVALID)
-                    else min(saved.offset, replayed.offset)
-                )
+                is_quiet = replayed.offset in (OFFSET_END, OFFSET_INVALID)
+                start = saved.offset if is_quiet else min(saved.offset, replayed.offset)
             starts.append(TopicPartition(saved.topic, saved.partition, start))
-            self._positions[saved.partition] = max(start, 0)
-        self._partition_count = len(
-            consumer.list_topics(self._topic, REQUEST_TIMEOUT_S).topics[self._topic].partitions
-        )
-        consumer.assign(starts)
+        return starts
 
     def _revoked(self, _: Consumer, parts: list[TopicPartition]) -> None:
         self.generation += 1

@@ -20,7 +20,7 @@ class Fault:
     path: str
     times: int
     kind: str = "503"
-    """`503`, or `silence`: the request is taken and never answered."""
+    """`503`; `403`; or `silence`: the request is taken and never answered."""
     met: int = 0
 
 
@@ -93,6 +93,9 @@ def object_store() -> Iterator[ObjectStore]:
             done.wait()
         else:
             environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        if fault.kind == "403":
+            start_response("403 Forbidden", [("Content-Type", "application/xml")])
+            return [b"<Error><Code>AccessDenied</Code><Message>The token has expired.</Message></Error>"]
         start_response("503 Slow Down", [("Content-Type", "application/xml")])
         return [b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"]
 

@@ -67,18 +67,18 @@ def test_compaction_expiry_and_deletion_ride_out_a_store_that_is_busy_and_one_th
     service.stop()
 
 
-def test_a_store_that_stays_away_is_said_and_work_goes_on_when_it_is_back(lab, store):
+def test_a_store_that_refuses_us_is_said_and_work_goes_on_when_it_lets_us_in_again(lab, store):
     table = lab.create()
     for hour in (1, 1, 1, 2, 3, 4):
         lab.append(table, hour)
-    outage = Fault("GET", "snap-", 10**6)
-    store.faults.append(outage)
+    refusal = Fault("GET", "snap-", 10**6, "403")
+    store.faults.append(refusal)
     service = lab.service()
     service.start()
     service.round()
     assert [one for one in lab.seen if isinstance(one, seen.TrySoon)]
     assert service.fold.tables() == {}
-    store.faults.remove(outage)
+    store.faults.remove(refusal)
     settle(service)
 
     assert counted(lab.scan()) == believed(service, str(table.metadata.table_uuid))
