@@ -324,4 +324,6 @@ def spark_kafka(config: BrokerConfig) -> dict[str, str]:
             "kafka.ssl.truststore.location": given["ssl.ca.location"],
         }
     options["kafka.isolation.level"] = "read_committed"
+    # A task reads a range that is there; whatever a broker waits for to fill an answer is lost time.
+    options["kafka.fetch.max.wait.ms"] = "20"
     return {**options, **config.spark}

@@ -179,6 +179,7 @@ def test_the_same_kafka_for_spark():
         "kafka.ssl.truststore.type": "PEM",
         "kafka.ssl.truststore.location": "/ca.pem",
         "kafka.isolation.level": "read_committed",
+        "kafka.fetch.max.wait.ms": "20",
         "kafka.session.timeout.ms": "7",
     } == spark_kafka(config)
 
