@@ -39,22 +39,8 @@ class HttpServer:
             ident=None,
         )
         self.port: int = self._server.effective_port
-        self._is_closing = False
-        self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """Stop listening."""
-        self._is_closing = True
-        self._server.close()
-
-    def _serve(self) -> None:
-        try:
-            self._server.run()
-        except (OSError, ValueError):
-            # waitress selects on the very socket that `close` has closed under it.
-            if not self._is_closing:
-                raise
+        # It lives as long as the process: waitress cannot be closed from outside of its own thread without noise.
+        threading.Thread(target=self._server.run, name="http", daemon=True).start()
 
 
 def _application(

@@ -54,12 +54,9 @@ def run(config: IsothermConfig) -> int:
     health = Health(ticked_at_s=monotonic_s())
     server = HttpServer(config.http.host, config.http.port, metrics.registry, health)
     logs.get().info("http_listening", host=config.http.host, port=server.port)
-    try:
-        service = _service(config, health, listen, stopping)
-        if service is not None:
-            _turn(service, stopping)
-    finally:
-        server.close()
+    service = _service(config, health, listen, stopping)
+    if service is not None:
+        _turn(service, stopping)
     logs.get().info("stopped")
     return 0
 
