@@ -2,6 +2,8 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
+from isotherm_ingest.history import Break
+
 BATCH_BUCKETS = (0.25, 0.5, 1, 2, 3, 5, 10, 20, 60, 180, 600)
 """Seconds; fine where a trigger of one or two seconds lives, coarse where somebody must look."""
 
@@ -40,6 +42,13 @@ class Metrics:
         self.breaks = self._counter(
             "history_breaks", "Gaps and rollbacks found while announcing.", "table", "kind"
         )
+        self.dead_letters.labels("no_schema")
+
+    def expect(self, table: str) -> None:
+        """Have the counters of a table's troubles born at zero, so that `rate` sees their first increment."""
+        self.recomputed.labels(table)
+        for kind in (Break.GAP, Break.ROLLBACK):
+            self.breaks.labels(table, kind.value)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"isotherm_ingest_{name}", text, labels, registry=self.registry)

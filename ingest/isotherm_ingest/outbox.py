@@ -177,6 +177,7 @@ class Outbox:
                 return 0
             last = self._watermarks.get(table.uuid)
             due = pending(table.links(), table.head, last)
+            self._metrics.expect(name)
             self._metrics.unannounced.labels(name).set(len(due.links))
             if due.broken is not Break.NONE and last is not None:
                 self._tell_break(table, due.broken, last, due.links[0])
