@@ -155,20 +155,6 @@ class KafkaEvents:
         """Whether the group has given this daemon its part of the topic."""
         return bool(self._positions)
 
-    def lag(self) -> int | None:
-        """Messages not read yet, over the partitions that are ours; None: unknown."""
-        try:
-            return sum(
-                max(
-                    self._consumer.get_watermark_offsets(part, cached=True)[1]
-                    - self._positions.get(part.partition, 0),
-                    0,
-                )
-                for part in self._consumer.assignment()
-            )
-        except KafkaException:
-            return None
-
     def close(self) -> None:
         """Leave the group."""
         self._producer.flush(REQUEST_TIMEOUT_S)

@@ -4,8 +4,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark")
-
 from integration.rewriting import (
     compact_all,
     compacted,

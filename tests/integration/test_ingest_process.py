@@ -13,8 +13,6 @@ import psutil
 import psycopg
 import pytest
 
-pytest.importorskip("pyspark")
-
 from isotherm.stack import Process, Stack
 from isotherm.stack.connect import debezium_config
 

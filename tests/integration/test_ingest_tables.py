@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark")
-
 from integration.changes import Source, latest, moment
 from integration.gate import Gate
 from integration.ingest_lab import Lab

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark")
-
 from integration.gate import PATIENCE_S, Gate
 from integration.rewriting import bound, cleaned, commit, compacted, fresh, rewritten, rows
 from isotherm.model import OutcomeKind, PartitionKey

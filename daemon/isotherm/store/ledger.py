@@ -122,7 +122,6 @@ class Ledger:
     """The ledger of all tables."""
 
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
-        self.is_new = path is not None and not path.exists()
         self._db = connect(path, _SCHEMA, VERSION, read_only=read_only)
 
     def close(self) -> None:
@@ -179,14 +178,6 @@ class Ledger:
         )
         operations = (from_json(Operation, value) for (value,) in rows)
         return sum(max(operation.bytes_read, operation.bytes_planned) for operation in operations)
-
-    def compacted(self, uuid: str) -> set[PartitionKey]:
-        """The partitions that a compaction of ours has rewritten."""
-        rows = self._db.execute(
-            "SELECT DISTINCT partition FROM operations WHERE uuid = ? AND action = ? AND state = 'done'",
-            (uuid, Action.COMPACT),
-        )
-        return {PartitionKey(partition) for (partition,) in rows}
 
     # Deletions
 
@@ -325,10 +316,6 @@ class Ledger:
     def halt(self, uuid: str, reason: str, why: str, now_ms: int) -> None:
         """Stop a table until a person has looked."""
         self._db.execute("INSERT OR IGNORE INTO halts VALUES (?, ?, ?, ?)", (uuid, reason, why, now_ms))
-
-    def resume(self, uuid: str) -> None:
-        """A person has looked."""
-        self._db.execute("DELETE FROM halts WHERE uuid = ?", (uuid,))
 
     def halted(self, uuid: str) -> str | None:
         """Why a table stands still; None: it does not."""
