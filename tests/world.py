@@ -11,8 +11,17 @@ from builders import TABLE, facts, files, snapshots
 from isotherm.coldness import Surroundings, Word
 from isotherm.commit_event import Intent, OpenWindow
 from isotherm.config import parse_yaml
-from isotherm.model import Change, FileKind, FileStats, Origin, PartitionDelta, PartitionField, partition_key
-from isotherm.planner import Action, Flight, View, plan
+from isotherm.model import (
+    Action,
+    Change,
+    FileKind,
+    FileStats,
+    Origin,
+    PartitionDelta,
+    PartitionField,
+    partition_key,
+)
+from isotherm.planner import Flight, View, plan
 from isotherm.policy import PolicyFile, parse_span_ms, resolve
 from isotherm.simulate import after
 from isotherm.state import TableState, apply

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from isotherm.commit_event import announcement
 from isotherm.config import IsothermConfig
 from isotherm.follow import Follower, Touched
-from isotherm.model import CompactionJob, Outcome, OutcomeKind, PartitionKey, Rewrite, TableId
+from isotherm.model import Action, CompactionJob, Outcome, OutcomeKind, PartitionKey, Rewrite, TableId
 from isotherm.observations import FilesDeleted, JobEnded, JobStarted, SnapshotsExpired, TableHalted, TrySoon
-from isotherm.planner import Action, Flight, Request
+from isotherm.planner import Flight, Request
 from isotherm.policy import Policy
 from isotherm.ports import (
     Catalog,

@@ -94,6 +94,16 @@ def total(stats: Iterable[FileStats]) -> FileStats:
     return sum(stats, NO_FILES)
 
 
+class Action(StrEnum):
+    """What can be done. The order is the order within a table: expiry and manifests make the rest cheap."""
+
+    EXPIRE = "expire"
+    REWRITE_MANIFESTS = "rewrite_manifests"
+    TRIM_METADATA = "trim_metadata"
+    COMPACT = "compact"
+    REMOVE_ORPHANS = "remove_orphans"
+
+
 class Origin(StrEnum):
     """Who made a snapshot, told by the keys of its summary."""
 

@@ -5,8 +5,7 @@ The service emits them; `logs.py` and `metrics.py` translate. The name of the cl
 
 from dataclasses import dataclass
 
-from isotherm.model import OutcomeKind, TableId
-from isotherm.planner import Action
+from isotherm.model import Action, OutcomeKind, TableId
 
 
 @dataclass(frozen=True, slots=True)

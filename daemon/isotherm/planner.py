@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from isotherm.coldness import NEVER, Surroundings, Wake, findings, first_hot
-from isotherm.model import FileKind, FileStats, PartitionField, PartitionKey, TableId
+from isotherm.model import Action, FileKind, FileStats, PartitionField, PartitionKey, TableId
 from isotherm.partitions import label, size_text, span_text
 from isotherm.policy import Compact, Expire, Policy
 from isotherm.state import PartitionState
@@ -21,13 +21,6 @@ from isotherm.state import PartitionState
 SMALL = 0.75
 """A file below this part of the target is small: Iceberg's own `min-file-size-bytes` (its 180 % has no use here,
 files that are too large are not split)."""
-
-
-class Action(StrEnum):
-    """What can be done. The order is the order within a table: expiry makes the rest cheap."""
-
-    EXPIRE = "expire"
-    COMPACT = "compact"
 
 
 class Verdict(StrEnum):

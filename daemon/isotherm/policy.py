@@ -11,11 +11,14 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ByteSize, Field, PlainSerializer, model_validator
+from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, PlainSerializer, model_validator
 
 from isotherm.config import Settings
+from isotherm.model import Action
+from isotherm.windows import checked_cron
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _SPAN = re.compile(r"(\d+)\s*(ms|[smhdw])\s*")
@@ -40,6 +43,24 @@ Span = Annotated[
 ]
 """A span of time, written with its unit, held in milliseconds."""
 
+Cron = Annotated[str, AfterValidator(checked_cron)]
+"""A cron expression of five fields, in UTC."""
+
+
+class Epoch(StrEnum):
+    """How a partition field that is no time for Iceberg holds one."""
+
+    SECONDS = "s"
+    """Whole seconds since 1970, UTC."""
+    MILLISECONDS = "ms"
+    MICROSECONDS = "us"
+    DAYS = "d"
+    """Days since 1970."""
+    YYYYMMDD = "yyyymmdd"
+    """`20261121`, as a number or as text."""
+    ISO_DATE = "yyyy-mm-dd"
+    """`2026-11-21`, as text."""
+
 
 class Cold(Settings):
     """When a partition counts as left behind by the stream. All conditions must agree."""
@@ -55,6 +76,14 @@ class Cold(Settings):
     """Nor within the last so many commits of the table. The main rule for buckets."""
     quiet_at_most: Span = 86_400_000
     """Caps `quiet_commits`: after this long, the number of commits does not matter any more."""
+    late_write_risk: float = Field(0.001, gt=0, le=1)
+    """Cold only where the table's own history says that a write into a partition of that age, before a job would
+    end, is less likely than this. 1 switches the rule off."""
+    writer_silent_for: Span = 3_600_000
+    """A writer that has said nothing for this long is retired: its last open window binds nobody any more."""
+    epochs: dict[str, Epoch] = Field(default_factory=dict)
+    """Partition fields (of `identity` or `truncate`) that hold a time as a number or as text, and how:
+    `{event_day: yyyymmdd}`."""
 
 
 class Compact(Settings):
@@ -69,7 +98,11 @@ class Compact(Settings):
     fill_files: int = Field(5, ge=2)
     """Due also at this many small files, where together they fill one of the target size."""
     max_delete_ratio: float = Field(0.1, gt=0)
-    """Due also when rows in delete files reach this part of the partition's rows."""
+    """Due also when rows in position deletes and deletion vectors reach this part of the partition's rows."""
+    max_equality_deletes: int = Field(10, ge=1)
+    """Due also at this many equality-delete files: each reader joins every one of them with all older rows."""
+    max_deletion_vectors: int = Field(100, ge=1)
+    """Due also at this many deletion vectors: each is one more request for every reader."""
 
 
 class Expire(Settings):
@@ -83,8 +116,90 @@ class Expire(Settings):
     """So many of the newest stay, however old they are."""
     at_once: int = Field(10, ge=1)
     """Due when so many snapshots may go; one commit takes them all."""
+    at_latest: Span = 86_400_000
+    """Due also when the oldest snapshot is this much older than `keep_for`, however few may go."""
+    max_metadata_size: Annotated[ByteSize, Field(ge=1024)] = ByteSize(32 * 1024**2)
+    """Due also when metadata.json is larger than this and any snapshot may go: every commit writes it anew."""
     delete_after: Span = 3_600_000
     """Files of expired snapshots are deleted this long after the expiry: the grace of queries that still run."""
+
+
+class Manifests(Settings):
+    """When manifests are regrouped by partition, so that a reader opens few of them."""
+
+    enabled: bool = True
+    """Whether manifests of this table are regrouped."""
+    min_count: int = Field(100, ge=2)
+    """Never due below this many manifests."""
+    max_per_partition: float = Field(4, gt=0)
+    """Due when there are this many manifests to a partition, on the average."""
+
+
+class Metadata(Settings):
+    """When old metadata.json files are removed."""
+
+    enabled: bool = True
+    """Whether Isotherm does it, where the table does not do it itself (write.metadata.delete-after-commit.enabled)."""
+    keep_last: int = Field(100, ge=1)
+    """So many of the old ones stay: the way back after a bad commit. Iceberg's write.metadata.previous-versions-max."""
+    at_once: int = Field(100, ge=1)
+    """Due when so many may go."""
+
+
+class Mode(StrEnum):
+    """What becomes of orphans."""
+
+    OFF = "off"
+    REPORT = "report"
+    APPLY = "apply"
+
+
+class Orphans(Settings):
+    """Files under the table's location that no snapshot knows."""
+
+    mode: Mode = Mode.REPORT
+    """`off`, `report` (count them, delete nothing), or `apply`."""
+    older_than: Span = 3 * 86_400_000
+    """Younger ones stay: a writer may be about to commit them. Longer than the longest job of any writer."""
+    every: Span = 7 * 86_400_000
+    """Due when nobody looked for this long: the whole location is listed."""
+
+
+class Window(Settings):
+    """A time in which work may begin."""
+
+    cron: Cron
+    """When it opens, in UTC: minute, hour, day of month, month, day of week."""
+    lasts: Span = Field(ge=60_000)
+    """How long it stays open."""
+
+
+class Schedule(Window):
+    """A time in which less debt than usual is enough."""
+
+    name: str = ""
+    """What plans call it: `nightly`."""
+    do: tuple[Action, ...] = Field(min_length=1)
+    """What it is for: `compact`, `expire`, `rewrite_manifests`, `trim_metadata`, `remove_orphans`."""
+    from_score: float = Field(0.1, gt=0, le=1)
+    """Due from this score on, instead of from 1. Where nothing would be gained, nothing is done."""
+
+
+class Work(Settings):
+    """When work may be done, and how much of it; isotherm.yaml's budgets hold too, and the tighter wins."""
+
+    priority: int = 0
+    """Tables of a higher priority come first; among equals it goes in turn."""
+    jobs_at_once: int | None = Field(None, ge=0)
+    """Compactions of this table at the same time; unset: as many as isotherm.yaml allows."""
+    bytes_per_hour: ByteSize | None = None
+    """What compaction may read of this table in any hour; unset: no limit."""
+    bytes_per_day: ByteSize | None = None
+    """What compaction may read of this table in any day; unset: no limit."""
+    windows: tuple[Window, ...] = ()
+    """Work begins only inside one of these; without any, at all times."""
+    schedules: tuple[Schedule, ...] = ()
+    """Times at which less debt is enough, beside the thresholds, which hold at all times."""
 
 
 class Policy(Settings):
@@ -93,6 +208,10 @@ class Policy(Settings):
     cold: Cold = Cold()
     compact: Compact = Compact()
     expire: Expire = Expire()
+    manifests: Manifests = Manifests()
+    metadata: Metadata = Metadata()
+    orphans: Orphans = Orphans()
+    work: Work = Work()
 
     @property
     def hash(self) -> str:
@@ -109,6 +228,10 @@ class PolicyFile(Settings):
     cold: Cold = Cold()
     compact: Compact = Compact()
     expire: Expire = Expire()
+    manifests: Manifests = Manifests()
+    metadata: Metadata = Metadata()
+    orphans: Orphans = Orphans()
+    work: Work = Work()
 
     @model_validator(mode="before")
     @classmethod
@@ -119,7 +242,11 @@ class PolicyFile(Settings):
 
     def rules(self) -> dict[str, Any]:
         """Only what the file says, nested by section."""
-        return self.model_dump(exclude={"tables"}, exclude_unset=True)
+        return {
+            name: {rule: getattr(section, rule) for rule in section.model_fields_set}
+            for name in Policy.model_fields
+            if name in self.model_fields_set and (section := getattr(self, name)) is not None
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +287,14 @@ def resolve(
             rules = _stricter(values, rules)
         _overlay(values, origins, rules, name)
     if properties.get("gc.enabled", "true").lower() == "false":
-        _overlay(values, origins, {"expire": {"enabled": False}}, "table property gc.enabled")
+        kept = {"expire": {"enabled": False}, "metadata": {"enabled": False}, "orphans": {"mode": Mode.OFF}}
+        _overlay(values, origins, kept, "table property gc.enabled")
     # Every value was validated where it came from; copies are not validated again.
-    resolved = Policy(
-        cold=Cold().model_copy(update=values.get("cold", {})),
-        compact=Compact().model_copy(update=values.get("compact", {})),
-        expire=Expire().model_copy(update=values.get("expire", {})),
-    )
-    return Resolved(resolved, origins)
+    defaults = Policy()
+    sections = {
+        name: getattr(defaults, name).model_copy(update=values.get(name, {})) for name in Policy.model_fields
+    }
+    return Resolved(Policy.model_construct(**sections), origins)
 
 
 def _only_matching(table: str, files: Iterable[tuple[str, PolicyFile]]) -> Iterable[tuple[str, PolicyFile]]:
@@ -198,9 +325,12 @@ def _from_properties(properties: Mapping[str, str]) -> dict[str, dict[str, Any]]
         "write.target-file-size-bytes": ("compact", "target_file_size"),
         "history.expire.max-snapshot-age-ms": ("expire", "keep_for"),
         "history.expire.min-snapshots-to-keep": ("expire", "keep_last"),
+        "write.metadata.previous-versions-max": ("metadata", "keep_last"),
     }
     rules: dict[str, dict[str, Any]] = {}
     for name, (section, rule) in known.items():
         if (text := properties.get(name, "")).isdecimal() and int(text) > 0:
             rules.setdefault(section, {})[rule] = int(text)
+    if properties.get("write.metadata.delete-after-commit.enabled", "false").lower() == "true":
+        rules.setdefault("metadata", {})["enabled"] = False
     return rules

@@ -7,8 +7,8 @@ definition of work to do.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from isotherm.model import FileKind, FileStats, size_bucket
-from isotherm.planner import SMALL, Action, Plan, Request, View, plan
+from isotherm.model import Action, FileKind, FileStats, size_bucket
+from isotherm.planner import SMALL, Plan, Request, View, plan
 from isotherm.policy import Policy
 from isotherm.state import PartitionState
 

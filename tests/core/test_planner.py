@@ -22,8 +22,8 @@ from builders import (
     table_state,
     view,
 )
-from isotherm.model import FileKind, FileStats, TableId
-from isotherm.planner import Action, Flight, Plan, Quarantine, Request, Verdict, admit, plan
+from isotherm.model import Action, FileKind, FileStats, TableId
+from isotherm.planner import Flight, Plan, Quarantine, Request, Verdict, admit, plan
 from isotherm.policy import Compact, Expire, Policy
 from isotherm.simulate import MAX_ROUNDS, after, backlog
 from isotherm.state import PartitionState

@@ -11,8 +11,7 @@ from prometheus_client import Counter, Gauge, Histogram, start_http_server
 from grafana.prometheus import empty_after, scraping
 from grafana.queries import daemon_metrics, ingest_metrics, panel_queries, program, substituted
 from isotherm import observations as seen
-from isotherm.model import OutcomeKind, TableId
-from isotherm.planner import Action
+from isotherm.model import Action, OutcomeKind, TableId
 from lab import EAGER, Lab, settle
 
 TABLE = TableId("uuid-1", "shop.orders")

@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from isotherm.model import CompactionJob, Outcome, PartitionKey, Rewrite, TableId
-from isotherm.planner import Action, Quarantine
+from isotherm.model import Action, CompactionJob, Outcome, PartitionKey, Rewrite, TableId
+from isotherm.planner import Quarantine
 from isotherm.store.database import connect, from_json, to_json, transaction
 
 VERSION = 1
