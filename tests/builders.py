@@ -55,6 +55,7 @@ def facts(**fields) -> TableFacts:
 
 def view(partitions=None, *, state: TableState | None = None, intents=(), words=(), **fields) -> View:
     known = fields.pop("facts", None) or facts()
+    fields.setdefault("snapshots", ())
     around = Surroundings(
         state or table_state(boundary_ms=1000 * HOUR), known.fields, tuple(intents), tuple(words)
     )

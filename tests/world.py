@@ -145,19 +145,20 @@ class World:
         around = Surroundings(
             self.state, self.fields, tuple(self.intents.values()), tuple(self.words.values())
         )
-        known = facts(fields=self.fields, snapshots=snapshots(self.snapshots, newest_at_ms=self.now))
+        known = facts(fields=self.fields, snapshots=self.snapshots)
         return View(
             around=around,
             facts=known,
             partitions=self.partitions,
+            snapshots=snapshots(self.snapshots, newest_at_ms=self.now),
             flights=tuple(self.flights),
             announced_sequence_number=10**9,
         )
 
     def do_plan(self, what="partitions"):
         """Every verdict on partitions; `plan table` the one on the table."""
-        decisions = plan(self._view(), self.policy, self.now).decisions
-        shown = decisions[:1] if what == "table" else decisions[1:]
+        decisions = plan(self._view(), self.policy, self.now)
+        shown = decisions.of_table[:1] if what == "table" else decisions.of_partitions
         return "".join(f"{d.verdict} {d.score:.2f} {d.label}: {d.why}\n" for d in shown)
 
     def do_done(self):
@@ -165,5 +166,5 @@ class World:
         view = self._view()
         done = after(view, plan(view, self.policy, self.now), self.policy)
         self.partitions = dict(done.partitions)
-        self.snapshots = len(done.facts.snapshots)
+        self.snapshots = len(done.snapshots)
         self.state = replace(self.state)

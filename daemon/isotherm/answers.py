@@ -88,7 +88,9 @@ class Inspector:
         self._ledger = Ledger(config.state.path / "ledger.db", read_only=True)
         self._policies = PolicyFolder(config.policies)
         self._policies.reload()
-        self._verdicts = Verdicts(self._fold, self._ledger, self._policies, wall_clock_ms)
+        self._verdicts = Verdicts(
+            self._fold, self._ledger, self._policies, wall_clock_ms, config.budgets.bytes_per_hour
+        )
 
     def policy(self, table: str) -> Resolved | None:
         """A table's policy with origins; also of a table that the daemon has not seen yet."""
@@ -143,7 +145,7 @@ class Inspector:
         assert key is not None  # noqa: S101 (only the table's own decision has none)
         conditions = (
             *self._coldness(key, view.partitions[key], view.around, resolved, now_ms),
-            self._debt(view.partitions[key], resolved),
+            *self._debt(view.partitions[key], resolved),
         )
         return Explanation(
             table=table,
@@ -159,36 +161,43 @@ class Inspector:
     def _coldness(
         self, key: PartitionKey, state: PartitionState, around: Surroundings, resolved: Resolved, now_ms: int
     ) -> list[Condition]:
-        fields = {"boundary": "cold.after", "quiet": "cold.quiet_for"}
+        fields = {
+            "window": "cold.writer_silent_for",
+            "boundary": "cold.after",
+            "quiet": "cold.quiet_for",
+            "lateness": "cold.late_write_risk",
+        }
         found = findings(key, state, around, resolved.policy.cold, now_ms)
         return [
             Condition(one.rule, not one.is_hot, one.why, _origin(resolved, fields.get(one.rule, "")))
             for one in found
         ]
 
-    def _debt(self, state: PartitionState, resolved: Resolved) -> Condition:
-        owed = debt(state, resolved.policy.compact)
-        origin = _origin(resolved, "compact.min_files")
-        return Condition("debt", owed.score >= 1, f"score {owed.score:.2f}, due at 1: {owed.why}", origin)
+    def _debt(self, state: PartitionState, resolved: Resolved) -> list[Condition]:
+        return [
+            Condition(
+                "debt", one.score >= 1, f"{one.score:.2f} of 1: {one.why}", _origin(resolved, one.option)
+            )
+            for one in debt(state, resolved.policy.compact).triggers
+        ]
 
     def _explain_table(
         self, row: TableRow, view: View, planned: Plan, resolved: Resolved, now_ms: int
     ) -> Explanation:
-        expiry = planned.decisions[0]
-        oldest = view.facts.snapshots[0] if view.facts.snapshots else None
+        oldest = view.snapshots[0] if view.snapshots else None
         age = (
             "no snapshot"
             if oldest is None
             else f"the oldest is {span_text(now_ms - oldest.committed_at_ms)} old"
         )
         expire = resolved.policy.expire
+        options = {
+            Action.EXPIRE: "expire.at_once",
+            Action.REWRITE_MANIFESTS: "manifests.min_count",
+            Action.TRIM_METADATA: "metadata.keep_last",
+            Action.REMOVE_ORPHANS: "orphans.every",
+        }
         conditions = (
-            Condition(
-                "expiry",
-                expiry.score >= 1,
-                expiry.why,
-                _origin(resolved, "expire.at_once"),
-            ),
             Condition(
                 "age",
                 oldest is not None and now_ms - oldest.committed_at_ms >= expire.keep_for,
@@ -197,23 +206,35 @@ class Inspector:
             ),
             Condition(
                 "count",
-                len(view.facts.snapshots) > expire.keep_last,
-                f"{len(view.facts.snapshots)} snapshots, the last {expire.keep_last} stay",
+                view.facts.snapshots > expire.keep_last,
+                f"{view.facts.snapshots} snapshots, the last {expire.keep_last} stay",
                 _origin(resolved, "expire.keep_last"),
             ),
+            *(
+                Condition(
+                    str(one.action).replace("_", " "),
+                    one.score >= 1,
+                    f"{one.verdict}, {one.score:.2f} of 1: {one.why}",
+                    _origin(resolved, options[one.action]),
+                )
+                for one in planned.of_table
+            ),
+        )
+        first = max(
+            planned.of_table, key=lambda one: (one.verdict is Verdict.DUE, one.action is Action.EXPIRE)
         )
         counts: dict[str, int] = {}
-        for decision in planned.decisions[1:]:
+        for decision in planned.of_partitions:
             counts[decision.verdict] = counts.get(decision.verdict, 0) + 1
         subject = "partitions: " + (", ".join(f"{n} {v}" for v, n in sorted(counts.items())) or "none")
         return Explanation(
             table=row.state.table.name,
             subject=subject,
-            verdict=expiry.verdict,
-            score=expiry.score,
-            why=expiry.why,
+            verdict=first.verdict,
+            score=first.score,
+            why=first.why,
             conditions=conditions,
-            next_at=_wake_text(expiry.wake, row, now_ms),
+            next_at=_wake_text(first.wake, row, now_ms),
             history=self._history(row, None),
         )
 
@@ -246,7 +267,7 @@ class Inspector:
                     label=label(one.key, row.facts.fields),
                     data=one.state.data_total,
                     deletes=one.state.deletes_total,
-                    verdict="undecided" if one.decision is None else str(one.decision.verdict),
+                    verdict="undecided" if one.verdict is None else str(one.verdict),
                 )
                 for one in rows
             ),
@@ -283,11 +304,11 @@ class Inspector:
 
     @staticmethod
     def _decision(planned: Plan, partition: str) -> Decision:
-        for decision in planned.decisions[1:]:
+        for decision in planned.of_partitions:
             if partition in (decision.label, decision.partition):
                 return decision
-        near = [d.label for d in planned.decisions[1:] if partition in d.label][:5]
-        known = ", ".join(near or [d.label for d in planned.decisions[1:6]]) or "none"
+        near = [d.label for d in planned.of_partitions if partition in d.label][:5]
+        known = ", ".join(near or [d.label for d in planned.of_partitions[:5]]) or "none"
         raise NoSuchTableError(f"{planned.table.name} has no partition {partition}; for instance: {known}")
 
 

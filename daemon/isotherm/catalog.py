@@ -160,6 +160,17 @@ class IcebergCatalog:
         with translated(f"the manifests of {loaded.table}"):
             return _scan(table, loaded)
 
+    @staticmethod
+    def light(loaded: LoadedTable) -> LoadedTable:
+        """The same table without what only a confirmation needs: its snapshots but for the head."""
+        table: Table = loaded.handle
+        head = table.current_snapshot()
+        small = {"snapshots": [] if head is None else [head], "snapshot_log": [], "metadata_log": []}
+        metadata = table.metadata.model_copy(update=small)
+        handle = Table(table.name(), metadata, table.metadata_location, table.io, table.catalog, table.config)
+        kept = {} if head is None else {head.snapshot_id: loaded.snapshots[head.snapshot_id]}
+        return replace(loaded, handle=handle, snapshots=kept, parents=dict.fromkeys(kept))
+
     def live_files(self, loaded: LoadedTable, partition: PartitionKey) -> int:
         """Data files of one partition at the head, counted anew."""
         table: Table = loaded.handle
@@ -174,7 +185,11 @@ def loaded_table(table: Table, name: str) -> LoadedTable:
     """PyIceberg's table as ours."""
     metadata = table.metadata
     head = table.current_snapshot()
-    snapshots = {snapshot.snapshot_id: _known(snapshot) for snapshot in metadata.snapshots}
+    pinned = {ref.snapshot_id for name, ref in metadata.refs.items() if name != MAIN_BRANCH}
+    snapshots = {
+        snapshot.snapshot_id: _known(snapshot, is_pinned=snapshot.snapshot_id in pinned)
+        for snapshot in metadata.snapshots
+    }
     parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots}
     loaded = LoadedTable(
         table=TableId(str(metadata.table_uuid), name),
@@ -184,8 +199,7 @@ def loaded_table(table: Table, name: str) -> LoadedTable:
         parents=parents,
         handle=table,
     )
-    ancestors = tuple(snapshots[snapshot_id] for snapshot_id in reversed(loaded.ancestors()))
-    return replace(loaded, facts=replace(loaded.facts, snapshots=ancestors))
+    return replace(loaded, facts=replace(loaded.facts, snapshots=len(loaded.ancestors())))
 
 
 def _facts(table: Table, head: PyIcebergSnapshot | None) -> TableFacts:
@@ -204,8 +218,10 @@ def _facts(table: Table, head: PyIcebergSnapshot | None) -> TableFacts:
         fields=tuple(fields[field_id] for field_id in sorted(fields)),
         default_spec_id=metadata.default_spec_id,
         properties=dict(metadata.properties),
-        pinned=frozenset(ref.snapshot_id for name, ref in metadata.refs.items() if name != MAIN_BRANCH),
+        manifests=len(lists),
         metadata_bytes=sum(manifest.manifest_length for manifest in lists),
+        metadata_file_bytes=len(table.io.new_input(table.metadata_location)),
+        metadata_versions=len(metadata.metadata_log),
     )
 
 
@@ -219,12 +235,13 @@ def _source_type(table: Table, source_id: int) -> str:
     return "unknown"
 
 
-def _known(snapshot: PyIcebergSnapshot) -> Snapshot:
+def _known(snapshot: PyIcebergSnapshot, *, is_pinned: bool) -> Snapshot:
     return Snapshot(
         snapshot_id=snapshot.snapshot_id,
         sequence_number=snapshot.sequence_number or 0,
         committed_at_ms=snapshot.timestamp_ms,
         has_token=INGEST_TOKEN in _summary(snapshot),
+        is_pinned=is_pinned,
     )
 
 

@@ -7,6 +7,7 @@ output, as a table or as JSON (`-o json`, a documented contract); everything els
 import dataclasses
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -21,7 +22,7 @@ from rich.text import Text
 from isotherm.clock import now_ms
 from isotherm.config import EXIT_BAD_CONFIG, ConfigError, load_config, read_yaml
 from isotherm.partitions import clock_text, size_text, span_text
-from isotherm.planner import Decision, Verdict
+from isotherm.planner import Plan, Verdict
 from isotherm.policy import PolicyFile, parse_span_ms
 from isotherm.policy_files import PolicyFolder
 from isotherm.ports import NoSuchTableError, TableMissing, Unavailable
@@ -182,7 +183,7 @@ def plan(
             _json([{"table": one.table.name, "decisions": one.decisions} for one in plans])
         else:
             for one in plans:
-                _print_decisions(one.table.name, one.decisions, brief=table is None)
+                _print_plan(one, brief=table is None)
         if exit_code and due:
             raise typer.Exit(EXIT_WORK_TO_DO)
 
@@ -203,6 +204,7 @@ STYLES = {
     Verdict.CLEAN: "green",
     Verdict.RUNNING: "cyan",
     Verdict.HALTED: "bold red",
+    Verdict.WAITING: "cyan",
     Verdict.QUARANTINED: "magenta",
     Verdict.UNSUPPORTED: "magenta",
     Verdict.OFF: "dim",
@@ -211,13 +213,14 @@ BRIEF = 12
 """Rows for each table where all are shown; `plan TABLE` shows every one."""
 
 
-def _print_decisions(name: str, decisions: tuple[Decision, ...], *, brief: bool) -> None:
-    counts: dict[str, int] = {}
-    for decision in decisions:
-        counts[decision.verdict] = counts.get(decision.verdict, 0) + 1
+def _print_plan(one: Plan, *, brief: bool) -> None:
+    name = one.table.name
+    counts = Counter(decision.verdict for decision in one.of_partitions)
     summary = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
-    out.print(Text.assemble((name, "bold"), f"  {summary}"))
-    ordered = sorted(decisions, key=lambda d: (d.verdict is not Verdict.DUE, d.verdict, -d.score, d.label))
+    out.print(Text.assemble((name, "bold"), f"  partitions: {summary or 'none'}"))
+    ordered = sorted(
+        one.decisions, key=lambda d: (d.verdict is not Verdict.DUE, d.verdict, -d.score, d.label)
+    )
     shown = ordered[:BRIEF] if brief else ordered
     grid = Table(box=None, pad_edge=False, show_edge=False, expand=False)
     grid.add_column("verdict")

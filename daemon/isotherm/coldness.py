@@ -10,9 +10,15 @@ from dataclasses import dataclass
 
 from isotherm.commit_event import Intent, OpenWindow
 from isotherm.model import PartitionField, PartitionKey
-from isotherm.partitions import clock_text, span_text, time_span
+from isotherm.partitions import HOUR_MS, clock_text, span_text, time_span
 from isotherm.policy import Cold
 from isotherm.state import PartitionState, TableState
+
+JOB_OVERHEAD_MS = 10_000
+JOB_BYTES_PER_S = 20 * 1024**2
+"""What a job is assumed to take: reading, writing, reading back and committing, on a modest machine."""
+LEARN_AGAIN_MS = 6 * HOUR_MS
+"""A partition that is held back for late writes is looked at again after this, for the history fades."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,8 @@ class Word:
     writer: str
     at_ms: int
     window: OpenWindow
+    announces: bool = False
+    """Whether it says in intents what it is about to touch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +66,7 @@ class Surroundings:
     intents: tuple[Intent, ...] = ()
     """Open ones, their expiry already capped."""
     words: tuple[Word, ...] = ()
-    """The newest of each writer that is not retired."""
+    """The newest of each writer, retired ones too."""
 
 
 Rule = Callable[[PartitionKey, PartitionState, Surroundings, Cold, int], Finding]
@@ -96,14 +104,17 @@ def window_rule(
     key: PartitionKey, partition: PartitionState, around: Surroundings, cold: Cold, now_ms: int
 ) -> Finding:
     """No writer's open window, in its newest event, reaches the partition."""
-    del partition, cold, now_ms
+    del partition
     span = time_span(key, around.fields)
     for word in around.words:
+        if now_ms - word.at_ms >= cold.writer_silent_for:
+            continue
+        retired = Wake(at_ms=word.at_ms + cold.writer_silent_for)
         if key in word.window.partitions:
-            return Finding("window", True, f"writer {word.writer} has rows for it in flight")
+            return Finding("window", True, f"writer {word.writer} has rows for it in flight", retired)
         if word.window.from_ms is not None and span is not None and span.end_ms > word.window.from_ms:
             why = f"writer {word.writer} may still write from {clock_text(word.window.from_ms)} on, it ends {clock_text(span.end_ms)}"
-            return Finding("window", True, why)
+            return Finding("window", True, why, retired)
     return Finding("window", False, "no writer has it in its open window")
 
 
@@ -150,5 +161,33 @@ def quiet_rule(
     return Finding("quiet", False, f"quiet for {span_text(quiet_ms)} and {commits} commits")
 
 
-RULES: tuple[Rule, ...] = (intent_rule, window_rule, boundary_rule, quiet_rule)
-"""From the most urgent to the ordinary. (The lateness model of docs/design.md joins them when it is built.)"""
+def lateness_rule(
+    key: PartitionKey, partition: PartitionState, around: Surroundings, cold: Cold, now_ms: int
+) -> Finding:
+    """The table's own history says that a write before a job would end is unlikely."""
+    span, boundary_ms = time_span(key, around.fields), around.state.boundary_ms
+    if span is None or boundary_ms is None:
+        return Finding("lateness", False, "no time in its partition spec")
+    if around.words and all(word.announces for word in around.words):
+        return Finding("lateness", False, "every known writer says beforehand what it will touch")
+    size = partition.data_total.bytes + partition.deletes_total.bytes
+    horizon_ms = JOB_OVERHEAD_MS + size * 1000 / JOB_BYTES_PER_S
+    risk = around.state.lateness.risk(span, boundary_ms, horizon_ms)
+    if risk is None:
+        return Finding("lateness", False, "no partition of its age was watched yet")
+    since_ms = now_ms - (around.state.lateness.since_ms or now_ms)
+    why = (
+        f"the stream came back to partitions {risk.youngest} to {risk.oldest} intervals old "
+        f"{risk.returns:.0f} times in {span_text(max(since_ms, 0))}, the busiest day left out: the risk of a write "
+        f"within the {span_text(int(horizon_ms))} of a job is at most {risk.probability:.2%}, limit {cold.late_write_risk:.2%}"
+    )
+    if risk.probability <= cold.late_write_risk:
+        return Finding("lateness", False, why)
+    if not risk.is_known_hot:
+        return Finding("lateness", False, f"too little is known yet to hold it back: {why}")
+    wake = Wake(at_ms=now_ms + LEARN_AGAIN_MS, boundary_ms=span.end_ms + risk.oldest * span.length_ms)
+    return Finding("lateness", True, why, wake)
+
+
+RULES: tuple[Rule, ...] = (intent_rule, window_rule, boundary_rule, quiet_rule, lateness_rule)
+"""From the most urgent to the ordinary."""

@@ -7,18 +7,25 @@ manifests, what is not in the history any more is undone, and where no path lead
 is scanned. So lost, doubled, late, reordered and forged events delay; they never mislead.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from isotherm.coldness import Word
 from isotherm.commit_event import CommitEvent, EventError, Intent, OpenWindow, decode
 from isotherm.model import Change, Origin, PartitionKey, TableId
 from isotherm.observations import EventRejected, EventSeen, StateDrifted, TableGone, TableScanned
+from isotherm.partitions import with_epochs
 from isotherm.planner import Snapshot
 from isotherm.ports import Catalog, Listener, LoadedTable, Message, TableMissing
 from isotherm.state import StateError, apply, built
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Account, Ledger
+
+NOBODY = "(unannounced)"
+"""The writer of what no event has brought: nobody knows who it is, or what else it means to write."""
+
+Epochs = Callable[[str, Mapping[str, str]], Mapping[str, str]]
+"""Of a table, by name and properties: the partition fields that hold a time as a number or text, and how."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +58,7 @@ class Follower:
         now_ms: Callable[[], int],
         monotonic_s: Callable[[], float],
         intent_timeout_ms: int,
+        epochs_of: Epochs,
     ) -> None:
         self._fold = fold
         self._ledger = ledger
@@ -59,12 +67,13 @@ class Follower:
         self._now_ms = now_ms
         self._monotonic_s = monotonic_s
         self._intent_timeout_ms = intent_timeout_ms
+        self._epochs_of = epochs_of
         self._loaded: dict[str, LoadedTable] = {}
         self.suspects: set[str] = set()
         """Names of tables that the catalog should be asked about at the next round."""
 
     def loaded(self, uuid: str) -> LoadedTable | None:
-        """The table as it was loaded last."""
+        """The table as it was loaded last, without its older snapshots."""
         return self._loaded.get(uuid)
 
     # Events
@@ -90,6 +99,7 @@ class Follower:
     def _take_intent(self, intent: Intent, received_at_ms: int) -> Touched | None:
         expires_at_ms = min(intent.expires_at_ms, received_at_ms + self._intent_timeout_ms)
         self._fold.save_intent(intent.model_copy(update={"expires_at_ms": expires_at_ms}))
+        self._fold.note_intent(intent.table_uuid, intent.writer)
         keys = None if intent.partitions is None else [PartitionKey(key) for key in intent.partitions]
         self._fold.touch(intent.table_uuid, keys)
         self._listen(EventSeen("intent", intent.table))
@@ -148,7 +158,8 @@ class Follower:
     def _keep_word(self, event: CommitEvent, received_at_ms: int) -> None:
         if event.writer and event.origin_kind is not Origin.MAINTENANCE:
             window = event.open_window or OpenWindow()
-            self._fold.save_word(event.table_uuid, Word(event.writer, received_at_ms, window))
+            announces = self._fold.announces(event.table_uuid, event.writer)
+            self._fold.save_word(event.table_uuid, Word(event.writer, received_at_ms, window, announces))
             if window.partitions:
                 self._fold.touch(event.table_uuid, [PartitionKey(key) for key in window.partitions])
 
@@ -178,20 +189,23 @@ class Follower:
     def confirm_loaded(self, loaded: LoadedTable) -> None:
         """Bring the fold to the head of a table that was just loaded."""
         uuid = loaded.table.uuid
-        facts = replace(loaded.facts, confirmed_at_ms=self._now_ms())
+        epochs = self._epochs_of(loaded.table.name, loaded.facts.properties)
+        fields = with_epochs(loaded.facts.fields, epochs)
+        facts = replace(loaded.facts, fields=fields, confirmed_at_ms=self._now_ms())
         loaded = replace(loaded, facts=facts)
-        self._loaded[uuid] = loaded
+        self._loaded[uuid] = self._catalog.light(loaded)
         row = self._fold.table(uuid)
         if row is None or not row.is_trusted:
-            self._scan(loaded, "first seen" if row is None else "its totals did not add up")
+            self._scan(loaded, row, "first seen" if row is None else "its totals did not add up")
             return
         with self._fold.transaction():
             try:
-                row = self._travel(row, loaded)
+                row = self._travel(replace(row, facts=facts), loaded)
             except (StateError, _NoPathError) as err:
-                self._scan(loaded, str(err))
+                self._scan(loaded, row, str(err))
                 return
-            self._fold.save_table(replace(row.state, table=loaded.table), facts, loaded.head)
+            self._fold.save_table(replace(row.state, table=loaded.table), facts, loaded.head, loaded.log())
+            self._ledger.learn(uuid, row.state.lateness)
 
     def _travel(self, row: TableRow, loaded: LoadedTable) -> TableRow:
         """From the state's head to the catalog's: undo what is not in its history, check, apply what is missing."""
@@ -206,6 +220,7 @@ class Follower:
             self._fold.save_partitions(uuid, prior.partitions)
             self._fold.save_state(prior.state)
             self._fold.forget(uuid, change.snapshot_id)
+            self._ledger.forget_change(uuid, change.snapshot_id)
             row = replace(row, state=prior.state)
         if row.state.head is None:
             missing = list(ancestors)
@@ -217,6 +232,8 @@ class Follower:
         for snapshot_id in reversed(missing):
             change = replace(self._catalog.change(loaded, snapshot_id), parent_id=row.state.head)
             row = self._apply(row, change, self._now_ms(), announced=False)
+            if change.is_foreign_write:
+                self._fold.save_word(uuid, Word(NOBODY, self._now_ms(), OpenWindow()))
         return row
 
     def _check(self, row: TableRow, loaded: LoadedTable, ancestors: Sequence[int]) -> None:
@@ -240,6 +257,7 @@ class Follower:
         self._fold.save_state(applied.state)
         self._fold.record(table.uuid, change, applied.prior)
         self._account(table.uuid, change, received_at_ms, announced=announced)
+        self._ledger.record(table.uuid, change, received_at_ms)
         if applied.drifted:
             gap = ", ".join(
                 f"{name} {value:+d}" for name, value in sorted(applied.state.summary_gap.items()) if value
@@ -265,9 +283,9 @@ class Follower:
         self._fold.distrust(table.uuid)
         self.suspects.add(table.name)
 
-    def _scan(self, loaded: LoadedTable, why: str) -> None:
+    def _scan(self, loaded: LoadedTable, before: TableRow | None, why: str) -> None:
         started_s = self._monotonic_s()
-        now_ms = self._now_ms()
+        uuid, now_ms = loaded.table.uuid, self._now_ms()
         scan = self._catalog.scan(loaded)
         state = built(
             loaded.table,
@@ -276,10 +294,12 @@ class Follower:
             boundary_ms=scan.boundary_ms,
             foreign_commits=scan.foreign_commits,
             received_at_ms=now_ms,
+            lateness=self._ledger.learnt(uuid) if before is None else before.state.lateness,
         )
-        self._fold.replace(state, loaded.facts, scan.partitions)
-        for snapshot in loaded.facts.snapshots:
-            self._account_found(loaded.table.uuid, snapshot, now_ms)
+        self._fold.replace(state, loaded.facts, scan.partitions, loaded.log())
+        with self._ledger.transaction():
+            for snapshot in loaded.log():
+                self._account_found(uuid, snapshot, now_ms)
         self._listen(TableScanned(loaded.table, why, scan.files, self._monotonic_s() - started_s))
 
     def _account_found(self, uuid: str, snapshot: Snapshot, now_ms: int) -> None:

@@ -5,6 +5,7 @@ next start, and looked up in the table before anything of it is touched.
 """
 
 import uuid as uuids
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -72,6 +73,10 @@ class Jobs:
             for op, _ in self._running.values()
             if op.table.uuid == uuid
         )
+
+    def running(self) -> dict[str, int]:
+        """How many jobs run for each table, by uuid."""
+        return dict(Counter(operation.table.uuid for operation, _ in self._running.values()))
 
     # Beginning
 
@@ -346,7 +351,7 @@ class Jobs:
     # Expiry and deletion
 
     def _expire(self, row: TableRow, operation: Operation, snapshots: Sequence[int], policy: Policy) -> bool:
-        operation = replace(operation, files_before=len(row.facts.snapshots))
+        operation = replace(operation, files_before=row.facts.snapshots)
         self.ledger.save(operation)
         uuid, job_id = operation.table.uuid, operation.job_id
 

@@ -54,6 +54,8 @@ class PartitionField:
     """As Iceberg writes it: `hour`, `day`, `month`, `year`, `identity`, `bucket[16]`, `truncate[4]`, `void`."""
     source_type: str
     """Iceberg's name of the source column's type: `timestamptz`, `date`, `int`, …"""
+    epoch: str | None = None
+    """How a number or a text in it holds a time, where the policy says that it does (`policy.Epoch`)."""
 
 
 class FileKind(StrEnum):

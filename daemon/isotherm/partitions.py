@@ -3,9 +3,10 @@
 Pure arithmetic on the ordinals that Iceberg's time transforms give (spec, "Partition Transforms").
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
 
 from isotherm.model import PartitionField, PartitionKey, Scalar, partition_values
 
@@ -75,13 +76,43 @@ def time_span(key: PartitionKey, fields: Iterable[PartitionField]) -> TimeSpan |
         span
         for field in fields
         if (value := values.get(field.field_id)) is not None
-        and isinstance(value, int)
-        and (span := _span(field, value)) is not None
+        and (span := _epoch_span(field, value) if field.epoch else _span(field, value)) is not None
     ]
     return min(spans, key=lambda span: span.length_ms) if spans else None
 
 
-def _span(field: PartitionField, value: int) -> TimeSpan | None:
+def with_epochs(fields: Iterable[PartitionField], epochs: Mapping[str, str]) -> tuple[PartitionField, ...]:
+    """The fields, with those that a policy says to hold a time, by name, marked so."""
+    return tuple(replace(field, epoch=epochs.get(field.name)) for field in fields)
+
+
+_UNIT_MS = {"s": 1000.0, "ms": 1.0, "us": 0.001, "d": float(DAY_MS)}
+_WIDTH = re.compile(r"truncate\[(\d+)\]")
+
+
+def _epoch_span(field: PartitionField, value: Scalar) -> TimeSpan | None:
+    """The time that a number or a text stands for; None where it is not of the form that the policy says."""
+    width = _WIDTH.fullmatch(field.transform)
+    if width is None and field.transform != "identity":
+        return None
+    if field.epoch in ("yyyymmdd", "yyyy-mm-dd"):
+        # The standard library reads both forms of a date.
+        text = str(value)
+        try:
+            days = (date.fromisoformat(text) - date(1970, 1, 1)).days if len(text) in (8, 10) else None
+        except ValueError:
+            days = None
+        return None if days is None else TimeSpan(days * DAY_MS, (days + 1) * DAY_MS)
+    unit_ms = _UNIT_MS.get(field.epoch or "")
+    if unit_ms is None or isinstance(value, bool) or not isinstance(value, int):
+        return None
+    start_ms = int(value * unit_ms)
+    return TimeSpan(start_ms, start_ms + max(int(unit_ms * int(width[1] if width else 1)), 1))
+
+
+def _span(field: PartitionField, value: Scalar) -> TimeSpan | None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
     match field.transform:
         case "hour":
             return TimeSpan(value * HOUR_MS, (value + 1) * HOUR_MS)

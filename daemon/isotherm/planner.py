@@ -8,6 +8,7 @@ The score is debt divided by its threshold in the policy; 1.0 or more is due, an
 number stands in the metric, the command line, the log and the alert.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,8 +16,9 @@ from enum import StrEnum
 from isotherm.coldness import NEVER, Surroundings, Wake, findings, first_hot
 from isotherm.model import Action, FileKind, FileStats, PartitionField, PartitionKey, TableId
 from isotherm.partitions import label, size_text, span_text
-from isotherm.policy import Compact, Expire, Policy
+from isotherm.policy import Compact, Expire, Manifests, Metadata, Mode, Orphans, Policy, Schedule
 from isotherm.state import PartitionState
+from isotherm.windows import Opening, opening
 
 SMALL = 0.75
 """A file below this part of the target is small: Iceberg's own `min-file-size-bytes` (its 180 % has no use here,
@@ -32,6 +34,8 @@ class Verdict(StrEnum):
     HOT = "hot"
     """It would be due, or may become so, but the stream still writes it."""
     RUNNING = "running"
+    WAITING = "waiting"
+    """It is due, and must wait: for a window, for a budget, for a moment after a failure."""
     QUARANTINED = "quarantined"
     """It failed repeatedly; tried again later."""
     UNSUPPORTED = "unsupported"
@@ -40,6 +44,21 @@ class Verdict(StrEnum):
     """A person must look."""
     OFF = "off"
     """The policy says no."""
+
+
+CAPABLE = frozenset({Action.EXPIRE, Action.COMPACT})
+"""What this version can do; the rest is judged, explained and counted, but not done."""
+QUARANTINE_FAILURES = 3
+"""From so many failures in a row on, a partition counts as quarantined; before, it only waits a moment."""
+WHOLE = {
+    Action.EXPIRE: "(snapshots)",
+    Action.REWRITE_MANIFESTS: "(manifests)",
+    Action.TRIM_METADATA: "(metadata)",
+    Action.REMOVE_ORPHANS: "(orphans)",
+}
+"""What verdicts on the table as a whole are called, where those on partitions have a label."""
+MANIFEST_BYTES = 8 * 1024**2
+"""Size of a well-filled manifest: Iceberg's default of `commit.manifest.target-size-bytes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +70,13 @@ class Snapshot:
     committed_at_ms: int
     has_token: bool = False
     """It carries a pipeline's newest ingest token."""
+    is_pinned: bool = False
+    """A tag or a branch other than main names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """What the table's metadata said when the catalog last confirmed its head."""
+    """What the table's metadata said when the catalog last confirmed its head, apart from its log of snapshots."""
 
     location: str
     format_version: int
@@ -63,12 +84,16 @@ class TableFacts:
     """The unified partition type: the fields of all specs."""
     default_spec_id: int = 0
     properties: Mapping[str, str] = field(default_factory=dict)
-    snapshots: tuple[Snapshot, ...] = ()
-    """The ancestors of the head that still exist, oldest first, the head last."""
-    pinned: frozenset[int] = frozenset()
-    """Snapshots that tags and branches (other than main) name, with all that these keep."""
+    snapshots: int = 0
+    """How many ancestors of the head still exist, the head included."""
+    manifests: int = 0
+    """Manifests that the head needs."""
     metadata_bytes: int = 0
-    """Size of the manifests and manifest lists that the head needs, and of metadata.json."""
+    """Size of these manifests."""
+    metadata_file_bytes: int = 0
+    """Size of metadata.json."""
+    metadata_versions: int = 0
+    """Old metadata.json files that the metadata still names."""
     confirmed_at_ms: int = 0
 
 
@@ -86,7 +111,7 @@ class Flight:
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """A partition that failed repeatedly, and until when it is left alone."""
+    """A partition that failed, how often in a row, and until when it is left alone."""
 
     until_ms: int
     failures: int
@@ -100,11 +125,18 @@ class View:
     around: Surroundings
     facts: TableFacts
     partitions: Mapping[PartitionKey, PartitionState]
+    snapshots: tuple[Snapshot, ...] | None = None
+    """The ancestors of the head that still exist, oldest first, the head last; None: not looked at this time, and
+    then nothing is decided of the table as a whole."""
     flights: tuple[Flight, ...] = ()
     quarantined: Mapping[PartitionKey, Quarantine] = field(default_factory=dict)
     halted: str | None = None
     announced_sequence_number: int | None = None
     """Up to where this table's snapshots have been announced and consumed; None: nothing was."""
+    last_done_ms: Mapping[Action, int] = field(default_factory=dict)
+    """When each action on the table as a whole was last done."""
+    hour_budget_bytes: int | None = None
+    """What isotherm.yaml lets all compactions read in an hour; None: no limit."""
 
     @property
     def table(self) -> TableId:
@@ -148,101 +180,291 @@ class Plan:
     """Every verdict, and the requests in the order in which they should be done."""
 
     table: TableId
-    decisions: tuple[Decision, ...]
+    of_table: tuple[Decision, ...]
+    """On the table as a whole, in the order of `Action`; empty where the view did not hold its snapshots."""
+    of_partitions: tuple[Decision, ...]
+    """In the order of their keys."""
     requests: tuple[Request, ...]
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """All of them."""
+        return self.of_table + self.of_partitions
+
+    def on_table(self, action: Action) -> Decision | None:
+        """The verdict on one action on the table as a whole."""
+        return next((decision for decision in self.of_table if decision.action is action), None)
+
+
+NOTHING_SAID = Policy(
+    compact=Compact(enabled=False),
+    expire=Expire(enabled=False),
+    manifests=Manifests(enabled=False),
+    metadata=Metadata(enabled=False),
+    orphans=Orphans(mode=Mode.OFF),
+)
+"""A table that no policy matches is only observed."""
 
 
 def plan(view: View, policy: Policy | None, now_ms: int) -> Plan:
-    """A verdict for each partition in the view and for the table's snapshots; None as policy: only observed."""
-    if policy is None:
-        policy = Policy(compact=Compact(enabled=False), expire=Expire(enabled=False))
+    """A verdict for each partition in the view, and for the table as a whole; None as policy: only observed."""
+    policy = policy or NOTHING_SAID
+    pace = Pace.at(policy, now_ms)
     flying = {flight.partition for flight in view.flights if flight.action is Action.COMPACT}
-    decisions = [
-        _decide_compaction(key, partition, view, policy, key in flying, now_ms)
+    of_partitions = tuple(
+        _decide_compaction(key, partition, view, policy, pace, key in flying, now_ms)
         for key, partition in sorted(view.partitions.items())
+    )
+    requests = [
+        Request(view.table, decision) for decision in of_partitions if decision.verdict is Verdict.DUE
     ]
-    expiry, snapshots = _decide_expiry(view, policy.expire, now_ms)
-    requests = [Request(view.table, decision) for decision in decisions if decision.verdict is Verdict.DUE]
     requests.sort(key=lambda request: (-request.benefit, request.decision.partition or ""))
-    if expiry.verdict is Verdict.DUE:
-        requests.insert(0, Request(view.table, expiry, snapshots))
-    return Plan(view.table, (expiry, *decisions), tuple(requests))
+    of_table: list[Decision] = []
+    if view.snapshots is not None:
+        expiry, snapshots = _decide_expiry(view, view.snapshots, policy.expire, pace, now_ms)
+        others = (_decide_manifests, _decide_metadata, _decide_orphans)
+        of_table = [expiry, *(decide(view, policy, pace, now_ms) for decide in others)]
+        whole = [
+            Request(view.table, decision, snapshots if decision is expiry else ())
+            for decision in of_table
+            if decision.verdict is Verdict.DUE
+        ]
+        requests = whole + requests
+    return Plan(view.table, tuple(of_table), of_partitions, tuple(requests))
+
+
+# --- when work may be done -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How the policy's windows and schedules stand at one moment."""
+
+    windows: Opening | None
+    """None: the policy has none, work may begin at all times."""
+    schedules: tuple[tuple[Schedule, Opening], ...]
+
+    @classmethod
+    def at(cls, policy: Policy, now_ms: int) -> "Pace":
+        """How they stand."""
+        work = policy.work
+        return cls(
+            opening(work.windows, now_ms) if work.windows else None,
+            tuple((schedule, opening([schedule], now_ms)) for schedule in work.schedules),
+        )
+
+    def threshold(self, action: Action) -> tuple[float, str]:
+        """The score from which an action is due now, and the schedule that says so."""
+        best, name = 1.0, ""
+        for schedule, state in self.schedules:
+            if action in schedule.do and state.is_open and schedule.from_score < best:
+                best, name = schedule.from_score, schedule.name or schedule.cron
+        return best, name
+
+    def opens(self, action: Action, score: float) -> Wake:
+        """When a schedule could next make something of this score due."""
+        times = [
+            state.opens_at_ms
+            for schedule, state in self.schedules
+            if action in schedule.do and schedule.from_score <= score and state.opens_at_ms is not None
+        ]
+        return Wake(at_ms=min(times)) if times else NEVER
+
+    def waits(self, now_ms: int) -> tuple[str, Wake] | None:
+        """Why work must not begin now, and until when; None: it may."""
+        if self.windows is None or self.windows.is_open:
+            return None
+        opens_at_ms = self.windows.opens_at_ms
+        if opens_at_ms is None:
+            return "no window of the policy ever opens", NEVER
+        return f"the policy's next window opens in {span_text(opens_at_ms - now_ms)}", Wake(at_ms=opens_at_ms)
+
+
+def _earlier(one: Wake, other: Wake) -> Wake:
+    """The wake that comes first, of two that name a time at most."""
+    times = [wake.at_ms for wake in (one, other) if wake.at_ms is not None]
+    return Wake(at_ms=min(times)) if times else NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a table's limits still allow, and where it stands in the queue."""
+
+    priority: int = 0
+    jobs: int | None = None
+    """Compactions that may begin; None: as many as there is room for."""
+    bytes: int | None = None
+    """What they may read; None: no limit."""
 
 
 def admit(
-    plans: Iterable[Plan], running: int, jobs_at_once: int, bytes_left: int | None
+    plans: Iterable[Plan],
+    running: int,
+    jobs_at_once: int,
+    bytes_left: int | None,
+    rooms: Mapping[str, Room] | None = None,
 ) -> tuple[Request, ...]:
-    """The requests to start now, out of all tables: expiry at once, compactions in turn from each table.
+    """The requests to start now, out of all tables: what costs no bytes at once, compactions in turn from each table.
 
     Args:
         plans: one per table.
         running: compactions that run already.
         jobs_at_once: how many may run.
-        bytes_left: what the budget still allows to read; None: no limit.
+        bytes_left: what the budget over all tables still allows to read; None: no limit.
+        rooms: what each table's own limits still allow, by uuid.
     """
-    by_table = sorted(plans, key=lambda one: one.table.name)
-    expiries = [
-        request for one in by_table for request in one.requests if request.decision.action is Action.EXPIRE
+    rooms = rooms or {}
+    by_table = sorted(plans, key=lambda one: (one.table.name, one.table.uuid))
+    cheap = [request for one in by_table for request in one.requests if request.decision.partition is None]
+    queues = [
+        _Queue(
+            [r for r in one.requests if r.decision.partition is not None], rooms.get(one.table.uuid, Room())
+        )
+        for one in by_table
     ]
-    queues = [[r for r in one.requests if r.decision.action is Action.COMPACT] for one in by_table]
     chosen: list[Request] = []
-    room = max(jobs_at_once - running, 0)
-    while room and any(queues):
-        # The best of each table in turn, so that a table with much debt does not starve the others.
-        for queue in sorted((queue for queue in queues if queue), key=lambda queue: -queue[0].decision.score):
-            request = queue.pop(0)
-            if not room or (bytes_left is not None and request.decision.bytes > bytes_left):
-                continue
-            chosen.append(request)
-            room -= 1
-            bytes_left = None if bytes_left is None else bytes_left - request.decision.bytes
-    return (*expiries, *chosen)
+    free = max(jobs_at_once - running, 0)
+    # A higher priority is served as long as it has work. Among equals the best of each table in turn, so that a
+    # table with much debt does not starve the others.
+    for priority in sorted({queue.room.priority for queue in queues}, reverse=True):
+        peers = [queue for queue in queues if queue.room.priority == priority]
+        while free and (waiting := [queue for queue in peers if queue.has_room]):
+            for queue in sorted(waiting, key=lambda queue: -queue.requests[0].decision.score):
+                request = queue.requests.pop(0)
+                size = request.decision.bytes
+                if not free or (bytes_left is not None and size > bytes_left) or not queue.allows(size):
+                    continue
+                chosen.append(request)
+                queue.take(size)
+                free -= 1
+                bytes_left = None if bytes_left is None else bytes_left - size
+    return (*cheap, *chosen)
+
+
+class _Queue:
+    """A table's compactions that wait, and what its limits still allow."""
+
+    def __init__(self, requests: list[Request], room: Room) -> None:
+        self.requests = requests
+        self.room = room
+        self._jobs, self._bytes = room.jobs, room.bytes
+
+    @property
+    def has_room(self) -> bool:
+        return bool(self.requests) and self._jobs != 0
+
+    def allows(self, size_bytes: int) -> bool:
+        return self._bytes is None or size_bytes <= self._bytes
+
+    def take(self, size_bytes: int) -> None:
+        self._jobs = None if self._jobs is None else self._jobs - 1
+        self._bytes = None if self._bytes is None else self._bytes - size_bytes
+
+
+# --- partitions ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """One reason for which something may be due."""
+
+    option: str
+    """The field of the policy that holds its threshold: `compact.min_files`."""
+    score: float
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Debt:
     """What a partition costs its readers, in the terms of a policy."""
 
-    score: float
-    why: str
+    triggers: tuple[Trigger, ...]
+    """All of them, the one that speaks (with the highest score) first."""
     small: FileStats
     takes_deletes: bool
+    taken: FileStats
+    """What a job would read: the small files, or with deletes all of them and the deletes."""
+
+    @property
+    def score(self) -> float:
+        """The highest score."""
+        return self.triggers[0].score
+
+    @property
+    def why(self) -> str:
+        """What the trigger with the highest score says."""
+        return self.triggers[0].why
+
+    @property
+    def has_gain(self) -> bool:
+        """Whether a job would leave fewer files or fewer deletes: never a job that changes nothing."""
+        return self.takes_deletes or self.small.files > 1
 
 
 def debt(partition: PartitionState, compact: Compact) -> Debt:
     """The partition's debt: the trigger with the highest score speaks."""
     data, small = partition.data_total, partition.smaller_than(SMALL * compact.target_file_size)
     target = size_text(compact.target_file_size)
-    delete_rows = partition.deletes_total.rows
     triggers = [
-        (
+        Trigger(
+            "compact.min_files",
             small.files / compact.min_files,
             f"{small.files} of {compact.min_files} files below {size_text(SMALL * compact.target_file_size)}",
         ),
-        (
+        Trigger(
+            "compact.fill_files",
             min(small.files / compact.fill_files, small.bytes / compact.target_file_size),
             f"{small.files} small files hold {size_text(small.bytes)} of {target} (at {compact.fill_files} that fill one)",
         ),
     ]
-    if delete_rows and data.rows:
-        ratio = delete_rows / data.rows
-        limit = compact.max_delete_ratio
-        triggers.append((ratio / limit, f"{delete_rows} delete rows on {data.rows} rows, limit {limit:.0%}"))
-    score, why = max(triggers)
-    return Debt(score, why, small, takes_deletes=bool(delete_rows and data.rows))
+    if partition.has_deletes:
+        triggers.extend(_delete_triggers(partition, data.rows, compact))
+    triggers.sort(key=lambda trigger: (-trigger.score, trigger.option))
+    taken = data + partition.deletes_total if partition.has_deletes else small
+    return Debt(tuple(triggers), small, partition.has_deletes, taken)
+
+
+def _delete_triggers(partition: PartitionState, rows: int, compact: Compact) -> Iterable[Trigger]:
+    positions = partition.deletes.get(FileKind.POSITION_DELETES, FileStats())
+    vectors = partition.deletes.get(FileKind.DELETION_VECTORS, FileStats())
+    equality = partition.deletes.get(FileKind.EQUALITY_DELETES, FileStats())
+    if positions or vectors:
+        deleted, limit = positions.rows + vectors.rows, compact.max_delete_ratio
+        why = f"{deleted} delete rows on {rows} rows, limit {limit:.0%}"
+        yield Trigger("compact.max_delete_ratio", deleted / max(rows, 1) / limit, why)
+    if equality:
+        most = compact.max_equality_deletes
+        why = f"{equality.files} of {most} equality-delete files, {equality.rows} rows in them"
+        yield Trigger("compact.max_equality_deletes", equality.files / most, why)
+    if vectors:
+        most = compact.max_deletion_vectors
+        why = f"{vectors.files} of {most} deletion vectors"
+        yield Trigger("compact.max_deletion_vectors", vectors.files / most, why)
 
 
 def _decide_compaction(
-    key: PartitionKey, partition: PartitionState, view: View, policy: Policy, is_flying: bool, now_ms: int
+    key: PartitionKey,
+    partition: PartitionState,
+    view: View,
+    policy: Policy,
+    pace: Pace,
+    is_flying: bool,
+    now_ms: int,
 ) -> Decision:
     owed = debt(partition, policy.compact)
-    taken = partition.data_total if owed.takes_deletes else owed.small
-    bytes_taken = taken.bytes + (partition.deletes_total.bytes if owed.takes_deletes else 0)
 
     def verdict(kind: Verdict, why: str, wake: Wake = NEVER) -> Decision:
         name = label(key, view.facts.fields)
         return Decision(
-            Action.COMPACT, key, name, kind, round(owed.score, 4), why, wake, taken.files, bytes_taken
+            Action.COMPACT,
+            key,
+            name,
+            kind,
+            round(owed.score, 4),
+            why,
+            wake,
+            owed.taken.files,
+            owed.taken.bytes,
         )
 
     if view.halted is not None:
@@ -254,17 +476,21 @@ def _decide_compaction(
     hot = first_hot(findings(key, partition, view.around, policy.cold, now_ms))
     if hot is not None:
         return verdict(Verdict.HOT, f"hot: {hot.why}; debt {owed.score:.2f}: {owed.why}", hot.wake)
-    if owed.score < 1:
-        return verdict(Verdict.CLEAN, f"cold and clean: {owed.why}")
+    threshold, schedule = pace.threshold(Action.COMPACT)
+    if owed.score < threshold or not owed.has_gain:
+        wake = pace.opens(Action.COMPACT, owed.score) if owed.has_gain else NEVER
+        return verdict(Verdict.CLEAN, f"cold and clean: {owed.why}", wake)
     blocker = _unsupported(partition, view.facts)
     if blocker is not None:
         return verdict(Verdict.UNSUPPORTED, f"{blocker}; debt {owed.score:.2f}: {owed.why}")
-    quarantine = view.quarantined.get(key)
-    if quarantine is not None and quarantine.until_ms > now_ms:
-        left = span_text(quarantine.until_ms - now_ms)
-        why = f"failed {quarantine.failures} times ({quarantine.why}); tried again in {left}"
-        return verdict(Verdict.QUARANTINED, why, Wake(at_ms=quarantine.until_ms))
-    return verdict(Verdict.DUE, f"cold and due: {owed.why}")
+    failed = _after_failures(view.quarantined.get(key), now_ms)
+    if failed is not None:
+        return verdict(*failed)
+    waits = _over_budget(owed.taken.bytes, view, policy) or pace.waits(now_ms)
+    if waits is not None:
+        return verdict(Verdict.WAITING, f"cold and due, but {waits[0]}: {owed.why}", waits[1])
+    by = f" by the schedule {schedule} (from {threshold:g} on)" if owed.score < 1 else ""
+    return verdict(Verdict.DUE, f"cold and due{by}: {owed.why}")
 
 
 def _unsupported(partition: PartitionState, facts: TableFacts) -> str | None:
@@ -277,30 +503,167 @@ def _unsupported(partition: PartitionState, facts: TableFacts) -> str | None:
     return None
 
 
-def _decide_expiry(view: View, expire: Expire, now_ms: int) -> tuple[Decision, tuple[int, ...]]:
-    going, kept_why = expirable(view, expire, now_ms)
-    score = round(len(going) / expire.at_once, 4)
-    count = len(view.facts.snapshots)
+def _after_failures(quarantine: Quarantine | None, now_ms: int) -> tuple[Verdict, str, Wake] | None:
+    if quarantine is None or quarantine.until_ms <= now_ms:
+        return None
+    kind = Verdict.QUARANTINED if quarantine.failures >= QUARANTINE_FAILURES else Verdict.WAITING
+    times = "once" if quarantine.failures == 1 else f"{quarantine.failures} times in a row"
+    left = span_text(quarantine.until_ms - now_ms)
+    return kind, f"failed {times} ({quarantine.why}); tried again in {left}", Wake(at_ms=quarantine.until_ms)
 
-    def verdict(kind: Verdict, why: str, wake: Wake = NEVER) -> tuple[Decision, tuple[int, ...]]:
-        return Decision(Action.EXPIRE, None, "(table)", kind, score, why, wake, files=len(going)), going
+
+def _over_budget(size_bytes: int, view: View, policy: Policy) -> tuple[str, Wake] | None:
+    """Whether one job would be more than a budget ever allows: then it would wait for ever, and must say so."""
+    limits = {
+        "budgets.bytes_per_hour": view.hour_budget_bytes,
+        "work.bytes_per_hour": policy.work.bytes_per_hour,
+        "work.bytes_per_day": policy.work.bytes_per_day,
+    }
+    for name, limit in limits.items():
+        if limit is not None and size_bytes > limit:
+            return f"its {size_text(size_bytes)} are more than {name} ever allows ({size_text(limit)})", NEVER
+    return None
+
+
+# --- the table as a whole ------------------------------------------------------------------------------------
+
+
+def _decide_whole(
+    action: Action,
+    triggers: Iterable[Trigger],
+    view: View,
+    pace: Pace,
+    now_ms: int,
+    *,
+    off: str | None,
+    files: int = 0,
+    wake: Wake = NEVER,
+) -> Decision:
+    """The verdict on one action on the whole table, from its triggers; `off` says why it is not wanted at all."""
+    speaker = max(triggers, key=lambda trigger: trigger.score)
+
+    def verdict(kind: Verdict, why: str, wake: Wake = NEVER) -> Decision:
+        return Decision(action, None, WHOLE[action], kind, round(speaker.score, 4), why, wake, files=files)
 
     if view.halted is not None:
         return verdict(Verdict.HALTED, f"the table is halted: {view.halted}")
-    if not expire.enabled:
-        return verdict(Verdict.OFF, "the policy does not expire snapshots of this table")
-    if any(flight.action is Action.EXPIRE for flight in view.flights):
-        return verdict(Verdict.RUNNING, "an expiry is running")
-    why = f"{len(going)} of {count} snapshots may go, due at {expire.at_once}{kept_why}"
-    if score >= 1:
-        return verdict(Verdict.DUE, why)
-    ripening = [
-        s.committed_at_ms + expire.keep_for for s in view.facts.snapshots if s.snapshot_id not in going
-    ]
-    later = sorted(at_ms for at_ms in ripening if at_ms > now_ms)
+    if off is not None:
+        return verdict(Verdict.OFF, off)
+    if any(flight.action is action for flight in view.flights):
+        return verdict(Verdict.RUNNING, f"it is running: {speaker.why}")
+    threshold, schedule = pace.threshold(action)
+    if speaker.score < threshold:
+        return verdict(Verdict.CLEAN, speaker.why, _earlier(wake, pace.opens(action, speaker.score)))
+    if action not in CAPABLE:
+        what = action.replace("_", " ")
+        return verdict(Verdict.UNSUPPORTED, f"due, but this version cannot {what} yet: {speaker.why}")
+    if (waits := pace.waits(now_ms)) is not None:
+        return verdict(Verdict.WAITING, f"due, but {waits[0]}: {speaker.why}", waits[1])
+    by = f"by the schedule {schedule}: " if speaker.score < 1 else ""
+    return verdict(Verdict.DUE, f"{by}{speaker.why}")
+
+
+def _decide_expiry(
+    view: View, snapshots: tuple[Snapshot, ...], expire: Expire, pace: Pace, now_ms: int
+) -> tuple[Decision, tuple[int, ...]]:
+    going, kept_why = expirable(view, expire, now_ms)
+    gone = set(going)
+    why = f"{len(going)} of {len(snapshots)} snapshots may go, due at {expire.at_once}{kept_why}"
+    triggers = [Trigger("expire.at_once", len(going) / expire.at_once, why)]
+    overdue_at_ms = None
+    if going:
+        oldest_ms = next(s.committed_at_ms for s in snapshots if s.snapshot_id in gone)
+        overdue_ms = max(now_ms - oldest_ms - expire.keep_for, 0)
+        overdue_at_ms = oldest_ms + expire.keep_for + expire.at_latest
+        said = f"the oldest could have gone {span_text(overdue_ms)} ago, {span_text(expire.at_latest)} at the latest"
+        triggers.append(
+            Trigger("expire.at_latest", overdue_ms / expire.at_latest if expire.at_latest else 1.0, said)
+        )
+        size, limit = view.facts.metadata_file_bytes, int(expire.max_metadata_size)
+        said = f"metadata.json has {size_text(size)} of {size_text(limit)}, and {len(going)} snapshots may go"
+        triggers.append(Trigger("expire.max_metadata_size", size / limit, said))
+    ripening = sorted(
+        at_ms
+        for s in snapshots
+        if s.snapshot_id not in gone and (at_ms := s.committed_at_ms + expire.keep_for) > now_ms
+    )
     missing = expire.at_once - len(going)
-    wake = Wake(at_ms=later[missing - 1]) if len(later) >= missing else NEVER
-    return verdict(Verdict.CLEAN, why, wake)
+    times = [ripening[missing - 1]] if 0 < missing <= len(ripening) else []
+    if ripening:
+        is_large = view.facts.metadata_file_bytes >= expire.max_metadata_size
+        times.append(ripening[0] + (0 if is_large else expire.at_latest))
+    if overdue_at_ms is not None and overdue_at_ms > now_ms:
+        times.append(overdue_at_ms)
+    decision = _decide_whole(
+        Action.EXPIRE,
+        triggers,
+        view,
+        pace,
+        now_ms,
+        off=None if expire.enabled else "the policy does not expire snapshots of this table",
+        files=len(going),
+        wake=Wake(at_ms=min(times)) if times else NEVER,
+    )
+    return decision, going
+
+
+def _decide_manifests(view: View, policy: Policy, pace: Pace, now_ms: int) -> Decision:
+    count, partitions = view.facts.manifests, max(view.around.state.partitions, 1)
+    # So many there must be, however they are grouped.
+    needed = max(math.ceil(view.facts.metadata_bytes / MANIFEST_BYTES), 1)
+    limits = policy.manifests
+    many = max(count - needed, 0) / limits.min_count
+    spread = count / (limits.max_per_partition * partitions)
+    why = (
+        f"{count} manifests for {partitions} partitions, {needed} would do "
+        f"(due {limits.min_count} above that, at {limits.max_per_partition:g} to a partition)"
+    )
+    option = "manifests.min_count" if many < spread else "manifests.max_per_partition"
+    return _decide_whole(
+        Action.REWRITE_MANIFESTS,
+        [Trigger(option, min(many, spread), why)],
+        view,
+        pace,
+        now_ms,
+        off=None if limits.enabled else "the policy does not regroup manifests of this table",
+    )
+
+
+def _decide_metadata(view: View, policy: Policy, pace: Pace, now_ms: int) -> Decision:
+    limits, versions = policy.metadata, view.facts.metadata_versions
+    going = max(versions - limits.keep_last, 0)
+    why = f"{going} of {versions} old metadata.json files may go, due at {limits.at_once}"
+    return _decide_whole(
+        Action.TRIM_METADATA,
+        [Trigger("metadata.at_once", going / limits.at_once, why)],
+        view,
+        pace,
+        now_ms,
+        off=None
+        if limits.enabled
+        else "the policy, or the table itself, looks after old metadata.json files",
+        files=going,
+    )
+
+
+def _decide_orphans(view: View, policy: Policy, pace: Pace, now_ms: int) -> Decision:
+    orphans, done_ms = policy.orphans, view.last_done_ms.get(Action.REMOVE_ORPHANS)
+    if done_ms is None:
+        score, why, wake = 1.0, "nobody has looked for orphans yet", NEVER
+    else:
+        ago_ms = max(now_ms - done_ms, 0)
+        score = ago_ms / orphans.every if orphans.every else 1.0
+        why = f"looked for {span_text(ago_ms)} ago, every {span_text(orphans.every)}"
+        wake = Wake(at_ms=done_ms + orphans.every)
+    return _decide_whole(
+        Action.REMOVE_ORPHANS,
+        [Trigger("orphans.every", score, why)],
+        view,
+        pace,
+        now_ms,
+        off="the policy does not look for orphans" if orphans.mode is Mode.OFF else None,
+        wake=wake,
+    )
 
 
 def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...], str]:
@@ -309,7 +672,7 @@ def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...],
     Never: the head, the newest `keep_last`, those younger than `keep_for`, those that a tag or branch keeps, the base
     of a running job, what was not announced and consumed yet, and the newest snapshot with an ingest token.
     """
-    snapshots = view.facts.snapshots
+    snapshots = view.snapshots or ()
     old = [
         snapshot
         for snapshot in snapshots[: max(len(snapshots) - expire.keep_last, 0)]
@@ -321,7 +684,7 @@ def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...],
     held: dict[str, int] = {}
     for snapshot in old:
         keeper = None
-        if snapshot.snapshot_id in view.facts.pinned:
+        if snapshot.is_pinned:
             keeper = "kept by tags or branches"
         elif snapshot.snapshot_id in bases:
             keeper = "read by a running job"

@@ -4,6 +4,7 @@ Each file is held in its last good version: one that breaks, or disappears half-
 a good policy; a table that never had one is left alone.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +21,7 @@ class PolicyFolder:
     """What is wrong with the files as they are now; one line each."""
     _good: dict[str, PolicyFile] = field(default_factory=dict)
     _texts: dict[str, str] | None = None
+    _resolved: dict[tuple[str, frozenset[tuple[str, str]]], Resolved | None] = field(default_factory=dict)
 
     def reload(self) -> bool:
         """Read the files again; whether anything is different from before."""
@@ -31,6 +33,7 @@ class PolicyFolder:
         ):
             return False
         self._texts = texts
+        self._resolved.clear()
         complaints = list(unreadable)
         for name in set(self._good) - set(texts):
             if not unreadable:
@@ -47,9 +50,12 @@ class PolicyFolder:
         """The policies in force, by file name."""
         return sorted(self._good.items())
 
-    def resolve(self, table: str, properties: dict[str, str]) -> Resolved | None:
+    def resolve(self, table: str, properties: Mapping[str, str]) -> Resolved | None:
         """A table's policy; None: no file matches it, it is only observed."""
-        return resolve(table, properties, self.files())
+        key = (table, frozenset(properties.items()))
+        if key not in self._resolved:
+            self._resolved[key] = resolve(table, properties, self.files())
+        return self._resolved[key]
 
     def _read(self) -> tuple[dict[str, str], tuple[str, ...]]:
         if not self.path.is_dir():

@@ -85,6 +85,10 @@ class LoadedTable:
     handle: Any
     """The adapter's own; a PyIceberg table in the real one."""
 
+    def log(self) -> tuple[Snapshot, ...]:
+        """The ancestors of the head that the metadata still has, oldest first."""
+        return tuple(self.snapshots[snapshot_id] for snapshot_id in reversed(self.ancestors()))
+
     def ancestors(self) -> tuple[int, ...]:
         """The ancestors of the head that the metadata still has, newest first."""
         found: list[int] = []
@@ -132,6 +136,10 @@ class Catalog(Protocol):
 
     def scan(self, loaded: LoadedTable) -> Scan:
         """Everything, from all manifests of the head."""
+        ...
+
+    def light(self, loaded: LoadedTable) -> LoadedTable:
+        """The same table without what only a confirmation needs: its snapshots but for the head."""
         ...
 
     def live_files(self, loaded: LoadedTable, partition: PartitionKey) -> int:

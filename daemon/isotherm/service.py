@@ -8,7 +8,7 @@ are swapped.
 Save, then acknowledge: what an event changed is saved before its offset is committed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from isotherm.config import IsothermConfig
@@ -83,8 +83,10 @@ class Service:
             self.now_ms,
             self.monotonic_s,
             int(self.config.loop.intent_timeout_s * 1000),
+            self._epochs_of,
         )
-        self.verdicts = Verdicts(self.fold, self.ledger, self.policies, self.now_ms)
+        budget = self.config.budgets.bytes_per_hour
+        self.verdicts = Verdicts(self.fold, self.ledger, self.policies, self.now_ms, budget)
         self.jobs = Jobs(
             self.config,
             self.fold,
@@ -159,7 +161,10 @@ class Service:
         self._reload_policies()
         self.jobs.settle()
         self._find_tables()
-        plans = [planned for row in self.fold.tables().values() if (planned := self._look(row)) is not None]
+        silent_since_ms = self.now_ms() - int(self.config.loop.poll_tables_every_s * 1000)
+        agenda = set(self.fold.agenda(self.now_ms(), silent_since_ms))
+        agenda.update(uuid for name in self.follower.suspects for uuid in self.fold.named(name))
+        plans = [planned for uuid in sorted(agenda) if (planned := self._look(uuid)) is not None]
         started = sum(self.jobs.begin(request) for request in self._admitted(plans))
         self.jobs.sweep()
         requests = sum(len(planned.requests) for planned in plans)
@@ -168,7 +173,7 @@ class Service:
     def _find_tables(self) -> None:
         """New tables: those that events speak of, and those in the catalog that a policy matches."""
         wanted = set(self.follower.suspects)
-        known = {row.state.table.name for row in self.fold.tables().values()}
+        known = set(self.fold.names().values())
         try:
             if self.monotonic_s() - self._last_poll_s >= self.config.loop.poll_tables_every_s:
                 names = self.catalog.names()
@@ -181,11 +186,12 @@ class Service:
             self.health.catalog_answers = False
             self.listen(TrySoon("the catalog", str(err)))
 
-    def _look(self, row: TableRow) -> Plan | None:
+    def _look(self, uuid: str) -> Plan | None:
         """Confirm a table where there may be something to do, and plan it; None: it is not ours, or gone."""
-        name, uuid = row.state.table.name, row.state.table.uuid
-        if not self.events.owns(uuid):
+        row = self.fold.table(uuid)
+        if row is None or not self.events.owns(uuid):
             return None
+        name = row.state.table.name
         try:
             if self._wants_confirmation(row):
                 if self.follower.confirm(name) is None:
@@ -194,8 +200,10 @@ class Service:
             current = self.fold.table(uuid)
             if current is None or not current.is_trusted:
                 return None
-            view, policy, planned = self.verdicts.decide(current, self.jobs.flights(uuid))
-            self._announce_found(current)
+            whole = self.verdicts.wants_whole(current)
+            view, policy, planned = self.verdicts.decide(current, self.jobs.flights(uuid), whole=whole)
+            if not self._announce_found(current):
+                self.fold.looked_at(uuid)
         except (Unavailable, TableMissing) as err:
             self.health.catalog_answers = not isinstance(err, Unavailable)
             self.listen(TrySoon(f"table {name}", str(err)))
@@ -208,21 +216,23 @@ class Service:
         silent_ms = self.now_ms() - row.facts.confirmed_at_ms
         if row.state.table.name in self.follower.suspects or not row.is_trusted:
             return True
-        if (
-            silent_ms >= self.config.loop.poll_tables_every_s * 1000
-            or self.follower.loaded(row.state.table.uuid) is None
-        ):
+        if silent_ms >= self.config.loop.poll_tables_every_s * 1000:
             return True
-        _, _, planned = self.verdicts.decide(row, self.jobs.flights(row.state.table.uuid))
+        whole = self.verdicts.wants_whole(row)
+        _, _, planned = self.verdicts.decide(row, self.jobs.flights(row.state.table.uuid), whole=whole)
         return bool(planned.requests)
 
-    def _announce_found(self, row: TableRow) -> None:
-        """Announce what nobody else announced: a writer without events, or one that crashed before its own."""
+    def _announce_found(self, row: TableRow) -> bool:
+        """Announce what nobody else announced: a writer without events, or one that crashed before its own.
+
+        Whether there is still something whose own announcement may be under way.
+        """
         found = self.ledger.unannounced(row.state.table.uuid, self.now_ms() - REPUBLISH_AFTER_MS)
         for snapshot_id in found:
             self.jobs.announce(row.state.table.uuid, snapshot_id)
         if found:
             self.listen(GapHealed(row.state.table, len(found)))
+        return bool(self.ledger.unannounced(row.state.table.uuid, self.now_ms()))
 
     def _is_blind(self) -> bool:
         """Whether the control topic cannot be read to its end: then no compaction is worth its work."""
@@ -236,7 +246,12 @@ class Service:
         budget = self.config.budgets.bytes_per_hour
         left = None if budget is None else budget - self.ledger.bytes_read_since(self.now_ms() - HOUR_MS)
         at_once = 0 if self._is_blind() else self.config.executors.local.jobs_at_once
-        return admit(plans, len(self.jobs), at_once, left)
+        rooms = self.verdicts.rooms(plans, self.jobs.running())
+        return admit(plans, len(self.jobs), at_once, left, rooms)
+
+    def _epochs_of(self, table: str, properties: Mapping[str, str]) -> Mapping[str, str]:
+        resolved = self.policies.resolve(table, properties)
+        return {} if resolved is None else resolved.policy.cold.epochs
 
     def _reload_policies(self) -> None:
         if not self.policies.reload():
@@ -244,5 +259,5 @@ class Service:
         complaints = self.policies.complaints
         self.health.has_policies = bool(self.policies.files())
         self.listen(PoliciesLoaded(not complaints, len(self.policies.files()), "; ".join(complaints)))
-        for uuid in self.fold.tables():
+        for uuid in self.fold.names():
             self.fold.touch(uuid, None)

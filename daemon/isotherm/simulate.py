@@ -54,8 +54,8 @@ def after(view: View, planned: Plan, policy: Policy) -> View:
 def _done(view: View, request: Request, policy: Policy) -> View:
     if request.decision.action is Action.EXPIRE:
         going = set(request.snapshots)
-        kept = tuple(s for s in view.facts.snapshots if s.snapshot_id not in going)
-        return replace(view, facts=replace(view.facts, snapshots=kept))
+        kept = tuple(s for s in view.snapshots or () if s.snapshot_id not in going)
+        return replace(view, snapshots=kept, facts=replace(view.facts, snapshots=len(kept)))
     key = request.decision.partition
     if key is None:  # pragma: no cover (compaction always names its partition)
         return view
@@ -68,7 +68,7 @@ def compact(partition: PartitionState, target_bytes: int) -> PartitionState:
 
     An executor writes `round(bytes / target)` files of equal size, at least one.
     """
-    applies_deletes = bool(partition.deletes_total.rows)
+    applies_deletes = partition.has_deletes
     small = partition.smaller_than(SMALL * target_bytes)
     taken = partition.data_total if applies_deletes else small
     stays: Mapping[int, FileStats] = (
@@ -76,7 +76,8 @@ def compact(partition: PartitionState, target_bytes: int) -> PartitionState:
         if applies_deletes
         else {b: s for b, s in partition.data.items() if not _is_small(b, partition, target_bytes)}
     )
-    rows = max(taken.rows - partition.deletes.get(FileKind.POSITION_DELETES, FileStats()).rows, 0)
+    named = (FileKind.POSITION_DELETES, FileKind.DELETION_VECTORS)
+    rows = max(taken.rows - sum(partition.deletes.get(kind, FileStats()).rows for kind in named), 0)
     data = dict(stays)
     if rows:
         files = max(1, round(taken.bytes / target_bytes))

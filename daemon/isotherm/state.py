@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from isotherm.lateness import UNTAUGHT, Lateness
 from isotherm.model import (
     DELETE_KINDS,
     NO_FILES,
@@ -61,6 +62,11 @@ class PartitionState:
         """All delete files, of every kind."""
         return total(self.deletes.values())
 
+    @property
+    def has_deletes(self) -> bool:
+        """Whether there are data files, and delete files that may apply to them."""
+        return bool(self.data) and bool(self.deletes)
+
     def smaller_than(self, size_bytes: float) -> FileStats:
         """Data files that are surely smaller than a size: whole buckets, so a lower bound."""
         return total(stats for bucket, stats in self.data.items() if bucket_bounds(bucket)[1] <= size_bytes)
@@ -85,6 +91,10 @@ class TableState:
     """Event time that the stream has reached; None: nothing says so."""
     foreign_commits: int = 0
     """Writes by others than us since the state was built; only differences mean something."""
+    partitions: int = 0
+    """Partitions that hold a live file."""
+    lateness: Lateness = UNTAUGHT
+    """How often the stream comes back to partitions, by their age."""
     totals: Mapping[FileKind, FileStats] = field(default_factory=dict)
     summary_gap: Mapping[str, int] = field(default_factory=dict)
     """The summary's `total-*` counters less our own totals. Writers may count wrongly; a *change* is the alarm."""
@@ -132,16 +142,21 @@ def apply(
         key: _partition_after(key, partitions.get(key, NO_PARTITION), delta, written_at_ms, number)
         for key, delta in change.partitions.items()
     }
+    born = sum(left is not None and key not in partitions for key, left in after.items())
+    gone = sum(left is None and key in partitions for key, left in after.items())
     totals = _totals_after(state.totals, change.partitions.values())
     gap = _gap(change.totals, totals)
+    fields = tuple(fields)
     new_state = replace(
         state,
         head=change.snapshot_id,
         sequence_number=change.sequence_number,
         head_committed_at_ms=change.committed_at_ms,
         head_received_at_ms=received_at_ms,
-        boundary_ms=_boundary_after(state.boundary_ms, change, tuple(fields)),
+        boundary_ms=_boundary_after(state.boundary_ms, change, fields),
         foreign_commits=number,
+        partitions=state.partitions + born - gone,
+        lateness=_lateness_after(state, change, fields),
         totals=totals,
         summary_gap={**state.summary_gap, **gap},
     )
@@ -158,15 +173,19 @@ def built(
     boundary_ms: int | None,
     foreign_commits: int,
     received_at_ms: int,
+    lateness: Lateness = UNTAUGHT,
 ) -> TableState:
-    """The state of a table after a full scan at `head` (its `partitions` are not used)."""
+    """The state of a table after a full scan at `head` (its `partitions` are not used).
+
+    A scan does not tell how often the stream came back; `lateness` is what was known of it before.
+    """
     totals = dict.fromkeys(FileKind, NO_FILES)
     for partition in partitions.values():
         totals[FileKind.DATA] += partition.data_total
         for kind, stats in partition.deletes.items():
             totals[kind] += stats
     if head is None:
-        return TableState(table, None, totals=totals, head_received_at_ms=received_at_ms)
+        return TableState(table, None, totals=totals, head_received_at_ms=received_at_ms, lateness=lateness)
     return TableState(
         table=table,
         head=head.snapshot_id,
@@ -175,6 +194,8 @@ def built(
         head_received_at_ms=received_at_ms,
         boundary_ms=boundary_ms,
         foreign_commits=foreign_commits,
+        partitions=len(partitions),
+        lateness=lateness,
         totals=totals,
         summary_gap=_gap(head.totals, totals),
     )
@@ -244,6 +265,18 @@ def _boundary_after(before_ms: int | None, change: Change, fields: tuple[Partiti
         return before_ms
     capped_ms = min(reached_ms, change.committed_at_ms + MAX_AHEAD_MS)
     return capped_ms if before_ms is None else max(before_ms, capped_ms)
+
+
+def _lateness_after(state: TableState, change: Change, fields: tuple[PartitionField, ...]) -> Lateness:
+    """What the change says of late writes. Ages are told from the boundary before it."""
+    if not change.is_foreign_write or state.boundary_ms is None:
+        return state.lateness
+    spans = [
+        span
+        for key, delta in change.partitions.items()
+        if (delta.added or delta.removed) and (span := time_span(key, fields)) is not None
+    ]
+    return state.lateness.after(spans, state.boundary_ms, state.partitions, change.committed_at_ms)
 
 
 def boundary_of_rows(

@@ -54,11 +54,11 @@ def partition_states(draw):
 def worlds(draw):
     keys = draw(st.lists(st.integers(0, 1200), unique=True, max_size=6))
     state = table_state(boundary_ms=draw(st.one_of(st.none(), st.integers(0, 1300 * HOUR))))
-    known = facts(snapshots=snapshots(draw(st.integers(0, 40))))
     return view(
         {key(value): draw(partition_states()) for value in keys},
         state=state,
-        facts=known,
+        snapshots=snapshots(draw(st.integers(0, 40))),
+        facts=facts(metadata_file_bytes=draw(st.integers(0, 64 * MIB)), manifests=draw(st.integers(0, 500))),
         announced_sequence_number=draw(st.one_of(st.none(), st.integers(0, 40))),
     )
 
@@ -123,9 +123,9 @@ def test_every_partition_gets_a_verdict_and_a_why(world):
 def test_a_job_brings_the_score_below_one(world):
     planned = plan(world, POLICY, NOW)
     again = plan(after(world, planned, POLICY), POLICY, NOW)
-    scores = {d.partition: d.score for d in again.decisions}
+    scores = {(d.action, d.partition): d.score for d in again.decisions}
 
-    assert all(scores[r.decision.partition] < 1 for r in planned.requests)
+    assert all(scores[r.decision.action, r.decision.partition] < 1 for r in planned.requests)
     assert again.requests == ()
 
 
@@ -169,7 +169,7 @@ COLD = {key(1): partition(10)}
         (
             {"quarantined": {key(1): Quarantine(NOW + MINUTE, 3, "missing_file: gone")}},
             Verdict.QUARANTINED,
-            "failed 3 times (missing_file: gone); tried again in 1m",
+            "failed 3 times in a row (missing_file: gone); tried again in 1m",
         ),
         (
             {"facts": facts(format_version=3)},
@@ -180,21 +180,21 @@ COLD = {key(1): partition(10)}
     ids=["due", "halted", "running", "quarantined", "unsupported"],
 )
 def test_a_verdict_says_why_with_numbers(fields, verdict, why):
-    decision = plan(view(COLD, **fields), POLICY, NOW).decisions[1]
+    decision = plan(view(COLD, **fields), POLICY, NOW).of_partitions[0]
 
     assert (verdict, why) == (decision.verdict, decision.why)
 
 
 def test_equality_deletes_are_unsupported_in_words():
     state = replace(partition(10), deletes={FileKind.EQUALITY_DELETES: FileStats(2, 500, 9)})
-    decision = plan(view({key(1): state}), POLICY, NOW).decisions[1]
+    decision = plan(view({key(1): state}), POLICY, NOW).of_partitions[0]
 
     assert decision.verdict is Verdict.UNSUPPORTED
     assert decision.why.startswith("2 files of equality deletes cannot be applied yet")
 
 
 def test_a_table_without_a_policy_is_only_observed():
-    planned = plan(view(COLD, facts=facts(snapshots=snapshots(50)), announced_sequence_number=50), None, NOW)
+    planned = plan(view(COLD, snapshots=snapshots(50), announced_sequence_number=50), None, NOW)
 
     assert planned.requests == ()
     assert {d.verdict for d in planned.decisions} == {Verdict.OFF}
@@ -207,12 +207,9 @@ def test_the_more_debt_a_byte_pays_off_the_sooner():
 
 
 def expiry(count, *, expire=POLICY.expire, **fields):
-    fields = {"announced_sequence_number": count, **fields}
-    known = facts(
-        snapshots=fields.pop("snapshots", snapshots(count)), pinned=fields.pop("pinned", frozenset())
-    )
-    planned = plan(view(facts=known, **fields), Policy(expire=expire), NOW)
-    return planned.decisions[0], (planned.requests[0].snapshots if planned.requests else ())
+    world = view(**{"announced_sequence_number": count, "snapshots": snapshots(count), **fields})
+    planned = plan(world, Policy(expire=expire), NOW)
+    return planned.on_table(Action.EXPIRE), (planned.requests[0].snapshots if planned.requests else ())
 
 
 def test_the_newest_and_the_young_stay():
@@ -225,7 +222,7 @@ def test_the_newest_and_the_young_stay():
 @pytest.mark.parametrize(
     ("fields", "kept"),
     [
-        ({"pinned": frozenset({4})}, {4}),
+        ({"snapshots": tuple(replace(s, is_pinned=s.snapshot_id == 4) for s in snapshots(20))}, {4}),
         ({"flights": (Flight("j", Action.COMPACT, key(1), 7, NOW),)}, {7}),
         ({"announced_sequence_number": 8}, {9, 10}),
         ({"announced_sequence_number": None}, set(range(1, 11))),
@@ -255,12 +252,12 @@ def test_an_expiry_waits_until_it_is_worth_a_commit():
 
 def request(table, size, score=2.0):
     world = view({key(1): partition(10, size)})
-    decision = replace(plan(world, POLICY, NOW).decisions[1], score=score)
+    decision = replace(plan(world, POLICY, NOW).of_partitions[0], score=score)
     return Request(TableId(table, table), decision)
 
 
 def planned(*requests):
-    return Plan(requests[0].table, (), tuple(requests))
+    return Plan(requests[0].table, (), (), tuple(requests))
 
 
 def test_each_table_gets_its_turn():
@@ -288,9 +285,7 @@ def test_no_more_bytes_than_the_budget_leaves():
 
 
 def test_expiry_costs_no_slot():
-    planned_expiry = plan(
-        view(facts=facts(snapshots=snapshots(20)), announced_sequence_number=20), POLICY, NOW
-    )
+    planned_expiry = plan(view(snapshots=snapshots(20), announced_sequence_number=20), POLICY, NOW)
 
     assert [r.decision.action for r in admit([planned_expiry], 5, 5, 0)] == [Action.EXPIRE]
 
@@ -298,5 +293,5 @@ def test_expiry_costs_no_slot():
 def test_buckets_go_by_quiet_alone():
     world = view({key(1): partition(10)}, facts=facts(fields=BUCKETS), state=table_state(boundary_ms=None))
 
-    assert plan(world, POLICY, NOW).decisions[1].verdict is Verdict.DUE
+    assert plan(world, POLICY, NOW).of_partitions[0].verdict is Verdict.DUE
     assert world.table == TABLE

@@ -85,7 +85,7 @@ def test_plan_shows_every_verdict(isotherm):
     result = isotherm("plan", "shop.orders")
 
     assert result.exit_code == 0, result.output
-    assert "2 clean, 2 hot, 1 off" in result.output
+    assert "partitions: 2 clean, 2 hot" in result.output
     assert max(map(len, result.output.splitlines())) <= 80
 
 

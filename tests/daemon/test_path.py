@@ -75,7 +75,7 @@ def test_an_event_alone_makes_the_verdict_without_asking_the_catalog(lab):
     service._consume(service.events.poll(0))
 
     assert [one.snapshot_id for one in of(lab, seen.EventApplied)] == [table.current_snapshot().snapshot_id]
-    assert {one.decision.verdict for one in service.fold.partitions(uuid)} <= {Verdict.HOT, Verdict.CLEAN}
+    assert {one.verdict for one in service.fold.partitions(uuid)} <= {Verdict.HOT, Verdict.CLEAN}
     assert counted(lab.scan()) == believed(service, uuid)
     service.stop()
 

@@ -198,7 +198,7 @@ class Stage:
             try:
                 return {
                     row.state.table.name: {
-                        one.key: "" if one.decision is None else str(one.decision.verdict)
+                        one.key: "" if one.verdict is None else str(one.verdict)
                         for one in fold.partitions(uuid)
                     }
                     for uuid, row in fold.tables().items()

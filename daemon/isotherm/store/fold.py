@@ -1,38 +1,53 @@
 """The fold on disk: tables, partitions with their latest verdicts, the journal, intents and writers' words.
 
 A cache: everything in it can be had again from the tables and the control topic. Rows stay on disk; a planning round
-reads those that were touched or whose verdict may have changed by itself.
+reads those that were touched or whose verdict may have changed by itself. What an event costs here depends on what it
+touches: the log of a table's snapshots stands apart, and every question that an event or a round asks has an index.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from isotherm.coldness import Wake, Word
+from isotherm.coldness import Word
 from isotherm.commit_event import Intent
 from isotherm.model import Change, PartitionKey
-from isotherm.planner import Decision, TableFacts, Verdict
+from isotherm.planner import Decision, Plan, Snapshot, TableFacts, Verdict
 from isotherm.state import PartitionState, Prior, TableState
 from isotherm.store.database import StoreError, connect, from_json, to_json, transaction
 
-VERSION = 1
+VERSION = 2
 JOURNAL_LENGTH = 200
 """Changes kept for each table to undo; a rollback beyond them rebuilds the table."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS tables (
     uuid TEXT PRIMARY KEY, name TEXT NOT NULL, state TEXT NOT NULL, facts TEXT NOT NULL,
-    confirmed_head INTEGER, last_event_at_ms INTEGER NOT NULL DEFAULT 0, expiry TEXT,
-    trusted INTEGER NOT NULL DEFAULT 1
+    confirmed_head INTEGER, last_event_at_ms INTEGER NOT NULL DEFAULT 0, of_table TEXT NOT NULL DEFAULT '{"of_table":[]}',
+    trusted INTEGER NOT NULL DEFAULT 1, touched INTEGER NOT NULL DEFAULT 1, whole_touched INTEGER NOT NULL DEFAULT 1,
+    due INTEGER NOT NULL DEFAULT 0, wake_at_ms INTEGER, whole_wake_at_ms INTEGER,
+    confirmed_at_ms INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS tables_agenda
+    ON tables (touched, trusted, due, wake_at_ms, whole_wake_at_ms, confirmed_at_ms);
+CREATE INDEX IF NOT EXISTS tables_name ON tables (name);
+CREATE TABLE IF NOT EXISTS snapshots (
+    uuid TEXT NOT NULL, place INTEGER NOT NULL, snapshot_id INTEGER NOT NULL, sequence_number INTEGER NOT NULL,
+    committed_at_ms INTEGER NOT NULL, has_token INTEGER NOT NULL, is_pinned INTEGER NOT NULL, PRIMARY KEY (uuid, place)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS partitions (
     uuid TEXT NOT NULL, key TEXT NOT NULL, state TEXT NOT NULL,
     touched INTEGER NOT NULL DEFAULT 1, verdict TEXT, score REAL NOT NULL DEFAULT 0, files INTEGER NOT NULL DEFAULT 0,
-    decision TEXT, due_since_ms INTEGER, wake_at_ms INTEGER, wake_boundary_ms INTEGER, wake_commits INTEGER,
+    due_since_ms INTEGER, wake_at_ms INTEGER, wake_boundary_ms INTEGER, wake_commits INTEGER,
     PRIMARY KEY (uuid, key)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS partitions_touched ON partitions (uuid) WHERE touched;
+CREATE INDEX IF NOT EXISTS partitions_due ON partitions (uuid) WHERE verdict = 'due';
+CREATE INDEX IF NOT EXISTS partitions_at ON partitions (uuid, wake_at_ms) WHERE wake_at_ms IS NOT NULL;
+CREATE INDEX IF NOT EXISTS partitions_boundary ON partitions (uuid, wake_boundary_ms) WHERE wake_boundary_ms IS NOT NULL;
+CREATE INDEX IF NOT EXISTS partitions_commits ON partitions (uuid, wake_commits) WHERE wake_commits IS NOT NULL;
+CREATE INDEX IF NOT EXISTS partitions_tally ON partitions (uuid, verdict, score, files, due_since_ms);
 CREATE TABLE IF NOT EXISTS journal (
     number INTEGER PRIMARY KEY, uuid TEXT NOT NULL, snapshot_id INTEGER NOT NULL,
     change TEXT NOT NULL, prior TEXT NOT NULL
@@ -41,6 +56,7 @@ CREATE UNIQUE INDEX IF NOT EXISTS journal_snapshot ON journal (uuid, snapshot_id
 CREATE TABLE IF NOT EXISTS intents (
     uuid TEXT NOT NULL, intent_id TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (uuid, intent_id)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS announcers (uuid TEXT NOT NULL, writer TEXT NOT NULL, PRIMARY KEY (uuid, writer)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS words (
     uuid TEXT NOT NULL, writer TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (uuid, writer)
 ) WITHOUT ROWID;
@@ -56,9 +72,14 @@ class TableRow:
     confirmed_head: int | None
     """The head that the catalog confirmed last; None: never."""
     last_event_at_ms: int
-    expiry: Decision | None
+    of_table: tuple[Decision, ...] = ()
+    """The latest verdicts on the table as a whole; empty: not decided yet."""
     is_trusted: bool = True
     """False: something did not add up, the table is scanned when it is confirmed next."""
+    is_whole_touched: bool = True
+    """Whether the verdicts on the table as a whole must be made anew."""
+    whole_wake_at_ms: int | None = None
+    """When they could change by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +88,20 @@ class PartitionRow:
 
     key: PartitionKey
     state: PartitionState
-    decision: Decision | None
+    verdict: Verdict | None
     due_since_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Decisions:
+    """How the verdicts on a table as a whole are kept."""
+
+    of_table: tuple[Decision, ...]
+
+
+_COLUMNS = (
+    "state, facts, confirmed_head, last_event_at_ms, of_table, trusted, whole_touched, whole_wake_at_ms"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +146,30 @@ class Fold:
         return {
             row[0]: self._table_row(row[1:])
             for row in self._db.execute(
-                "SELECT uuid, state, facts, confirmed_head, last_event_at_ms, expiry, trusted FROM tables ORDER BY name"
+                f"SELECT uuid, {_COLUMNS} FROM tables ORDER BY name"  # noqa: S608 (our own column names)
             )
         }
+
+    def names(self) -> dict[str, str]:
+        """The name of every table, by uuid."""
+        return dict(self._db.execute("SELECT uuid, name FROM tables ORDER BY name").fetchall())
+
+    def agenda(self, now_ms: int, silent_since_ms: int) -> list[str]:
+        """The uuids of the tables that a planning round must look at, by name.
+
+        Those that were touched, that have something due or newly come due, that are not trusted, and those whose head
+        was confirmed last before `silent_since_ms`.
+        """
+        rows = self._db.execute(
+            "SELECT uuid, name FROM tables WHERE touched OR NOT trusted OR due > 0 OR wake_at_ms <= ? "
+            "OR whole_wake_at_ms <= ? OR confirmed_at_ms <= ?",
+            (now_ms, now_ms, silent_since_ms),
+        )
+        return [uuid for uuid, _ in sorted(rows, key=lambda row: (row[1], row[0]))]
+
+    def looked_at(self, uuid: str) -> None:
+        """A planning round has looked at the table; it comes back when something touches it or comes due."""
+        self._db.execute("UPDATE tables SET touched = 0 WHERE uuid = ?", (uuid,))
 
     def named(self, name: str) -> list[str]:
         """The uuids of the tables that have, or had, this name."""
@@ -124,35 +178,86 @@ class Fold:
     def table(self, uuid: str) -> TableRow | None:
         """One table."""
         row = self._db.execute(
-            "SELECT state, facts, confirmed_head, last_event_at_ms, expiry, trusted FROM tables WHERE uuid = ?",
+            f"SELECT {_COLUMNS} FROM tables WHERE uuid = ?",  # noqa: S608 (our own column names)
             (uuid,),
         ).fetchone()
         return None if row is None else self._table_row(row)
 
     @staticmethod
-    def _table_row(row: tuple[str, str, int | None, int, str | None, int]) -> TableRow:
-        state, facts, confirmed, last_event_at_ms, expiry, trusted = row
+    def _table_row(row: tuple[str, str, int | None, int, str, int, int, int | None]) -> TableRow:
+        state, facts, confirmed, last_event_at_ms, of_table, trusted, whole_touched, whole_wake_at_ms = row
         return TableRow(
             from_json(TableState, state),
             from_json(TableFacts, facts),
             confirmed,
             last_event_at_ms,
-            None if expiry is None else from_json(Decision, expiry),
+            from_json(_Decisions, of_table).of_table,
             bool(trusted),
+            bool(whole_touched),
+            whole_wake_at_ms,
         )
 
-    def save_table(self, state: TableState, facts: TableFacts, confirmed_head: int | None) -> None:
-        """Keep a table's state and facts."""
+    def save_table(
+        self,
+        state: TableState,
+        facts: TableFacts,
+        confirmed_head: int | None,
+        snapshots: Sequence[Snapshot],
+    ) -> None:
+        """Keep a table's state, and what its metadata said when its head was confirmed."""
+        uuid = state.table.uuid
         self._db.execute(
-            "INSERT INTO tables (uuid, name, state, facts, confirmed_head) VALUES (?, ?, ?, ?, ?) "
-            "ON CONFLICT (uuid) DO UPDATE SET name = excluded.name, state = excluded.state, "
-            "facts = excluded.facts, confirmed_head = excluded.confirmed_head, trusted = 1",
-            (state.table.uuid, state.table.name, to_json(state), to_json(facts), confirmed_head),
+            "INSERT INTO tables (uuid, name, state, facts, confirmed_head, confirmed_at_ms) VALUES (?, ?, ?, ?, ?, ?) "
+            "ON CONFLICT (uuid) DO UPDATE SET name = excluded.name, state = excluded.state, facts = excluded.facts, "
+            "confirmed_head = excluded.confirmed_head, confirmed_at_ms = excluded.confirmed_at_ms, trusted = 1, "
+            "touched = 1, whole_touched = 1",
+            (uuid, state.table.name, to_json(state), to_json(facts), confirmed_head, facts.confirmed_at_ms),
         )
+        self._save_snapshots(uuid, snapshots)
 
     def save_state(self, state: TableState) -> None:
         """Keep a table's state alone: the steady path of an event."""
-        self._db.execute("UPDATE tables SET state = ? WHERE uuid = ?", (to_json(state), state.table.uuid))
+        self._db.execute(
+            "UPDATE tables SET state = ?, touched = 1 WHERE uuid = ?", (to_json(state), state.table.uuid)
+        )
+
+    def _save_snapshots(self, uuid: str, snapshots: Sequence[Snapshot]) -> None:
+        """Keep the log of snapshots, writing only what is new, gone or different."""
+        stored = self._stored_snapshots(uuid)
+        places = {snapshot: place for place, snapshot in stored}
+        kept = {places[snapshot] for snapshot in snapshots if snapshot in places}
+        fresh = [snapshot for snapshot in snapshots if snapshot not in places]
+        if list(snapshots[: len(kept)]) == [snapshot for place, snapshot in stored if place in kept]:
+            gone = set(places.values()) - kept
+            following = stored[-1][0] + 1 if stored else 0
+        else:
+            # Not the old log with something gone and something new at its end: written as a whole.
+            gone, fresh, following = set(places.values()), list(snapshots), 0
+        self._db.executemany(
+            "DELETE FROM snapshots WHERE uuid = ? AND place = ?", [(uuid, place) for place in gone]
+        )
+        self._db.executemany(
+            "INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [
+                (uuid, place, s.snapshot_id, s.sequence_number, s.committed_at_ms, s.has_token, s.is_pinned)
+                for place, s in enumerate(fresh, start=following)
+            ],
+        )
+
+    def _stored_snapshots(self, uuid: str) -> list[tuple[int, Snapshot]]:
+        rows = self._db.execute(
+            "SELECT place, snapshot_id, sequence_number, committed_at_ms, has_token, is_pinned "
+            "FROM snapshots WHERE uuid = ? ORDER BY place",
+            (uuid,),
+        )
+        return [
+            (place, Snapshot(snapshot_id, sequence_number, at_ms, bool(has_token), bool(is_pinned)))
+            for place, snapshot_id, sequence_number, at_ms, has_token, is_pinned in rows
+        ]
+
+    def snapshots(self, uuid: str) -> tuple[Snapshot, ...]:
+        """The ancestors of the confirmed head that still exist, oldest first."""
+        return tuple(snapshot for _, snapshot in self._stored_snapshots(uuid))
 
     def note_event(self, uuid: str, at_ms: int) -> None:
         """An event of this table came."""
@@ -164,18 +269,22 @@ class Fold:
 
     def drop(self, uuid: str) -> None:
         """Forget a table."""
-        for name in ("tables", "partitions", "journal", "intents", "words"):
+        for name in ("tables", "partitions", "snapshots", "journal", "intents", "announcers", "words"):
             self._db.execute(f"DELETE FROM {name} WHERE uuid = ?", (uuid,))  # noqa: S608 (our own table names)
 
     def replace(
-        self, state: TableState, facts: TableFacts, partitions: Mapping[PartitionKey, PartitionState]
+        self,
+        state: TableState,
+        facts: TableFacts,
+        partitions: Mapping[PartitionKey, PartitionState],
+        snapshots: Sequence[Snapshot],
     ) -> None:
         """A table after a full scan: its partitions and journal begin anew, intents and words stay."""
         uuid = state.table.uuid
         with self.transaction():
             self._db.execute("DELETE FROM partitions WHERE uuid = ?", (uuid,))
             self._db.execute("DELETE FROM journal WHERE uuid = ?", (uuid,))
-            self.save_table(state, facts, state.head)
+            self.save_table(state, facts, state.head, snapshots)
             self.save_partitions(uuid, partitions)
 
     # Partitions
@@ -204,10 +313,12 @@ class Fold:
                 )
 
     def touch(self, uuid: str, keys: Iterable[PartitionKey] | None) -> None:
-        """Decide these partitions anew at the next round; None: all of the table's."""
+        """Decide these partitions anew at the next round; None: all of the table's, and the table as a whole."""
         if keys is None:
+            self._db.execute("UPDATE tables SET touched = 1, whole_touched = 1 WHERE uuid = ?", (uuid,))
             self._db.execute("UPDATE partitions SET touched = 1 WHERE uuid = ?", (uuid,))
             return
+        self._db.execute("UPDATE tables SET touched = 1 WHERE uuid = ?", (uuid,))
         for key in keys:
             self._db.execute("UPDATE partitions SET touched = 1 WHERE uuid = ? AND key = ?", (uuid, key))
 
@@ -215,50 +326,62 @@ class Fold:
         self, uuid: str, now_ms: int, boundary_ms: int | None, commits: int
     ) -> dict[PartitionKey, PartitionState]:
         """The partitions whose verdict may be another now: touched, or awake by time, boundary or commits."""
+        # One question for each index: an OR over all of them would read every partition of the table.
         rows = self._db.execute(
-            "SELECT key, state FROM partitions WHERE uuid = ? AND (touched OR wake_at_ms <= ? "
-            "OR wake_boundary_ms <= ? OR wake_commits <= ? OR verdict = 'due')",
-            (uuid, now_ms, -1 if boundary_ms is None else boundary_ms, commits),
+            "SELECT key, state FROM partitions WHERE uuid = ?1 AND touched "
+            "UNION SELECT key, state FROM partitions WHERE uuid = ?1 AND verdict = 'due' "
+            "UNION SELECT key, state FROM partitions WHERE uuid = ?1 AND wake_at_ms <= ?2 "
+            "UNION SELECT key, state FROM partitions WHERE uuid = ?1 AND wake_boundary_ms <= ?3 "
+            "UNION SELECT key, state FROM partitions WHERE uuid = ?1 AND wake_commits <= ?4",
+            (uuid, now_ms, boundary_ms, commits),
         )
         return {PartitionKey(key): from_json(PartitionState, state) for key, state in rows}
 
     def partitions(self, uuid: str) -> Iterator[PartitionRow]:
         """Every partition of a table, in the order of their keys."""
-        for key, state, decision, due_since_ms in self._db.execute(
-            "SELECT key, state, decision, due_since_ms FROM partitions WHERE uuid = ? ORDER BY key", (uuid,)
+        for key, state, verdict, due_since_ms in self._db.execute(
+            "SELECT key, state, verdict, due_since_ms FROM partitions WHERE uuid = ? ORDER BY key", (uuid,)
         ):
             yield PartitionRow(
                 PartitionKey(key),
                 from_json(PartitionState, state),
-                None if decision is None else from_json(Decision, decision),
+                None if verdict is None else Verdict(verdict),
                 due_since_ms,
             )
 
-    def save_decisions(self, uuid: str, decisions: Iterable[Decision], now_ms: int) -> None:
+    def save_decisions(self, uuid: str, planned: Plan, now_ms: int) -> None:
         """Keep verdicts until they could change."""
-        for decision in decisions:
-            if decision.partition is None:
-                self._db.execute("UPDATE tables SET expiry = ? WHERE uuid = ?", (to_json(decision), uuid))
-                continue
-            is_due = decision.verdict is Verdict.DUE
-            wake: Wake = decision.wake
-            self._db.execute(
-                "UPDATE partitions SET touched = 0, verdict = ?, score = ?, decision = ?, wake_at_ms = ?, "
-                "wake_boundary_ms = ?, wake_commits = ?, due_since_ms = CASE WHEN ? THEN COALESCE(due_since_ms, ?) END "
-                "WHERE uuid = ? AND key = ?",
+        self._db.executemany(
+            "UPDATE partitions SET touched = 0, verdict = ?, score = ?, wake_at_ms = ?, wake_boundary_ms = ?, "
+            "wake_commits = ?, due_since_ms = CASE WHEN ? THEN COALESCE(due_since_ms, ?) END WHERE uuid = ? AND key = ?",
+            [
                 (
                     decision.verdict,
                     decision.score,
-                    to_json(decision),
-                    wake.at_ms,
-                    wake.boundary_ms,
-                    wake.commits,
-                    is_due,
+                    decision.wake.at_ms,
+                    decision.wake.boundary_ms,
+                    decision.wake.commits,
+                    decision.verdict is Verdict.DUE,
                     now_ms,
                     uuid,
                     decision.partition,
-                ),
+                )
+                for decision in planned.of_partitions
+            ],
+        )
+        if planned.of_table:
+            times = [at_ms for one in planned.of_table if (at_ms := one.wake.at_ms) is not None]
+            self._db.execute(
+                "UPDATE tables SET of_table = ?, whole_touched = 0, whole_wake_at_ms = ? WHERE uuid = ?",
+                (to_json(_Decisions(planned.of_table)), min(times, default=None), uuid),
             )
+        whole_is_due = any(decision.verdict is Verdict.DUE for decision in planned.of_table)
+        self._db.execute(
+            "UPDATE tables SET wake_at_ms = (SELECT MIN(wake_at_ms) FROM partitions WHERE uuid = ?1 AND wake_at_ms NOT NULL), "
+            "due = EXISTS (SELECT 1 FROM partitions WHERE uuid = ?1 AND verdict = 'due') "
+            "OR CASE WHEN ?2 THEN ?3 ELSE due END WHERE uuid = ?1",
+            (uuid, bool(planned.of_table), whole_is_due),
+        )
 
     def tally(self, uuid: str) -> Tally:
         """How a table's partitions stand."""
@@ -318,6 +441,15 @@ class Fold:
         """The intents of a table that were not closed, expired ones too."""
         rows = self._db.execute("SELECT value FROM intents WHERE uuid = ? ORDER BY intent_id", (uuid,))
         return tuple(Intent.model_validate_json(value) for (value,) in rows)
+
+    def note_intent(self, uuid: str, writer: str) -> None:
+        """A writer says beforehand what it will touch."""
+        self._db.execute("INSERT OR IGNORE INTO announcers (uuid, writer) VALUES (?, ?)", (uuid, writer))
+
+    def announces(self, uuid: str, writer: str) -> bool:
+        """Whether a writer was ever heard to say beforehand what it will touch."""
+        rows = self._db.execute("SELECT 1 FROM announcers WHERE uuid = ? AND writer = ?", (uuid, writer))
+        return rows.fetchone() is not None
 
     def save_word(self, uuid: str, word: Word) -> None:
         """Keep a writer's newest word."""

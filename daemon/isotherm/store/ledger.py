@@ -4,18 +4,22 @@ Small, and the only thing that tables cannot give back: back it up. What must be
 before it is done: a job before it starts, a file before it is deleted.
 """
 
+import zlib
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from isotherm.model import Action, CompactionJob, Outcome, PartitionKey, Rewrite, TableId
+from isotherm.lateness import Lateness
+from isotherm.model import Action, Change, CompactionJob, Outcome, PartitionKey, Rewrite, TableId
 from isotherm.planner import Quarantine
 from isotherm.store.database import connect, from_json, to_json, transaction
 
 VERSION = 1
 KEEP_MS = 90 * 86_400_000
 """Finished operations, deletions and accounts are kept this long."""
+KEEP_CHANGES_MS = 31 * 86_400_000
+"""Recorded changes are kept this long: a month is what `simulate` replays."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS operations (
@@ -42,6 +46,15 @@ CREATE TABLE IF NOT EXISTS quarantine (
     uuid TEXT NOT NULL, partition TEXT NOT NULL, until_ms INTEGER NOT NULL, failures INTEGER NOT NULL, why TEXT NOT NULL,
     PRIMARY KEY (uuid, partition)
 ) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS accounts_open ON accounts (uuid, sequence_number) WHERE NOT announced;
+CREATE INDEX IF NOT EXISTS accounts_told ON accounts (uuid, sequence_number) WHERE announced;
+CREATE INDEX IF NOT EXISTS accounts_undecided ON accounts (uuid) WHERE decided_at_ms IS NULL;
+CREATE TABLE IF NOT EXISTS changes (
+    uuid TEXT NOT NULL, snapshot_id INTEGER NOT NULL, received_at_ms INTEGER NOT NULL, value BLOB NOT NULL,
+    PRIMARY KEY (uuid, snapshot_id)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS changes_received ON changes (received_at_ms);
+CREATE TABLE IF NOT EXISTS lateness (uuid TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 
 
@@ -171,10 +184,11 @@ class Ledger:
         )
         return [from_json(Operation, value) for (value,) in rows]
 
-    def bytes_read_since(self, since_ms: int) -> int:
-        """Bytes that compactions have read, or mean to read, since a time; for budgets."""
+    def bytes_read_since(self, since_ms: int, uuid: str | None = None) -> int:
+        """Bytes that compactions have read, or mean to read, since a time; for budgets. None: of all tables."""
         rows = self._db.execute(
-            "SELECT value FROM operations WHERE started_at_ms >= ? AND action = ?", (since_ms, Action.COMPACT)
+            "SELECT value FROM operations WHERE started_at_ms >= ? AND action = ? AND (?3 IS NULL OR uuid = ?3)",
+            (since_ms, Action.COMPACT, uuid),
         )
         operations = (from_json(Operation, value) for (value,) in rows)
         return sum(max(operation.bytes_read, operation.bytes_planned) for operation in operations)
@@ -311,6 +325,44 @@ class Ledger:
         )
         return [Account(*row) for row in rows]
 
+    # What tables cannot give back
+
+    def record(self, uuid: str, change: Change, received_at_ms: int) -> None:
+        """Remember what a snapshot did, and when it was heard of: its metadata will expire."""
+        # Which manifests it was read from means nothing later, and would be half of it.
+        text = to_json(replace(change, manifests=frozenset(), totals={}))
+        self._db.execute(
+            "INSERT OR REPLACE INTO changes (uuid, snapshot_id, received_at_ms, value) VALUES (?, ?, ?, ?)",
+            (uuid, change.snapshot_id, received_at_ms, zlib.compress(text.encode())),
+        )
+
+    def forget_change(self, uuid: str, snapshot_id: int) -> None:
+        """A snapshot is not in the table's history any more."""
+        self._db.execute("DELETE FROM changes WHERE uuid = ? AND snapshot_id = ?", (uuid, snapshot_id))
+
+    def changes(self, uuid: str) -> list[tuple[Change, int]]:
+        """The recorded changes of a table with the time at which each was heard of, in the table's order."""
+        rows = self._db.execute("SELECT value, received_at_ms FROM changes WHERE uuid = ?", (uuid,))
+        found = [(from_json(Change, zlib.decompress(value).decode()), at_ms) for value, at_ms in rows]
+        return sorted(found, key=lambda one: (one[0].sequence_number, one[0].committed_at_ms))
+
+    def learn(self, uuid: str, lateness: Lateness) -> None:
+        """Keep what a table has taught about late writes."""
+        self._db.execute("INSERT OR REPLACE INTO lateness VALUES (?, ?)", (uuid, to_json(lateness)))
+
+    def learnt(self, uuid: str) -> Lateness:
+        """What a table has taught about late writes; nothing, where it is new."""
+        row = self._db.execute("SELECT value FROM lateness WHERE uuid = ?", (uuid,)).fetchone()
+        return Lateness() if row is None else from_json(Lateness, row[0])
+
+    def last_done(self, uuid: str) -> dict[Action, int]:
+        """When each action was last done to a table, in milliseconds since the epoch."""
+        rows = self._db.execute(
+            "SELECT action, MAX(started_at_ms) FROM operations WHERE uuid = ? AND state = 'done' GROUP BY action",
+            (uuid,),
+        )
+        return {Action(action): at_ms for action, at_ms in rows}
+
     # Halts and quarantines
 
     def halt(self, uuid: str, reason: str, why: str, now_ms: int) -> None:
@@ -352,3 +404,4 @@ class Ledger:
             )
             self._db.execute("DELETE FROM deletions WHERE ended_at_ms < ?", (before_ms,))
             self._db.execute("DELETE FROM accounts WHERE announced AND received_at_ms < ?", (before_ms,))
+            self._db.execute("DELETE FROM changes WHERE received_at_ms < ?", (now_ms - KEEP_CHANGES_MS,))
