@@ -21,7 +21,8 @@ from isotherm.model import (
     PartitionField,
     partition_key,
 )
-from isotherm.planner import Flight, View, plan
+from isotherm.partitions import with_epochs
+from isotherm.planner import Flight, Quarantine, Verdict, View, plan
 from isotherm.policy import PolicyFile, parse_span_ms, resolve
 from isotherm.simulate import after
 from isotherm.state import TableState, apply
@@ -48,6 +49,7 @@ class World:
         self.intents = {}
         self.words = {}
         self.flights = []
+        self.quarantined = {}
         self.snapshots = 0
         self.policy = self._policy("cold: {}")
 
@@ -62,12 +64,17 @@ class World:
         file = parse_yaml(f"{{tables: '*', {text}}}", "policy", PolicyFile)
         return resolve(TABLE.name, {}, [("policy", file)]).policy
 
-    def do_table(self, kind):
-        """The partition spec: `hour`, `day`, `month`, `bucket[4]`, or `none`."""
-        self.fields = () if kind == "none" else (PartitionField(1000, f"t_{kind[:6]}", kind, "timestamptz"),)
+    def do_table(self, *kinds, source="timestamptz"):
+        """The fields of all partition specs, ever: `hour`, `day`, `month`, `bucket[4]`, `identity`, or `none`."""
+        self.fields = tuple(
+            PartitionField(1000 + place, f"t_{kind.partition('[')[0]}", kind, source)
+            for place, kind in enumerate(kinds)
+            if kind != "none"
+        )
 
     def do_policy(self, text):
         self.policy = self._policy(text)
+        self.fields = with_epochs(self.fields, self.policy.cold.epochs)
 
     def do_at(self, time):
         self.now = clock(time)
@@ -108,7 +115,7 @@ class World:
             operation=operation,
             origin=Origin(origin),
             partitions=deltas,
-            valid_through_ms=None if through is None else clock(through),
+            valid_through_ms=clock(through) if isinstance(through, str) else through,
         )
         applied = apply(self.state, self.partitions, change, self.fields, self.now)
         self.state = applied.state
@@ -117,11 +124,21 @@ class World:
         }
 
     def _key(self, value):
-        if not self.fields:
-            return partition_key({})
-        if self.fields[0].transform == "hour":
-            return partition_key({1000: DAY_MS // 3_600_000 + int(value)})
-        return partition_key({1000: int(value)})
+        """`8`, of several fields `8/2`; a dash for a field that the file's spec does not have."""
+        values = {}
+        for field, text in zip(self.fields, value.split("/"), strict=bool(self.fields)):
+            if text != "-":
+                number = int(text) if field.source_type != "string" else text
+                values[field.field_id] = DAY_MS // 3_600_000 + number if field.transform == "hour" else number
+        return partition_key(values)
+
+    def do_stream(self, hours, late="", every="10", per_hour="6"):
+        """Hours of steady commits, `per_hour` of them, into the hour that is now; each `every`-th also `late` hours back."""
+        for number in range(int(hours) * int(per_hour)):
+            hour = (self.now - DAY_MS) // 3_600_000
+            places = [str(hour), str(hour - int(late))] if late and number % int(every) == 0 else [str(hour)]
+            self._commit(places, self.now, "ingest", "append")
+            self.now += 3_600_000 // int(per_hour)
 
     def do_intent(self, identity, *places, state="open", holds="15m", writer="shop"):
         keys = None if places == ("all",) else tuple(self._key(place) for place in places)
@@ -138,6 +155,11 @@ class World:
         if state == "closed":
             del self.intents[identity]
 
+    def do_failed(self, place, times="1", holds="1m"):
+        """Jobs of a partition failed, so many in a row."""
+        until_ms = self.now + parse_span_ms(holds)
+        self.quarantined[self._key(place)] = Quarantine(until_ms, int(times), "missing_file: gone")
+
     def do_job(self, place):
         self.flights.append(Flight("job", Action.COMPACT, self._key(place), self.state.head, self.now))
 
@@ -152,13 +174,16 @@ class World:
             partitions=self.partitions,
             snapshots=snapshots(self.snapshots, newest_at_ms=self.now),
             flights=tuple(self.flights),
+            quarantined=self.quarantined,
             announced_sequence_number=10**9,
         )
 
     def do_plan(self, what="partitions"):
-        """Every verdict on partitions; `plan table` the one on the table."""
+        """Every verdict on partitions, `plan hot` those alone; `plan table` the one on the table's snapshots."""
         decisions = plan(self._view(), self.policy, self.now)
         shown = decisions.of_table[:1] if what == "table" else decisions.of_partitions
+        if what in set(Verdict):
+            shown = [decision for decision in shown if decision.verdict == what]
         return "".join(f"{d.verdict} {d.score:.2f} {d.label}: {d.why}\n" for d in shown)
 
     def do_done(self):

@@ -22,7 +22,8 @@ AGES: Final = 20
 """Ages that are told apart: 0 to 1 intervals, 1 to 2, 2 to 4, … what is older than the last is not watched."""
 HALF_LIFE_MS: Final = 14 * DAY_MS
 RETURN_MS: Final = 10 * 60_000
-"""Writes into an age within this span are one return: a micro-batch after another is no independent event."""
+"""Writes into an age within this span are one return: a micro-batch after another is no independent event, and a
+partition that was just written is not quiet anyway."""
 PAUSE_MS: Final = HOUR_MS
 """The time between two commits counts as watched up to here: a stream that stands still teaches nothing."""
 ENOUGH_RETURNS: Final = 2.0
@@ -38,8 +39,8 @@ class Age:
     returns: float = 0
     busiest: float = 0
     """Returns of the busiest day."""
-    day: int = 0
-    """The day (since 1970) of the latest return."""
+    day_from_ms: int = 0
+    """When the present day began: with the first return after the one before was over."""
     on_day: float = 0
     """Returns of that day so far."""
     last_at_ms: int = 0
@@ -154,13 +155,12 @@ def _watched(age: Age, number: int, passed_ms: int, partitions: int) -> Age:
 def _returned(age: Age, at_ms: int) -> Age:
     if at_ms - age.last_at_ms < RETURN_MS and age.last_at_ms:
         return age
-    day = at_ms // DAY_MS
-    is_new_day = day != age.day
+    is_new_day = at_ms - age.day_from_ms >= DAY_MS
     return replace(
         age,
         returns=age.returns + 1,
         busiest=max(age.busiest, age.on_day) if is_new_day else age.busiest,
-        day=day,
+        day_from_ms=at_ms if is_new_day else age.day_from_ms,
         on_day=1 if is_new_day else age.on_day + 1,
         last_at_ms=at_ms,
     )

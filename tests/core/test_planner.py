@@ -23,7 +23,7 @@ from builders import (
     view,
 )
 from isotherm.model import Action, FileKind, FileStats, TableId
-from isotherm.planner import Flight, Plan, Quarantine, Request, Verdict, admit, plan
+from isotherm.planner import Flight, Plan, Quarantine, Request, Room, Verdict, admit, plan
 from isotherm.policy import Compact, Expire, Policy
 from isotherm.simulate import MAX_ROUNDS, after, backlog
 from isotherm.state import PartitionState
@@ -41,7 +41,8 @@ def partition_states(draw):
     data = {}
     for size, count in sizes.items():
         data |= files(count, size)
-    deletes = draw(st.dictionaries(st.sampled_from([FileKind.POSITION_DELETES]), st.integers(1, 5000)))
+    kinds = st.sampled_from([FileKind.POSITION_DELETES, FileKind.DELETION_VECTORS, FileKind.EQUALITY_DELETES])
+    deletes = draw(st.dictionaries(kinds, st.integers(1, 5000)))
     return PartitionState(
         data=data,
         deletes={kind: FileStats(1 + rows // 100, rows, 10 * rows) for kind, rows in deletes.items()},
@@ -60,6 +61,39 @@ def worlds(draw):
         snapshots=snapshots(draw(st.integers(0, 40))),
         facts=facts(metadata_file_bytes=draw(st.integers(0, 64 * MIB)), manifests=draw(st.integers(0, 500))),
         announced_sequence_number=draw(st.one_of(st.none(), st.integers(0, 40))),
+    )
+
+
+@st.composite
+def policies(draw):
+    """Policies with every kind of limit, window and schedule."""
+    hours = draw(st.lists(st.integers(0, 23), max_size=2))
+    schedules = [
+        {"cron": f"0 {hour} * * *", "lasts": "3h", "do": ["compact", "expire"], "from_score": score}
+        for hour, score in draw(st.lists(st.tuples(st.integers(0, 23), st.floats(0.01, 1)), max_size=2))
+    ]
+    return Policy.model_validate(
+        {
+            "cold": {"after": draw(st.integers(0, 3)), "quiet_commits": draw(st.integers(0, 20))},
+            "compact": {
+                "min_files": draw(st.integers(2, 60)),
+                "max_delete_ratio": draw(st.floats(0.01, 2)),
+                "max_equality_deletes": draw(st.integers(1, 60)),
+                "max_deletion_vectors": draw(st.integers(1, 60)),
+            },
+            "expire": {
+                "keep_for": f"{draw(st.integers(0, 40))}m",
+                "keep_last": draw(st.integers(1, 30)),
+                "at_once": draw(st.integers(1, 12)),
+                "at_latest": f"{draw(st.integers(0, 40))}m",
+            },
+            "manifests": {"min_count": draw(st.integers(2, 200))},
+            "work": {
+                "windows": [{"cron": f"30 {hour} * * *", "lasts": "2h"} for hour in hours],
+                "schedules": schedules,
+                "bytes_per_hour": draw(st.one_of(st.none(), st.integers(0, 10**10))),
+            },
+        }
     )
 
 
@@ -85,6 +119,8 @@ def obviously(world, policy, now):
             rows += stats.rows
             if end <= 0.75 * target:
                 small_files, small_bytes = small_files + stats.files, small_bytes + stats.bytes
+        if set(state.deletes) - {FileKind.POSITION_DELETES}:
+            continue  # nobody can apply these yet
         deleted = sum(stats.rows for stats in state.deletes.values())
         many = small_files >= policy.compact.min_files
         full = small_files >= policy.compact.fill_files and small_bytes >= target
@@ -101,6 +137,38 @@ def due_partitions(planned):
 @given(worlds())
 def test_it_finds_what_the_obvious_planner_finds(world):
     assert obviously(world, POLICY, NOW) == due_partitions(plan(world, POLICY, NOW))
+
+
+@given(worlds(), policies())
+def test_with_every_limit_a_verdict_keeps_the_laws(world, policy):
+    """Whatever the policy says: a job leaves a score below 1, planning again finds nothing, no job does nothing."""
+    planned = plan(world, policy, NOW)
+    again = plan(after(world, planned, policy), policy, NOW)
+    scores = {(d.action, d.partition): d.score for d in again.decisions}
+
+    assert again.requests == ()
+    for request in planned.requests:
+        assert scores[request.decision.action, request.decision.partition] < 1
+        if request.decision.action is Action.COMPACT:
+            state = world.partitions[request.decision.partition]
+            assert request.decision.files >= 2 or state.has_deletes
+
+
+@given(worlds(), policies(), st.integers(0, 3 * DAY))
+def test_with_every_limit_a_verdict_stands_until_the_time_it_names(world, policy, later):
+    then = {(d.action, d.partition): d for d in plan(world, policy, NOW + later).decisions}
+    for decision in plan(world, policy, NOW).decisions:
+        wakes = decision.wake.at_ms is not None and decision.wake.at_ms <= NOW + later
+        # What is due is looked at in every round, and what is running ends by itself.
+        if not wakes and decision.verdict is not Verdict.DUE:
+            assert then[decision.action, decision.partition].verdict is decision.verdict
+
+
+@given(worlds(), policies())
+def test_a_schedule_only_ever_makes_more_due(world, policy):
+    bare = policy.model_copy(update={"work": policy.work.model_copy(update={"schedules": ()})})
+
+    assert due_partitions(plan(world, bare, NOW)) <= due_partitions(plan(world, policy, NOW))
 
 
 @given(worlds(), st.randoms(use_true_random=False))
@@ -250,6 +318,85 @@ def test_an_expiry_waits_until_it_is_worth_a_commit():
     assert decision.wake.at_ms == NOW + MINUTE
 
 
+def test_a_few_old_snapshots_go_when_it_is_late():
+    expire = Expire(keep_for="10m", keep_last=3, at_once=100, at_latest="5m")
+    decision, going = expiry(20, expire=expire)
+
+    assert decision.why == "the oldest could have gone 9m ago, 5m at the latest"
+    assert len(going) == 10
+
+
+def test_large_metadata_lets_snapshots_go_sooner():
+    expire = Expire(keep_for="10m", keep_last=3, at_once=100, max_metadata_size="1MiB")
+    decision, going = expiry(20, expire=expire, facts=facts(metadata_file_bytes=3 * MIB))
+
+    assert decision.why == "metadata.json has 3.0 MiB of 1.0 MiB, and 10 snapshots may go"
+    assert len(going) == 10
+
+
+@pytest.mark.parametrize(
+    ("action", "world", "verdict", "why"),
+    [
+        pytest.param(
+            Action.REWRITE_MANIFESTS,
+            {"facts": facts(manifests=450, metadata_bytes=90 * MIB), "state": table_state(partitions=100)},
+            Verdict.UNSUPPORTED,
+            "due, but this version cannot rewrite manifests yet: 450 manifests for 100 partitions, 12 would do "
+            "(due 100 above that, at 4 to a partition)",
+            id="too many manifests",
+        ),
+        pytest.param(
+            Action.REWRITE_MANIFESTS,
+            {"facts": facts(manifests=20, metadata_bytes=MIB), "state": table_state(partitions=2)},
+            Verdict.CLEAN,
+            "20 manifests for 2 partitions, 1 would do (due 100 above that, at 4 to a partition)",
+            id="few manifests",
+        ),
+        pytest.param(
+            Action.TRIM_METADATA,
+            {"facts": facts(metadata_versions=250)},
+            Verdict.UNSUPPORTED,
+            "due, but this version cannot trim metadata yet: 150 of 250 old metadata.json files may go, due at 100",
+            id="old metadata",
+        ),
+        pytest.param(
+            Action.REMOVE_ORPHANS,
+            {"last_done_ms": {Action.REMOVE_ORPHANS: NOW - DAY}},
+            Verdict.CLEAN,
+            "looked for 1d ago, every 7d",
+            id="orphans looked for lately",
+        ),
+    ],
+)
+def test_the_table_as_a_whole_has_verdicts_too(action, world, verdict, why):
+    decision = plan(view(**world), POLICY, NOW).on_table(action)
+
+    assert (decision.verdict, decision.why) == (verdict, why)
+    assert len(decision.label) > len("()")
+
+
+def test_without_its_snapshots_nothing_is_decided_of_the_table():
+    planned = plan(view({key(1): partition(10)}, snapshots=None), POLICY, NOW)
+
+    assert planned.of_table == ()
+    assert planned.on_table(Action.EXPIRE) is None
+    assert [d.verdict for d in planned.of_partitions] == [Verdict.DUE]
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        (FileKind.EQUALITY_DELETES, "debt 1.20: 12 of 10 equality-delete files, 500 rows in them"),
+        (FileKind.DELETION_VECTORS, "debt 5.00: 500 delete rows on 1000 rows, limit 10%"),
+    ],
+)
+def test_each_kind_of_delete_has_its_own_debt(kind, why):
+    state = replace(partition(10), deletes={kind: FileStats(12, 500, 9)})
+    policy = Policy(compact=Compact(min_files=100))
+
+    assert plan(view({key(1): state}), policy, NOW).of_partitions[0].why.endswith(why)
+
+
 def request(table, size, score=2.0):
     world = view({key(1): partition(10, size)})
     decision = replace(plan(world, POLICY, NOW).of_partitions[0], score=score)
@@ -282,6 +429,40 @@ def test_no_more_bytes_than_the_budget_leaves():
     chosen = admit([one], 0, 5, bytes_left=20 * KIB)
 
     assert [r.decision.bytes for r in chosen] == [10 * KIB]
+
+
+def test_a_table_has_no_more_jobs_and_bytes_than_its_own_limits_leave():
+    one, other = planned(*[request("a", KIB)] * 5), planned(*[request("b", KIB)] * 5)
+    rooms = {"a": Room(jobs=1), "b": Room(bytes=25 * KIB)}
+    chosen = admit([one, other], 0, 9, None, rooms)
+
+    assert sorted(r.table.name for r in chosen) == ["a", "b", "b"]
+
+
+def test_a_higher_priority_is_served_first():
+    one, other = planned(*[request("a", KIB, score=9)] * 3), planned(*[request("b", KIB)] * 3)
+    chosen = admit([one, other], 0, 4, None, {"b": Room(priority=1)})
+
+    assert [r.table.name for r in chosen] == ["b", "b", "b", "a"]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 50)), max_size=20),
+    st.integers(0, 5),
+    st.integers(0, 5),
+    st.integers(0, 2000),
+)
+def test_admission_never_exceeds_what_there_is(wishes, running, at_once, left):
+    queues = {name: [request(name, size * KIB) for who, size in wishes if who == name] for name in "abc"}
+    rooms = {"a": Room(jobs=1), "b": Room(bytes=100 * KIB), "c": Room(priority=1)}
+    plans = [planned(*queue) for queue in queues.values() if queue]
+    chosen = admit(plans, running, at_once, left * KIB, rooms)
+
+    assert len(chosen) <= max(at_once - running, 0)
+    assert sum(r.decision.bytes for r in chosen) <= left * KIB
+    assert sum(r.table.name == "a" for r in chosen) <= 1
+    assert sum(r.decision.bytes for r in chosen if r.table.name == "b") <= 100 * KIB
+    assert admit(list(reversed(plans)), running, at_once, left * KIB, rooms) == chosen
 
 
 def test_expiry_costs_no_slot():

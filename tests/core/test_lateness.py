@@ -1,0 +1,131 @@
+"""What the model of late writes learns, held against streams whose rate of late writes is known."""
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import DAY, HOUR, MINUTE, NOW
+from isotherm.lateness import AGES, UNTAUGHT
+from isotherm.partitions import TimeSpan
+from isotherm.store.database import to_json
+
+START = NOW // DAY * DAY
+
+
+def hour(number):
+    return TimeSpan(START + number * HOUR, START + (number + 1) * HOUR)
+
+
+def streamed(days, *, late=lambda *_: (), every=5 * MINUTE):
+    """A stream that commits into the present hour, and into the hours (counted back) that `late` gives."""
+    learnt, now = UNTAUGHT, START + 100 * HOUR
+    for number in range(days * DAY // every):
+        current = (now - START) // HOUR
+        spans = [hour(current), *(hour(current - back) for back in late(number, now))]
+        learnt = learnt.after(spans, boundary_ms=now, partitions=100, committed_at_ms=now)
+        now += every
+    return learnt, now
+
+
+def risk_of(learnt, now, back, horizon=MINUTE):
+    """Of a partition that lies so many whole hours behind."""
+    return learnt.risk(hour((now - START) // HOUR - back - 1), now, horizon)
+
+
+@pytest.mark.parametrize(("per_day", "share"), [(0.5, 0.8), (4, 0.8), (30, 0.4)])
+def test_the_risk_covers_the_true_rate_and_is_not_far_above_it(per_day, share):
+    """Each partition between 4 and 8 hours old is written `per_day` times a day, at random.
+
+    Returns within ten minutes count as one: of a very high rate only a part is seen, and it is far above any limit.
+    """
+    covered, ratios = 0, []
+    for seed in range(8):
+        dice = random.Random(seed)
+        chance = per_day / DAY * 5 * MINUTE
+
+        def late(number, now, dice=dice, chance=chance):
+            return [back + 1 for back in (4, 5, 6, 7) if dice.random() < chance]
+
+        learnt, now = streamed(12, late=late)
+        found = risk_of(learnt, now, 5)
+        true = 1 - math.exp(-per_day / DAY * MINUTE)
+        covered += found.probability >= share * true
+        ratios.append(found.probability / true)
+
+    assert covered >= 7
+    assert sum(ratios) / len(ratios) < 4
+
+
+def test_an_age_that_was_never_written_again_is_cold_the_longer_the_colder():
+    early, late = streamed(1), streamed(20)
+
+    assert risk_of(*late, 9).probability < risk_of(*early, 9).probability / 5
+    assert not risk_of(*late, 9).is_known_hot
+
+
+def test_one_busy_day_does_not_count():
+    def backfill(number, now):
+        return [9] if START + 8 * DAY <= now < START + 9 * DAY else []
+
+    quiet, busy = streamed(20), streamed(20, late=backfill)
+
+    assert not risk_of(*busy, 8).is_known_hot
+    assert risk_of(*busy, 8).returns == pytest.approx(0, abs=1e-6)
+    assert risk_of(*busy, 8).probability == pytest.approx(risk_of(*quiet, 8).probability, rel=0.01)
+
+
+def test_it_says_nothing_of_what_it_has_not_watched():
+    learnt, now = streamed(1)
+
+    assert UNTAUGHT.risk(hour(0), now, MINUTE) is None
+    assert risk_of(learnt, now, 5000) is None
+    assert learnt.risk(hour((now - START) // HOUR + 3), now, MINUTE) is None
+
+
+def test_a_day_is_not_enough_to_hold_anything_back():
+    learnt, now = streamed(1, late=lambda *_: [6])
+
+    assert not risk_of(learnt, now, 5).is_known_hot
+
+
+def test_what_comes_back_every_day_is_known_after_some_days():
+    learnt, now = streamed(5, late=lambda number, _: [6] if number % 36 == 0 else [])
+
+    assert risk_of(learnt, now, 5).is_known_hot
+    assert risk_of(learnt, now, 5).probability > 0.001
+
+
+def test_a_habit_that_ended_is_forgotten():
+    def late(number, now):
+        return [6] if number % 36 == 0 and now < START + 15 * DAY else []
+
+    learnt, now = streamed(120, late=late, every=30 * MINUTE)
+
+    assert risk_of(learnt, now, 5).probability < 0.001
+
+
+def test_a_stream_that_stands_still_teaches_nothing():
+    learnt, now = streamed(2)
+    after = learnt.after([hour((now - START) // HOUR)], now, 100, now + 30 * DAY)
+
+    assert after.ages[3].watched_ms <= learnt.ages[3].watched_ms + 4 * HOUR
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(-(10**6), 10**6), st.integers(0, 10**6), st.integers(0, 10**7)), max_size=60
+    )
+)
+def test_it_is_bounded_and_total_whatever_comes(commits):
+    learnt = UNTAUGHT
+    for number, partitions, at in commits:
+        learnt = learnt.after([hour(number)], START + at, partitions, START + at)
+
+    assert len(learnt.ages) <= AGES
+    assert len(to_json(learnt)) < 8000
+    for number in (0, 5, 10**6):
+        found = learnt.risk(hour(-number), START, MINUTE)
+        assert found is None or (0 <= found.probability <= 1 and found.returns >= 0)
