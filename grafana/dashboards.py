@@ -359,6 +359,11 @@ def events() -> list[timeseries.Panel]:
             (times("isotherm_state_drift_total"), "{{table}} drifted"),
         ),
         bars(
+            "Self-audit",
+            "Partitions that were counted anew in idle time. None for long: the daemon is never idle.",
+            (times("isotherm_partitions_recounted_total"), "{{table}}"),
+        ),
+        bars(
             "What did not answer",
             "Times that the catalog, the broker or the storage did not answer, and messages that are no events of ours.",
             (f"sum(increase(isotherm_unavailable_total[{RATE}]))", "unavailable"),

@@ -4,7 +4,7 @@ The one module that turns PyIceberg's tables into our values. It writes nothing;
 answer becomes `Unavailable` (try later), what is not there or makes no sense `TableMissing`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,7 +24,14 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from isotherm.commit_event import CommitEvent
 from isotherm.config import CatalogConfig
-from isotherm.manifests import LiveEntry, entry_partition_key, live_files, read_manifest, read_manifest_list
+from isotherm.manifests import (
+    LiveEntry,
+    entry_partition_key,
+    live_files,
+    may_hold,
+    read_manifest,
+    read_manifest_list,
+)
 from isotherm.model import (
     INGEST_TOKEN,
     INGEST_VALID_THROUGH,
@@ -41,10 +48,12 @@ from isotherm.model import (
     size_bucket,
 )
 from isotherm.planner import Snapshot, TableFacts
-from isotherm.ports import LoadedTable, Scan, TableMissing, Unavailable
+from isotherm.ports import Count, LoadedTable, Scan, TableMissing, Unavailable
 from isotherm.state import MAX_AHEAD_MS, PartitionState, boundary_of_rows
 from isotherm.storage import normalised, properties_with_retries
 
+RECOUNT_MANIFESTS = 200
+"""A sample that needs more manifests than this is not worth a second in which events wait."""
 RECENT = 20
 """Snapshots behind the head whose changes a full scan reads too: who wrote where lately, also by removing files."""
 
@@ -170,6 +179,28 @@ class IcebergCatalog:
         handle = Table(table.name(), metadata, table.metadata_location, table.io, table.catalog, table.config)
         kept = {} if head is None else {head.snapshot_id: loaded.snapshots[head.snapshot_id]}
         return replace(loaded, handle=handle, snapshots=kept, parents=dict.fromkeys(kept))
+
+    def recount(
+        self, loaded: LoadedTable, keys: Collection[PartitionKey]
+    ) -> Mapping[PartitionKey, Count] | None:
+        """The live files of some partitions at the head, counted anew; None where too many manifests may hold them."""
+        table: Table = loaded.handle
+        if loaded.head is None:
+            return None
+        with translated(f"the manifests of {loaded.table}"):
+            manifests = [
+                manifest
+                for manifest in read_manifest_list(table.io, _snapshot(table, loaded.head).manifest_list)
+                if any(may_hold(table.metadata, manifest, key) for key in keys)
+            ]
+            if len(manifests) > RECOUNT_MANIFESTS:
+                return None
+            counts = {key: _Count() for key in keys}
+            for manifest in manifests:
+                for entry in _entries(table, manifest):
+                    if entry.partition in counts and entry.entry.status != ManifestEntryStatus.DELETED:
+                        counts[entry.partition].take(entry, removed=False)
+            return {key: (count.data, count.deletes) for key, count in counts.items()}
 
     def live_files(self, loaded: LoadedTable, partition: PartitionKey) -> int:
         """Data files of one partition at the head, counted anew."""

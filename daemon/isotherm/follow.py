@@ -139,7 +139,7 @@ class Follower:
             row = self._apply(row, change, received_at_ms, announced=True)
         except StateError as err:
             self._listen(StateDrifted(row.state.table, event.snapshot_id, str(err)))
-            self._rebuild_later(row.state.table)
+            self.rebuild_later(row.state.table)
             return None, None
         touched = Touched(event.table_uuid, frozenset(change.partitions)) if change.is_foreign_write else None
         return touched, AppliedEvent(
@@ -263,7 +263,7 @@ class Follower:
                 f"{name} {value:+d}" for name, value in sorted(applied.state.summary_gap.items()) if value
             )
             self._listen(StateDrifted(table, change.snapshot_id, gap))
-            self._rebuild_later(table)
+            self.rebuild_later(table)
         return replace(row, state=applied.state)
 
     def _account(self, uuid: str, change: Change, received_at_ms: int, *, announced: bool) -> None:
@@ -278,7 +278,7 @@ class Follower:
         )
         self._ledger.account(uuid, account)
 
-    def _rebuild_later(self, table: TableId) -> None:
+    def rebuild_later(self, table: TableId) -> None:
         """Nothing of this state is to be trusted: forget it, the next round scans the table."""
         self._fold.distrust(table.uuid)
         self.suspects.add(table.name)

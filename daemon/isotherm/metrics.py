@@ -47,6 +47,9 @@ class Metrics:
         self.drift = Counter(
             "isotherm_state_drift", "States that moved away from their table.", ["table"], **one
         )
+        self.recounted = Counter(
+            "isotherm_partitions_recounted", "Partitions counted anew in idle time.", ["table"], **one
+        )
         self.snapshots = Gauge("isotherm_snapshots", "Snapshots of a table's main branch.", ["table"], **one)
         self.metadata_bytes = Gauge(
             "isotherm_metadata_bytes", "Bytes of manifests that a table's head needs.", ["table"], **one
@@ -130,6 +133,8 @@ class Metrics:
                 self.scans.labels(what.table.name).inc()
             case seen.StateDrifted():
                 self.drift.labels(what.table.name).inc()
+            case seen.PartitionsRecounted():
+                self.recounted.labels(what.table.name).inc(what.partitions)
             case seen.TableGone():
                 self._forget(what.table.name)
             case seen.TablePlanned():
@@ -163,6 +168,7 @@ class Metrics:
             self.gaps,
             self.scans,
             self.drift,
+            self.recounted,
             self.expired,
             self.deleted,
             self.kept,
@@ -176,7 +182,10 @@ class Metrics:
         self.partitions.labels(name, "hot").set(what.hot)
         self.partitions.labels(name, "due").set(what.due)
         self.partitions.labels(name, "unsupported").set(what.unsupported)
-        self.partitions.labels(name, "other").set(what.partitions - what.hot - what.due - what.unsupported)
+        self.partitions.labels(name, "waiting").set(what.waiting)
+        self.partitions.labels(name, "quarantined").set(what.quarantined)
+        told = what.hot + what.due + what.unsupported + what.waiting + what.quarantined
+        self.partitions.labels(name, "other").set(what.partitions - told)
         self.score.labels(name).set(what.score)
         self.files_per_partition.labels(name).set(what.files_per_partition)
         self.todo_files.labels(name).set(what.backlog_files)

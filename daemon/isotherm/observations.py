@@ -72,6 +72,17 @@ class StateDrifted:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionsRecounted:
+    """Some partitions were counted anew in idle time."""
+
+    table: TableId
+    partitions: int
+    wrong: int
+    """Of these, how many the state had wrong; the table is then built anew."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class TableGone:
     """The catalog does not have the table any more, or has another one under its name."""
 
@@ -90,6 +101,8 @@ class TablePlanned:
     hot: int
     due: int
     unsupported: int
+    waiting: int
+    quarantined: int
     score: float
     """The highest of the cold partitions and the table."""
     files_per_partition: int
@@ -199,6 +212,7 @@ Observation = (
     | GapHealed
     | TableScanned
     | StateDrifted
+    | PartitionsRecounted
     | TableGone
     | TablePlanned
     | RoundPlanned

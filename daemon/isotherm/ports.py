@@ -3,12 +3,12 @@
 Each has a real adapter at the edge, and a fake in the tests that passes the same contract tests.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from isotherm.commit_event import CommitEvent
-from isotherm.model import Change, CompactionJob, Outcome, PartitionKey, Rewrite, TableId
+from isotherm.model import Change, CompactionJob, FileKind, FileStats, Outcome, PartitionKey, Rewrite, TableId
 from isotherm.observations import Observation
 from isotherm.planner import Snapshot, TableFacts
 from isotherm.state import PartitionState
@@ -111,6 +111,10 @@ class Scan:
     files: int
 
 
+Count = tuple[Mapping[int, FileStats], Mapping[FileKind, FileStats]]
+"""The live files of a partition, as its state has them: data files by size bucket, delete files by kind."""
+
+
 class Catalog(Protocol):
     """The Iceberg catalog and what lies behind it, read only."""
 
@@ -136,6 +140,12 @@ class Catalog(Protocol):
 
     def scan(self, loaded: LoadedTable) -> Scan:
         """Everything, from all manifests of the head."""
+        ...
+
+    def recount(
+        self, loaded: LoadedTable, keys: Collection[PartitionKey]
+    ) -> Mapping[PartitionKey, Count] | None:
+        """The live files of some partitions at the head, counted anew; None where too many manifests may hold them."""
         ...
 
     def light(self, loaded: LoadedTable) -> LoadedTable:

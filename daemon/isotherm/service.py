@@ -19,6 +19,7 @@ from isotherm.observations import EventApplied, GapHealed, PoliciesLoaded, Round
 from isotherm.planner import Plan, Request, admit
 from isotherm.policy_files import PolicyFolder
 from isotherm.ports import Catalog, EventSource, Listener, Maintainer, Message, TableMissing, Unavailable
+from isotherm.recount import Recount
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger
 from isotherm.verdicts import Verdicts
@@ -71,8 +72,10 @@ class Service:
     follower: Follower = field(init=False)
     verdicts: Verdicts = field(init=False)
     jobs: Jobs = field(init=False)
+    recount: Recount = field(init=False)
     _last_round_s: float = float("-inf")
     _last_poll_s: float = float("-inf")
+    _last_recount_s: float = float("-inf")
 
     def __post_init__(self) -> None:
         self.follower = Follower(
@@ -99,6 +102,9 @@ class Service:
             self.listen,
             self.now_ms,
         )
+        self.recount = Recount(
+            self.fold, self.catalog, self.follower, self.listen, self.events.owns, self.monotonic_s
+        )
 
     def start(self) -> None:
         """Load the policies, so that the first verdicts are the right ones."""
@@ -108,12 +114,15 @@ class Service:
 
     def step(self, timeout_s: float = 0.2) -> None:
         """One turn: events, ended rewrites, and a planning round when it is time."""
-        self._consume(self.events.poll(timeout_s))
+        messages = self.events.poll(timeout_s)
+        self._consume(messages)
         self.health.is_assigned = self.events.is_assigned()
         self.jobs.finish()
         if self.monotonic_s() - self._last_round_s >= self.config.loop.plan_every_s:
             self.round()
             self._last_round_s = self.monotonic_s()
+        elif not messages and not len(self.jobs):
+            self._recount()
         self.health.ticked_at_s = self.monotonic_s()
 
     def stop(self) -> None:
@@ -233,6 +242,17 @@ class Service:
         if found:
             self.listen(GapHealed(row.state.table, len(found)))
         return bool(self.ledger.unannounced(row.state.table.uuid, self.now_ms()))
+
+    def _recount(self) -> None:
+        """A sample of the self-audit, when it is time; there is nothing else to do."""
+        every_s = self.config.loop.recount_every_s
+        if not every_s or self.monotonic_s() - self._last_recount_s < every_s:
+            return
+        self._last_recount_s = self.monotonic_s()
+        try:
+            self.recount.sample()
+        except Unavailable as err:
+            self.listen(TrySoon("the self-audit", str(err)))
 
     def _is_blind(self) -> bool:
         """Whether the control topic cannot be read to its end: then no compaction is worth its work."""

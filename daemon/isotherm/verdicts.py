@@ -141,6 +141,8 @@ class Verdicts:
             hot=tally.verdicts.get(Verdict.HOT, 0),
             due=tally.verdicts.get(Verdict.DUE, 0),
             unsupported=tally.verdicts.get(Verdict.UNSUPPORTED, 0),
+            waiting=tally.verdicts.get(Verdict.WAITING, 0),
+            quarantined=tally.verdicts.get(Verdict.QUARANTINED, 0),
             score=max([tally.highest_score, *(one.score for one in done)]),
             files_per_partition=tally.most_files,
             backlog_files=work.files,

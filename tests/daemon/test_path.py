@@ -1,12 +1,13 @@
 """The daemon's whole path on real tables: events, state, compaction, expiry, deletion, announcement."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from isotherm import observations as seen
 from isotherm.commit_event import CommitEvent, Intent, decode
-from isotherm.model import JOB_ID, OutcomeKind
+from isotherm.model import JOB_ID, FileStats, OutcomeKind
 from isotherm.planner import Verdict
 from lab import EAGER, Lab, believed, counted, event_of, settle, wait_for_children
 
@@ -387,3 +388,49 @@ def test_a_true_event_is_enough_the_table_is_scanned_once(lab):
     assert len(of(lab, seen.EventApplied)) == 3
     assert [one.why for one in of(lab, seen.TableScanned)] == ["first seen"]
     service.stop()
+
+
+def test_the_self_audit_finds_a_partition_that_is_wrong_and_has_the_table_built_anew(lab):
+    """The totals are right, so that no comparison with a summary could find it."""
+    table = lab.create()
+    for hour in range(12):
+        lab.append(table, hour, rows=1)
+    service = lab.settled()
+    uuid = str(table.metadata.table_uuid)
+    one, other, *_ = (row for row in service.fold.partitions(uuid) if row.state.data_total.files == 1)
+    swapped = {
+        one.key: None,
+        other.key: replace(other.state, data=other.state.data | {3: FileStats(1, 1, 3)}),
+    }
+    service.fold.save_partitions(uuid, swapped)
+    lab.seen.clear()
+    for _ in range(4):
+        service.recount.sample()
+        if of(lab, seen.StateDrifted):
+            break
+
+    assert [drift.gap.startswith("counted anew: ") for drift in of(lab, seen.StateDrifted)] == [True]
+    settle(service)
+    assert believed(service, uuid) == counted(lab.scan())
+    assert of(lab, seen.TableScanned)
+
+
+def test_the_self_audit_comes_to_every_partition_of_every_table_and_finds_nothing_where_all_is_right(lab):
+    for name in ("shop.orders", "shop.items"):
+        table = lab.create(name)
+        for hour in range(7):
+            lab.append(table, hour, rows=1)
+    service = lab.settled()
+    lab.seen.clear()
+    for _ in range(4):
+        service.recount.sample()
+    found = of(lab, seen.PartitionsRecounted)
+
+    assert sorted((one.table.name, one.partitions) for one in found) == [
+        ("shop.items", 2),
+        ("shop.items", 5),
+        ("shop.orders", 2),
+        ("shop.orders", 5),
+    ]
+    assert all(one.wrong == 0 for one in found)
+    assert not of(lab, seen.StateDrifted)

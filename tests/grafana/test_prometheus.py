@@ -31,8 +31,10 @@ def something_of_everything() -> list[seen.Observation]:
         seen.GapHealed(TABLE, 1),
         seen.TableScanned(TABLE, "first sight", 10, 0.1),
         seen.StateDrifted(TABLE, 1, "files"),
+        seen.PartitionsRecounted(TABLE, 5, 0, 0.02),
         seen.TablePlanned(
-            table=TABLE, snapshots=20, metadata_bytes=10_000, partitions=12, hot=2, due=3, unsupported=1, score=1.5,
+            table=TABLE, snapshots=20, metadata_bytes=10_000, partitions=12, hot=2, due=3, unsupported=1,
+            waiting=1, quarantined=1, score=1.5,
             files_per_partition=120, backlog_files=300, backlog_bytes=1_000_000, oldest_due_at_ms=AT_MS - 60_000,
             halted=False, last_event_at_ms=AT_MS,
         ),

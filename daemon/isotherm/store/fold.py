@@ -300,6 +300,14 @@ class Fold:
                 found[key] = from_json(PartitionState, row[0])
         return found
 
+    def sample(self, uuid: str, after: PartitionKey | None, limit: int) -> dict[PartitionKey, PartitionState]:
+        """Some partitions of a table, those that follow a key."""
+        rows = self._db.execute(
+            "SELECT key, state FROM partitions WHERE uuid = ? AND key > ? ORDER BY key LIMIT ?",
+            (uuid, after or "", limit),
+        )
+        return {PartitionKey(key): from_json(PartitionState, state) for key, state in rows}
+
     def save_partitions(self, uuid: str, partitions: Mapping[PartitionKey, PartitionState | None]) -> None:
         """Keep new states, to be decided at the next round; None: the partition is gone."""
         for key, state in partitions.items():

@@ -1,0 +1,74 @@
+"""The self-audit: in idle time a sample of the state is counted anew from the manifests.
+
+The totals of a summary are compared at every event, for nothing; they say nothing of single partitions. So when there
+is nothing else to do, a few partitions of one table after another are counted anew, in turn, until all had theirs.
+What differs is published, and the table is built again from a full scan.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from isotherm.follow import Follower
+from isotherm.model import PartitionKey
+from isotherm.observations import PartitionsRecounted, StateDrifted
+from isotherm.partitions import label
+from isotherm.ports import Catalog, Listener
+from isotherm.store.fold import Fold, TableRow
+
+SAMPLE = 5
+"""Partitions counted anew at a time."""
+
+
+@dataclass(slots=True)
+class Recount:
+    """Whose turn it is, and how the count is made."""
+
+    fold: Fold
+    catalog: Catalog
+    follower: Follower
+    listen: Listener
+    owns: Callable[[str], bool]
+    monotonic_s: Callable[[], float]
+    _after_table: str = ""
+    _after_partition: dict[str, PartitionKey] = field(default_factory=dict)
+
+    def sample(self) -> None:
+        """Count some partitions of the next table anew.
+
+        Raises:
+            Unavailable: the catalog, or the files behind it, do not answer.
+        """
+        uuid = self._next_table()
+        name = None if uuid is None else self.fold.names().get(uuid)
+        if uuid is None or name is None or self.follower.confirm(name) is None:
+            return
+        row, loaded = self.fold.table(uuid), self.follower.loaded(uuid)
+        if row is None or loaded is None or not row.is_trusted or row.state.head is None:
+            return
+        started_s = self.monotonic_s()
+        believed = self.fold.sample(uuid, self._after_partition.get(uuid), SAMPLE)
+        counted = self.catalog.recount(loaded, believed.keys())
+        if counted is None:
+            return
+        # At the end of the table it begins anew.
+        self._after_partition[uuid] = max(believed) if len(believed) == SAMPLE else PartitionKey("")
+        wrong = [key for key, state in believed.items() if (state.data, state.deletes) != counted[key]]
+        self.listen(
+            PartitionsRecounted(row.state.table, len(believed), len(wrong), self.monotonic_s() - started_s)
+        )
+        if wrong:
+            self._drifted(row, wrong)
+
+    def _next_table(self) -> str | None:
+        """The next table of ours, in turn."""
+        mine = sorted(uuid for uuid in self.fold.names() if self.owns(uuid))
+        following = [uuid for uuid in mine if uuid > self._after_table] or mine
+        if not following:
+            return None
+        self._after_table = following[0]
+        return following[0]
+
+    def _drifted(self, row: TableRow, wrong: list[PartitionKey]) -> None:
+        names = ", ".join(label(key, row.facts.fields) for key in wrong)
+        self.listen(StateDrifted(row.state.table, row.state.head or 0, f"counted anew: {names}"))
+        self.follower.rebuild_later(row.state.table)
