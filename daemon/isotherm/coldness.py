@@ -5,7 +5,7 @@ would have to happen before it could say otherwise (a time, a boundary, a number
 kept until then. What only an event says may make a partition hot, never cold.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from isotherm.commit_event import Intent, OpenWindow
@@ -79,9 +79,15 @@ def findings(
     return tuple(rule(key, partition, around, cold, now_ms) for rule in RULES)
 
 
-def first_hot(found: Iterable[Finding]) -> Finding | None:
-    """The first rule that says *hot*; None: the partition is cold."""
-    return next((finding for finding in found if finding.is_hot), None)
+def first_hot(
+    key: PartitionKey, partition: PartitionState, around: Surroundings, cold: Cold, now_ms: int
+) -> Finding | None:
+    """What the first rule says that finds the partition hot; None: it is cold."""
+    for rule in RULES:
+        finding = rule(key, partition, around, cold, now_ms)
+        if finding.is_hot:
+            return finding
+    return None
 
 
 def intent_rule(

@@ -125,6 +125,9 @@ class Follower:
         self._keep_word(event, received_at_ms)
         if self._ledger.is_known(event.table_uuid, event.snapshot_id):
             self._ledger.announced(event.table_uuid, event.snapshot_id)
+            if event.sequence_number > row.state.sequence_number:
+                # The ledger was saved and the fold was not: a crash in between. The catalog has the rest.
+                self.suspects.add(event.table)
             self._listen(EventSeen("duplicate", event.table))
             return None, None
         change = self._change_of(event, row)

@@ -7,11 +7,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 
 from isotherm.model import PartitionField, PartitionKey, Scalar, partition_values
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+REMEMBERED = 20_000
+"""Labels and spans of so many partitions are kept: each round asks for those of the same ones."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -34,6 +37,11 @@ def label(key: PartitionKey, fields: Iterable[PartitionField]) -> str:
     Fields that are null, or absent from the file's spec, are left out; the whole of an unpartitioned table is
     called `(all)`.
     """
+    return _label(key, tuple(fields))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _label(key: PartitionKey, fields: tuple[PartitionField, ...]) -> str:
     names = {field.field_id: field for field in fields}
     parts = [
         _field_label(names.get(field_id), field_id, value)
@@ -71,6 +79,11 @@ def time_span(key: PartitionKey, fields: Iterable[PartitionField]) -> TimeSpan |
 
     Of several time fields the narrowest counts: it says most.
     """
+    return _time_span(key, tuple(fields))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _time_span(key: PartitionKey, fields: tuple[PartitionField, ...]) -> TimeSpan | None:
     values = partition_values(key)
     spans = [
         span

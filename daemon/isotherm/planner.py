@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from isotherm.coldness import NEVER, Surroundings, Wake, findings, first_hot
+from isotherm.coldness import NEVER, Surroundings, Wake, first_hot
 from isotherm.model import Action, FileKind, FileStats, PartitionField, PartitionKey, TableId
 from isotherm.partitions import label, size_text, span_text
 from isotherm.policy import Compact, Expire, Manifests, Metadata, Mode, Orphans, Policy, Schedule
@@ -473,7 +473,7 @@ def _decide_compaction(
         return verdict(Verdict.OFF, "the policy does not compact this table")
     if is_flying:
         return verdict(Verdict.RUNNING, f"a job is running: {owed.why}")
-    hot = first_hot(findings(key, partition, view.around, policy.cold, now_ms))
+    hot = first_hot(key, partition, view.around, policy.cold, now_ms)
     if hot is not None:
         return verdict(Verdict.HOT, f"hot: {hot.why}; debt {owed.score:.2f}: {owed.why}", hot.wake)
     threshold, schedule = pace.threshold(Action.COMPACT)

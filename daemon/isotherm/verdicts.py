@@ -5,7 +5,7 @@ Changes nothing in the world; asks nobody but the stores.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from isotherm.coldness import Surroundings, findings, first_hot
+from isotherm.coldness import Surroundings, first_hot
 from isotherm.model import PartitionKey
 from isotherm.observations import TablePlanned
 from isotherm.partitions import DAY_MS, HOUR_MS
@@ -121,7 +121,7 @@ class Verdicts:
         if partition is None:
             return "nothing is in it any more"
         around = self.view(row, (), now_ms, partitions={}, whole=False).around
-        hot = first_hot(findings(key, partition, around, policy.cold, now_ms))
+        hot = first_hot(key, partition, around, policy.cold, now_ms)
         return None if hot is None else hot.why
 
     def report(self, row: TableRow, view: View, policy: Policy | None, planned: Plan) -> TablePlanned:
