@@ -1,4 +1,4 @@
-"""Kafka Connect (standalone) with the Debezium connector for PostgreSQL.
+"""Kafka Connect (standalone) with the Debezium connector for PostgreSQL, and others that the caller brings.
 
 What it has read stays in the folder; the connectors do not: whoever starts it starts them again, by name, and
 they go on where they were.
@@ -8,7 +8,7 @@ import json
 import shutil
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +44,18 @@ class Connect:
         bootstrap_servers: str,
         *,
         worker: Mapping[str, object] | None = None,
+        plugins: Mapping[str, Sequence[Path]] | None = None,
         heap_mb: int = 384,
         say: Say = say_on_stderr,
     ) -> None:
-        """`worker` adds to the worker's properties and overrides them, for instance the converters."""
+        """`worker` adds to the worker's properties and overrides them, for instance the converters.
+
+        `plugins` are further connectors: the jars of each, by a name of your choice.
+        """
         self.folder = folder
         self._bootstrap_servers = bootstrap_servers
         self._worker = dict(worker or {})
+        self._plugins = dict(plugins or {})
         self._heap_mb = heap_mb
         self._say = say
         self._process: Process | None = None
@@ -74,11 +79,12 @@ class Connect:
         """Start it and wait until its REST interface answers; `ports` are tried before others."""
         jars = jar_paths("connect", self.folder, self._say)
         own, of_the_plugin = _parted(jars)
-        plugin = self.folder / "plugins" / "debezium-connector-postgres"
-        shutil.rmtree(plugin.parent, ignore_errors=True)
-        plugin.mkdir(parents=True)
-        for jar in of_the_plugin:
-            (plugin / jar.name).symlink_to(jar)
+        shutil.rmtree(self.folder / "plugins", ignore_errors=True)
+        for name, of_it in {"debezium-connector-postgres": of_the_plugin, **self._plugins}.items():
+            plugin = self.folder / "plugins" / name
+            plugin.mkdir(parents=True)
+            for jar in of_it:
+                (plugin / jar.name).symlink_to(jar)
         log = self.folder / "connect.log"
 
         def start(ports: list[int]) -> Process:
