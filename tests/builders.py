@@ -87,9 +87,9 @@ def removed(count: int = 1, size: int = MIB, rows: int = 100) -> PartitionDelta:
     return PartitionDelta(data={size_bucket(size): FileStats() - stats}, removed=stats)
 
 
-def snapshots(count: int, *, newest_at_ms: int = NOW, apart_ms: int = MINUTE, token: bool = False):
+def snapshots(count: int, *, newest_at_ms: int = NOW, apart_ms: int = MINUTE, token: str = ""):
     """The ancestors of a head, oldest first; ids and sequence numbers count from 1."""
     return tuple(
-        Snapshot(number, number, newest_at_ms - (count - number) * apart_ms, has_token=token)
+        Snapshot(number, number, newest_at_ms - (count - number) * apart_ms, token=token)
         for number in range(1, count + 1)
     )

@@ -33,7 +33,6 @@ from isotherm.manifests import (
     read_manifest_list,
 )
 from isotherm.model import (
-    INGEST_TOKEN,
     INGEST_VALID_THROUGH,
     NO_FILES,
     Change,
@@ -46,6 +45,7 @@ from isotherm.model import (
     TableId,
     origin_of,
     size_bucket,
+    token_of,
 )
 from isotherm.planner import Snapshot, TableFacts
 from isotherm.ports import Count, LoadedTable, Scan, TableMissing, Unavailable
@@ -271,7 +271,7 @@ def _known(snapshot: PyIcebergSnapshot, *, is_pinned: bool) -> Snapshot:
         snapshot_id=snapshot.snapshot_id,
         sequence_number=snapshot.sequence_number or 0,
         committed_at_ms=snapshot.timestamp_ms,
-        has_token=INGEST_TOKEN in _summary(snapshot),
+        token=token_of(_summary(snapshot)),
         is_pinned=is_pinned,
     )
 

@@ -121,6 +121,17 @@ INGEST_PIPELINE = "ingest.pipeline"
 INGEST_VALID_THROUGH = "ingest.valid-through"
 
 
+KAFKA_CONNECT_OFFSETS = "kafka.connect.offsets."
+"""Where Iceberg's sink keeps its place: this, its control topic and its group. It looks no further than snapshots."""
+
+
+def token_of(summary: Mapping[str, str]) -> str:
+    """Whose place in its source the snapshot with this summary keeps; empty: nobody's."""
+    if INGEST_TOKEN in summary:
+        return f"ingest.{summary.get(INGEST_PIPELINE, '')}"
+    return next((name for name in summary if name.startswith(KAFKA_CONNECT_OFFSETS)), "")
+
+
 def origin_of(summary: Mapping[str, str]) -> Origin:
     """Who made the snapshot with this summary."""
     if JOB_ID in summary:

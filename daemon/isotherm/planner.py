@@ -68,8 +68,8 @@ class Snapshot:
     snapshot_id: int
     sequence_number: int
     committed_at_ms: int
-    has_token: bool = False
-    """It carries a pipeline's newest ingest token."""
+    token: str = ""
+    """Whose place in its source it keeps: a pipeline of ingest, a sink of Kafka Connect; empty: nobody's."""
     is_pinned: bool = False
     """A tag or a branch other than main names it."""
 
@@ -670,7 +670,7 @@ def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...],
     """The snapshots of `main` that nobody needs any more, oldest first, and why others had to stay.
 
     Never: the head, the newest `keep_last`, those younger than `keep_for`, those that a tag or branch keeps, the base
-    of a running job, what was not announced and consumed yet, and the newest snapshot with an ingest token.
+    of a running job, what was not announced and consumed yet, and the newest snapshot that keeps a writer's place.
     """
     snapshots = view.snapshots or ()
     old = [
@@ -679,7 +679,7 @@ def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...],
         if now_ms - snapshot.committed_at_ms >= expire.keep_for
     ]
     bases = {flight.base_snapshot_id for flight in view.flights}
-    newest_token = max((s.sequence_number for s in snapshots if s.has_token), default=-1)
+    newest = {s.token: s.snapshot_id for s in snapshots if s.token}
     going: list[int] = []
     held: dict[str, int] = {}
     for snapshot in old:
@@ -693,8 +693,8 @@ def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...],
             or snapshot.sequence_number > view.announced_sequence_number
         ):
             keeper = "not announced yet"
-        elif snapshot.has_token and snapshot.sequence_number == newest_token:
-            keeper = "holding the newest ingest token"
+        elif newest.get(snapshot.token) == snapshot.snapshot_id:
+            keeper = "keeping a writer's place"
         if keeper is None:
             going.append(snapshot.snapshot_id)
         else:

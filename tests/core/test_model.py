@@ -1,7 +1,8 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotherm.model import bucket_bounds, partition_key, partition_values, size_bucket
+from isotherm.model import bucket_bounds, partition_key, partition_values, size_bucket, token_of
 
 SCALARS = st.one_of(st.integers(), st.text(), st.booleans())
 
@@ -35,3 +36,16 @@ def test_a_key_holds_the_values_that_are_not_null(values):
 @given(st.dictionaries(st.integers(1000, 1010), SCALARS))
 def test_a_key_stays_the_same_when_the_spec_gains_a_field(values):
     assert partition_key(values) == partition_key({**values, 1011: None})
+
+
+@pytest.mark.parametrize(
+    ("summary", "token"),
+    [
+        ({}, ""),
+        ({"added-records": "3"}, ""),
+        ({"ingest.source": "{}", "ingest.pipeline": "shop"}, "ingest.shop"),
+        ({"kafka.connect.offsets.control-iceberg.connect-sink": '{"0":7}'}, "kafka.connect.offsets.control-iceberg.connect-sink"),
+    ],
+)  # fmt: skip
+def test_whose_place_a_snapshot_keeps_is_told_by_its_summary(summary, token):
+    assert token_of(summary) == token

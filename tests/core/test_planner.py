@@ -303,12 +303,13 @@ def test_what_somebody_may_still_need_stays(fields, kept):
     assert set(range(1, 11)) - kept == set(going)
 
 
-def test_the_newest_ingest_token_stays():
-    only_token = tuple(replace(s, has_token=s.snapshot_id == 5) for s in snapshots(20))
-    _, going = expiry(20, snapshots=only_token)
+def test_the_newest_snapshot_that_keeps_a_writers_place_stays_for_each_writer():
+    tokens = {2: "ingest.a", 3: "ingest.b", 4: "kafka.connect.offsets.control.sink", 5: "ingest.b"}
+    with_tokens = tuple(replace(s, token=tokens.get(s.snapshot_id, "")) for s in snapshots(20))
+    decision, going = expiry(20, snapshots=with_tokens)
 
-    assert 5 not in going
-    assert len(going) == 9
+    assert set(range(1, 11)) - {2, 4, 5} == set(going)
+    assert "3 keeping a writer's place" in decision.why
 
 
 def test_an_expiry_waits_until_it_is_worth_a_commit():

@@ -17,7 +17,7 @@ from isotherm.planner import Decision, Plan, Snapshot, TableFacts, Verdict
 from isotherm.state import PartitionState, Prior, TableState
 from isotherm.store.database import StoreError, connect, from_json, to_json, transaction
 
-VERSION = 2
+VERSION = 3
 JOURNAL_LENGTH = 200
 """Changes kept for each table to undo; a rollback beyond them rebuilds the table."""
 
@@ -34,7 +34,7 @@ CREATE INDEX IF NOT EXISTS tables_agenda
 CREATE INDEX IF NOT EXISTS tables_name ON tables (name);
 CREATE TABLE IF NOT EXISTS snapshots (
     uuid TEXT NOT NULL, place INTEGER NOT NULL, snapshot_id INTEGER NOT NULL, sequence_number INTEGER NOT NULL,
-    committed_at_ms INTEGER NOT NULL, has_token INTEGER NOT NULL, is_pinned INTEGER NOT NULL, PRIMARY KEY (uuid, place)
+    committed_at_ms INTEGER NOT NULL, token TEXT NOT NULL, is_pinned INTEGER NOT NULL, PRIMARY KEY (uuid, place)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS partitions (
     uuid TEXT NOT NULL, key TEXT NOT NULL, state TEXT NOT NULL,
@@ -239,20 +239,20 @@ class Fold:
         self._db.executemany(
             "INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?)",
             [
-                (uuid, place, s.snapshot_id, s.sequence_number, s.committed_at_ms, s.has_token, s.is_pinned)
+                (uuid, place, s.snapshot_id, s.sequence_number, s.committed_at_ms, s.token, s.is_pinned)
                 for place, s in enumerate(fresh, start=following)
             ],
         )
 
     def _stored_snapshots(self, uuid: str) -> list[tuple[int, Snapshot]]:
         rows = self._db.execute(
-            "SELECT place, snapshot_id, sequence_number, committed_at_ms, has_token, is_pinned "
+            "SELECT place, snapshot_id, sequence_number, committed_at_ms, token, is_pinned "
             "FROM snapshots WHERE uuid = ? ORDER BY place",
             (uuid,),
         )
         return [
-            (place, Snapshot(snapshot_id, sequence_number, at_ms, bool(has_token), bool(is_pinned)))
-            for place, snapshot_id, sequence_number, at_ms, has_token, is_pinned in rows
+            (place, Snapshot(snapshot_id, sequence_number, at_ms, token, bool(is_pinned)))
+            for place, snapshot_id, sequence_number, at_ms, token, is_pinned in rows
         ]
 
     def snapshots(self, uuid: str) -> tuple[Snapshot, ...]:
