@@ -11,11 +11,11 @@ ignore what they do not know.
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from isotherm.model import Change, Origin, PartitionKey, TableId
+from isotherm.model import Change, Origin, PartitionKey, TableId, partition_key, partition_values
 
 COMMIT_TYPE = "io.isotherm.commit.v1"
 INTENT_TYPE = "io.isotherm.intent.v1"
@@ -30,7 +30,23 @@ MAX_EVENT_BYTES = 1_000_000
 
 
 class EventError(ValueError):
-    """A message on the control topic that is none of our events; its text says what is wrong."""
+    """A message that is none of the events expected on its topic; its text says what is wrong."""
+
+
+def _canonical(key: str) -> str:
+    """The partition key as we write it, so that a writer's blanks do not hide a partition."""
+    try:
+        return partition_key(partition_values(PartitionKey(key)))
+    except (ValueError, AttributeError, RecursionError) as err:
+        raise ValueError("not a JSON object of partition field ids and values") from err
+
+
+# What SQLite and Iceberg hold, and what a calendar has: no number of an event is ever larger.
+Long = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+TimeMs = Annotated[int, Field(ge=0, lt=253_402_300_800_000)]
+Key = Annotated[str, AfterValidator(_canonical)]
+Name = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
 class _Value(BaseModel):
@@ -41,22 +57,22 @@ class AddedManifest(_Value):
     """A manifest that the snapshot added, as its manifest list has it."""
 
     path: str
-    length: int = Field(ge=0)
-    spec_id: int = Field(ge=0)
+    length: Count
+    spec_id: Count
     content: Literal["data", "deletes"]
-    added_files: int = Field(ge=0)
-    deleted_files: int = Field(ge=0)
+    added_files: Count
+    deleted_files: Count
 
 
 class PartitionChange(_Value):
     """What the snapshot did to one partition: files and rows of every kind, added and removed."""
 
-    partition: str
+    partition: Key
     """A `PartitionKey`."""
-    added_files: int = Field(ge=0)
-    removed_files: int = Field(ge=0)
-    added_rows: int = Field(ge=0)
-    removed_rows: int = Field(ge=0)
+    added_files: Count
+    removed_files: Count
+    added_rows: Count
+    removed_rows: Count
 
     @property
     def key(self) -> PartitionKey:
@@ -67,24 +83,24 @@ class PartitionChange(_Value):
 class OpenWindow(_Value):
     """What the writer may still write after this snapshot, as far as it knows."""
 
-    from_ms: int | None = None
+    from_ms: Long | None = None
     """Lower bound of the event time of what is in flight; None: the writer cannot tell."""
-    partitions: tuple[str, ...] = ()
+    partitions: tuple[Key, ...] = ()
     """Partitions in flight, by key."""
 
 
 class CommitEvent(_Value):
     """The announcement of one snapshot. Optional fields may be missing from other writers' events."""
 
-    table_uuid: str = Field(min_length=1)
-    table: str = Field(min_length=1)
+    table_uuid: Name
+    table: Name
     """`namespace.table`."""
     catalog: str = ""
     ref: str = "main"
-    snapshot_id: int
-    parent_id: int | None = None
-    sequence_number: int = Field(ge=0)
-    timestamp_ms: int = Field(ge=0)
+    snapshot_id: Long
+    parent_id: Long | None = None
+    sequence_number: Count
+    timestamp_ms: TimeMs
     operation: str
     origin: Literal["ingest", "maintenance", "foreign"]
     writer: str = ""
@@ -99,7 +115,7 @@ class CommitEvent(_Value):
     summary: Mapping[str, str] = Field(default_factory=dict)
     source_offsets: Mapping[str, Mapping[str, int]] = Field(default_factory=dict)
     """Topic → Kafka partition → next offset, after this snapshot."""
-    valid_through_ms: int | None = None
+    valid_through_ms: Long | None = None
     open_window: OpenWindow | None = None
     announced_by: str = ""
     """Who sent this announcement, which need not be who committed."""
@@ -113,16 +129,16 @@ class CommitEvent(_Value):
 class Intent(_Value):
     """What a MERGE may touch, said before it plans; renewed while it runs; closed in words, whatever came of it."""
 
-    table_uuid: str = Field(min_length=1)
-    table: str = Field(min_length=1)
-    intent_id: str = Field(min_length=1)
+    table_uuid: Name
+    table: Name
+    intent_id: Name
     """The same for the opening, each renewal and the closing; a recomputed MERGE keeps its id."""
     writer: str
     state: Literal["open", "closed"]
-    at_ms: int = Field(ge=0)
-    expires_at_ms: int = Field(ge=0)
+    at_ms: TimeMs
+    expires_at_ms: Count
     """A daemon lets go then at the latest; it caps the span by itself."""
-    partitions: tuple[str, ...] | None = None
+    partitions: tuple[Key, ...] | None = None
     """Partition keys; None: any partition of the table."""
     attempt: int = Field(1, ge=1)
     outcome: str = ""
@@ -213,6 +229,8 @@ def decode(value: bytes | None) -> CommitEvent | Intent | None:
             return None
     try:
         return model.model_validate_json(json.dumps(envelope.get("data")))
+    except RecursionError as err:
+        raise EventError("nested too deeply") from err
     except ValidationError as err:
         first = err.errors()[0]
         place = ".".join(str(step) for step in first["loc"])
