@@ -345,6 +345,16 @@ def events() -> list[timeseries.Panel]:
             *quantiles("isotherm_commit_to_decision_seconds"),
         ),
         graph(
+            "Messages of other systems",
+            "Messages of the topics in kafka.sources, by what came of them. Most of a sink's announce no commit; "
+            "unknown tables and snapshots are dropped.",
+            "ops",
+            (
+                f"sum by (topic, outcome) (rate(isotherm_source_events_total[{RATE}]))",
+                "{{topic}} {{outcome}}",
+            ),
+        ),
+        graph(
             "Since the last event",
             "For how long nothing was heard of a table.",
             "s",

@@ -6,8 +6,8 @@ They pass the same contract tests as the real adapters (tests/contract).
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from isotherm.commit_event import CommitEvent, encode
-from isotherm.ports import Message
+from isotherm.commit_event import CommitEvent, EventError, decode, encode
+from isotherm.ports import Message, Unavailable
 
 
 @dataclass
@@ -33,6 +33,15 @@ class Topic:
     messages: list[bytes | None] = field(default_factory=list)
 
 
+def _key(value: bytes | None) -> bytes | None:
+    """The key that a writer who knows the contract gives a message."""
+    try:
+        event = decode(value)
+    except EventError:
+        return None
+    return None if event is None else event.table_uuid.encode()
+
+
 class MemoryEvents:
     """A member of a group that has the whole topic."""
 
@@ -46,7 +55,8 @@ class MemoryEvents:
     def poll(self, timeout_s: float) -> Sequence[Message]:
         del timeout_s
         start, self.position = self.position, len(self.topic.messages)
-        return [Message("control", 0, at, 0, self.topic.messages[at]) for at in range(start, self.position)]
+        values = self.topic.messages[start : self.position]
+        return [Message("control", 0, at, 0, value, _key(value)) for at, value in enumerate(values, start)]
 
     def drain(self, timeout_s: float) -> Sequence[Message] | None:
         return self.poll(timeout_s) if self.is_reachable else None
@@ -66,3 +76,45 @@ class MemoryEvents:
 
     def close(self) -> None:
         self.is_closed = True
+
+
+class MemorySources:
+    """A member of the sources' group that has every topic; what the group committed outlives it."""
+
+    def __init__(self, topics: dict[str, Topic], committed: dict[str, int]) -> None:
+        self.topics = topics
+        self.committed = committed
+        self.positions = {name: committed.get(name, 0) for name in topics}
+
+    def poll(self, timeout_s: float) -> Sequence[Message]:
+        del timeout_s
+        found = []
+        for name, topic in self.topics.items():
+            start, self.positions[name] = self.positions[name], len(topic.messages)
+            new = enumerate(topic.messages[start:], start)
+            found += [Message(name, 0, at, 0, value, b"a key") for at, value in new]
+        return found
+
+    def commit(self) -> None:
+        self.committed.update(self.positions)
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class MemoryLetters:
+    """A dead-letter topic: what was put is safe after a flush, if the broker answers."""
+
+    is_reachable: bool = True
+    put_so_far: list[tuple[Message, str]] = field(default_factory=list)
+    safe: list[tuple[Message, str]] = field(default_factory=list)
+
+    def put(self, message: Message, reason: str) -> None:
+        self.put_so_far.append((message, reason))
+
+    def flush(self) -> None:
+        letters, self.put_so_far = self.put_so_far, []
+        if not self.is_reachable:
+            raise Unavailable("topic dead-letters: no answer")
+        self.safe += letters

@@ -100,7 +100,7 @@ class Lab:
     def announce(self, event):
         self.topic.messages.append(encode(event)[1])
 
-    def service(self, executor=None):
+    def service(self, executor=None, **more):
         """A daemon on the stores of this lab: a new one is a restart."""
         return Service(
             config=self.config,
@@ -113,6 +113,7 @@ class Lab:
             listen=self.seen.append,
             now_ms=now_ms,
             monotonic_s=monotonic_s,
+            **more,
         )
 
     def settled(self):

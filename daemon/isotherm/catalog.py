@@ -22,7 +22,7 @@ from pyiceberg.transforms import VoidTransform
 from requests.exceptions import RequestException
 from sqlalchemy.exc import SQLAlchemyError
 
-from isotherm.commit_event import CommitEvent
+from isotherm.commit_event import MAX_MANIFESTS, AddedManifest, CommitEvent
 from isotherm.config import CatalogConfig
 from isotherm.manifests import (
     LiveEntry,
@@ -106,6 +106,13 @@ class IcebergCatalog:
             snapshot = _snapshot(table, snapshot_id)
             manifests = _added(table.io, snapshot)
             return _change(table, snapshot, manifests)
+
+    def event(self, loaded: LoadedTable, snapshot_id: int) -> CommitEvent:
+        """The announcement of one snapshot, as its metadata and its manifest list have it."""
+        table: Table = loaded.handle
+        with translated(f"snapshot {snapshot_id} of {loaded.table}"):
+            snapshot = _snapshot(table, snapshot_id)
+            return _event(loaded.table, snapshot, _added(table.io, snapshot))
 
     def change_of(self, loaded: LoadedTable, event: CommitEvent) -> Change | None:
         """What the event's manifests say; None where it does not name them all, or names files of others."""
@@ -316,6 +323,39 @@ def _change(table: Table, snapshot: PyIcebergSnapshot, manifests: Iterable[Manif
         manifests=frozenset(manifest.manifest_path for manifest in manifests),
         valid_through_ms=_valid_through(summary),
         totals=_totals(summary),
+    )
+
+
+def _event(table: TableId, snapshot: PyIcebergSnapshot, added: Sequence[ManifestFile]) -> CommitEvent:
+    summary = _summary(snapshot)
+    # Version 1 may leave the counts out, and an event must not guess.
+    counted = [m for m in added if None not in {m.added_files_count, m.deleted_files_count}]
+    named = counted[:MAX_MANIFESTS]
+    return CommitEvent(
+        table_uuid=table.uuid,
+        table=table.name,
+        snapshot_id=snapshot.snapshot_id,
+        parent_id=snapshot.parent_snapshot_id,
+        sequence_number=snapshot.sequence_number or 0,
+        timestamp_ms=snapshot.timestamp_ms,
+        operation=_operation(snapshot),
+        origin=origin_of(summary).value,
+        schema_id=snapshot.schema_id,
+        manifest_list=snapshot.manifest_list,
+        added_manifests=tuple(
+            AddedManifest(
+                path=manifest.manifest_path,
+                length=manifest.manifest_length,
+                spec_id=manifest.partition_spec_id,
+                content="deletes" if manifest.content == ManifestContent.DELETES else "data",
+                added_files=manifest.added_files_count or 0,
+                deleted_files=manifest.deleted_files_count or 0,
+            )
+            for manifest in named
+        ),
+        added_manifests_complete=len(named) == len(added),
+        summary={name: text for name, text in summary.items() if name.startswith("total-")},
+        valid_through_ms=_valid_through(summary),
     )
 
 

@@ -9,7 +9,7 @@ import difflib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -195,6 +195,18 @@ class CatalogConfig(Settings):
     """PyIceberg's catalog properties: `type`, `uri`, `warehouse`, `s3.endpoint`, …"""
 
 
+Format = Literal["iceberg-kafka-connect"]
+"""Other systems whose events we read; `isotherm.sources` has a decoder for each."""
+
+
+class SourceConfig(Settings):
+    """A topic on which another system says what it commits."""
+
+    topic: str = Field(min_length=1)
+    format: Format
+    """`iceberg-kafka-connect`: the control topic of Iceberg's sink (`iceberg.control.topic`)."""
+
+
 class KafkaConfig(Settings):
     """Kafka and the control topic."""
 
@@ -203,12 +215,25 @@ class KafkaConfig(Settings):
     control_topic: str = "isotherm.control"
     """Where commit events and intents stand. Its partition count must never change (events are keyed by table)."""
     group: str = "isotherm"
-    """Consumer group of the daemons; it divides the tables among them."""
+    """Consumer group of the daemons; it divides the tables among them. Sources are read as `<group>.sources`."""
+    sources: list[SourceConfig] = []
+    """Topics of other systems, on the same brokers."""
+    dead_letter_topic: str | None = None
+    """Where messages go that nobody can read, as they came; None: a line in the log is all."""
 
     @model_validator(mode="after")
     def _servers(self) -> Self:
         if not self.properties.get("bootstrap.servers"):
             raise ValueError("kafka.properties needs `bootstrap.servers`")
+        return self
+
+    @model_validator(mode="after")
+    def _topics(self) -> Self:
+        topics = [self.control_topic, *(source.topic for source in self.sources)]
+        topics += [] if self.dead_letter_topic is None else [self.dead_letter_topic]
+        twice = sorted({topic for topic in topics if topics.count(topic) > 1})
+        if twice:
+            raise ValueError(f"topic {twice[0]} stands twice: each has one purpose")
         return self
 
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from isotherm.coldness import Word
 from isotherm.commit_event import CommitEvent, EventError, Intent, OpenWindow, decode
 from isotherm.model import Change, Origin, PartitionKey, TableId
-from isotherm.observations import EventRejected, EventSeen, StateDrifted, TableGone, TableScanned
+from isotherm.observations import EventSeen, StateDrifted, TableGone, TableScanned
 from isotherm.partitions import with_epochs
 from isotherm.planner import Snapshot
 from isotherm.ports import Catalog, Listener, LoadedTable, Message, TableMissing
+from isotherm.set_aside import SetAside
 from isotherm.state import StateError, apply, built
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Account, Ledger
@@ -59,6 +60,7 @@ class Follower:
         monotonic_s: Callable[[], float],
         intent_timeout_ms: int,
         epochs_of: Epochs,
+        set_aside: SetAside,
     ) -> None:
         self._fold = fold
         self._ledger = ledger
@@ -68,6 +70,7 @@ class Follower:
         self._monotonic_s = monotonic_s
         self._intent_timeout_ms = intent_timeout_ms
         self._epochs_of = epochs_of
+        self._set_aside = set_aside
         self._loaded: dict[str, LoadedTable] = {}
         self.suspects: set[str] = set()
         """Names of tables that the catalog should be asked about at the next round."""
@@ -82,10 +85,9 @@ class Follower:
         """One message of the control topic; saved by the caller's transaction."""
         received_at_ms = self._now_ms()
         try:
-            event = decode(message.value)
+            event = _keyed(decode(message.value), message.key)
         except EventError as err:
-            size = len(message.value or b"")
-            self._listen(EventRejected(str(err), message.topic, message.partition, message.offset, size))
+            self._set_aside(message, str(err))
             return None, None
         match event:
             case None:
@@ -324,6 +326,17 @@ class Follower:
             self._listen(TableGone(TableId(uuid, name), why))
             self._fold.drop(uuid)
             self._loaded.pop(uuid, None)
+
+
+def _keyed(event: CommitEvent | Intent | None, key: bytes | None) -> CommitEvent | Intent | None:
+    """The event, where it stands under its table's key: another key leads it to another daemon.
+
+    Raises:
+        EventError: it has another key, or none.
+    """
+    if event is not None and key != event.table_uuid.encode():
+        raise EventError("its key is not the uuid of its table")
+    return event
 
 
 class _NoPathError(Exception):

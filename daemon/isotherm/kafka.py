@@ -162,22 +162,9 @@ class KafkaEvents:
             self._consumer.close()
 
     def _messages(self, raw: Sequence[Any]) -> list[Message]:
-        messages = []
-        for message in raw:
-            if message.error() is not None:
-                if message.error().code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 (the library's public constant)
-                    self._on_trouble(str(message.error()))
-                continue
-            self._positions[message.partition()] = message.offset() + 1
-            messages.append(
-                Message(
-                    message.topic(),
-                    message.partition(),
-                    message.offset(),
-                    message.timestamp()[1],
-                    message.value(),
-                )
-            )
+        messages = as_messages(raw, self._on_trouble)
+        for message in messages:
+            self._positions[message.partition] = message.offset + 1
         return messages
 
     def _skip_to_position(self, ends: Mapping[int, int]) -> None:
@@ -235,6 +222,20 @@ class KafkaEvents:
 
     def _error(self, error: KafkaError) -> None:
         self._on_trouble(str(error))
+
+
+def as_messages(raw: Sequence[Any], on_trouble: Callable[[str], None]) -> list[Message]:
+    """What librdkafka gives as our messages; `on_trouble` is told the errors that stand among them."""
+    messages = []
+    for one in raw:
+        if one.error() is None:
+            at_ms = one.timestamp()[1]
+            messages.append(
+                Message(one.topic(), one.partition(), one.offset(), at_ms, one.value(), one.key())
+            )
+        elif one.error().code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 (the library's public constant)
+            on_trouble(str(one.error()))
+    return messages
 
 
 def ensure_topic(

@@ -59,6 +59,7 @@ def tell(observation: Any) -> None:
 _LEVELS = {
     "event_seen": logging.DEBUG,
     "partitions_recounted": logging.DEBUG,
+    "source_heard": logging.DEBUG,
     "round_planned": logging.DEBUG,
     "table_planned": logging.DEBUG,
     "event_rejected": logging.WARNING,

@@ -31,6 +31,12 @@ class Metrics:
         self.events_rejected = Counter(
             "isotherm_events_rejected", "Messages that are no event of ours.", **one
         )
+        self.source_events = Counter(
+            "isotherm_source_events",
+            "Messages of other systems' topics, by what came of them.",
+            ["topic", "outcome"],
+            **one,
+        )
         self.event_seconds = Histogram(
             "isotherm_event_seconds", "Seconds to apply one commit event.", buckets=SECONDS, **one
         )
@@ -125,8 +131,9 @@ class Metrics:
             case seen.EventSeen():
                 self.events.labels(what.outcome).inc()
             case seen.EventRejected():
-                self.events.labels("rejected").inc()
-                self.events_rejected.inc()
+                self.events_rejected.inc(what.messages)
+            case seen.SourceHeard():
+                self.source_events.labels(what.topic, what.outcome).inc()
             case seen.GapHealed():
                 self.gaps.labels(what.table.name).inc(what.snapshots)
             case seen.TableScanned():

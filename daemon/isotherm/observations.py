@@ -35,13 +35,25 @@ class EventSeen:
 
 @dataclass(frozen=True, slots=True)
 class EventRejected:
-    """A message that is none of our events; it is set aside."""
+    """A message that is no event at all, or not of the kind that its topic holds; it is set aside."""
 
     reason: str
     topic: str
     kafka_partition: int
     offset: int
     size_bytes: int
+    messages: int = 1
+    """More than one: the rest of a batch with many, told at once; the place is the last one's."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceHeard:
+    """A message of another system's topic, and what came of it."""
+
+    topic: str
+    outcome: str
+    """`announced`, `other_type`, `other_ref`, `unknown_table`, `unknown_snapshot`, `rejected`."""
+    table: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +221,7 @@ Observation = (
     EventApplied
     | EventSeen
     | EventRejected
+    | SourceHeard
     | GapHealed
     | TableScanned
     | StateDrifted

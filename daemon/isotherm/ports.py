@@ -31,13 +31,32 @@ class NoSuchTableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of the control topic."""
+    """One message of the control topic, or of a source's."""
 
     topic: str
     partition: int
     offset: int
     timestamp_ms: int
     value: bytes | None
+    key: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """What another system's event says: where to look."""
+
+    table: str
+    """`namespace.table`."""
+    snapshot_id: int | None
+    """None: the table's newest."""
+    uuid: str | None = None
+    """The table's, where the event names it: another table under the same name is not meant."""
+    writer: str = ""
+    """Who committed, as that system calls it."""
+
+
+Decoder = Callable[[bytes | None], Announced | None]
+"""Reads another system's events: None where a message announces no commit. Raises EventError."""
 
 
 class EventSource(Protocol):
@@ -69,6 +88,34 @@ class EventSource(Protocol):
 
     def close(self) -> None:
         """Leave the group."""
+        ...
+
+
+class SourceTopics(Protocol):
+    """The topics of other systems, as this daemon may read them."""
+
+    def poll(self, timeout_s: float) -> Sequence[Message]:
+        """New messages, at most some hundreds; empty when none came in time."""
+        ...
+
+    def commit(self) -> None:
+        """Never hand out again what was handed out so far; called after it was announced or set aside."""
+        ...
+
+    def close(self) -> None:
+        """Leave the group."""
+        ...
+
+
+class DeadLetters(Protocol):
+    """Where messages go that nobody can read."""
+
+    def put(self, message: Message, reason: str) -> None:
+        """Take the message as it came; returns before it is safe."""
+        ...
+
+    def flush(self) -> None:
+        """Return when all that was put is safe. Raises Unavailable; then it is given up."""
         ...
 
 
@@ -128,6 +175,10 @@ class Catalog(Protocol):
 
     def change(self, loaded: LoadedTable, snapshot_id: int) -> Change:
         """What one snapshot did, from the manifests that its manifest list says it added."""
+        ...
+
+    def event(self, loaded: LoadedTable, snapshot_id: int) -> CommitEvent:
+        """The announcement of one snapshot, as its metadata and its manifest list have it."""
         ...
 
     def change_of(self, loaded: LoadedTable, event: CommitEvent) -> Change | None:

@@ -21,12 +21,15 @@ from isotherm.clock import monotonic_s, now_ms
 from isotherm.config import IsothermConfig
 from isotherm.executors import LocalExecutor
 from isotherm.http import HttpServer
+from isotherm.kafka_sources import DEAD_LETTER_TOPIC, KafkaDeadLetters, KafkaSources
 from isotherm.maintainer import IcebergMaintainer
 from isotherm.metrics import Metrics
 from isotherm.observations import Observation, TrySoon
 from isotherm.policy_files import PolicyFolder
 from isotherm.ports import Unavailable
+from isotherm.relay import Sources
 from isotherm.service import Health, Service
+from isotherm.sources import FORMATS
 from isotherm.storage import properties_with_retries
 from isotherm.store import Fold, Ledger
 
@@ -109,6 +112,13 @@ def _service(
             replay_ms=int(config.loop.intent_timeout_s * 1000),
             on_trouble=lambda error: listen(TrySoon("the broker", error)),
         )
+        dead_letter_topic, letters = config.kafka.dead_letter_topic, None
+        if dead_letter_topic is not None:
+            wait_for(
+                "the broker",
+                lambda: kafka.ensure_topic(properties, dead_letter_topic, config=DEAD_LETTER_TOPIC),
+            )
+            letters = KafkaDeadLetters(properties, dead_letter_topic)
         local = config.executors.local
         executor = LocalExecutor(
             properties_with_retries(config.catalog.properties), local.jobs_at_once, local.deadline_s
@@ -125,8 +135,23 @@ def _service(
             now_ms=now_ms,
             monotonic_s=monotonic_s,
             health=health,
+            sources=_sources(config, listen),
+            letters=letters,
         )
     return None
+
+
+def _sources(config: IsothermConfig, listen: Callable[[Observation], None]) -> Sources | None:
+    """The topics of other systems that the configuration names."""
+    if not config.kafka.sources:
+        return None
+    topics = KafkaSources(
+        config.kafka.properties,
+        [source.topic for source in config.kafka.sources],
+        f"{config.kafka.group}.sources",
+        on_trouble=lambda error: listen(TrySoon("the topics of sources", error)),
+    )
+    return Sources(topics, {source.topic: FORMATS[source.format] for source in config.kafka.sources})
 
 
 def _stop_on_signals(stopping: Event) -> None:

@@ -18,8 +18,19 @@ from isotherm.model import TableId
 from isotherm.observations import EventApplied, GapHealed, PoliciesLoaded, RoundPlanned, TrySoon
 from isotherm.planner import Plan, Request, admit
 from isotherm.policy_files import PolicyFolder
-from isotherm.ports import Catalog, EventSource, Listener, Maintainer, Message, TableMissing, Unavailable
+from isotherm.ports import (
+    Catalog,
+    DeadLetters,
+    EventSource,
+    Listener,
+    Maintainer,
+    Message,
+    TableMissing,
+    Unavailable,
+)
 from isotherm.recount import Recount
+from isotherm.relay import Relay, Sources
+from isotherm.set_aside import SetAside
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger
 from isotherm.verdicts import Verdicts
@@ -69,6 +80,10 @@ class Service:
     now_ms: Callable[[], int]
     monotonic_s: Callable[[], float]
     health: Health = field(default_factory=Health)
+    sources: Sources | None = None
+    letters: DeadLetters | None = None
+    set_aside: SetAside = field(init=False)
+    relay: Relay | None = field(init=False)
     follower: Follower = field(init=False)
     verdicts: Verdicts = field(init=False)
     jobs: Jobs = field(init=False)
@@ -78,6 +93,8 @@ class Service:
     _last_recount_s: float = float("-inf")
 
     def __post_init__(self) -> None:
+        self.set_aside = SetAside(self.listen, self.letters)
+        self.relay = None if self.sources is None else self._relay(self.sources)
         self.follower = Follower(
             self.fold,
             self.ledger,
@@ -87,6 +104,7 @@ class Service:
             self.monotonic_s,
             int(self.config.loop.intent_timeout_s * 1000),
             self._epochs_of,
+            self.set_aside,
         )
         budget = self.config.budgets.bytes_per_hour
         self.verdicts = Verdicts(self.fold, self.ledger, self.policies, self.now_ms, budget)
@@ -106,6 +124,10 @@ class Service:
             self.fold, self.catalog, self.follower, self.listen, self.events.owns, self.monotonic_s
         )
 
+    def _relay(self, sources: Sources) -> Relay:
+        name = self.config.catalog.name
+        return Relay(sources, self.events, self.catalog, name, self.listen, self.set_aside, self.monotonic_s)
+
     def start(self) -> None:
         """Load the policies, so that the first verdicts are the right ones."""
         self._reload_policies()
@@ -114,7 +136,10 @@ class Service:
 
     def step(self, timeout_s: float = 0.2) -> None:
         """One turn: events, ended rewrites, and a planning round when it is time."""
-        messages = self.events.poll(timeout_s)
+        if self.relay is not None:
+            self.relay.turn()
+        is_busy = self.relay is not None and self.relay.is_busy
+        messages = self.events.poll(0 if is_busy else timeout_s)
         self._consume(messages)
         self.health.is_assigned = self.events.is_assigned()
         self.jobs.finish()
@@ -128,6 +153,8 @@ class Service:
     def stop(self) -> None:
         """Stop at once: running jobs are cancelled, what they wrote is deleted, everything is saved."""
         self.jobs.stop()
+        if self.relay is not None:
+            self.relay.close()
         self.events.commit()
         self.events.close()
 
@@ -141,6 +168,7 @@ class Service:
                 whom, event = self.follower.take(message)
                 applied.extend([event] if event else [])
                 touched.extend([whom] if whom else [])
+        self.set_aside.flush()
         self.events.commit()
         self.jobs.cancel_touched(touched)
         for uuid in {one.event.table_uuid for one in applied} | {one.uuid for one in touched}:

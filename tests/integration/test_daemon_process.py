@@ -23,7 +23,7 @@ pytestmark = pytest.mark.stack
 class Daemon:
     """`isotherm run` with its log as JSON lines."""
 
-    def __init__(self, lab, servers, topic):
+    def __init__(self, lab, servers, topic, **more):
         self.lab = lab
         config = {
             "catalog": {"properties": lab.properties},
@@ -39,6 +39,8 @@ class Daemon:
             "http": {"port": 0},
             "loop": {"plan_every_s": 0.2, "poll_tables_every_s": 1},
         }
+        for part, options in more.items():
+            config[part] = config.get(part, {}) | options
         path = lab.root / "isotherm.yaml"
         path.write_text(yaml.safe_dump(config))
         self.process = subprocess.Popen(
@@ -49,16 +51,16 @@ class Daemon:
         )
         self.lines = []
 
-    def until(self, name, **fields):
-        """Read the log up to an event; the reading itself waits, and pytest's time-out bounds it."""
+    def until(self, *names, **fields):
+        """Read the log up to one of some events; the reading itself waits, and pytest's time-out bounds it."""
         for line in self.process.stderr:
             if not line.startswith("{"):
                 continue
             record = json.loads(line)
             self.lines.append(record)
-            if record["event"] == name and all(record.get(key) == value for key, value in fields.items()):
+            if record["event"] in names and all(record.get(key) == value for key, value in fields.items()):
                 return record
-        raise AssertionError(f"ended with {self.process.wait()} before {name}: {self.lines[-5:]}")
+        raise AssertionError(f"ended with {self.process.wait()} before {names}: {self.lines[-5:]}")
 
     def get(self, path, port):
         try:
