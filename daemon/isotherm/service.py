@@ -15,9 +15,10 @@ from isotherm.config import IsothermConfig
 from isotherm.follow import AppliedEvent, Follower, Touched
 from isotherm.jobs import DRAIN_TIMEOUT_S, Jobs
 from isotherm.model import TableId
-from isotherm.observations import EventApplied, GapHealed, PoliciesLoaded, RoundPlanned, TrySoon
+from isotherm.observations import EventApplied, PoliciesLoaded, RoundPlanned, TrySoon
 from isotherm.planner import Plan, Request, admit
 from isotherm.policy_files import PolicyFolder
+from isotherm.poller import Poller
 from isotherm.ports import (
     Catalog,
     DeadLetters,
@@ -35,8 +36,6 @@ from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger
 from isotherm.verdicts import Verdicts
 
-REPUBLISH_AFTER_MS = 30_000
-"""A snapshot found in the catalog, that no event has brought after this long, is announced by us."""
 TICK_LIMIT_S = 300
 """A loop that has not turned for this long is stuck: /livez says so."""
 HOUR_MS = 3_600_000
@@ -87,9 +86,9 @@ class Service:
     follower: Follower = field(init=False)
     verdicts: Verdicts = field(init=False)
     jobs: Jobs = field(init=False)
+    poller: Poller = field(init=False)
     recount: Recount = field(init=False)
     _last_round_s: float = float("-inf")
-    _last_poll_s: float = float("-inf")
     _last_recount_s: float = float("-inf")
 
     def __post_init__(self) -> None:
@@ -119,6 +118,16 @@ class Service:
             self.verdicts,
             self.listen,
             self.now_ms,
+        )
+        self.poller = Poller(
+            self.config.loop.poll_tables_every_s,
+            self.catalog,
+            self.policies,
+            self.ledger,
+            self.jobs.announce,
+            self.listen,
+            self.now_ms,
+            self.monotonic_s,
         )
         self.recount = Recount(
             self.fold, self.catalog, self.follower, self.listen, self.events.owns, self.monotonic_s
@@ -198,8 +207,7 @@ class Service:
         self._reload_policies()
         self.jobs.settle()
         self._find_tables()
-        silent_since_ms = self.now_ms() - int(self.config.loop.poll_tables_every_s * 1000)
-        agenda = set(self.fold.agenda(self.now_ms(), silent_since_ms))
+        agenda = set(self.fold.agenda(self.now_ms(), self.poller.silent_since_ms))
         agenda.update(uuid for name in self.follower.suspects for uuid in self.fold.named(name))
         plans = [planned for uuid in sorted(agenda) if (planned := self._look(uuid)) is not None]
         started = sum(self.jobs.begin(request) for request in self._admitted(plans))
@@ -212,11 +220,10 @@ class Service:
         wanted = set(self.follower.suspects)
         known = set(self.fold.names().values())
         try:
-            if self.monotonic_s() - self._last_poll_s >= self.config.loop.poll_tables_every_s:
-                names = self.catalog.names()
-                self._last_poll_s = self.monotonic_s()
+            found = self.poller.tables()
+            if found is not None:
                 self.health.catalog_answers = True
-                wanted |= {name for name in names if self.policies.resolve(name, {}) is not None}
+                wanted.update(found)
             for name in sorted(wanted - known):
                 self.follower.confirm(name)
         except Unavailable as err:
@@ -239,7 +246,7 @@ class Service:
                 return None
             whole = self.verdicts.wants_whole(current)
             view, policy, planned = self.verdicts.decide(current, self.jobs.flights(uuid), whole=whole)
-            if not self._announce_found(current):
+            if not self.poller.announce_found(current.state.table):
                 self.fold.looked_at(uuid)
         except (Unavailable, TableMissing) as err:
             self.health.catalog_answers = not isinstance(err, Unavailable)
@@ -250,26 +257,13 @@ class Service:
 
     def _wants_confirmation(self, row: TableRow) -> bool:
         """Whether something may have to be done to the table, or nobody has spoken of it for long."""
-        silent_ms = self.now_ms() - row.facts.confirmed_at_ms
         if row.state.table.name in self.follower.suspects or not row.is_trusted:
             return True
-        if silent_ms >= self.config.loop.poll_tables_every_s * 1000:
+        if row.facts.confirmed_at_ms <= self.poller.silent_since_ms:
             return True
         whole = self.verdicts.wants_whole(row)
         _, _, planned = self.verdicts.decide(row, self.jobs.flights(row.state.table.uuid), whole=whole)
         return bool(planned.requests)
-
-    def _announce_found(self, row: TableRow) -> bool:
-        """Announce what nobody else announced: a writer without events, or one that crashed before its own.
-
-        Whether there is still something whose own announcement may be under way.
-        """
-        found = self.ledger.unannounced(row.state.table.uuid, self.now_ms() - REPUBLISH_AFTER_MS)
-        for snapshot_id in found:
-            self.jobs.announce(row.state.table.uuid, snapshot_id)
-        if found:
-            self.listen(GapHealed(row.state.table, len(found)))
-        return bool(self.ledger.unannounced(row.state.table.uuid, self.now_ms()))
 
     def _recount(self) -> None:
         """A sample of the self-audit, when it is time; there is nothing else to do."""
