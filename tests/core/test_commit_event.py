@@ -113,3 +113,35 @@ def test_a_newer_writer_may_say_more():
 def test_what_is_too_deep_or_too_large_is_a_complaint(value):
     with pytest.raises(EventError):
         decode(value)
+
+
+@given(
+    st.sampled_from(["commit", "intent-open", "intent-closed"]),
+    st.lists(st.tuples(st.integers(0), st.binary(max_size=4), st.integers(0, 4)), min_size=1, max_size=4),
+)
+def test_an_example_with_other_bytes_in_it_is_an_event_or_a_complaint(name, edits):
+    value = (FOLDER / f"{name}.json").read_bytes()
+    for at, new, gone in edits:
+        place = at % (len(value) + 1)
+        value = value[:place] + new + value[place + gone :]
+    try:
+        event = decode(value)
+    except EventError:
+        return
+
+    assert event is None or isinstance(event, CommitEvent | Intent)
+
+
+@pytest.mark.parametrize("depth", [100, 190, 300, 900, 980, 990, 1000, 5000])
+def test_data_of_any_depth_is_a_complaint(depth):
+    data = b'{"summary":' + b"[" * depth + b"]" * depth + b"}"
+    value = b'{"specversion":"1.0","type":"io.isotherm.commit.v1","data":' + data + b"}"
+    with pytest.raises(EventError):
+        decode(value)
+
+
+def test_a_blank_in_a_key_does_not_hide_a_partition():
+    envelope = json.loads((FOLDER / "intent-open.json").read_text())
+    envelope["data"]["partitions"] = ['{ "1001": "x",  "1000": 7, "1002": null }']
+
+    assert decode(json.dumps(envelope).encode()).partitions == ('{"1000":7,"1001":"x"}',)

@@ -5,10 +5,13 @@ import uuid
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from integration.test_daemon_process import Daemon
 from isotherm.kafka import ensure_topic
 from isotherm.kafka_sources import DEAD_LETTER_TOPIC, MAX_LETTER_BYTES, KafkaDeadLetters, KafkaSources
 from isotherm.ports import Message, Unavailable
+from lab import EAGER, Lab
 from source_contract import SourceTopicsContract
+from sources.kafka_connect import COMMIT, commit_to_table
 
 pytestmark = pytest.mark.stack
 
@@ -103,3 +106,45 @@ def test_what_is_too_large_to_keep_is_said_once_and_the_next_letters_go_through(
     letters.flush()
 
     assert [one.value() for one in letters_on(properties, topic, 1)] == [b"small"]
+
+
+@pytest.fixture
+def daemon(tmp_path, kafka, properties):
+    lab = Lab(tmp_path, policy=EAGER)
+    name = uuid.uuid4()
+    topics = {"control": f"control-{name}", "source": f"source-{name}", "dead": f"dead-{name}"}
+    ensure_topic(properties, topics["control"])
+    ensure_topic(properties, topics["source"])
+    daemon = Daemon(
+        lab,
+        kafka.bootstrap_servers,
+        topics["control"],
+        kafka={
+            "sources": [{"topic": topics["source"], "format": "iceberg-kafka-connect"}],
+            "dead_letter_topic": topics["dead"],
+        },
+    )
+    yield daemon, topics
+    daemon.process.kill()
+    daemon.process.wait()
+    daemon.process.stderr.close()
+
+
+def test_the_daemon_goes_on_through_garbage_on_every_topic_and_keeps_it(daemon, properties):
+    daemon, topics = daemon
+    garbage = {"control": [b"\xff", None, b"[" * 100_000], "source": [COMMIT[:-3], b"", b"\xc2\x01" * 50_000]}
+    for name, values in garbage.items():
+        assert sent(properties, topics[name], *values).flush(10) == 0
+    event = daemon.lab.append(daemon.lab.create(), 1, announce=False)
+    message = commit_to_table("shop.orders", event.snapshot_id, event.table_uuid)
+    assert sent(properties, topics["source"], message).flush(10) == 0
+    for _ in range(6):
+        daemon.until("event_rejected")
+    found = letters_on(properties, topics["dead"], 6)
+
+    assert sorted(
+        (dict(one.headers())["isotherm.topic"].decode(), one.value() or b"") for one in found
+    ) == sorted((topics[name], value or b"") for name, values in garbage.items() for value in values)
+    announced = letters_on(properties, topics["control"], 4)[3]
+    assert announced.key() == event.table_uuid.encode()
+    assert daemon.stop() == 0
