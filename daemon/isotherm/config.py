@@ -7,9 +7,10 @@ line and column, and the nearest thing that would have been right. Single values
 
 import difflib
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -18,6 +19,10 @@ EXIT_BAD_CONFIG = 78
 """sysexits.h EX_CONFIG."""
 MAX_FILE_BYTES = 1_000_000
 """No configuration is larger; what is, is not read."""
+MAX_COMPLAINTS = 20
+"""A file with more mistakes than this is another kind of file; the rest is counted."""
+MAX_SHOWN = 80
+"""Characters of a key or value that a complaint repeats."""
 
 
 class ConfigError(ValueError):
@@ -27,14 +32,23 @@ class ConfigError(ValueError):
 class Settings(BaseModel):
     """The parent of every model that a person writes in YAML: frozen, and closed to unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
+    )
 
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
 class _SafeLoader(yaml.SafeLoader):
-    """Safe YAML without aliases (a file of ours needs none, and ten lines of them can fill the memory)."""
+    """Safe YAML with what a configuration needs, and no more.
+
+    Plain words are read as YAML 1.2 reads them: `off` and `no` are words, `2026-01-01` and `12:30` are text. Aliases
+    are refused (a file of ours needs none, and ten lines of them can fill the memory), and so is whatever else could
+    surprise a model: keys that are no words, keys that stand twice, half characters.
+    """
+
+    yaml_implicit_resolvers: ClassVar[dict[Any, Any]] = {}
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -44,18 +58,47 @@ class _SafeLoader(yaml.SafeLoader):
             )
         return super().compose_node(parent, index)
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, OverflowError, LookupError) as err:
+            # A number of 5,000 digits, `!!int x`, `!!bool x`, …
+            raise yaml.MarkedYAMLError(problem=f"no value: {err}", problem_mark=node.start_mark) from err
+
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
+        value = super().construct_scalar(node)
+        if isinstance(value, str) and _HALF_CHARACTER.search(value):
+            raise yaml.MarkedYAMLError(
+                problem="half of a character (a lone surrogate)", problem_mark=node.start_mark
+            )
+        return value
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
-            if isinstance(key, list | dict):
+            if not isinstance(key, str | int | float):
                 raise yaml.MarkedYAMLError(problem="a key must be a word", problem_mark=key_node.start_mark)
             if key in seen:
                 raise yaml.MarkedYAMLError(
-                    problem=f"key {key!r} stands twice", problem_mark=key_node.start_mark
+                    problem=f"key {_shown(key)} stands twice", problem_mark=key_node.start_mark
                 )
             seen.add(key)
         return super().construct_mapping(node, deep)
+
+
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+for _tag, _pattern, _first in (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("int", r"[-+]?(0|[1-9][0-9]*)", "-+0123456789"),
+    (
+        "float",
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        "-+.0123456789",
+    ),
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+):
+    _SafeLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), _first)
 
 
 def read_yaml(path: Path, model: type[Model], overrides: Mapping[str, Any] | None = None) -> Model:
@@ -82,14 +125,18 @@ def parse_yaml(text: str, name: str, model: type[Model], overrides: Mapping[str,
         mark = err.problem_mark
         place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
         raise ConfigError(f"{place}: {err.problem}") from err
-    except yaml.YAMLError as err:
-        raise ConfigError(f"{name}: not YAML: {err}") from err
+    except (yaml.YAMLError, ValueError, OverflowError) as err:
+        # ValueError: the scanner on an escape such as "\\U00110000".
+        raise ConfigError(f"{name}: not YAML: {str(err).splitlines()[0]}") from err
     if not isinstance(data, dict):
         raise ConfigError(f"{name}:1:1: expected `key: value` lines")
     try:
         return model.model_validate(_merged(data, overrides or {}))
     except ValidationError as err:
-        complaints = [_complaint(name, node, model, error) for error in err.errors()]
+        errors = err.errors(include_url=False)
+        complaints = [_complaint(name, node, model, error) for error in errors[:MAX_COMPLAINTS]]
+        if len(errors) > MAX_COMPLAINTS:
+            complaints.append(f"{name}: … and {len(errors) - MAX_COMPLAINTS} more")
         raise ConfigError("\n".join(complaints)) from err
 
 
@@ -122,15 +169,27 @@ def _complaint(name: str, root: yaml.Node | None, model: type[BaseModel], error:
     text = error["msg"].removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
         known = _known_keys(model, path[:-1])
-        near = difflib.get_close_matches(str(path[-1]), known, n=1, cutoff=0.6)
+        near = difflib.get_close_matches(str(path[-1])[:MAX_SHOWN], known, n=1, cutoff=0.6)
         text = (
             f"unknown key; did you mean `{near[0]}`?" if near else f"unknown key; known: {', '.join(known)}"
         )
     elif error["type"] == "missing":
         where, text = ".".join(map(str, path)), "is missing"
     elif matched == len(path) and isinstance(error.get("input"), str | int | float | bool):
-        text = f"{text} (it says {error['input']!r})"
-    return f"{name}:{line}:{column}: {where + ': ' if where else ''}{text}"
+        text = f"{text} (it says {_shown(error['input'])})"
+    return f"{name}:{line}:{column}: {_cut(where) + ': ' if where else ''}{text}"
+
+
+def _shown(value: Any) -> str:
+    """A key or a value in a complaint: never a whole page of it."""
+    try:
+        return _cut(repr(value))
+    except ValueError:  # an integer of more digits than Python writes
+        return "a very large number"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
 def _locate(root: yaml.Node | None, path: tuple[str | int, ...]) -> tuple[int, int, int]:
@@ -182,8 +241,16 @@ def environment_overrides(prefix: str, environ: Mapping[str, str]) -> dict[str, 
         place = overrides
         for parent in parents:
             place = place.setdefault(parent, {})
-        place[last] = yaml.safe_load(value)
+        place[last] = _plain_value(name, value)
     return overrides
+
+
+def _plain_value(name: str, text: str) -> Any:
+    """What an environment variable says, read like a value in a file."""
+    try:
+        return yaml.load(text, _SafeLoader)  # noqa: S506 (a safe loader of our own)
+    except (yaml.YAMLError, ValueError, OverflowError) as err:
+        raise ConfigError(f"environment variable {name}: not YAML: {_shown(text)}") from err
 
 
 class CatalogConfig(Settings):
