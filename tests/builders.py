@@ -19,7 +19,7 @@ from isotherm.state import PartitionState, TableState
 TABLE = TableId("uuid-1", "shop.orders")
 HOURLY = (PartitionField(1000, "order_time_hour", "hour", "timestamptz"),)
 BUCKETS = (PartitionField(1000, "id_bucket", "bucket[4]", "long"),)
-KIB, MIB = 1024, 1024**2
+KIB, MIB, GIB = 1024, 1024**2, 1024**3
 SECOND, MINUTE, HOUR, DAY = 1000, 60_000, 3_600_000, 86_400_000
 NOW = 1_700_000_000_000
 

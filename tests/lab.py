@@ -40,6 +40,11 @@ cold: {after: 1, quiet_for: 0s, quiet_commits: 2}
 compact: {min_files: 3}
 expire: {enabled: false}
 """
+EXPIRING = EAGER.replace(
+    "expire: {enabled: false}",
+    "expire: {keep_for: 0s, keep_last: 2, at_once: 2, delete_after: 0s}\n"
+    "override: [expire.keep_for, expire.keep_last, expire.delete_after]",
+)
 
 
 @dataclass

@@ -23,9 +23,10 @@ from isotherm.model import (
 )
 from isotherm.partitions import with_epochs
 from isotherm.planner import Flight, Quarantine, Verdict, View, plan
-from isotherm.policy import PolicyFile, parse_span_ms, resolve
+from isotherm.precedence import PolicyFile, resolve
 from isotherm.simulate import after
 from isotherm.state import TableState, apply
+from isotherm.units import parse_span_ms
 
 DAY_MS = 20_000 * 86_400_000  # 2024-10-04
 

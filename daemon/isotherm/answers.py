@@ -14,9 +14,10 @@ from isotherm.config import IsothermConfig
 from isotherm.model import Action, FileStats, PartitionKey
 from isotherm.partitions import clock_text, label, span_text
 from isotherm.planner import Decision, Flight, Plan, Verdict, View, debt, plan
-from isotherm.policy import Policy, PolicyFile, Resolved, resolve
+from isotherm.policy import Policy
 from isotherm.policy_files import PolicyFolder
 from isotherm.ports import NoSuchTableError
+from isotherm.precedence import PolicyFile, Resolved, resolve
 from isotherm.state import PartitionState
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger

@@ -23,10 +23,11 @@ from isotherm.clock import now_ms
 from isotherm.config import EXIT_BAD_CONFIG, ConfigError, load_config, read_yaml
 from isotherm.partitions import clock_text, size_text, span_text
 from isotherm.planner import Plan, Verdict
-from isotherm.policy import PolicyFile, parse_span_ms
 from isotherm.policy_files import PolicyFolder
 from isotherm.ports import NoSuchTableError, TableMissing, Unavailable
+from isotherm.precedence import PolicyFile
 from isotherm.store.database import StoreError
+from isotherm.units import parse_span_ms
 
 if TYPE_CHECKING:
     from isotherm.answers import Inspector

@@ -210,11 +210,18 @@ class TrySoon:
 
 @dataclass(frozen=True, slots=True)
 class PoliciesLoaded:
-    """The folder of policies was read."""
+    """The folder of policies was read, and something was different from before; kept in the ledger too."""
 
     ok: bool
     files: int
+    """Files in force, in their last good version."""
     complaints: str
+    changes: str = ""
+    """What became different: files that came and went, fields from → to."""
+    tables: str = ""
+    """Tables that have another policy now."""
+    decisions_dropped: int = 0
+    """Partitions of these tables; each is decided anew."""
 
 
 Observation = (

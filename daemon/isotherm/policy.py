@@ -1,49 +1,47 @@
-"""Policies: what should be maintained, never how. Validated values with units, and which of them win.
+"""The policy of a table: what should be maintained, never how. Validated values with units, defaults and floors.
 
-A policy file names tables by pattern and sets some fields; a table's policy is the built-in defaults, overruled
-field by field by the table's own properties, then by the files that match it, the most specific last. Only a table
-that some file matches is maintained. Where a table property and a policy speak about deletion, the stricter wins.
+A value of `Policy` is complete: every field has a value. Which of the files and table properties gave it is the
+business of `precedence`. Some fields have a *floor*: below it, rows or history may be lost to a slip of the pen, so
+a file that means it must name the field in its `override`.
 """
 
-import fnmatch
 import hashlib
 import json
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
-from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, PlainSerializer, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic.fields import FieldInfo
 
 from isotherm.config import Settings
 from isotherm.model import Action
+from isotherm.units import MAX_COUNT, Count, Size, Span, Unit, size_written, span_written
 from isotherm.windows import checked_cron
 
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_SPAN = re.compile(r"(\d+)\s*(ms|[smhdw])\s*")
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """The least that a file may say without naming the field in its `override`."""
+
+    least: int
+    why: str
+    """What could happen below it."""
 
 
-def parse_span_ms(value: Any) -> int:
-    """`15m`, `1h 30m`, `7d` in milliseconds.
+@dataclass(frozen=True, slots=True)
+class TableProperty:
+    """Iceberg's own table property that says the same."""
 
-    Raises:
-        ValueError: it is not a span; a bare number has no unit.
-    """
-    if isinstance(value, int) and not isinstance(value, bool) and value == 0:
-        return 0
-    text = value.strip() if isinstance(value, str) else ""
-    if not text or _SPAN.sub("", text):
-        raise ValueError("expected a span with a unit, such as `30s`, `15m`, `6h`, `7d`")
-    return sum(int(count) * _UNITS_MS[unit] for count, unit in _SPAN.findall(text))
+    name: str
 
 
-Span = Annotated[
-    int, BeforeValidator(parse_span_ms), PlainSerializer(lambda ms: f"{ms}ms", when_used="json"), Field(ge=0)
+Cron = Annotated[
+    str,
+    AfterValidator(checked_cron),
+    WithJsonSchema({"type": "string", "pattern": r"^\s*\S+(\s+\S+){4}\s*$"}),
 ]
-"""A span of time, written with its unit, held in milliseconds."""
-
-Cron = Annotated[str, AfterValidator(checked_cron)]
 """A cron expression of five fields, in UTC."""
 
 
@@ -65,14 +63,14 @@ class Epoch(StrEnum):
 class Cold(Settings):
     """When a partition counts as left behind by the stream. All conditions must agree."""
 
-    after: float = Field(2, ge=0)
+    after: float = Field(2, ge=0, le=MAX_COUNT)
     """Intervals of the partition (hours of an hourly one, …) that must lie between its end and the event time that
     the stream has reached. More where rows come late as a rule."""
     after_at_most: Span = 7 * 86_400_000
     """Caps `after` as a span of event time, so that monthly partitions do not wait for two months."""
     quiet_for: Span = 15 * 60_000
     """Nobody wrote into the partition for this long. Longer where writers pause in the middle of their work."""
-    quiet_commits: int = Field(10, ge=0)
+    quiet_commits: Count = 10
     """Nor within the last so many commits of the table. The main rule for buckets."""
     quiet_at_most: Span = 86_400_000
     """Caps `quiet_commits`: after this long, the number of commits does not matter any more."""
@@ -91,17 +89,22 @@ class Compact(Settings):
 
     enabled: bool = True
     """Whether partitions of this table are compacted."""
-    target_file_size: Annotated[ByteSize, Field(ge=1024)] = ByteSize(128 * 1024**2)
+    target_file_size: Annotated[
+        Size,
+        Field(ge=1024),
+        Floor(8 * 1024**2, "compaction would make the small files that it is there to remove"),
+        TableProperty("write.target-file-size-bytes"),
+    ] = 128 * 1024**2
     """Size that new files should have. Larger for tables that are read whole, smaller for selective reads."""
-    min_files: int = Field(100, ge=2)
+    min_files: Annotated[Count, Field(ge=2)] = 100
     """Due at this many data files below three quarters of the target in one partition."""
-    fill_files: int = Field(5, ge=2)
+    fill_files: Annotated[Count, Field(ge=2)] = 5
     """Due also at this many small files, where together they fill one of the target size."""
-    max_delete_ratio: float = Field(0.1, gt=0)
+    max_delete_ratio: float = Field(0.1, gt=0, le=MAX_COUNT)
     """Due also when rows in position deletes and deletion vectors reach this part of the partition's rows."""
-    max_equality_deletes: int = Field(10, ge=1)
+    max_equality_deletes: Annotated[Count, Field(ge=1)] = 10
     """Due also at this many equality-delete files: each reader joins every one of them with all older rows."""
-    max_deletion_vectors: int = Field(100, ge=1)
+    max_deletion_vectors: Annotated[Count, Field(ge=1)] = 100
     """Due also at this many deletion vectors: each is one more request for every reader."""
 
 
@@ -110,17 +113,28 @@ class Expire(Settings):
 
     enabled: bool = True
     """Whether snapshots of this table are expired."""
-    keep_for: Span = 7 * 86_400_000
+    keep_for: Annotated[
+        Span,
+        Floor(10 * 60_000, "a query of some minutes would lose the snapshot that it reads"),
+        TableProperty("history.expire.max-snapshot-age-ms"),
+    ] = 7 * 86_400_000
     """Snapshots younger than this stay. Longer than the longest query and the longest time travel that is needed."""
-    keep_last: int = Field(20, ge=1)
+    keep_last: Annotated[
+        Count,
+        Field(ge=1),
+        Floor(5, "after a stream has stood still, a rollback would have nowhere to go"),
+        TableProperty("history.expire.min-snapshots-to-keep"),
+    ] = 20
     """So many of the newest stay, however old they are."""
-    at_once: int = Field(10, ge=1)
+    at_once: Annotated[Count, Field(ge=1)] = 10
     """Due when so many snapshots may go; one commit takes them all."""
     at_latest: Span = 86_400_000
     """Due also when the oldest snapshot is this much older than `keep_for`, however few may go."""
-    max_metadata_size: Annotated[ByteSize, Field(ge=1024)] = ByteSize(32 * 1024**2)
+    max_metadata_size: Annotated[Size, Field(ge=1024)] = 32 * 1024**2
     """Due also when metadata.json is larger than this and any snapshot may go: every commit writes it anew."""
-    delete_after: Span = 3_600_000
+    delete_after: Annotated[
+        Span, Floor(10 * 60_000, "a query that began before the expiry would lose its files")
+    ] = 3_600_000
     """Files of expired snapshots are deleted this long after the expiry: the grace of queries that still run."""
 
 
@@ -129,9 +143,9 @@ class Manifests(Settings):
 
     enabled: bool = True
     """Whether manifests of this table are regrouped."""
-    min_count: int = Field(100, ge=2)
+    min_count: Annotated[Count, Field(ge=2)] = 100
     """Never due below this many manifests."""
-    max_per_partition: float = Field(4, gt=0)
+    max_per_partition: float = Field(4, gt=0, le=MAX_COUNT)
     """Due when there are this many manifests to a partition, on the average."""
 
 
@@ -140,9 +154,14 @@ class Metadata(Settings):
 
     enabled: bool = True
     """Whether Isotherm does it, where the table does not do it itself (write.metadata.delete-after-commit.enabled)."""
-    keep_last: int = Field(100, ge=1)
+    keep_last: Annotated[
+        Count,
+        Field(ge=1),
+        Floor(5, "after a bad commit there would be no way back"),
+        TableProperty("write.metadata.previous-versions-max"),
+    ] = 100
     """So many of the old ones stay: the way back after a bad commit. Iceberg's write.metadata.previous-versions-max."""
-    at_once: int = Field(100, ge=1)
+    at_once: Annotated[Count, Field(ge=1)] = 100
     """Due when so many may go."""
 
 
@@ -159,7 +178,9 @@ class Orphans(Settings):
 
     mode: Mode = Mode.REPORT
     """`off`, `report` (count them, delete nothing), or `apply`."""
-    older_than: Span = 3 * 86_400_000
+    older_than: Annotated[
+        Span, Floor(86_400_000, "files that a slow writer has yet to commit would be deleted")
+    ] = 3 * 86_400_000
     """Younger ones stay: a writer may be about to commit them. Longer than the longest job of any writer."""
     every: Span = 7 * 86_400_000
     """Due when nobody looked for this long: the whole location is listed."""
@@ -170,7 +191,7 @@ class Window(Settings):
 
     cron: Cron
     """When it opens, in UTC: minute, hour, day of month, month, day of week."""
-    lasts: Span = Field(ge=60_000)
+    lasts: Annotated[Span, Field(ge=60_000)]
     """How long it stays open."""
 
 
@@ -188,13 +209,13 @@ class Schedule(Window):
 class Work(Settings):
     """When work may be done, and how much of it; isotherm.yaml's budgets hold too, and the tighter wins."""
 
-    priority: int = 0
+    priority: int = Field(0, strict=True, ge=-MAX_COUNT, le=MAX_COUNT)
     """Tables of a higher priority come first; among equals it goes in turn."""
-    jobs_at_once: int | None = Field(None, ge=0)
+    jobs_at_once: Count | None = None
     """Compactions of this table at the same time; unset: as many as isotherm.yaml allows."""
-    bytes_per_hour: ByteSize | None = None
+    bytes_per_hour: Size | None = None
     """What compaction may read of this table in any hour; unset: no limit."""
-    bytes_per_day: ByteSize | None = None
+    bytes_per_day: Size | None = None
     """What compaction may read of this table in any day; unset: no limit."""
     windows: tuple[Window, ...] = ()
     """Work begins only inside one of these; without any, at all times."""
@@ -220,117 +241,77 @@ class Policy(Settings):
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-class PolicyFile(Settings):
-    """One YAML file in the folder of policies."""
-
-    tables: list[str] = Field(min_length=1)
-    """Names or patterns of tables: `shop.orders`, `shop.*`, `*`."""
-    cold: Cold = Cold()
-    compact: Compact = Compact()
-    expire: Expire = Expire()
-    manifests: Manifests = Manifests()
-    metadata: Metadata = Metadata()
-    orphans: Orphans = Orphans()
-    work: Work = Work()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_name_is_enough(cls, data: Any) -> Any:
-        if isinstance(data, dict) and isinstance(data.get("tables"), str):
-            return {**data, "tables": [data["tables"]]}
-        return data
-
-    def rules(self) -> dict[str, Any]:
-        """Only what the file says, nested by section."""
-        return {
-            name: {rule: getattr(section, rule) for rule in section.model_fields_set}
-            for name in Policy.model_fields
-            if name in self.model_fields_set and (section := getattr(self, name)) is not None
-        }
-
-
 @dataclass(frozen=True, slots=True)
-class Resolved:
-    """A table's policy, and where each value of it comes from (`cold.after` → `shop.yaml`)."""
+class Rule:
+    """One field of the policy, and what its type says of it."""
 
-    policy: Policy
-    origins: Mapping[str, str] = field(default_factory=dict)
+    section: str
+    name: str
+    info: FieldInfo
 
+    def __str__(self) -> str:
+        return f"{self.section}.{self.name}"
 
-def matches(pattern: str, table: str) -> bool:
-    """Whether a pattern names a table; `*` crosses dots, case counts."""
-    return fnmatch.fnmatchcase(table, pattern)
+    @property
+    def floor(self) -> Floor | None:
+        """Its floor, if it has one."""
+        return next((one for one in self.info.metadata if isinstance(one, Floor)), None)
 
+    @property
+    def table_property(self) -> str | None:
+        """The table property that says the same, if there is one."""
+        return next((one.name for one in self.info.metadata if isinstance(one, TableProperty)), None)
 
-def specificity(pattern: str) -> tuple[bool, int]:
-    """Orders patterns from the most general to the most specific: exact names last, then by literal characters."""
-    literal = re.sub(r"[*?\[\]]", "", pattern)
-    return literal == pattern, len(literal)
+    @property
+    def unit(self) -> Unit | None:
+        """What it measures."""
+        # `Size | None` keeps what is said of `Size` inside of the union.
+        inner = [one for part in get_args(self.info.annotation) for one in get_args(part)]
+        return next((one for one in (*self.info.metadata, *inner) if isinstance(one, Unit)), None)
 
-
-def resolve(
-    table: str, properties: Mapping[str, str], files: Iterable[tuple[str, PolicyFile]]
-) -> Resolved | None:
-    """The policy of a table, from its properties and the named policy files; None where no file matches it."""
-    matching = sorted(
-        (max(specificity(p) for p in policy.tables if matches(p, table)), name, policy)
-        for name, policy in _only_matching(table, files)
-    )
-    if not matching:
-        return None
-    values: dict[str, Any] = {}
-    origins: dict[str, str] = {}
-    _overlay(values, origins, _from_properties(properties), "table property")
-    for (is_exact, _), name, policy in matching:
-        rules = policy.rules()
-        if not is_exact:
-            rules = _stricter(values, rules)
-        _overlay(values, origins, rules, name)
-    if properties.get("gc.enabled", "true").lower() == "false":
-        kept = {"expire": {"enabled": False}, "metadata": {"enabled": False}, "orphans": {"mode": Mode.OFF}}
-        _overlay(values, origins, kept, "table property gc.enabled")
-    # Every value was validated where it came from; copies are not validated again.
-    defaults = Policy()
-    sections = {
-        name: getattr(defaults, name).model_copy(update=values.get(name, {})) for name in Policy.model_fields
-    }
-    return Resolved(Policy.model_construct(**sections), origins)
+    def written(self, value: Any) -> str:
+        """A value of it as people write it in a file."""
+        return written(value, self.unit)
 
 
-def _only_matching(table: str, files: Iterable[tuple[str, PolicyFile]]) -> Iterable[tuple[str, PolicyFile]]:
-    return ((name, policy) for name, policy in files if any(matches(p, table) for p in policy.tables))
+def written(value: Any, unit: Unit | None = None) -> str:
+    """A value as people write it in a file: `15m`, `128MiB`, `true`, `[{cron: 0 3 * * *, lasts: 2h}]`."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case int() if unit is Unit.SPAN:
+            return span_written(value)
+        case int() if unit is Unit.SIZE:
+            return size_written(value)
+        case float():
+            return f"{value:g}" if value == float(f"{value:g}") else repr(value)
+        case dict():
+            return f"{{{', '.join(f'{key}: {written(one)}' for key, one in value.items())}}}"
+        case list() | tuple():
+            return f"[{', '.join(written(one) for one in value)}]"
+        case Settings():
+            rules = (Rule("", name, info) for name, info in type(value).model_fields.items())
+            said = {
+                one.name: one.written(getattr(value, one.name))
+                for one in rules
+                if one.name in value.model_fields_set
+            }
+            return f"{{{', '.join(f'{name}: {text}' for name, text in said.items())}}}"
+        case _:
+            return str(value)
 
 
-def _stricter(values: Mapping[str, Any], rules: dict[str, Any]) -> dict[str, Any]:
-    """A pattern's rules, without those for expiry that keep less than the table's own properties."""
-    kept = values.get("expire", {})
-    expire = {
-        name: value
-        for name, value in rules.get("expire", {}).items()
-        if name not in ("keep_for", "keep_last") or value > kept.get(name, -1)
-    }
-    return {**{name: fields for name, fields in rules.items() if name != "expire"}, "expire": expire}
+def rules() -> Iterator[Rule]:
+    """Every field of the policy, in the order in which they are documented."""
+    for section, info in Policy.model_fields.items():
+        fields: dict[str, FieldInfo] = getattr(info.annotation, "model_fields", {})
+        for name, field_info in fields.items():
+            yield Rule(section, name, field_info)
 
 
-def _overlay(values: dict[str, Any], origins: dict[str, str], rules: Mapping[str, Any], origin: str) -> None:
-    for section, fields in rules.items():
-        for name, value in fields.items():
-            values.setdefault(section, {})[name] = value
-            origins[f"{section}.{name}"] = origin
-
-
-def _from_properties(properties: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Iceberg's own table properties, as rules; what is no number is left to Iceberg to complain about."""
-    known = {
-        "write.target-file-size-bytes": ("compact", "target_file_size"),
-        "history.expire.max-snapshot-age-ms": ("expire", "keep_for"),
-        "history.expire.min-snapshots-to-keep": ("expire", "keep_last"),
-        "write.metadata.previous-versions-max": ("metadata", "keep_last"),
-    }
-    rules: dict[str, dict[str, Any]] = {}
-    for name, (section, rule) in known.items():
-        if (text := properties.get(name, "")).isdecimal() and int(text) > 0:
-            rules.setdefault(section, {})[rule] = int(text)
-    if properties.get("write.metadata.delete-after-commit.enabled", "false").lower() == "true":
-        rules.setdefault("metadata", {})["enabled"] = False
-    return rules
+RULES = {str(rule): rule for rule in rules()}
+"""Every field by its dotted name: `cold.after`."""
+FLOORS = {name: rule.floor for name, rule in RULES.items() if rule.floor is not None}
+"""The floors, by dotted name."""

@@ -1,70 +1,190 @@
 """The folder of policies, read and read again.
 
-Each file is held in its last good version: one that breaks, or disappears half-written, never stops a table that had
-a good policy; a table that never had one is left alone.
+Every file is held in its last good version: one that breaks, or cannot be read, never stops a table that had a good
+policy; a table that never had one is left alone. A file that is gone has ended its policies on purpose; a folder
+that is gone has not. What changed is taken as a whole, and only once it looks the same in two readings in a row, so
+that a file which is still being written, or a folder in which files are just being swapped, is waited for.
+
+A reading looks at the files' dates and sizes; only what changed is opened.
 """
 
-from collections.abc import Mapping
+import os
+import stat
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from isotherm.config import ConfigError, parse_yaml
-from isotherm.policy import PolicyFile, Resolved, resolve
+from isotherm.conflicts import conflicts
+from isotherm.precedence import PROPERTIES, PolicyFile, Resolved, resolve
+
+MAX_FILE_BYTES = 100_000
+"""No policy is larger; what is, is not read. It also bounds how long a reading takes: about 2 s for the worst."""
+MAX_UNSETTLED = 5
+"""A folder in which something changes in each of so many readings is taken as it is."""
+MAX_RESOLVED = 10_000
+"""Tables whose policy is remembered between two changes."""
+
+Look = tuple[int, int, int, int] | str
+"""How a file looked from outside (modified, changed, size, inode), or why it cannot be read."""
+
+
+class _UnreadableError(Exception):
+    """A file that cannot be opened now; the next reading tries again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A file in force: its last good version."""
+
+    text: str
+    file: PolicyFile
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A reading in which something was different: what was in force before, and what is now."""
+
+    before: Mapping[str, PolicyFile]
+    after: Mapping[str, PolicyFile]
 
 
 @dataclass(slots=True)
 class PolicyFolder:
-    """The policies in a folder (`*.yaml`, `*.yml`), without its sub-folders."""
+    """The policies in a folder (`*.yaml`, `*.yml`), without its sub-folders and hidden files."""
 
     path: Path
     complaints: tuple[str, ...] = ()
     """What is wrong with the files as they are now; one line each."""
-    _good: dict[str, PolicyFile] = field(default_factory=dict)
-    _texts: dict[str, str] | None = None
-    _resolved: dict[tuple[str, frozenset[tuple[str, str]]], Resolved | None] = field(default_factory=dict)
+    _held: dict[str, Held] = field(default_factory=dict)
+    _broken: dict[str, str] = field(default_factory=dict)
+    """What is wrong with a file in the version that was opened last."""
+    _taken: dict[str, Look] | None = None
+    """How the files looked when they were taken; None: all of them must be taken anew."""
+    _is_started: bool = False
+    _seen: dict[str, Look] = field(default_factory=dict)
+    """How they looked at the last reading."""
+    _unsettled: int = 0
+    _resolved: dict[tuple[str, tuple[str | None, ...]], Resolved | None] = field(default_factory=dict)
 
-    def reload(self) -> bool:
-        """Read the files again; whether anything is different from before."""
-        texts, unreadable = self._read()
-        if (
-            texts == self._texts
-            and unreadable == self.complaints[: len(unreadable)]
-            and self._texts is not None
-        ):
-            return False
-        self._texts = texts
-        self._resolved.clear()
-        complaints = list(unreadable)
-        for name in set(self._good) - set(texts):
-            if not unreadable:
-                del self._good[name]
+    def recall(self, texts: Mapping[str, str]) -> None:
+        """Hold these versions, by file name, until there are better ones: what was in force before a restart."""
         for name, text in texts.items():
             try:
-                self._good[name] = parse_yaml(text, name, PolicyFile)
+                self._held[name] = Held(text, parse_yaml(text, name, PolicyFile))
+            except ConfigError:
+                # Written for another version of this program; the file itself will be complained about.
+                continue
+
+    def reload(self) -> Reading | None:
+        """Look at the folder again; None: nothing is different from before."""
+        looks = self._look()
+        if looks is None:
+            return self._without_a_folder()
+        if looks == self._taken:
+            self._seen, self._unsettled = looks, 0
+            return None
+        # The first reading does not wait: a daemon that starts, and a command, want an answer.
+        settling = self._is_started and looks != self._seen and self._unsettled < MAX_UNSETTLED
+        self._seen = looks
+        self._unsettled = self._unsettled + 1 if settling else 0
+        return None if settling else self._take(looks)
+
+    def _without_a_folder(self) -> Reading | None:
+        complaint = f"{self.path}: no such folder; set `policies:` in isotherm.yaml"
+        if self.complaints == (complaint,):
+            return None
+        self.complaints, self._taken = (complaint,), None
+        files = dict(self.files())
+        return Reading(files, files)
+
+    def _take(self, looks: dict[str, Look]) -> Reading | None:
+        """Open what changed; every file is judged before any is in force."""
+        held = {name: one for name, one in self._held.items() if name in looks}
+        broken = {name: text for name, text in self._broken.items() if name in looks}
+        taken = dict(self._taken or {})
+        for name, look in looks.items():
+            if look == taken.get(name):
+                continue
+            broken.pop(name, None)
+            taken[name] = look
+            try:
+                text = self._text(name, look)
+                if name not in held or text != held[name].text:
+                    held[name] = Held(text, parse_yaml(text, name, PolicyFile))
+            except _UnreadableError as err:
+                broken[name] = taken[name] = f"{name}: {err}"
             except ConfigError as err:
-                complaints.extend(str(err).splitlines())
-        self.complaints = tuple(complaints)
-        return True
+                broken[name] = str(err)
+        before, complaints, is_first = dict(self.files()), self.complaints, not self._is_started
+        self._held, self._broken, self._is_started = held, broken, True
+        self._taken = {name: look for name, look in taken.items() if name in looks}
+        self._resolved.clear()
+        self.complaints = (*_lines(broken), *conflicts(self.files()))
+        after = dict(self.files())
+        return (
+            Reading(before, after) if is_first or (before, complaints) != (after, self.complaints) else None
+        )
 
     def files(self) -> list[tuple[str, PolicyFile]]:
         """The policies in force, by file name."""
-        return sorted(self._good.items())
+        return sorted((name, held.file) for name, held in self._held.items())
+
+    def texts(self) -> dict[str, str]:
+        """The files in force as they were written, by file name."""
+        return {name: held.text for name, held in sorted(self._held.items())}
 
     def resolve(self, table: str, properties: Mapping[str, str]) -> Resolved | None:
         """A table's policy; None: no file matches it, it is only observed."""
-        key = (table, frozenset(properties.items()))
+        key = (table, tuple(properties.get(name) for name in PROPERTIES))
         if key not in self._resolved:
+            if len(self._resolved) >= MAX_RESOLVED:
+                self._resolved.clear()
             self._resolved[key] = resolve(table, properties, self.files())
         return self._resolved[key]
 
-    def _read(self) -> tuple[dict[str, str], tuple[str, ...]]:
-        if not self.path.is_dir():
-            return {}, (f"{self.path}: no such folder; set `policies:` in isotherm.yaml",)
-        texts: dict[str, str] = {}
-        complaints: list[str] = []
-        for path in sorted((*self.path.glob("*.yaml"), *self.path.glob("*.yml"))):
-            try:
-                texts[path.name] = path.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as err:
-                complaints.append(f"{path}: cannot be read: {err}")
-        return texts, tuple(complaints)
+    def _look(self) -> dict[str, Look] | None:
+        """How every policy file looks from outside; None: there is no folder, or it cannot be read."""
+        try:
+            with os.scandir(self.path) as entries:
+                names = sorted(entry.name for entry in entries)
+        except OSError:
+            return None
+        # Editors leave hidden files beside the one that they write (`.#shop.yaml`).
+        files = [name for name in names if name.endswith((".yaml", ".yml")) and not name.startswith(".")]
+        return {os.fsencode(name).decode("utf-8", "backslashreplace"): self._look_at(name) for name in files}
+
+    def _look_at(self, name: str) -> Look:
+        try:
+            # Links are followed: a ConfigMap of Kubernetes is swapped by a link.
+            found = (self.path / name).stat()
+        except OSError as err:
+            return f"cannot be read: {err.strerror}"
+        if not stat.S_ISREG(found.st_mode):
+            return "is no file"
+        if found.st_size > MAX_FILE_BYTES:
+            return f"larger than {MAX_FILE_BYTES} bytes; not read"
+        return _outside(found)
+
+    def _text(self, name: str, look: Look) -> str:
+        if isinstance(look, str):
+            raise _UnreadableError(look)
+        try:
+            with (self.path / name).open("rb") as file:
+                data = file.read(MAX_FILE_BYTES + 1)
+                if _outside(os.fstat(file.fileno())) != look:
+                    raise _UnreadableError("is being written; read again soon")
+        except OSError as err:
+            raise _UnreadableError(f"cannot be read: {err.strerror}") from err
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError as err:
+            raise ConfigError(f"{name}: not UTF-8: byte {err.start + 1}") from err
+
+
+def _outside(found: os.stat_result) -> Look:
+    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+
+
+def _lines(broken: Mapping[str, str]) -> Iterable[str]:
+    return (line for _, text in sorted(broken.items()) for line in text.splitlines())

@@ -15,7 +15,7 @@ from isotherm.config import IsothermConfig
 from isotherm.follow import AppliedEvent, Follower, Touched
 from isotherm.jobs import DRAIN_TIMEOUT_S, Jobs
 from isotherm.model import TableId
-from isotherm.observations import EventApplied, PoliciesLoaded, RoundPlanned, TrySoon
+from isotherm.observations import EventApplied, RoundPlanned, TrySoon
 from isotherm.planner import Plan, Request, admit
 from isotherm.policy_files import PolicyFolder
 from isotherm.poller import Poller
@@ -32,6 +32,7 @@ from isotherm.ports import (
 from isotherm.recount import Recount
 from isotherm.relay import Relay, Sources
 from isotherm.set_aside import SetAside
+from isotherm.reload import recall_policies, reload_policies
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger
 from isotherm.verdicts import Verdicts
@@ -139,6 +140,7 @@ class Service:
 
     def start(self) -> None:
         """Load the policies, so that the first verdicts are the right ones."""
+        recall_policies(self.policies, self.ledger)
         self._reload_policies()
         self.ledger.prune(self.now_ms())
         self.health.ticked_at_s = self.monotonic_s()
@@ -296,10 +298,7 @@ class Service:
         return {} if resolved is None else resolved.policy.cold.epochs
 
     def _reload_policies(self) -> None:
-        if not self.policies.reload():
-            return
-        complaints = self.policies.complaints
-        self.health.has_policies = bool(self.policies.files())
-        self.listen(PoliciesLoaded(not complaints, len(self.policies.files()), "; ".join(complaints)))
-        for uuid in self.fold.names():
-            self.fold.touch(uuid, None)
+        loaded = reload_policies(self.policies, self.fold, self.ledger, self.now_ms())
+        if loaded is not None:
+            self.health.has_policies = bool(loaded.files)
+            self.listen(loaded)

@@ -10,8 +10,9 @@ from isotherm.model import PartitionKey
 from isotherm.observations import TablePlanned
 from isotherm.partitions import DAY_MS, HOUR_MS
 from isotherm.planner import Flight, Plan, Room, Verdict, View, plan
-from isotherm.policy import Policy, Resolved
+from isotherm.policy import Policy
 from isotherm.policy_files import PolicyFolder
+from isotherm.precedence import Resolved
 from isotherm.simulate import backlog
 from isotherm.state import PartitionState
 from isotherm.store.fold import Fold, TableRow

@@ -9,11 +9,7 @@ from isotherm import observations as seen
 from isotherm.commit_event import CommitEvent, Intent, decode
 from isotherm.model import JOB_ID, FileStats, OutcomeKind
 from isotherm.planner import Verdict
-from lab import EAGER, Lab, believed, counted, event_of, settle, wait_for_children
-
-EXPIRING = EAGER.replace(
-    "expire: {enabled: false}", "expire: {keep_for: 0s, keep_last: 2, at_once: 2, delete_after: 0s}"
-)
+from lab import EXPIRING, Lab, believed, counted, event_of, settle, wait_for_children
 
 
 def rows(table, snapshot_id=None):

@@ -7,17 +7,15 @@ import random
 
 import pytest
 
-from lab import EAGER, Lab, believed, counted, settle
+from lab import EXPIRING, Lab, believed, counted, settle
 
-EXPIRING = EAGER.replace(
-    "expire: {enabled: false}", "expire: {keep_for: 0s, keep_last: 3, at_once: 3, delete_after: 0s}"
-)
+PATIENT = EXPIRING.replace("keep_last: 2, at_once: 2", "keep_last: 3, at_once: 3")
 
 
 def play(folder, seed, steps):
     """One history; returns how many commits of ours there were."""
     chance = random.Random(seed)
-    lab = Lab(folder, policy=EXPIRING)
+    lab = Lab(folder, policy=PATIENT)
     table = lab.create()
     service = lab.service()
     service.start()

@@ -11,8 +11,9 @@ from pydantic import BaseModel
 
 from isotherm.cli import app
 from isotherm.config import EXIT_BAD_CONFIG, IsothermConfig, load_config, read_yaml
-from isotherm.policy import Policy, PolicyFile, resolve
+from isotherm.policy import Policy
 from isotherm.policy_files import PolicyFolder
+from isotherm.precedence import PolicyFile, resolve
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "deploy" / "isotherm.yaml"

@@ -12,7 +12,7 @@ from grafana.prometheus import empty_after, scraping
 from grafana.queries import daemon_metrics, ingest_metrics, panel_queries, program, substituted
 from isotherm import observations as seen
 from isotherm.model import Action, OutcomeKind, TableId
-from lab import EAGER, Lab, settle
+from lab import EXPIRING, Lab, settle
 
 TABLE = TableId("uuid-1", "shop.orders")
 DEADLINE_S = 120
@@ -120,10 +120,7 @@ class Told(list):
 
 def test_a_daemon_that_maintains_a_healthy_table_leaves_no_graph_of_its_own_empty(prometheus, tmp_path):
     address, metrics, _ = prometheus
-    policy = EAGER.replace(
-        "expire: {enabled: false}", "expire: {keep_for: 0s, keep_last: 2, at_once: 2, delete_after: 0s}"
-    )
-    lab = Lab(tmp_path / "lab", policy=policy, seen=Told(metrics))
+    lab = Lab(tmp_path / "lab", policy=EXPIRING, seen=Told(metrics))
     table = lab.create()
     service = lab.service()
     service.start()

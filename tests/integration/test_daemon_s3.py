@@ -5,11 +5,7 @@ import pytest
 from integration.object_store import BUCKET, Fault, object_store
 from isotherm import observations as seen
 from isotherm.model import JOB_ID
-from lab import EAGER, Lab, believed, counted, settle
-
-EXPIRING = EAGER.replace(
-    "expire: {enabled: false}", "expire: {keep_for: 0s, keep_last: 2, at_once: 2, delete_after: 0s}"
-)
+from lab import EXPIRING, Lab, believed, counted, settle
 
 
 @pytest.fixture

@@ -160,6 +160,7 @@ POLICY = f"""\
 # The rules for the shop's tables. An hour of order time goes by in some seconds here, so everything is short; in
 # production the defaults are a good beginning: quiet_for 15m, min_files 100, keep_for 7d, delete_after 1h.
 tables: shop.*
+override: [expire.keep_for, expire.delete_after]   # below their floors; a demo of three minutes has no history to lose
 cold:
   after: 1             # one whole interval between a partition's end and the stream
   quiet_for: 5s

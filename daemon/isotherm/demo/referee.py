@@ -31,7 +31,7 @@ from isotherm.clock import now_ms
 from isotherm.demo import lake
 from isotherm.demo.shop import TABLES, ShopTable, table_named
 from isotherm.demo.witness import SeenTable, Witness
-from isotherm.policy import PolicyFile, resolve
+from isotherm.precedence import PolicyFile, resolve
 
 Sum = tuple[int, int]
 """Rows, and a sum of their hashes."""

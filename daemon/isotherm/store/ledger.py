@@ -5,13 +5,14 @@ before it is done: a job before it starts, a file before it is deleted.
 """
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from isotherm.lateness import Lateness
 from isotherm.model import Action, Change, CompactionJob, Outcome, PartitionKey, Rewrite, TableId
+from isotherm.observations import PoliciesLoaded
 from isotherm.planner import Quarantine
 from isotherm.store.database import connect, from_json, to_json, transaction
 
@@ -55,6 +56,8 @@ CREATE TABLE IF NOT EXISTS changes (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS changes_received ON changes (received_at_ms);
 CREATE TABLE IF NOT EXISTS lateness (uuid TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS policies (name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS reloads (number INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, value TEXT NOT NULL);
 """
 
 
@@ -395,6 +398,24 @@ class Ledger:
             PartitionKey(key): Quarantine(until_ms, failures, why) for key, until_ms, failures, why in rows
         }
 
+    # Policies
+
+    def reloaded(self, loaded: PoliciesLoaded, texts: Mapping[str, str], now_ms: int) -> None:
+        """The policies were read anew: what it meant, and the files that are in force now, by name."""
+        with self.transaction():
+            self._db.execute("INSERT INTO reloads (at_ms, value) VALUES (?, ?)", (now_ms, to_json(loaded)))
+            self._db.execute("DELETE FROM policies")
+            self._db.executemany("INSERT INTO policies VALUES (?, ?)", texts.items())
+
+    def policies(self) -> dict[str, str]:
+        """The files that were in force when they were last read, by name."""
+        return dict(self._db.execute("SELECT name, text FROM policies ORDER BY name").fetchall())
+
+    def reloads(self, limit: int = 100) -> list[tuple[int, PoliciesLoaded]]:
+        """When the policies became different, and how; newest first."""
+        rows = self._db.execute("SELECT at_ms, value FROM reloads ORDER BY number DESC LIMIT ?", (limit,))
+        return [(at_ms, from_json(PoliciesLoaded, value)) for at_ms, value in rows]
+
     def prune(self, now_ms: int) -> None:
         """Forget what is long over."""
         before_ms = now_ms - KEEP_MS
@@ -403,5 +424,6 @@ class Ledger:
                 "DELETE FROM operations WHERE state IN ('done', 'failed') AND started_at_ms < ?", (before_ms,)
             )
             self._db.execute("DELETE FROM deletions WHERE ended_at_ms < ?", (before_ms,))
+            self._db.execute("DELETE FROM reloads WHERE at_ms < ?", (before_ms,))
             self._db.execute("DELETE FROM accounts WHERE announced AND received_at_ms < ?", (before_ms,))
             self._db.execute("DELETE FROM changes WHERE received_at_ms < ?", (now_ms - KEEP_CHANGES_MS,))

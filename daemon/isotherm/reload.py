@@ -1,0 +1,101 @@
+"""What a new version of the policies means: which fields changed, for which tables, which decisions are void.
+
+The record of it is an observation, and stands in the ledger: who asks later why a table was suddenly maintained
+otherwise finds the file and the field. The files in force are kept there too, so that a file which is broken when
+the daemon starts again still holds in its last good version.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from isotherm.observations import PoliciesLoaded
+from isotherm.policy import RULES
+from isotherm.policy_files import PolicyFolder
+from isotherm.precedence import PolicyFile, resolve
+from isotherm.store.fold import Fold
+from isotherm.store.ledger import Ledger
+
+MAX_LISTED = 50
+"""Changes, tables and complaints that a record names; the others are counted."""
+
+
+def recall_policies(policies: PolicyFolder, ledger: Ledger) -> None:
+    """Hold what was in force when the daemon ended."""
+    policies.recall(ledger.policies())
+
+
+def reload_policies(policies: PolicyFolder, fold: Fold, ledger: Ledger, now_ms: int) -> PoliciesLoaded | None:
+    """Read the folder again, and drop the decisions that are void; None: nothing is different from before."""
+    reading = policies.reload()
+    if reading is None:
+        return None
+    changed = [
+        file
+        for name in reading.before.keys() | reading.after.keys()
+        if reading.before.get(name) != reading.after.get(name)
+        for file in (reading.before.get(name), reading.after.get(name))
+        if file is not None
+    ]
+    tables: list[str] = []
+    dropped = 0
+    with fold.transaction(), ledger.transaction():
+        for uuid, row in fold.tables().items() if changed else ():
+            name, properties = row.state.table.name, row.facts.properties
+            if any(file.specificity(name) is not None for file in changed) and _is_another(
+                name, properties, reading.before, reading.after
+            ):
+                fold.touch(uuid, None)
+                tables.append(name)
+                dropped += sum(fold.tally(uuid).verdicts.values())
+        loaded = PoliciesLoaded(
+            ok=not policies.complaints,
+            files=len(reading.after),
+            complaints=_listed(policies.complaints),
+            changes=_listed(changes(reading.before, reading.after)),
+            tables=_listed(sorted(tables)),
+            decisions_dropped=dropped,
+        )
+        ledger.reloaded(loaded, policies.texts(), now_ms)
+    return loaded
+
+
+def _is_another(
+    table: str,
+    properties: Mapping[str, str],
+    before: Mapping[str, PolicyFile],
+    after: Mapping[str, PolicyFile],
+) -> bool:
+    old, new = resolve(table, properties, before.items()), resolve(table, properties, after.items())
+    return (old and old.policy) != (new and new.policy)
+
+
+def changes(before: Mapping[str, PolicyFile], after: Mapping[str, PolicyFile]) -> Iterator[str]:
+    """What is different between two versions of the folder, a line for each file or field."""
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name), after.get(name)
+        if old is None and new is not None:
+            yield f"{name}: new, for {', '.join(new.tables)}"
+        elif new is None and old is not None:
+            yield f"{name}: gone, was for {', '.join(old.tables)}"
+        elif old is not None and new is not None:
+            yield from (f"{name}: {line}" for line in _changed_fields(old, new))
+
+
+def _changed_fields(old: PolicyFile, new: PolicyFile) -> Iterator[str]:
+    if old.tables != new.tables:
+        yield f"tables {', '.join(old.tables)} → {', '.join(new.tables)}"
+    was, now = old.rules(), new.rules()
+    for rule in RULES.values():
+        texts = [
+            rule.written(fields[rule.section][rule.name])
+            if rule.name in fields.get(rule.section, {})
+            else "unset"
+            for fields in (was, now)
+        ]
+        if texts[0] != texts[1]:
+            yield f"{rule} {texts[0]} → {texts[1]}"
+
+
+def _listed(lines: Iterable[str]) -> str:
+    every = list(lines)
+    more = [f"… and {len(every) - MAX_LISTED} more"] if len(every) > MAX_LISTED else []
+    return "; ".join([*every[:MAX_LISTED], *more])
