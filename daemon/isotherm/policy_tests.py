@@ -26,6 +26,7 @@ from isotherm.model import (
     partition_key,
     size_bucket,
 )
+from isotherm.partitions import with_epochs
 from isotherm.planner import Decision, Snapshot, TableFacts, Verdict, View, plan
 from isotherm.policy import Policy
 from isotherm.state import PartitionState, TableState
@@ -227,18 +228,16 @@ class Case(Settings):
 
     def _decision(self, policy: Policy | None) -> Decision:
         key = self.key() if self.action is Action.COMPACT else None
-        planned = plan(self.view(), policy, self.at)
+        planned = plan(self.view(policy), policy, self.at)
         return next(one for one in planned.decisions if one.action is self.action and one.partition == key)
 
-    def view(self) -> View:
+    def view(self, policy: Policy | None) -> View:
         """The facts as the planner sees them."""
         table = TableId("00000000-0000-0000-0000-000000000000", self.table or "")
         kind = "string" if isinstance(self.partition, str) else "int"
-        fields = (
-            ()
-            if self.spec == "none"
-            else (PartitionField(FIELD_ID, self.field, self.spec, _SOURCES.get(self.spec, kind)),)
-        )
+        field = PartitionField(FIELD_ID, self.field, self.spec, _SOURCES.get(self.spec, kind))
+        epochs = {} if policy is None else policy.cold.epochs
+        fields = () if self.spec == "none" else with_epochs((field,), epochs)
         snapshots = self._snapshots()
         boundary_ms = self.at if self.boundary is None else self.boundary
         state = TableState(

@@ -127,7 +127,7 @@ def test_the_default_policy_is_the_built_in_one_written_out():
     rules = read_yaml(POLICIES / "default.yaml", PolicyFile)
     resolved = resolve("any.table", {}, [("default.yaml", rules)])
 
-    assert rules.tables == ["*"]
+    assert rules.tables == ("*",)
     assert resolved is not None
     assert resolved.policy == Policy()
 
@@ -146,7 +146,7 @@ def test_under_the_default_policy_a_table_keeps_its_own_target_size_and_the_long
     rules = read_yaml(POLICIES / "default.yaml", PolicyFile)
     day_ms = 86_400_000
     properties = {
-        "write.target-file-size-bytes": "1048576",
+        "write.target-file-size-bytes": "16777216",
         "history.expire.max-snapshot-age-ms": str(day_ms),
         "history.expire.min-snapshots-to-keep": "500",
     }
@@ -155,7 +155,7 @@ def test_under_the_default_policy_a_table_keeps_its_own_target_size_and_the_long
     assert resolved is not None
     policy = resolved.policy
     assert (policy.compact.target_file_size, policy.expire.keep_for, policy.expire.keep_last) == (
-        1_048_576,
+        16 * 1024**2,
         7 * day_ms,
         500,
     )
