@@ -4,7 +4,7 @@ Reads beside a running daemon and changes nothing. It uses the very planner and 
 says is what the service does.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from isotherm.catalog import IcebergCatalog, connect
@@ -88,6 +88,8 @@ class Inspector:
         self._fold = Fold(config.state.path / "fold.db", read_only=True)
         self._ledger = Ledger(config.state.path / "ledger.db", read_only=True)
         self._policies = PolicyFolder(config.policies)
+        # What the daemon holds on to where a file is broken now.
+        self._policies.recall(self._ledger.policies())
         self._policies.reload()
         self._verdicts = Verdicts(
             self._fold, self._ledger, self._policies, wall_clock_ms, config.budgets.bytes_per_hour
@@ -110,6 +112,18 @@ class Inspector:
                 continue
             view = self._view(row, now_ms)
             plans.append(plan(view, None if resolved is None else resolved.policy, now_ms))
+        return plans
+
+    def plans_under(
+        self, files: Sequence[tuple[str, PolicyFile]], table: str | None, now_ms: int
+    ) -> dict[str, Plan]:
+        """Every verdict under other policies than those in force, by table."""
+        rows = [self._row(table)] if table is not None else list(self._fold.tables().values())
+        plans = {}
+        for row in rows:
+            resolved = resolve(row.state.table.name, row.facts.properties, files)
+            policy = None if resolved is None else resolved.policy
+            plans[row.state.table.name] = plan(self._view(row, now_ms), policy, now_ms)
         return plans
 
     def _resolved(self, row: TableRow, override: PolicyFile | None) -> Resolved | None:

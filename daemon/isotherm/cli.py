@@ -4,37 +4,34 @@ Commands that ask read the stores beside a running daemon and the catalog; they 
 output, as a table or as JSON (`-o json`, a documented contract); everything else goes to standard error.
 """
 
-import dataclasses
-import json
-import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from isotherm.clock import now_ms
-from isotherm.config import EXIT_BAD_CONFIG, ConfigError, load_config, read_yaml
-from isotherm.partitions import clock_text, size_text, span_text
+from isotherm.config import load_config, read_yaml
+from isotherm.partitions import clock_text, size_text
 from isotherm.planner import Plan, Verdict
-from isotherm.policy_files import PolicyFolder
-from isotherm.ports import NoSuchTableError, TableMissing, Unavailable
+from isotherm.policy_commands import policy_app
 from isotherm.precedence import PolicyFile
-from isotherm.store.database import StoreError
+from isotherm.terminal import (
+    DEFAULT_CONFIG,
+    EXIT_ERROR,
+    EXIT_WORK_TO_DO,
+    VERDICT_STYLES,
+    ConfigOption,
+    Output,
+    OutputOption,
+    inspector_of,
+    out,
+    plain_errors,
+    print_json,
+)
 from isotherm.units import parse_span_ms
-
-if TYPE_CHECKING:
-    from isotherm.answers import Inspector
-
-EXIT_ERROR = 1
-EXIT_USAGE = 2
-EXIT_WORK_TO_DO = 3
 
 app = typer.Typer(
     name="isotherm",
@@ -43,59 +40,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-policy_app = typer.Typer(help="Look at policies.", no_args_is_help=True)
 app.add_typer(policy_app, name="policy")
-
-
-class Output(StrEnum):
-    """How answers are written."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
-ConfigOption = Annotated[
-    Path,
-    typer.Option("--config", "-c", envvar="ISOTHERM_CONFIG", help="The file for the process, isotherm.yaml."),
-]
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="A table for people, or JSON.")]
-DEFAULT_CONFIG = Path("isotherm.yaml")
-out = Console(highlight=False, soft_wrap=False)
-err = Console(stderr=True, highlight=False)
-
-
-@contextmanager
-def _plain_errors() -> Iterator[None]:
-    """What a person can mend is one message, not a traceback."""
-    try:
-        yield
-    except ConfigError as error:
-        err.print(Text(str(error), style="red"))
-        raise typer.Exit(EXIT_BAD_CONFIG) from error
-    except NoSuchTableError as error:
-        err.print(Text(str(error), style="red"))
-        raise typer.Exit(EXIT_USAGE) from error
-    except (Unavailable, TableMissing, StoreError) as error:
-        err.print(Text(str(error), style="red"))
-        raise typer.Exit(EXIT_ERROR) from error
-
-
-def _json(value: Any) -> None:
-    def plain(one: Any) -> Any:
-        if dataclasses.is_dataclass(one) and not isinstance(one, type):
-            return dataclasses.asdict(one)
-        if isinstance(one, frozenset | set):
-            return sorted(one)
-        return str(one)
-
-    sys.stdout.write(json.dumps(value, default=plain, indent=2) + "\n")
-
-
-def _inspector(config: Path) -> "Inspector":
-    # PyIceberg takes seconds to import, and `isotherm --help` has no use for it.
-    from isotherm.answers import Inspector
-
-    return Inspector(load_config(config))
 
 
 @app.command()
@@ -103,7 +48,7 @@ def run(config: ConfigOption = DEFAULT_CONFIG) -> None:
     """The daemon: follow the stream's commits, and maintain what it has left behind."""
     from isotherm.run import run as run_daemon
 
-    with _plain_errors():
+    with plain_errors():
         raise typer.Exit(run_daemon(load_config(config)))
 
 
@@ -142,10 +87,10 @@ def audit(
     from isotherm.audit import judge
     from isotherm.audit_reader import read_history
 
-    with _plain_errors():
+    with plain_errors():
         judgements = judge(read_history(load_config(config), table))
         if output is Output.JSON:
-            _json(judgements)
+            print_json(judgements)
         else:
             styles = {Judged.PROVED: "green", Judged.BROKEN: "bold red", Judged.NOT_PROVABLE: "yellow"}
             for one in judgements:
@@ -175,13 +120,13 @@ def plan(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """What would be done now, and why not the rest."""
-    with _plain_errors():
-        inspector = _inspector(config)
+    with plain_errors():
+        inspector = inspector_of(config)
         override = None if policy is None else read_yaml(policy, PolicyFile)
         plans = inspector.plans(table, override, now_ms() if at is None else _time_ms(at))
         due = [decision for one in plans for decision in one.decisions if decision.verdict is Verdict.DUE]
         if output is Output.JSON:
-            _json([{"table": one.table.name, "decisions": one.decisions} for one in plans])
+            print_json([{"table": one.table.name, "decisions": one.decisions} for one in plans])
         else:
             for one in plans:
                 _print_plan(one, brief=table is None)
@@ -199,17 +144,6 @@ def _time_ms(text: str) -> int:
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-STYLES = {
-    Verdict.DUE: "yellow",
-    Verdict.HOT: "red",
-    Verdict.CLEAN: "green",
-    Verdict.RUNNING: "cyan",
-    Verdict.HALTED: "bold red",
-    Verdict.WAITING: "cyan",
-    Verdict.QUARANTINED: "magenta",
-    Verdict.UNSUPPORTED: "magenta",
-    Verdict.OFF: "dim",
-}
 BRIEF = 12
 """Rows for each table where all are shown; `plan TABLE` shows every one."""
 
@@ -229,7 +163,7 @@ def _print_plan(one: Plan, *, brief: bool) -> None:
     grid.add_column("partition", overflow="fold", max_width=32)
     grid.add_column("why", overflow="fold")
     for decision in shown:
-        verdict = Text(decision.verdict, style=STYLES[decision.verdict])
+        verdict = Text(decision.verdict, style=VERDICT_STYLES[decision.verdict])
         grid.add_row(verdict, f"{decision.score:.2f}", decision.label, decision.why)
     out.print(grid)
     if len(ordered) > len(shown):
@@ -247,13 +181,13 @@ def explain(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Each condition: value, limit, where the limit comes from, and when it could change."""
-    with _plain_errors():
-        explanation = _inspector(config).explain(table, partition, now_ms())
+    with plain_errors():
+        explanation = inspector_of(config).explain(table, partition, now_ms())
         if output is Output.JSON:
-            _json(explanation)
+            print_json(explanation)
             return
         out.print(Text.assemble((explanation.table, "bold"), f"  {explanation.subject}"))
-        out.print(Text(explanation.why, style=STYLES[explanation.verdict]))
+        out.print(Text(explanation.why, style=VERDICT_STYLES[explanation.verdict]))
         grid = Table(box=None, pad_edge=False, show_edge=False)
         for heading in ("", "condition", "what is", "limit from"):
             grid.add_column(heading, overflow="fold")
@@ -275,10 +209,10 @@ def state(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """What the daemon believes of a table, against a full scan."""
-    with _plain_errors():
-        answer = _inspector(config).state(table, verify=verify)
+    with plain_errors():
+        answer = inspector_of(config).state(table, verify=verify)
         if output is Output.JSON:
-            _json(answer)
+            print_json(answer)
         else:
             grid = Table(box=None, pad_edge=False, show_edge=False)
             grid.add_column("partition", overflow="fold")
@@ -302,70 +236,6 @@ def state(
                 out.print(Text(answer.verified, style="red" if answer.differences else "green"))
         if answer.differences:
             raise typer.Exit(EXIT_ERROR)
-
-
-@policy_app.command("validate")
-def policy_validate(
-    files: Annotated[
-        list[Path] | None, typer.Argument(help="Files; those of isotherm.yaml without it.")
-    ] = None,
-    config: ConfigOption = DEFAULT_CONFIG,
-) -> None:
-    """Whether policy files are good; each complaint names file, line and column."""
-    with _plain_errors():
-        paths = files or sorted(load_config(config).policies.glob("*.yaml"))
-        complaints = []
-        for path in paths:
-            try:
-                read_yaml(path, PolicyFile)
-            except ConfigError as error:
-                complaints.append(str(error))
-        for complaint in complaints:
-            err.print(Text(complaint, style="red"))
-        if complaints:
-            raise typer.Exit(EXIT_BAD_CONFIG)
-        out.print(f"{len(paths)} policy files are good")
-
-
-@policy_app.command("show")
-def policy_show(
-    table: Annotated[str, typer.Argument(help="The table.")],
-    config: ConfigOption = DEFAULT_CONFIG,
-    output: OutputOption = Output.TABLE,
-) -> None:
-    """A table's policy, each value with where it comes from."""
-    with _plain_errors():
-        loaded = load_config(config)
-        resolved = _inspector(config).policy(table)
-        if resolved is None:
-            folder = PolicyFolder(loaded.policies)
-            folder.reload()
-            names = ", ".join(name for name, _ in folder.files()) or "none"
-            err.print(f"no policy matches {table} (files: {names}); it is only observed")
-            raise typer.Exit(EXIT_ERROR)
-        values = resolved.policy.model_dump(mode="json")
-        if output is Output.JSON:
-            _json({"policy": values, "origins": resolved.origins, "hash": resolved.policy.hash})
-            return
-        grid = Table(box=None, pad_edge=False, show_edge=False)
-        for heading in ("field", "value", "from"):
-            grid.add_column(heading)
-        for section, fields in values.items():
-            for name, value in fields.items():
-                grid.add_row(
-                    f"{section}.{name}",
-                    _policy_text(name, value),
-                    resolved.origins.get(f"{section}.{name}", "built-in"),
-                )
-        out.print(grid)
-        out.print(f"hash {resolved.policy.hash}")
-
-
-def _policy_text(name: str, value: Any) -> str:
-    """A value as people write it in a policy."""
-    if isinstance(value, str) and value.endswith("ms"):
-        return span_text(parse_span_ms(value)).replace(" ", "")
-    return size_text(value) if name == "target_file_size" else str(value).lower()
 
 
 def main() -> None:

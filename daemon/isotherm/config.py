@@ -105,7 +105,7 @@ def read_yaml(path: Path, model: type[Model], overrides: Mapping[str, Any] | Non
     Raises:
         ConfigError: the file is missing, no YAML, or says what the model does not allow.
     """
-    return parse_yaml(_text(path), str(path), model, overrides)
+    return parse_yaml(read_text(path), str(path), model, overrides)
 
 
 def parse_yaml(text: str, name: str, model: type[Model], overrides: Mapping[str, Any] | None = None) -> Model:
@@ -138,15 +138,31 @@ def parse_yaml(text: str, name: str, model: type[Model], overrides: Mapping[str,
         raise ConfigError("\n".join(complaints)) from err
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path, max_bytes: int = MAX_FILE_BYTES) -> str:
+    """A file of ours, whole.
+
+    Raises:
+        ConfigError: it is missing, too large, no text, or cannot be read.
+    """
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise ConfigError(f"{path}: larger than {MAX_FILE_BYTES} bytes; not read")
+        if not path.is_file() and path.exists():
+            raise ConfigError(f"{path}: is no file")
+        if path.stat().st_size > max_bytes:
+            raise ConfigError(f"{path}: larger than {max_bytes} bytes; not read")
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as err:
         raise ConfigError(f"{path}: no such file") from err
     except (OSError, UnicodeDecodeError) as err:
         raise ConfigError(f"{path}: cannot be read: {err}") from err
+
+
+def line_of(text: str, path: tuple[str | int, ...]) -> int:
+    """The line, from 1, at which a part of a good file stands: `("tests", 2)`."""
+    loader = _SafeLoader(text)
+    try:
+        return _locate(loader.get_single_node(), path)[0]
+    finally:
+        loader.dispose()
 
 
 def _merged(data: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

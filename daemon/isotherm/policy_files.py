@@ -10,11 +10,11 @@ A reading looks at the files' dates and sizes; only what changed is opened.
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from isotherm.config import ConfigError, parse_yaml
+from isotherm.config import ConfigError, parse_yaml, read_text
 from isotherm.conflicts import conflicts
 from isotherm.precedence import PROPERTIES, PolicyFile, Resolved, resolve
 
@@ -150,9 +150,8 @@ class PolicyFolder:
                 names = sorted(entry.name for entry in entries)
         except OSError:
             return None
-        # Editors leave hidden files beside the one that they write (`.#shop.yaml`).
-        files = [name for name in names if name.endswith((".yaml", ".yml")) and not name.startswith(".")]
-        return {os.fsencode(name).decode("utf-8", "backslashreplace"): self._look_at(name) for name in files}
+        files = [name for name in names if _is_policy(name)]
+        return {_printable(name): self._look_at(name) for name in files}
 
     def _look_at(self, name: str) -> Look:
         try:
@@ -182,9 +181,60 @@ class PolicyFolder:
             raise ConfigError(f"{name}: not UTF-8: byte {err.start + 1}") from err
 
 
+def _is_policy(name: str) -> bool:
+    # Editors leave hidden files beside the one that they write (`.#shop.yaml`).
+    return name.endswith((".yaml", ".yml")) and not name.startswith(".")
+
+
+def _printable(name: str) -> str:
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
 def _outside(found: os.stat_result) -> Look:
     return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
 
 
 def _lines(broken: Mapping[str, str]) -> Iterable[str]:
     return (line for _, text in sorted(broken.items()) for line in text.splitlines())
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySet:
+    """Policies that a person named, read once: what a folder of them would be."""
+
+    files: tuple[tuple[str, PolicyFile], ...]
+    texts: Mapping[str, str]
+    complaints: tuple[str, ...]
+
+    def checked(self) -> "PolicySet":
+        """Itself.
+
+        Raises:
+            ConfigError: something is wrong with it.
+        """
+        if self.complaints:
+            raise ConfigError("\n".join(self.complaints))
+        return self
+
+
+def read_policies(paths: Iterable[Path]) -> PolicySet:
+    """Policy files, and folders of them, with all that is wrong with them; named as they were given."""
+    files: dict[str, PolicyFile] = {}
+    texts: dict[str, str] = {}
+    complaints: list[str] = []
+    for path in _within(paths):
+        name = _printable(str(path))
+        try:
+            texts[name] = read_text(path, MAX_FILE_BYTES)
+            files[name] = parse_yaml(texts[name], name, PolicyFile)
+        except ConfigError as err:
+            complaints.append(str(err))
+    return PolicySet(tuple(sorted(files.items())), texts, (*complaints, *conflicts(files.items())))
+
+
+def _within(paths: Iterable[Path]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            yield from sorted(one for one in path.iterdir() if _is_policy(one.name))
+        else:
+            yield path

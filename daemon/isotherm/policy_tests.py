@@ -233,7 +233,7 @@ class Case(Settings):
 
     def view(self, policy: Policy | None) -> View:
         """The facts as the planner sees them."""
-        table = TableId("00000000-0000-0000-0000-000000000000", self.table or "")
+        table = TableId("00000000-0000-0000-0000-000000000000", self.table or "test")
         kind = "string" if isinstance(self.partition, str) else "int"
         field = PartitionField(FIELD_ID, self.field, self.spec, _SOURCES.get(self.spec, kind))
         epochs = {} if policy is None else policy.cold.epochs

@@ -5,10 +5,10 @@ otherwise finds the file and the field. The files in force are kept there too, s
 the daemon starts again still holds in its last good version.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from isotherm.observations import PoliciesLoaded
-from isotherm.policy import RULES
+from isotherm.policy_diff import file_changes
 from isotherm.policy_files import PolicyFolder
 from isotherm.precedence import PolicyFile, resolve
 from isotherm.store.fold import Fold
@@ -50,7 +50,7 @@ def reload_policies(policies: PolicyFolder, fold: Fold, ledger: Ledger, now_ms: 
             ok=not policies.complaints,
             files=len(reading.after),
             complaints=_listed(policies.complaints),
-            changes=_listed(changes(reading.before, reading.after)),
+            changes=_listed(file_changes(reading.before, reading.after)),
             tables=_listed(sorted(tables)),
             decisions_dropped=dropped,
         )
@@ -66,33 +66,6 @@ def _is_another(
 ) -> bool:
     old, new = resolve(table, properties, before.items()), resolve(table, properties, after.items())
     return (old and old.policy) != (new and new.policy)
-
-
-def changes(before: Mapping[str, PolicyFile], after: Mapping[str, PolicyFile]) -> Iterator[str]:
-    """What is different between two versions of the folder, a line for each file or field."""
-    for name in sorted(before.keys() | after.keys()):
-        old, new = before.get(name), after.get(name)
-        if old is None and new is not None:
-            yield f"{name}: new, for {', '.join(new.tables)}"
-        elif new is None and old is not None:
-            yield f"{name}: gone, was for {', '.join(old.tables)}"
-        elif old is not None and new is not None:
-            yield from (f"{name}: {line}" for line in _changed_fields(old, new))
-
-
-def _changed_fields(old: PolicyFile, new: PolicyFile) -> Iterator[str]:
-    if old.tables != new.tables:
-        yield f"tables {', '.join(old.tables)} → {', '.join(new.tables)}"
-    was, now = old.rules(), new.rules()
-    for rule in RULES.values():
-        texts = [
-            rule.written(fields[rule.section][rule.name])
-            if rule.name in fields.get(rule.section, {})
-            else "unset"
-            for fields in (was, now)
-        ]
-        if texts[0] != texts[1]:
-            yield f"{rule} {texts[0]} → {texts[1]}"
 
 
 def _listed(lines: Iterable[str]) -> str:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from isotherm.cli import app, policy_app
+from isotherm.cli import app
+from isotherm.policy_commands import policy_app
 from world import World
 
 ROOT = Path(__file__).parents[2]
