@@ -160,7 +160,7 @@ class Metadata(Settings):
         Floor(5, "after a bad commit there would be no way back"),
         TableProperty("write.metadata.previous-versions-max"),
     ] = 100
-    """So many of the old ones stay: the way back after a bad commit. Iceberg's write.metadata.previous-versions-max."""
+    """So many of the old ones stay: the way back after a bad commit."""
     at_once: Annotated[Count, Field(ge=1)] = 100
     """Due when so many may go."""
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isotherm.demo.shop import NAMESPACE, PIPELINE, SCHEMA, TABLES, TOPIC_PREFIX, ShopTable
+from isotherm.policy_schema import schema
 
 CATALOG = "lake"
 CONTROL_TOPIC = "isotherm.control"
@@ -70,6 +71,7 @@ def write_files(
         _streams_yaml(folder, bootstrap_servers, jars, ingest_port), encoding="utf-8"
     )
     folder.policy_yaml.write_text(POLICY, encoding="utf-8")
+    (folder.root / "policy.schema.json").write_text(json.dumps(schema()), encoding="utf-8")
 
 
 def _quoted(value: object) -> str:
@@ -157,6 +159,7 @@ GRACE_S = 20
 """How long the files of an expired snapshot stay: a query that began before may read them so long."""
 
 POLICY = f"""\
+# yaml-language-server: $schema=../policy.schema.json
 # The rules for the shop's tables. An hour of order time goes by in some seconds here, so everything is short; in
 # production the defaults are a good beginning: quiet_for 15m, min_files 100, keep_for 7d, delete_after 1h.
 tables: shop.*
