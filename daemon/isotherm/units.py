@@ -24,7 +24,7 @@ _SIZES = {
     "GB": 10**9,
     "TB": 10**12,
 }
-_SIZE = re.compile(r"\s*([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([A-Za-z]{1,3})\s*", re.ASCII)
+_SIZE = re.compile(r"\s*([0-9]{1,19}(?:\.[0-9]{1,9})?)\s*([A-Za-z]{1,3})\s*", re.ASCII)
 MAX_SPAN_MS = 100 * 365 * _SPANS_MS["d"]
 """A century: more is a mistake."""
 MAX_SIZE = 2**60
@@ -109,7 +109,7 @@ Size = Annotated[
             "anyOf": [
                 {
                     "type": "string",
-                    "pattern": r"^\s*[0-9]{1,15}(\.[0-9]{1,9})?\s*([Bb]|[KkMmGgTt][Ii]?[Bb])\s*$",
+                    "pattern": r"^\s*[0-9]{1,19}(\.[0-9]{1,9})?\s*([Bb]|[KkMmGgTt][Ii]?[Bb])\s*$",
                 },
                 {"type": "integer", "minimum": 0, "maximum": MAX_SIZE},
             ]
