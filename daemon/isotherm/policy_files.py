@@ -94,7 +94,7 @@ class PolicyFolder:
         complaint = f"{self.path}: no such folder; set `policies:` in isotherm.yaml"
         if self.complaints == (complaint,):
             return None
-        self.complaints, self._taken = (complaint,), None
+        self.complaints, self._taken, self._seen = (complaint,), None, {}
         files = dict(self.files())
         return Reading(files, files)
 
