@@ -62,8 +62,8 @@ class PolicyFolder:
     _taken: dict[str, Look] | None = None
     """How the files looked when they were taken; None: all of them must be taken anew."""
     _is_started: bool = False
-    _seen: dict[str, Look] = field(default_factory=dict)
-    """How they looked at the last reading."""
+    _seen: dict[str, Look] | None = None
+    """How they looked at the last reading; None: there was no folder."""
     _unsettled: int = 0
     _resolved: dict[tuple[str, tuple[str | None, ...]], Resolved | None] = field(default_factory=dict)
 
@@ -94,7 +94,7 @@ class PolicyFolder:
         complaint = f"{self.path}: no such folder; set `policies:` in isotherm.yaml"
         if self.complaints == (complaint,):
             return None
-        self.complaints, self._taken, self._seen = (complaint,), None, {}
+        self.complaints, self._taken, self._seen = (complaint,), None, None
         files = dict(self.files())
         return Reading(files, files)
 

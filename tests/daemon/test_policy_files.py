@@ -59,13 +59,15 @@ def test_a_change_is_taken_once_it_looks_the_same_twice(folder):
 def test_nothing_is_opened_that_looks_as_before(folder, monkeypatch):
     opened = []
     real = Path.open
-    monkeypatch.setattr(Path, "open", lambda path, **how: opened.append(path.name) or real(path, **how))
+    monkeypatch.setattr(
+        Path, "open", lambda path, *rest, **how: opened.append(path.name) or real(path, *rest, **how)
+    )
     folder.write(GOOD.replace("shop", "web"), "web.yaml")
     folder.settle()
     for _ in range(3):
         folder.policies.reload()
 
-    assert opened == ["web.yaml"]
+    assert [name for name in opened if not name.startswith(".")] == ["web.yaml"]
 
 
 def test_a_file_that_is_written_piece_by_piece_is_waited_for(folder):
@@ -188,7 +190,7 @@ BROKEN = {
     "a link to nowhere": (_dangling, "shop.yaml: cannot be read: No such file or directory"),
     "a link to itself": (_loop, "shop.yaml: cannot be read: Too many levels of symbolic links"),
     "a pipe that nobody writes to": (_pipe, "shop.yaml: is no file"),
-    "deeply nested": (lambda path: path.write_text("[" * 90_000), "nested too deeply"),
+    "deeply nested": (lambda path: path.write_text("[" * 5_000), "nested too deeply"),
     "a number of 5,000 digits": (
         lambda path: path.write_text("tables: " + "9" * 5000),
         "shop.yaml:1:9: no value",
@@ -259,10 +261,10 @@ def test_the_right_to_read_is_asked_for_again(folder, monkeypatch):
     """Root may read everything, so the refusal is played."""
     real, is_refused = Path.open, True
 
-    def refuse(path, **how):
+    def refuse(path, *rest, **how):
         if is_refused and path.name == "shop.yaml":
             raise PermissionError(13, "Permission denied")
-        return real(path, **how)
+        return real(path, *rest, **how)
 
     monkeypatch.setattr(Path, "open", refuse)
     folder.write(BETTER)
