@@ -18,7 +18,7 @@ from isotherm.config import EXIT_BAD_CONFIG, line_of, load_config
 from isotherm.planner import Decision
 from isotherm.policy import RULES, Policy
 from isotherm.policy_diff import FieldChange, policy_changes
-from isotherm.policy_files import PolicySet, read_policies
+from isotherm.policy_files import PolicyFolder, PolicySet, read_policies
 from isotherm.policy_schema import schema
 from isotherm.policy_tests import Judged
 from isotherm.precedence import BUILT_IN, Resolved, example_table, resolve, specificity
@@ -138,14 +138,15 @@ def show_policy(
 ) -> None:
     """A table's policy, each value with where it comes from."""
     with plain_errors():
-        found = _named(None, config)
+        folder = PolicyFolder(load_config(config).policies)
+        folder.reload()
         try:
             resolved = inspector_of(config).policy(table)
         except StoreError as error:
             err.print(Text(f"without the table's own properties: {error}", style="yellow"))
-            resolved = resolve(table, {}, found.files)
+            resolved = folder.resolve(table, {})
         if resolved is None:
-            names = ", ".join(Path(name).name for name, _ in found.files) or "none"
+            names = ", ".join(name for name, _ in folder.files()) or "none"
             err.print(f"no policy matches {table} (files: {names}); it is only observed")
             raise typer.Exit(EXIT_ERROR)
         if output is Output.JSON:
@@ -159,7 +160,7 @@ def show_policy(
             )
             return
         _print_policy(resolved)
-        for complaint in found.complaints:
+        for complaint in folder.complaints:
             err.print(Text(complaint, style="red"), soft_wrap=True)
 
 

@@ -121,29 +121,6 @@ def test_state_verify_finds_a_difference(tmp_path, ask):
     assert "1 partitions differ" in " ".join(result.output.split())
 
 
-def test_policy_show_names_the_origin_of_each_value(isotherm):
-    result = isotherm("policy", "show", "shop.orders")
-
-    assert result.exit_code == 0, result.output
-    lines = {line.split()[0]: line.split()[1:] for line in result.output.splitlines() if "." in line}
-    assert lines["compact.min_files"] == ["3", "all.yaml"]
-    assert lines["expire.keep_last"] == ["20", "built-in"]
-
-
-def test_policy_validate_names_file_line_and_column(tmp_path, ask):
-    lab = Lab(tmp_path)
-    config = "catalog: {}\nkafka: {properties: {bootstrap.servers: a}}\n"
-    (tmp_path / "isotherm.yaml").write_text(config)
-    good = ask(lab, "policy", "validate")
-    (tmp_path / "policies" / "bad.yaml").write_text("tables: a\ncompact: {min_file: 5}\n")
-    bad = ask(lab, "policy", "validate")
-
-    assert (good.exit_code, bad.exit_code) == (0, 78)
-    assert "bad.yaml:2:11: compact.min_file: unknown key; did you mean `min_files`?" in " ".join(
-        bad.output.replace("\n", "").split()
-    )
-
-
 def test_a_bad_configuration_exits_with_78(tmp_path):
     path = tmp_path / "isotherm.yaml"
     path.write_text("catalog: {}\nkafka: {properties: {bootstrap.servers: a}}\nhttpp: {}\n")
