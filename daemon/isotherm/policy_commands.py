@@ -101,9 +101,8 @@ def run_tests(
             for one in wrong:
                 _print_wrong(one)
             out.print(
-                f"{len(tested)} tests, all as expected"
-                if not wrong
-                else f"{len(tested)} tests, {len(wrong)} not as expected"
+                f"{len(tested)} {'test' if len(tested) == 1 else 'tests'}, "
+                f"{f'{len(wrong)} not' if wrong else 'all'} as expected"
             )
         if wrong:
             raise typer.Exit(EXIT_ERROR)

@@ -31,8 +31,8 @@ from isotherm.ports import (
 )
 from isotherm.recount import Recount
 from isotherm.relay import Relay, Sources
-from isotherm.set_aside import SetAside
 from isotherm.reload import recall_policies, reload_policies
+from isotherm.set_aside import SetAside
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger
 from isotherm.verdicts import Verdicts
