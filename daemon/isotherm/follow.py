@@ -15,8 +15,9 @@ from isotherm.commit_event import CommitEvent, EventError, Intent, OpenWindow, d
 from isotherm.model import Change, Origin, PartitionKey, TableId
 from isotherm.observations import EventSeen, StateDrifted, TableGone, TableScanned
 from isotherm.partitions import with_epochs
-from isotherm.planner import Snapshot
+from isotherm.planner import Snapshot, TableFacts
 from isotherm.ports import Catalog, Listener, LoadedTable, Message, TableMissing
+from isotherm.precedence import PROPERTIES
 from isotherm.set_aside import SetAside
 from isotherm.state import StateError, apply, built
 from isotherm.store.fold import Fold, TableRow
@@ -203,6 +204,7 @@ class Follower:
         if row is None or not row.is_trusted:
             self._scan(loaded, row, "first seen" if row is None else "its totals did not add up")
             return
+        known = _verdicts_rest_on(row.facts)
         with self._fold.transaction():
             try:
                 row = self._travel(replace(row, facts=facts), loaded)
@@ -210,6 +212,8 @@ class Follower:
                 self._scan(loaded, row, str(err))
                 return
             self._fold.save_table(replace(row.state, table=loaded.table), facts, loaded.head, loaded.log())
+            if _verdicts_rest_on(facts) != known:
+                self._fold.touch(uuid, None)
             self._ledger.learn(uuid, row.state.lateness)
 
     def _travel(self, row: TableRow, loaded: LoadedTable) -> TableRow:
@@ -341,3 +345,9 @@ def _keyed(event: CommitEvent | Intent | None, key: bytes | None) -> CommitEvent
 
 class _NoPathError(Exception):
     """The state cannot be brought to the new head by undoing and applying: the table must be scanned."""
+
+
+def _verdicts_rest_on(facts: TableFacts) -> tuple[object, ...]:
+    """What of a table's metadata every verdict on its partitions rests on: when it changes, all are made anew."""
+    said = tuple(facts.properties.get(name) for name in PROPERTIES)
+    return facts.format_version, facts.fields, said

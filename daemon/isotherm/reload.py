@@ -8,6 +8,7 @@ the daemon starts again still holds in its last good version.
 from collections.abc import Iterable, Mapping
 
 from isotherm.observations import PoliciesLoaded
+from isotherm.policy import Policy
 from isotherm.policy_diff import file_changes
 from isotherm.policy_files import PolicyFolder
 from isotherm.precedence import PolicyFile, resolve
@@ -23,8 +24,13 @@ def recall_policies(policies: PolicyFolder, ledger: Ledger) -> None:
     policies.recall(ledger.policies())
 
 
-def reload_policies(policies: PolicyFolder, fold: Fold, ledger: Ledger, now_ms: int) -> PoliciesLoaded | None:
-    """Read the folder again, and drop the decisions that are void; None: nothing is different from before."""
+def reload_policies(
+    policies: PolicyFolder, fold: Fold, ledger: Ledger, suspects: set[str], now_ms: int
+) -> PoliciesLoaded | None:
+    """Read the folder again, and drop the decisions that are void; None: nothing is different from before.
+
+    Tables whose partitions mean other times now join the suspects, of which the metadata is read again.
+    """
     reading = policies.reload()
     if reading is None:
         return None
@@ -40,9 +46,13 @@ def reload_policies(policies: PolicyFolder, fold: Fold, ledger: Ledger, now_ms: 
     with fold.transaction(), ledger.transaction():
         for uuid, row in fold.tables().items() if changed else ():
             name, properties = row.state.table.name, row.facts.properties
-            if any(file.specificity(name) is not None for file in changed) and _is_another(
-                name, properties, reading.before, reading.after
-            ):
+            if all(file.specificity(name) is None for file in changed):
+                continue
+            old = _policy(name, properties, reading.before)
+            new = _policy(name, properties, reading.after)
+            if old != new:
+                if new is not None and new.cold.epochs != (old or Policy()).cold.epochs:
+                    suspects.add(name)
                 fold.touch(uuid, None)
                 tables.append(name)
                 dropped += sum(fold.tally(uuid).verdicts.values())
@@ -58,14 +68,9 @@ def reload_policies(policies: PolicyFolder, fold: Fold, ledger: Ledger, now_ms: 
     return loaded
 
 
-def _is_another(
-    table: str,
-    properties: Mapping[str, str],
-    before: Mapping[str, PolicyFile],
-    after: Mapping[str, PolicyFile],
-) -> bool:
-    old, new = resolve(table, properties, before.items()), resolve(table, properties, after.items())
-    return (old and old.policy) != (new and new.policy)
+def _policy(table: str, properties: Mapping[str, str], files: Mapping[str, PolicyFile]) -> Policy | None:
+    found = resolve(table, properties, files.items())
+    return None if found is None else found.policy
 
 
 def _listed(lines: Iterable[str]) -> str:

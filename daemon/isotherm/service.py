@@ -298,7 +298,7 @@ class Service:
         return {} if resolved is None else resolved.policy.cold.epochs
 
     def _reload_policies(self) -> None:
-        loaded = reload_policies(self.policies, self.fold, self.ledger, self.now_ms())
+        loaded = reload_policies(self.policies, self.fold, self.ledger, self.follower.suspects, self.now_ms())
         if loaded is not None:
             self.health.has_policies = bool(loaded.files)
             self.listen(loaded)

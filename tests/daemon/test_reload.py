@@ -141,6 +141,28 @@ def test_a_change_while_the_daemon_was_down_is_recorded_at_the_start(two_tables)
     again.stop()
 
 
+def test_a_table_property_that_has_a_say_drops_the_decisions_and_no_other_does(two_tables):
+    lab, service = two_tables
+    table = lab.catalog.load_table(ORDERS)
+    table.transaction().set_properties({"comment": "orders"}).commit_transaction()
+    service.follower.confirm(ORDERS)
+    assert touched(service) == set()
+
+    table.transaction().set_properties({"write.target-file-size-bytes": "16777216"}).commit_transaction()
+    service.follower.confirm(ORDERS)
+
+    assert touched(service) == {ORDERS}
+
+
+def test_partitions_that_mean_other_times_now_are_read_again(two_tables):
+    lab, service = two_tables
+    write(lab, LAZY.replace("after: 1", "after: 1, epochs: {at_hour: s}"))
+    rounds(service)
+
+    fields = {field.epoch for row in service.fold.tables().values() for field in row.facts.fields}
+    assert fields == {"s"}
+
+
 def test_long_lists_are_cut_in_the_record(two_tables):
     lab, service = two_tables
     for number in range(60):
