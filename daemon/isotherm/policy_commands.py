@@ -15,13 +15,14 @@ from rich.text import Text
 
 from isotherm.clock import now_ms
 from isotherm.config import EXIT_BAD_CONFIG, line_of, load_config
+from isotherm.patterns import example_table, specificity
 from isotherm.planner import Decision
 from isotherm.policy import RULES, Policy
 from isotherm.policy_diff import FieldChange, policy_changes
 from isotherm.policy_files import PolicyFolder, PolicySet, read_policies
 from isotherm.policy_schema import schema
 from isotherm.policy_tests import Judged
-from isotherm.precedence import BUILT_IN, Resolved, example_table, resolve, specificity
+from isotherm.precedence import BUILT_IN, Resolved, resolve
 from isotherm.store.database import StoreError
 from isotherm.terminal import (
     DEFAULT_CONFIG,

@@ -16,14 +16,13 @@ from pathlib import Path
 
 from isotherm.config import ConfigError, parse_yaml, read_text
 from isotherm.conflicts import conflicts
-from isotherm.precedence import PROPERTIES, PolicyFile, Resolved, resolve
+from isotherm.precedence import PolicyFile, Resolved
+from isotherm.rulebook import Rulebook
 
 MAX_FILE_BYTES = 100_000
 """No policy is larger; what is, is not read. It also bounds how long a reading takes: about 2 s for the worst."""
 MAX_UNSETTLED = 5
 """A folder in which something changes in each of so many readings is taken as it is."""
-MAX_RESOLVED = 10_000
-"""Tables whose policy is remembered between two changes."""
 
 Look = tuple[int, int, int, int] | str
 """How a file looked from outside (modified, changed, size, inode), or why it cannot be read."""
@@ -45,8 +44,8 @@ class Held:
 class Reading:
     """A reading in which something was different: what was in force before, and what is now."""
 
-    before: Mapping[str, PolicyFile]
-    after: Mapping[str, PolicyFile]
+    before: Rulebook
+    after: Rulebook
 
 
 @dataclass(slots=True)
@@ -57,6 +56,7 @@ class PolicyFolder:
     complaints: tuple[str, ...] = ()
     """What is wrong with the files as they are now; one line each."""
     _held: dict[str, Held] = field(default_factory=dict)
+    _book: Rulebook = field(default_factory=lambda: Rulebook({}))
     _broken: dict[str, str] = field(default_factory=dict)
     """What is wrong with a file in the version that was opened last."""
     _taken: dict[str, Look] | None = None
@@ -65,7 +65,6 @@ class PolicyFolder:
     _seen: dict[str, Look] | None = None
     """How they looked at the last reading; None: there was no folder."""
     _unsettled: int = 0
-    _resolved: dict[tuple[str, tuple[str | None, ...]], Resolved | None] = field(default_factory=dict)
 
     def recall(self, texts: Mapping[str, str]) -> None:
         """Hold these versions, by file name, until there are better ones: what was in force before a restart."""
@@ -75,6 +74,7 @@ class PolicyFolder:
             except ConfigError:
                 # Written for another version of this program; the file itself will be complained about.
                 continue
+        self._book = _book_of(self._held)
 
     def reload(self) -> Reading | None:
         """Look at the folder again; None: nothing is different from before."""
@@ -95,8 +95,7 @@ class PolicyFolder:
         if self.complaints == (complaint,):
             return None
         self.complaints, self._taken, self._seen = (complaint,), None, None
-        files = dict(self.files())
-        return Reading(files, files)
+        return Reading(self._book, self._book)
 
     def _take(self, looks: dict[str, Look]) -> Reading | None:
         """Open what changed; every file is judged before any is in force."""
@@ -116,19 +115,18 @@ class PolicyFolder:
                 broken[name] = taken[name] = f"{name}: {err}"
             except ConfigError as err:
                 broken[name] = str(err)
-        before, complaints, is_first = dict(self.files()), self.complaints, not self._is_started
+        before, complaints, is_first = self._book, self.complaints, not self._is_started
         self._held, self._broken, self._is_started = held, broken, True
         self._taken = {name: look for name, look in taken.items() if name in looks}
-        self._resolved.clear()
+        if before.files != (after := _book_of(held)).files:
+            self._book = after
         self.complaints = (*_lines(broken), *conflicts(self.files()))
-        after = dict(self.files())
-        return (
-            Reading(before, after) if is_first or (before, complaints) != (after, self.complaints) else None
-        )
+        is_other = self._book is not before or complaints != self.complaints
+        return Reading(before, self._book) if is_first or is_other else None
 
     def files(self) -> list[tuple[str, PolicyFile]]:
         """The policies in force, by file name."""
-        return sorted((name, held.file) for name, held in self._held.items())
+        return list(self._book.files.items())
 
     def texts(self) -> dict[str, str]:
         """The files in force as they were written, by file name."""
@@ -136,12 +134,7 @@ class PolicyFolder:
 
     def resolve(self, table: str, properties: Mapping[str, str]) -> Resolved | None:
         """A table's policy; None: no file matches it, it is only observed."""
-        key = (table, tuple(properties.get(name) for name in PROPERTIES))
-        if key not in self._resolved:
-            if len(self._resolved) >= MAX_RESOLVED:
-                self._resolved.clear()
-            self._resolved[key] = resolve(table, properties, self.files())
-        return self._resolved[key]
+        return self._book.resolve(table, properties)
 
     def _look(self) -> dict[str, Look] | None:
         """How every policy file looks from outside; None: there is no folder, or it cannot be read."""
@@ -192,6 +185,10 @@ def _printable(name: str) -> str:
 
 def _outside(found: os.stat_result) -> Look:
     return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+
+
+def _book_of(held: Mapping[str, Held]) -> Rulebook:
+    return Rulebook({name: one.file for name, one in held.items()})
 
 
 def _lines(broken: Mapping[str, str]) -> Iterable[str]:

@@ -8,10 +8,8 @@ Of two files that are as specific as each other the later name wins, and `confli
 """
 
 import difflib
-import fnmatch
 import re
-import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NoReturn, Self
 
@@ -19,6 +17,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from isotherm.config import Settings
+from isotherm.patterns import matches, specificity
 from isotherm.policy import (
     FLOORS,
     RULES,
@@ -153,17 +152,6 @@ class Resolved:
     """What a person may wonder about: values that were raised to a floor, or gave way to a stricter one."""
 
 
-def matches(pattern: str, table: str) -> bool:
-    """Whether a pattern names a table; `*` crosses dots, case counts."""
-    return fnmatch.fnmatchcase(table, pattern)
-
-
-def specificity(pattern: str) -> tuple[bool, int]:
-    """Orders patterns from the most general to the most specific: exact names last, then by literal characters."""
-    literal = re.sub(r"[*?\[\]]", "", pattern)
-    return literal == pattern, len(literal)
-
-
 def resolve(
     table: str, properties: Mapping[str, str], files: Iterable[tuple[str, PolicyFile]]
 ) -> Resolved | None:
@@ -251,12 +239,3 @@ class _Layers:
             for section in Policy.model_fields
         }
         return Resolved(Policy.model_construct(**sections), self.origins, tuple(self.notes))
-
-
-def example_table(patterns: Sequence[str]) -> str:
-    """A name that the first of some patterns matches: `shop.*` → `shop.any`."""
-    name = patterns[0].replace("*", "any").replace("?", "x")
-    classes = re.compile(r"\[(!?)(\]?[^\]]*)\]")
-    return classes.sub(
-        lambda found: next((c for c in string.printable if fnmatch.fnmatchcase(c, found[0])), ""), name
-    )

@@ -5,13 +5,12 @@ otherwise finds the file and the field. The files in force are kept there too, s
 the daemon starts again still holds in its last good version.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from isotherm.observations import PoliciesLoaded
 from isotherm.policy import Policy
 from isotherm.policy_diff import file_changes
 from isotherm.policy_files import PolicyFolder
-from isotherm.precedence import PolicyFile, resolve
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger
 
@@ -36,9 +35,9 @@ def reload_policies(
         return None
     changed = [
         file
-        for name in reading.before.keys() | reading.after.keys()
-        if reading.before.get(name) != reading.after.get(name)
-        for file in (reading.before.get(name), reading.after.get(name))
+        for name in reading.before.files.keys() | reading.after.files.keys()
+        if reading.before.files.get(name) != reading.after.files.get(name)
+        for file in (reading.before.files.get(name), reading.after.files.get(name))
         if file is not None
     ]
     tables: list[str] = []
@@ -48,8 +47,10 @@ def reload_policies(
             name, properties = row.state.table.name, row.facts.properties
             if all(file.specificity(name) is None for file in changed):
                 continue
-            old = _policy(name, properties, reading.before)
-            new = _policy(name, properties, reading.after)
+            old, new = (
+                None if found is None else found.policy
+                for found in (book.resolve(name, properties) for book in (reading.before, reading.after))
+            )
             if old != new:
                 if new is not None and new.cold.epochs != (old or Policy()).cold.epochs:
                     suspects.add(name)
@@ -58,19 +59,14 @@ def reload_policies(
                 dropped += sum(fold.tally(uuid).verdicts.values())
         loaded = PoliciesLoaded(
             ok=not policies.complaints,
-            files=len(reading.after),
+            files=len(reading.after.files),
             complaints=_listed(policies.complaints),
-            changes=_listed(file_changes(reading.before, reading.after)),
+            changes=_listed(file_changes(reading.before.files, reading.after.files)),
             tables=_listed(sorted(tables)),
             decisions_dropped=dropped,
         )
         ledger.reloaded(loaded, policies.texts(), now_ms)
     return loaded
-
-
-def _policy(table: str, properties: Mapping[str, str], files: Mapping[str, PolicyFile]) -> Policy | None:
-    found = resolve(table, properties, files.items())
-    return None if found is None else found.policy
 
 
 def _listed(lines: Iterable[str]) -> str:

@@ -4,9 +4,11 @@ from hypothesis import strategies as st
 
 from builders import DAY, GIB, HOUR, KIB, MIB, MINUTE
 from isotherm.config import ConfigError, parse_yaml
-from isotherm.conflicts import conflicts, overlap
+from isotherm.conflicts import conflicts
+from isotherm.patterns import Patterns, example_table, matches, overlap
 from isotherm.policy import FLOORS, RULES, Mode, Policy
-from isotherm.precedence import PolicyFile, example_table, matches, resolve
+from isotherm.precedence import PolicyFile, resolve
+from isotherm.rulebook import Rulebook
 from isotherm.units import MAX_SIZE, MAX_SPAN_MS, parse_size, parse_span_ms, size_written, span_written
 
 
@@ -384,3 +386,39 @@ class TestConflicts:
 @pytest.mark.parametrize("pattern", ["*", "shop.*", "shop.orders", "s?op.*", "[ab]*.x", "[!a]b"])
 def test_a_pattern_has_an_example(pattern):
     assert matches(pattern, example_table([pattern]))
+
+
+NAMES = st.text("ab.", min_size=1, max_size=8)
+PATTERNS = st.text("ab.*?", min_size=1, max_size=6)
+
+
+@given(st.lists(st.tuples(PATTERNS, st.integers(2, 5)), max_size=8), NAMES)
+def test_a_rulebook_answers_as_all_of_its_files_would(entries, table):
+    files = {
+        f"{number}.yaml": PolicyFile.model_validate({"tables": [pattern], "compact": {"min_files": least}})
+        for number, (pattern, least) in enumerate(entries)
+    }
+    book = Rulebook(files)
+
+    assert book.resolve(table, {}) == resolve(table, {}, files.items()) == book.resolve(table, {})
+
+
+@given(st.lists(PATTERNS, max_size=8), NAMES)
+def test_no_pattern_that_matches_is_overlooked(patterns, table):
+    index = Patterns((pattern, None) for pattern in patterns)
+
+    assert {p for p in patterns if matches(p, table)} <= {p for p, _ in index.that_may_match(table)}
+
+
+@given(st.lists(PATTERNS, min_size=2, max_size=5, unique=True), NAMES)
+def test_where_files_of_equal_weight_meet_in_a_table_and_disagree_it_is_told(patterns, table):
+    files = [
+        (
+            f"{number}.yaml",
+            PolicyFile.model_validate({"tables": [pattern], "compact": {"min_files": number + 2}}),
+        )
+        for number, pattern in enumerate(patterns)
+    ]
+    weights = [weight for _, file in files if (weight := file.specificity(table)) is not None]
+
+    assert len(conflicts(files)) >= len(weights) - len(set(weights))

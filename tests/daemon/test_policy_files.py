@@ -51,7 +51,10 @@ def test_a_change_is_taken_once_it_looks_the_same_twice(folder):
     assert folder.policies.reload() is None
     assert folder.after() == 1
     reading = folder.policies.reload()
-    assert (reading.before["shop.yaml"].cold.after, reading.after["shop.yaml"].cold.after) == (1, 2)
+    assert (reading.before.files["shop.yaml"].cold.after, reading.after.files["shop.yaml"].cold.after) == (
+        1,
+        2,
+    )
     assert folder.after() == 2
     assert folder.policies.reload() is None
 
@@ -108,7 +111,7 @@ def test_a_file_that_is_deleted_ends_its_policy(folder):
     (folder.root / "shop.yaml").unlink()
     reading = folder.settle()
 
-    assert (list(reading.before), list(reading.after)) == (["shop.yaml"], [])
+    assert (list(reading.before.files), list(reading.after.files)) == (["shop.yaml"], [])
     assert (folder.after(), folder.policies.complaints) == (None, ())
 
 
@@ -117,7 +120,7 @@ def test_a_folder_that_disappears_keeps_the_last_good_ones(folder):
     folder.root.rename(aside)
     reading = folder.policies.reload()
 
-    assert reading.before == reading.after
+    assert reading.before is reading.after
     assert folder.after() == 1
     assert "no such folder" in folder.policies.complaints[0]
     assert folder.policies.reload() is None
@@ -205,7 +208,7 @@ class TestBroken:
         make(folder.root / "shop.yaml")
         reading = folder.settle()
 
-        assert reading.before == reading.after
+        assert reading.before is reading.after
         assert folder.after() == 1
         assert complaint in folder.policies.complaints[0]
         assert folder.policies.reload() is None  # told once
@@ -247,7 +250,7 @@ def test_a_file_deleted_while_the_daemon_was_down_has_ended_its_policy(folder):
     again.recall(in_force)
     reading = again.reload()
 
-    assert (list(reading.before), list(reading.after)) == (["shop.yaml"], [])
+    assert (list(reading.before.files), list(reading.after.files)) == (["shop.yaml"], [])
 
 
 def test_what_another_version_of_the_program_held_is_forgotten_where_it_says_nothing_to_this_one(folder):
