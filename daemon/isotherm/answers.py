@@ -102,6 +102,13 @@ class Inspector:
             return self._verdicts.policy_of(rows[table])
         return self._policies.resolve(table, {})
 
+    def policy_history(self, table: str) -> tuple[str, ...]:
+        """When the table last came under another policy, and what had changed; newest first."""
+        records = [
+            (at_ms, loaded) for at_ms, loaded in self._ledger.reloads() if table in loaded.tables.split("; ")
+        ]
+        return tuple(f"{clock_text(at_ms)} {loaded.changes}" for at_ms, loaded in records[:HISTORY])
+
     def plans(self, table: str | None, override: PolicyFile | None, now_ms: int) -> list[Plan]:
         """Every verdict for one table, or all that are maintained."""
         rows = [self._row(table)] if table is not None else list(self._fold.tables().values())

@@ -140,8 +140,10 @@ def show_policy(
     with plain_errors():
         folder = PolicyFolder(load_config(config).policies)
         folder.reload()
+        history: tuple[str, ...] = ()
         try:
-            resolved = inspector_of(config).policy(table)
+            inspector = inspector_of(config)
+            resolved, history = inspector.policy(table), inspector.policy_history(table)
         except StoreError as error:
             err.print(Text(f"without the table's own properties: {error}", style="yellow"))
             resolved = folder.resolve(table, {})
@@ -156,10 +158,13 @@ def show_policy(
                     "origins": resolved.origins,
                     "notes": resolved.notes,
                     "hash": resolved.policy.hash,
+                    "history": history,
                 }
             )
             return
         _print_policy(resolved)
+        for line in history:
+            out.print(Text(line, style="dim"))
         for complaint in folder.complaints:
             err.print(Text(complaint, style="red"), soft_wrap=True)
 

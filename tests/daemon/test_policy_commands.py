@@ -49,7 +49,7 @@ def worked(tmp_path_factory):
     policy = EAGER.replace("min_files: 3", "min_files: 30").replace(
         "expire: {enabled: false}", "expire: {keep_for: 1h, keep_last: 30}"
     )
-    lab = Lab(root, policy=policy)
+    lab = Lab(root, policy=policy.replace("min_files: 30", "min_files: 20"))
     properties = {
         "history.expire.max-snapshot-age-ms": str(2 * DAY_MS),
         "history.expire.min-snapshots-to-keep": "1",
@@ -58,7 +58,11 @@ def worked(tmp_path_factory):
     table = lab.create(**properties)
     for hour in (1, 1, 1, 2, 3, 4):
         lab.append(table, hour)
-    lab.settled().stop()
+    service = lab.settled()
+    (root / "policies" / "all.yaml").write_text(policy)
+    for _ in range(2):
+        service.round()
+    service.stop()
     lab.executor.stop()
     config = {
         "catalog": {"properties": lab.properties},
@@ -203,6 +207,7 @@ class TestShow:
         assert answer["policy"]["compact"]["min_files"] == 30
         assert answer["origins"]["compact.min_files"] == "all.yaml"
         assert len(answer["notes"]) == 3
+        assert [line.split(" ", 2)[2] for line in answer["history"]] == ["all.yaml: compact.min_files 20 → 30"]
 
     def test_a_table_that_no_file_names_is_said_to_be_only_observed(self, ask, tmp_path):
         config = a_config(tmp_path)
