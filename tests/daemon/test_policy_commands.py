@@ -207,7 +207,9 @@ class TestShow:
         assert answer["policy"]["compact"]["min_files"] == 30
         assert answer["origins"]["compact.min_files"] == "all.yaml"
         assert len(answer["notes"]) == 3
-        assert [line.split(" ", 2)[2] for line in answer["history"]] == ["all.yaml: compact.min_files 20 → 30"]
+        assert [line.split(" ", 2)[2] for line in answer["history"]] == [
+            "all.yaml: compact.min_files 20 → 30"
+        ]
 
     def test_a_table_that_no_file_names_is_said_to_be_only_observed(self, ask, tmp_path):
         config = a_config(tmp_path)
