@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from isotherm.patterns import Patterns, overlap, prefix, specificity
 from isotherm.policy import RULES
-from isotherm.precedence import PolicyFile
+from isotherm.precedence import KEEPING, PolicyFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ def conflicts(files: Iterable[tuple[str, PolicyFile]]) -> list[str]:
             by_specificity.setdefault(specificity(pattern), []).append(_Named(pattern, name, file))
     found = [
         f"{later.name}: {clash} (for {_both(earlier.pattern, later.pattern)}): say it in one of them, or more "
-        f"specifically; until then {later.name} holds, the later name"
+        f"specifically; until then {holds}"
         for _, patterns in sorted(by_specificity.items())
         for earlier, later in _rivals(patterns)
-        for clash in _clashes(earlier, later)
+        for clash, holds in _clashes(earlier, later)
     ]
     return list(dict.fromkeys(found))
 
@@ -51,11 +51,17 @@ def _both(pattern: str, other: str) -> str:
     return pattern if pattern == other else f"tables that are both {pattern} and {other}"
 
 
-def _clashes(earlier: _Named, later: _Named) -> Iterator[str]:
+def _clashes(earlier: _Named, later: _Named) -> Iterator[tuple[str, str]]:
     theirs = later.file.rules()
     for section, fields in earlier.file.rules().items():
         for rule, value in fields.items():
             against = theirs.get(section, {}).get(rule, value)
             if against != value:
-                written = RULES[f"{section}.{rule}"].written
-                yield f"{section}.{rule} is {written(against)}, and {written(value)} in {earlier.name}"
+                name = f"{section}.{rule}"
+                written = RULES[name].written
+                holds = (
+                    f"{written(max(value, against))} holds, which keeps more"
+                    if name in KEEPING
+                    else f"{later.name} holds, the later name"
+                )
+                yield f"{name} is {written(against)}, and {written(value)} in {earlier.name}", holds

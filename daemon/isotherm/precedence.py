@@ -4,7 +4,8 @@ Built-in defaults, then the table's own properties, then the files that match it
 field, a list as a whole. Only a table that some file matches is maintained. For deletion the stricter of property
 and file wins, unless a file names that very table; `gc.enabled=false` is absolute.
 
-Of two files that are as specific as each other the later name wins, and `conflicts` complains where they disagree.
+Of two files that are as specific as each other the later name wins, or about deletion the one that keeps more, and
+`conflicts` complains where they disagree.
 """
 
 import difflib
@@ -46,6 +47,8 @@ PROPERTIES = (
 """The table properties that have a say."""
 MORE_IS_STRICTER = frozenset({"expire.keep_for", "expire.keep_last", "metadata.keep_last"})
 """Fields about deletion that a table property may say too: the larger value keeps more."""
+KEEPING = MORE_IS_STRICTER | {"expire.delete_after", "orphans.older_than"}
+"""All fields of which the larger value keeps more."""
 
 
 def _checked_override(name: str) -> str:
@@ -163,8 +166,8 @@ def resolve(
         return None
     layers = _Layers()
     layers.lay_properties(properties)
-    for (is_exact, _), name, file in matching:
-        layers.lay_file(name, file, is_exact=is_exact)
+    for weight, name, file in matching:
+        layers.lay_file(name, file, weight)
     layers.lay_absolutes(properties)
     return layers.resolved()
 
@@ -175,6 +178,7 @@ class _Layers:
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
         self.origins: dict[str, str] = {}
+        self.weights: dict[str, tuple[bool, int]] = {}
         self.notes: list[str] = []
 
     def lay(self, name: str, value: Any, origin: str) -> None:
@@ -196,7 +200,8 @@ class _Layers:
                 value = rule.floor.least
             self.lay(name, value, PROPERTY)
 
-    def lay_file(self, file_name: str, file: PolicyFile, *, is_exact: bool) -> None:
+    def lay_file(self, file_name: str, file: PolicyFile, weight: tuple[bool, int]) -> None:
+        is_exact, _ = weight
         for section, fields in file.rules().items():
             for rule, value in fields.items():
                 name = f"{section}.{rule}"
@@ -205,9 +210,14 @@ class _Layers:
                         f"{name}: {file_name} says {RULES[name].written(value)}, but the table property keeps more; "
                         f"only a file that names this table can overrule it"
                     )
-                else:
+                elif not (self.weights.get(name) == weight and self._keeps_more(name, value)):
                     origin = f"{file_name} (override)" if name in file.override else file_name
                     self.lay(name, value, origin)
+                    self.weights[name] = weight
+
+    def _keeps_more(self, name: str, value: Any) -> bool:
+        """Whether what is there already keeps more: of two files that contradict each other, that one holds."""
+        return name in KEEPING and bool(self.values[name] > value)
 
     def _property_keeps_more(self, name: str, value: Any) -> bool:
         return name in MORE_IS_STRICTER and self.origins.get(name) == PROPERTY and self.values[name] > value

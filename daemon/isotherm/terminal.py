@@ -62,7 +62,8 @@ def plain_errors() -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        err.print(Text(str(error), style="red"))
+        # Whole lines, however narrow the terminal: editors and CI find the place by them.
+        err.print(Text(str(error), style="red"), soft_wrap=True)
         raise typer.Exit(EXIT_BAD_CONFIG) from error
     except NoSuchTableError as error:
         err.print(Text(str(error), style="red"))

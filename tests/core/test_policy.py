@@ -333,6 +333,28 @@ class TestConflicts:
 
         assert {resolve("s.t", {}, files).policy.cold.after for files in ([one, two], [two, one])} == {2}
 
+    def test_about_deletion_what_keeps_more_holds_until_it_is_mended(self):
+        files = [
+            ("a.yaml", policy_file("tables: s.*\nexpire: {keep_for: 30d, keep_last: 10}")),
+            ("b.yaml", policy_file("tables: s.*\nexpire: {keep_for: 1d, keep_last: 90}")),
+        ]
+        answer = resolve("s.t", {}, files)
+
+        assert (answer.policy.expire.keep_for, answer.policy.expire.keep_last) == (30 * DAY, 90)
+        assert answer.origins == {"expire.keep_for": "a.yaml", "expire.keep_last": "b.yaml"}
+        assert [text.rpartition("; ")[2] for text in conflicts(files)] == [
+            "until then 30d holds, which keeps more",
+            "until then 90 holds, which keeps more",
+        ]
+
+    def test_a_more_specific_file_may_keep_less(self):
+        assert (
+            resolved(
+                ["tables: '*'\nexpire: {keep_for: 30d}", "tables: shop.*\nexpire: {keep_for: 1d}"]
+            ).expire.keep_for
+            == DAY
+        )
+
     @pytest.mark.parametrize(
         ("one", "two"),
         [
