@@ -141,9 +141,8 @@ class IcebergCatalog:
             if manifest.added_files or manifest.deleted_files
         ]
         try:
-            with translated(f"snapshot {event.snapshot_id} of {loaded.table}"):
-                partitions = _deltas(table, manifests, event.snapshot_id)
-        except TableMissing:
+            partitions = _deltas(table, manifests, event.snapshot_id)
+        except Exception:  # noqa: BLE001 (a file that only an event names may be anything, or nothing)
             return None
         return Change(
             snapshot_id=event.snapshot_id,
@@ -153,7 +152,7 @@ class IcebergCatalog:
             operation=event.operation,
             origin=event.origin_kind,
             partitions=partitions,
-            manifests=frozenset(manifest.manifest_path for manifest in manifests),
+            manifests=_named(manifests),
             valid_through_ms=event.valid_through_ms,
             totals=_totals(event.summary),
         )
@@ -163,8 +162,8 @@ class IcebergCatalog:
         table: Table = loaded.handle
         with translated(f"snapshot {change.snapshot_id} of {loaded.table}"):
             snapshot = _snapshot(table, change.snapshot_id)
-            added = frozenset(manifest.manifest_path for manifest in _added(table.io, snapshot))
-            truth = replace(_change(table, snapshot, ()), parent_id=change.parent_id, manifests=added)
+            added = _named(_added(table.io, snapshot))
+            truth = replace(_change(table, snapshot, ()), manifests=added)
         # A writer's event may leave the summary out; then there were no totals to compare.
         return truth == replace(change, partitions={}, totals=change.totals or truth.totals)
 
@@ -320,7 +319,7 @@ def _change(table: Table, snapshot: PyIcebergSnapshot, manifests: Iterable[Manif
         operation=_operation(snapshot),
         origin=origin_of(summary),
         partitions=_deltas(table, manifests, snapshot.snapshot_id),
-        manifests=frozenset(manifest.manifest_path for manifest in manifests),
+        manifests=_named(manifests),
         valid_through_ms=_valid_through(summary),
         totals=_totals(summary),
     )
@@ -357,6 +356,10 @@ def _event(table: TableId, snapshot: PyIcebergSnapshot, added: Sequence[Manifest
         summary={name: text for name, text in summary.items() if name.startswith("total-")},
         valid_through_ms=_valid_through(summary),
     )
+
+
+def _named(manifests: Iterable[ManifestFile]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted((manifest.manifest_path, manifest.partition_spec_id) for manifest in manifests))
 
 
 def _valid_through(summary: Mapping[str, str]) -> int | None:

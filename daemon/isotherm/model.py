@@ -184,8 +184,9 @@ class Change:
     operation: str
     origin: Origin
     partitions: Mapping[PartitionKey, PartitionDelta]
-    manifests: frozenset[str] = frozenset()
-    """The manifests that were read for it, so that it can be held against the manifest list later."""
+    manifests: tuple[tuple[str, int], ...] = ()
+    """The manifests that were read for it, path and spec id, as often as they were, so that it can be held against
+    the manifest list later."""
     valid_through_ms: int | None = None
     """Event time that the writer vouches for: nothing older is still to come, in the ordinary run of things."""
     totals: Mapping[str, int] = field(default_factory=dict)

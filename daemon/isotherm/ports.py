@@ -182,7 +182,7 @@ class Catalog(Protocol):
         ...
 
     def change_of(self, loaded: LoadedTable, event: CommitEvent) -> Change | None:
-        """What the event's manifests say; None where the event does not name them all, or names others' files."""
+        """What the event's manifests say; None where it does not name them all, or what it names cannot be read."""
         ...
 
     def is_true(self, loaded: LoadedTable, change: Change) -> bool:

@@ -333,7 +333,7 @@ class Ledger:
     def record(self, uuid: str, change: Change, received_at_ms: int) -> None:
         """Remember what a snapshot did, and when it was heard of: its metadata will expire."""
         # Which manifests it was read from means nothing later, and would be half of it.
-        text = to_json(replace(change, manifests=frozenset(), totals={}))
+        text = to_json(replace(change, manifests=(), totals={}))
         self._db.execute(
             "INSERT OR REPLACE INTO changes (uuid, snapshot_id, received_at_ms, value) VALUES (?, ?, ?, ?)",
             (uuid, change.snapshot_id, received_at_ms, zlib.compress(text.encode())),
