@@ -201,8 +201,8 @@ class Follower:
         loaded = replace(loaded, facts=facts)
         self._loaded[uuid] = self._catalog.light(loaded)
         row = self._fold.table(uuid)
-        if row is None or not row.is_trusted:
-            self._scan(loaded, row, "first seen" if row is None else "its totals did not add up")
+        if row is None:
+            self._scan(loaded, None, "first seen")
             return
         known = _verdicts_rest_on(row.facts)
         with self._fold.transaction():
@@ -210,6 +210,9 @@ class Follower:
                 row = self._travel(replace(row, facts=facts), loaded)
             except (StateError, _NoPathError) as err:
                 self._scan(loaded, row, str(err))
+                return
+            if not row.is_trusted:
+                self._scan(loaded, row, "its totals did not add up")
                 return
             self._fold.save_table(replace(row.state, table=loaded.table), facts, loaded.head, loaded.log())
             if _verdicts_rest_on(facts) != known:
@@ -239,7 +242,7 @@ class Follower:
             missing = list(ancestors[: places[row.state.head]])
             self._check(row, loaded, ancestors[places[row.state.head] :])
         for snapshot_id in reversed(missing):
-            change = replace(self._catalog.change(loaded, snapshot_id), parent_id=row.state.head)
+            change = self._catalog.change(loaded, snapshot_id)
             row = self._apply(row, change, self._now_ms(), announced=False)
             if change.is_foreign_write:
                 self._fold.save_word(uuid, Word(NOBODY, self._now_ms(), OpenWindow()))
@@ -273,7 +276,7 @@ class Follower:
             )
             self._listen(StateDrifted(table, change.snapshot_id, gap))
             self.rebuild_later(table)
-        return replace(row, state=applied.state)
+        return replace(row, state=applied.state, is_trusted=row.is_trusted and not applied.drifted)
 
     def _account(self, uuid: str, change: Change, received_at_ms: int, *, announced: bool) -> None:
         account = Account(
@@ -304,6 +307,7 @@ class Follower:
             foreign_commits=scan.foreign_commits,
             received_at_ms=now_ms,
             lateness=self._ledger.learnt(uuid) if before is None else before.state.lateness,
+            before=None if before is None else before.state,
         )
         self._fold.replace(state, loaded.facts, scan.partitions, loaded.log())
         with self._ledger.transaction():

@@ -98,6 +98,10 @@ class TableState:
     totals: Mapping[FileKind, FileStats] = field(default_factory=dict)
     summary_gap: Mapping[str, int] = field(default_factory=dict)
     """The summary's `total-*` counters less our own totals. Writers may count wrongly; a *change* is the alarm."""
+    moved: frozenset[str] = frozenset()
+    """Counters of the summary whose difference to ours changed since the state was built."""
+    miscounted: frozenset[str] = frozenset()
+    """Counters that moved though a full scan said that ours were right: the writers' fault, no alarm any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +151,7 @@ def apply(
     totals = _totals_after(state.totals, change.partitions.values())
     gap = _gap(change.totals, totals)
     fields = tuple(fields)
+    moved = frozenset(name for name, value in gap.items() if value != state.summary_gap.get(name, 0))
     new_state = replace(
         state,
         head=change.snapshot_id,
@@ -159,10 +164,10 @@ def apply(
         lateness=_lateness_after(state, change, fields),
         totals=totals,
         summary_gap={**state.summary_gap, **gap},
+        moved=state.moved | moved,
     )
     prior = Prior(state, {key: partitions.get(key) for key in after})
-    drifted = any(value != state.summary_gap.get(name, 0) for name, value in gap.items())
-    return Applied(new_state, after, prior, drifted)
+    return Applied(new_state, after, prior, drifted=bool(moved - state.miscounted))
 
 
 def built(
@@ -174,10 +179,14 @@ def built(
     foreign_commits: int,
     received_at_ms: int,
     lateness: Lateness = UNTAUGHT,
+    before: TableState | None = None,
 ) -> TableState:
     """The state of a table after a full scan at `head` (its `partitions` are not used).
 
-    A scan does not tell how often the stream came back; `lateness` is what was known of it before.
+    A scan does not tell how often the stream came back; `lateness` is what was known of it before. Nor does it tell
+    who is wrong where the summary's counters moved away from ours: `before` is what was believed until now, and
+    where it had the same totals at the same head, the writers count wrongly. That is no reason to scan the table
+    after each of their commits.
     """
     totals = dict.fromkeys(FileKind, NO_FILES)
     for partition in partitions.values():
@@ -198,7 +207,17 @@ def built(
         lateness=lateness,
         totals=totals,
         summary_gap=_gap(head.totals, totals),
+        miscounted=_miscounted(before, head.snapshot_id, totals),
     )
+
+
+def _miscounted(before: TableState | None, head: int, totals: Mapping[FileKind, FileStats]) -> frozenset[str]:
+    if before is None:
+        return frozenset()
+    was_right = before.head == head and all(
+        before.totals.get(kind, NO_FILES) == totals[kind] for kind in FileKind
+    )
+    return before.miscounted | before.moved if was_right else before.miscounted
 
 
 def _partition_after(
@@ -252,6 +271,9 @@ def _gap(summary: Mapping[str, int], totals: Mapping[FileKind, FileStats]) -> di
         "total-equality-deletes": totals[FileKind.EQUALITY_DELETES].rows,
         "total-files-size": totals[FileKind.DATA].bytes + deletes.bytes,
     }
+    if totals[FileKind.DELETION_VECTORS]:
+        # Of a vector, Iceberg's Java counts the bytes of its blob here, and those of its Puffin file in the manifest.
+        del ours["total-files-size"]
     return {name: summary[name] - count for name, count in ours.items() if name in summary}
 
 
