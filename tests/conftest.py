@@ -1,5 +1,6 @@
-"""What every test gets: hypothesis without clocks, and `--rewrite` for the stories."""
+"""What every test gets: hypothesis without clocks, `--rewrite` for the stories, and the one Spark session there is."""
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # A machine that does something else meanwhile must not fail a law.
@@ -15,7 +16,9 @@ def pytest_addoption(parser):
         action="store_true",
         help="write what the stories in tests/scripts answer now into them; read the diff, keep what you want",
     )
-    parser.addoption("--seeds", default="100..160", help="the seeds that `make soak` plays: first..last")
+    parser.addoption(
+        "--seeds", help="the seeds that `make soak` plays, first..last; each test has its own otherwise"
+    )
 
 
 def pytest_collection_modifyitems(config, items):
@@ -26,3 +29,52 @@ def pytest_collection_modifyitems(config, items):
     items[:] = [item for item in items if not item.get_closest_marker("soak")]
     if long:
         config.hook.pytest_deselected(items=long)
+
+
+@pytest.fixture
+def seeds(request):
+    """The seeds of a long test: those that `--seeds` names, or its own."""
+
+    def chosen(own):
+        first, _, last = (request.config.getoption("--seeds") or own).partition("..")
+        return range(int(first), int(last or first) + 1)
+
+    return chosen
+
+
+@pytest.fixture(scope="session")
+def spark_jars(tmp_path_factory):
+    """What a Spark session needs beside Spark's own jars."""
+    from isotherm.stack import find_java, jar_paths
+
+    find_java()
+    return jar_paths("spark", tmp_path_factory.mktemp("jars"))
+
+
+@pytest.fixture(scope="session")
+def lake_folder(tmp_path_factory):
+    """Where `spark` and `lake` keep their tables; the properties of both sides."""
+    from integration.spark import Lake
+
+    # With a space: it must do no harm, to anybody.
+    return Lake(tmp_path_factory.mktemp("a lake"))
+
+
+@pytest.fixture(scope="session")
+def lake(lake_folder):
+    """The PyIceberg catalog."""
+    from pyiceberg.catalog import load_catalog
+
+    from integration.spark import CATALOG
+
+    return load_catalog(CATALOG, **lake_folder.pyiceberg_properties)
+
+
+@pytest.fixture(scope="session")
+def spark(lake, lake_folder, spark_jars, tmp_path_factory):
+    """A Spark session that sees the same tables as `lake.<namespace>.<table>`."""
+    from integration.spark import start_session
+
+    session = start_session(lake_folder, spark_jars, tmp_path_factory.mktemp("a session"))
+    yield session
+    session.stop()
