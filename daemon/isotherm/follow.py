@@ -209,7 +209,8 @@ class Follower:
             try:
                 row = self._travel(replace(row, facts=facts), loaded)
             except (StateError, _NoPathError) as err:
-                self._scan(loaded, row, str(err))
+                # What moved the counters may have been an event, which is no writer's mistake.
+                self._scan(loaded, replace(row, state=replace(row.state, moved=frozenset())), str(err))
                 return
             if not row.is_trusted:
                 self._scan(loaded, row, "its totals did not add up")

@@ -2,10 +2,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import BUCKETS, HOUR, HOURLY, KIB, MINUTE, NOW, added, change, key, removed, table_state
-from isotherm.model import FileKind, FileStats, Origin, total
+from builders import (
+    BUCKETS,
+    HOUR,
+    HOURLY,
+    KIB,
+    MINUTE,
+    NOW,
+    TABLE,
+    added,
+    change,
+    files,
+    key,
+    removed,
+    table_state,
+)
+from isotherm.model import FileKind, FileStats, Origin, PartitionDelta, total
 from isotherm.partitions import HOUR_MS
-from isotherm.state import MAX_AHEAD_MS, StateError, apply
+from isotherm.state import MAX_AHEAD_MS, PartitionState, StateError, apply, built
 
 SIZES = st.sampled_from([KIB, 100 * KIB, 1024 * KIB])
 
@@ -154,3 +168,43 @@ def test_a_difference_to_the_summary_that_stays_is_no_alarm_and_one_that_changes
 
     assert not same.drifted
     assert other.drifted
+
+
+def test_the_two_sizes_of_a_deletion_vector_are_no_drift():
+    """Iceberg's Java counts its blob in the summary, and the whole Puffin file in the manifest."""
+    state = table_state(head=1)
+    vector = FileStats(1, 3, 500)
+    delta = PartitionDelta(deletes={FileKind.DELETION_VECTORS: vector}, added=vector)
+    totals = {"total-delete-files": 1, "total-position-deletes": 3, "total-files-size": 40}
+
+    assert not apply(state, {}, change(2, 1, {key(): delta}, totals=totals), HOURLY, NOW).drifted
+    assert apply(
+        state, {}, change(2, 1, {key(): delta}, totals={**totals, "total-delete-files": 2}), HOURLY, NOW
+    ).drifted
+
+
+def rebuilt(before, head_totals):
+    one = {key(): PartitionState(data=files(1))}
+    head = change(2, 1, totals=head_totals)
+    return built(TABLE, one, head, boundary_ms=None, foreign_commits=0, received_at_ms=NOW, before=before)
+
+
+def test_a_counter_that_moved_while_we_were_right_alarms_no_more():
+    state = table_state(head=1)
+    drifted = apply(state, {}, change(2, 1, {key(): added()}, totals={"total-data-files": 7}), HOURLY, NOW)
+    assert drifted.drifted
+
+    after = rebuilt(drifted.state, {"total-data-files": 7})
+    again = apply(after, {}, change(3, 2, {key(2): added()}, totals={"total-data-files": 99}), HOURLY, NOW)
+    other = apply(after, {}, change(3, 2, {key(2): added()}, totals={"total-records": 99}), HOURLY, NOW)
+
+    assert not again.drifted
+    assert other.drifted
+
+
+def test_a_counter_that_moved_while_we_were_wrong_alarms_again():
+    state = table_state(head=1)
+    forged = apply(state, {}, change(2, 1, {}, totals={"total-data-files": 1}), HOURLY, NOW)
+    after = rebuilt(forged.state, {"total-data-files": 1})
+
+    assert apply(after, {}, change(3, 2, {}, totals={"total-data-files": 2}), HOURLY, NOW).drifted

@@ -82,6 +82,9 @@ class Post:
     fates: Mapping[str, int] = field(default_factory=lambda: ANY)
     """What may become of an event, by weight."""
     late: list[CommitEvent] = field(default_factory=list)
+    forged: set[str] = field(default_factory=set)
+    not_forged: set[str] = field(default_factory=set)
+    """The forgeries that were tried, and those that could have been."""
     announced: set[int] = field(default_factory=set)
     """Snapshots whose event was made."""
 
@@ -109,7 +112,10 @@ class Post:
         if fate == "twice":
             self._send(event)
         if fate.startswith("forged"):
-            what, changes = self.chance.choice(list(forgeries(self.chance, event, table).items()))
+            possible = forgeries(self.chance, event, table)
+            what, changes = self.chance.choice(list(possible.items()))
+            self.forged.add(what)
+            self.not_forged |= set(possible) - self.forged
             self._send(event.model_copy(update=changes))
             fate = f"{fate}: {what}"
             if "first" in fate:

@@ -19,6 +19,7 @@ SAYS_NO = (
     "java.lang.IllegalArgumentException",
     "java.lang.IllegalStateException",
     "java.lang.UnsupportedOperationException",
+    "org.apache.spark.sql.AnalysisException",
 )
 
 

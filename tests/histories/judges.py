@@ -172,7 +172,9 @@ def _named(stats: dict[FileKind, FileStats]) -> Counter:
 def of_files_table(spark: Any, name: str, ids: dict[str, int]) -> Counts:
     """Spark's `files`."""
     found: dict[Key, dict[FileKind, FileStats]] = {}
-    for row in spark.sql(f"SELECT * FROM {name}.files").collect():
+    partition = ", partition" if ids else ""
+    columns = f"content, file_format, record_count, file_size_in_bytes{partition}"
+    for row in spark.sql(f"SELECT {columns} FROM {name}.files").collect():
         kind = _kind(row["content"], row["file_format"] == "PUFFIN")
         here = found.setdefault(_key_of(row, ids), dict.fromkeys(FileKind, FileStats()))
         here[kind] += FileStats(1, row["record_count"], row["file_size_in_bytes"])

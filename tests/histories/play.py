@@ -21,6 +21,7 @@ from isotherm.catalog import IcebergCatalog
 from isotherm.config import CatalogConfig, IsothermConfig, KafkaConfig, LoopConfig, StateConfig
 from isotherm.executors import LocalExecutor
 from isotherm.maintainer import IcebergMaintainer
+from isotherm.model import FileKind, FileStats
 from isotherm.observations import Observation, StateDrifted, TableGone, TableScanned, TrySoon
 from isotherm.policy_files import PolicyFolder
 from isotherm.service import Service
@@ -44,9 +45,13 @@ class History:
     seed: int
     steps: Mapping[Step, int] = field(default_factory=lambda: ALL)
     fates: Mapping[str, int] = field(default_factory=lambda: ANY)
+    kind: type[MadeUp] = MadeUp
     told: list[str] = field(default_factory=list)
     """What happened so far, a line each."""
     seen: list[Observation] = field(default_factory=list)
+    happened: Counter = field(default_factory=Counter)
+    """How often each step did something, by name; what Iceberg refused is not among them."""
+    steps_done: int = 0
     refused: int = 0
     judged: int = 0
 
@@ -57,7 +62,7 @@ class History:
         self.post = Post(self.chance, self.topic, self.fates)
         namespace = f"h{self.seed}"
         self.java.lake.create_namespace_if_not_exists(namespace)
-        self.world = MadeUp(self.java, self.chance, f"{namespace}.t")
+        self.world = self.kind(self.java, self.chance, f"{namespace}.t")
         self.told.append(f"created: {self.world.create()}")
         self.world.look()
         policies = self.folder / "policies"
@@ -112,10 +117,12 @@ class History:
         try:
             with refusing():
                 line = chosen(self.world)
+            self.happened[chosen.__name__] += line is not None
         except RefusedError as no:
             self.refused += 1
             line = f"{chosen.__name__} refused: {str(no)[:100]}"
             self.world.table.refresh()
+        self.steps_done += 1
         self.told.append(line or f"{chosen.__name__}: nothing to do")
         self.world.look()
         fates = self.post.carry(self.world.seen)
@@ -158,11 +165,11 @@ class History:
         self._expect(self.world.head, row.state.head, "the state's head")
         self._expect(self.world.name, row.state.table.name, "the table's name")
         self._same(judges.counted(self.world.live), self.believed(), "PyIceberg")
-        totals = {kind: stats for kind, stats in row.state.totals.items() if stats}
-        summed: Counter = Counter()
+        self._expect(len(self.believed()), row.state.partitions, "the number of partitions")
+        totals = dict.fromkeys(FileKind, FileStats())
         for one in self.world.live:
-            summed[one.kind] += 1
-        self._expect(dict(summed), {kind: stats.files for kind, stats in totals.items()}, "the totals")
+            totals[one.kind] += one.content
+        self._expect(totals, {**dict.fromkeys(FileKind, FileStats()), **row.state.totals}, "the totals")
         self.judged += 1
 
     def judge_by_java(self) -> None:
@@ -233,12 +240,13 @@ def play(
     confirm: float = 0.35,
     happenings: Mapping[Step, int] = ALL,
     fates: Mapping[str, int] = ANY,
+    kind: type[MadeUp] = MadeUp,
 ) -> History:
     """A whole history; `confirm` is the chance of a judged confirmation after a step.
 
     The daemon is there from the start, or comes when something has happened already.
     """
-    history = History(java, folder, seed, happenings, fates)
+    history = History(java, folder, seed, happenings, fates, kind)
     try:
         if happenings is not ALL or history.chance.random() < 0.5:
             history.confirm()

@@ -165,3 +165,20 @@ def test_a_state_that_was_wrong_is_no_proof_against_the_writer(lab):
 
     assert len([one for one in lab.seen if isinstance(one, StateDrifted)]) == 2
     assert is_right(lab, service, table)
+
+
+def test_totals_that_only_an_event_said_are_no_writers_mistake(lab, miscounting):
+    """Else whoever can write to the topic could silence the alarm."""
+    table = lab.create()
+    lab.append(table, 1)
+    service = following(lab, table)
+    event = lab.append(table, 2, announce=False)
+    lab.announce(event.model_copy(update={"summary": {"total-files-size": "1"}}))
+    hear(service)
+    service.step(0)
+    miscounting()
+    lab.append(table, 3, announce=False)
+    service.step(0)
+
+    assert len([one for one in lab.seen if isinstance(one, StateDrifted)]) == 2
+    assert scans(lab)[-1] == "its totals did not add up"

@@ -1,6 +1,6 @@
 """Whatever happens to a table and to its events: at every confirmed head the state is what independent judges count.
 
-`make test` plays a few short histories, `make soak` a thousand, and a long one for every fiftieth. A failure prints
+`make test` plays a few short histories, `make soak` a thousand, and for every fiftieth a long one and one in SQL. A failure prints
 its seed and all that happened; `--seeds N` with `-m soak` plays that seed again.
 """
 
@@ -10,14 +10,18 @@ from collections import Counter
 import pytest
 
 from histories.fates import HONEST, LOSSY, SILENT
-from histories.happenings import BACK_AND_FORTH, EXPIRING
+from histories.happenings import ALL, BACK_AND_FORTH, EXPIRING
 from histories.play import play
+from histories.sql import SQL, SqlTable
+
+ENOUGH = 200
+"""After so many seeds, everything that can happen must have happened, and every forgery been tried."""
 
 pytestmark = pytest.mark.spark
 
 A_LONG_ONE = 50
-"""Every so many seeds the history is also a long one."""
-STEPS, LONG_STEPS = 30, 600
+"""Every so many seeds there is a long history too, and one in SQL."""
+STEPS, LONG_STEPS, SQL_STEPS = 30, 600, 12
 """Some steps make no snapshot: 600 make about 500."""
 
 
@@ -44,20 +48,42 @@ def test_expiry_of_what_was_seen_costs_no_scan(java, tmp_path):
     assert history.scans() == {"first seen": 1}, history.story("scanned again")
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_same_in_sql(java, tmp_path, seed):
+    history = play(java, tmp_path / "daemon", seed, SQL_STEPS, happenings=SQL, kind=SqlTable)
+
+    assert history.judged
+    assert history.refused < SQL_STEPS / 2
+
+
 @pytest.mark.soak
 def test_soak_of_histories(java, tmp_path, seeds, capsys):
-    scans, refused, judged, steps = Counter(), 0, 0, 0
-    for seed in seeds("1..1000"):
-        lengths = [STEPS, LONG_STEPS] if seed % A_LONG_ONE == 0 else [STEPS]
-        for length in lengths:
-            history = play(java, tmp_path / f"{seed}-{length}", seed, length)
+    played = seeds("1..1000")
+    scans, happened, forged, missed = Counter(), Counter(), set(), set()
+    refused, judged, steps = 0, 0, 0
+    for seed in played:
+        histories = [play(java, tmp_path / f"{seed}", seed, STEPS)]
+        if seed % A_LONG_ONE == 0:
+            histories += [
+                play(java, tmp_path / f"{seed}-long", seed, LONG_STEPS),
+                play(java, tmp_path / f"{seed}-sql", seed, SQL_STEPS, happenings=SQL, kind=SqlTable),
+            ]
+        for history in histories:
             scans += history.scans()
+            happened += history.happened
+            forged |= history.post.forged
+            missed |= history.post.not_forged
             refused += history.refused
             judged += history.judged
-            steps += length
+            steps += history.steps_done
         with capsys.disabled():
             sys.stdout.write(f"\rseed {seed}: {steps} steps, {refused} refused, {judged} times judged")
+    tally = [f"{count} full scans: {why}" for why, count in scans.most_common()]
+    tally += [f"{count} times: {name}" for name, count in happened.most_common()]
     with capsys.disabled():
-        sys.stdout.write("".join(f"\n{count} full scans: {why}" for why, count in scans.most_common()) + "\n")
+        sys.stdout.write("\n".join(["", *tally, f"{len(forged)} kinds of forgeries", ""]))
 
     assert judged
+    if len(played) >= ENOUGH:
+        assert {step.__name__ for step in {**ALL, **SQL}} == set(happened)
+        assert not missed - forged
