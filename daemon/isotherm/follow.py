@@ -20,7 +20,7 @@ from isotherm.ports import Catalog, Listener, LoadedTable, Message, TableMissing
 from isotherm.precedence import PROPERTIES
 from isotherm.set_aside import SetAside
 from isotherm.state import StateError, apply, built
-from isotherm.store.fold import Fold, TableRow
+from isotherm.store.fold import JOURNAL_LENGTH, Fold, TableRow
 from isotherm.store.ledger import Account, Ledger
 
 NOBODY = "(unannounced)"
@@ -157,7 +157,11 @@ class Follower:
         loaded = self._loaded.get(event.table_uuid)
         if event.parent_id != row.state.head or loaded is None:
             return None
-        if event.sequence_number <= row.state.sequence_number and row.state.head is not None:
+        # Tables of version 1 have no sequence numbers: theirs are 0.
+        if row.state.head is not None and 0 < event.sequence_number <= row.state.sequence_number:
+            return None
+        if row.state.on_faith >= JOURNAL_LENGTH:
+            # What the journal does not hold any more could not be held against the catalog.
             return None
         return self._catalog.change_of(loaded, event)
 
@@ -215,7 +219,8 @@ class Follower:
             if not row.is_trusted:
                 self._scan(loaded, row, "its totals did not add up")
                 return
-            self._fold.save_table(replace(row.state, table=loaded.table), facts, loaded.head, loaded.log())
+            state = replace(row.state, table=loaded.table, on_faith=0)
+            self._fold.save_table(state, facts, loaded.head, loaded.log())
             if _verdicts_rest_on(facts) != known:
                 self._fold.touch(uuid, None)
             self._ledger.learn(uuid, row.state.lateness)

@@ -98,6 +98,8 @@ class TableState:
     totals: Mapping[FileKind, FileStats] = field(default_factory=dict)
     summary_gap: Mapping[str, int] = field(default_factory=dict)
     """The summary's `total-*` counters less our own totals. Writers may count wrongly; a *change* is the alarm."""
+    on_faith: int = 0
+    """Changes that were applied since the catalog confirmed the head the last time."""
     moved: frozenset[str] = frozenset()
     """Counters of the summary whose difference to ours changed since the state was built."""
     miscounted: frozenset[str] = frozenset()
@@ -164,6 +166,7 @@ def apply(
         lateness=_lateness_after(state, change, fields),
         totals=totals,
         summary_gap={**state.summary_gap, **gap},
+        on_faith=state.on_faith + 1,
         moved=state.moved | moved,
     )
     prior = Prior(state, {key: partitions.get(key) for key in after})

@@ -4,6 +4,7 @@ The writers' side: events are made from the table's own history, as an outbox ma
 who can write to the topic could say; none of them may lead the daemon astray, or stop it.
 """
 
+import json
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from pyiceberg.table import Table
 from fakes import Topic
 from isotherm.commit_event import CommitEvent, encode
 from lab import event_of
+
+COUNTS = ("added_files", "removed_files", "added_rows", "removed_rows")
 
 
 def forgeries(chance: random.Random, event: CommitEvent, table: Table) -> dict[str, dict[str, object]]:
@@ -58,10 +61,28 @@ def forgeries(chance: random.Random, event: CommitEvent, table: Table) -> dict[s
         "no totals": {"summary": {}},
         "a high sequence number": {"sequence_number": 10**9},
         "the time of the beginning": {"timestamp_ms": 0},
+        "the time of the end": {"timestamp_ms": 2**62},
         "a far boundary": {"valid_through_ms": 10**15},
+        "a boundary at the end": {"valid_through_ms": 2**63 - 1},
+        "ids that are no longs": {"snapshot_id": 2**70},
+        "numbers that are no longs": {"sequence_number": 2**70},
+        "partitions that are none": {
+            "added_manifests_complete": False,
+            "partitions": [{"partition": "rubbish", **dict.fromkeys(COUNTS, 1)}],
+            "partitions_complete": True,
+            "open_window": {"from_ms": -(2**63), "partitions": ["rubbish", '{"1000":[]}', ""]},
+        },
+        "a staged commit on main": {"ref": "main"},
         "another table's uuid": {"table_uuid": "00000000-0000-0000-0000-000000000000"},
         "another table's name": {"table": "nobody.nothing"},
     }
+
+
+def forged(event: CommitEvent, changes: Mapping[str, object]) -> bytes:
+    """The message; what the event says need not be anything that we could say."""
+    message = json.loads(encode(event)[1])
+    message["data"] = event.model_copy(update=changes).model_dump(mode="json", warnings=False)
+    return json.dumps(message).encode()
 
 
 RUBBISH = (None, b"", b"{", b"[]", b"\xff\x00", b'{"specversion": "1.0"}', b"[" * 100_000, b"x" * 1_000_001)
@@ -116,7 +137,7 @@ class Post:
             what, changes = self.chance.choice(list(possible.items()))
             self.forged.add(what)
             self.not_forged |= set(possible) - self.forged
-            self._send(event.model_copy(update=changes))
+            self.topic.messages.append(forged(event, changes))
             fate = f"{fate}: {what}"
             if "first" in fate:
                 self._send(event)

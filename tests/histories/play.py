@@ -139,10 +139,15 @@ class History:
         self.service.step(0)
         self.told[-1] += "".join(f"; {line}" for one in self.seen[heard:] if (line := _worth_telling(one)))
 
-    def restart(self) -> None:
-        """A new daemon on the same stores."""
-        self.told.append("  the daemon starts anew")
-        if self.on_disk:
+    def restart(self, *, without_fold: bool = False) -> None:
+        """A new daemon on the same stores, or without its fold: that is a cache."""
+        self.told.append(f"  the daemon starts anew{', without its fold' if without_fold else ''}")
+        if without_fold:
+            self.fold.close()
+            (self.folder / "fold.db").unlink(missing_ok=True)
+            self.fold = Fold(self.folder / "fold.db" if self.on_disk else None)
+            self._start()
+        elif self.on_disk:
             self.fold.close()
             self.ledger.close()
             self._open()
@@ -258,7 +263,7 @@ def play(
             elif dice < confirm + 0.3:
                 history.run(history.chance.choice((0, 0, A_ROUND_S)))
             elif dice > 0.97:
-                history.restart()
+                history.restart(without_fold=happenings is ALL and dice > 0.99)
         history.confirm()
         history.judge_by_java()
     except AssertionError:
