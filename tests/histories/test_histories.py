@@ -25,7 +25,7 @@ STEPS, LONG_STEPS, SQL_STEPS = 30, 600, 12
 """Some steps make no snapshot: 600 make about 500."""
 
 
-@pytest.mark.parametrize("seed", range(1, 26))
+@pytest.mark.parametrize("seed", range(1, 21))
 def test_the_state_is_what_the_judges_count(java, tmp_path, seed):
     history = play(java, tmp_path / "daemon", seed, STEPS)
 
@@ -34,7 +34,7 @@ def test_the_state_is_what_the_judges_count(java, tmp_path, seed):
 
 
 @pytest.mark.parametrize(("name", "fates"), [("honest", HONEST), ("lossy", LOSSY), ("silent", SILENT)])
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_nothing_is_scanned_that_can_be_followed(java, tmp_path, seed, name, fates):
     """A state must not be right merely because the table is scanned again and again."""
     history = play(java, tmp_path / "daemon", seed, STEPS, happenings=BACK_AND_FORTH, fates=fates)
