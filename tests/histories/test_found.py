@@ -1,14 +1,12 @@
 """What the random histories found, each as its shortest story; without a JVM, on tables that PyIceberg writes."""
 
-import json
 from dataclasses import replace
 
 import pytest
 from pyiceberg.table.update.snapshot import _SnapshotProducer
 from pyiceberg.transforms import BucketTransform
 
-from isotherm.commit_event import encode
-from isotherm.observations import EventApplied, EventRejected, StateDrifted, TableScanned
+from isotherm.observations import EventApplied, StateDrifted, TableScanned
 from isotherm.store.fold import JOURNAL_LENGTH
 from lab import Lab, believed, counted
 
@@ -215,20 +213,3 @@ def test_no_more_is_taken_on_faith_than_can_be_undone(lab):
     assert len([one for one in lab.seen if isinstance(one, EventApplied)]) == 1
     assert is_right(lab, service, table)
     assert service.fold.table(str(table.metadata.table_uuid)).state.on_faith == 0
-
-
-@pytest.mark.parametrize(
-    "field", ["snapshot_id", "parent_id", "sequence_number", "timestamp_ms", "valid_through_ms"]
-)
-def test_a_number_that_is_no_long_is_no_event(lab, field):
-    """SQLite has no such integer: it raised, and the event came again after every restart."""
-    table = lab.create()
-    event = lab.append(table, 1)
-    service = following(lab, table)
-    message = json.loads(encode(event)[1])
-    message["data"][field] = 2**63
-    lab.topic.messages.append(json.dumps(message).encode())
-    hear(service)
-
-    assert [one for one in lab.seen if isinstance(one, EventRejected)]
-    assert is_right(lab, service, table)
