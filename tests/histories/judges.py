@@ -17,6 +17,10 @@ All of them count the same thing, live files of the head, and differ in what the
 Not compared: `last_updated_at` and its snapshot (a daemon keeps the last *foreign* write, and when it heard of it),
 `total_record_count` (optional, not filled), and `spec_id` (a partition's key is the same under every spec).
 
+Java's unified type leaves out the fields whose source column was dropped, though the files still stand apart by
+them, and a spec that still names them keeps them apart when it is planned. For the three at the end the daemon's
+partitions are therefore put together by the fields that are left (`by_kind`).
+
 Keys are neutral: (partition field id, value as text) of every field that is not null. Null in a spec's field, and a
 field that the spec does not have, are one and the same, in Java's unified type as in ours.
 """
@@ -32,7 +36,7 @@ import pyarrow.parquet as pq
 from pyiceberg.manifest import DataFileContent, FileFormat, ManifestFile
 from pyiceberg.table import Table
 
-from isotherm.model import FileKind, FileStats, size_bucket, total
+from isotherm.model import FileKind, FileStats, size_bucket
 from isotherm.state import PartitionState
 
 Key = frozenset[tuple[int, str]]
@@ -148,15 +152,16 @@ def difference(expected: dict[Key, Any], actual: dict[Key, Any]) -> list[str]:
 # --- the judges at the end -------------------------------------------------------------------------------------
 
 
-def by_kind(counts: dict[Key, dict[Any, FileStats]]) -> Counts:
-    """The daemon's counts with the names that the three others have in common."""
-    found: Counts = {}
+def by_kind(counts: dict[Key, dict[Any, FileStats]], fields: Iterable[int]) -> Counts:
+    """The daemon's counts with the names and the partition fields that the three others have in common."""
+    left = set(fields)
+    found: dict[Key, dict[FileKind, FileStats]] = {}
     for key, slots in counts.items():
-        data = total(stats for slot, stats in slots.items() if not isinstance(slot, FileKind))
-        found[key] = _named(
-            {**{kind: slots.get(kind, FileStats()) for kind in FileKind}, FileKind.DATA: data}
-        )
-    return found
+        known = frozenset(part for part in key if part[0] in left)
+        here = found.setdefault(known, dict.fromkeys(FileKind, FileStats()))
+        for slot, stats in slots.items():
+            here[slot if isinstance(slot, FileKind) else FileKind.DATA] += stats
+    return {key: _named(stats) for key, stats in found.items()}
 
 
 def _named(stats: dict[FileKind, FileStats]) -> Counter:

@@ -182,7 +182,7 @@ class History:
         spark, name = self.java.spark, f"{NAME}.{self.world.name}"
         table = self.java.catalog.loadTable(self.java.identifier(self.world.name))
         ids = judges.field_ids(self.java, table)
-        ours = judges.by_kind(self.believed())
+        ours = judges.by_kind(self.believed(), ids.values())
         self._same(judges.of_files_table(spark, name, ids), ours, "Spark's files")
         self._same(
             judges.of_partitions_table(spark, name, ids),
