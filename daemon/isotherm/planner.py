@@ -270,6 +270,15 @@ class Pace:
         ]
         return Wake(at_ms=min(times)) if times else NEVER
 
+    def closes(self, action: Action, score: float) -> Wake:
+        """When something of this score could cease to be due, since a schedule that lets it be due closes."""
+        times = [
+            state.closes_at_ms
+            for schedule, state in self.schedules
+            if action in schedule.do and state.closes_at_ms is not None
+        ]
+        return Wake(at_ms=min(times)) if times and score < 1 else NEVER
+
     def waits(self, now_ms: int) -> tuple[str, Wake] | None:
         """Why work must not begin now, and until when; None: it may."""
         if self.windows is None or self.windows.is_open:
@@ -480,15 +489,18 @@ def _decide_compaction(
     if owed.score < threshold or not owed.has_gain:
         wake = pace.opens(Action.COMPACT, owed.score) if owed.has_gain else NEVER
         return verdict(Verdict.CLEAN, f"cold and clean: {owed.why}", wake)
+    until = pace.closes(Action.COMPACT, owed.score)
     blocker = _unsupported(partition, view.facts)
     if blocker is not None:
-        return verdict(Verdict.UNSUPPORTED, f"{blocker}; debt {owed.score:.2f}: {owed.why}")
+        return verdict(Verdict.UNSUPPORTED, f"{blocker}; debt {owed.score:.2f}: {owed.why}", until)
     failed = _after_failures(view.quarantined.get(key), now_ms)
     if failed is not None:
-        return verdict(*failed)
+        kind, why, wake = failed
+        return verdict(kind, why, _earlier(wake, until))
     waits = _over_budget(owed.taken.bytes, view, policy) or pace.waits(now_ms)
     if waits is not None:
-        return verdict(Verdict.WAITING, f"cold and due, but {waits[0]}: {owed.why}", waits[1])
+        why = f"cold and due, but {waits[0]}: {owed.why}"
+        return verdict(Verdict.WAITING, why, _earlier(waits[1], until))
     by = f" by the schedule {schedule} (from {threshold:g} on)" if owed.score < 1 else ""
     return verdict(Verdict.DUE, f"cold and due{by}: {owed.why}")
 
@@ -554,11 +566,12 @@ def _decide_whole(
     threshold, schedule = pace.threshold(action)
     if speaker.score < threshold:
         return verdict(Verdict.CLEAN, speaker.why, _earlier(wake, pace.opens(action, speaker.score)))
+    until = pace.closes(action, speaker.score)
     if action not in CAPABLE:
         what = action.replace("_", " ")
-        return verdict(Verdict.UNSUPPORTED, f"due, but this version cannot {what} yet: {speaker.why}")
+        return verdict(Verdict.UNSUPPORTED, f"due, but this version cannot {what} yet: {speaker.why}", until)
     if (waits := pace.waits(now_ms)) is not None:
-        return verdict(Verdict.WAITING, f"due, but {waits[0]}: {speaker.why}", waits[1])
+        return verdict(Verdict.WAITING, f"due, but {waits[0]}: {speaker.why}", _earlier(waits[1], until))
     by = f"by the schedule {schedule}: " if speaker.score < 1 else ""
     return verdict(Verdict.DUE, f"{by}{speaker.why}")
 

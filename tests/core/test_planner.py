@@ -24,7 +24,7 @@ from builders import (
 )
 from isotherm.model import Action, FileKind, FileStats, TableId
 from isotherm.planner import Flight, Plan, Quarantine, Request, Room, Verdict, admit, plan
-from isotherm.policy import Compact, Expire, Policy
+from isotherm.policy import Compact, Expire, Policy, Schedule, Work
 from isotherm.simulate import MAX_ROUNDS, after, backlog
 from isotherm.state import PartitionState
 
@@ -477,3 +477,13 @@ def test_buckets_go_by_quiet_alone():
 
     assert plan(world, POLICY, NOW).of_partitions[0].verdict is Verdict.DUE
     assert world.table == TABLE
+
+
+def test_what_waits_under_a_schedule_is_looked_at_again_when_the_schedule_closes():
+    nightly = Schedule(cron="0 22 * * *", lasts="1h", do=("compact",), from_score=0.4)
+    policy = Policy(compact=Compact(min_files=20), work=Work(bytes_per_hour=1, schedules=(nightly,)))
+    decision = plan(view(COLD), policy, NOW).of_partitions[0]
+    eleven_ms = NOW + 46 * MINUTE + 40_000
+
+    assert (decision.verdict, decision.wake.at_ms) == (Verdict.WAITING, eleven_ms)
+    assert plan(view(COLD), policy, eleven_ms).of_partitions[0].verdict is Verdict.CLEAN
