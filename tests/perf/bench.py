@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lab import Lab, settle
+from perf.replaying import replay_cost
 
 HOURS = 10
 """Partitions that each commit writes to, one file each."""
@@ -80,6 +81,7 @@ def main():
     console = Console(stderr=True)
     console.print("benchmarks, medians of", REPEAT)
     rows = event_cost(console)
+    rows += [row(*one) for one in replay_cost(console)]
     grid = Table(box=None, pad_edge=False)
     for heading in ("name", "value", "unit", "baseline", "ratio"):
         grid.add_column(heading, justify="left" if heading == "name" else "right")

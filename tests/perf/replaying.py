@@ -1,0 +1,77 @@
+"""A month of one-minute commits, replayed under the default policy and planned every ten minutes.
+
+30 days by 16 buckets are 480 partitions; each commit adds a file to the 16 of its day, every tenth one more to the
+day before. The month is held against what is promised of it, half a minute; and ten days of it against planning
+every partition anew in every round.
+"""
+
+import time
+
+from builders import DAY, KIB, MINUTE, NOW, TABLE, added, facts
+from isotherm.history import History, Recorded
+from isotherm.model import Change, Origin, PartitionField, partition_key
+from isotherm.policy import Policy
+from isotherm.replay import Assumed, replay
+
+DAYS = 30
+SHORT = 10
+BUCKETS = 16
+LATE_EVERY = 10
+PROMISED_S = 30
+FIELDS = (
+    PartitionField(1000, "at_day", "day", "timestamptz"),
+    PartitionField(1001, "id_bucket", f"bucket[{BUCKETS}]", "long"),
+)
+
+
+def history(days):
+    """So many days, a commit a minute."""
+    delta = added(1, 300 * KIB)
+    start = NOW // DAY * DAY
+    recorded = []
+    for minute in range(days * 24 * 60):
+        at_ms = start + minute * MINUTE
+        day = at_ms // DAY
+        keys = [partition_key({1000: day, 1001: bucket}) for bucket in range(BUCKETS)]
+        if minute % LATE_EVERY == 0:
+            keys.append(partition_key({1000: day - 1, 1001: minute // LATE_EVERY % BUCKETS}))
+        change = Change(
+            snapshot_id=minute + 1,
+            parent_id=minute or None,
+            sequence_number=minute + 1,
+            committed_at_ms=at_ms,
+            operation="append",
+            origin=Origin.INGEST,
+            partitions=dict.fromkeys(keys, delta),
+            valid_through_ms=at_ms,
+        )
+        recorded.append(Recorded(change, at_ms + 1000))
+    return History(
+        TABLE, facts(fields=FIELDS), {}, (), frozenset(), tuple(recorded), start, start + days * DAY
+    )
+
+
+def replay_cost(console):
+    """What a replay takes, in processor time: it is one process that waits for nothing."""
+    console.print(f"  a replay of {DAYS} days, {DAYS * 24 * 60} commits …", style="dim")
+    month_s = _seconds(history(DAYS), keep_decisions=True)
+    console.print(f"  a replay of {SHORT} days, decisions kept and made anew …", style="dim")
+    days = history(SHORT)
+    kept_s, anew_s = (_seconds(days, keep_decisions=keep) for keep in (True, False))
+    return [
+        (
+            f"a month of one-minute commits on {DAYS * BUCKETS} partitions, against half a minute",
+            month_s,
+            PROMISED_S,
+        ),
+        (f"{SHORT} days of it, decisions kept, against planning everything anew", kept_s, anew_s),
+    ]
+
+
+def _seconds(past, *, keep_decisions):
+    started = time.process_time()
+    replayed = replay(past, Policy(), Assumed(), keep_decisions=keep_decisions)
+    took = time.process_time() - started
+    if not replayed.totals.jobs:
+        raise AssertionError("a replay that compacts nothing measures nothing")
+    return took
