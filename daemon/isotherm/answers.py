@@ -4,13 +4,15 @@ Reads beside a running daemon and changes nothing. It uses the very planner and 
 says is what the service does.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from isotherm.catalog import IcebergCatalog, connect
 from isotherm.clock import now_ms as wall_clock_ms
 from isotherm.coldness import Surroundings, Wake, findings
 from isotherm.config import IsothermConfig
+from isotherm.history import History
+from isotherm.history_reader import read_history
 from isotherm.model import Action, FileStats, PartitionKey
 from isotherm.partitions import clock_text, label, span_text
 from isotherm.planner import Decision, Flight, Plan, Verdict, View, debt, plan
@@ -18,6 +20,7 @@ from isotherm.policy import Policy
 from isotherm.policy_files import PolicyFolder
 from isotherm.ports import NoSuchTableError
 from isotherm.precedence import PolicyFile, Resolved, resolve
+from isotherm.replay import Assumed
 from isotherm.state import PartitionState
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger
@@ -153,6 +156,28 @@ class Inspector:
         everything = {one.key: one.state for one in self._fold.partitions(uuid)}
         return self._verdicts.view(row, flights, now_ms, partitions=everything)
 
+    def resolved(self, table: str, override: PolicyFile | None) -> Resolved | None:
+        """The policy of a table that the daemon knows, in force or as a file says; None: it is only observed."""
+        return self._resolved(self._row(table), override)
+
+    def history(self, table: str, since_ms: int, now_ms: int, tell: Callable[[int], None]) -> History:
+        """What a table went through; `tell` is told how many snapshots were read for it."""
+        catalog = IcebergCatalog(connect(self._config.catalog))
+        row = self._row(table)
+        return read_history(
+            self._fold, self._ledger, catalog, row, since_ms=since_ms, now_ms=now_ms, tell=tell
+        )
+
+    def assumed(self, table: str, plan_every_ms: int) -> Assumed:
+        """What a replay of a table's history takes for granted on this daemon."""
+        words = self._fold.words(self._row(table).state.table.uuid)
+        return Assumed(
+            plan_every_ms=plan_every_ms,
+            jobs_at_once=self._config.executors.local.jobs_at_once,
+            bytes_per_hour=self._config.budgets.bytes_per_hour,
+            writers_announce=bool(words) and all(word.announces for word in words),
+        )
+
     def explain(self, table: str, partition: str | None, now_ms: int) -> Explanation:
         """Each condition for one partition, or for the table's snapshots."""
         row = self._row(table)
@@ -198,7 +223,11 @@ class Inspector:
     def _debt(self, state: PartitionState, resolved: Resolved) -> list[Condition]:
         return [
             Condition(
-                "debt", one.score >= 1, f"{one.score:.2f} of 1: {one.why}", _origin(resolved, one.option)
+                # Each trigger by the name of its option: that is what a person would change.
+                one.option.removeprefix("compact."),
+                one.score >= 1,
+                f"{one.score:.2f} of 1: {one.why}",
+                _origin(resolved, one.option),
             )
             for one in debt(state, resolved.policy.compact).triggers
         ]

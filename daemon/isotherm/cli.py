@@ -202,6 +202,54 @@ def explain(
 
 
 @app.command()
+def simulate(
+    table: Annotated[str, typer.Argument(help="The table.")],
+    policy: Annotated[Path | None, typer.Option(help="The policy file to try.")] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="Compare with this file, instead of with the policy in force.")
+    ] = None,
+    for_: Annotated[str | None, typer.Option("--for", help="Only the last so long: 12h, 7d.")] = None,
+    every: Annotated[
+        str | None, typer.Option(help="How often is planned: 10m; as the daemon does without it.")
+    ] = None,
+    config: ConfigOption = DEFAULT_CONFIG,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """What other rules would have made of the table's own history."""
+    from isotherm.simulate_command import print_simulation
+    from isotherm.simulate_command import simulate as run_simulation
+
+    with _plain_errors():
+        files: list[tuple[str, PolicyFile | None]] = [("in force", None)]
+        if against is not None:
+            files = [(against.name, read_yaml(against, PolicyFile))]
+        if policy is not None:
+            files.append((policy.name, read_yaml(policy, PolicyFile)))
+        loaded = load_config(config)
+        simulation = run_simulation(
+            _inspector(config),
+            table,
+            files,
+            now_ms=now_ms(),
+            for_ms=_span_ms(for_, "--for"),
+            every_ms=_span_ms(every, "--every"),
+            plan_every_ms=int(loaded.loop.plan_every_s * 1000),
+            err=err,
+        )
+        if output is Output.JSON:
+            _json(simulation)
+        else:
+            print_simulation(simulation, out)
+
+
+def _span_ms(text: str | None, option: str) -> int | None:
+    try:
+        return None if text is None else parse_span_ms(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
+
+
+@app.command()
 def state(
     table: Annotated[str, typer.Argument(help="The table.")],
     verify: Annotated[bool, typer.Option("--verify", help="Scan the whole table and compare.")] = False,
