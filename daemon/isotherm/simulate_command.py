@@ -97,8 +97,9 @@ def simulate(
         raise NoSuchTableError(f"nothing is known of what happened to {table} in this time")
     assumed = inspector.assumed(table, every_ms or _pace_ms(history, plan_every_ms))
     runs = []
-    for name, resolved in policies:
+    for file, resolved in policies:
         policy = None if resolved is None else resolved.policy
+        name = "no policy" if policy is None else file
         with _progress(err, f"replaying: {name}", 1.0) as tell:
             replayed = replay(history, policy, assumed, tell=tell)
         hashed = None if policy is None else policy.hash

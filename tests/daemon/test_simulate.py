@@ -1,6 +1,7 @@
 """`isotherm simulate` on the stores of a daemon that has worked: its history is the table's, and it reads well."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -15,7 +16,7 @@ from isotherm.clock import now_ms
 from isotherm.config import load_config, parse_yaml
 from isotherm.history_reader import read_history
 from isotherm.model import Origin
-from isotherm.policy import PolicyFile
+from isotherm.policy import PolicyFile, resolve
 from isotherm.replay import Assumed, replay
 from isotherm.simulate_command import simulate
 from isotherm.store import Fold, Ledger
@@ -88,8 +89,8 @@ def test_a_history_goes_on_where_snapshots_have_expired_if_the_ledger_remembers(
     assert replay(recorded, None, Assumed()).totals.files == 7
 
 
-def run(lab, *policies, **fields):
-    inspector = Inspector(load_config(lab.root / "isotherm.yaml"))
+def run(lab, *policies, config="isotherm.yaml", **fields):
+    inspector = Inspector(load_config(lab.root / config))
     fields = {"now_ms": now_ms() + HOUR, "for_ms": None, "every_ms": None, **fields}
     return simulate(inspector, "shop.orders", list(policies), plan_every_ms=1000, err=Console(), **fields)
 
@@ -104,6 +105,15 @@ def test_two_policies_are_compared_on_one_history(worked):
     assert (other.totals.jobs, other.totals.files) == (0, 7)
     assert in_force.totals.ingested_bytes == other.totals.ingested_bytes > 0
     assert simulation.changes == 8
+
+
+def test_a_table_that_no_policy_matches_is_compared_with_doing_nothing(worked):
+    text = (worked.root / "isotherm.yaml").read_text()
+    (worked.root / "observer.yaml").write_text(f"{text}\npolicies: nowhere\n")
+    simulation = run(worked, ("in force", None), config="observer.yaml")
+
+    assert [(one.name, one.policy_hash) for one in simulation.runs] == [("no policy", None)]
+    assert simulation.runs[0].totals.files == 7
 
 
 def test_only_the_last_part_of_a_history(worked):
@@ -170,3 +180,28 @@ def test_what_cannot_be_replayed_is_said(ask, words, exit_code, said):
 
     assert result.exit_code == exit_code
     assert said in " ".join(result.output.split())
+
+
+def test_what_other_writers_removed_leaves_the_rows_that_are_there(tmp_path):
+    lab = Lab(tmp_path)
+    table = lab.create()
+    service = lab.settled()
+    for hour in (1, 1, 1, 2, 2, 3):
+        lab.append(table, hour, rows=5)
+    table.refresh().delete("id >= 3 AND id < 12")  # rewrites files of hour 1
+    lab.append(table, 4, rows=5)
+    settle(service)
+    table.refresh().delete("id = 1 OR id = 16")  # finds the compacted file of hour 1
+    settle(service)
+    service.stop()
+    eager = parse_yaml(EAGER, "eager.yaml", PolicyFile)
+    policy = resolve("shop.orders", {}, [("eager.yaml", eager)]).policy
+    past = history(lab)
+    scanned = {key: one.data_total.rows for key, one in lab.scan().items()}
+
+    assert sum(scanned.values()) == 24
+    for assumed in (Assumed(plan_every_ms=1, job_overhead_ms=0), Assumed()):
+        for one in (policy, None):
+            replayed = replay(replace(past, ends_at_ms=past.ends_at_ms + HOUR), one, assumed)
+
+            assert {key: state.data_total.rows for key, state in replayed.partitions.items()} == scanned
