@@ -26,6 +26,7 @@ from isotherm.terminal import (
     ConfigOption,
     Output,
     OutputOption,
+    err,
     inspector_of,
     out,
     plain_errors,
@@ -219,7 +220,7 @@ def simulate(
     from isotherm.simulate_command import print_simulation
     from isotherm.simulate_command import simulate as run_simulation
 
-    with _plain_errors():
+    with plain_errors():
         files: list[tuple[str, PolicyFile | None]] = [("in force", None)]
         if against is not None:
             files = [(against.name, read_yaml(against, PolicyFile))]
@@ -227,7 +228,7 @@ def simulate(
             files.append((policy.name, read_yaml(policy, PolicyFile)))
         loaded = load_config(config)
         simulation = run_simulation(
-            _inspector(config),
+            inspector_of(config),
             table,
             files,
             now_ms=now_ms(),
@@ -237,7 +238,7 @@ def simulate(
             err=err,
         )
         if output is Output.JSON:
-            _json(simulation)
+            print_json(simulation)
         else:
             print_simulation(simulation, out)
 

@@ -289,7 +289,7 @@ class _Life:
             change,
             parent_id=self._state.head,
             sequence_number=self._state.sequence_number + 1,
-            manifests=frozenset(),
+            manifests=(),
             totals={},
         )
         applied = apply(self._state, self.partitions, change, self._facts.fields, self._now_ms)

@@ -17,8 +17,8 @@ from isotherm.answers import Inspector
 from isotherm.drawing import Series, Ticks, draw
 from isotherm.history import History
 from isotherm.partitions import DAY_MS, clock_text, size_text, span_text
-from isotherm.policy import PolicyFile
 from isotherm.ports import NoSuchTableError
+from isotherm.precedence import PolicyFile
 from isotherm.replay import Assumed, Sample, SimulatedJob, Totals, replay
 
 ROUNDS = 5000

@@ -16,7 +16,7 @@ from isotherm.clock import now_ms
 from isotherm.config import load_config, parse_yaml
 from isotherm.history_reader import read_history
 from isotherm.model import Origin
-from isotherm.policy import PolicyFile, resolve
+from isotherm.precedence import PolicyFile, resolve
 from isotherm.replay import Assumed, replay
 from isotherm.simulate_command import simulate
 from isotherm.store import Fold, Ledger
