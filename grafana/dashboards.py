@@ -206,7 +206,8 @@ def keeping_up() -> Sequence[stat.Panel | timeseries.Panel]:
         stacked(
             "Partitions by verdict",
             "Hot: the stream still writes them. Due: work waits. Unsupported: due, but this version cannot rewrite "
-            "them. Other: clean, running, quarantined, or switched off.",
+            "them. Quarantined: due, but their jobs failed three times in a row or more. Other: clean, running, tried "
+            "again soon, or switched off.",
             "short",
             (f"sum by (verdict) (isotherm_partitions{{{TABLE}}})", "{{verdict}}"),
         ),
@@ -251,10 +252,11 @@ def tables() -> list[timeseries.Panel]:
             (worst("isotherm_todo_bytes"), "{{table}}"),
         ),
         graph(
-            "Halted",
-            "1 while a table stands still until a person has looked.",
+            "Halted or paused",
+            "Halted: 1 while a table stands still until a person has looked. Paused: 1 while a person wants it so.",
             "short",
-            (worst("isotherm_table_halted"), "{{table}}"),
+            (worst("isotherm_table_halted"), "{{table}} halted"),
+            (worst("isotherm_table_paused"), "{{table}} paused"),
             limit=1,
         ),
     ]
@@ -363,10 +365,12 @@ def events() -> list[timeseries.Panel]:
         bars(
             "What needed healing",
             "Snapshots that nobody had announced, full scans, and states that moved away from their table. Scans "
-            "happen at a table's first sight; drift never should.",
+            "happen at a table's first sight; drift never should. Lost: messages of the control topic that may have "
+            "gone by unread (deleted, or a topic that was made again); every table was looked at.",
             (times("isotherm_unannounced_snapshots_found_total"), "{{table}} unannounced"),
             (times("isotherm_table_scans_total"), "{{table}} scanned"),
             (times("isotherm_state_drift_total"), "{{table}} drifted"),
+            (f"sum(increase(isotherm_events_lost_total[{RATE}]))", "messages lost"),
         ),
         bars(
             "Self-audit",
@@ -476,6 +480,13 @@ def process() -> list[timeseries.Panel]:
             "1: every policy file was good at the last reading. 0: a file is broken, and its last good version holds.",
             "short",
             ("min by (instance) (isotherm_policy_reload_successful)", "{{instance}}"),
+        ),
+        graph(
+            "Deletions held back",
+            "1 while a daemon expires and deletes nothing, since its ledger was lost, until `isotherm resume`.",
+            "short",
+            ("max by (instance) (isotherm_deletions_held)", "{{instance}}"),
+            limit=1,
         ),
         graph(
             "Versions and up-time",

@@ -68,3 +68,23 @@ class EventSourceContract:
         assert source.is_assigned()
         assert source.owns(event(1).table_uuid)
         source.close()
+
+    def test_a_tenure_lasts_as_long_as_the_member_and_another_one_is_another(self, open_source):
+        source = open_source()
+        source.publish(event(1))
+        self.read(source, 1)
+        tenure = source.tenure(event(1).table_uuid)
+        source.commit()
+        source.publish(event(2))
+        self.read(source, 1)
+
+        assert tenure is not None
+        assert source.tenure(event(1).table_uuid) == tenure
+
+    def test_a_member_that_has_read_is_one_for_the_broker_and_has_lost_nothing(self, open_source):
+        source = open_source()
+        source.publish(event(1))
+        self.read(source, 1)
+
+        assert source.check_in() is None
+        assert list(source.losses()) == []

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from isotherm.commit_event import CommitEvent, EventError, decode, encode
-from isotherm.ports import Message, Unavailable
+from isotherm.ports import HoldReading, Message, Unavailable
 
 
 @dataclass
@@ -42,6 +42,31 @@ def _key(value: bytes | None) -> bytes | None:
     return None if event is None else event.table_uuid.encode()
 
 
+class MemoryHolds:
+    """A reader and writer of the topic with what holds tables back."""
+
+    def __init__(self, records: list[tuple[str, bytes | None]]) -> None:
+        self.records = records
+        self.position: int | None = None
+        self.is_reachable = True
+
+    def read(self, timeout_s: float) -> HoldReading | None:
+        del timeout_s
+        if not self.is_reachable:
+            return None
+        is_whole = self.position is None or self.position > len(self.records)
+        start, self.position = 0 if is_whole else self.position, len(self.records)
+        return HoldReading(dict(self.records[start:]), is_whole)
+
+    def write(self, key: str, value: bytes | None) -> None:
+        if not self.is_reachable:
+            raise Unavailable("the broker is away")
+        self.records.append((key, value))
+
+    def close(self) -> None:
+        self.is_reachable = False
+
+
 class MemoryEvents:
     """A member of a group that has the whole topic."""
 
@@ -51,6 +76,9 @@ class MemoryEvents:
         self.committed = 0
         self.is_closed = False
         self.is_reachable = True
+        self.is_member = True
+        self.term = 1
+        self.lost: list[str] = []
 
     def poll(self, timeout_s: float) -> Sequence[Message]:
         del timeout_s
@@ -69,7 +97,17 @@ class MemoryEvents:
 
     def owns(self, table_uuid: str) -> bool:
         del table_uuid
-        return not self.is_closed
+        return not self.is_closed and bool(self.term)
+
+    def tenure(self, table_uuid: str) -> int | None:
+        return self.term if self.owns(table_uuid) else None
+
+    def check_in(self) -> str | None:
+        return None if self.is_member and not self.is_closed else "somebody else is"
+
+    def losses(self) -> Sequence[str]:
+        found, self.lost = self.lost, []
+        return found
 
     def is_assigned(self) -> bool:
         return not self.is_closed

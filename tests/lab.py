@@ -13,7 +13,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import HourTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
-from fakes import MemoryEvents, Topic
+from fakes import MemoryEvents, MemoryHolds, Topic
 from isotherm.catalog import IcebergCatalog, connect, loaded_table
 from isotherm.clock import monotonic_s, now_ms
 from isotherm.commit_event import AddedManifest, CommitEvent, encode
@@ -56,6 +56,7 @@ class Lab:
     properties: dict[str, str] | None = None
     seen: list = field(default_factory=list)
     topic: Topic = field(default_factory=Topic)
+    held: list = field(default_factory=list)
     rows: int = 0
 
     def __post_init__(self):
@@ -114,6 +115,7 @@ class Lab:
             events=MemoryEvents(self.topic),
             catalog=IcebergCatalog(self.catalog),
             maintainer=IcebergMaintainer(self.catalog, executor or self.executor, now_ms),
+            hold_topic=MemoryHolds(self.held),
             policies=PolicyFolder(self.config.policies),
             listen=self.seen.append,
             now_ms=now_ms,

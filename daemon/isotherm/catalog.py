@@ -34,6 +34,7 @@ from isotherm.manifests import (
 )
 from isotherm.model import (
     INGEST_VALID_THROUGH,
+    JOB_ID,
     NO_FILES,
     Change,
     FileKind,
@@ -250,6 +251,7 @@ def _facts(table: Table, head: PyIcebergSnapshot | None) -> TableFacts:
             fields[part.field_id] = PartitionField(part.field_id, part.name, str(part.transform), source)
     lists = [] if head is None else read_manifest_list(table.io, head.manifest_list)
     return TableFacts(
+        has_ours=any(JOB_ID in _summary(snapshot) for snapshot in reversed(metadata.snapshots)),
         location=metadata.location,
         format_version=metadata.format_version,
         fields=tuple(fields[field_id] for field_id in sorted(fields)),

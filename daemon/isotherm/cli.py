@@ -14,7 +14,7 @@ from rich.text import Text
 
 from isotherm.clock import now_ms
 from isotherm.config import load_config, read_yaml
-from isotherm.partitions import clock_text, size_text
+from isotherm.partitions import clock_text, size_text, span_text
 from isotherm.planner import Plan, Verdict
 from isotherm.policy_commands import policy_app
 from isotherm.precedence import PolicyFile
@@ -285,6 +285,45 @@ def state(
                 out.print(Text(answer.verified, style="red" if answer.differences else "green"))
         if answer.differences:
             raise typer.Exit(EXIT_ERROR)
+
+
+@app.command()
+def pause(
+    table: Annotated[str, typer.Argument(help="The table.")],
+    for_: Annotated[
+        str | None, typer.Option("--for", help="How long: 2h, 3d; until `resume` without it.")
+    ] = None,
+    why: Annotated[str, typer.Option(help="For whoever wonders later.")] = "a person said so",
+    config: ConfigOption = DEFAULT_CONFIG,
+) -> None:
+    """Leave a table alone, for a time or until `resume`; whichever daemon maintains it."""
+    for_ms = _span_ms(for_, "--for")
+    with plain_errors():
+        from isotherm.orders import Orders
+
+        at_ms = now_ms()
+        Orders(load_config(config)).pause(table, why, at_ms, None if for_ms is None else at_ms + for_ms)
+        until = "until `isotherm resume`" if for_ms is None else f"for {span_text(for_ms)}"
+        out.print(f"{table} is paused {until}; it takes effect within a planning round")
+
+
+@app.command()
+def resume(
+    table: Annotated[
+        str | None,
+        typer.Argument(help="The table; without it: daemons whose ledger was lost may delete again."),
+    ] = None,
+    config: ConfigOption = DEFAULT_CONFIG,
+) -> None:
+    """Lift whatever holds a table back: a halt, a pause, quarantines. Look at `explain` before."""
+    with plain_errors():
+        from isotherm.orders import Orders
+
+        lifted = Orders(load_config(config)).resume(table)
+        for hold in lifted:
+            out.print(Text(f"{hold.kind} lifted: {hold.partition or ''} {hold.why}"))
+        if not lifted:
+            out.print("nothing was held back")
 
 
 def main() -> None:

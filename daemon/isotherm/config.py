@@ -295,6 +295,8 @@ class KafkaConfig(Settings):
     """librdkafka's properties: `bootstrap.servers`, `security.protocol`, `sasl.username`, …"""
     control_topic: str = "isotherm.control"
     """Where commit events and intents stand. Its partition count must never change (events are keyed by table)."""
+    state_topic: str = ""
+    """Where halts, pauses and quarantines stand, compacted; empty: the control topic's name with `.state` behind it."""
     group: str = "isotherm"
     """Consumer group of the daemons; it divides the tables among them. Sources are read as `<group>.sources`."""
     sources: list[SourceConfig] = []
@@ -310,12 +312,17 @@ class KafkaConfig(Settings):
 
     @model_validator(mode="after")
     def _topics(self) -> Self:
-        topics = [self.control_topic, *(source.topic for source in self.sources)]
+        topics = [self.control_topic, self.hold_topic, *(source.topic for source in self.sources)]
         topics += [] if self.dead_letter_topic is None else [self.dead_letter_topic]
         twice = sorted({topic for topic in topics if topics.count(topic) > 1})
         if twice:
             raise ValueError(f"topic {twice[0]} stands twice: each has one purpose")
         return self
+
+    @property
+    def hold_topic(self) -> str:
+        """The topic with halts, pauses and quarantines."""
+        return self.state_topic or f"{self.control_topic}.state"
 
 
 class StateConfig(Settings):

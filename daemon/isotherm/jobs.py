@@ -2,6 +2,12 @@
 
 A job stands in the ledger before it starts, a file before it is deleted; what a crash leaves is found there at the
 next start, and looked up in the table before anything of it is touched.
+
+A job belongs to the tenure under which it began: the time for which the group has given the table to this daemon
+without a break. Where that has ended the job is cancelled and what it wrote is deleted, also where the table has come
+back since. A commit would still be safe then, as far as rows go (it replaces exactly the files that were read), but
+another daemon has begun where we left off, perhaps with the very same files, or has halted the table for what it
+found; one of two rewrites is thrown away in any case, and the younger one knows more.
 """
 
 import uuid as uuids
@@ -12,7 +18,18 @@ from dataclasses import dataclass, field, replace
 from isotherm.commit_event import announcement
 from isotherm.config import IsothermConfig
 from isotherm.follow import Follower, Touched
-from isotherm.model import Action, CompactionJob, Outcome, OutcomeKind, PartitionKey, Rewrite, TableId
+from isotherm.holds import Holds
+from isotherm.model import (
+    Action,
+    CompactionJob,
+    Hold,
+    HoldKind,
+    Outcome,
+    OutcomeKind,
+    PartitionKey,
+    Rewrite,
+    TableId,
+)
 from isotherm.observations import FilesDeleted, JobEnded, JobStarted, SnapshotsExpired, TableHalted, TrySoon
 from isotherm.planner import Flight, Request
 from isotherm.policy import Policy
@@ -32,15 +49,28 @@ from isotherm.verdicts import Verdicts
 
 DRAIN_TIMEOUT_S = 5.0
 """For the last look before a commit; where the end of the topic cannot be reached, nothing is committed."""
-QUARANTINE_MS = 60_000
-"""The first failure of a partition costs it a minute, each further one twice as long, at most a day."""
-MAX_QUARANTINE_MS = 86_400_000
+RETRY_MS = 60_000
+"""The first failure of a partition costs it a minute, each further one in a row twice as long, at most a day."""
+MAX_RETRY_MS = 86_400_000
 DELETE_BATCH = 200
 """Files deleted in one round, so that events never wait long."""
 EXCUSED = frozenset(
-    {"conflict", "hot", "owner", "topic", "policy", "halted", "cancelled", "stopped", "gone", "lost"}
+    {
+        "cancelled",
+        "conflict",
+        "gone",
+        "halted",
+        "hot",
+        "lost",
+        "owner",
+        "paused",
+        "policy",
+        "stopped",
+        "topic",
+    }
 )
 """Ends of a job for which its partition is not to blame."""
+MOVED = "the group gave the table to another daemon after the job began"
 
 
 @dataclass(slots=True)
@@ -55,11 +85,14 @@ class Jobs:
     maintainer: Maintainer
     follower: Follower
     verdicts: Verdicts
+    holds: Holds
     listen: Listener
     now_ms: Callable[[], int]
     is_blind: bool = False
     """The control topic could not be read to its end at the last look: what is rewritten now would be thrown away."""
     _running: dict[str, tuple[Operation, CompactionJob]] = field(default_factory=dict)
+    _tenures: dict[str, int | None] = field(default_factory=dict)
+    """By job id: the tenure of its table under which it began."""
 
     def __len__(self) -> int:
         return len(self._running)
@@ -120,6 +153,7 @@ class Jobs:
             self._quarantine(operation, job.reason, job.why)
             return False
         operation = replace(operation, files_before=self.catalog.live_files(loaded, key))
+        self._tenures[job.job_id] = self.events.tenure(job.table.uuid)
         self.ledger.save(operation, job)
         self.maintainer.start(loaded, job)
         self._running[job.job_id] = (operation, job)
@@ -164,39 +198,60 @@ class Jobs:
     def _refusal(self, loaded: LoadedTable, job: CompactionJob) -> str | None:
         """The last look before the swap: why it must not be, a word and a sentence; None: go ahead."""
         uuid = job.table.uuid
-        if not self.events.owns(uuid):
-            return "owner: the table belongs to another daemon now"
         messages = self.events.drain(DRAIN_TIMEOUT_S)
+        if not self._has_still(uuid, self._tenures.get(job.job_id)):
+            return f"owner: {MOVED}"
         self.is_blind = messages is None
         if messages is None:
             return f"topic: it could not be read to its end within {DRAIN_TIMEOUT_S:.0f}s"
         with self.fold.transaction(), self.ledger.transaction():
             touched = [whom for whom, _ in map(self.follower.take, messages) if whom is not None]
         self.cancel_touched(touched, but=job.job_id)
+        if not self.holds.refresh(DRAIN_TIMEOUT_S):
+            return f"topic: what is held back could not be read within {DRAIN_TIMEOUT_S:.0f}s"
         self.follower.confirm_loaded(loaded)
         row = self.fold.table(uuid)
         resolved = None if row is None else self.verdicts.policy_of(row)
         if row is None or resolved is None or not row.is_trusted:
             return "policy: the table is not maintained any more"
-        halted = self.ledger.halted(uuid)
-        if halted is not None:
-            return f"halted: {halted}"
+        stopped = self.holds.stops(uuid)
+        if stopped is not None:
+            return stopped
         hot = self.verdicts.why_hot(row, job.partition, resolved.policy)
         if hot is not None:
             return f"hot: {hot}"
+        moved = self._moved(uuid, self._tenures.get(job.job_id))
+        if moved is not None:
+            return f"owner: {moved}"
         # Written down before the request goes out: what a crash leaves is then known to have been sent, or not.
         operation = replace(self._running[job.job_id][0], asserted_head_id=loaded.head)
         self._running[job.job_id] = (operation, job)
         self.ledger.save(operation, job)
         return None
 
+    def _moved(self, uuid: str, tenure: int | None) -> str | None:
+        """Why this daemon may not commit to a table on which it began to work under that tenure; None: it may.
+
+        The broker is asked, for what this process remembers may be a minute old and not know it. A pause after the
+        answer does no harm: the commit replaces exactly the files that were read, or fails.
+        """
+        stranger = self.events.check_in()
+        if stranger is not None:
+            return stranger
+        return None if self._has_still(uuid, tenure) else MOVED
+
+    def _has_still(self, uuid: str, tenure: int | None) -> bool:
+        """Whether this daemon has had the table without a break, as far as it knows."""
+        return tenure is not None and self.events.tenure(uuid) == tenure
+
     def _close(self, operation: Operation, job: CompactionJob, outcome: Outcome) -> None:
         """The end of a compaction, whatever it was."""
         self._running.pop(job.job_id, None)
+        self._tenures.pop(job.job_id, None)
         uuid, name = operation.table.uuid, operation.table.name
         self.fold.touch(uuid, [job.partition])
         if outcome.kind is OutcomeKind.DONE:
-            self.ledger.release(uuid, job.partition)
+            self.holds.lift(uuid, HoldKind.QUARANTINE, job.partition)
             operation = replace(
                 operation, files_after=self._after_commit(name, job.partition, outcome.snapshot_id)
             )
@@ -271,13 +326,22 @@ class Jobs:
             return
         uuid = operation.table.uuid
         known = self.ledger.quarantined(uuid).get(operation.partition)
-        span_ms = min(QUARANTINE_MS * 2 ** (known.failures if known else 0), MAX_QUARANTINE_MS)
-        self.ledger.quarantine(uuid, operation.partition, f"{reason}: {why}", self.now_ms() + span_ms)
-        self.fold.touch(uuid, [operation.partition])
+        failures, now_ms = (known.failures if known else 0) + 1, self.now_ms()
+        span_ms = min(RETRY_MS << min(failures - 1, 20), MAX_RETRY_MS)
+        hold = Hold(
+            HoldKind.QUARANTINE,
+            uuid,
+            operation.table.name,
+            f"{reason}: {why}",
+            now_ms,
+            partition=operation.partition,
+            until_ms=now_ms + span_ms,
+            failures=failures,
+        )
+        self.holds.put(hold)
 
     def _halt(self, table: TableId, reason: str, why: str) -> None:
-        self.ledger.halt(table.uuid, reason, why, self.now_ms())
-        self.fold.touch(table.uuid, None)
+        self.holds.put(Hold(HoldKind.HALT, table.uuid, table.name, f"{reason}: {why}", self.now_ms()))
         self.listen(TableHalted(table, reason, why))
 
     # Cancelling
@@ -292,6 +356,20 @@ class Jobs:
                 hit = one.partitions is None or job.partition in one.partitions
                 if job_id != but and operation.table.uuid == one.uuid and hit:
                     self._cancel(job_id, "cancelled", "the stream came back to its partition while it ran")
+
+    def cancel_moved(self) -> None:
+        """Cancel the jobs of tables that this daemon has not had without a break since they began."""
+        for job_id, (operation, _) in list(self._running.items()):
+            if not self._has_still(operation.table.uuid, self._tenures.get(job_id)):
+                self._cancel(job_id, "owner", MOVED)
+
+    def cancel_held(self) -> None:
+        """Cancel the jobs of tables that are halted or paused by now."""
+        for job_id, (operation, _) in list(self._running.items()):
+            stopped = self.holds.stops(operation.table.uuid)
+            if stopped is not None:
+                reason, _, why = stopped.partition(": ")
+                self._cancel(job_id, reason, why)
 
     def stop(self) -> None:
         """Cancel everything that runs, and delete what it wrote."""
@@ -354,8 +432,14 @@ class Jobs:
         operation = replace(operation, files_before=row.facts.snapshots)
         self.ledger.save(operation)
         uuid, job_id = operation.table.uuid, operation.job_id
+        tenure = self.events.tenure(uuid)
 
         def mark(files: Sequence[str]) -> None:
+            moved = self._moved(uuid, tenure)
+            if moved is not None:
+                raise Unavailable(
+                    moved
+                )  # the operation stays open, and is found never to have reached the table
             with self.ledger.transaction():
                 self.ledger.drop_marks(job_id)
                 self.ledger.mark(uuid, job_id, files, snapshots, self.now_ms())
@@ -376,10 +460,12 @@ class Jobs:
         return True
 
     def sweep(self) -> None:
-        """Delete files whose grace is over, a batch at a time."""
+        """Delete files whose grace is over, a batch at a time; those of tables that moved away wait for their return."""
+        if self.ledger.deletions_held() is not None:
+            return
         for uuid, paths in self.ledger.due_deletions(self.now_ms(), DELETE_BATCH).items():
-            row = self.fold.table(uuid)
-            if row is None or not self.events.owns(uuid):
+            row, tenure = self.fold.table(uuid), self.events.tenure(uuid)
+            if row is None or tenure is None or self._moved(uuid, tenure) is not None:
                 continue
             try:
                 loaded = self.catalog.load(row.state.table.name)

@@ -2,8 +2,15 @@
 
 Offsets are committed by hand, after what was read is saved. On each assignment the topic is read again from before
 the intent time-out, so that no open intent is missed, however far the group had come; reading twice is harmless,
-because a change is applied once. An offset out of range goes back to the earliest: tables are then reconciled from
-their own metadata, nothing is skipped silently.
+because a change is applied once.
+
+What this client remembers of its place in the group may be old: a process that was stopped for a minute wakes up with
+an assignment that somebody else has by now. So before anything is committed to a table the broker itself is asked
+(`check_in`), and a job is bound to the `tenure` under which it began.
+
+Messages may be gone before they were read: offsets out of range, or a topic that was deleted and made again, where
+old offsets mean other messages. Both are found, told (`losses`) and read again from the beginning; what is lost for
+good is found in the tables' own metadata by whoever asks.
 """
 
 import contextlib
@@ -18,13 +25,14 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Producer,
+    TopicCollection,
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from isotherm.clock import monotonic_s, now_ms
 from isotherm.commit_event import CommitEvent, encode
-from isotherm.ports import Message, Unavailable
+from isotherm.ports import Fenced, Message, Unavailable
 
 BATCH = 500
 REQUEST_TIMEOUT_S = 5
@@ -58,9 +66,14 @@ class KafkaEvents:
         self._replay_ms = replay_ms
         self._on_trouble = on_trouble
         self._positions: dict[int, int] = {}
+        self._tenures: dict[int, int] = {}
+        """The generation in which each Kafka partition that we have came to us."""
         self.generation = 0
-        """Grows with each assignment: who acted under an older one may not commit."""
+        """Grows with each assignment and revocation."""
         self._partition_count: int | None = None
+        self._topic_id: str | None = None
+        self._losses: list[str] = []
+        self._fenced: str | None = None
         self._common = dict(properties)
         self._consumer = Consumer(
             {
@@ -69,7 +82,10 @@ class KafkaEvents:
                 "group.id": group,
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
-                "auto.offset.reset": "earliest",
+                # Not silently: `_reset` says it, and begins at the earliest.
+                "auto.offset.reset": "error",
+                # Only what moves is taken away: jobs on the other tables go on through a rebalance.
+                "partition.assignment.strategy": "cooperative-sticky",
                 "topic.metadata.refresh.interval.ms": 10_000,
                 "allow.auto.create.topics": False,
                 "error_cb": self._error,
@@ -87,26 +103,26 @@ class KafkaEvents:
                 "log_level": 0,
             }
         )
+        self._admin = AdminClient({**self._common, "log_level": 0})
         self._consumer.subscribe(
             [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
         )
 
     def poll(self, timeout_s: float) -> Sequence[Message]:
         """New messages, at most some hundreds; empty when none came in time."""
+        if self._fenced is not None:
+            raise Fenced(self._fenced)
         return self._messages(self._consumer.consume(BATCH, timeout_s))
 
     def drain(self, timeout_s: float) -> Sequence[Message] | None:
         """Every message up to the topic's present end; None where the end could not be reached in time."""
         deadline = monotonic_s() + timeout_s
-        drained: list[Message] = []
+        # Rebalances that wait to be told come first, and with them what happened while this process was stopped.
+        drained = list(self.poll(0))
         generation = self.generation
-        try:
-            ends = {
-                part.partition: self._consumer.get_watermark_offsets(part, timeout=timeout_s)[1]
-                for part in self._consumer.assignment()
-            }
-        except KafkaException as err:
-            self._on_trouble(str(err))
+        ends = self._ends(timeout_s)
+        if ends is None or not self._is_same_topic():
+            self._undo(drained)
             return None
         while any(self._positions.get(number, 0) < end for number, end in ends.items()):
             left_s = deadline - monotonic_s()
@@ -122,13 +138,38 @@ class KafkaEvents:
 
     def commit(self) -> None:
         """Never hand out again what was handed out so far; called after it was saved."""
-        offsets = [TopicPartition(self._topic, number, offset) for number, offset in self._positions.items()]
+        offsets = self._offsets()
         if not offsets:
             return
         try:
             self._consumer.commit(offsets=offsets, asynchronous=True)
         except KafkaException as err:  # a rebalance took the partition: its next owner reads it again
             self._on_trouble(str(err))
+
+    def check_in(self) -> str | None:
+        """Why the broker does not count this daemon as a member of the group, which has what it thinks it has.
+
+        A commit of offsets that waits for its answer: the broker takes it from a member of the present generation
+        only, whatever this client believes. So what was read must be saved before this is called.
+        """
+        offsets = self._offsets()
+        if not offsets:
+            return "nothing is assigned to this daemon"
+        try:
+            self._consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as err:
+            return f"the broker does not confirm our place in the group: {err.args[0].str()}"
+        # One that left the group by itself has no name in it; to an empty group the broker takes any offset.
+        return None if self._consumer.memberid() else "this daemon has left the group"
+
+    def losses(self) -> Sequence[str]:
+        """Why messages may have gone by unread since the last call; the tables' own metadata says what they were."""
+        self._is_same_topic()
+        found, self._losses = self._losses, []
+        return found
+
+    def _offsets(self) -> list[TopicPartition]:
+        return [TopicPartition(self._topic, number, offset) for number, offset in self._positions.items()]
 
     def publish(self, event: CommitEvent) -> None:
         """Announce a snapshot; returns when the broker has it."""
@@ -147,9 +188,15 @@ class KafkaEvents:
 
     def owns(self, table_uuid: str) -> bool:
         """Whether this daemon maintains the table, as the group divides them now."""
-        if self._partition_count is None or self._partition_count == 0:
-            return False
-        return partition_of(table_uuid, self._partition_count) in self._positions
+        return self.tenure(table_uuid) is not None
+
+    def tenure(self, table_uuid: str) -> int | None:
+        """Since which assignment this daemon has the table without a break; None: it has it not."""
+        if self._partition_count is None:
+            self._is_same_topic()
+        if not self._partition_count:
+            return None
+        return self._tenures.get(partition_of(table_uuid, self._partition_count))
 
     def is_assigned(self) -> bool:
         """Whether the group has given this daemon its part of the topic."""
@@ -162,10 +209,70 @@ class KafkaEvents:
             self._consumer.close()
 
     def _messages(self, raw: Sequence[Any]) -> list[Message]:
-        messages = as_messages(raw, self._on_trouble)
+        messages = as_messages(raw, self._trouble)
         for message in messages:
             self._positions[message.partition] = message.offset + 1
         return messages
+
+    def _trouble(self, message: Any) -> None:
+        """What stands among the messages and is none."""
+        error: KafkaError = message.error()
+        code = error.code()
+        if code in (KafkaError._FATAL, KafkaError.FENCED_INSTANCE_ID):  # noqa: SLF001 (the library's public constants)
+            self._fenced = error.str()
+            raise Fenced(self._fenced)
+        if code == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
+            if message.partition() in self._positions:
+                self._reset(f"partition {message.partition()}, offset {message.offset()}: {error.str()}")
+        else:
+            self._on_trouble(str(error))
+
+    def _reset(self, why: str) -> None:
+        """Messages are gone that nobody read: say it, and read everything that there is."""
+        self._losses.append(why)
+        parts = [TopicPartition(self._topic, number, OFFSET_BEGINNING) for number in self._positions]
+        self._positions = dict.fromkeys(self._positions, 0)
+        # Not `seek`: librdkafka does not look for a partition any more whose offset was out of range.
+        self._consumer.incremental_unassign(parts)
+        self._consumer.incremental_assign(parts)
+
+    def _is_same_topic(self) -> bool:
+        """Whether the topic is the one that it was: offsets mean nothing in one that was made again."""
+        try:
+            asked = self._admin.describe_topics(
+                TopicCollection([self._topic]), request_timeout=REQUEST_TIMEOUT_S
+            )
+            topic = asked[self._topic].result(REQUEST_TIMEOUT_S)
+        except (KafkaException, TimeoutError) as err:
+            self._on_trouble(f"topic {self._topic}: {err}")
+            return False
+        self._partition_count = len(topic.partitions)
+        known, self._topic_id = self._topic_id, str(topic.topic_id)
+        if known in (None, self._topic_id):
+            return True
+        self._reset(f"topic {self._topic} was deleted and made again")
+        return False
+
+    def _ends(self, timeout_s: float) -> dict[int, int] | None:
+        """Where each of our partitions ends now; None: it cannot be told, or what we knew is gone."""
+        ends = {}
+        try:
+            for number in self._positions:
+                low, high = self._consumer.get_watermark_offsets(
+                    TopicPartition(self._topic, number), timeout=timeout_s
+                )
+                ends[number] = high
+                if self._positions[number] > high:
+                    self._reset(
+                        f"partition {number} ends at {high}, and we had read up to {self._positions[number]}"
+                    )
+                    return None
+                # Nothing is there to be read: where it begins is where we are.
+                self._positions[number] = max(self._positions[number], low)
+        except KafkaException as err:
+            self._on_trouble(str(err))
+            return None
+        return ends
 
     def _skip_to_position(self, ends: Mapping[int, int]) -> None:
         """Where the end of a partition holds no message (aborted, compacted away), go by the consumer's position."""
@@ -179,23 +286,22 @@ class KafkaEvents:
         for message in drained:
             first.setdefault(message.partition, message.offset)
         for number, offset in first.items():
-            if number in self._positions:
+            if offset < self._positions.get(number, 0):
                 self._consumer.seek(TopicPartition(self._topic, number, offset))
                 self._positions[number] = offset
 
     def _assigned(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
         self.generation += 1
         try:
-            starts = self._starts(consumer, parts)
-            topics = consumer.list_topics(self._topic, REQUEST_TIMEOUT_S).topics
-            self._partition_count = len(topics[self._topic].partitions)
+            starts = self._starts(consumer, parts) if parts else []
         except KafkaException as err:
             # The broker does not say where we were, or we are leaving: reading everything again is harmless.
             self._on_trouble(str(err))
             starts = [TopicPartition(part.topic, part.partition, OFFSET_BEGINNING) for part in parts]
         for part in starts:
             self._positions[part.partition] = max(part.offset, 0)
-        consumer.assign(starts)
+            self._tenures[part.partition] = self.generation
+        consumer.incremental_assign(starts)
 
     def _starts(self, consumer: Consumer, parts: list[TopicPartition]) -> list[TopicPartition]:
         """Where to begin: at what was committed, or before the intent time-out, whichever is earlier."""
@@ -219,13 +325,14 @@ class KafkaEvents:
         self.generation += 1
         for part in parts:
             self._positions.pop(part.partition, None)
+            self._tenures.pop(part.partition, None)
 
     def _error(self, error: KafkaError) -> None:
         self._on_trouble(str(error))
 
 
-def as_messages(raw: Sequence[Any], on_trouble: Callable[[str], None]) -> list[Message]:
-    """What librdkafka gives as our messages; `on_trouble` is told the errors that stand among them."""
+def as_messages(raw: Sequence[Any], on_error: Callable[[Any], None]) -> list[Message]:
+    """What librdkafka gives as our messages; `on_error` is given those that carry an error instead."""
     messages = []
     for one in raw:
         if one.error() is None:
@@ -234,7 +341,7 @@ def as_messages(raw: Sequence[Any], on_trouble: Callable[[str], None]) -> list[M
                 Message(one.topic(), one.partition(), one.offset(), at_ms, one.value(), one.key())
             )
         elif one.error().code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 (the library's public constant)
-            on_trouble(str(one.error()))
+            on_error(one)
     return messages
 
 

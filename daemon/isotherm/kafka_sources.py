@@ -60,7 +60,9 @@ class KafkaSources:
 
     def poll(self, timeout_s: float) -> Sequence[Message]:
         """New messages, at most some hundreds; empty when none came in time."""
-        messages = as_messages(self._consumer.consume(BATCH, timeout_s), self._on_trouble)
+        messages = as_messages(
+            self._consumer.consume(BATCH, timeout_s), lambda one: self._on_trouble(str(one.error()))
+        )
         for message in messages:
             self._positions[message.topic, message.partition] = message.offset + 1
         return messages

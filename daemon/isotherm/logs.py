@@ -65,6 +65,9 @@ _LEVELS = {
     "event_rejected": logging.WARNING,
     "try_soon": logging.WARNING,
     "gap_healed": logging.WARNING,
+    "events_lost": logging.WARNING,
+    "ledger_lost": logging.ERROR,
+    "hold_rejected": logging.WARNING,
     "state_drifted": logging.ERROR,
     "table_halted": logging.ERROR,
 }

@@ -78,6 +78,9 @@ class Metrics:
         self.halted = Gauge(
             "isotherm_table_halted", "1 while a person must look at the table.", ["table"], **one
         )
+        self.paused = Gauge(
+            "isotherm_table_paused", "1 while a person wants the table to be left alone.", ["table"], **one
+        )
         self.last_event = Gauge(
             "isotherm_last_event_timestamp_seconds", "When the table's last event came.", ["table"], **one
         )
@@ -112,6 +115,12 @@ class Metrics:
             "isotherm_files_kept", "Files that a last look kept from being deleted.", ["table"], **one
         )
         self.trouble = Counter("isotherm_unavailable", "Times that something outside did not answer.", **one)
+        self.events_lost = Counter(
+            "isotherm_events_lost", "Times that messages of the control topic may have gone by unread.", **one
+        )
+        self.deletions_held = Gauge(
+            "isotherm_deletions_held", "1 while the daemon deletes nothing, since its ledger was lost.", **one
+        )
         self.policies_ok = Gauge(
             "isotherm_policy_reload_successful",
             "1 when every policy file was good at the last reading.",
@@ -121,7 +130,7 @@ class Metrics:
             "isotherm_policy_reload_timestamp_seconds", "When the policies were last read.", **one
         )
 
-    def __call__(self, what: Observation) -> None:  # noqa: C901, PLR0912 (one line for each kind)
+    def __call__(self, what: Observation) -> None:  # noqa: C901, PLR0912, PLR0915 (one line for each kind)
         """Count one observation."""
         match what:
             case seen.EventApplied():
@@ -142,12 +151,13 @@ class Metrics:
                 self.drift.labels(what.table.name).inc()
             case seen.PartitionsRecounted():
                 self.recounted.labels(what.table.name).inc(what.partitions)
-            case seen.TableGone():
+            case seen.TableGone() | seen.TableMoved():
                 self._forget(what.table.name)
             case seen.TablePlanned():
                 self._table(what)
             case seen.RoundPlanned():
                 self.rounds.observe(what.seconds)
+                self.deletions_held.set(what.deletions_held)
                 self.last_round.set(self._now_ms() / 1000)
             case seen.JobStarted():
                 self.running.inc()
@@ -160,6 +170,14 @@ class Metrics:
                 self.kept.labels(what.table.name).inc(what.kept)
             case seen.TableHalted():
                 self.halted.labels(what.table.name).set(1)
+            case seen.HoldChanged():
+                pass  # the next round's gauges say how the table stands
+            case seen.HoldRejected():
+                self.events_rejected.inc()
+            case seen.LedgerLost():
+                self.deletions_held.set(1)
+            case seen.EventsLost():
+                self.events_lost.inc()
             case seen.TrySoon():
                 self.trouble.inc()
             case seen.PoliciesLoaded():
@@ -200,6 +218,7 @@ class Metrics:
         since_ms = what.oldest_due_at_ms
         self.compaction_lag.labels(name).set(0 if since_ms is None else (self._now_ms() - since_ms) / 1000)
         self.halted.labels(name).set(what.halted)
+        self.paused.labels(name).set(what.paused)
         if what.last_event_at_ms:
             self.last_event.labels(name).set(what.last_event_at_ms / 1000)
 
@@ -228,6 +247,7 @@ class Metrics:
             self.todo_bytes,
             self.compaction_lag,
             self.halted,
+            self.paused,
             self.last_event,
         ):
             gauge.remove_by_labels({"table": name})

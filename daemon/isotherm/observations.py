@@ -5,7 +5,7 @@ The service emits them; `logs.py` and `metrics.py` translate. The name of the cl
 
 from dataclasses import dataclass
 
-from isotherm.model import Action, OutcomeKind, TableId
+from isotherm.model import Action, HoldKind, OutcomeKind, TableId
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +124,7 @@ class TablePlanned:
     oldest_due_at_ms: int | None
     """Since when the longest waiting due partition is due."""
     halted: bool
+    paused: bool
     last_event_at_ms: int
 
 
@@ -135,6 +136,8 @@ class RoundPlanned:
     requests: int
     started: int
     seconds: float
+    deletions_held: bool
+    """This daemon's ledger was lost: until a person says otherwise it only tells what it would delete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +204,47 @@ class TableHalted:
 
 
 @dataclass(frozen=True, slots=True)
+class HoldChanged:
+    """A halt, pause or quarantine came or was lifted, here or by another daemon or a person."""
+
+    table: TableId
+    kind: HoldKind
+    partition: str
+    is_held: bool
+    why: str
+    until_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HoldRejected:
+    """A record among them that is none of ours; it is left alone."""
+
+    key: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerLost:
+    """The ledger is new, and should not be: this daemon deletes nothing until a person says that it may."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class EventsLost:
+    """Messages of the control topic may have gone by unread; every table is reconciled with its metadata."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableMoved:
+    """The group gave a table to another daemon."""
+
+    table: TableId
+
+
+@dataclass(frozen=True, slots=True)
 class TrySoon:
     """Something outside did not answer; it is tried again."""
 
@@ -241,6 +285,11 @@ Observation = (
     | SnapshotsExpired
     | FilesDeleted
     | TableHalted
+    | HoldChanged
+    | HoldRejected
+    | LedgerLost
+    | EventsLost
+    | TableMoved
     | TrySoon
     | PoliciesLoaded
 )

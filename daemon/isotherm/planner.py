@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from isotherm.coldness import NEVER, Surroundings, Wake, first_hot
-from isotherm.model import Action, FileKind, FileStats, PartitionField, PartitionKey, TableId
+from isotherm.model import Action, FileKind, FileStats, Hold, PartitionField, PartitionKey, TableId
 from isotherm.partitions import label, size_text, span_text
 from isotherm.policy import Compact, Expire, Manifests, Metadata, Mode, Orphans, Policy, Schedule
 from isotherm.state import PartitionState
@@ -47,6 +47,7 @@ class Verdict(StrEnum):
 
 
 CAPABLE = frozenset({Action.EXPIRE, Action.COMPACT})
+DELETING = frozenset({Action.EXPIRE, Action.TRIM_METADATA, Action.REMOVE_ORPHANS})
 """What this version can do; the rest is judged, explained and counted, but not done."""
 QUARANTINE_FAILURES = 3
 """From so many failures in a row on, a partition counts as quarantined; before, it only waits a moment."""
@@ -94,6 +95,8 @@ class TableFacts:
     """Size of metadata.json."""
     metadata_versions: int = 0
     """Old metadata.json files that the metadata still names."""
+    has_ours: bool = False
+    """A job of Isotherm's committed one of the snapshots in its metadata."""
     confirmed_at_ms: int = 0
 
 
@@ -131,6 +134,10 @@ class View:
     flights: tuple[Flight, ...] = ()
     quarantined: Mapping[PartitionKey, Quarantine] = field(default_factory=dict)
     halted: str | None = None
+    pause: Hold | None = None
+    """A person's wish that the table be left alone; it may be over."""
+    deletions_held: str | None = None
+    """Why this daemon deletes nothing: what would be deleted is only told."""
     announced_sequence_number: int | None = None
     """Up to where this table's snapshots have been announced and consumed; None: nothing was."""
     last_done_ms: Mapping[Action, int] = field(default_factory=dict)
@@ -476,8 +483,8 @@ def _decide_compaction(
             owed.taken.bytes,
         )
 
-    if view.halted is not None:
-        return verdict(Verdict.HALTED, f"the table is halted: {view.halted}")
+    if (held := _held(view, now_ms)) is not None:
+        return verdict(*held)
     if not policy.compact.enabled:
         return verdict(Verdict.OFF, "the policy does not compact this table")
     if is_flying:
@@ -513,6 +520,17 @@ def _unsupported(partition: PartitionState, facts: TableFacts) -> str | None:
         if partition.deletes.get(kind):
             return f"{partition.deletes[kind].files} files of {kind.replace('_', ' ')} cannot be applied yet"
     return None
+
+
+def _held(view: View, now_ms: int) -> tuple[Verdict, str, Wake] | None:
+    """Whether the table stands still, and until when."""
+    if view.halted is not None:
+        return Verdict.HALTED, f"the table is halted: {view.halted}", NEVER
+    pause = view.pause
+    if pause is None or not pause.holds(now_ms):
+        return None
+    left = "" if pause.until_ms is None else f", for another {span_text(pause.until_ms - now_ms)}"
+    return Verdict.OFF, f"paused{left}: {pause.why}", Wake(at_ms=pause.until_ms)
 
 
 def _after_failures(quarantine: Quarantine | None, now_ms: int) -> tuple[Verdict, str, Wake] | None:
@@ -557,8 +575,8 @@ def _decide_whole(
     def verdict(kind: Verdict, why: str, wake: Wake = NEVER) -> Decision:
         return Decision(action, None, WHOLE[action], kind, round(speaker.score, 4), why, wake, files=files)
 
-    if view.halted is not None:
-        return verdict(Verdict.HALTED, f"the table is halted: {view.halted}")
+    if (held := _held(view, now_ms)) is not None:
+        return verdict(*held)
     if off is not None:
         return verdict(Verdict.OFF, off)
     if any(flight.action is action for flight in view.flights):
@@ -570,6 +588,8 @@ def _decide_whole(
     if action not in CAPABLE:
         what = action.replace("_", " ")
         return verdict(Verdict.UNSUPPORTED, f"due, but this version cannot {what} yet: {speaker.why}", until)
+    if view.deletions_held is not None and action in DELETING:
+        return verdict(Verdict.HALTED, f"due, but nothing is deleted: {view.deletions_held}: {speaker.why}")
     if (waits := pace.waits(now_ms)) is not None:
         return verdict(Verdict.WAITING, f"due, but {waits[0]}: {speaker.why}", _earlier(waits[1], until))
     by = f"by the schedule {schedule}: " if speaker.score < 1 else ""

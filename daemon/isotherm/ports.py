@@ -21,6 +21,10 @@ class Unavailable(Exception):  # noqa: N818 (it says what is)
     """Something outside does not answer now; try later, nothing is lost."""
 
 
+class Fenced(Exception):  # noqa: N818 (it says what is)
+    """Another process has taken this daemon's place in the group: there is nothing left to do but to end."""
+
+
 class TableMissing(Exception):  # noqa: N818 (it says what is)
     """The catalog has no such table, or cannot make sense of it."""
 
@@ -82,6 +86,21 @@ class EventSource(Protocol):
         """Whether this daemon maintains the table, as the group divides them now."""
         ...
 
+    def tenure(self, table_uuid: str) -> int | None:
+        """Since which assignment this daemon has the table without a break; None: it has it not."""
+        ...
+
+    def check_in(self) -> str | None:
+        """Ask the broker, not our memory: why we are no member of the group that has what we think we have.
+
+        None: we are. Called after what was read is saved.
+        """
+        ...
+
+    def losses(self) -> Sequence[str]:
+        """Why messages may have gone by unread since the last call, one sentence each."""
+        ...
+
     def is_assigned(self) -> bool:
         """Whether the group has given this daemon its part of the topic."""
         ...
@@ -116,6 +135,34 @@ class DeadLetters(Protocol):
 
     def flush(self) -> None:
         """Return when all that was put is safe. Raises Unavailable; then it is given up."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HoldReading:
+    """What was read of the topic with what holds tables back: the newest of each key; None: lifted."""
+
+    records: Mapping[str, bytes | None]
+    is_whole: bool
+    """It was read from the beginning: what is not in it is not on the topic."""
+
+
+class HoldTopic(Protocol):
+    """The compacted topic with what holds tables back."""
+
+    def read(self, timeout_s: float) -> HoldReading | None:
+        """What came since the last call, up to the topic's present end; None where it was not reached in time.
+
+        The first call, and the first one after the topic was made again, gives all of it.
+        """
+        ...
+
+    def write(self, key: str, value: bytes | None) -> None:
+        """Keep a value under a key; None: there is none any more. Raises Unavailable."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the broker."""
         ...
 
 

@@ -21,12 +21,14 @@ from isotherm.clock import monotonic_s, now_ms
 from isotherm.config import IsothermConfig
 from isotherm.executors import LocalExecutor
 from isotherm.http import HttpServer
+from isotherm.kafka_holds import TOPIC as HOLD_TOPIC
+from isotherm.kafka_holds import KafkaHolds
 from isotherm.kafka_sources import DEAD_LETTER_TOPIC, KafkaDeadLetters, KafkaSources
 from isotherm.maintainer import IcebergMaintainer
 from isotherm.metrics import Metrics
 from isotherm.observations import Observation, TrySoon
 from isotherm.policy_files import PolicyFolder
-from isotherm.ports import Unavailable
+from isotherm.ports import Fenced, Unavailable
 from isotherm.relay import Sources
 from isotherm.service import Health, Service
 from isotherm.sources import FORMATS
@@ -39,6 +41,8 @@ LOOP_PAUSE_S = 0.2
 
 CONTROL_TOPIC = {"retention.ms": str(7 * 86_400_000), "cleanup.policy": "delete"}
 """Where we make the topic ourselves: it keeps by time, days."""
+
+EXIT_FENCED = 1
 
 Answer = TypeVar("Answer")
 
@@ -58,8 +62,13 @@ def run(config: IsothermConfig) -> int:
     server = HttpServer(config.http.host, config.http.port, metrics.registry, health)
     logs.get().info("http_listening", host=config.http.host, port=server.port)
     service = _service(config, health, listen, stopping)
-    if service is not None:
-        _turn(service, stopping)
+    try:
+        if service is not None:
+            _turn(service, stopping)
+    except Fenced as err:
+        # To go on would mean to fight for the place: whoever started the other one has to say who stays.
+        logs.get().error("fenced", why=str(err))
+        return EXIT_FENCED
     logs.get().info("stopped")
     return 0
 
@@ -105,6 +114,7 @@ def _service(
         connected = wait_for("the catalog", lambda: catalog.connect(config.catalog))
         topic, properties = config.kafka.control_topic, config.kafka.properties
         wait_for("the broker", lambda: kafka.ensure_topic(properties, topic, config=CONTROL_TOPIC))
+        wait_for("the broker", lambda: ensure_hold_topic(config))
         events = kafka.KafkaEvents(
             properties,
             topic,
@@ -130,6 +140,11 @@ def _service(
             events=events,
             catalog=catalog.IcebergCatalog(connected),
             maintainer=IcebergMaintainer(connected, executor, now_ms),
+            hold_topic=KafkaHolds(
+                properties,
+                config.kafka.hold_topic,
+                on_trouble=lambda error: listen(TrySoon("the broker", error)),
+            ),
             policies=PolicyFolder(config.policies),
             listen=listen,
             now_ms=now_ms,
@@ -152,6 +167,11 @@ def _sources(config: IsothermConfig, listen: Callable[[Observation], None]) -> S
         on_trouble=lambda error: listen(TrySoon("the topics of sources", error)),
     )
     return Sources(topics, {source.topic: FORMATS[source.format] for source in config.kafka.sources})
+
+
+def ensure_hold_topic(config: IsothermConfig) -> None:
+    """Make the topic with what holds tables back, where there is none. Raises Unavailable."""
+    kafka.ensure_topic(config.kafka.properties, config.kafka.hold_topic, config=HOLD_TOPIC)
 
 
 def _stop_on_signals(stopping: Event) -> None:

@@ -13,9 +13,17 @@ from dataclasses import dataclass, field
 
 from isotherm.config import IsothermConfig
 from isotherm.follow import AppliedEvent, Follower, Touched
+from isotherm.holds import Holds
 from isotherm.jobs import DRAIN_TIMEOUT_S, Jobs
-from isotherm.model import TableId
-from isotherm.observations import EventApplied, RoundPlanned, TrySoon
+from isotherm.model import Hold, HoldKind, TableId
+from isotherm.observations import (
+    EventApplied,
+    EventsLost,
+    LedgerLost,
+    RoundPlanned,
+    TableMoved,
+    TrySoon,
+)
 from isotherm.planner import Plan, Request, admit
 from isotherm.policy_files import PolicyFolder
 from isotherm.poller import Poller
@@ -23,6 +31,7 @@ from isotherm.ports import (
     Catalog,
     DeadLetters,
     EventSource,
+    HoldTopic,
     Listener,
     Maintainer,
     Message,
@@ -75,6 +84,7 @@ class Service:
     events: EventSource
     catalog: Catalog
     maintainer: Maintainer
+    hold_topic: HoldTopic
     policies: PolicyFolder
     listen: Listener
     now_ms: Callable[[], int]
@@ -86,9 +96,12 @@ class Service:
     relay: Relay | None = field(init=False)
     follower: Follower = field(init=False)
     verdicts: Verdicts = field(init=False)
+    holds: Holds = field(init=False)
     jobs: Jobs = field(init=False)
     poller: Poller = field(init=False)
     recount: Recount = field(init=False)
+    _planned: dict[str, TableId] = field(default_factory=dict)
+    """The tables that the last round reported: whoever moves away is told once."""
     _last_round_s: float = float("-inf")
     _last_recount_s: float = float("-inf")
 
@@ -108,6 +121,9 @@ class Service:
         )
         budget = self.config.budgets.bytes_per_hour
         self.verdicts = Verdicts(self.fold, self.ledger, self.policies, self.now_ms, budget)
+        self.holds = Holds(
+            self.hold_topic, self.ledger, self.listen, self.now_ms, lambda uuid: self.fold.touch(uuid, None)
+        )
         self.jobs = Jobs(
             self.config,
             self.fold,
@@ -117,6 +133,7 @@ class Service:
             self.maintainer,
             self.follower,
             self.verdicts,
+            self.holds,
             self.listen,
             self.now_ms,
         )
@@ -143,6 +160,10 @@ class Service:
         recall_policies(self.policies, self.ledger)
         self._reload_policies()
         self.ledger.prune(self.now_ms())
+        if self.ledger.is_new and self.fold.names():
+            self._hold_deletions("the fold beside it is not")
+            for uuid in self.fold.names():
+                self.fold.distrust(uuid)  # the scan accounts for the snapshots that were there
         self.health.ticked_at_s = self.monotonic_s()
 
     def step(self, timeout_s: float = 0.2) -> None:
@@ -153,6 +174,7 @@ class Service:
         messages = self.events.poll(0 if is_busy else timeout_s)
         self._consume(messages)
         self.health.is_assigned = self.events.is_assigned()
+        self.jobs.cancel_moved()
         self.jobs.finish()
         if self.monotonic_s() - self._last_round_s >= self.config.loop.plan_every_s:
             self.round()
@@ -168,6 +190,7 @@ class Service:
             self.relay.close()
         self.events.commit()
         self.events.close()
+        self.hold_topic.close()
 
     def _consume(self, messages: Sequence[Message]) -> None:
         if not messages:
@@ -207,15 +230,57 @@ class Service:
         """Look at every table that was touched, has come due, or was silent for long; begin what is admitted."""
         started_s = self.monotonic_s()
         self._reload_policies()
+        self._heal_losses()
+        may_begin = self.holds.refresh(DRAIN_TIMEOUT_S)
+        self.jobs.cancel_held()
         self.jobs.settle()
         self._find_tables()
+        self._look_for_a_lost_ledger()
         agenda = set(self.fold.agenda(self.now_ms(), self.poller.silent_since_ms))
         agenda.update(uuid for name in self.follower.suspects for uuid in self.fold.named(name))
         plans = [planned for uuid in sorted(agenda) if (planned := self._look(uuid)) is not None]
-        started = sum(self.jobs.begin(request) for request in self._admitted(plans))
+        self._tell_moved(plans)
+        started = sum(self.jobs.begin(request) for request in self._admitted(plans)) if may_begin else 0
         self.jobs.sweep()
         requests = sum(len(planned.requests) for planned in plans)
-        self.listen(RoundPlanned(len(plans), requests, started, self.monotonic_s() - started_s))
+        held = self.ledger.deletions_held() is not None
+        self.listen(RoundPlanned(len(plans), requests, started, self.monotonic_s() - started_s, held))
+
+    def _heal_losses(self) -> None:
+        """Where messages went by unread, every table is reconciled with its own metadata, in this round."""
+        for why in self.events.losses():
+            self.listen(EventsLost(why))
+            self.follower.suspects |= set(self.fold.names().values())
+
+    def _tell_moved(self, plans: Sequence[Plan]) -> None:
+        """Tables that another daemon maintains by now: what was said of them here is not true any more."""
+        for uuid, table in self._planned.items():
+            if not self.events.owns(uuid):
+                self.listen(TableMoved(table))
+        ours = {uuid: table for uuid, table in self._planned.items() if self.events.owns(uuid)}
+        self._planned = ours | {planned.table.uuid: planned.table for planned in plans}
+
+    def _look_for_a_lost_ledger(self) -> None:
+        """A new ledger beside tables that have snapshots of ours: it took the place of one that was lost.
+
+        (Or a daemon was added to others. It cannot know, and a person can.)
+        """
+        if not self.ledger.is_new or not self.health.catalog_answers:
+            return
+        tables = self.fold.names()
+        for uuid, name in tables.items():
+            row = self.fold.table(uuid)
+            if row is not None and row.facts.has_ours:
+                self._hold_deletions(f"{name} has snapshots of ours")
+                return
+        if tables:
+            self.ledger.settle_in()
+
+    def _hold_deletions(self, evidence: str) -> None:
+        why = f"the ledger of this daemon is new, but {evidence}; `isotherm resume` lets it delete again"
+        self.holds.put(Hold(HoldKind.LEDGER, self.ledger.id, "", why, self.now_ms()))
+        self.ledger.settle_in()
+        self.listen(LedgerLost(why))
 
     def _find_tables(self) -> None:
         """New tables: those that events speak of, and those in the catalog that a policy matches."""

@@ -71,6 +71,8 @@ class Verdicts:
             flights=tuple(flights),
             quarantined=self._ledger.quarantined(uuid),
             halted=self._ledger.halted(uuid),
+            pause=self._ledger.paused(uuid),
+            deletions_held=self._ledger.deletions_held(),
             announced_sequence_number=self._ledger.announced_through(uuid) if whole else None,
             last_done_ms=self._ledger.last_done(uuid) if whole else {},
             hour_budget_bytes=self._hour_budget_bytes,
@@ -150,5 +152,6 @@ class Verdicts:
             backlog_bytes=work.bytes,
             oldest_due_at_ms=tally.oldest_due_at_ms,
             halted=view.halted is not None,
+            paused=view.pause is not None and view.pause.holds(self._now_ms()),
             last_event_at_ms=row.last_event_at_ms,
         )

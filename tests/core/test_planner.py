@@ -22,7 +22,7 @@ from builders import (
     table_state,
     view,
 )
-from isotherm.model import Action, FileKind, FileStats, TableId
+from isotherm.model import Action, FileKind, FileStats, Hold, HoldKind, TableId
 from isotherm.planner import Flight, Plan, Quarantine, Request, Room, Verdict, admit, plan
 from isotherm.policy import Compact, Expire, Policy, Schedule, Work
 from isotherm.simulate import MAX_ROUNDS, after, backlog
@@ -240,12 +240,22 @@ COLD = {key(1): partition(10)}
             "failed 3 times in a row (missing_file: gone); tried again in 1m",
         ),
         (
+            {"pause": Hold(HoldKind.PAUSE, "u", "t", "load test", NOW, until_ms=NOW + 5 * MINUTE)},
+            Verdict.OFF,
+            "paused, for another 5m: load test",
+        ),
+        (
+            {"pause": Hold(HoldKind.PAUSE, "u", "t", "load test", NOW - MINUTE, until_ms=NOW)},
+            Verdict.DUE,
+            "cold and due: 10 of 4 files below 96.0 MiB",
+        ),
+        (
             {"facts": facts(format_version=3)},
             Verdict.UNSUPPORTED,
             "format version 3 is followed, not yet rewritten; debt 2.50: 10 of 4 files below 96.0 MiB",
         ),
     ],
-    ids=["due", "halted", "running", "quarantined", "unsupported"],
+    ids=["due", "halted", "running", "quarantined", "paused", "paused-until-now", "unsupported"],
 )
 def test_a_verdict_says_why_with_numbers(fields, verdict, why):
     decision = plan(view(COLD, **fields), POLICY, NOW).of_partitions[0]

@@ -37,9 +37,9 @@ def something_of_everything() -> list[seen.Observation]:
             table=TABLE, snapshots=20, metadata_bytes=10_000, partitions=12, hot=2, due=3, unsupported=1,
             waiting=1, quarantined=1, score=1.5,
             files_per_partition=120, backlog_files=300, backlog_bytes=1_000_000, oldest_due_at_ms=AT_MS - 60_000,
-            halted=False, last_event_at_ms=AT_MS,
+            halted=False, paused=False, last_event_at_ms=AT_MS,
         ),
-        seen.RoundPlanned(1, 3, 1, 0.02),
+        seen.RoundPlanned(1, 3, 1, 0.02, deletions_held=False),
         seen.JobStarted(**job, files=100, bytes=1000),
         seen.JobEnded(
             **job, outcome=OutcomeKind.DONE, reason="committed", snapshot_id=2, files_before=100, files_after=1,
@@ -48,6 +48,9 @@ def something_of_everything() -> list[seen.Observation]:
         seen.SnapshotsExpired(TABLE, 10, 30),
         seen.FilesDeleted(TABLE, 30, 1),
         seen.TableHalted(TABLE, "mismatch", "rows"),
+        seen.HoldRejected("no/key", "no JSON"),
+        seen.LedgerLost("it is new"),
+        seen.EventsLost("the topic was made again"),
         seen.TrySoon("the catalog", "timed out"),
         seen.PoliciesLoaded(ok=True, files=1, complaints=""),
     ]  # fmt: skip
@@ -55,7 +58,9 @@ def something_of_everything() -> list[seen.Observation]:
 
 def test_the_list_has_every_kind_of_observation_that_leaves_something_to_see():
     assert {type(what) for what in something_of_everything()} == set(seen.Observation.__args__) - {
-        seen.TableGone
+        seen.TableGone,
+        seen.TableMoved,
+        seen.HoldChanged,
     }
 
 

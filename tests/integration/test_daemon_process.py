@@ -1,80 +1,18 @@
 """The daemon as a process beside a real broker: it starts, answers, works, waits for what is away, and stops."""
 
-import json
 import signal
-import subprocess
-import sys
-import urllib.error
-import urllib.request
 import uuid
 
 import pytest
-import yaml
 from confluent_kafka import Producer
 
+from integration.daemon_process import Daemon
 from isotherm.commit_event import encode
 from isotherm.model import JOB_ID
 from isotherm.store import Fold
 from lab import EAGER, Lab, counted
 
 pytestmark = pytest.mark.stack
-
-
-class Daemon:
-    """`isotherm run` with its log as JSON lines."""
-
-    def __init__(self, lab, servers, topic, **more):
-        self.lab = lab
-        config = {
-            "catalog": {"properties": lab.properties},
-            "kafka": {
-                "properties": {
-                    "bootstrap.servers": servers,
-                    "group.instance.id": "one",
-                    "session.timeout.ms": 6000,
-                },
-                "control_topic": topic,
-                "group": f"g-{topic}",
-            },
-            "http": {"port": 0},
-            "loop": {"plan_every_s": 0.2, "poll_tables_every_s": 1},
-        }
-        for part, options in more.items():
-            config[part] = config.get(part, {}) | options
-        path = lab.root / "isotherm.yaml"
-        path.write_text(yaml.safe_dump(config))
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "isotherm.cli", "run", "--config", str(path)],
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=lab.root,
-        )
-        self.lines = []
-
-    def until(self, *names, **fields):
-        """Read the log up to one of some events; the reading itself waits, and pytest's time-out bounds it."""
-        for line in self.process.stderr:
-            if not line.startswith("{"):
-                continue
-            record = json.loads(line)
-            self.lines.append(record)
-            if record["event"] in names and all(record.get(key) == value for key, value in fields.items()):
-                return record
-        raise AssertionError(f"ended with {self.process.wait()} before {names}: {self.lines[-5:]}")
-
-    def get(self, path, port):
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
-
-    def stop(self, number=signal.SIGTERM):
-        self.process.send_signal(number)
-        for line in self.process.stderr:
-            if line.startswith("{"):
-                self.lines.append(json.loads(line))
-        return self.process.wait(30)
 
 
 @pytest.fixture
@@ -88,16 +26,14 @@ def start(lab, kafka):
     topic = f"control-{uuid.uuid4()}"
 
     def run(servers=kafka.bootstrap_servers):
-        daemon = Daemon(lab, servers, topic)
+        daemon = Daemon(lab, servers, topic, client={"group.instance.id": "one"})
         started.append(daemon)
         return daemon
 
     run.topic = topic
     yield run
     for daemon in started:
-        daemon.process.kill()
-        daemon.process.wait()
-        daemon.process.stderr.close()
+        daemon.end()
 
 
 def send(kafka, topic, *events):
@@ -128,7 +64,7 @@ def test_it_follows_compacts_answers_and_stops(lab, kafka, start):
     assert daemon.get("/etc/passwd", port)[0] == 404
     assert daemon.stop() == 0
     assert daemon.lines[-1]["event"] == "stopped"
-    fold = Fold(lab.root / "state" / "fold.db", read_only=True)
+    fold = Fold(daemon.folder / "state" / "fold.db", read_only=True)
     believed = {
         p.key: (dict(p.state.data), dict(p.state.deletes))
         for p in fold.partitions(str(table.metadata.table_uuid))

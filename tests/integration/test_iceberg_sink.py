@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from integration.daemon_process import Daemon
 from integration.iceberg_sink import Sink
-from integration.test_daemon_process import Daemon
 from isotherm.store import Fold
 from lab import EAGER, Lab, counted
 
@@ -45,9 +45,7 @@ def daemon(lab, kafka, sink):
         log={"level": "DEBUG"},
     )
     yield daemon
-    daemon.process.kill()
-    daemon.process.wait()
-    daemon.process.stderr.close()
+    daemon.end()
 
 
 def rows(first, *hours):
@@ -88,7 +86,7 @@ def test_the_daemon_follows_the_sink_compacts_behind_it_and_the_sink_goes_on(lab
     assert int(announced[1]) >= 6
     assert "at_hour" in done["label"]
     assert sorted(table.refresh().scan().to_arrow()["id"].to_pylist()) == [0, 10, 11, 20, 21, 30, 40, 50, 51]
-    fold = Fold(lab.root / "state" / "fold.db", read_only=True)
+    fold = Fold(daemon.folder / "state" / "fold.db", read_only=True)
     believed = {
         p.key: (dict(p.state.data), dict(p.state.deletes))
         for p in fold.partitions(str(table.metadata.table_uuid))

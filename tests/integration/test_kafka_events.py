@@ -83,15 +83,38 @@ def test_two_daemons_divide_the_tables_and_none_is_owned_twice(properties):
     one = KafkaEvents(properties, name, f"g-{name}", 0)
     poll_until([one], one.is_assigned)
     generation = one.generation
+    tenures = {t: one.tenure(t) for t in tables}
     other = KafkaEvents(properties, name, f"g-{name}", 0)
     poll_until([one, other], lambda: other.is_assigned() and any(other.owns(t) for t in tables))
     poll_until([one, other], lambda: not any(one.owns(t) and other.owns(t) for t in tables))
 
     assert {one.owns(t) + other.owns(t) for t in tables} == {1}
     assert one.generation > generation
+    kept = next(t for t in tables if one.owns(t))
+    assert one.tenure(kept) == tenures[kept], "what stays is not touched by the rebalance"
+    assert one.check_in() is other.check_in() is None
+    moved = next(t for t in tables if other.owns(t))
     other.close()
     poll_until([one], lambda: all(one.owns(t) for t in tables))
+
+    assert one.tenure(moved) != tenures[moved], "what went and came back is another tenure"
     one.close()
+
+
+def test_who_does_not_poll_any_more_is_no_member_for_the_broker_whatever_it_remembers(properties):
+    name = f"shared-{uuid.uuid4()}"
+    ensure_topic(properties, name, partitions=1)
+    table = str(uuid.uuid4())
+    one = KafkaEvents({**properties, "max.poll.interval.ms": 6000}, name, f"g-{name}", 0)
+    poll_until([one], lambda: one.owns(table))
+    other = KafkaEvents(properties, name, f"g-{name}", 0)
+    poll_until([other], lambda: other.owns(table))
+
+    assert one.owns(table), "it has not heard yet"
+    assert "does not confirm our place" in one.check_in()
+    poll_until([one], lambda: not one.owns(table))
+    for source in (one, other):
+        source.close()
 
 
 def test_a_restart_reads_the_topic_again_from_before_the_intent_time_out(member):
@@ -107,13 +130,29 @@ def test_a_restart_reads_the_topic_again_from_before_the_intent_time_out(member)
     assert contract.numbers(contract.read(again, 2)) == [1, 2]
 
 
+def test_a_topic_whose_messages_are_all_gone_can_be_drained(member, properties, topic):
+    """As after a week without commits: where it ends is where it begins."""
+    source = member()
+    for number in range(3):
+        source.publish(event(number))
+    admin = AdminClient(properties)
+    (deleted,) = admin.delete_records([TopicPartition(topic, 0, 3)]).values()
+    deleted.result(10)
+    source.close()
+    again = member(group="others")
+    poll_until([again], again.is_assigned)
+
+    assert again.drain(10) == []
+
+
 def test_offsets_that_are_gone_begin_at_the_earliest(member, properties, topic):
     source = member()
-    for number in range(5):
-        source.publish(event(number))
     contract = EventSourceContract()
-    contract.read(source, 2)
-    source.commit()
+    for number in range(5):
+        if number == 2:
+            contract.read(source, 2)
+            source.commit()
+        source.publish(event(number))
     source.close()
     admin = AdminClient(properties)
     for future in admin.delete_records([TopicPartition(topic, 0, 5)]).values():
@@ -125,6 +164,9 @@ def test_offsets_that_are_gone_begin_at_the_earliest(member, properties, topic):
     (message,) = contract.read(again, 1)
 
     assert (message.offset, message.value) == (5, b"not an event")
+    (why,) = again.losses()
+    assert "partition 0, offset 2" in why
+    assert list(again.losses()) == []
 
 
 def test_a_broker_that_is_away_is_unavailable():

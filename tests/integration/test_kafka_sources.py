@@ -5,7 +5,7 @@ import uuid
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from integration.test_daemon_process import Daemon
+from integration.daemon_process import Daemon
 from isotherm.kafka import ensure_topic
 from isotherm.kafka_sources import DEAD_LETTER_TOPIC, MAX_LETTER_BYTES, KafkaDeadLetters, KafkaSources
 from isotherm.ports import Message, Unavailable
@@ -125,9 +125,7 @@ def daemon(tmp_path, kafka, properties):
         },
     )
     yield daemon, topics
-    daemon.process.kill()
-    daemon.process.wait()
-    daemon.process.stderr.close()
+    daemon.end()
 
 
 def test_the_daemon_goes_on_through_garbage_on_every_topic_and_keeps_it(daemon, properties):

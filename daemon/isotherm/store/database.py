@@ -1,7 +1,7 @@
 """How both stores open SQLite, and turn values into JSON and back."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -16,40 +16,71 @@ BUSY_TIMEOUT_S = 10
 
 
 class StoreError(Exception):
-    """The file is not a store of ours, is corrupt, or comes from a newer version."""
+    """The file is not a store of ours, is corrupt, or comes from another version."""
 
 
-def connect(path: Path | None, schema: str, version: int, *, read_only: bool = False) -> sqlite3.Connection:
-    """An open store; None as path: in memory.
+def connect(
+    path: Path | None, versions: Sequence[str], oldest: int = 1, *, read_only: bool = False
+) -> sqlite3.Connection:
+    """An open store, brought up to the newest version; None as path: in memory.
+
+    Args:
+        path: the file.
+        versions: SQL that makes the oldest version that we can begin with, then each next one out of the one before.
+        oldest: the number of the first of them.
+        read_only: look beside a daemon that may be running; nothing is made or changed.
 
     Raises:
-        StoreError: the file is corrupt, or of another version than `version`.
+        StoreError: the file is corrupt, of a newer version than we know, or of an older one than we can begin with.
     """
+    connection: sqlite3.Connection | None = None
     try:
-        if path is None:
-            connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        elif read_only:
-            connection = sqlite3.connect(
-                f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_S
-            )
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            connection = sqlite3.connect(
-                path, isolation_level=None, timeout=BUSY_TIMEOUT_S, check_same_thread=False
-            )
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=NORMAL")
-        found = connection.execute("PRAGMA user_version").fetchone()[0]
-        if found not in (0, version):
-            raise StoreError(f"{path} has version {found}, this program knows {version}")
-        if not read_only:
-            if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-                raise StoreError(f"{path} is corrupt")
-            connection.executescript(schema)
-            connection.execute(f"PRAGMA user_version={version}")
-    except sqlite3.DatabaseError as err:
-        raise StoreError(f"{path}: {err}") from err
+        connection = _open(path, read_only=read_only)
+        _bring_up(connection, path, versions, oldest, read_only=read_only)
+    except (sqlite3.DatabaseError, StoreError) as err:
+        if connection is not None:
+            connection.close()
+        raise err if isinstance(err, StoreError) else StoreError(f"{path}: {err}") from err
     return connection
+
+
+def _open(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
+    if path is None:
+        return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    if read_only:
+        return sqlite3.connect(
+            f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_S
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return sqlite3.connect(path, isolation_level=None, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
+
+
+def _bring_up(
+    connection: sqlite3.Connection,
+    path: Path | None,
+    versions: Sequence[str],
+    oldest: int,
+    *,
+    read_only: bool,
+) -> None:
+    """Make it the newest version, step by step."""
+    newest = oldest + len(versions) - 1
+    if not read_only:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+    found = connection.execute("PRAGMA user_version").fetchone()[0]
+    if found > newest:
+        raise StoreError(f"{path} has version {found}, this program knows {newest}: a newer one wrote it")
+    if 0 < found < oldest or (read_only and found < newest):
+        raise StoreError(f"{path} has version {found}, this program needs {newest}; the daemon brings it up")
+    if read_only:
+        return
+    if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+        raise StoreError(f"{path} is corrupt")
+    first = 0 if found == 0 else found - oldest + 1
+    for number, sql in enumerate(versions[first:], start=oldest + first):
+        # Each step as a whole or not at all: a crash leaves a file of the version before.
+        connection.executescript(f"BEGIN IMMEDIATE;\n{sql};\nPRAGMA user_version={number};\nCOMMIT;")
 
 
 @contextmanager

@@ -119,7 +119,7 @@ class Fold:
 
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
         self.path = path
-        self._db = connect(path, _SCHEMA, VERSION, read_only=read_only)
+        self._db = connect(path, (_SCHEMA,), VERSION, read_only=read_only)
 
     @classmethod
     def open_or_rebuild(cls, path: Path) -> tuple["Fold", str | None]:

@@ -2,51 +2,67 @@
 
 Small, and the only thing that tables cannot give back: back it up. What must be known after a crash stands in it
 before it is done: a job before it starts, a file before it is deleted.
+
+What holds tables back (halts, pauses, quarantines) stands on a topic too, so that it follows a table to another daemon
+(`holds`); here is what was read there, and what is still to be told.
 """
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from isotherm.lateness import Lateness
-from isotherm.model import Action, Change, CompactionJob, Outcome, PartitionKey, Rewrite, TableId
+from isotherm.model import (
+    Action,
+    Change,
+    CompactionJob,
+    Hold,
+    HoldKind,
+    Outcome,
+    PartitionKey,
+    Rewrite,
+    TableId,
+)
 from isotherm.observations import PoliciesLoaded
 from isotherm.planner import Quarantine
 from isotherm.store.database import connect, from_json, to_json, transaction
 
-VERSION = 1
 KEEP_MS = 90 * 86_400_000
 """Finished operations, deletions and accounts are kept this long."""
 KEEP_CHANGES_MS = 31 * 86_400_000
 """Recorded changes are kept this long: a month is what `simulate` replays."""
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS operations (
+# One step for each version that was ever written; what a released version has is never changed, only added to by
+# another step.
+_VERSION_1 = """
+CREATE TABLE operations (
     job_id TEXT PRIMARY KEY, uuid TEXT NOT NULL, name TEXT NOT NULL, action TEXT NOT NULL, partition TEXT,
     state TEXT NOT NULL, started_at_ms INTEGER NOT NULL, value TEXT NOT NULL, job TEXT
 );
-CREATE INDEX IF NOT EXISTS operations_table ON operations (uuid, started_at_ms);
-CREATE INDEX IF NOT EXISTS operations_state ON operations (state);
-CREATE TABLE IF NOT EXISTS deletions (
+CREATE INDEX operations_table ON operations (uuid, started_at_ms);
+CREATE INDEX operations_state ON operations (state);
+CREATE TABLE deletions (
     uuid TEXT NOT NULL, path TEXT NOT NULL, job_id TEXT NOT NULL, state TEXT NOT NULL,
     marked_at_ms INTEGER NOT NULL, due_at_ms INTEGER NOT NULL, ended_at_ms INTEGER, PRIMARY KEY (uuid, path)
 ) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS deletions_due ON deletions (state, due_at_ms);
-CREATE TABLE IF NOT EXISTS expired (
+CREATE INDEX deletions_due ON deletions (state, due_at_ms);
+CREATE TABLE expired (
     uuid TEXT NOT NULL, snapshot_id INTEGER NOT NULL, job_id TEXT NOT NULL, PRIMARY KEY (uuid, snapshot_id)
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS accounts (
+CREATE TABLE accounts (
     uuid TEXT NOT NULL, snapshot_id INTEGER NOT NULL, sequence_number INTEGER NOT NULL, origin TEXT NOT NULL,
     committed_at_ms INTEGER NOT NULL, received_at_ms INTEGER NOT NULL, decided_at_ms INTEGER, announced INTEGER NOT NULL,
     PRIMARY KEY (uuid, snapshot_id)
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS halts (uuid TEXT PRIMARY KEY, reason TEXT NOT NULL, why TEXT NOT NULL, at_ms INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS quarantine (
+CREATE TABLE halts (uuid TEXT PRIMARY KEY, reason TEXT NOT NULL, why TEXT NOT NULL, at_ms INTEGER NOT NULL);
+CREATE TABLE quarantine (
     uuid TEXT NOT NULL, partition TEXT NOT NULL, until_ms INTEGER NOT NULL, failures INTEGER NOT NULL, why TEXT NOT NULL,
     PRIMARY KEY (uuid, partition)
 ) WITHOUT ROWID;
+"""
+_VERSION_2 = """
 CREATE INDEX IF NOT EXISTS accounts_open ON accounts (uuid, sequence_number) WHERE NOT announced;
 CREATE INDEX IF NOT EXISTS accounts_told ON accounts (uuid, sequence_number) WHERE announced;
 CREATE INDEX IF NOT EXISTS accounts_undecided ON accounts (uuid) WHERE decided_at_ms IS NULL;
@@ -56,9 +72,23 @@ CREATE TABLE IF NOT EXISTS changes (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS changes_received ON changes (received_at_ms);
 CREATE TABLE IF NOT EXISTS lateness (uuid TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS policies (name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS reloads (number INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, value TEXT NOT NULL);
+CREATE TABLE policies (name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE reloads (number INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, value TEXT NOT NULL);
+CREATE TABLE holds (key TEXT PRIMARY KEY, uuid TEXT NOT NULL, value TEXT, told INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX holds_table ON holds (uuid);
+CREATE INDEX holds_untold ON holds (key) WHERE NOT told;
+INSERT INTO holds SELECT uuid || '/halt', uuid, json_object('kind', 'halt', 'uuid', uuid, 'name', '',
+    'why', reason || ': ' || why, 'at_ms', at_ms), 0 FROM halts;
+INSERT INTO holds SELECT uuid || '/quarantine/' || partition, uuid, json_object('kind', 'quarantine', 'uuid', uuid,
+    'name', '', 'why', why, 'at_ms', until_ms, 'partition', partition, 'until_ms', until_ms, 'failures', failures), 0
+    FROM quarantine;
+DROP TABLE halts;
+DROP TABLE quarantine;
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+INSERT INTO facts VALUES ('id', lower(hex(randomblob(16))));
+INSERT INTO facts SELECT 'is_new', NOT EXISTS (SELECT 1 FROM accounts) AND NOT EXISTS (SELECT 1 FROM operations);
 """
+"""A hold without a value is one that was lifted, and that the topic does not know yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +168,7 @@ class Ledger:
     """The ledger of all tables."""
 
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
-        self._db = connect(path, _SCHEMA, VERSION, read_only=read_only)
+        self._db = connect(path, (_VERSION_1, _VERSION_2), read_only=read_only)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -366,36 +396,82 @@ class Ledger:
         )
         return {Action(action): at_ms for action, at_ms in rows}
 
-    # Halts and quarantines
+    # The ledger itself
 
-    def halt(self, uuid: str, reason: str, why: str, now_ms: int) -> None:
-        """Stop a table until a person has looked."""
-        self._db.execute("INSERT OR IGNORE INTO halts VALUES (?, ?, ?, ?)", (uuid, reason, why, now_ms))
+    @property
+    def id(self) -> str:
+        """What tells this ledger from others; a lost one does not come back under its name."""
+        return str(self._db.execute("SELECT value FROM facts WHERE name = 'id'").fetchone()[0])
 
-    def halted(self, uuid: str) -> str | None:
-        """Why a table stands still; None: it does not."""
-        row = self._db.execute("SELECT reason, why FROM halts WHERE uuid = ?", (uuid,)).fetchone()
-        return None if row is None else f"{row[0]}: {row[1]}"
+    @property
+    def is_new(self) -> bool:
+        """Whether nobody has found out yet if it took the place of a lost one."""
+        return bool(int(self._db.execute("SELECT value FROM facts WHERE name = 'is_new'").fetchone()[0]))
 
-    def quarantine(self, uuid: str, partition: PartitionKey, why: str, until_ms: int) -> None:
-        """Leave a partition alone for a while: it failed once more."""
+    def settle_in(self) -> None:
+        """It is known whether it took the place of a lost one."""
+        self._db.execute("UPDATE facts SET value = 0 WHERE name = 'is_new'")
+
+    # Holds
+
+    def hold(self, hold: Hold, *, told: bool) -> None:
+        """Keep a hold, in the place of one with the same key; `told`: the topic has it."""
         self._db.execute(
-            "INSERT INTO quarantine VALUES (?, ?, ?, 1, ?) ON CONFLICT (uuid, partition) DO UPDATE SET "
-            "until_ms = excluded.until_ms, failures = failures + 1, why = excluded.why",
-            (uuid, partition, until_ms, why),
+            "INSERT OR REPLACE INTO holds VALUES (?, ?, ?, ?)", (hold.key, hold.uuid, to_json(hold), told)
         )
 
-    def release(self, uuid: str, partition: PartitionKey) -> None:
-        """A partition's job went well: its failures are forgotten."""
-        self._db.execute("DELETE FROM quarantine WHERE uuid = ? AND partition = ?", (uuid, partition))
+    def lift(self, key: str, *, told: bool) -> None:
+        """Forget a hold; what the topic does not know yet is kept until it does."""
+        if told:
+            self._db.execute("DELETE FROM holds WHERE key = ?", (key,))
+        else:
+            self._db.execute("UPDATE holds SET value = NULL, told = 0 WHERE key = ?", (key,))
+
+    def holds(self, uuid: str | None = None) -> list[Hold]:
+        """What holds a table back; None: everything that holds anything."""
+        where, values = ("TRUE", ()) if uuid is None else ("uuid = ?", (uuid,))
+        rows = self._db.execute(
+            f"SELECT value FROM holds WHERE value IS NOT NULL AND {where} ORDER BY key",  # noqa: S608 (our own words)
+            values,
+        )
+        return [from_json(Hold, value) for (value,) in rows]
+
+    def untold(self) -> list[tuple[str, str | None]]:
+        """Keys and values that the topic does not have yet; None as value: lifted."""
+        return self._db.execute("SELECT key, value FROM holds WHERE NOT told ORDER BY key").fetchall()
+
+    def told(self, key: str, value: str | None) -> None:
+        """The topic has this value by now."""
+        if value is None:
+            self._db.execute("DELETE FROM holds WHERE key = ? AND value IS NULL", (key,))
+        else:
+            self._db.execute("UPDATE holds SET told = 1 WHERE key = ? AND value = ?", (key, value))
+
+    def tell_again(self, but: Collection[str]) -> None:
+        """The topic was read from its beginning: what it does not have, except for these keys, is told to it."""
+        known = [key for (key,) in self._db.execute("SELECT key FROM holds WHERE told")]
+        self._db.executemany(
+            "UPDATE holds SET told = 0 WHERE key = ?", [(key,) for key in known if key not in but]
+        )
+
+    def halted(self, uuid: str) -> str | None:
+        """Why a table stands still until a person has looked; None: it does not."""
+        return next((hold.why for hold in self.holds(uuid) if hold.kind is HoldKind.HALT), None)
+
+    def paused(self, uuid: str) -> Hold | None:
+        """A person's wish that a table be left alone, perhaps one that is over; None: there is none."""
+        return next((hold for hold in self.holds(uuid) if hold.kind is HoldKind.PAUSE), None)
+
+    def deletions_held(self) -> str | None:
+        """Why nothing is deleted; None: it may be."""
+        return next((hold.why for hold in self.holds(self.id) if hold.kind is HoldKind.LEDGER), None)
 
     def quarantined(self, uuid: str) -> dict[PartitionKey, Quarantine]:
-        """The partitions that failed, and until when they are left alone."""
-        rows = self._db.execute(
-            "SELECT partition, until_ms, failures, why FROM quarantine WHERE uuid = ?", (uuid,)
-        ).fetchall()
+        """The partitions whose jobs fail, and until when they are left alone."""
         return {
-            PartitionKey(key): Quarantine(until_ms, failures, why) for key, until_ms, failures, why in rows
+            hold.partition: Quarantine(hold.until_ms or 0, hold.failures, hold.why)
+            for hold in self.holds(uuid)
+            if hold.kind is HoldKind.QUARANTINE and hold.partition is not None
         }
 
     # Policies
