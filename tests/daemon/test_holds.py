@@ -12,11 +12,7 @@ from isotherm.planner import Verdict
 from isotherm.ports import Unbound
 from isotherm.store import Ledger
 from isotherm.store.database import to_json
-from lab import EAGER, Lab, settle, wait_for_children
-
-EXPIRING = EAGER.replace(
-    "expire: {enabled: false}", "expire: {keep_for: 0s, keep_last: 2, at_once: 2, delete_after: 0s}"
-)
+from lab import EXPIRING, Lab, settle, wait_for_children
 
 
 def of(lab, kind):

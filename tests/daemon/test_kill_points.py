@@ -9,11 +9,9 @@ from collections import Counter
 import pytest
 
 from isotherm.model import JOB_ID
-from lab import EAGER, Lab, believed, counted, settle, wait_for_children
+from lab import EXPIRING, Lab, believed, counted, settle, wait_for_children
 
-EXPIRING = EAGER.replace(
-    "expire: {enabled: false}", "expire: {keep_for: 0s, keep_last: 3, at_once: 3, delete_after: 0s}"
-)
+THRIFTY = EXPIRING.replace("keep_last: 2, at_once: 2", "keep_last: 3, at_once: 3")
 WRITES = ("INSERT", "UPDATE", "DELETE", "COMMIT")
 
 
@@ -72,7 +70,7 @@ def live_until_killed(lab, countdown):
 
 def story(folder):
     """A table with a partition to compact and snapshots to expire; its events stand on the topic."""
-    lab = Lab(folder, policy=EXPIRING)
+    lab = Lab(folder, policy=THRIFTY)
     table = lab.create()
     for hour in (1, 1, 1, 2, 3, 4):
         lab.append(table, hour)

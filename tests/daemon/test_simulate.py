@@ -20,10 +20,9 @@ from isotherm.precedence import PolicyFile, resolve
 from isotherm.replay import Assumed, replay
 from isotherm.simulate_command import simulate
 from isotherm.store import Fold, Ledger
-from lab import EAGER, Lab, settle
+from lab import EAGER, EXPIRING, Lab, settle
 
 LAZY = EAGER.replace("min_files: 3", "min_files: 50")
-EXPIRING = EAGER.replace("{enabled: false}", "{keep_for: 0s, keep_last: 2, at_once: 2}")
 
 
 def worked_in(root, policy=EAGER):
@@ -109,7 +108,8 @@ def test_two_policies_are_compared_on_one_history(worked):
 
 def test_a_table_that_no_policy_matches_is_compared_with_doing_nothing(worked):
     text = (worked.root / "isotherm.yaml").read_text()
-    (worked.root / "observer.yaml").write_text(f"{text}\npolicies: nowhere\n")
+    (worked.root / "nothing").mkdir()
+    (worked.root / "observer.yaml").write_text(f"{text}\npolicies: nothing\n")
     simulation = run(worked, ("in force", None), config="observer.yaml")
 
     assert [(one.name, one.policy_hash) for one in simulation.runs] == [("no policy", None)]
