@@ -82,6 +82,7 @@ class KafkaHolds:
                 for number in self._positions
             }
         except (KafkaException, TimeoutError) as err:
+            self._topic_id = None  # perhaps half-way through: begin anew the next time
             self._on_trouble(f"topic {self._topic}: {err}")
             return None
         if any(self._positions[number] > end for number, end in ends.items()):
