@@ -20,7 +20,7 @@ from isotherm.commit_event import AddedManifest, CommitEvent, encode
 from isotherm.config import CatalogConfig, IsothermConfig, KafkaConfig, LoopConfig, StateConfig
 from isotherm.executors import LocalExecutor
 from isotherm.maintainer import IcebergMaintainer
-from isotherm.manifests import read_manifest_list
+from isotherm.manifest_reading import read_manifest_list
 from isotherm.model import origin_of
 from isotherm.policy_files import PolicyFolder
 from isotherm.service import Service

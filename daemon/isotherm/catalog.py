@@ -6,7 +6,7 @@ answer becomes `Unavailable` (try later), what is not there or makes no sense `T
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -14,7 +14,7 @@ from pyiceberg.catalog import Catalog as PyIcebergCatalog
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
 from pyiceberg.io import FileIO
-from pyiceberg.manifest import ManifestContent, ManifestEntryStatus, ManifestFile
+from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Snapshot as PyIcebergSnapshot
@@ -22,30 +22,22 @@ from pyiceberg.transforms import VoidTransform
 from requests.exceptions import RequestException
 from sqlalchemy.exc import SQLAlchemyError
 
+from isotherm.census import ENTRY_BY_ENTRY, Counted, Question, census
 from isotherm.commit_event import MAX_MANIFESTS, AddedManifest, CommitEvent
 from isotherm.config import CatalogConfig
-from isotherm.manifests import (
-    LiveEntry,
-    entry_partition_key,
-    live_files,
-    may_hold,
-    read_manifest,
-    read_manifest_list,
-)
+from isotherm.manifest_reading import read_manifest_list
+from isotherm.manifests import live_files, may_hold
 from isotherm.model import (
     INGEST_VALID_THROUGH,
     JOB_ID,
-    NO_FILES,
     Change,
     FileKind,
-    FileStats,
     Origin,
     PartitionDelta,
     PartitionField,
     PartitionKey,
     TableId,
     origin_of,
-    size_bucket,
     token_of,
 )
 from isotherm.planner import Snapshot, TableFacts
@@ -74,6 +66,7 @@ class IcebergCatalog:
 
     def __init__(self, catalog: PyIcebergCatalog) -> None:
         self.catalog = catalog
+        self._lists: dict[str, _ListSize] = {}
 
     def names(self) -> Sequence[str]:
         """Every table, as `namespace.table`."""
@@ -87,7 +80,13 @@ class IcebergCatalog:
         """The table now."""
         with translated(f"table {name}"):
             table = self.catalog.load_table(name)
-            return loaded_table(table, name)
+            known = self._lists.get(str(table.metadata.table_uuid))
+            loaded = loaded_table(table, name, known)
+            if (head := table.current_snapshot()) is not None:
+                facts = loaded.facts
+                size = _ListSize(head.manifest_list, facts.manifests, facts.metadata_bytes)
+                self._lists[loaded.table.uuid] = size
+            return loaded
 
     @staticmethod
     def at(loaded: LoadedTable, snapshot_id: int | None) -> LoadedTable:
@@ -202,11 +201,9 @@ class IcebergCatalog:
             ]
             if len(manifests) > RECOUNT_MANIFESTS:
                 return None
-            counts = {key: _Count() for key in keys}
-            for manifest in manifests:
-                for entry in _entries(table, manifest):
-                    if entry.partition in counts and entry.entry.status != ManifestEntryStatus.DELETED:
-                        counts[entry.partition].take(entry, removed=False)
+            # A second opinion: not by the reader that large manifests were first counted with.
+            counted = census(table.metadata, table.io, manifests, Question(), ENTRY_BY_ENTRY)
+            counts = {key: counted.partitions.get(key, Counted()).delta() for key in keys}
             return {key: (count.data, count.deletes) for key, count in counts.items()}
 
     def live_files(self, loaded: LoadedTable, partition: PartitionKey) -> int:
@@ -219,7 +216,16 @@ class IcebergCatalog:
             return sum(entry.kind is FileKind.DATA for entry in entries)
 
 
-def loaded_table(table: Table, name: str) -> LoadedTable:
+@dataclass(frozen=True, slots=True)
+class _ListSize:
+    """What the facts of a table take from its head's manifest list, which need not be read again for it."""
+
+    location: str
+    manifests: int
+    bytes: int
+
+
+def loaded_table(table: Table, name: str, known: _ListSize | None = None) -> LoadedTable:
     """PyIceberg's table as ours."""
     metadata = table.metadata
     head = table.current_snapshot()
@@ -231,7 +237,7 @@ def loaded_table(table: Table, name: str) -> LoadedTable:
     parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots}
     loaded = LoadedTable(
         table=TableId(str(metadata.table_uuid), name),
-        facts=_facts(table, head),
+        facts=_facts(table, _list_size(table, known)),
         head=None if head is None else head.snapshot_id,
         snapshots=snapshots,
         parents=parents,
@@ -240,7 +246,19 @@ def loaded_table(table: Table, name: str) -> LoadedTable:
     return replace(loaded, facts=replace(loaded.facts, snapshots=len(loaded.ancestors())))
 
 
-def _facts(table: Table, head: PyIcebergSnapshot | None) -> TableFacts:
+def _list_size(table: Table, known: _ListSize | None) -> _ListSize:
+    head = table.current_snapshot()
+    if head is None:
+        return _ListSize("", 0, 0)
+    if known is not None and known.location == head.manifest_list:
+        return known
+    manifests = read_manifest_list(table.io, head.manifest_list)
+    return _ListSize(
+        head.manifest_list, len(manifests), sum(manifest.manifest_length for manifest in manifests)
+    )
+
+
+def _facts(table: Table, listed: _ListSize) -> TableFacts:
     metadata = table.metadata
     fields: dict[int, PartitionField] = {}
     for spec in metadata.partition_specs:
@@ -249,7 +267,6 @@ def _facts(table: Table, head: PyIcebergSnapshot | None) -> TableFacts:
                 continue
             source = _source_type(table, part.source_id)
             fields[part.field_id] = PartitionField(part.field_id, part.name, str(part.transform), source)
-    lists = [] if head is None else read_manifest_list(table.io, head.manifest_list)
     return TableFacts(
         has_ours=any(JOB_ID in _summary(snapshot) for snapshot in reversed(metadata.snapshots)),
         location=metadata.location,
@@ -257,8 +274,8 @@ def _facts(table: Table, head: PyIcebergSnapshot | None) -> TableFacts:
         fields=tuple(fields[field_id] for field_id in sorted(fields)),
         default_spec_id=metadata.default_spec_id,
         properties=dict(metadata.properties),
-        manifests=len(lists),
-        metadata_bytes=sum(manifest.manifest_length for manifest in lists),
+        manifests=listed.manifests,
+        metadata_bytes=listed.bytes,
         metadata_file_bytes=len(table.io.new_input(table.metadata_location)),
         metadata_versions=len(metadata.metadata_log),
     )
@@ -375,99 +392,55 @@ def _totals(summary: Mapping[str, str]) -> dict[str, int]:
     }
 
 
-@dataclass(slots=True)
-class _Count:
-    """A delta being summed up."""
-
-    data: dict[int, FileStats] = field(default_factory=dict)
-    deletes: dict[FileKind, FileStats] = field(default_factory=dict)
-    added: FileStats = NO_FILES
-    removed: FileStats = NO_FILES
-
-    def take(self, entry: LiveEntry, *, removed: bool) -> None:
-        """One file came, or left."""
-        file = entry.file
-        stats = FileStats(1, file.record_count, file.file_size_in_bytes)
-        signed = NO_FILES - stats if removed else stats
-        if entry.kind is FileKind.DATA:
-            bucket = size_bucket(file.file_size_in_bytes)
-            self.data[bucket] = self.data.get(bucket, NO_FILES) + signed
-        else:
-            self.deletes[entry.kind] = self.deletes.get(entry.kind, NO_FILES) + signed
-        if removed:
-            self.removed += stats
-        else:
-            self.added += stats
-
-    def delta(self) -> PartitionDelta:
-        """The sum."""
-        return PartitionDelta(self.data, self.deletes, self.added, self.removed)
-
-
-def _entries(table: Table, manifest: ManifestFile) -> Iterator[LiveEntry]:
-    for entry in read_manifest(table.io, manifest):
-        key = entry_partition_key(table.metadata, manifest.partition_spec_id, entry)
-        yield LiveEntry(entry, manifest, key)
-
-
 def _deltas(
     table: Table, manifests: Iterable[ManifestFile], snapshot_id: int
 ) -> dict[PartitionKey, PartitionDelta]:
-    counts: dict[PartitionKey, _Count] = {}
-    for manifest in manifests:
-        for entry in _entries(table, manifest):
-            if entry.entry.status == ManifestEntryStatus.EXISTING or entry.entry.snapshot_id != snapshot_id:
-                continue
-            removed = entry.entry.status == ManifestEntryStatus.DELETED
-            counts.setdefault(entry.partition, _Count()).take(entry, removed=removed)
-    return {key: count.delta() for key, count in counts.items()}
+    counted = census(table.metadata, table.io, manifests, Question(snapshot_id))
+    return {key: partition.delta() for key, partition in counted.partitions.items()}
 
 
 def _scan(table: Table, loaded: LoadedTable) -> Scan:
-    ancestors = [_snapshot(table, snapshot_id) for snapshot_id in reversed(loaded.ancestors())]
+    # By hand: PyIceberg looks for a snapshot from the first one on, and logs are long.
+    snapshots = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
+    ancestors = [snapshots[snapshot_id] for snapshot_id in reversed(loaded.ancestors())]
     writes = [
         s
         for s in ancestors
         if origin_of(_summary(s)) is not Origin.MAINTENANCE and _operation(s) != "replace"
     ]
     numbers = {snapshot.snapshot_id: number for number, snapshot in enumerate(writes, start=1)}
-    times = {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in writes}
-    counts: dict[PartitionKey, _Count] = {}
-    last: dict[PartitionKey, int] = {}
     head = ancestors[-1]
-    files = 0
-    for manifest in read_manifest_list(table.io, head.manifest_list):
-        for entry in _entries(table, manifest):
-            if entry.entry.status == ManifestEntryStatus.DELETED:
-                continue
-            files += 1
-            counts.setdefault(entry.partition, _Count()).take(entry, removed=False)
-            writer = entry.entry.snapshot_id
-            if writer in numbers and numbers[writer] > numbers.get(last.get(entry.partition, -1), 0):
-                last[entry.partition] = writer
+    live = census(
+        table.metadata,
+        table.io,
+        read_manifest_list(table.io, head.manifest_list),
+        Question(numbers=numbers),
+    )
+    last = {key: partition.number for key, partition in live.partitions.items()}
     recent = [_change(table, s, _added(table.io, s)) for s in writes[-RECENT:]]
     for change in recent:
         for key in change.partitions:
-            if numbers[change.snapshot_id] > numbers.get(last.get(key, -1), 0):
-                last[key] = change.snapshot_id
+            last[key] = max(last.get(key, 0), numbers[change.snapshot_id])
     # What only snapshots long gone have written was written before the oldest that is left.
     oldest_ms = ancestors[0].timestamp_ms
-    partitions = {
-        key: PartitionState(
-            data=count.data,
-            deletes=count.deletes,
-            first_write_at_ms=times.get(last.get(key, -1), oldest_ms),
-            last_write_at_ms=times.get(last.get(key, -1), oldest_ms),
-            last_write_number=numbers.get(last.get(key, -1), 0),
+    times = [oldest_ms, *(snapshot.timestamp_ms for snapshot in writes)]
+    partitions = {}
+    for key, partition in live.partitions.items():
+        delta = partition.delta()
+        partitions[key] = PartitionState(
+            data=delta.data,
+            deletes=delta.deletes,
+            first_write_at_ms=times[last[key]],
+            last_write_at_ms=times[last[key]],
+            last_write_number=last[key],
         )
-        for key, count in counts.items()
-    }
     return Scan(
         partitions=partitions,
         head=_change(table, head, ()),
         boundary_ms=_boundary(writes, recent, loaded.facts.fields),
         foreign_commits=len(writes),
-        files=files,
+        files=live.files,
+        read_slowly=live.read_slowly,
     )
 
 

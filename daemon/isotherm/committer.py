@@ -43,6 +43,7 @@ from pyiceberg.table.update import (
 )
 from tenacity import retry, retry_if_not_exception_type, stop_after_attempt, wait_exponential_jitter
 
+from isotherm.manifest_reading import read_manifest, read_manifest_list
 from isotherm.manifest_writing import added, deleted, existing, write_manifest, write_manifest_list
 from isotherm.manifests import (
     LiveEntry,
@@ -51,8 +52,6 @@ from isotherm.manifests import (
     may_apply,
     may_hold,
     partition_record,
-    read_manifest,
-    read_manifest_list,
 )
 from isotherm.model import (
     JOB_ID,

@@ -26,7 +26,7 @@ from pyiceberg.table.update import (
     ValidatableTableRequirement,
 )
 
-from isotherm.manifests import read_manifest, read_manifest_list
+from isotherm.manifest_reading import read_manifest, read_manifest_list
 from isotherm.model import INGEST_PIPELINE, INGEST_TOKEN, Outcome, OutcomeKind
 from isotherm.ports import Expired
 from isotherm.storage import normalised, retried

@@ -319,7 +319,8 @@ class Follower:
         with self._ledger.transaction():
             for snapshot in loaded.log():
                 self._account_found(uuid, snapshot, now_ms)
-        self._listen(TableScanned(loaded.table, why, scan.files, self._monotonic_s() - started_s))
+        seconds = self._monotonic_s() - started_s
+        self._listen(TableScanned(loaded.table, why, scan.files, seconds, scan.read_slowly))
 
     def _account_found(self, uuid: str, snapshot: Snapshot, now_ms: int) -> None:
         """What was there when we came counts as announced: its announcement is not ours to make."""

@@ -35,7 +35,8 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Record
 from pyiceberg.types import IntegerType, ListType, PrimitiveType, StructType
 
-from isotherm.manifests import READ_VERSION, partition_type
+from isotherm.manifest_reading import READ_VERSION
+from isotherm.manifests import partition_type
 from isotherm.model import WrittenFile
 
 BLOCK_ENTRIES = 500

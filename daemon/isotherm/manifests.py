@@ -1,8 +1,6 @@
 """Reading what is live in a snapshot, and binding a partition's files to a compaction job.
 
-Manifests are read with the structs of format version 3 for older tables too: PyIceberg reads with those of version
-2 by default and drops `referenced_data_file`, the offsets of deletion vectors and row ids, and what is rewritten
-from that is destroyed. Whole manifests are skipped by their partition summaries where those tell.
+Whole manifests are skipped by their partition summaries where those tell.
 
 Reads through the FileIO that it is given; writes nothing, commits nothing, reads no clock.
 """
@@ -12,18 +10,14 @@ import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any
 
-from pyiceberg.avro.file import AvroFile
 from pyiceberg.conversions import from_bytes
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import (
-    MANIFEST_ENTRY_SCHEMAS,
-    MANIFEST_LIST_FILE_SCHEMAS,
     DataFile,
     DataFileContent,
     FileFormat,
-    ManifestContent,
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
@@ -49,6 +43,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from isotherm.manifest_reading import read_manifest, read_manifest_list
 from isotherm.model import (
     UNPARTITIONED,
     CompactionJob,
@@ -60,9 +55,8 @@ from isotherm.model import (
     partition_key,
     partition_values,
 )
-from isotherm.storage import normalised, retried
+from isotherm.storage import normalised
 
-READ_VERSION: Final = 3
 DELETE_FILE_PATH = 2147483546
 """Field id of `file_path` in position-delete files; its bounds say which data files a delete file can name."""
 KEEP_FRACTION = 0.75
@@ -100,14 +94,7 @@ class LiveEntry:
     @property
     def kind(self) -> FileKind:
         """What the file holds."""
-        match self.file.content:
-            case DataFileContent.DATA:
-                return FileKind.DATA
-            case DataFileContent.EQUALITY_DELETES:
-                return FileKind.EQUALITY_DELETES
-            case DataFileContent.POSITION_DELETES:
-                vector = self.file.file_format == FileFormat.PUFFIN
-                return FileKind.DELETION_VECTORS if vector else FileKind.POSITION_DELETES
+        return file_kind(self.file.content, puffin=self.file.file_format == FileFormat.PUFFIN)
 
     @property
     def referenced_data_file(self) -> str | None:
@@ -140,56 +127,24 @@ class LiveEntry:
         )
 
 
+def file_kind(content: DataFileContent, *, puffin: bool) -> FileKind:
+    """What a file holds; position deletes in a Puffin file are deletion vectors."""
+    match content:
+        case DataFileContent.DATA:
+            return FileKind.DATA
+        case DataFileContent.EQUALITY_DELETES:
+            return FileKind.EQUALITY_DELETES
+        case DataFileContent.POSITION_DELETES:
+            return FileKind.DELETION_VECTORS if puffin else FileKind.POSITION_DELETES
+
+
 def identity(entry: ManifestEntry) -> tuple[str, int | None]:
     """(path, content offset) of an entry that was read by this module."""
     offset: int | None = entry.data_file._data[18]  # noqa: SLF001 (0.12 has no property for field 144)
     return entry.data_file.file_path, offset
 
 
-# --- reading -------------------------------------------------------------------------------------------------
-
-
-def read_manifest_list(io: FileIO, location: str) -> list[ManifestFile]:
-    """The manifests of a snapshot."""
-
-    def read() -> list[ManifestFile]:
-        with AvroFile[ManifestFile](
-            io.new_input(location),
-            MANIFEST_LIST_FILE_SCHEMAS[READ_VERSION],
-            read_types={-1: ManifestFile, 508: PartitionFieldSummary},
-            read_enums={517: ManifestContent},
-        ) as reader:
-            return list(reader)
-
-    return retried(read)
-
-
-def read_manifest(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
-    """Every entry of a manifest, deleted ones too, with what it inherits written into it."""
-
-    def read() -> list[ManifestEntry]:
-        with AvroFile[ManifestEntry](
-            io.new_input(manifest.manifest_path),
-            MANIFEST_ENTRY_SCHEMAS[READ_VERSION],
-            read_types={-1: ManifestEntry, 2: DataFile},
-            read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
-        ) as reader:
-            return list(reader)
-
-    return [_with_inherited(entry, manifest) for entry in retried(read)]
-
-
-def _with_inherited(entry: ManifestEntry, manifest: ManifestFile) -> ManifestEntry:
-    """The rules of the specification: snapshot id where absent, sequence numbers of what this snapshot added."""
-    if entry.snapshot_id is None and manifest.added_snapshot_id is not None:
-        entry.snapshot_id = manifest.added_snapshot_id
-    inherits = manifest.sequence_number == 0 or entry.status == ManifestEntryStatus.ADDED
-    if entry.sequence_number is None and inherits:
-        entry.sequence_number = manifest.sequence_number
-    if entry.file_sequence_number is None and inherits:
-        entry.file_sequence_number = manifest.sequence_number
-    entry.data_file.spec_id = manifest.partition_spec_id
-    return entry
+# --- what is live -----------------------------------------------------------------------------------------------
 
 
 def live_files(

@@ -21,11 +21,14 @@ UNPARTITIONED = PartitionKey("{}")
 
 Scalar = str | int | float | bool
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+"""Kept, for `json.dumps` makes an encoder of its own for every key."""
+
 
 def partition_key(values: Mapping[int, Scalar | None]) -> PartitionKey:
     """The key of a partition, from its values by partition field id."""
     present = {str(field_id): values[field_id] for field_id in sorted(values) if values[field_id] is not None}
-    return PartitionKey(json.dumps(present, separators=(",", ":")))
+    return PartitionKey(_encode(present))
 
 
 def partition_values(key: PartitionKey) -> dict[int, Scalar]:

@@ -203,6 +203,8 @@ class Scan:
     boundary_ms: int | None
     foreign_commits: int
     files: int
+    read_slowly: int = 0
+    """Large manifests that the fast reader could not read."""
 
 
 Count = tuple[Mapping[int, FileStats], Mapping[FileKind, FileStats]]
