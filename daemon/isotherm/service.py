@@ -208,7 +208,7 @@ class Service:
         for uuid in {one.event.table_uuid for one in applied} | {one.uuid for one in touched}:
             row = self.fold.table(uuid)
             if row is not None and row.is_trusted:
-                self.verdicts.decide(row, self.jobs.flights(uuid))
+                self.verdicts.decide(row, self.jobs.flights(uuid), with_due=False)
         for one in applied:
             self._tell_applied(one)
 

@@ -48,6 +48,7 @@ class Verdicts:
         *,
         partitions: Mapping[PartitionKey, PartitionState] | None = None,
         whole: bool = True,
+        with_due: bool = True,
     ) -> View:
         """What the planner may know now.
 
@@ -57,10 +58,13 @@ class Verdicts:
             now_ms: the time.
             partitions: those to decide; None: those whose verdict could have changed.
             whole: with what is needed to decide of the table as a whole (its log of snapshots may be long).
+            with_due: with those that are due already; they may be many, and wait for a round.
         """
         uuid = row.state.table.uuid
         if partitions is None:
-            partitions = self._fold.undecided(uuid, now_ms, row.state.boundary_ms, row.state.foreign_commits)
+            partitions = self._fold.undecided(
+                uuid, now_ms, row.state.boundary_ms, row.state.foreign_commits, with_due=with_due
+            )
         return View(
             around=Surroundings(
                 row.state, row.facts.fields, self._fold.intents(uuid), self._fold.words(uuid)
@@ -79,11 +83,11 @@ class Verdicts:
         )
 
     def decide(
-        self, row: TableRow, flights: Sequence[Flight], *, whole: bool = False
+        self, row: TableRow, flights: Sequence[Flight], *, whole: bool = False, with_due: bool = True
     ) -> tuple[View, Policy | None, Plan]:
         """New verdicts for the partitions that could have another one now, with `whole` for the table too."""
         now_ms = self._now_ms()
-        view = self.view(row, flights, now_ms, whole=whole)
+        view = self.view(row, flights, now_ms, whole=whole, with_due=with_due)
         resolved = self.policy_of(row)
         policy = None if resolved is None else resolved.policy
         decided = plan(view, policy, now_ms)

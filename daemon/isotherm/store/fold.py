@@ -99,6 +99,7 @@ class _Decisions:
     of_table: tuple[Decision, ...]
 
 
+_SNAPSHOT = "snapshot_id, sequence_number, committed_at_ms, token, is_pinned"
 _COLUMNS = (
     "state, facts, confirmed_head, last_event_at_ms, of_table, trusted, whole_touched, whole_wake_at_ms"
 )
@@ -223,41 +224,41 @@ class Fold:
 
     def _save_snapshots(self, uuid: str, snapshots: Sequence[Snapshot]) -> None:
         """Keep the log of snapshots, writing only what is new, gone or different."""
-        stored = self._stored_snapshots(uuid)
-        places = {snapshot: place for place, snapshot in stored}
-        kept = {places[snapshot] for snapshot in snapshots if snapshot in places}
-        fresh = [snapshot for snapshot in snapshots if snapshot not in places]
-        if list(snapshots[: len(kept)]) == [snapshot for place, snapshot in stored if place in kept]:
-            gone = set(places.values()) - kept
-            following = stored[-1][0] + 1 if stored else 0
+        # Plain rows on both sides: logs are long, and most of the time there is nothing to write.
+        rows = self._db.execute(
+            f"SELECT place, {_SNAPSHOT} FROM snapshots WHERE uuid = ? ORDER BY place",  # noqa: S608 (our own names)
+            (uuid,),
+        )
+        places = {tuple(entry): place for place, *entry in rows}
+        log = [(s.snapshot_id, s.sequence_number, s.committed_at_ms, s.token, s.is_pinned) for s in snapshots]
+        if log == list(places):
+            return
+        known = set(log)
+        kept = [entry for entry in places if entry in known]
+        if log[: len(kept)] == kept:
+            gone = [place for entry, place in places.items() if entry not in known]
+            fresh, following = log[len(kept) :], max(places.values(), default=-1) + 1
         else:
             # Not the old log with something gone and something new at its end: written as a whole.
-            gone, fresh, following = set(places.values()), list(snapshots), 0
+            gone, fresh, following = list(places.values()), log, 0
         self._db.executemany(
             "DELETE FROM snapshots WHERE uuid = ? AND place = ?", [(uuid, place) for place in gone]
         )
         self._db.executemany(
             "INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?)",
-            [
-                (uuid, place, s.snapshot_id, s.sequence_number, s.committed_at_ms, s.token, s.is_pinned)
-                for place, s in enumerate(fresh, start=following)
-            ],
+            [(uuid, place, *entry) for place, entry in enumerate(fresh, start=following)],
         )
-
-    def _stored_snapshots(self, uuid: str) -> list[tuple[int, Snapshot]]:
-        rows = self._db.execute(
-            "SELECT place, snapshot_id, sequence_number, committed_at_ms, token, is_pinned "
-            "FROM snapshots WHERE uuid = ? ORDER BY place",
-            (uuid,),
-        )
-        return [
-            (place, Snapshot(snapshot_id, sequence_number, at_ms, token, bool(is_pinned)))
-            for place, snapshot_id, sequence_number, at_ms, token, is_pinned in rows
-        ]
 
     def snapshots(self, uuid: str) -> tuple[Snapshot, ...]:
         """The ancestors of the confirmed head that still exist, oldest first."""
-        return tuple(snapshot for _, snapshot in self._stored_snapshots(uuid))
+        rows = self._db.execute(
+            f"SELECT {_SNAPSHOT} FROM snapshots WHERE uuid = ? ORDER BY place",  # noqa: S608 (our own names)
+            (uuid,),
+        )
+        return tuple(
+            Snapshot(snapshot_id, sequence_number, at_ms, token, bool(is_pinned))
+            for snapshot_id, sequence_number, at_ms, token, is_pinned in rows
+        )
 
     def note_event(self, uuid: str, at_ms: int) -> None:
         """An event of this table came."""
@@ -331,17 +332,22 @@ class Fold:
             self._db.execute("UPDATE partitions SET touched = 1 WHERE uuid = ? AND key = ?", (uuid, key))
 
     def undecided(
-        self, uuid: str, now_ms: int, boundary_ms: int | None, commits: int
+        self, uuid: str, now_ms: int, boundary_ms: int | None, commits: int, *, with_due: bool
     ) -> dict[PartitionKey, PartitionState]:
-        """The partitions whose verdict may be another now: touched, or awake by time, boundary or commits."""
-        # One question for each index: an OR over all of them would read every partition of the table.
+        """The partitions whose verdict may be another now: touched, or awake by time, boundary or commits.
+
+        Those that are due wait for a round that has room for them; an event need not look at them again.
+        """
+        # One question for each index: an OR over all of them would read every partition of the table. So would
+        # SQLite, without being told, where an index says no more than the primary key does.
         rows = self._db.execute(
-            "SELECT key, state FROM partitions WHERE uuid = ?1 AND touched "
-            "UNION SELECT key, state FROM partitions WHERE uuid = ?1 AND verdict = 'due' "
+            "SELECT key, state FROM partitions INDEXED BY partitions_touched WHERE uuid = ?1 AND touched "
+            "UNION SELECT key, state FROM partitions INDEXED BY partitions_due "
+            "WHERE uuid = ?1 AND verdict = 'due' AND ?5 "
             "UNION SELECT key, state FROM partitions WHERE uuid = ?1 AND wake_at_ms <= ?2 "
             "UNION SELECT key, state FROM partitions WHERE uuid = ?1 AND wake_boundary_ms <= ?3 "
             "UNION SELECT key, state FROM partitions WHERE uuid = ?1 AND wake_commits <= ?4",
-            (uuid, now_ms, boundary_ms, commits),
+            (uuid, now_ms, boundary_ms, commits, with_due),
         )
         return {PartitionKey(key): from_json(PartitionState, state) for key, state in rows}
 

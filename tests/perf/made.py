@@ -1,0 +1,259 @@
+"""Tables of any size, made directly: manifests, a manifest list and metadata, and no commit at all.
+
+The entries of a table repeat those of a template, block by block; a reader cannot tell. Files are not there.
+"""
+
+import struct
+from dataclasses import dataclass, replace
+from io import BytesIO
+from math import gcd
+from pathlib import Path
+from uuid import uuid4
+
+from pyiceberg.avro.encoder import BinaryEncoder
+from pyiceberg.avro.file import AvroOutputFile
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    data_file_with_partition,
+    manifest_entry_schema_with_data_file,
+)
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.serializers import ToOutputFile
+from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
+from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotLogEntry, Summary
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.transforms import HourTransform
+from pyiceberg.typedef import Record
+from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
+
+from isotherm.commit_event import AddedManifest, CommitEvent, encode
+from isotherm.manifest_reading import Manifest
+from isotherm.manifest_writing import write_manifest_list
+
+ROWS, BYTES = 1000, 1024**2
+"""Of every data file."""
+FIRST_HOUR = 490_000
+MINUTE_MS = 60_000
+EVENT_FILES = 10
+
+
+@dataclass
+class Made:
+    """A table, and what the next event of it says."""
+
+    name: str
+    uuid: str
+    folder: Path
+    head: int
+    sequence_number: int
+    at_ms: int
+    files: int
+    blocks: "Blocks"
+
+    def event(self, now_ms):
+        """The message of one more commit: a manifest of ten files in ten partitions, which is written."""
+        number = self.sequence_number + 1
+        path = self.folder / f"event-{number}.avro"
+        path.write_bytes(self.blocks.manifest(EVENT_FILES))
+        parent, self.head, self.sequence_number = self.head, self.head + 1, number
+        self.files += EVENT_FILES
+        manifest = AddedManifest(
+            path=str(path),
+            length=path.stat().st_size,
+            spec_id=0,
+            content="data",
+            added_files=EVENT_FILES,
+            deleted_files=0,
+        )
+        event = CommitEvent(
+            table_uuid=self.uuid,
+            table=self.name,
+            snapshot_id=self.head,
+            parent_id=parent,
+            sequence_number=number,
+            timestamp_ms=now_ms,
+            operation="append",
+            origin="foreign",
+            writer="bench",
+            added_manifests=(manifest,),
+            added_manifests_complete=True,
+            summary=totals(self.files),
+        )
+        return encode(event)[1]
+
+
+def totals(files):
+    return {
+        "total-data-files": str(files),
+        "total-records": str(files * ROWS),
+        "total-files-size": str(files * BYTES),
+        "total-delete-files": "0",
+        "total-position-deletes": "0",
+        "total-equality-deletes": "0",
+    }
+
+
+class Blocks:
+    """Blocks of manifest entries, written once, from which manifests of any length are put together."""
+
+    def __init__(self, folder, metadata, partitions, in_block, codec="deflate"):
+        io_path = folder / f"template-{partitions}-{in_block}.avro"
+        partition = metadata.spec().partition_type(metadata.schema())
+        schema = manifest_entry_schema_with_data_file(2, data_file_with_partition(partition, 2))
+        columns = len(metadata.schema().fields)
+        # As many entries as make both whole blocks and every partition as often as the others.
+        count = partitions * in_block // gcd(partitions, in_block)
+        io = PyArrowFileIO()
+        with AvroOutputFile(
+            io.new_output(str(io_path)), schema, "manifest_entry", schema, {"avro.codec": codec}
+        ) as avro:
+            for start in range(0, count, in_block):
+                avro.write_block([_entry(at, partitions, columns) for at in range(start, start + in_block)])
+        template = Manifest.read(io, str(io_path))
+        self.header = template.data[: template._start]
+        self.sync = template._header.sync
+        self.blocks = [self._encoded(count, block) for count, block in template._blocks()]
+        self.in_block = in_block
+
+    def _encoded(self, count, block):
+        buffer = BytesIO()
+        encoder = BinaryEncoder(buffer)
+        encoder.write_int(count)
+        encoder.write_int(len(block))
+        return buffer.getvalue() + block + self.sync
+
+    def manifest(self, entries, start=0):
+        """The bytes of a manifest; `start` says with which block it begins."""
+        count, left = divmod(entries, self.in_block)
+        assert left == 0, f"{entries} entries are no whole number of blocks of {self.in_block}"
+        blocks = [self.blocks[(start + at) % len(self.blocks)] for at in range(count)]
+        return b"".join((self.header, *blocks))
+
+
+def _entry(at, partitions, columns):
+    low = struct.pack("<q", at)
+    text = f"value-{at:08d}".encode()
+    bounds = {column: text if column % 2 else low for column in range(1, columns + 1)}
+    file = DataFile.from_args(
+        2,
+        content=DataFileContent.DATA,
+        # About as long as Spark's: a bucket, a table, a partition, a task and a UUID.
+        file_path=f"s3://warehouse/shop.db/orders/data/at_hour=2025-11-24-{at % 24:02d}/{at:05d}-{at}-"
+        f"8d5a3f0e-9c1b-4e07-a3d2-{at * 7919:012x}-00001.parquet",
+        file_format=FileFormat.PARQUET,
+        partition=Record(FIRST_HOUR + at % partitions),
+        record_count=ROWS,
+        file_size_in_bytes=BYTES,
+        column_sizes={column: 1000 + (at * column) % 5000 for column in bounds},
+        value_counts=dict.fromkeys(bounds, ROWS),
+        null_value_counts={column: (at + column) % 3 for column in bounds},
+        nan_value_counts={},
+        lower_bounds=bounds,
+        upper_bounds=bounds,
+        split_offsets=[4],
+        sort_order_id=0,
+    )
+    return ManifestEntry.from_args(2, status=ManifestEntryStatus.ADDED, snapshot_id=None, data_file=file)
+
+
+def make(lab, name, *, files, manifests=10, snapshots=100, partitions=100, columns=20, in_block=None, now_ms):
+    """A table registered in the lab's catalog."""
+    folder = lab.root / "made" / name
+    folder.mkdir(parents=True)
+    fields = [NestedField(1, "at", TimestamptzType())]
+    fields += [
+        NestedField(at, f"c{at}", StringType() if at % 2 else LongType()) for at in range(2, columns + 1)
+    ]
+    spec = PartitionSpec(PartitionField(1, 1000, HourTransform(), "at_hour"))
+    metadata = new_table_metadata(Schema(*fields), spec, UNSORTED_SORT_ORDER, f"file://{folder}", {})
+    per_manifest = files // manifests
+    blocks = Blocks(folder, metadata, partitions, in_block or gcd(per_manifest, 50))
+    head, sequence_number = 10**15 + snapshots, snapshots
+    listed = []
+    for at in range(manifests):
+        path = folder / f"manifest-{at}.avro"
+        path.write_bytes(blocks.manifest(per_manifest, start=at * per_manifest // blocks.in_block))
+        # Long ago: a full scan reads what the newest snapshots added once more, to see who writes where.
+        listed.append(_listed(path, per_manifest, 10**15 + 1, 1))
+    location = f"{folder}/list.avro"
+    io = PyArrowFileIO()
+    write_manifest_list(io, metadata, location, head, head - 1, sequence_number, listed)
+    begin_ms = now_ms - snapshots * MINUTE_MS
+    summary = totals(files)
+    log = [
+        Snapshot(
+            snapshot_id=10**15 + at,
+            parent_snapshot_id=10**15 + at - 1 if at > 1 else None,
+            sequence_number=at,
+            timestamp_ms=begin_ms + at * MINUTE_MS,
+            manifest_list=location,
+            summary=Summary(Operation.APPEND, **summary),
+            schema_id=0,
+        )
+        for at in range(1, snapshots + 1)
+    ]
+    metadata = metadata.model_copy(
+        update={
+            "snapshots": log,
+            "current_snapshot_id": head,
+            "last_sequence_number": sequence_number,
+            "last_updated_ms": now_ms,
+            "refs": {"main": SnapshotRef(snapshot_id=head, snapshot_ref_type=SnapshotRefType.BRANCH)},
+            "snapshot_log": [
+                SnapshotLogEntry(snapshot_id=one.snapshot_id, timestamp_ms=one.timestamp_ms) for one in log
+            ],
+        }
+    )
+    lab.catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
+    _register(lab, name, folder, metadata)
+    ten = Blocks(folder, metadata, EVENT_FILES, EVENT_FILES)
+    return Made(name, str(metadata.table_uuid), folder, head, sequence_number, now_ms, files, ten)
+
+
+def copies(lab, made, count):
+    """A table and others like it, to `count` altogether; the manifests that they begin with are the same files."""
+    metadata = lab.catalog.load_table(made.name).metadata
+    tables = [made]
+    for number in range(1, count):
+        folder = made.folder.with_name(f"{made.folder.name}-{number}")
+        folder.mkdir()
+        uuid = uuid4()
+        copied = metadata.model_copy(update={"table_uuid": uuid, "location": f"file://{folder}"})
+        name = f"{made.name}_{number}"
+        _register(lab, name, folder, copied)
+        tables.append(replace(made, name=name, uuid=str(uuid), folder=folder))
+    return tables
+
+
+def _register(lab, name, folder, metadata):
+    location = f"{folder}/00001-made.metadata.json"
+    ToOutputFile.table_metadata(metadata, PyArrowFileIO().new_output(location))
+    lab.catalog.register_table(name, location)
+
+
+def _listed(path, entries, snapshot_id, sequence_number):
+    return ManifestFile.from_args(
+        manifest_path=str(path),
+        manifest_length=path.stat().st_size,
+        partition_spec_id=0,
+        content=ManifestContent.DATA,
+        sequence_number=sequence_number,
+        min_sequence_number=1,
+        added_snapshot_id=snapshot_id,
+        added_files_count=entries,
+        existing_files_count=0,
+        deleted_files_count=0,
+        added_rows_count=entries * ROWS,
+        existing_rows_count=0,
+        deleted_rows_count=0,
+        partitions=[],
+    )
