@@ -1,14 +1,15 @@
 """Benchmarks: ratios, measured side by side in one run; a noisy machine is noisy for both sides.
 
 `make bench` prints a table and writes bench.json: rows of `name`, `value`, `unit`, `baseline`, `ratio`. The value is
-ours, the baseline what it is held against, the ratio baseline ÷ value (above 1: ours is the faster).
+ours, the baseline what it is held against, the ratio how many times better ours is. `--only scan,events` takes some.
 """
 
+import argparse
 import json
-import statistics
+import platform
 import sys
-import tempfile
 import time
+from importlib import import_module
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -17,78 +18,49 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lab import Lab, settle
-from perf.replaying import replay_cost
-
-HOURS = 10
-"""Partitions that each commit writes to, one file each."""
-REPEAT = 7
-
-
-def median_s(action):
-    """The median of some runs, in seconds; the first, which warms up, does not count."""
-    times = []
-    for _ in range(REPEAT + 1):
-        started = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - started)
-    return statistics.median(times[1:])
-
-
-def event_cost(console):
-    """What one commit event of ten added files costs the daemon, on a small and on a larger table."""
-    rows = []
-    observe_only = "tables: nothing.*"
-    with tempfile.TemporaryDirectory() as folder:
-        lab = Lab(Path(folder), policy=observe_only)
-        table = lab.create()
-        service = lab.service()
-        service.start()
-        base = 0
-        for commits in (12, 120):
-            console.print(f"  a table of {commits * HOURS} files …", style="dim")
-            while base < commits:
-                lab.append(table, *range(base, base + HOURS), rows=1)
-                base += 1
-            settle(service)
-            costs = []
-            for _ in range(REPEAT + 1):
-                lab.append(table, *range(base, base + HOURS), rows=1)
-                base += 1
-                messages = service.events.poll(0)
-                started = time.perf_counter()
-                service._consume(messages)
-                costs.append(time.perf_counter() - started)
-            ours = statistics.median(costs[1:])
-            table.refresh()
-            full = median_s(table.inspect.partitions)
-            rows.append(row(f"one event, {commits * HOURS} files, against inspect.partitions()", ours, full))
-        service.stop()
-    return rows
-
-
-def row(name, ours_s, baseline_s):
-    return {
-        "name": name,
-        "value": round(ours_s * 1000, 3),
-        "unit": "ms",
-        "baseline": round(baseline_s * 1000, 3),
-        "ratio": round(baseline_s / ours_s, 2),
-    }
+SUBJECTS = {
+    "events": "one event and one confirmation, on small and large tables",
+    "scan": "a full scan, against PyIceberg's own reader",
+    "planning": "verdicts on 100,000 partitions",
+    "fleet": "1,000 tables of 1,000 partitions",
+    "replaying": "a month of one-minute commits, simulated",
+}
+COLUMNS = ("name", "value", "unit", "baseline", "ratio")
 
 
 def main():
-    console = Console(stderr=True)
-    console.print("benchmarks, medians of", REPEAT)
-    rows = event_cost(console)
-    rows += [row(*one) for one in replay_cost(console)]
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", default=",".join(SUBJECTS), help=f"some of: {', '.join(SUBJECTS)}")
+    wanted = parser.parse_args().only.split(",")
+    if unknown := set(wanted) - set(SUBJECTS):
+        parser.error(f"no such subject: {', '.join(sorted(unknown))}; there are {', '.join(SUBJECTS)}")
+    progress = Console(stderr=True)
+    started = time.monotonic()
+    rows = []
+    for name, what in SUBJECTS.items():
+        if name not in wanted:
+            continue
+        progress.print(f"{name}: {what}")
+        rows += import_module(name).benchmarks(
+            lambda text: progress.print(f"  {time.monotonic() - started:4.0f} s  {text}", style="dim")
+        )
+    print_table(rows)
+    Path("bench.json").write_text(json.dumps(rows, indent=2) + "\n")
+
+
+def print_table(rows):
     grid = Table(box=None, pad_edge=False)
-    for heading in ("name", "value", "unit", "baseline", "ratio"):
+    for heading in COLUMNS:
         grid.add_column(heading, justify="left" if heading == "name" else "right")
     for one in rows:
-        grid.add_row(*(Text(str(one[heading])) for heading in ("name", "value", "unit", "baseline", "ratio")))
-    Console().print(grid)
-    Path("bench.json").write_text(json.dumps(rows, indent=2) + "\n")
+        grid.add_row(*(Text("" if one[heading] is None else shown(one[heading])) for heading in COLUMNS))
+    console = Console()
+    console.print(f"{platform.machine()}, Python {platform.python_version()}", style="dim")
+    console.print(grid)
+
+
+def shown(value):
+    return value if isinstance(value, str) else f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 if __name__ == "__main__":

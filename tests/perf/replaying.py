@@ -7,6 +7,8 @@ every partition anew in every round.
 
 import time
 
+from measure import times_row
+
 from builders import DAY, KIB, MINUTE, NOW, TABLE, added, facts
 from isotherm.history import History, Recorded
 from isotherm.model import Change, Origin, PartitionField, partition_key
@@ -51,20 +53,16 @@ def history(days):
     )
 
 
-def replay_cost(console):
+def benchmarks(say):
     """What a replay takes, in processor time: it is one process that waits for nothing."""
-    console.print(f"  a replay of {DAYS} days, {DAYS * 24 * 60} commits …", style="dim")
+    say(f"a replay of {DAYS} days, {DAYS * 24 * 60:,} commits")
     month_s = _seconds(history(DAYS), keep_decisions=True)
-    console.print(f"  a replay of {SHORT} days, decisions kept and made anew …", style="dim")
+    say(f"a replay of {SHORT} days, decisions kept and made anew")
     days = history(SHORT)
     kept_s, anew_s = (_seconds(days, keep_decisions=keep) for keep in (True, False))
     return [
-        (
-            f"a month of one-minute commits on {DAYS * BUCKETS} partitions, against half a minute",
-            month_s,
-            PROMISED_S,
-        ),
-        (f"{SHORT} days of it, decisions kept, against planning everything anew", kept_s, anew_s),
+        times_row(f"a month on {DAYS * BUCKETS} partitions, against half a minute", month_s, PROMISED_S),
+        times_row(f"{SHORT} days of it, against planning everything anew", kept_s, anew_s),
     ]
 
 
