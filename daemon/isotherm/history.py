@@ -130,6 +130,10 @@ def _carried(delta: PartitionDelta, here: PartitionState) -> PartitionDelta:
     for bucket, stats in delta.data.items():
         if _is_growth(stats):
             data[bucket] = data.get(bucket, NO_FILES) + stats
+    if gone_before > homeless and data:
+        # They left with data files of the same size, which were smaller here by these rows already.
+        largest = max(data, key=lambda bucket: (data[bucket].rows, bucket))
+        data[largest] += FileStats(rows=gone_before - homeless)
     return replace(delta, data=_less(data, here.data), deletes=_less(deletes, here.deletes))
 
 

@@ -18,6 +18,7 @@ from builders import (
     SECOND,
     TABLE,
     added,
+    change,
     facts,
     files,
     key,
@@ -207,6 +208,18 @@ def test_rows_are_conserved_in_every_partition(writer, policy, assumed, afterwar
     assert {k: n for k, n in expected.items() if n} == {k: n for k, n in rows.items() if n}
 
 
+def test_a_writer_that_applies_deletes_which_our_job_has_applied_already_takes_no_row_twice():
+    """Its file keeps the size that it had, so that the difference is rows alone."""
+    recorded = PartitionDelta(
+        {size_bucket(MIB): FileStats(0, -1, 0)}, {FileKind.POSITION_DELETES: FileStats(-1, -1, -10)},
+        added=FileStats(1, 3, MIB), removed=FileStats(2, 5, MIB + 10),
+    )  # fmt: skip
+    here = PartitionState({size_bucket(MIB): FileStats(1, 3, MIB)})
+    after = carried_over(change(2, 1, {key(1): recorded}), {key(1): here}).partitions[key(1)]
+
+    assert (after.data, after.deletes) == ({}, {})
+
+
 @settings(max_examples=60)
 @given(writers(), policies, assumptions, AFTERWARDS)
 def test_decisions_that_are_kept_give_the_jobs_that_planning_everything_anew_gives(
@@ -284,10 +297,10 @@ def test_counting_back_from_the_end_gives_the_beginning(writer):
     state, partitions = TableState(TABLE, None), {}
     cut = len(changes) // 2
     at_cut = {}
-    for number, change in enumerate(changes):
+    for number, one in enumerate(changes):
         if number == cut:
             at_cut = partitions
-        applied = apply(state, partitions, change, HOURLY, NOW)
+        applied = apply(state, partitions, one, HOURLY, NOW)
         state = applied.state
         partitions = {k: p for k, p in {**partitions, **applied.partitions}.items() if p is not None}
     before = counted_back(partitions, changes[cut:], NOW)
