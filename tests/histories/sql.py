@@ -82,8 +82,12 @@ def insert(world: SqlTable) -> str:
 def insert_overwrite(world: SqlTable) -> str:
     """The partitions of the new rows are replaced."""
     more = ", NULL" * (len(world.seen.schema().fields) - 4)
+    # Only here: the session is everybody's.
     world.java.spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
-    return world.sql(f"INSERT OVERWRITE {world.spark_name} SELECT *{more} FROM {world.rows(2)}")
+    try:
+        return world.sql(f"INSERT OVERWRITE {world.spark_name} SELECT *{more} FROM {world.rows(2)}")
+    finally:
+        world.java.spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
 
 
 def delete(world: SqlTable) -> str:
