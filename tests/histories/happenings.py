@@ -4,11 +4,11 @@ A step gives a line that says what it did, or None where there was nothing to do
 raised as `RefusedError` by the caller's guard and counts as a step in which nothing happened.
 """
 
-import time
 from collections.abc import Callable
 
 from histories.judges import Live
 from histories.made_up import MadeUp
+from isotherm.clock import now_ms
 from isotherm.model import INGEST_TOKEN, JOB_ID, FileKind
 
 Step = Callable[[MadeUp], str | None]
@@ -233,7 +233,7 @@ def expire_old(world: MadeUp) -> str | None:
     if world.head is None:
         return None
     keep = world.chance.choice((1, 2, 5, 10))
-    operation = world.table.expireSnapshots().expireOlderThan(int(time.time() * 1000) + 60_000)  # noqa: TID251
+    operation = world.table.expireSnapshots().expireOlderThan(now_ms() + 60_000)
     operation.retainLast(keep).executeDeleteWith(world.java.inline).planWith(world.java.inline).commit()
     return f"expiry of all but {keep}"
 
