@@ -11,11 +11,12 @@ from isotherm.catalog import IcebergCatalog, connect
 from isotherm.clock import now_ms as wall_clock_ms
 from isotherm.coldness import Surroundings, Wake, findings
 from isotherm.config import IsothermConfig
+from isotherm.debt import debt
 from isotherm.history import History
 from isotherm.history_reader import read_history
 from isotherm.model import Action, FileStats, PartitionKey
 from isotherm.partitions import clock_text, label, span_text
-from isotherm.planner import Decision, Flight, Plan, Verdict, View, debt, plan
+from isotherm.planner import Decision, Flight, Plan, Verdict, View, plan
 from isotherm.policy import Policy
 from isotherm.policy_files import PolicyFolder
 from isotherm.ports import NoSuchTableError

@@ -2,7 +2,7 @@
 
 `plan(view, policy, now)` is pure, total and independent of the order of its input: every partition in the view gets
 a verdict and a why, and whatever is due becomes a request. A request is bound to files, and becomes a job, elsewhere.
-`admit` then chooses among the requests of all tables within the budgets.
+`admission` then chooses among the requests of all tables, within the budgets.
 
 The score is debt divided by its threshold in the policy; 1.0 or more is due, and a job brings it below 1. The same
 number stands in the metric, the command line, the log and the alert.
@@ -14,15 +14,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from isotherm.coldness import NEVER, Surroundings, Wake, first_hot
-from isotherm.model import Action, FileKind, FileStats, Hold, PartitionField, PartitionKey, TableId
+from isotherm.debt import Trigger, debt
+from isotherm.model import Action, FileKind, Hold, PartitionField, PartitionKey, TableId
+from isotherm.pace import Pace, earlier
 from isotherm.partitions import label, size_text, span_text
-from isotherm.policy import Compact, Expire, Manifests, Metadata, Mode, Orphans, Policy, Schedule
+from isotherm.policy import Compact, Expire, Manifests, Metadata, Mode, Orphans, Policy
 from isotherm.state import PartitionState
-from isotherm.windows import Opening, opening
-
-SMALL = 0.75
-"""A file below this part of the target is small: Iceberg's own `min-file-size-bytes` (its 180 % has no use here,
-files that are too large are not split)."""
 
 
 class Verdict(StrEnum):
@@ -47,8 +44,9 @@ class Verdict(StrEnum):
 
 
 CAPABLE = frozenset({Action.EXPIRE, Action.COMPACT})
-DELETING = frozenset({Action.EXPIRE, Action.TRIM_METADATA, Action.REMOVE_ORPHANS})
 """What this version can do; the rest is judged, explained and counted, but not done."""
+DELETING = frozenset({Action.EXPIRE, Action.TRIM_METADATA, Action.REMOVE_ORPHANS})
+"""What takes something away that a lost ledger might still have needed."""
 QUARANTINE_FAILURES = 3
 """From so many failures in a row on, a partition counts as quarantined; before, it only waits a moment."""
 WHOLE = {
@@ -240,222 +238,7 @@ def plan(view: View, policy: Policy | None, now_ms: int) -> Plan:
     return Plan(view.table, tuple(of_table), of_partitions, tuple(requests))
 
 
-# --- when work may be done -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How the policy's windows and schedules stand at one moment."""
-
-    windows: Opening | None
-    """None: the policy has none, work may begin at all times."""
-    schedules: tuple[tuple[Schedule, Opening], ...]
-
-    @classmethod
-    def at(cls, policy: Policy, now_ms: int) -> "Pace":
-        """How they stand."""
-        work = policy.work
-        return cls(
-            opening(work.windows, now_ms) if work.windows else None,
-            tuple((schedule, opening([schedule], now_ms)) for schedule in work.schedules),
-        )
-
-    def threshold(self, action: Action) -> tuple[float, str]:
-        """The score from which an action is due now, and the schedule that says so."""
-        best, name = 1.0, ""
-        for schedule, state in self.schedules:
-            if action in schedule.do and state.is_open and schedule.from_score < best:
-                best, name = schedule.from_score, schedule.name or schedule.cron
-        return best, name
-
-    def opens(self, action: Action, score: float) -> Wake:
-        """When a schedule could next make something of this score due."""
-        times = [
-            state.opens_at_ms
-            for schedule, state in self.schedules
-            if action in schedule.do and schedule.from_score <= score and state.opens_at_ms is not None
-        ]
-        return Wake(at_ms=min(times)) if times else NEVER
-
-    def closes(self, action: Action, score: float) -> Wake:
-        """When something of this score could cease to be due, since a schedule that lets it be due closes."""
-        times = [
-            state.closes_at_ms
-            for schedule, state in self.schedules
-            if action in schedule.do and state.closes_at_ms is not None
-        ]
-        return Wake(at_ms=min(times)) if times and score < 1 else NEVER
-
-    def waits(self, now_ms: int) -> tuple[str, Wake] | None:
-        """Why work must not begin now, and until when; None: it may."""
-        if self.windows is None or self.windows.is_open:
-            return None
-        opens_at_ms = self.windows.opens_at_ms
-        if opens_at_ms is None:
-            return "no window of the policy ever opens", NEVER
-        return f"the policy's next window opens in {span_text(opens_at_ms - now_ms)}", Wake(at_ms=opens_at_ms)
-
-
-def _earlier(one: Wake, other: Wake) -> Wake:
-    """The wake that comes first, of two that name a time at most."""
-    times = [wake.at_ms for wake in (one, other) if wake.at_ms is not None]
-    return Wake(at_ms=min(times)) if times else NEVER
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """What a table's limits still allow, and where it stands in the queue."""
-
-    priority: int = 0
-    jobs: int | None = None
-    """Compactions that may begin; None: as many as there is room for."""
-    bytes: int | None = None
-    """What they may read; None: no limit."""
-
-
-def admit(
-    plans: Iterable[Plan],
-    running: int,
-    jobs_at_once: int,
-    bytes_left: int | None,
-    rooms: Mapping[str, Room] | None = None,
-) -> tuple[Request, ...]:
-    """The requests to start now, out of all tables: what costs no bytes at once, compactions in turn from each table.
-
-    Args:
-        plans: one per table.
-        running: compactions that run already.
-        jobs_at_once: how many may run.
-        bytes_left: what the budget over all tables still allows to read; None: no limit.
-        rooms: what each table's own limits still allow, by uuid.
-    """
-    rooms = rooms or {}
-    by_table = sorted(plans, key=lambda one: (one.table.name, one.table.uuid))
-    cheap = [request for one in by_table for request in one.requests if request.decision.partition is None]
-    queues = [
-        _Queue(
-            [r for r in one.requests if r.decision.partition is not None], rooms.get(one.table.uuid, Room())
-        )
-        for one in by_table
-    ]
-    chosen: list[Request] = []
-    free = max(jobs_at_once - running, 0)
-    # A higher priority is served as long as it has work. Among equals the best of each table in turn, so that a
-    # table with much debt does not starve the others.
-    for priority in sorted({queue.room.priority for queue in queues}, reverse=True):
-        peers = [queue for queue in queues if queue.room.priority == priority]
-        while free and (waiting := [queue for queue in peers if queue.has_room]):
-            for queue in sorted(waiting, key=lambda queue: -queue.requests[0].decision.score):
-                request = queue.requests.pop(0)
-                size = request.decision.bytes
-                if not free or (bytes_left is not None and size > bytes_left) or not queue.allows(size):
-                    continue
-                chosen.append(request)
-                queue.take(size)
-                free -= 1
-                bytes_left = None if bytes_left is None else bytes_left - size
-    return (*cheap, *chosen)
-
-
-class _Queue:
-    """A table's compactions that wait, and what its limits still allow."""
-
-    def __init__(self, requests: list[Request], room: Room) -> None:
-        self.requests = requests
-        self.room = room
-        self._jobs, self._bytes = room.jobs, room.bytes
-
-    @property
-    def has_room(self) -> bool:
-        return bool(self.requests) and self._jobs != 0
-
-    def allows(self, size_bytes: int) -> bool:
-        return self._bytes is None or size_bytes <= self._bytes
-
-    def take(self, size_bytes: int) -> None:
-        self._jobs = None if self._jobs is None else self._jobs - 1
-        self._bytes = None if self._bytes is None else self._bytes - size_bytes
-
-
 # --- partitions ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Trigger:
-    """One reason for which something may be due."""
-
-    option: str
-    """The field of the policy that holds its threshold: `compact.min_files`."""
-    score: float
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Debt:
-    """What a partition costs its readers, in the terms of a policy."""
-
-    triggers: tuple[Trigger, ...]
-    """All of them, the one that speaks (with the highest score) first."""
-    small: FileStats
-    takes_deletes: bool
-    taken: FileStats
-    """What a job would read: the small files, or with deletes all of them and the deletes."""
-
-    @property
-    def score(self) -> float:
-        """The highest score."""
-        return self.triggers[0].score
-
-    @property
-    def why(self) -> str:
-        """What the trigger with the highest score says."""
-        return self.triggers[0].why
-
-    @property
-    def has_gain(self) -> bool:
-        """Whether a job would leave fewer files or fewer deletes: never a job that changes nothing."""
-        return self.takes_deletes or self.small.files > 1
-
-
-def debt(partition: PartitionState, compact: Compact) -> Debt:
-    """The partition's debt: the trigger with the highest score speaks."""
-    data, small = partition.data_total, partition.smaller_than(SMALL * compact.target_file_size)
-    target = size_text(compact.target_file_size)
-    triggers = [
-        Trigger(
-            "compact.min_files",
-            small.files / compact.min_files,
-            f"{small.files} of {compact.min_files} files below {size_text(SMALL * compact.target_file_size)}",
-        ),
-        Trigger(
-            "compact.fill_files",
-            min(small.files / compact.fill_files, small.bytes / compact.target_file_size),
-            f"{small.files} small files hold {size_text(small.bytes)} of {target} (at {compact.fill_files} that fill one)",
-        ),
-    ]
-    if partition.has_deletes:
-        triggers.extend(_delete_triggers(partition, data.rows, compact))
-    triggers.sort(key=lambda trigger: (-trigger.score, trigger.option))
-    taken = data + partition.deletes_total if partition.has_deletes else small
-    return Debt(tuple(triggers), small, partition.has_deletes, taken)
-
-
-def _delete_triggers(partition: PartitionState, rows: int, compact: Compact) -> Iterable[Trigger]:
-    positions = partition.deletes.get(FileKind.POSITION_DELETES, FileStats())
-    vectors = partition.deletes.get(FileKind.DELETION_VECTORS, FileStats())
-    equality = partition.deletes.get(FileKind.EQUALITY_DELETES, FileStats())
-    if positions or vectors:
-        deleted, limit = positions.rows + vectors.rows, compact.max_delete_ratio
-        why = f"{deleted} delete rows on {rows} rows, limit {limit:.0%}"
-        yield Trigger("compact.max_delete_ratio", deleted / max(rows, 1) / limit, why)
-    if equality:
-        most = compact.max_equality_deletes
-        why = f"{equality.files} of {most} equality-delete files, {equality.rows} rows in them"
-        yield Trigger("compact.max_equality_deletes", equality.files / most, why)
-    if vectors:
-        most = compact.max_deletion_vectors
-        why = f"{vectors.files} of {most} deletion vectors"
-        yield Trigger("compact.max_deletion_vectors", vectors.files / most, why)
 
 
 def _decide_compaction(
@@ -503,11 +286,11 @@ def _decide_compaction(
     failed = _after_failures(view.quarantined.get(key), now_ms)
     if failed is not None:
         kind, why, wake = failed
-        return verdict(kind, why, _earlier(wake, until))
+        return verdict(kind, why, earlier(wake, until))
     waits = _over_budget(owed.taken.bytes, view, policy) or pace.waits(now_ms)
     if waits is not None:
         why = f"cold and due, but {waits[0]}: {owed.why}"
-        return verdict(Verdict.WAITING, why, _earlier(waits[1], until))
+        return verdict(Verdict.WAITING, why, earlier(waits[1], until))
     by = f" by the schedule {schedule} (from {threshold:g} on)" if owed.score < 1 else ""
     return verdict(Verdict.DUE, f"cold and due{by}: {owed.why}")
 
@@ -583,7 +366,7 @@ def _decide_whole(
         return verdict(Verdict.RUNNING, f"it is running: {speaker.why}")
     threshold, schedule = pace.threshold(action)
     if speaker.score < threshold:
-        return verdict(Verdict.CLEAN, speaker.why, _earlier(wake, pace.opens(action, speaker.score)))
+        return verdict(Verdict.CLEAN, speaker.why, earlier(wake, pace.opens(action, speaker.score)))
     until = pace.closes(action, speaker.score)
     if action not in CAPABLE:
         what = action.replace("_", " ")
@@ -591,7 +374,7 @@ def _decide_whole(
     if view.deletions_held is not None and action in DELETING:
         return verdict(Verdict.HALTED, f"due, but nothing is deleted: {view.deletions_held}: {speaker.why}")
     if (waits := pace.waits(now_ms)) is not None:
-        return verdict(Verdict.WAITING, f"due, but {waits[0]}: {speaker.why}", _earlier(waits[1], until))
+        return verdict(Verdict.WAITING, f"due, but {waits[0]}: {speaker.why}", earlier(waits[1], until))
     by = f"by the schedule {schedule}: " if speaker.score < 1 else ""
     return verdict(Verdict.DUE, f"{by}{speaker.why}")
 

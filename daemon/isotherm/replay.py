@@ -19,25 +19,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import mean
 
+from isotherm.admission import Room, admit
 from isotherm.coldness import JOB_BYTES_PER_S, JOB_OVERHEAD_MS, Surroundings, Word
 from isotherm.commit_event import OpenWindow
+from isotherm.debt import SMALL
 from isotherm.history import History, Recorded, carried_over, difference
 from isotherm.kept import KeptDecisions, SnapshotLog
 from isotherm.model import DELETE_KINDS, Action, Change, FileKind, Origin, PartitionKey, bucket_bounds
 from isotherm.partitions import DAY_MS, HOUR_MS, with_epochs
-from isotherm.planner import (
-    NOTHING_SAID,
-    SMALL,
-    Decision,
-    Flight,
-    Request,
-    Room,
-    Snapshot,
-    Verdict,
-    View,
-    admit,
-    plan,
-)
+from isotherm.planner import NOTHING_SAID, Decision, Flight, Request, Snapshot, Verdict, View, plan
 from isotherm.policy import Mode, Policy
 from isotherm.simulate import compact
 from isotherm.state import PartitionState, apply, built

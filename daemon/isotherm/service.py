@@ -11,6 +11,7 @@ Save, then acknowledge: what an event changed is saved before its offset is comm
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from isotherm.admission import admit
 from isotherm.config import IsothermConfig
 from isotherm.follow import AppliedEvent, Follower, Touched
 from isotherm.holds import Holds
@@ -24,7 +25,7 @@ from isotherm.observations import (
     TableMoved,
     TrySoon,
 )
-from isotherm.planner import Plan, Request, admit
+from isotherm.planner import Plan, Request
 from isotherm.policy_files import PolicyFolder
 from isotherm.poller import Poller
 from isotherm.ports import (

@@ -7,8 +7,9 @@ definition of work to do.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from isotherm.debt import SMALL
 from isotherm.model import Action, FileKind, FileStats, size_bucket
-from isotherm.planner import SMALL, Plan, Request, View, plan
+from isotherm.planner import Plan, Request, View, plan
 from isotherm.policy import Policy
 from isotherm.state import PartitionState
 

@@ -5,11 +5,12 @@ Changes nothing in the world; asks nobody but the stores.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from isotherm.admission import Room
 from isotherm.coldness import Surroundings, first_hot
 from isotherm.model import PartitionKey
 from isotherm.observations import TablePlanned
 from isotherm.partitions import DAY_MS, HOUR_MS
-from isotherm.planner import Flight, Plan, Room, Verdict, View, plan
+from isotherm.planner import Flight, Plan, Verdict, View, plan
 from isotherm.policy import Policy
 from isotherm.policy_files import PolicyFolder
 from isotherm.precedence import Resolved

@@ -22,8 +22,9 @@ from builders import (
     table_state,
     view,
 )
+from isotherm.admission import Room, admit
 from isotherm.model import Action, FileKind, FileStats, Hold, HoldKind, TableId
-from isotherm.planner import Flight, Plan, Quarantine, Request, Room, Verdict, admit, plan
+from isotherm.planner import Flight, Plan, Quarantine, Request, Verdict, plan
 from isotherm.policy import Compact, Expire, Policy, Schedule, Work
 from isotherm.simulate import MAX_ROUNDS, after, backlog
 from isotherm.state import PartitionState
