@@ -21,6 +21,8 @@ COMMIT_TYPE = "io.isotherm.commit.v1"
 INTENT_TYPE = "io.isotherm.intent.v1"
 CONTENT_TYPE = "application/cloudevents+json; charset=UTF-8"
 
+CONTROL_PARTITIONS = 8
+"""Partitions of the control topic where one of the two halves makes it: so many daemons can divide the tables."""
 MAX_MANIFESTS = 200
 """Manifests named in one event; above it the list is cut and flagged, the daemon reads the manifest list."""
 MAX_PARTITIONS = 500

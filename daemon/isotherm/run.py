@@ -18,6 +18,7 @@ from tenacity.nap import sleep_using_event
 
 from isotherm import catalog, kafka, logs
 from isotherm.clock import monotonic_s, now_ms
+from isotherm.commit_event import CONTROL_PARTITIONS
 from isotherm.config import IsothermConfig
 from isotherm.executors import LocalExecutor
 from isotherm.http import HttpServer
@@ -113,7 +114,9 @@ def _service(
     with contextlib.suppress(Unavailable):
         connected = wait_for("the catalog", lambda: catalog.connect(config.catalog))
         topic, properties = config.kafka.control_topic, config.kafka.properties
-        wait_for("the broker", lambda: kafka.ensure_topic(properties, topic, config=CONTROL_TOPIC))
+        wait_for(
+            "the broker", lambda: kafka.ensure_topic(properties, topic, CONTROL_PARTITIONS, CONTROL_TOPIC)
+        )
         wait_for("the broker", lambda: ensure_hold_topic(config))
         events = kafka.KafkaEvents(
             properties,

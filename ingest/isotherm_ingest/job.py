@@ -17,6 +17,7 @@ from tenacity.nap import sleep_using_event
 from tenacity.stop import stop_when_event_set
 
 from isotherm import logs
+from isotherm.commit_event import CONTROL_PARTITIONS
 from isotherm_ingest.batch import Batches
 from isotherm_ingest.dead_letters import DeadLetters
 from isotherm_ingest.failures import brief
@@ -173,9 +174,9 @@ def spark_gone(err: BaseException) -> int:
 
 def prepare_topics(broker: Broker, config: StreamsConfig) -> None:
     """Make the topics of our own that are missing."""
-    broker.ensure_topic(config.kafka.control_topic, **{"retention.ms": str(WEEK_MS)})
-    broker.ensure_topic(config.kafka.announced_topic, **{"cleanup.policy": "compact"})
-    broker.ensure_topic(config.kafka.dead_letter_topic, **{"retention.ms": str(4 * WEEK_MS)})
+    broker.ensure_topic(config.kafka.control_topic, {"retention.ms": str(WEEK_MS)}, CONTROL_PARTITIONS)
+    broker.ensure_topic(config.kafka.announced_topic, {"cleanup.policy": "compact"})
+    broker.ensure_topic(config.kafka.dead_letter_topic, {"retention.ms": str(4 * WEEK_MS)})
 
 
 def namespaces(config: StreamsConfig) -> frozenset[str] | None:

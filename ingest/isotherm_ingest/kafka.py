@@ -107,14 +107,14 @@ class Broker:
             else:
                 return
 
-    def ensure_topic(self, topic: str, **config: str) -> None:
-        """Make a topic with one partition, where there is none."""
+    def ensure_topic(self, topic: str, config: Mapping[str, str], partitions: int = 1) -> None:
+        """Make a topic, where there is none."""
         try:
             if topic in self._admin.list_topics(timeout=TIMEOUT_S).topics:
                 return
-            self._admin.create_topics([NewTopic(topic, num_partitions=1, config=config)])[topic].result(
-                TIMEOUT_S
-            )
+            self._admin.create_topics([NewTopic(topic, num_partitions=partitions, config=dict(config))])[
+                topic
+            ].result(TIMEOUT_S)
         except KafkaException as err:
             if err.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise BrokerError(f"topic {topic}: {err.args[0].str()}") from err
