@@ -8,6 +8,7 @@ import shlex
 from dataclasses import replace
 
 from builders import TABLE, facts, files, snapshots
+from isotherm.backlog import after
 from isotherm.coldness import Surroundings, Word
 from isotherm.commit_event import Intent, OpenWindow
 from isotherm.config import parse_yaml
@@ -24,7 +25,6 @@ from isotherm.model import (
 from isotherm.partitions import with_epochs
 from isotherm.planner import Flight, Quarantine, Verdict, View, plan
 from isotherm.precedence import PolicyFile, resolve
-from isotherm.simulate import after
 from isotherm.state import TableState, apply
 from isotherm.units import parse_span_ms
 

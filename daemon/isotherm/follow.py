@@ -311,7 +311,6 @@ class Follower:
             scan.head,
             boundary_ms=scan.boundary_ms,
             foreign_commits=scan.foreign_commits,
-            received_at_ms=now_ms,
             lateness=self._ledger.learnt(uuid) if before is None else before.state.lateness,
             before=None if before is None else before.state,
         )

@@ -43,7 +43,6 @@ BLOCK_ENTRIES = 500
 """Entries per Avro block: one block each costs a third more time and space, one for all costs memory."""
 UNASSIGNED = -1
 """A sequence number that the manifest list decides."""
-_REFERENCED_DATA_FILE = 143
 _VERSION_3_ONLY = frozenset({142, 144, 145})
 _EQUALITY_IDS = 135
 

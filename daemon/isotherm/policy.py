@@ -139,18 +139,20 @@ class Expire(Settings):
 
 
 class Manifests(Settings):
-    """When manifests are regrouped by partition, so that a reader opens few of them."""
+    """When manifests are regrouped by partition, so that a reader opens few of them. This version judges and explains
+    it, and does not do it yet.
+    """
 
     enabled: bool = True
     """Whether manifests of this table are regrouped."""
     min_count: Annotated[Count, Field(ge=2)] = 100
-    """Never due below this many manifests."""
+    """Never due with fewer than so many more manifests than would do."""
     max_per_partition: float = Field(4, gt=0, le=MAX_COUNT)
     """Due when there are this many manifests to a partition, on the average."""
 
 
 class Metadata(Settings):
-    """When old metadata.json files are removed."""
+    """When old metadata.json files are removed. This version judges and explains it, and does not do it yet."""
 
     enabled: bool = True
     """Whether Isotherm does it, where the table does not do it itself (write.metadata.delete-after-commit.enabled)."""
@@ -174,7 +176,9 @@ class Mode(StrEnum):
 
 
 class Orphans(Settings):
-    """Files under the table's location that no snapshot knows."""
+    """Files under the table's location that no snapshot knows. This version judges and explains when to look for them,
+    and does not do it yet.
+    """
 
     mode: Mode = Mode.REPORT
     """`off`, `report` (count them, delete nothing), or `apply`."""

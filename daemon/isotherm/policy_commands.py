@@ -213,7 +213,9 @@ def show_differences(
     ] = None,
     plan: Annotated[
         bool,
-        typer.Option("--plan", help="Also what would be decided otherwise now, for the daemon's tables."),
+        typer.Option(
+            "--plan", help="Also which verdicts would be others, for the daemon's tables as they are now."
+        ),
     ] = False,
     config: ConfigOption = DEFAULT_CONFIG,
     output: OutputOption = Output.TABLE,
@@ -285,7 +287,7 @@ def _changed(before: Sequence[Decision], after: Iterable[Decision]) -> Iterator[
 
 
 def _print_changed(name: str, changed: Sequence[Changed]) -> None:
-    out.print(Text.assemble((name, "bold"), f"  {_count(len(changed), 'verdict')} other than now"))
+    out.print(Text.assemble((name, "bold"), f"  {_count(len(changed), 'verdict')} other than before"))
     grid = Table(box=None, pad_edge=False, show_edge=False)
     grid.add_column("was", no_wrap=True)
     grid.add_column("is", no_wrap=True)

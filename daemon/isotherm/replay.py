@@ -1,6 +1,6 @@
 """A table's history, lived through once more under a policy: what would have been done, and what it would have cost.
 
-The same functions as in the service: `state.apply` for every change, `planner.plan` and `planner.admit` for every
+The same functions as in the service: `state.apply` for every change, `planner.plan` and `admission.admit` for every
 round, `simulate.compact` for what a job leaves. A round looks only at the partitions that were touched or whose kept
 decision may change by itself (`Wake`), as the service's rounds do. The service plans every few seconds; so that rounds
 may be rarer here, one also follows the end of a job where another partition waits for its turn. Our own recorded
@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from statistics import mean
 
 from isotherm.admission import Room, admit
+from isotherm.backlog import compact
 from isotherm.coldness import JOB_BYTES_PER_S, JOB_OVERHEAD_MS, Surroundings, Word
 from isotherm.commit_event import OpenWindow
 from isotherm.debt import SMALL
@@ -29,7 +30,6 @@ from isotherm.model import DELETE_KINDS, Action, Change, FileKind, Origin, Parti
 from isotherm.partitions import DAY_MS, HOUR_MS, with_epochs
 from isotherm.planner import NOTHING_SAID, Decision, Flight, Request, Snapshot, Verdict, View, plan
 from isotherm.policy import Mode, Policy
-from isotherm.simulate import compact
 from isotherm.state import PartitionState, apply, built
 
 SAMPLES = 500
@@ -201,7 +201,6 @@ class _Life:
             None,
             boundary_ms=None,
             foreign_commits=0,
-            received_at_ms=history.starts_at_ms,
         )
         newest = max((one.sequence_number for one in history.snapshots), default=0)
         self._state = replace(state, partitions=len(history.partitions), sequence_number=newest)

@@ -25,6 +25,7 @@ from isotherm.observations import (
     TableMoved,
     TrySoon,
 )
+from isotherm.partitions import HOUR_MS
 from isotherm.planner import Plan, Request
 from isotherm.policy_files import PolicyFolder
 from isotherm.poller import Poller
@@ -49,7 +50,6 @@ from isotherm.verdicts import Verdicts
 
 TICK_LIMIT_S = 300
 """A loop that has not turned for this long is stuck: /livez says so."""
-HOUR_MS = 3_600_000
 
 
 @dataclass(slots=True)

@@ -85,8 +85,6 @@ class TableState:
     head: int | None
     """Snapshot id; None: the table has no snapshot yet."""
     sequence_number: int = 0
-    head_committed_at_ms: int = 0
-    head_received_at_ms: int = 0
     boundary_ms: int | None = None
     """Event time that the stream has reached; None: nothing says so."""
     foreign_commits: int = 0
@@ -158,8 +156,6 @@ def apply(
         state,
         head=change.snapshot_id,
         sequence_number=change.sequence_number,
-        head_committed_at_ms=change.committed_at_ms,
-        head_received_at_ms=received_at_ms,
         boundary_ms=_boundary_after(state.boundary_ms, change, fields),
         foreign_commits=number,
         partitions=state.partitions + born - gone,
@@ -180,7 +176,6 @@ def built(
     *,
     boundary_ms: int | None,
     foreign_commits: int,
-    received_at_ms: int,
     lateness: Lateness = UNTAUGHT,
     before: TableState | None = None,
 ) -> TableState:
@@ -197,13 +192,11 @@ def built(
         for kind, stats in partition.deletes.items():
             totals[kind] += stats
     if head is None:
-        return TableState(table, None, totals=totals, head_received_at_ms=received_at_ms, lateness=lateness)
+        return TableState(table, None, totals=totals, lateness=lateness)
     return TableState(
         table=table,
         head=head.snapshot_id,
         sequence_number=head.sequence_number,
-        head_committed_at_ms=head.committed_at_ms,
-        head_received_at_ms=received_at_ms,
         boundary_ms=boundary_ms,
         foreign_commits=foreign_commits,
         partitions=len(partitions),

@@ -6,6 +6,7 @@ Changes nothing in the world; asks nobody but the stores.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from isotherm.admission import Room
+from isotherm.backlog import backlog
 from isotherm.coldness import Surroundings, first_hot
 from isotherm.model import PartitionKey
 from isotherm.observations import TablePlanned
@@ -14,7 +15,6 @@ from isotherm.planner import Flight, Plan, Verdict, View, plan
 from isotherm.policy import Policy
 from isotherm.policy_files import PolicyFolder
 from isotherm.precedence import Resolved
-from isotherm.simulate import backlog
 from isotherm.state import PartitionState
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger

@@ -120,11 +120,6 @@ class Outbox:
         if pipeline == self._pipeline:
             self._watermarks[uuid] = watermark
 
-    def watch(self, name: str) -> None:
-        """A table of the pipeline, from now on."""
-        with self._lock:
-            self._names.add(name)
-
     def wake(self, name: str) -> None:
         """Something was committed to this table."""
         with self._lock:

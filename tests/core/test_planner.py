@@ -23,10 +23,10 @@ from builders import (
     view,
 )
 from isotherm.admission import Room, admit
+from isotherm.backlog import MAX_ROUNDS, after, backlog
 from isotherm.model import Action, FileKind, FileStats, Hold, HoldKind, TableId
 from isotherm.planner import Flight, Plan, Quarantine, Request, Verdict, plan
 from isotherm.policy import Compact, Expire, Policy, Schedule, Work
-from isotherm.simulate import MAX_ROUNDS, after, backlog
 from isotherm.state import PartitionState
 
 POLICY = Policy(compact=Compact(min_files=4), expire=Expire(keep_for="10m", keep_last=3, at_once=2))

@@ -186,7 +186,7 @@ def test_the_two_sizes_of_a_deletion_vector_are_no_drift():
 def rebuilt(before, head_totals):
     one = {key(): PartitionState(data=files(1))}
     head = change(2, 1, totals=head_totals)
-    return built(TABLE, one, head, boundary_ms=None, foreign_commits=0, received_at_ms=NOW, before=before)
+    return built(TABLE, one, head, boundary_ms=None, foreign_commits=0, before=before)
 
 
 def test_a_counter_that_moved_while_we_were_right_alarms_no_more():

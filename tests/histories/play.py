@@ -214,9 +214,6 @@ class History:
         """Full scans by reason; ids are left out of it."""
         return Counter(_reason(one.why) for one in self.seen if isinstance(one, TableScanned))
 
-    def drifts(self) -> int:
-        return sum(isinstance(one, StateDrifted) for one in self.seen)
-
 
 def _worth_telling(one: Observation) -> str | None:
     match one:

@@ -19,7 +19,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from isotherm.audit import Commit, FilesChecked, RowsCompared, Said, Touch
-from isotherm.clock import monotonic_s, now_ms
+from isotherm.clock import monotonic_s
 from isotherm.commit_event import CommitEvent, EventError, Intent, decode
 from isotherm.demo import lake
 from isotherm.demo.files import GRACE_S
@@ -50,7 +50,7 @@ class SeenTable:
     name: str
     uuid: str
     transforms: Mapping[int, str]
-    field_names: Mapping[int, str]
+
     metadata_location: str = ""
     head: int | None = None
     commits: dict[int, Commit] = field(default_factory=dict)
@@ -153,8 +153,7 @@ class Witness:
         metadata = table.metadata
         seen = self.tables.get(name)
         if seen is None or seen.uuid != str(metadata.table_uuid):
-            names = {part.field_id: part.name for spec in metadata.partition_specs for part in spec.fields}
-            seen = SeenTable(name, str(metadata.table_uuid), lake.transforms(metadata), names)
+            seen = SeenTable(name, str(metadata.table_uuid), lake.transforms(metadata))
             self.tables[name] = seen
         if table.metadata_location == seen.metadata_location:
             return
@@ -331,19 +330,6 @@ class Witness:
             len(set(seen.commits) - set(self.announced.get(seen.uuid, {})))
             for seen in list(self.tables.values())
         )
-
-    def snapshots_now(self) -> int:
-        """A number that changes with every new snapshot."""
-        return sum(len(seen.commits) for seen in list(self.tables.values()))
-
-    def quiet_since_ms(self) -> int:
-        """How long ago the newest snapshot of any table was made."""
-        newest = [
-            max(c.committed_at_ms for c in seen.commits.values())
-            for seen in self.tables.values()
-            if seen.commits
-        ]
-        return now_ms() - max(newest, default=0)
 
 
 def _commit(snapshot: Snapshot, change: SeenChange) -> Commit:

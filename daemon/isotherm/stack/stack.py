@@ -92,11 +92,6 @@ class Stack:
         return self.kafka.bootstrap_servers
 
     @property
-    def connect_url(self) -> str:
-        """Kafka Connect's REST interface."""
-        return self.connect.url
-
-    @property
     def parts(self) -> list[Postgres | Kafka | Connect]:
         """What this stack started or will start, in order."""
         return [part for part in (self._postgres, self._own_kafka, self._connect) if part is not None]

@@ -17,7 +17,7 @@ from isotherm.planner import Decision, Plan, Snapshot, TableFacts, Verdict
 from isotherm.state import PartitionState, Prior, TableState
 from isotherm.store.database import StoreError, connect, from_json, to_json, transaction
 
-VERSION = 4
+VERSION = 5
 JOURNAL_LENGTH = 200
 """Changes kept for each table to undo; a rollback beyond them rebuilds the table."""
 
