@@ -89,6 +89,10 @@ class MemoryEvents:
     def drain(self, timeout_s: float) -> Sequence[Message] | None:
         return self.poll(timeout_s) if self.is_reachable else None
 
+    def undo(self, messages: Sequence[Message]) -> None:
+        if messages:
+            self.position = min(message.offset for message in messages)
+
     def commit(self) -> None:
         self.committed = self.position
 

@@ -4,6 +4,8 @@ The one module that turns PyIceberg's tables into our values. It writes nothing;
 answer becomes `Unavailable` (try later), what is not there or makes no sense `TableMissing`.
 """
 
+import re
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -45,6 +47,8 @@ from isotherm.ports import Count, LoadedTable, Scan, TableMissing, Unavailable
 from isotherm.state import MAX_AHEAD_MS, PartitionState, boundary_of_rows
 from isotherm.storage import normalised, properties_with_retries
 
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
+"""A number in a summary; a longer one fits nowhere, and says nothing."""
 RECOUNT_MANIFESTS = 200
 """A sample that needs more manifests than this is not worth a second in which events wait."""
 RECENT = 20
@@ -383,12 +387,14 @@ def _named(manifests: Iterable[ManifestFile]) -> tuple[tuple[str, int], ...]:
 
 def _valid_through(summary: Mapping[str, str]) -> int | None:
     text = summary.get(INGEST_VALID_THROUGH, "")
-    return int(text) if text.lstrip("-").isdecimal() else None
+    return int(text) if _NUMBER.fullmatch(text) else None
 
 
 def _totals(summary: Mapping[str, str]) -> dict[str, int]:
     return {
-        name: int(text) for name, text in summary.items() if name.startswith("total-") and text.isdecimal()
+        name: int(text)
+        for name, text in summary.items()
+        if name.startswith("total-") and _NUMBER.fullmatch(text)
     }
 
 
@@ -473,7 +479,7 @@ def translated(what: str) -> Iterator[None]:
         raise TableMissing(f"{what}: the catalog does not have it") from err
     except (SQLAlchemyError, RequestException, RESTError, OSError) as err:
         raise Unavailable(f"{what}: {_first_line(err)}") from err
-    except (ValidationError, ValueError, KeyError, TypeError, EOFError) as err:
+    except (ValidationError, ValueError, KeyError, TypeError, EOFError, zlib.error, SystemError) as err:
         raise TableMissing(f"{what} cannot be read: {_first_line(err)}") from err
 
 

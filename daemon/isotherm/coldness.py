@@ -17,6 +17,8 @@ from isotherm.state import PartitionState, TableState
 JOB_OVERHEAD_MS = 10_000
 JOB_BYTES_PER_S = 20 * 1024**2
 """What a job is assumed to take: reading, writing, reading back and committing, on a modest machine."""
+HEAR_AGAIN_MS = 60_000
+"""A partition in a writer's open window is looked at again after this."""
 LEARN_AGAIN_MS = 6 * HOUR_MS
 """A partition that is held back for late writes is looked at again after this, for the history fades."""
 
@@ -115,7 +117,8 @@ def window_rule(
     for word in around.words:
         if now_ms - word.at_ms >= cold.writer_silent_for:
             continue
-        retired = Wake(at_ms=word.at_ms + cold.writer_silent_for)
+        # The writer's next word may close it any moment, and touches only what it names.
+        retired = Wake(at_ms=min(word.at_ms + cold.writer_silent_for, now_ms + HEAR_AGAIN_MS))
         if key in word.window.partitions:
             return Finding("window", True, f"writer {word.writer} has rows for it in flight", retired)
         if word.window.from_ms is not None and span is not None and span.end_ms > word.window.from_ms:
@@ -132,17 +135,18 @@ def boundary_rule(
     span = time_span(key, around.fields)
     if span is None:
         return Finding("boundary", False, "no time in its partition spec")
-    if around.state.boundary_ms is None:
-        return Finding("boundary", True, "nothing says yet how far the stream has come")
-    behind_ms = around.state.boundary_ms - span.end_ms
     needed_ms = int(min(cold.after * span.length_ms, cold.after_at_most))
+    wake = Wake(boundary_ms=span.end_ms + needed_ms)
+    if around.state.boundary_ms is None:
+        return Finding("boundary", True, "nothing says yet how far the stream has come", wake)
+    behind_ms = around.state.boundary_ms - span.end_ms
     place = (
         f"ends {span_text(behind_ms)} behind the stream"
         if behind_ms >= 0
         else "the stream is still in or before it"
     )
     why = f"{place} (boundary {clock_text(around.state.boundary_ms)}), {span_text(needed_ms)} needed"
-    return Finding("boundary", behind_ms < needed_ms, why, Wake(boundary_ms=span.end_ms + needed_ms))
+    return Finding("boundary", behind_ms < needed_ms, why, wake)
 
 
 def quiet_rule(

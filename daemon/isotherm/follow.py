@@ -130,12 +130,12 @@ class Follower:
             self._ledger.announced(event.table_uuid, event.snapshot_id)
             if event.sequence_number > row.state.sequence_number:
                 # The ledger was saved and the fold was not: a crash in between. The catalog has the rest.
-                self.suspects.add(event.table)
+                self.suspects.add(row.state.table.name)
             self._listen(EventSeen("duplicate", event.table))
             return None, None
         change = self._change_of(event, row)
         if change is None:
-            self.suspects.add(event.table)
+            self.suspects.add(row.state.table.name)
             self._listen(EventSeen("deferred", event.table))
             keys = frozenset(change.key for change in event.partitions) if event.partitions_complete else None
             return (
@@ -315,14 +315,21 @@ class Follower:
             before=None if before is None else before.state,
         )
         self._fold.replace(state, loaded.facts, scan.partitions, loaded.log())
+        is_first = not self._ledger.has_accounts(uuid)
         with self._ledger.transaction():
             for snapshot in loaded.log():
-                self._account_found(uuid, snapshot, now_ms)
+                self._account_found(uuid, snapshot, now_ms, is_first=is_first)
         seconds = self._monotonic_s() - started_s
         self._listen(TableScanned(loaded.table, why, scan.files, seconds, scan.read_slowly))
 
-    def _account_found(self, uuid: str, snapshot: Snapshot, now_ms: int) -> None:
-        """What was there when we came counts as announced: its announcement is not ours to make."""
+    def _account_found(self, uuid: str, snapshot: Snapshot, now_ms: int, *, is_first: bool) -> None:
+        """A snapshot that a scan came upon.
+
+        What was there when we came counts as announced: its announcement is not ours to make. What a later scan
+        comes upon was missed, and what is known already stays as it is known.
+        """
+        if self._ledger.is_known(uuid, snapshot.snapshot_id):
+            return
         account = Account(
             snapshot.snapshot_id,
             snapshot.sequence_number,
@@ -330,7 +337,7 @@ class Follower:
             snapshot.committed_at_ms,
             now_ms,
             None,
-            True,
+            is_first,
         )
         self._ledger.account(uuid, account)
 

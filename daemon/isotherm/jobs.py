@@ -15,12 +15,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from isotherm.commit_event import announcement
+from isotherm.commit_event import CommitEvent, announcement
 from isotherm.config import IsothermConfig
 from isotherm.follow import Follower, Touched
 from isotherm.holds import Holds
 from isotherm.model import (
     Action,
+    Change,
     CompactionJob,
     Hold,
     HoldKind,
@@ -39,6 +40,7 @@ from isotherm.ports import (
     Listener,
     LoadedTable,
     Maintainer,
+    Message,
     TableMissing,
     Unavailable,
     Unbound,
@@ -199,14 +201,13 @@ class Jobs:
         """The last look before the swap: why it must not be, a word and a sentence; None: go ahead."""
         uuid = job.table.uuid
         messages = self.events.drain(DRAIN_TIMEOUT_S)
+        self.is_blind = messages is None
+        # Saved before anything is judged: whatever comes of this job, nobody hands these messages out again.
+        self._save(messages or (), but=job.job_id)
         if not self._has_still(uuid, self._tenures.get(job.job_id)):
             return f"owner: {MOVED}"
-        self.is_blind = messages is None
         if messages is None:
             return f"topic: it could not be read to its end within {DRAIN_TIMEOUT_S:.0f}s"
-        with self.fold.transaction(), self.ledger.transaction():
-            touched = [whom for whom, _ in map(self.follower.take, messages) if whom is not None]
-        self.cancel_touched(touched, but=job.job_id)
         if not self.holds.refresh(DRAIN_TIMEOUT_S):
             return f"topic: what is held back could not be read within {DRAIN_TIMEOUT_S:.0f}s"
         self.follower.confirm_loaded(loaded)
@@ -214,6 +215,8 @@ class Jobs:
         resolved = None if row is None else self.verdicts.policy_of(row)
         if row is None or resolved is None or not row.is_trusted:
             return "policy: the table is not maintained any more"
+        if not resolved.policy.compact.enabled:
+            return "policy: it does not compact this table any more"
         stopped = self.holds.stops(uuid)
         if stopped is not None:
             return stopped
@@ -228,6 +231,16 @@ class Jobs:
         self._running[job.job_id] = (operation, job)
         self.ledger.save(operation, job)
         return None
+
+    def _save(self, messages: Sequence[Message], but: str) -> None:
+        """Take messages into the state; where that fails, they are to be handed out again."""
+        try:
+            with self.fold.transaction(), self.ledger.transaction():
+                touched = [whom for whom, _ in map(self.follower.take, messages) if whom is not None]
+        except BaseException:
+            self.events.undo(messages)
+            raise
+        self.cancel_touched(touched, but=but)
 
     def _moved(self, uuid: str, tenure: int | None) -> str | None:
         """Why this daemon may not commit to a table on which it began to work under that tenure; None: it may.
@@ -279,14 +292,29 @@ class Jobs:
             return 0
 
     def announce(self, uuid: str, snapshot_id: int) -> None:
-        """Announce a snapshot on the control topic, where the journal still has it. Raises Unavailable."""
+        """Announce a snapshot on the control topic; one that has expired by now is told to nobody any more.
+
+        Raises:
+            Unavailable: the broker, or the catalog, does not answer.
+            TableMissing: the table is gone.
+        """
         recorded = self.fold.recorded(uuid, snapshot_id)
         row = self.fold.table(uuid)
-        if recorded is not None and row is not None:
-            self.events.publish(
-                announcement(row.state.table, self.config.catalog.name, recorded[0], "isotherm")
-            )
+        if row is not None:
+            event = self._event(row.state.table, snapshot_id, None if recorded is None else recorded[0])
+            if event is not None:
+                self.events.publish(event)
         self.ledger.announced(uuid, snapshot_id)
+
+    def _event(self, table: TableId, snapshot_id: int, change: Change | None) -> CommitEvent | None:
+        """The announcement of a snapshot: from the journal, else from the table itself; None: it has expired."""
+        if change is not None:
+            return announcement(table, self.config.catalog.name, change, "isotherm")
+        loaded = self.catalog.load(table.name)
+        if loaded.table.uuid != table.uuid or snapshot_id not in loaded.snapshots:
+            return None
+        named = {"catalog": self.config.catalog.name, "announced_by": "isotherm"}
+        return self.catalog.event(loaded, snapshot_id).model_copy(update=named)
 
     def _ended(self, operation: Operation, outcome: Outcome) -> None:
         self.ledger.save(operation.ended(outcome, self.now_ms()))
@@ -435,11 +463,10 @@ class Jobs:
         tenure = self.events.tenure(uuid)
 
         def mark(files: Sequence[str]) -> None:
-            moved = self._moved(uuid, tenure)
-            if moved is not None:
-                raise Unavailable(
-                    moved
-                )  # the operation stays open, and is found never to have reached the table
+            refused = self._moved(uuid, tenure) or self.holds.stops(uuid)
+            if refused is not None:
+                # The operation stays open, and is found never to have reached the table.
+                raise Unavailable(refused)
             with self.ledger.transaction():
                 self.ledger.drop_marks(job_id)
                 self.ledger.mark(uuid, job_id, files, snapshots, self.now_ms())
@@ -460,12 +487,17 @@ class Jobs:
         return True
 
     def sweep(self) -> None:
-        """Delete files whose grace is over, a batch at a time; those of tables that moved away wait for their return."""
+        """Delete files whose grace is over, a batch at a time.
+
+        Those of tables that moved away wait for their return, those of halted and paused ones for a person.
+        """
         if self.ledger.deletions_held() is not None:
             return
         for uuid, paths in self.ledger.due_deletions(self.now_ms(), DELETE_BATCH).items():
             row, tenure = self.fold.table(uuid), self.events.tenure(uuid)
-            if row is None or tenure is None or self._moved(uuid, tenure) is not None:
+            if row is None or tenure is None or self.holds.stops(uuid) is not None:
+                continue
+            if self._moved(uuid, tenure) is not None:
                 continue
             try:
                 loaded = self.catalog.load(row.state.table.name)

@@ -122,17 +122,17 @@ class KafkaEvents:
         generation = self.generation
         ends = self._ends(timeout_s)
         if ends is None or not self._is_same_topic():
-            self._undo(drained)
+            self.undo(drained)
             return None
         while any(self._positions.get(number, 0) < end for number, end in ends.items()):
             left_s = deadline - monotonic_s()
             if left_s <= 0:
-                self._undo(drained)
+                self.undo(drained)
                 return None
             drained.extend(self.poll(min(left_s, 0.05)))
             self._skip_to_position(ends)
         if generation != self.generation or not ends:
-            self._undo(drained)
+            self.undo(drained)
             return None
         return drained
 
@@ -280,10 +280,10 @@ class KafkaEvents:
             if part.offset >= 0:
                 self._positions[part.partition] = max(self._positions.get(part.partition, 0), part.offset)
 
-    def _undo(self, drained: Sequence[Message]) -> None:
-        """Hand out again what a drain had taken when it failed."""
+    def undo(self, messages: Sequence[Message]) -> None:
+        """Hand these out again: they could not be saved, or a drain failed after it had taken them."""
         first: dict[int, int] = {}
-        for message in drained:
+        for message in messages:
             first.setdefault(message.partition, message.offset)
         for number, offset in first.items():
             if offset < self._positions.get(number, 0):

@@ -13,6 +13,8 @@ from isotherm.model import PartitionField, PartitionKey, Scalar, partition_value
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+FARTHEST_MS = 10**15
+"""Some thirty thousand years: a number beyond is held in another unit than the policy says, and is no time."""
 REMEMBERED = 20_000
 """Labels and spans of so many partitions are kept: each round asks for those of the same ones."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -120,6 +122,8 @@ def _epoch_span(field: PartitionField, value: Scalar) -> TimeSpan | None:
     if unit_ms is None or isinstance(value, bool) or not isinstance(value, int):
         return None
     start_ms = int(value * unit_ms)
+    if abs(start_ms) > FARTHEST_MS:
+        return None
     return TimeSpan(start_ms, start_ms + max(int(unit_ms * int(width[1] if width else 1)), 1))
 
 

@@ -74,6 +74,10 @@ class EventSource(Protocol):
         """Every message up to the topic's present end; None where the end could not be reached in time."""
         ...
 
+    def undo(self, messages: Sequence[Message]) -> None:
+        """Hand these out again: they could not be saved."""
+        ...
+
     def commit(self) -> None:
         """Never hand out again what was handed out so far; called after it was saved."""
         ...

@@ -47,11 +47,11 @@ class Recount:
             return
         started_s = self.monotonic_s()
         believed = self.fold.sample(uuid, self._after_partition.get(uuid), SAMPLE)
+        # At the end of the table it begins anew.
+        self._after_partition[uuid] = max(believed) if len(believed) == SAMPLE else PartitionKey("")
         counted = self.catalog.recount(loaded, believed.keys())
         if counted is None:
             return
-        # At the end of the table it begins anew.
-        self._after_partition[uuid] = max(believed) if len(believed) == SAMPLE else PartitionKey("")
         wrong = [key for key, state in believed.items() if (state.data, state.deletes) != counted[key]]
         self.listen(
             PartitionsRecounted(row.state.table, len(believed), len(wrong), self.monotonic_s() - started_s)

@@ -29,6 +29,10 @@ from isotherm.set_aside import SetAside
 
 TABLES_A_TURN = 10
 """Tables that are looked up in one turn, some 20 ms each: the control topic is read in between."""
+MAX_WAITING = 1_000
+"""Tables that may wait at most before no more is heard."""
+MAX_TRIES = 30
+"""A table that could not be read so often, over some five minutes, is let go."""
 RETRY_AFTER_S = 10.0
 """When the catalog or the control topic did not answer."""
 
@@ -56,28 +60,55 @@ class Relay:
     _waiting: dict[str, list[tuple[str, Announced]]] = field(default_factory=dict)
     """By table, with the topic that each came from."""
     _not_before_s: float = float("-inf")
+    _put_off: dict[str, tuple[float, int]] = field(default_factory=dict)
+    """Tables that could not be read: until when they are left alone, and how often they were tried."""
 
     @property
     def is_busy(self) -> bool:
         """Whether there is more to do at once."""
-        return bool(self._waiting) and self.monotonic_s() >= self._not_before_s
+        return bool(self._ready()) and self.monotonic_s() >= self._not_before_s
+
+    def _ready(self) -> list[str]:
+        now_s = self.monotonic_s()
+        return [name for name in self._waiting if self._put_off.get(name, (now_s, 0))[0] <= now_s]
 
     def turn(self) -> None:
-        """Announce what came, a few tables of it."""
+        """Announce what came, a few tables of it; one that cannot be read keeps none of the others waiting."""
         if self.monotonic_s() < self._not_before_s:
             return
-        if not self._waiting and not self._hear():
+        if not self._ready() and (len(self._waiting) >= MAX_WAITING or not self._hear()):
             return
-        try:
-            for name in list(self._waiting)[:TABLES_A_TURN]:
-                self._announce(name, self._waiting[name])
-                del self._waiting[name]
-        except Unavailable as err:
-            self._not_before_s = self.monotonic_s() + RETRY_AFTER_S
-            self.listen(TrySoon("announcing what a source named", str(err)))
-            return
+        for name in self._ready()[:TABLES_A_TURN]:
+            try:
+                loaded = self.catalog.load(name)
+            except TableMissing:
+                loaded = None
+            except Unavailable as err:
+                self._try_later(name, str(err))
+                continue
+            try:
+                self._announce(name, loaded, self._waiting[name])
+            except Unavailable as err:
+                self._not_before_s = self.monotonic_s() + RETRY_AFTER_S
+                self.listen(TrySoon("announcing what a source named", str(err)))
+                return
+            self._forget(name)
         if not self._waiting:
             self.sources.topics.commit()
+
+    def _try_later(self, name: str, why: str) -> None:
+        """Put a table off; after many tries its announcements are let go, for the poller looks at it anyway."""
+        _, tries = self._put_off.get(name, (0.0, 0))
+        self._put_off[name] = (self.monotonic_s() + RETRY_AFTER_S, tries + 1)
+        self.listen(TrySoon(f"table {name}, which a source named", why))
+        if tries + 1 >= MAX_TRIES:
+            for topic, _ in self._waiting[name]:
+                self.listen(SourceHeard(topic, "unreadable_table", name))
+            self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        del self._waiting[name]
+        self._put_off.pop(name, None)
 
     def close(self) -> None:
         """Leave the sources; what was not announced yet is read again by whoever comes next."""
@@ -100,11 +131,9 @@ class Relay:
         self.set_aside.flush()
         return bool(messages)
 
-    def _announce(self, name: str, heard: Sequence[tuple[str, Announced]]) -> None:
-        try:
-            loaded = self.catalog.load(name)
-        except TableMissing:
-            loaded = None
+    def _announce(
+        self, name: str, loaded: LoadedTable | None, heard: Sequence[tuple[str, Announced]]
+    ) -> None:
         done: set[int] = set()
         for topic, announced in heard:
             outcome, snapshot_id = _looked_up(loaded, announced)

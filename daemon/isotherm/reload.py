@@ -42,7 +42,8 @@ def reload_policies(
     ]
     tables: list[str] = []
     dropped = 0
-    with fold.transaction(), ledger.transaction():
+    # The fold is saved first: decisions that were dropped twice do no harm, those that were not would stay.
+    with ledger.transaction(), fold.transaction():
         for uuid, row in fold.tables().items() if changed else ():
             name, properties = row.state.table.name, row.facts.properties
             if all(file.specificity(name) is None for file in changed):

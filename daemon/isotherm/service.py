@@ -8,7 +8,7 @@ are swapped.
 Save, then acknowledge: what an event changed is saved before its offset is committed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from isotherm.admission import admit
@@ -103,6 +103,8 @@ class Service:
     recount: Recount = field(init=False)
     _planned: dict[str, TableId] = field(default_factory=dict)
     """The tables that the last round reported: whoever moves away is told once."""
+    _has_found_all: bool = False
+    """Whether every table in the catalog that a policy matches was looked at, at the last search."""
     _last_round_s: float = float("-inf")
     _last_recount_s: float = float("-inf")
 
@@ -242,7 +244,8 @@ class Service:
         plans = [planned for uuid in sorted(agenda) if (planned := self._look(uuid)) is not None]
         self._tell_moved(plans)
         started = sum(self.jobs.begin(request) for request in self._admitted(plans)) if may_begin else 0
-        self.jobs.sweep()
+        if may_begin:
+            self.jobs.sweep()
         requests = sum(len(planned.requests) for planned in plans)
         held = self.ledger.deletions_held() is not None
         self.listen(RoundPlanned(len(plans), requests, started, self.monotonic_s() - started_s, held))
@@ -266,7 +269,7 @@ class Service:
 
         (Or a daemon was added to others. It cannot know, and a person can.)
         """
-        if not self.ledger.is_new or not self.health.catalog_answers:
+        if not self.ledger.is_new or not self._has_found_all:
             return
         tables = self.fold.names()
         for uuid, name in tables.items():
@@ -287,16 +290,25 @@ class Service:
         """New tables: those that events speak of, and those in the catalog that a policy matches."""
         wanted = set(self.follower.suspects)
         known = set(self.fold.names().values())
+        found: Collection[str] | None = None
         try:
             found = self.poller.tables()
-            if found is not None:
-                self.health.catalog_answers = True
-                wanted.update(found)
-            for name in sorted(wanted - known):
-                self.follower.confirm(name)
         except Unavailable as err:
             self.health.catalog_answers = False
             self.listen(TrySoon("the catalog", str(err)))
+        if found is not None:
+            self.health.catalog_answers = True
+            wanted.update(found)
+        failed = False
+        for name in sorted(wanted - known):
+            # One that cannot be read keeps none of the others from being found.
+            try:
+                self.follower.confirm(name)
+            except Unavailable as err:
+                failed = True
+                self.follower.suspects.add(name)
+                self.listen(TrySoon(f"table {name}", str(err)))
+        self._has_found_all = not failed and (found is not None or self._has_found_all)
 
     def _look(self, uuid: str) -> Plan | None:
         """Confirm a table where there may be something to do, and plan it; None: it is not ours, or gone."""

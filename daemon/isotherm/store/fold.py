@@ -269,8 +269,8 @@ class Fold:
         self._db.execute("UPDATE tables SET trusted = 0 WHERE uuid = ?", (uuid,))
 
     def drop(self, uuid: str) -> None:
-        """Forget a table."""
-        for name in ("tables", "partitions", "snapshots", "journal", "intents", "announcers", "words"):
+        """Forget a table, but for what writers said of it: a table that comes back is still theirs to write."""
+        for name in ("tables", "partitions", "snapshots", "journal"):
             self._db.execute(f"DELETE FROM {name} WHERE uuid = ?", (uuid,))  # noqa: S608 (our own table names)
 
     def replace(

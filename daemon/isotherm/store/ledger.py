@@ -319,6 +319,12 @@ class Ledger:
             (now_ms, uuid),
         )
 
+    def has_accounts(self, uuid: str) -> bool:
+        """Whether any snapshot of a table was ever accounted for."""
+        return (
+            self._db.execute("SELECT 1 FROM accounts WHERE uuid = ? LIMIT 1", (uuid,)).fetchone() is not None
+        )
+
     def is_known(self, uuid: str, snapshot_id: int) -> bool:
         """Whether a snapshot was accounted for before."""
         row = self._db.execute(
