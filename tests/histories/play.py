@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fakes import Clock, MemoryEvents, Topic
+from fakes import Clock, MemoryEvents, MemoryHolds, Topic
 from histories import judges
 from histories.fates import ANY, Post
 from histories.happenings import ALL, Step, drop
@@ -58,7 +58,7 @@ class History:
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
         self.clock = Clock(at_ms=1_790_000_000_000)
-        self.topic = Topic()
+        self.topic, self.held = Topic(), []
         self.post = Post(self.chance, self.topic, self.fates)
         namespace = f"h{self.seed}"
         self.java.lake.create_namespace_if_not_exists(namespace)
@@ -95,6 +95,7 @@ class History:
             maintainer=IcebergMaintainer(
                 lake, LocalExecutor({}, jobs_at_once=1, deadline_s=1), self.clock.now_ms
             ),
+            hold_topic=MemoryHolds(self.held),
             policies=PolicyFolder(self.config.policies),
             listen=self.seen.append,
             now_ms=self.clock.now_ms,
