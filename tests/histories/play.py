@@ -54,6 +54,7 @@ class History:
     steps_done: int = 0
     refused: int = 0
     judged: int = 0
+    judged_by_java: bool = False
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
@@ -182,7 +183,15 @@ class History:
         """At the end: what Spark and Iceberg's own statistics say."""
         spark, name = self.java.spark, f"{NAME}.{self.world.name}"
         table = self.java.catalog.loadTable(self.java.identifier(self.world.name))
-        ids = judges.field_ids(self.java, table)
+        try:
+            with refusing():
+                ids = judges.field_ids(self.java, table)
+        except RefusedError as no:
+            # A field of version 1 that was removed (void, renamed) and came back: Java has two of one id.
+            if "Multiple entries with same key" not in str(no):
+                raise
+            self.told.append("Java cannot name the table's partition type")
+            return
         ours = judges.by_kind(self.believed(), ids.values())
         self._same(judges.of_files_table(spark, name, ids), ours, "Spark's files")
         self._same(
@@ -196,6 +205,7 @@ class History:
                 judges.as_statistics(ours),
                 "compute_partition_stats",
             )
+        self.judged_by_java = True
 
     def _same(self, expected: dict, actual: dict, judge: str) -> None:
         found = judges.difference(expected, actual)

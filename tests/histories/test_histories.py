@@ -60,7 +60,7 @@ def test_the_same_in_sql(java, tmp_path, seed):
 def test_soak_of_histories(java, tmp_path, seeds, capsys):
     played = seeds("1..1000")
     scans, happened, forged, missed = Counter(), Counter(), set(), set()
-    refused, judged, steps = 0, 0, 0
+    refused, judged, steps, unread = 0, 0, 0, 0
     for seed in played:
         histories = [play(java, tmp_path / f"{seed}", seed, STEPS)]
         if seed % A_LONG_ONE == 0:
@@ -76,14 +76,17 @@ def test_soak_of_histories(java, tmp_path, seeds, capsys):
             refused += history.refused
             judged += history.judged
             steps += history.steps_done
+            unread += not history.judged_by_java
         with capsys.disabled():
             sys.stdout.write(f"\rseed {seed}: {steps} steps, {refused} refused, {judged} times judged")
     tally = [f"{count} full scans: {why}" for why, count in scans.most_common()]
+    tally += [f"{unread} histories that Java could not read"]
     tally += [f"{count} times: {name}" for name, count in happened.most_common()]
     with capsys.disabled():
         sys.stdout.write("\n".join(["", *tally, f"{len(forged)} kinds of forgeries", ""]))
 
     assert judged
+    assert unread <= 1 + len(played) / 20
     if len(played) >= ENOUGH:
         assert {step.__name__ for step in {**ALL, **SQL}} == set(happened)
         assert not missed - forged
