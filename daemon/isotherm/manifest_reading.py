@@ -31,7 +31,7 @@ from pyiceberg.avro.resolver import (
     construct_reader,
     construct_writer,
 )
-from pyiceberg.io import FileIO
+from pyiceberg.io import FileIO, InputFile
 from pyiceberg.manifest import (
     MANIFEST_ENTRY_SCHEMAS,
     MANIFEST_LIST_FILE_SCHEMAS,
@@ -126,17 +126,22 @@ class Manifest:
         return buffer.getvalue() + self.data[self._start :]
 
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
-        # The zeros end a number that the end of the file cuts off.
-        decoder = new_decoder(self.data + bytes(SYNC_SIZE))
-        decoder.skip(self._start)
-        while (position := decoder.tell()) < len(self.data):
-            count, size = decoder.read_int(), decoder.read_int()
-            if count < 0 or size < 0 or decoder.tell() + size + SYNC_SIZE > len(self.data):
-                raise UnreadableError(f"manifest {self.location} ends within the block at {position}")
-            block = decoder.read(size)
-            if decoder.read(SYNC_SIZE) != self._header.sync:
-                raise UnreadableError(f"manifest {self.location} has no end of the block at {position}")
-            yield count, block
+        return _blocks(self.location, self.data, self._start, self._header.sync)
+
+
+def _blocks(location: str, data: bytes, start: int, sync: bytes) -> Iterator[tuple[int, bytes]]:
+    """The blocks of an Avro file, whole or not at all: PyIceberg takes one that is cut off for the end of the file."""
+    # The zeros end a number that the end of the file cuts off.
+    decoder = new_decoder(data + bytes(SYNC_SIZE))
+    decoder.skip(start)
+    while (position := decoder.tell()) < len(data):
+        count, size = decoder.read_int(), decoder.read_int()
+        if count < 0 or size < 0 or decoder.tell() + size + SYNC_SIZE > len(data):
+            raise UnreadableError(f"{location} ends within the block at {position}")
+        block = decoder.read(size)
+        if decoder.read(SYNC_SIZE) != sync:
+            raise UnreadableError(f"{location} has no end of the block at {position}")
+        yield count, block
 
 
 class _WholeDoubleReader(DoubleReader):
@@ -173,19 +178,55 @@ def _without_nanos(written: dict[str, Any]) -> dict[str, Any]:
     return {"type": "long"} if written.get("logicalType") == "timestamp-nanos" else written
 
 
-def read_manifest_list(files: FileIO, location: str) -> list[ManifestFile]:
-    """The manifests of a snapshot."""
+class _InMemory(InputFile):
+    """A file that was read already."""
 
-    def read() -> list[ManifestFile]:
+    def __init__(self, location: str, data: bytes) -> None:
+        super().__init__(location)
+        self._data = data
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def exists(self) -> bool:
+        """Whether it is there: it was read."""
+        return True
+
+    def open(self, seekable: bool = True) -> Any:  # noqa: ARG002 (always seekable)
+        """Its bytes."""
+        return io.BytesIO(self._data)
+
+
+def read_manifest_list(files: FileIO, location: str) -> list[ManifestFile]:
+    """The manifests of a snapshot.
+
+    Raises:
+        UnreadableError: the file is damaged, or ends too early.
+    """
+
+    def read() -> bytes:
+        with files.new_input(location).open() as stream:
+            return bytes(stream.read())
+
+    data = retried(read)
+    try:
+        decoder = StreamingBinaryDecoder(data)
+        header: Any = _HEADER.read(decoder)
+        announced = sum(count for count, _ in _blocks(location, data, decoder.tell(), header.sync))
         with AvroFile[ManifestFile](
-            files.new_input(location),
+            _InMemory(location, data),
             MANIFEST_LIST_FILE_SCHEMAS[READ_VERSION],
             read_types={-1: ManifestFile, 508: PartitionFieldSummary},
             read_enums={517: ManifestContent},
         ) as reader:
-            return list(reader)
-
-    return retried(read)
+            manifests = list(reader)
+    except UnreadableError:
+        raise
+    except Exception as err:  # rubbish ends in whatever a codec or a decoder says to it
+        raise UnreadableError(f"manifest list {location}: {err}") from err
+    if len(manifests) != announced:
+        raise UnreadableError(f"manifest list {location} has {len(manifests)} of {announced} manifests")
+    return manifests
 
 
 def read_manifest(files: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:

@@ -52,7 +52,8 @@ class SourceHeard:
 
     topic: str
     outcome: str
-    """`announced`, `other_type`, `other_ref`, `unknown_table`, `unknown_snapshot`, `rejected`."""
+    """`announced`, `other_type`, `other_ref`, `unknown_table`, `unknown_snapshot`, `unreadable_table`,
+    `rejected`."""
     table: str
 
 

@@ -3,6 +3,7 @@
 import json
 import uuid
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from pyiceberg.avro.file import AvroOutputFile
@@ -54,8 +55,10 @@ from pyiceberg.types import (
 )
 
 from isotherm.census import ENTRY_BY_ENTRY, Question, census
-from isotherm.manifest_reading import Manifest, UnreadableError
+from isotherm.manifest_reading import Manifest, UnreadableError, read_manifest_list
 from isotherm.model import FileKind, size_bucket
+from isotherm.storage import normalised
+from lab import Lab
 
 AS_COLUMNS, AS_ENTRIES = 0, ENTRY_BY_ENTRY
 ADDED, EXISTING, DELETED = (
@@ -376,3 +379,34 @@ def test_many_manifests_are_read_at_once_and_an_error_ends_it(tmp_path):
     written[3].path.write_bytes(b"nothing")
     with pytest.raises(UnreadableError, match="a manifest"):
         census(first.metadata, first.io, manifests, Question(), AS_COLUMNS)
+
+
+def test_a_manifest_list_that_was_cut_off_is_no_shorter_list(tmp_path):
+    """Nowhere in its blocks; a file that ends right after its header is an empty list, and cannot be told from one."""
+    lab = Lab(tmp_path)
+    table = lab.create()
+    for hour in range(6):
+        lab.append(table, hour)
+    location = table.refresh().current_snapshot().manifest_list
+    path = Path(normalised(location))
+    whole, read = path.read_bytes(), read_manifest_list(table.io, location)
+    header = next(
+        end
+        for end in range(len(whole))
+        if _is_empty_list(path, whole[:end], lambda: read_manifest_list(table.io, location))
+    )
+    assert len(read) == 6
+    for end in range(0, len(whole), 7):
+        if end == header:
+            continue
+        path.write_bytes(whole[:end])
+        with pytest.raises(UnreadableError):
+            read_manifest_list(table.io, location)
+
+
+def _is_empty_list(path, data, read):
+    path.write_bytes(data)
+    try:
+        return read() == []
+    except UnreadableError:
+        return False

@@ -10,7 +10,7 @@ from isotherm import observations as seen
 from isotherm.catalog import IcebergCatalog
 from isotherm.commit_event import decode
 from isotherm.ports import Unavailable
-from isotherm.relay import TABLES_A_TURN, Sources
+from isotherm.relay import MAX_TRIES, RETRY_AFTER_S, TABLES_A_TURN, Sources
 from isotherm.sources import FORMATS
 from lab import believed, counted, settle
 from sources.kafka_connect import COMMIT, RECORDED, commit_to_table
@@ -214,3 +214,32 @@ def test_what_nobody_can_read_is_set_aside_and_the_rest_goes_on(lab):
     assert [(message.value, message.offset) for message, _ in letters.safe] == [
         (value, at) for at, value in enumerate(garbage)
     ]
+
+
+def test_a_table_that_cannot_be_read_keeps_no_other_waiting_and_is_let_go_at_last(lab, heard):
+    lab.append(lab.create("shop.aaa"), 1, announce=False)
+    sound = lab.create("shop.bbb")
+    expected = lab.append(sound, 1, announce=False)
+    relay = heard.service.relay
+    load = relay.catalog.load
+
+    def broken(name):
+        if name == "shop.aaa":
+            raise Unavailable("403")
+        return load(name)
+
+    relay.catalog.load = broken
+    now_s = [0.0]
+    relay.monotonic_s = lambda: now_s[0]
+    heard.hear(
+        commit_to_table("shop.aaa", 1, None),
+        commit_to_table("shop.bbb", expected.snapshot_id, expected.table_uuid),
+    )
+
+    assert [event.table for event in heard.published] == ["shop.bbb"]
+    assert heard.committed == {}
+    for _ in range(MAX_TRIES):
+        now_s[0] += RETRY_AFTER_S
+        relay.turn()
+    assert heard.outcomes["unreadable_table"] == 1
+    assert heard.committed != {}
