@@ -157,7 +157,9 @@ def wait_for_children(service):
     """Until one of the executor's processes has answered or is gone: no sleeping on a guess."""
     from multiprocessing.connection import wait
 
-    wait([one.answer for one in service.maintainer._executor._running.values()], timeout=30)
+    answers = [one.answer for one in service.maintainer._executor._running.values()]
+    if answers:  # for none it would wait until the end of its time
+        wait(answers, timeout=30)
 
 
 def believed(service, uuid):

@@ -315,18 +315,19 @@ class Follower:
             before=None if before is None else before.state,
         )
         self._fold.replace(state, loaded.facts, scan.partitions, loaded.log())
-        is_first = not self._ledger.has_accounts(uuid)
+        since_ms = self._ledger.accounts_since(uuid)
         with self._ledger.transaction():
             for snapshot in loaded.log():
-                self._account_found(uuid, snapshot, now_ms, is_first=is_first)
+                was_there = since_ms is None or snapshot.committed_at_ms < since_ms
+                self._account_found(uuid, snapshot, now_ms, was_there=was_there)
         seconds = self._monotonic_s() - started_s
         self._listen(TableScanned(loaded.table, why, scan.files, seconds, scan.read_slowly))
 
-    def _account_found(self, uuid: str, snapshot: Snapshot, now_ms: int, *, is_first: bool) -> None:
+    def _account_found(self, uuid: str, snapshot: Snapshot, now_ms: int, *, was_there: bool) -> None:
         """A snapshot that a scan came upon.
 
-        What was there when we came counts as announced: its announcement is not ours to make. What a later scan
-        comes upon was missed, and what is known already stays as it is known.
+        What was there before the first of which there is an account counts as announced: its announcement is not ours
+        to make. A later one was missed, and what is known already stays as it is known.
         """
         if self._ledger.is_known(uuid, snapshot.snapshot_id):
             return
@@ -337,7 +338,7 @@ class Follower:
             snapshot.committed_at_ms,
             now_ms,
             None,
-            is_first,
+            was_there,
         )
         self._ledger.account(uuid, account)
 

@@ -17,7 +17,7 @@ from isotherm.coldness import NEVER, Surroundings, Wake, first_hot
 from isotherm.debt import Trigger, debt
 from isotherm.model import Action, FileKind, Hold, PartitionField, PartitionKey, TableId
 from isotherm.pace import Pace, earlier
-from isotherm.partitions import label, size_text, span_text
+from isotherm.partitions import HOUR_MS, label, size_text, span_text
 from isotherm.policy import Compact, Expire, Manifests, Metadata, Mode, Orphans, Policy
 from isotherm.state import PartitionState
 
@@ -287,7 +287,7 @@ def _decide_compaction(
     if failed is not None:
         kind, why, wake = failed
         return verdict(kind, why, earlier(wake, until))
-    waits = _over_budget(owed.taken.bytes, view, policy) or pace.waits(now_ms)
+    waits = _over_budget(owed.taken.bytes, view, policy, now_ms) or pace.waits(now_ms)
     if waits is not None:
         why = f"cold and due, but {waits[0]}: {owed.why}"
         return verdict(Verdict.WAITING, why, earlier(waits[1], until))
@@ -325,7 +325,7 @@ def _after_failures(quarantine: Quarantine | None, now_ms: int) -> tuple[Verdict
     return kind, f"failed {times} ({quarantine.why}); tried again in {left}", Wake(at_ms=quarantine.until_ms)
 
 
-def _over_budget(size_bytes: int, view: View, policy: Policy) -> tuple[str, Wake] | None:
+def _over_budget(size_bytes: int, view: View, policy: Policy, now_ms: int) -> tuple[str, Wake] | None:
     """Whether one job would be more than a budget ever allows: then it would wait for ever, and must say so."""
     limits = {
         "budgets.bytes_per_hour": view.hour_budget_bytes,
@@ -334,7 +334,9 @@ def _over_budget(size_bytes: int, view: View, policy: Policy) -> tuple[str, Wake
     }
     for name, limit in limits.items():
         if limit is not None and size_bytes > limit:
-            return f"its {size_text(size_bytes)} are more than {name} ever allows ({size_text(limit)})", NEVER
+            # The daemon may be started anew with another budget, which touches nothing.
+            wake = Wake(at_ms=now_ms + HOUR_MS)
+            return f"its {size_text(size_bytes)} are more than {name} ever allows ({size_text(limit)})", wake
     return None
 
 

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from isotherm.config import ConfigError, parse_yaml, read_text
 from isotherm.conflicts import conflicts
 from isotherm.precedence import PolicyFile, Resolved
@@ -61,6 +63,10 @@ class PolicyFolder:
     """What is wrong with a file in the version that was opened last."""
     _taken: dict[str, Look] | None = None
     """How the files looked when they were taken; None: all of them must be taken anew."""
+    _unruled: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The tables of files of which no good version was ever known, by file name: they are left alone."""
+    _lost: set[str] = field(default_factory=set)
+    """Files that were in force before a restart, in a version that this program does not understand."""
     _is_started: bool = False
     _seen: dict[str, Look] | None = None
     """How they looked at the last reading; None: there was no folder."""
@@ -73,8 +79,8 @@ class PolicyFolder:
                 self._held[name] = Held(text, parse_yaml(text, name, PolicyFile))
             except ConfigError:
                 # Written for another version of this program; the file itself will be complained about.
-                continue
-        self._book = _book_of(self._held)
+                self._lost.add(name)
+        self._book = _book_of(self._held, {})
 
     def reload(self) -> Reading | None:
         """Look at the folder again; None: nothing is different from before."""
@@ -101,12 +107,12 @@ class PolicyFolder:
         """Open what changed; every file is judged before any is in force."""
         held = {name: one for name, one in self._held.items() if name in looks}
         broken = {name: text for name, text in self._broken.items() if name in looks}
-        taken = dict(self._taken or {})
+        taken, unread = dict(self._taken or {}), dict[str, str]()
         for name, look in looks.items():
             if look == taken.get(name):
                 continue
             broken.pop(name, None)
-            taken[name] = look
+            taken[name], text = look, ""
             try:
                 text = self._text(name, look)
                 if name not in held or text != held[name].text:
@@ -115,10 +121,17 @@ class PolicyFolder:
                 broken[name] = taken[name] = f"{name}: {err}"
             except ConfigError as err:
                 broken[name] = str(err)
+                unread[name] = text
         before, complaints, is_first = self._book, self.complaints, not self._is_started
+        if is_first:
+            # Nobody knows a good version of these, and a more general file was never meant for their tables.
+            alone = unread if not self._held else unread.keys() & self._lost
+            self._unruled = {name: _patterns(unread[name]) for name in alone}
+        self._unruled = {name: tables for name, tables in self._unruled.items() if name in broken}
         self._held, self._broken, self._is_started = held, broken, True
         self._taken = {name: look for name, look in taken.items() if name in looks}
-        if before.files != (after := _book_of(held)).files:
+        after = _book_of(held, self._unruled)
+        if (before.files, before.unruled) != (after.files, after.unruled):
             self._book = after
         self.complaints = (*_lines(broken), *conflicts(self.files()))
         is_other = self._book is not before or complaints != self.complaints
@@ -187,8 +200,24 @@ def _outside(found: os.stat_result) -> Look:
     return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
 
 
-def _book_of(held: Mapping[str, Held]) -> Rulebook:
-    return Rulebook({name: one.file for name, one in held.items()})
+def _book_of(held: Mapping[str, Held], unruled: Mapping[str, tuple[str, ...]]) -> Rulebook:
+    patterns = (pattern for tables in unruled.values() for pattern in tables)
+    return Rulebook({name: one.file for name, one in held.items()}, patterns)
+
+
+class _Whose(BaseModel):
+    """What a file that is wrong says of its tables, whatever else it says."""
+
+    tables: tuple[str, ...] | str
+
+
+def _patterns(text: str) -> tuple[str, ...]:
+    """The tables that a broken file names; none where it is no YAML at all."""
+    try:
+        tables = parse_yaml(text, "", _Whose).tables
+    except ConfigError:
+        return ()
+    return (tables,) if isinstance(tables, str) else tables
 
 
 def _lines(broken: Mapping[str, str]) -> Iterable[str]:

@@ -6,7 +6,7 @@ A rulebook does not change; a reload makes another one. What it once answered it
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
-from isotherm.patterns import Patterns
+from isotherm.patterns import Patterns, matches
 from isotherm.precedence import PROPERTIES, PolicyFile, Resolved, resolve
 
 MAX_REMEMBERED = 10_000
@@ -16,8 +16,15 @@ MAX_REMEMBERED = 10_000
 class Rulebook:
     """Policy files by name, and which of them hold for a table."""
 
-    def __init__(self, files: Mapping[str, PolicyFile]) -> None:
+    def __init__(self, files: Mapping[str, PolicyFile], unruled: Iterable[str] = ()) -> None:
+        """A book of these files.
+
+        Args:
+            files: those in force, by name.
+            unruled: patterns of tables that are left alone, for what was said of them cannot be read.
+        """
         self.files = dict(sorted(files.items()))
+        self.unruled = frozenset(unruled)
         self._answers: dict[tuple[str, tuple[str | None, ...]], Resolved | None] = {}
 
     def resolve(self, table: str, properties: Mapping[str, str]) -> Resolved | None:
@@ -26,7 +33,10 @@ class Rulebook:
         if key not in self._answers:
             if len(self._answers) >= MAX_REMEMBERED:
                 self._answers.clear()
-            self._answers[key] = resolve(table, properties, self._that_may_name(table))
+            is_unruled = any(matches(pattern, table) for pattern in self.unruled)
+            self._answers[key] = (
+                None if is_unruled else resolve(table, properties, self._that_may_name(table))
+            )
         return self._answers[key]
 
     def _that_may_name(self, table: str) -> Iterable[tuple[str, PolicyFile]]:

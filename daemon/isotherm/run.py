@@ -56,8 +56,9 @@ def run(config: IsothermConfig) -> int:
     metrics = Metrics(now_ms, version("isotherm"))
 
     def listen(what: Observation) -> None:
-        logs.tell(what)
+        # Counted before it is told: who reads the line finds it in the metrics.
         metrics(what)
+        logs.tell(what)
 
     health = Health(ticked_at_s=monotonic_s())
     server = HttpServer(config.http.host, config.http.port, metrics.registry, health)

@@ -10,6 +10,7 @@ from isotherm.executors import LocalExecutor
 from isotherm.model import Hold, HoldKind, PartitionField, TableId, partition_key
 from isotherm.partitions import time_span, with_epochs
 from isotherm.planner import Verdict
+from isotherm.policy_files import PolicyFolder
 from isotherm.ports import TableMissing, Unavailable
 from isotherm.storage import normalised, properties_with_retries
 from lab import EXPIRING, Lab, believed, counted, event_of, settle, wait_for_children
@@ -244,3 +245,25 @@ def test_a_partition_is_decided_anew_when_the_stream_says_for_the_first_time_how
 
     assert sorted(verdicts.values()) == [Verdict.DUE, Verdict.HOT]
     service.stop()
+
+
+def test_the_tables_of_a_file_that_never_was_good_are_left_alone_and_not_ruled_by_a_general_one(lab):
+    folder = lab.config.policies
+    (folder / "orders.yaml").write_text("tables: shop.orders\nexpire: {enabled: false}\ncompakt: {}\n")
+    fresh = PolicyFolder(folder)
+    fresh.reload()
+
+    assert fresh.resolve("shop.orders", {}) is None
+    assert fresh.resolve("shop.items", {}) is not None
+    assert any("compakt" in complaint for complaint in fresh.complaints)
+
+    # One that had a policy keeps it, also over a restart.
+    known = PolicyFolder(folder)
+    known.recall({"all.yaml": lab.policy})
+    known.reload()
+    assert known.resolve("shop.orders", {}).policy.compact.min_files == 3
+
+    (folder / "orders.yaml").write_text("tables: shop.orders\nexpire: {enabled: false}\n")
+    for _ in range(2):  # a change is taken once it looks the same twice
+        fresh.reload()
+    assert fresh.resolve("shop.orders", {}).policy.expire.enabled is False

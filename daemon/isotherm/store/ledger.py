@@ -319,11 +319,10 @@ class Ledger:
             (now_ms, uuid),
         )
 
-    def has_accounts(self, uuid: str) -> bool:
-        """Whether any snapshot of a table was ever accounted for."""
-        return (
-            self._db.execute("SELECT 1 FROM accounts WHERE uuid = ? LIMIT 1", (uuid,)).fetchone() is not None
-        )
+    def accounts_since(self, uuid: str) -> int | None:
+        """The commit time of the oldest snapshot of a table of which there is an account; None: there is none."""
+        row = self._db.execute("SELECT MIN(committed_at_ms) FROM accounts WHERE uuid = ?", (uuid,)).fetchone()
+        return None if row[0] is None else int(row[0])
 
     def is_known(self, uuid: str, snapshot_id: int) -> bool:
         """Whether a snapshot was accounted for before."""
