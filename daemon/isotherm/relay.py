@@ -84,17 +84,32 @@ class Relay:
             except TableMissing:
                 loaded = None
             except Unavailable as err:
+                if not self._catalog_answers():
+                    self._pause(err)
+                    return
                 self._try_later(name, str(err))
                 continue
             try:
                 self._announce(name, loaded, self._waiting[name])
             except Unavailable as err:
-                self._not_before_s = self.monotonic_s() + RETRY_AFTER_S
-                self.listen(TrySoon("announcing what a source named", str(err)))
+                self._pause(err)
                 return
             self._forget(name)
         if not self._waiting:
             self.sources.topics.commit()
+
+    def _pause(self, err: Unavailable) -> None:
+        """The catalog or the control topic is away as a whole: everything waits, and nothing is let go."""
+        self._not_before_s = self.monotonic_s() + RETRY_AFTER_S
+        self.listen(TrySoon("announcing what a source named", str(err)))
+
+    def _catalog_answers(self) -> bool:
+        """Whether it is one table that cannot be read, and not the catalog."""
+        try:
+            self.catalog.names()
+        except Unavailable:
+            return False
+        return True
 
     def _try_later(self, name: str, why: str) -> None:
         """Put a table off; after many tries its announcements are let go, for the poller looks at it anyway."""

@@ -243,3 +243,26 @@ def test_a_table_that_cannot_be_read_keeps_no_other_waiting_and_is_let_go_at_las
         relay.turn()
     assert heard.outcomes["unreadable_table"] == 1
     assert heard.committed != {}
+
+
+def test_nothing_is_let_go_while_the_catalog_is_away_as_a_whole(lab, heard):
+    expected = lab.append(lab.create(), 1, announce=False)
+    relay = heard.service.relay
+    load, names = relay.catalog.load, relay.catalog.names
+
+    def away(*_):
+        raise Unavailable("timed out")
+
+    relay.catalog.load = relay.catalog.names = away
+    now_s = [0.0]
+    relay.monotonic_s = lambda: now_s[0]
+    heard.hear(commit_to_table("shop.orders", expected.snapshot_id, expected.table_uuid))
+    for _ in range(2 * MAX_TRIES):
+        now_s[0] += RETRY_AFTER_S
+        relay.turn()
+    assert (heard.published, heard.committed, sum(heard.outcomes.values())) == ([], {}, 0)
+
+    relay.catalog.load, relay.catalog.names = load, names
+    now_s[0] += RETRY_AFTER_S
+    relay.turn()
+    assert [event.snapshot_id for event in heard.published] == [expected.snapshot_id]
