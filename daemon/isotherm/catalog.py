@@ -6,14 +6,16 @@ answer becomes `Unavailable` (try later), what is not there or makes no sense `T
 
 import re
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from pydantic import ValidationError
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
 from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestContent, ManifestFile
@@ -21,6 +23,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Snapshot as PyIcebergSnapshot
 from pyiceberg.transforms import VoidTransform
+from requests import Response
 from requests.exceptions import RequestException
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -42,10 +45,11 @@ from isotherm.model import (
     origin_of,
     token_of,
 )
+from isotherm.paths import normalised
 from isotherm.planner import Snapshot, TableFacts
 from isotherm.ports import Count, LoadedTable, Scan, TableMissing, Unavailable
 from isotherm.state import MAX_AHEAD_MS, PartitionState, boundary_of_rows
-from isotherm.storage import normalised, properties_with_retries
+from isotherm.storage import properties_with_retries
 
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 """A number in a summary; a longer one fits nowhere, and says nothing."""
@@ -65,12 +69,36 @@ def connect(config: CatalogConfig) -> PyIcebergCatalog:
         return load_catalog(config.name, **properties_with_retries(config.properties))
 
 
+class _CatalogClock:
+    """What the catalog's answers say about the time; a server's `Date` counts whole seconds."""
+
+    def __init__(self, now_ms: Callable[[], int] | None) -> None:
+        self._now_ms = now_ms
+        self.skew_ms: int | None = None
+
+    def hear(self, response: Response, *_: Any, **__: Any) -> None:
+        """Take in one answer."""
+        said = response.headers.get("Date")
+        if said is None or self._now_ms is None:
+            return
+        with suppress(ValueError, TypeError):
+            told = parsedate_to_datetime(said)
+            self.skew_ms = self._now_ms() - int(told.timestamp() * 1000)
+
+
 class IcebergCatalog:
     """The real catalog behind the port `Catalog`."""
 
-    def __init__(self, catalog: PyIcebergCatalog) -> None:
+    def __init__(self, catalog: PyIcebergCatalog, now_ms: Callable[[], int] | None = None) -> None:
         self.catalog = catalog
+        self.clock = _CatalogClock(now_ms)
+        if isinstance(catalog, RestCatalog):
+            catalog._session.hooks["response"].append(self.clock.hear)  # noqa: SLF001 (0.12 has no way to hook in)
         self._lists: dict[str, _ListSize] = {}
+
+    def clock_skew_ms(self) -> int | None:
+        """How far this machine's clock is ahead of the catalog's, by its last answer."""
+        return self.clock.skew_ms
 
     def names(self) -> Sequence[str]:
         """Every table, as `namespace.table`."""

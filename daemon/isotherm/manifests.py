@@ -55,7 +55,7 @@ from isotherm.model import (
     partition_key,
     partition_values,
 )
-from isotherm.storage import normalised
+from isotherm.paths import normalised
 
 DELETE_FILE_PATH = 2147483546
 """Field id of `file_path` in position-delete files; its bounds say which data files a delete file can name."""

@@ -195,6 +195,10 @@ class FilesDeleted:
     files: int
     kept: int
     """Files that a last look kept from being deleted."""
+    postponed: int = 0
+    """Files that are looked at again later, because they may be needed, or could not be deleted."""
+    why: str = ""
+    """Why the first of those that stay does."""
 
 
 @dataclass(frozen=True, slots=True)

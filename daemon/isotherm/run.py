@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
+from pathlib import Path
 from threading import Event
 from types import FrameType
 from typing import TypeVar
@@ -34,7 +35,7 @@ from isotherm.relay import Sources
 from isotherm.service import Health, Service
 from isotherm.sources import FORMATS
 from isotherm.storage import properties_with_retries
-from isotherm.store import Fold, Ledger
+from isotherm.store import Fold, FolderTakenError, Ledger, StateFolder
 
 LONGEST_PAUSE_S = 30
 LOOP_PAUSE_S = 0.2
@@ -91,10 +92,6 @@ def _service(
     config: IsothermConfig, health: Health, listen: Callable[[Observation], None], stopping: Event
 ) -> Service | None:
     """The service on its real parts; None: told to stop while waiting for one of them."""
-    fold, trouble = Fold.open_or_rebuild(config.state.path / "fold.db")
-    if trouble is not None:
-        logs.get().warning("fold_rebuilt", why=trouble)
-    ledger = Ledger(config.state.path / "ledger.db")
 
     def wait_for(what: str, ask: Callable[[], Answer]) -> Answer:
         def tell(state: RetryCallState) -> None:
@@ -113,6 +110,12 @@ def _service(
         return retrying(ask)
 
     with contextlib.suppress(Unavailable):
+        # Before anything of it is opened: during a rolling update the one before us may still be at work.
+        wait_for("the state folder", lambda: _hold(config.state.path))
+        fold, trouble = Fold.open_or_rebuild(config.state.path / "fold.db")
+        if trouble is not None:
+            logs.get().warning("fold_rebuilt", why=trouble)
+        ledger = Ledger(config.state.path / "ledger.db")
         connected = wait_for("the catalog", lambda: catalog.connect(config.catalog))
         topic, properties = config.kafka.control_topic, config.kafka.properties
         wait_for(
@@ -142,7 +145,7 @@ def _service(
             fold=fold,
             ledger=ledger,
             events=events,
-            catalog=catalog.IcebergCatalog(connected),
+            catalog=catalog.IcebergCatalog(connected, now_ms),
             maintainer=IcebergMaintainer(connected, executor, now_ms),
             hold_topic=KafkaHolds(
                 properties,
@@ -158,6 +161,14 @@ def _service(
             letters=letters,
         )
     return None
+
+
+def _hold(path: Path) -> StateFolder:
+    """The state folder, held until this process ends. Raises Unavailable."""
+    try:
+        return StateFolder(path)
+    except FolderTakenError as err:
+        raise Unavailable(str(err)) from err
 
 
 def _sources(config: IsothermConfig, listen: Callable[[Observation], None]) -> Sources | None:

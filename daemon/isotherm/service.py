@@ -12,21 +12,24 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from isotherm.admission import admit
+from isotherm.announcer import Announcer
+from isotherm.compactions import DRAIN_TIMEOUT_S, Compactions
 from isotherm.config import IsothermConfig
+from isotherm.deletions import Deletions
+from isotherm.expiries import Expiries
 from isotherm.follow import AppliedEvent, Follower, Touched
 from isotherm.holds import Holds
-from isotherm.jobs import DRAIN_TIMEOUT_S, Jobs
-from isotherm.model import Hold, HoldKind, TableId
+from isotherm.model import Action, TableId
 from isotherm.observations import (
     EventApplied,
     EventsLost,
-    LedgerLost,
     RoundPlanned,
     TableMoved,
     TrySoon,
 )
+from isotherm.operations import Operations
 from isotherm.partitions import HOUR_MS
-from isotherm.planner import Plan, Request
+from isotherm.planner import Flight, Plan, Request
 from isotherm.policy_files import PolicyFolder
 from isotherm.poller import Poller
 from isotherm.ports import (
@@ -98,7 +101,10 @@ class Service:
     follower: Follower = field(init=False)
     verdicts: Verdicts = field(init=False)
     holds: Holds = field(init=False)
-    jobs: Jobs = field(init=False)
+    announcer: Announcer = field(init=False)
+    deletions: Deletions = field(init=False)
+    compactions: Compactions = field(init=False)
+    expiries: Expiries = field(init=False)
     poller: Poller = field(init=False)
     recount: Recount = field(init=False)
     _planned: dict[str, TableId] = field(default_factory=dict)
@@ -123,12 +129,30 @@ class Service:
             self.set_aside,
         )
         budget = self.config.budgets.bytes_per_hour
-        self.verdicts = Verdicts(self.fold, self.ledger, self.policies, self.now_ms, budget)
+        self.verdicts = Verdicts(
+            self.fold, self.ledger, self.policies, self.now_ms, budget, self._deletions_held
+        )
         self.holds = Holds(
             self.hold_topic, self.ledger, self.listen, self.now_ms, lambda uuid: self.fold.touch(uuid, None)
         )
-        self.jobs = Jobs(
-            self.config,
+        self.announcer = Announcer(
+            self.config.catalog.name, self.fold, self.ledger, self.events, self.catalog
+        )
+        self.deletions = Deletions(
+            self.fold,
+            self.ledger,
+            self.events,
+            self.catalog,
+            self.maintainer,
+            self.verdicts,
+            self.holds,
+            self.listen,
+            self.now_ms,
+            self.monotonic_s,
+            self.config.deletions.also_under,
+        )
+        operations = Operations(self.ledger, self.listen, self.now_ms)
+        self.compactions = Compactions(
             self.fold,
             self.ledger,
             self.events,
@@ -137,6 +161,23 @@ class Service:
             self.follower,
             self.verdicts,
             self.holds,
+            self.announcer,
+            self.deletions,
+            operations,
+            self.listen,
+            self.now_ms,
+        )
+        self.expiries = Expiries(
+            self.fold,
+            self.ledger,
+            self.events,
+            self.catalog,
+            self.maintainer,
+            self.follower,
+            self.verdicts,
+            self.holds,
+            self.deletions,
+            operations,
             self.listen,
             self.now_ms,
         )
@@ -145,7 +186,7 @@ class Service:
             self.catalog,
             self.policies,
             self.ledger,
-            self.jobs.announce,
+            self.announcer.announce,
             self.listen,
             self.now_ms,
             self.monotonic_s,
@@ -177,18 +218,24 @@ class Service:
         messages = self.events.poll(0 if is_busy else timeout_s)
         self._consume(messages)
         self.health.is_assigned = self.events.is_assigned()
-        self.jobs.cancel_moved()
-        self.jobs.finish()
+        self.compactions.cancel_moved()
+        self.expiries.cancel_moved()
+        self.compactions.finish()
+        self.expiries.finish()
+        self.deletions.turn()
         if self.monotonic_s() - self._last_round_s >= self.config.loop.plan_every_s:
             self.round()
             self._last_round_s = self.monotonic_s()
-        elif not messages and not len(self.jobs):
+        elif not messages and not len(self.compactions):
             self._recount()
         self.health.ticked_at_s = self.monotonic_s()
 
     def stop(self) -> None:
         """Stop at once: running jobs are cancelled, what they wrote is deleted, everything is saved."""
-        self.jobs.stop()
+        self.compactions.stop()
+        self.expiries.stop()
+        self.deletions.stop()
+        self.maintainer.stop()
         if self.relay is not None:
             self.relay.close()
         self.events.commit()
@@ -207,11 +254,11 @@ class Service:
                 touched.extend([whom] if whom else [])
         self.set_aside.flush()
         self.events.commit()
-        self.jobs.cancel_touched(touched)
+        self.compactions.cancel_touched(touched)
         for uuid in {one.event.table_uuid for one in applied} | {one.uuid for one in touched}:
             row = self.fold.table(uuid)
             if row is not None and row.is_trusted:
-                self.verdicts.decide(row, self.jobs.flights(uuid), with_due=False)
+                self.verdicts.decide(row, self._flights(uuid), with_due=False)
         for one in applied:
             self._tell_applied(one)
 
@@ -235,20 +282,44 @@ class Service:
         self._reload_policies()
         self._heal_losses()
         may_begin = self.holds.refresh(DRAIN_TIMEOUT_S)
-        self.jobs.cancel_held()
-        self.jobs.settle()
+        self.compactions.cancel_held()
+        self._settle()
         self._find_tables()
         self._look_for_a_lost_ledger()
         agenda = set(self.fold.agenda(self.now_ms(), self.poller.silent_since_ms))
         agenda.update(uuid for name in self.follower.suspects for uuid in self.fold.named(name))
         plans = [planned for uuid in sorted(agenda) if (planned := self._look(uuid)) is not None]
         self._tell_moved(plans)
-        started = sum(self.jobs.begin(request) for request in self._admitted(plans)) if may_begin else 0
+        started = sum(self._begin(request) for request in self._admitted(plans)) if may_begin else 0
         if may_begin:
-            self.jobs.sweep()
+            self.deletions.sweep()
         requests = sum(len(planned.requests) for planned in plans)
-        held = self.ledger.deletions_held() is not None
+        held = self.deletions.everywhere() is not None
         self.listen(RoundPlanned(len(plans), requests, started, self.monotonic_s() - started_s, held))
+
+    def _deletions_held(self) -> str | None:
+        return self.deletions.everywhere()
+
+    def _flights(self, uuid: str) -> tuple[Flight, ...]:
+        return self.compactions.flights(uuid) + self.expiries.flights(uuid)
+
+    def _begin(self, request: Request) -> bool:
+        if request.decision.action is Action.EXPIRE:
+            return self.expiries.begin(request)
+        return self.compactions.begin(request)
+
+    def _settle(self) -> None:
+        """Look for the fate of what a crash, or a catalog without an answer, has left open."""
+        for operation, job in self.ledger.unfinished():
+            if operation.job_id in self.compactions or operation.job_id in self.expiries:
+                continue
+            try:
+                if job is None:
+                    self.expiries.settle(operation)
+                else:
+                    self.compactions.settle(operation, job)
+            except (Unavailable, TableMissing) as err:
+                self.listen(TrySoon(f"the fate of job {operation.job_id}", str(err)))
 
     def _heal_losses(self) -> None:
         """Where messages went by unread, every table is reconciled with its own metadata, in this round."""
@@ -281,10 +352,8 @@ class Service:
             self.ledger.settle_in()
 
     def _hold_deletions(self, evidence: str) -> None:
-        why = f"the ledger of this daemon is new, but {evidence}; `isotherm resume` lets it delete again"
-        self.holds.put(Hold(HoldKind.LEDGER, self.ledger.id, "", why, self.now_ms()))
+        self.holds.doubt_ledger(f"the ledger of this daemon is new, but {evidence}")
         self.ledger.settle_in()
-        self.listen(LedgerLost(why))
 
     def _find_tables(self) -> None:
         """New tables: those that events speak of, and those in the catalog that a policy matches."""
@@ -325,7 +394,7 @@ class Service:
             if current is None or not current.is_trusted:
                 return None
             whole = self.verdicts.wants_whole(current)
-            view, policy, planned = self.verdicts.decide(current, self.jobs.flights(uuid), whole=whole)
+            view, policy, planned = self.verdicts.decide(current, self._flights(uuid), whole=whole)
             if not self.poller.announce_found(current.state.table):
                 self.fold.looked_at(uuid)
         except (Unavailable, TableMissing) as err:
@@ -342,7 +411,7 @@ class Service:
         if row.facts.confirmed_at_ms <= self.poller.silent_since_ms:
             return True
         whole = self.verdicts.wants_whole(row)
-        _, _, planned = self.verdicts.decide(row, self.jobs.flights(row.state.table.uuid), whole=whole)
+        _, _, planned = self.verdicts.decide(row, self._flights(row.state.table.uuid), whole=whole)
         return bool(planned.requests)
 
     def _recount(self) -> None:
@@ -358,18 +427,18 @@ class Service:
 
     def _is_blind(self) -> bool:
         """Whether the control topic cannot be read to its end: then no compaction is worth its work."""
-        if self.jobs.is_blind:
+        if self.compactions.is_blind:
             messages = self.events.drain(DRAIN_TIMEOUT_S)
-            self.jobs.is_blind = messages is None
+            self.compactions.is_blind = messages is None
             self._consume(messages or ())
-        return self.jobs.is_blind
+        return self.compactions.is_blind
 
     def _admitted(self, plans: Sequence[Plan]) -> tuple[Request, ...]:
         budget = self.config.budgets.bytes_per_hour
         left = None if budget is None else budget - self.ledger.bytes_read_since(self.now_ms() - HOUR_MS)
         at_once = 0 if self._is_blind() else self.config.executors.local.jobs_at_once
-        rooms = self.verdicts.rooms(plans, self.jobs.running())
-        return admit(plans, len(self.jobs), at_once, left, rooms)
+        rooms = self.verdicts.rooms(plans, self.compactions.running())
+        return admit(plans, len(self.compactions), at_once, left, rooms)
 
     def _epochs_of(self, table: str, properties: Mapping[str, str]) -> Mapping[str, str]:
         resolved = self.policies.resolve(table, properties)

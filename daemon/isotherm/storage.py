@@ -20,6 +20,8 @@ from pyiceberg.io import InputFile, OutputFile
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential_jitter
 
+from isotherm.paths import is_local
+
 ATTEMPTS = 6
 """With the pauses below some fifteen seconds: longer than S3 takes to split a busy prefix, shorter than a shift."""
 FIRST_PAUSE_S = 0.2
@@ -62,21 +64,6 @@ def retried(action: Callable[[], T]) -> T:
 def properties_with_retries(properties: Mapping[str, str]) -> dict[str, str]:
     """Catalog or FileIO properties that make PyIceberg use `RetryingFileIO`, unless they name another FileIO."""
     return {"py-io-impl": f"{__name__}.RetryingFileIO", **properties}
-
-
-def normalised(location: str) -> str:
-    """One spelling for one file: Spark writes `file:/x`, PyIceberg `file:///x`, people `/x` and `s3a://`."""
-    if location.startswith("file:"):
-        return "/" + location.removeprefix("file:").lstrip("/")
-    for scheme in ("s3a://", "s3n://"):
-        if location.startswith(scheme):
-            return "s3://" + location.removeprefix(scheme)
-    return location
-
-
-def is_local(location: str) -> bool:
-    """Whether a location is on a disk of this machine."""
-    return normalised(location).startswith("/")
 
 
 class RetryingFileIO(PyArrowFileIO):

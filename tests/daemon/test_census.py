@@ -57,7 +57,7 @@ from pyiceberg.types import (
 from isotherm.census import ENTRY_BY_ENTRY, Question, census
 from isotherm.manifest_reading import Manifest, UnreadableError, read_manifest_list
 from isotherm.model import FileKind, size_bucket
-from isotherm.storage import normalised
+from isotherm.paths import normalised
 from lab import Lab
 
 AS_COLUMNS, AS_ENTRIES = 0, ENTRY_BY_ENTRY

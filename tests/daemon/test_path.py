@@ -7,6 +7,7 @@ import pytest
 
 from isotherm import observations as seen
 from isotherm.commit_event import CommitEvent, Intent, decode
+from isotherm.deletion import LEFTOVER_GRACE_MS
 from isotherm.model import JOB_ID, FileStats, OutcomeKind
 from isotherm.planner import Verdict
 from lab import EXPIRING, Lab, believed, counted, event_of, settle, wait_for_children
@@ -135,10 +136,10 @@ def test_an_intent_on_a_running_jobs_partition_cancels_that_job(lab):
     service.start()
     for _ in range(20):
         service.step(0)
-        if len(service.jobs):
+        if len(service.compactions):
             break
     uuid = str(table.metadata.table_uuid)
-    ((operation, job),) = service.jobs._running.values()
+    ((operation, job),) = service.compactions._running.values()
     intent = Intent(
         table_uuid=uuid,
         table="shop.orders",
@@ -152,7 +153,7 @@ def test_an_intent_on_a_running_jobs_partition_cancels_that_job(lab):
     lab.announce(intent)
     service.step(0)
 
-    assert len(service.jobs) == 0
+    assert len(service.compactions) == 0
     ended = of(lab, seen.JobEnded)[-1]
     assert (ended.outcome, ended.reason) == (OutcomeKind.FAILED, "cancelled")
     assert not [path for path in files_on_disk(lab.root) if operation.job_id in path]
@@ -170,17 +171,17 @@ def test_a_commit_that_arrives_during_the_rewrite_wins(lab):
     service.start()
     for _ in range(20):
         service.step(0)
-        if len(service.jobs):
+        if len(service.compactions):
             break
     lab.append(table, 1, announce=False)
     expected = rows(table)
     service.events.topic.messages.clear()
     service.events.position = 0
     for _ in range(100):
-        if not len(service.jobs):
+        if not len(service.compactions):
             break
         wait_for_children(service)
-        service.jobs.finish()
+        service.compactions.finish()
 
     ended = of(lab, seen.JobEnded)[-1]
     assert ended.outcome is OutcomeKind.FAILED
@@ -198,9 +199,9 @@ def test_a_daemon_that_died_in_the_middle_leaves_nothing_behind(lab):
     service.start()
     for _ in range(20):
         service.step(0)
-        if len(service.jobs):
+        if len(service.compactions):
             break
-    ((operation, _),) = service.jobs._running.values()
+    ((operation, _),) = service.compactions._running.values()
     lab.executor.cancel(operation.job_id)  # as a SIGKILL of the daemon takes its children with it
     leftover = Path(table.location().removeprefix("file://")) / "data" / "at_hour=2026-01-01-01"
     (leftover / f"isotherm-{operation.job_id}-00000.parquet").write_bytes(b"half a file")
@@ -211,6 +212,10 @@ def test_a_daemon_that_died_in_the_middle_leaves_nothing_behind(lab):
     states = {one.job_id: (one.state, one.reason) for one in again.ledger.operations()}
     assert states.pop(operation.job_id) == ("failed", "cancelled")
     assert [state for state, _ in states.values()] == ["done"]
+    # Whether a request had been sent only the dead daemon knew: it waits a day, and is looked at then.
+    assert [path for path in files_on_disk(lab.root) if operation.job_id in path]
+    lab.ahead_ms += LEFTOVER_GRACE_MS
+    lab.settled().stop()
     assert not [path for path in files_on_disk(lab.root) if operation.job_id in path]
     assert expected == rows(table)
 
@@ -357,7 +362,7 @@ def test_nothing_is_rewritten_while_the_topic_cannot_be_read_to_its_end(lab):
     service.start()
     for _ in range(60):
         service.step(0)
-        if len(service.jobs):
+        if len(service.compactions):
             wait_for_children(service)
 
     ended = [(one.outcome, one.reason) for one in of(lab, seen.JobEnded)]

@@ -39,7 +39,8 @@ from pyiceberg.utils.properties import property_as_bool, property_as_int
 from isotherm.clock import monotonic_s
 from isotherm.manifests import KEEP_FRACTION, partition_record
 from isotherm.model import CompactionJob, LiveFile, Rewrite, WrittenFile
-from isotherm.storage import is_transient, normalised, properties_with_retries
+from isotherm.paths import normalised
+from isotherm.storage import is_transient, properties_with_retries
 
 from .projection import hashable, project, row_hash_sql
 
@@ -211,18 +212,14 @@ def data_location(job: CompactionJob, metadata: TableMetadata, number: int) -> s
     return scattered.new_data_location(f"{folder}/{name}" if folder and in_folders else name)
 
 
-def remove_leftovers(io: FileIO, metadata: TableMetadata, job: CompactionJob) -> tuple[str, ...]:
-    """Delete the data files that a job wrote, and give their names. Only for a job that is certainly not committed.
+def leftovers(io: FileIO, metadata: TableMetadata, job: CompactionJob) -> tuple[str, ...]:
+    """The data files that a job has written so far.
 
-    Files are written in the order of their numbers and deleted against it, so the first number that is not there
-    ends the list also when an earlier removal was interrupted.
+    They are written in the order of their numbers: the first number that is not there ends the list.
     """
     found: list[str] = []
     while io.new_input(location := data_location(job, metadata, len(found))).exists():
         found.append(location)
-    for location in reversed(found):
-        with contextlib.suppress(FileNotFoundError):
-            io.delete(location)
     return tuple(found)
 
 
@@ -418,7 +415,7 @@ class _Output:
         return self._done
 
     def abandon(self) -> None:
-        """Let go of the open file; what lies in storage is for `remove_leftovers`."""
+        """Let go of the open file; what lies in storage is found by `leftovers`."""
         if self._sink is not None:
             with contextlib.suppress(Exception):
                 # A remote file that is not closed yet need not go up at all.
