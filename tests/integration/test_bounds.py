@@ -279,6 +279,33 @@ def test_counts_of_nested_columns_are_those_of_their_leaves(catalog: Any) -> Non
     assert after == {one: before[0][one] + before[1][one] for one in before[0]}
 
 
+def test_timestamps_of_96_bits_keep_their_days(catalog: Any, tmp_path: Path) -> None:
+    """Spark before 3, Hive and Impala write them; as nanoseconds the first and the last of these would be others."""
+    days = [
+        naive(1, 1, 1),
+        naive(2999, 12, 31),
+        naive(4712, 12, 31),
+        naive(2020, 1, 2, 3),
+    ]
+    schema = Schema(NestedField(1, "at", TimestamptzType(), required=False))
+    mapping = '[{"field-id": 1, "names": ["at"]}]'
+    table = catalog.create_table(
+        NAME, schema, properties={"format-version": "2", "schema.name-mapping.default": mapping}
+    )
+    rows = pa.table({"at": pa.array(days, pa.timestamp("us"))})
+    for number in range(2):
+        path = tmp_path / f"old-{number}.parquet"
+        pq.write_table(rows, path, use_deprecated_int96_timestamps=True)
+        # PyIceberg cannot add a file with such timestamps; the same file without them gives the entry.
+        add(table, path, rows)
+
+    outcome = compacted(catalog, NAME, UNPARTITIONED)
+
+    assert OutcomeKind.DONE is outcome.kind, outcome
+    found = catalog.load_table(NAME).scan().to_arrow()["at"].to_pylist()
+    assert sorted(day.replace(tzinfo=UTC) for day in days * 2) == sorted(found)
+
+
 def add(table: Table, path: Path, rows: pa.Table) -> None:
     """Register a file that holds these rows, of whatever physical types, as `add_files` of Spark does."""
     kept = path.read_bytes()

@@ -234,6 +234,8 @@ class _Source:
             io.new_input(file.path).open(),
             buffer_size=READ_BUFFER_BYTES,
             pre_buffer=False,
+            # As nanoseconds, which is PyArrow's way, 0001-01-01 and 2999-12-31 become other days.
+            coerce_int96_timestamp_unit="us",
         )
         rows = self._parquet.metadata.num_rows
         if rows != file.rows:
