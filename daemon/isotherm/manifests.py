@@ -26,6 +26,7 @@ from pyiceberg.manifest import (
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.transforms import VoidTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
     BinaryType,
@@ -428,12 +429,17 @@ def _equality_deletes(
 ) -> Iterator[LiveEntry]:
     """Equality deletes of the partition, and those of unpartitioned specs, which apply everywhere."""
     yield from (entry for entry in live if entry.kind is FileKind.EQUALITY_DELETES)
-    unpartitioned = {spec_id for spec_id, spec in metadata.specs().items() if spec.is_unpartitioned()}
+    unpartitioned = {spec_id for spec_id, spec in metadata.specs().items() if _is_unpartitioned(spec)}
     if partition == UNPARTITIONED or not unpartitioned:
         return
     for entry in live_files(metadata, io, snapshot, UNPARTITIONED):
         if entry.spec_id in unpartitioned and entry.kind is FileKind.EQUALITY_DELETES:
             yield entry
+
+
+def _is_unpartitioned(spec: PartitionSpec) -> bool:
+    """Whether a spec divides nothing, by the specification: what version 1 leaves of a dropped field is a void one."""
+    return all(isinstance(field.transform, VoidTransform) for field in spec.fields)
 
 
 def _spec_with_most_files(live: Iterable[LiveEntry]) -> int | None:
