@@ -6,6 +6,7 @@ Reads through the FileIO that it is given; writes nothing, commits nothing, read
 """
 
 import math
+import struct
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -281,7 +282,15 @@ def _summary_may_hold(summary: PartitionFieldSummary, field_type: IcebergType, v
         # Nothing but nulls and NaN.
         return False
     low, high = (_bound(field_type, bound) for bound in (summary.lower_bound, summary.upper_bound))
-    return bool(low <= typed(value, field_type) <= high)
+    wanted = typed(value, field_type)
+    if isinstance(field_type, UUIDType):
+        # The specification's order, or that of older Java, which compares the halves as signed numbers.
+        return bool(low <= wanted <= high) or _halves(low) <= _halves(wanted) <= _halves(high)
+    return bool(low <= wanted <= high)
+
+
+def _halves(value: uuid.UUID) -> tuple[int, ...]:
+    return struct.unpack(">qq", value.bytes)
 
 
 def _bound(field_type: IcebergType, value: bytes) -> Any:
@@ -290,6 +299,9 @@ def _bound(field_type: IcebergType, value: bytes) -> Any:
         field_type = IntegerType()
     elif isinstance(field_type, DoubleType) and len(value) == 4:
         field_type = FloatType()
+    if isinstance(field_type, UUIDType):
+        # PyIceberg's conversion leaves it as bytes.
+        return uuid.UUID(bytes=value)
     if not isinstance(field_type, PrimitiveType):
         raise TypeError(f"a partition field of type {field_type}")
     return from_bytes(field_type, value)
