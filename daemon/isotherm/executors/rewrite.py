@@ -7,7 +7,6 @@ its own (`local`), and may be killed at any moment.
 """
 
 import contextlib
-import logging
 import warnings
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,9 +22,6 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import (
     _get_parquet_writer_kwargs,
-    compute_statistics_plan,
-    data_file_statistics_from_parquet_metadata,
-    parquet_path_to_id_mapping,
     pyarrow_to_schema,
     schema_to_pyarrow,
 )
@@ -43,6 +39,7 @@ from isotherm.paths import normalised
 from isotherm.storage import is_transient, properties_with_retries
 
 from .projection import hashable, project, row_hash_sql
+from .statistics import statistics
 
 HASH_MODULUS = 1 << 128
 BATCH_BYTES = 16 * 1024 * 1024
@@ -231,7 +228,11 @@ class _Source:
 
     def __init__(self, io: FileIO, file: LiveFile | WrittenFile, metadata: TableMetadata) -> None:
         self._parquet = pq.ParquetFile(
-            io.new_input(file.path).open(), buffer_size=READ_BUFFER_BYTES, pre_buffer=False
+            io.new_input(file.path).open(),
+            buffer_size=READ_BUFFER_BYTES,
+            pre_buffer=False,
+            # As nanoseconds, which is PyArrow's way, 0001-01-01 and 2999-12-31 become other days.
+            coerce_int96_timestamp_unit="us",
         )
         rows = self._parquet.metadata.num_rows
         if rows != file.rows:
@@ -462,24 +463,20 @@ class _Output:
         self._writer.close()
         size = self._sink.tell()
         self._sink.close()
-        statistics = data_file_statistics_from_parquet_metadata(
-            parquet_metadata=self._writer.writer.metadata,
-            stats_columns=compute_statistics_plan(self.schema, self._metadata.properties),
-            parquet_column_mapping=parquet_path_to_id_mapping(self.schema),
-        )
-        found = statistics.to_serialized_dict()
+        # By the table's own names, as its properties know them.
+        found = statistics(self._writer.writer.metadata, self._metadata.schema(), self._metadata.properties)
         self._done.append(
             WrittenFile(
                 path=self._location,
                 size_bytes=size,
                 rows=self._rows,
-                column_sizes=found["column_sizes"],
-                value_counts=found["value_counts"],
-                null_value_counts=found["null_value_counts"],
-                nan_value_counts=found["nan_value_counts"],
-                lower_bounds=found["lower_bounds"],
-                upper_bounds=found["upper_bounds"],
-                split_offsets=tuple(found["split_offsets"]),
+                column_sizes=found.column_sizes,
+                value_counts=found.value_counts,
+                null_value_counts=found.null_value_counts,
+                nan_value_counts=found.nan_value_counts,
+                lower_bounds=found.lower_bounds,
+                upper_bounds=found.upper_bounds,
+                split_offsets=found.split_offsets,
             )
         )
         self._writer = self._sink = None
@@ -519,7 +516,3 @@ def _writing() -> Iterator[None]:
         yield
     except OSError as err:
         raise RewriteError(Failure(FailureKind.STORAGE, f"writing: {err}")) from err
-
-
-# PyIceberg logs a warning for each column chunk without statistics (long strings); that is no news.
-logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)
