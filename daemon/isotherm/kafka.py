@@ -80,6 +80,9 @@ class KafkaEvents:
                 "session.timeout.ms": SESSION_TIMEOUT_MS,
                 **self._common,
                 "group.id": group,
+                # Behind an open transaction a committed reader sees neither the messages nor where the topic ends. Events
+                # are hints, so one that is aborted later does no harm; an intent that nobody sees does.
+                "isolation.level": "read_uncommitted",
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 # Not silently: `_reset` says it, and begins at the earliest.

@@ -54,6 +54,8 @@ class KafkaHolds:
             {
                 **common,
                 "group.id": f"{topic}.readers",
+                # A halt behind an open transaction is a halt; one that is aborted later is a halt too many at worst.
+                "isolation.level": "read_uncommitted",
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "auto.offset.reset": "earliest",

@@ -169,6 +169,25 @@ def test_offsets_that_are_gone_begin_at_the_earliest(member, properties, topic):
     assert list(again.losses()) == []
 
 
+def test_an_open_transaction_hides_nothing_of_what_was_written_behind_it(member, kafka, topic):
+    source = member()
+    source.publish(event(1))
+    contract = EventSourceContract()
+    contract.read(source, 1)
+    hanging = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": str(uuid.uuid4())})
+    hanging.init_transactions(20)
+    hanging.begin_transaction()
+    hanging.produce(topic, b"half a thought")
+    hanging.flush(20)
+    source.publish(event(2))
+    drained = source.drain(10)
+    hanging.abort_transaction(20)
+
+    assert [message.value for message in drained[:1]] == [b"half a thought"]
+    assert contract.numbers(drained[1:]) == [2]
+    assert list(source.drain(10)) == [], "the mark of an aborted transaction is no message, and no obstacle"
+
+
 def test_a_broker_that_is_away_is_unavailable():
     with pytest.raises(Unavailable, match="topic control"):
         ensure_topic({"bootstrap.servers": "127.0.0.1:1", "socket.timeout.ms": 1000}, "control")
