@@ -13,7 +13,6 @@ from typing import Any
 
 from pydantic import ValidationError
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
-from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestContent, ManifestFile
@@ -24,6 +23,7 @@ from pyiceberg.transforms import VoidTransform
 from requests.exceptions import RequestException
 from sqlalchemy.exc import SQLAlchemyError
 
+from isotherm.catalog_client import open_catalog
 from isotherm.census import ENTRY_BY_ENTRY, Counted, Question, census
 from isotherm.commit_event import MAX_MANIFESTS, AddedManifest, CommitEvent
 from isotherm.config import CatalogConfig
@@ -56,13 +56,13 @@ RECENT = 20
 
 
 def connect(config: CatalogConfig) -> PyIcebergCatalog:
-    """The catalog of a configuration, with retries for remote files.
+    """The catalog of a configuration, with time-outs, and with retries for remote files.
 
     Raises:
         Unavailable: it does not answer, or its properties are not those of a catalog.
     """
     with translated(f"catalog {config.name}"):
-        return load_catalog(config.name, **properties_with_retries(config.properties))
+        return open_catalog(config.name, properties_with_retries(config.properties), config.timeout_s)
 
 
 class IcebergCatalog:

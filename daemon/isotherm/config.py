@@ -274,6 +274,9 @@ class CatalogConfig(Settings):
     """Name of the catalog; Spark must use the same one."""
     properties: dict[str, str] = {}
     """PyIceberg's catalog properties: `type`, `uri`, `warehouse`, `s3.endpoint`, …"""
+    timeout_s: float = Field(30, gt=0, le=120)
+    """Seconds that the catalog may take for an answer: REST, Glue and DynamoDB. More than it needs for the table with
+    the most snapshots, and much less than the five minutes after which /livez calls the loop stuck."""
 
 
 Format = Literal["iceberg-kafka-connect"]

@@ -1,0 +1,100 @@
+"""What does not answer is `Unavailable` after one attempt, or a few: nothing stops the loop for ever."""
+
+import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from daemon.servers import Hang, http_server, silent_server
+from isotherm.catalog import IcebergCatalog, connect
+from isotherm.config import CatalogConfig
+from isotherm.ports import Unavailable
+from isotherm.storage import properties_with_retries
+
+KEYS = {"s3.access-key-id": "a", "s3.secret-access-key": "b", "s3.region": "us-east-1"}
+AWS = {"glue.region": "us-east-1", "glue.access-key-id": "a", "glue.secret-access-key": "b"}
+
+
+def rest(uri, **properties):
+    return CatalogConfig(properties={"type": "rest", "uri": uri, **properties}, timeout_s=0.2)
+
+
+def test_a_rest_catalog_that_never_answers_is_unavailable():
+    with silent_server() as server:
+        with pytest.raises(Unavailable, match="timed out"):
+            connect(rest(server.url))
+
+        assert len(server.connections) == 1
+
+
+def test_a_signed_rest_catalog_that_never_answers_is_unavailable_after_three_attempts():
+    signed = {"rest.sigv4-enabled": "true", "rest.signing-region": "us-east-1"}
+    keys = {"client.access-key-id": "a", "client.secret-access-key": "b", "client.region": "us-east-1"}
+    with silent_server() as server:
+        with pytest.raises(Unavailable, match="timed out"):
+            connect(rest(server.url, **signed, **keys))
+
+        assert len(server.connections) == 3
+
+
+def test_a_token_that_never_comes_is_unavailable():
+    with (
+        silent_server() as tokens,
+        http_server(lambda *_: (200, {"defaults": {}, "overrides": {}})) as catalog,
+    ):
+        with pytest.raises(Unavailable, match="timed out"):
+            connect(rest(catalog, credential="a:b", **{"oauth2-server-uri": tokens.url}))
+
+        assert len(tokens.connections) == 1
+
+
+def test_a_rest_catalog_that_falls_silent_later_is_unavailable():
+    asked = []
+
+    def answer(_, path):
+        asked.append(path)
+        if path == "/v1/config":
+            return 200, {"defaults": {}, "overrides": {}}
+        raise Hang
+
+    with http_server(answer) as url:
+        catalog = IcebergCatalog(connect(rest(url)))
+        with pytest.raises(Unavailable, match="timed out"):
+            catalog.load("shop.orders")
+
+    assert asked == ["/v1/config", "/v1/namespaces/shop/tables/orders"]
+
+
+def test_nobody_at_the_address_of_a_rest_catalog_is_unavailable():
+    with silent_server() as server:
+        port = server.port
+    with pytest.raises(Unavailable, match="Connection refused"):
+        connect(rest(f"http://127.0.0.1:{port}"))
+
+
+def test_glue_that_never_answers_is_unavailable_after_three_attempts():
+    with silent_server() as server:
+        config = CatalogConfig(properties={"type": "glue", "glue.endpoint": server.url, **AWS}, timeout_s=0.2)
+        catalog = IcebergCatalog(connect(config))
+        with pytest.raises(Unavailable, match=r"[Tt]ime"):
+            catalog.load("shop.orders")
+
+        assert len(server.connections) == 3
+        assert all(isinstance(text, str) for text in catalog.catalog.properties.values())
+
+
+@pytest.mark.parametrize("hangs_up", [True, False])
+def test_a_store_that_does_not_answer_is_asked_once_by_each_attempt_of_ours(hangs_up):
+    """PyArrow's three attempts, multiplied by our six, took minutes for one read."""
+    with silent_server(hangs_up=hangs_up) as server:
+        properties = properties_with_retries({"s3.endpoint": server.url, "s3.request-timeout": "1", **KEYS})
+        file = PyArrowFileIO(properties).new_input("s3://lake/a")
+        with pytest.raises(OSError, match="NETWORK_CONNECTION"):
+            file.exists()
+
+        assert len(server.connections) == 1
+
+
+def test_time_outs_of_a_store_are_short_unless_the_operator_says_otherwise():
+    ours = properties_with_retries({})
+
+    assert (ours["s3.connect-timeout"], ours["s3.request-timeout"]) == ("5", "20")
+    assert properties_with_retries({"s3.request-timeout": "90"})["s3.request-timeout"] == "90"
