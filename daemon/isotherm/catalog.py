@@ -1,19 +1,23 @@
 """The Iceberg catalog and the manifests behind it, read only: what is true.
 
 The one module that turns PyIceberg's tables into our values. It writes nothing; it reads no clock. What does not
-answer becomes `Unavailable` (try later), what is not there or makes no sense `TableMissing`.
+answer becomes `Unavailable` (try later), what makes no sense `Unreadable`, and only what the catalog itself says that
+it does not have `TableMissing`.
 """
 
 import re
+import sqlite3
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import ValidationError
+import pyarrow as pa
+import pydantic
+import pyiceberg.exceptions
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
+from pyiceberg.exceptions import NoSuchIdentifierError, NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
@@ -21,7 +25,6 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Snapshot as PyIcebergSnapshot
 from pyiceberg.transforms import VoidTransform
 from requests.exceptions import RequestException
-from sqlalchemy.exc import SQLAlchemyError
 
 from isotherm.catalog_client import open_catalog
 from isotherm.census import ENTRY_BY_ENTRY, Counted, Question, census
@@ -43,7 +46,7 @@ from isotherm.model import (
     token_of,
 )
 from isotherm.planner import Snapshot, TableFacts
-from isotherm.ports import Count, LoadedTable, Scan, TableMissing, Unavailable
+from isotherm.ports import Count, Fenced, LoadedTable, Scan, TableMissing, Unavailable, Unreadable
 from isotherm.state import MAX_AHEAD_MS, PartitionState, boundary_of_rows
 from isotherm.storage import normalised, properties_with_retries
 
@@ -82,6 +85,8 @@ class IcebergCatalog:
 
     def load(self, name: str) -> LoadedTable:
         """The table now."""
+        if not all(parts := name.split(".")) or len(parts) == 1:
+            raise TableMissing(f"table {name}: no catalog has a table of such a name")
         with translated(f"table {name}"):
             table = self.catalog.load_table(name)
             known = self._lists.get(str(table.metadata.table_uuid))
@@ -470,17 +475,47 @@ def _boundary(
 
 @contextmanager
 def translated(what: str) -> Iterator[None]:
-    """PyIceberg's errors as the two that the service knows."""
+    """Whatever PyIceberg and its clients raise as the three that the service knows.
+
+    Only an answer makes something missing. What we do not understand is there, as far as we know: a table is never
+    forgotten because of it. What our own callbacks raise, and our own stores, goes through.
+    """
     try:
         yield
-    except (TableMissing, Unavailable):
+    except (TableMissing, Unavailable, Fenced, sqlite3.Error):
         raise
-    except (NoSuchTableError, NoSuchNamespaceError) as err:
+    except (NoSuchTableError, NoSuchNamespaceError, NoSuchIdentifierError) as err:
+        if _NOT_THE_CATALOG.match(str(err)):
+            raise Unavailable(f"{what}: {_first_line(err)}") from err
         raise TableMissing(f"{what}: the catalog does not have it") from err
-    except (SQLAlchemyError, RequestException, RESTError, OSError) as err:
+    except FileNotFoundError as err:  # the table's own metadata names it
+        raise Unreadable(f"{what} cannot be read: {_first_line(err)}") from err
+    except (RequestException, OSError) as err:  # some of them are a ValueError too
         raise Unavailable(f"{what}: {_first_line(err)}") from err
-    except (ValidationError, ValueError, KeyError, TypeError, EOFError, zlib.error, SystemError) as err:
-        raise TableMissing(f"{what} cannot be read: {_first_line(err)}") from err
+    except _NOT_UNDERSTOOD as err:
+        raise Unreadable(f"{what} cannot be read: {_first_line(err)}") from err
+    except Exception as err:
+        raise Unavailable(f"{what}: {_first_line(err)}") from err
+
+
+_NOT_THE_CATALOG = re.compile(r"RESTError 404: |\w+: RestError: ")
+"""How PyIceberg words a 404 that has no error of a catalog in it: a proxy's, or a wrong path."""
+_NOT_UNDERSTOOD = (
+    pydantic.ValidationError,
+    pyiceberg.exceptions.ValidationError,
+    pa.ArrowException,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    RecursionError,
+    SystemError,
+    TypeError,
+    ValueError,
+    zlib.error,
+)
+"""What parsers raise at bytes that are not what they should be."""
 
 
 def _first_line(err: Any) -> str:

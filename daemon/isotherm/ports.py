@@ -21,12 +21,19 @@ class Unavailable(Exception):  # noqa: N818 (it says what is)
     """Something outside does not answer now; try later, nothing is lost."""
 
 
+class Unreadable(Unavailable):
+    """The catalog has the table and nothing can be made of it: a damaged file, or a format of a later version.
+
+    It is not gone: nothing that is known of it is thrown away.
+    """
+
+
 class Fenced(Exception):  # noqa: N818 (it says what is)
     """Another process has taken this daemon's place in the group: there is nothing left to do but to end."""
 
 
 class TableMissing(Exception):  # noqa: N818 (it says what is)
-    """The catalog has no such table, or cannot make sense of it."""
+    """The catalog says that it has no such table; or the table that it has no such snapshot."""
 
 
 class NoSuchTableError(Exception):

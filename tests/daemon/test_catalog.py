@@ -1,0 +1,125 @@
+"""What a catalog and a table's files may answer: only the catalog's own word makes a table gone."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from daemon.servers import http_server
+from isotherm.catalog import IcebergCatalog, connect, translated
+from isotherm.config import CatalogConfig
+from isotherm.ports import Fenced, TableMissing, Unavailable, Unreadable
+from isotherm.storage import normalised
+
+CONFIG = {"defaults": {}, "overrides": {}}
+
+
+def metadata_path(table):
+    return Path(normalised(table.refresh().metadata_location))
+
+
+def edited(**changes):
+    def damage(path):
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+    return damage
+
+
+DAMAGES = {
+    "cut off": lambda path: path.write_bytes(path.read_bytes()[:-100]),
+    "empty": lambda path: path.write_bytes(b""),
+    "a later version": edited(**{"format-version": 4}),
+    "no version": edited(**{"format-version": None}),
+    "another document": lambda path: path.write_text("<html>"),
+    "nested too deeply": lambda path: path.write_text('{"a":' * 100_000),
+    "not there": lambda path: path.unlink(),
+    "no snapshots to speak of": edited(snapshots=7),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_table_whose_metadata_makes_no_sense_is_unreadable_and_nothing_of_it_is_forgotten(lab, damage):
+    table = lab.create()
+    lab.append(table, 1)
+    service = lab.settled()
+    uuid = str(table.metadata.table_uuid)
+    known = list(service.fold.partitions(uuid))
+    damage(metadata_path(table))
+    catalog = IcebergCatalog(lab.catalog)
+    with pytest.raises(Unreadable, match=r"table shop\.orders cannot be read"):
+        catalog.load("shop.orders")
+    with pytest.raises(Unreadable):
+        service.follower.confirm("shop.orders")
+
+    assert known
+    assert list(service.fold.partitions(uuid)) == known
+    service.stop()
+
+
+def test_a_damaged_manifest_is_unreadable(lab):
+    table = lab.create()
+    lab.append(table, 1)
+    (path,) = (normalised(one.manifest_path) for one in table.current_snapshot().manifests(table.io))
+    Path(path).write_bytes(b"Obj\x01" + bytes(100))
+    catalog = IcebergCatalog(lab.catalog)
+    with pytest.raises(Unreadable, match="the manifests of"):
+        catalog.scan(catalog.load("shop.orders"))
+
+
+@pytest.mark.parametrize("name", ["shop.orders", "nowhere.orders", "orders", "", ".", "shop..orders"])
+def test_a_table_that_the_catalog_does_not_have_is_missing(lab, name):
+    lab.catalog.create_namespace("shop")
+    with pytest.raises(TableMissing):
+        IcebergCatalog(lab.catalog).load(name)
+
+
+NO_SUCH_TABLE = {"error": {"message": "Table does not exist", "type": "NoSuchTableException", "code": 404}}
+
+
+def rest_error(code):
+    return {"error": {"message": "no", "type": "SomeException", "code": code}}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (404, NO_SUCH_TABLE, TableMissing),
+        (404, "<html>default backend - 404</html>", Unavailable),
+        (404, "", Unavailable),
+        (404, {"detail": "Not Found"}, Unavailable),
+        (403, rest_error(403), Unavailable),
+        (501, rest_error(501), Unavailable),
+        (503, "", Unavailable),
+        (200, "<html>Please sign in</html>", Unreadable),
+        (200, {"metadata-location": "s3://a/b", "metadata": {"format-version": 4}}, Unreadable),
+    ],
+)
+def test_only_the_catalogs_own_word_makes_a_table_missing(status, body, expected):
+    with http_server(lambda _, path: (200, CONFIG) if path == "/v1/config" else (status, body)) as url:
+        catalog = IcebergCatalog(connect(CatalogConfig(properties={"type": "rest", "uri": url})))
+        with pytest.raises((TableMissing, Unavailable)) as raised:
+            catalog.load("shop.orders")
+
+    assert type(raised.value) is expected
+
+
+class ThriftError(Exception):
+    """Clients have families of their own: nothing in common with ours but `Exception`."""
+
+
+@pytest.mark.parametrize(
+    "error", [ThriftError("TSocket read 0 bytes"), NotImplementedError("501"), MemoryError()]
+)
+def test_an_error_of_a_family_that_nobody_knows_is_unavailable(error):
+    with pytest.raises(Unavailable, match="the list of tables") as raised, translated("the list of tables"):
+        raise error
+
+    assert not isinstance(raised.value, Unreadable)
+
+
+@pytest.mark.parametrize("error", [Fenced("a newer one"), Unavailable("the broker"), KeyboardInterrupt()])
+def test_what_our_own_callbacks_raise_goes_through(error):
+    with pytest.raises(type(error)) as raised, translated("table shop.orders"):
+        raise error
+
+    assert raised.value is error
