@@ -17,16 +17,22 @@ import pyarrow as pa
 import pydantic
 import pyiceberg.exceptions
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
-from pyiceberg.exceptions import NoSuchIdentifierError, NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.exceptions import (
+    BadRequestError,
+    NoSuchIdentifierError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+)
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Snapshot as PyIcebergSnapshot
 from pyiceberg.transforms import VoidTransform
+from pyiceberg.typedef import Identifier
 from requests.exceptions import RequestException
 
-from isotherm.catalog_client import open_catalog
+from isotherm.catalog_client import concerns_one_thing, open_catalog
 from isotherm.census import ENTRY_BY_ENTRY, Counted, Question, census
 from isotherm.commit_event import MAX_MANIFESTS, AddedManifest, CommitEvent
 from isotherm.config import CatalogConfig
@@ -46,7 +52,7 @@ from isotherm.model import (
     token_of,
 )
 from isotherm.planner import Snapshot, TableFacts
-from isotherm.ports import Count, Fenced, LoadedTable, Scan, TableMissing, Unavailable, Unreadable
+from isotherm.ports import Count, Fenced, Listing, LoadedTable, Scan, TableMissing, Unavailable, Unreadable
 from isotherm.state import MAX_AHEAD_MS, PartitionState, boundary_of_rows
 from isotherm.storage import normalised, properties_with_retries
 
@@ -75,13 +81,41 @@ class IcebergCatalog:
         self.catalog = catalog
         self._lists: dict[str, _ListSize] = {}
 
-    def names(self) -> Sequence[str]:
-        """Every table, as `namespace.table`."""
-        with translated("the list of tables"):
-            namespaces = self.catalog.list_namespaces()
-            return sorted(
-                ".".join(name) for namespace in namespaces for name in self.catalog.list_tables(namespace)
-            )
+    def names(self) -> Listing:
+        """Every table in every namespace; one that refuses, or is dropped meanwhile, hides no other."""
+        try:
+            with translated("the list of namespaces"):
+                waiting = sorted(self.catalog.list_namespaces(), reverse=True)
+        except TableMissing as err:  # a warehouse that is not there, or a wrong path
+            raise Unavailable(str(err)) from err
+        seen = set(waiting)
+        names: list[str] = []
+        unlisted: dict[str, str] = {}
+        while waiting:
+            namespace = waiting.pop()
+            try:
+                with translated(f"namespace {'.'.join(namespace)}"):
+                    names.extend(".".join(name) for name in self.catalog.list_tables(namespace))
+                    below = set(self._below(namespace)) - seen
+            except TableMissing:
+                continue  # it was dropped since it was listed
+            except Unavailable as err:
+                if err.__cause__ is None or not concerns_one_thing(err.__cause__):
+                    raise
+                unlisted[".".join(namespace)] = str(err)
+                continue
+            seen |= below
+            waiting.extend(sorted(below, reverse=True))
+        return Listing(sorted(names), unlisted)
+
+    def _below(self, namespace: Identifier) -> list[Identifier]:
+        """The namespaces right below one; none where the catalog has no such thing."""
+        try:
+            answer = self.catalog.list_namespaces(namespace)
+        except (BadRequestError, NotImplementedError):
+            return []
+        # A server without nested namespaces may leave the question out, and tell all that it has.
+        return [one for one in answer if len(one) > len(namespace) and one[: len(namespace)] == namespace]
 
     def load(self, name: str) -> LoadedTable:
         """The table now."""

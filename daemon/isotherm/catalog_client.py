@@ -19,6 +19,7 @@ from pyiceberg.catalog import (
     load_catalog,
 )
 from pyiceberg.catalog.rest import SIGV4_MAX_RETRIES, RestCatalog
+from pyiceberg.exceptions import RESTError, ServiceUnavailableError, TooManyRequestsError
 from pyiceberg.utils.config import Config, merge_config
 from requests import PreparedRequest, Response, Session
 
@@ -47,6 +48,16 @@ def _kind(name: str, given: Mapping[str, Any]) -> CatalogType | None:
     if kind := given.get(TYPE):
         return CatalogType(str(kind).lower())
     return infer_catalog_type(name, dict(given))
+
+
+def concerns_one_thing(error: BaseException) -> bool:
+    """Whether a catalog has answered and refused what was asked, so that asking for something else makes sense."""
+    if isinstance(error, RESTError):
+        return not isinstance(error, ServiceUnavailableError | TooManyRequestsError)
+    # AWS: a family that exists only where boto3 is installed.
+    answer = getattr(error, "response", None)
+    code = answer.get("Error", {}).get("Code", "") if isinstance(answer, dict) else ""
+    return "AccessDenied" in code
 
 
 class _RestCatalog(RestCatalog):

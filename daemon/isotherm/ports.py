@@ -222,11 +222,21 @@ Count = tuple[Mapping[int, FileStats], Mapping[FileKind, FileStats]]
 """The live files of a partition, as its state has them: data files by size bucket, delete files by kind."""
 
 
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The tables of a catalog, as far as it shows them."""
+
+    names: Sequence[str]
+    """Every table, as `namespace.table`; a namespace may have dots in it."""
+    unlisted: Mapping[str, str]
+    """Namespaces whose tables, or whose namespaces below, the catalog does not tell us, and why."""
+
+
 class Catalog(Protocol):
     """The Iceberg catalog and what lies behind it, read only."""
 
-    def names(self) -> Sequence[str]:
-        """Every table, as `namespace.table`. Raises Unavailable."""
+    def names(self) -> Listing:
+        """Every table in every namespace. Raises Unavailable where the catalog as a whole does not answer."""
         ...
 
     def load(self, name: str) -> LoadedTable:

@@ -1,13 +1,16 @@
 """What a catalog and a table's files may answer: only the catalog's own word makes a table gone."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
 from daemon.servers import http_server
 from isotherm.catalog import IcebergCatalog, connect, translated
 from isotherm.config import CatalogConfig
+from isotherm.observations import TrySoon
 from isotherm.ports import Fenced, TableMissing, Unavailable, Unreadable
 from isotherm.storage import normalised
 
@@ -123,3 +126,85 @@ def test_what_our_own_callbacks_raise_goes_through(error):
         raise error
 
     assert raised.value is error
+
+
+def tree(tables, refused=(), dropped=(), *, nested=True):
+    """A REST catalog of some tables, by namespace; namespaces have dots between their parts."""
+    spaces = {
+        ".".join(parts[:depth])
+        for parts in (name.split(".") for name in [*tables, *refused, *dropped])
+        for depth in range(1, len(parts) + 1)
+    }
+
+    def answer(_, path):
+        if path == "/v1/config":
+            return 200, CONFIG
+        url = urlsplit(path)
+        asked = parse_qs(url.query).get("parent", [""])[0]
+        if url.path == "/v1/namespaces":
+            parent = asked.replace("\x1f", ".")
+            if parent and not nested:
+                return 400, rest_error(400)
+            below = [one.split(".") for one in sorted(spaces) if one.rpartition(".")[0] == parent]
+            return 200, {"namespaces": below}
+        space = unquote(url.path.split("/")[3]).replace("\x1f", ".")
+        if space in refused:
+            return 403, rest_error(403)
+        if space in dropped:
+            return 404, {"error": {"message": "gone", "type": "NoSuchNamespaceException", "code": 404}}
+        listed = [{"namespace": space.split("."), "name": name} for name in tables.get(space, ())]
+        return 200, {"identifiers": listed}
+
+    return http_server(answer)
+
+
+def listing(url):
+    return IcebergCatalog(connect(CatalogConfig(properties={"type": "rest", "uri": url}))).names()
+
+
+def test_tables_are_found_however_deep_their_namespace_is():
+    with tree({"a": ["t"], "a.b.c": ["u", "v"], "d.e": ["w"]}) as url:
+        found = listing(url)
+
+    assert (found.names, found.unlisted) == (["a.b.c.u", "a.b.c.v", "a.t", "d.e.w"], {})
+
+
+def test_a_namespace_that_refuses_or_vanishes_hides_no_other():
+    with tree({"a": ["t"], "z": ["u"]}, refused=["b", "a.secret"], dropped=["c"]) as url:
+        found = listing(url)
+
+    assert found.names == ["a.t", "z.u"]
+    assert sorted(found.unlisted) == ["a.secret", "b"]
+    assert all("ForbiddenError" in why for why in found.unlisted.values())
+
+
+def test_a_catalog_without_nested_namespaces_is_listed_all_the_same():
+    with tree({"a": ["t"], "z": ["u"]}, nested=False) as url:
+        assert (listing(url).names, listing(url).unlisted) == (["a.t", "z.u"], {})
+
+
+@pytest.mark.parametrize(("status", "body"), [(503, ""), (404, ""), (404, rest_error(404))])
+def test_a_catalog_that_is_away_as_a_whole_is_not_an_empty_one(status, body):
+    with (
+        http_server(lambda _, path: (200, CONFIG) if path == "/v1/config" else (status, body)) as url,
+        pytest.raises(Unavailable, match="the list of namespaces"),
+    ):
+        listing(url)
+
+
+def test_namespaces_below_others_are_found_in_an_sql_catalog(lab):
+    for name in ("a.t", "a.b.t", "ab.t"):
+        lab.create(name)
+
+    assert IcebergCatalog(lab.catalog).names().names == ["a.b.t", "a.t", "ab.t"]
+
+
+def test_a_namespace_that_is_not_shown_is_reported_once(lab):
+    with tree({"shop": []}, refused=["secret"]) as url:
+        catalog = IcebergCatalog(connect(CatalogConfig(properties={"type": "rest", "uri": url})))
+        poller = replace(lab.service().poller, catalog=catalog)
+        for _ in range(2):
+            assert poller.tables() == []
+
+    (told,) = (one for one in lab.seen if isinstance(one, TrySoon))
+    assert told.what == "the tables of namespace secret"
