@@ -1,8 +1,12 @@
-"""PyIceberg's catalogs, with a limit on how long they may take to answer.
+"""PyIceberg's catalogs, with a limit on how long they may take, and on what the owner of a table may choose.
 
 PyIceberg sets no time-out on a REST catalog, and boto3 waits for a minute, eleven times. The daemon has one loop, so
 a catalog that accepts a connection and says nothing would stop it for ever. A time-out is no answer: a commit that ran
 into one may have landed, and the committer looks.
+
+PyIceberg lets a table's own properties choose the code that reads its files, and the host that gets our keys
+(apache/iceberg-python#3931). Here none of them reaches the files' client: its properties come from the operator's
+configuration, from the catalog's server, and with the credentials that it vends.
 
 Not bounded: Hive's Thrift client, and an answer that trickles in byte by byte.
 """
@@ -18,8 +22,11 @@ from pyiceberg.catalog import (
     infer_catalog_type,
     load_catalog,
 )
-from pyiceberg.catalog.rest import SIGV4_MAX_RETRIES, RestCatalog
+from pyiceberg.catalog.rest import SIGV4_MAX_RETRIES, RestCatalog, TableResponse
 from pyiceberg.exceptions import RESTError, ServiceUnavailableError, TooManyRequestsError
+from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.table import Table
+from pyiceberg.typedef import EMPTY_DICT, Properties
 from pyiceberg.utils.config import Config, merge_config
 from requests import PreparedRequest, Response, Session
 
@@ -36,9 +43,21 @@ def open_catalog(name: str, properties: Mapping[str, str], timeout_s: float) -> 
         case CatalogType.REST:
             return _RestCatalog(name, timeout_s, **{SIGV4_MAX_RETRIES: str(RETRIES), **given})
         case CatalogType.GLUE | CatalogType.DYNAMODB:
-            return _aws_catalog(name, properties, timeout_s)
-        case _:
+            return _closed(_aws_catalog(name, properties, timeout_s))
+        case CatalogType():
+            return _closed(load_catalog(name, **properties))
+        case None:  # a class of the operator's
             return load_catalog(name, **properties)
+
+
+def _closed(catalog: Catalog) -> Catalog:
+    """Give the files' client the catalog's properties alone; such a catalog adds none of its own."""
+
+    def load(properties: Properties = EMPTY_DICT, location: str | None = None) -> FileIO:  # noqa: ARG001
+        return load_file_io(catalog.properties, location)
+
+    catalog._load_file_io = load  # type: ignore[method-assign] # noqa: SLF001 (there is no other way in)
+    return catalog
 
 
 def _kind(name: str, given: Mapping[str, Any]) -> CatalogType | None:
@@ -71,6 +90,16 @@ class _RestCatalog(RestCatalog):
         """Prepare a new session; called before its first request, which may be the one for a token."""
         super()._config_headers(session)
         _bound(session, self._timeout_s)
+
+    def _response_to_table(self, identifier_tuple: tuple[str, ...], table_response: TableResponse) -> Table:
+        """Make a table of an answer; its files' client does not see the properties in its metadata."""
+        metadata = table_response.metadata
+        bare = metadata.model_copy(update={"properties": {}})
+        table = super()._response_to_table(
+            identifier_tuple, table_response.model_copy(update={"metadata": bare})
+        )
+        table.metadata = metadata
+        return table
 
 
 def _bound(session: Session, timeout_s: float) -> None:

@@ -14,6 +14,7 @@ from isotherm.executors import Failure, LocalExecutor, remove_leftovers
 from isotherm.manifests import Unsupported, bind
 from isotherm.model import CompactionJob, Outcome, PartitionKey, Rewrite
 from isotherm.ports import Expired, LoadedTable, Unbound
+from isotherm.storage import plain_properties
 
 
 class IcebergMaintainer:
@@ -57,7 +58,7 @@ class IcebergMaintainer:
     def start(self, loaded: LoadedTable, job: CompactionJob) -> None:
         """Begin to rewrite, in a process of its own."""
         table: Table = loaded.handle
-        self._executor.start(job, table.metadata_location)
+        self._executor.start(job, table.metadata_location, plain_properties(table.io))
 
     def finished(self) -> Sequence[tuple[str, Rewrite | Unbound]]:
         """Rewrites that ended since the last call."""

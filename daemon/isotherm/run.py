@@ -33,7 +33,6 @@ from isotherm.ports import Fenced, Unavailable
 from isotherm.relay import Sources
 from isotherm.service import Health, Service
 from isotherm.sources import FORMATS
-from isotherm.storage import properties_with_retries
 from isotherm.store import Fold, Ledger
 
 LONGEST_PAUSE_S = 30
@@ -134,9 +133,7 @@ def _service(
             )
             letters = KafkaDeadLetters(properties, dead_letter_topic)
         local = config.executors.local
-        executor = LocalExecutor(
-            properties_with_retries(config.catalog.properties), local.jobs_at_once, local.deadline_s
-        )
+        executor = LocalExecutor(local.jobs_at_once, local.deadline_s)
         return Service(
             config=config,
             fold=fold,
