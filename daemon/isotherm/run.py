@@ -6,6 +6,7 @@ and Ctrl-C stop the loop at the next turn, a second one at once.
 
 import contextlib
 import signal
+import sqlite3
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
@@ -19,7 +20,7 @@ from tenacity.nap import sleep_using_event
 from isotherm import catalog, kafka, logs
 from isotherm.clock import monotonic_s, now_ms
 from isotherm.commit_event import CONTROL_PARTITIONS
-from isotherm.config import IsothermConfig
+from isotherm.config import EXIT_BAD_CONFIG, IsothermConfig
 from isotherm.executors import LocalExecutor
 from isotherm.http import HttpServer
 from isotherm.kafka_holds import TOPIC as HOLD_TOPIC
@@ -34,6 +35,7 @@ from isotherm.relay import Sources
 from isotherm.service import Health, Service
 from isotherm.sources import FORMATS
 from isotherm.store import Fold, Ledger
+from isotherm.store.database import StoreError
 
 LONGEST_PAUSE_S = 30
 LOOP_PAUSE_S = 0.2
@@ -42,7 +44,9 @@ LOOP_PAUSE_S = 0.2
 CONTROL_TOPIC = {"retention.ms": str(7 * 86_400_000), "cleanup.policy": "delete"}
 """Where we make the topic ourselves: it keeps by time, days."""
 
-EXIT_FENCED = 1
+EXIT_ERROR = 1
+EXIT_FENCED = 69
+"""sysexits.h EX_UNAVAILABLE: the place is taken. Started again, the two would throw each other out for ever."""
 
 Answer = TypeVar("Answer")
 
@@ -60,10 +64,21 @@ def run(config: IsothermConfig) -> int:
         logs.tell(what)
 
     health = Health(ticked_at_s=monotonic_s())
-    server = HttpServer(config.http.host, config.http.port, metrics.registry, health)
-    logs.get().info("http_listening", host=config.http.host, port=server.port)
-    service = _service(config, health, listen, stopping)
     try:
+        server = HttpServer(config.http.host, config.http.port, metrics.registry, health)
+    except OSError as err:
+        # Another daemon has it, or the address is none of this machine: both are for a person.
+        logs.get().error("http_failed", host=config.http.host, port=config.http.port, why=str(err))
+        return EXIT_BAD_CONFIG
+    logs.get().info("http_listening", host=config.http.host, port=server.port)
+    try:
+        stores = _stores(config)
+    except (StoreError, OSError) as err:
+        logs.get().error("bad_state", why=str(err))
+        # A store that is locked, or a disk that is full, may be another one in a moment.
+        return EXIT_ERROR if isinstance(err.__cause__, sqlite3.OperationalError) else EXIT_BAD_CONFIG
+    try:
+        service = _service(config, stores, health, listen, stopping)
         if service is not None:
             _turn(service, stopping)
     except Fenced as err:
@@ -86,14 +101,23 @@ def _turn(service: Service, stopping: Event) -> None:
         service.ledger.close()
 
 
-def _service(
-    config: IsothermConfig, health: Health, listen: Callable[[Observation], None], stopping: Event
-) -> Service | None:
-    """The service on its real parts; None: told to stop while waiting for one of them."""
+def _stores(config: IsothermConfig) -> tuple[Fold, Ledger]:
+    """What the daemon keeps. Raises StoreError, OSError."""
     fold, trouble = Fold.open_or_rebuild(config.state.path / "fold.db")
     if trouble is not None:
         logs.get().warning("fold_rebuilt", why=trouble)
-    ledger = Ledger(config.state.path / "ledger.db")
+    return fold, Ledger(config.state.path / "ledger.db")
+
+
+def _service(
+    config: IsothermConfig,
+    stores: tuple[Fold, Ledger],
+    health: Health,
+    listen: Callable[[Observation], None],
+    stopping: Event,
+) -> Service | None:
+    """The service on its real parts; None: told to stop while waiting for one of them."""
+    fold, ledger = stores
 
     def wait_for(what: str, ask: Callable[[], Answer]) -> Answer:
         def tell(state: RetryCallState) -> None:
