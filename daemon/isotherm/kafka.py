@@ -31,13 +31,16 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from isotherm.clock import monotonic_s, now_ms
-from isotherm.commit_event import CommitEvent, encode
+from isotherm.commit_event import MAX_ANNOUNCEMENT_BYTES, CommitEvent, encode, shortened
 from isotherm.ports import Fenced, Message, Unavailable
 
 BATCH = 500
 REQUEST_TIMEOUT_S = 5
 SESSION_TIMEOUT_MS = 15_000
 """A daemon that died is replaced after this long; `group.instance.id` in the configuration makes it at once."""
+SHRINK = 4
+SMALLEST_LIMIT_BYTES = 1000
+"""Where a topic takes less than our own limit, an announcement is cut further; what is left fits into this."""
 PARTITIONER = "murmur2_random"
 """The JVM's default for keyed messages, so that every producer puts a table into the same Kafka partition."""
 
@@ -175,19 +178,32 @@ class KafkaEvents:
         return [TopicPartition(self._topic, number, offset) for number, offset in self._positions.items()]
 
     def publish(self, event: CommitEvent) -> None:
-        """Announce a snapshot; returns when the broker has it."""
-        failures: list[str] = []
+        """Announce a snapshot; returns when the broker has it. What is too large for the topic is cut."""
+        limit = MAX_ANNOUNCEMENT_BYTES
+        while error := self._send(shortened(event, limit)):
+            limit //= SHRINK
+            if error.code() != KafkaError.MSG_SIZE_TOO_LARGE or limit < SMALLEST_LIMIT_BYTES:
+                raise Unavailable(f"control topic {self._topic}: {error.str()}")
+
+    def _send(self, event: CommitEvent) -> KafkaError | None:
+        """Write one message; gives why it is not there."""
         key, value, headers = encode(event)
-
-        def delivered(error: KafkaError | None, _: Any) -> None:
-            if error is not None:
-                failures.append(str(error))
-
-        self._producer.produce(
-            self._topic, key=key, value=value, headers=list(headers.items()), on_delivery=delivered
-        )
-        if self._producer.flush(REQUEST_TIMEOUT_S) or failures:
-            raise Unavailable(f"control topic {self._topic}: {'; '.join(failures) or 'no answer'}")
+        answers: list[KafkaError | None] = []
+        try:
+            self._producer.produce(
+                self._topic,
+                key=key,
+                value=value,
+                headers=list(headers.items()),
+                on_delivery=lambda error, _: answers.append(error),
+            )
+        except KafkaException as err:
+            error: KafkaError = err.args[0]
+            return error
+        except BufferError:
+            return KafkaError(KafkaError._QUEUE_FULL)  # noqa: SLF001 (the library's public constant)
+        self._producer.flush(REQUEST_TIMEOUT_S)
+        return answers[0] if answers else KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001 (the same)
 
     def owns(self, table_uuid: str) -> bool:
         """Whether this daemon maintains the table, as the group divides them now."""

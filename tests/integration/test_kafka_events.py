@@ -7,6 +7,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from event_contract import EventSourceContract, event
+from isotherm.commit_event import PartitionChange, decode
 from isotherm.kafka import KafkaEvents, ensure_topic, partition_of
 from isotherm.ports import Unavailable
 
@@ -186,6 +187,27 @@ def test_an_open_transaction_hides_nothing_of_what_was_written_behind_it(member,
     assert [message.value for message in drained[:1]] == [b"half a thought"]
     assert contract.numbers(drained[1:]) == [2]
     assert list(source.drain(10)) == [], "the mark of an aborted transaction is no message, and no obstacle"
+
+
+@pytest.mark.parametrize("topic_takes", [None, 20_000])
+def test_an_announcement_larger_than_the_topic_takes_arrives_cut(kafka, properties, topic_takes):
+    name = f"control-{uuid.uuid4()}"
+    ensure_topic(properties, name, config={"max.message.bytes": str(topic_takes)} if topic_takes else None)
+    source = KafkaEvents(properties, name, f"g-{name}", 0)
+    change = PartitionChange(
+        partition='{"1000":"x"}', added_files=1, removed_files=0, added_rows=1, removed_rows=0
+    )
+    wide = tuple(
+        change.model_copy(update={"partition": f'{{"1000":"{number:04}{"x" * 4000}"}}'})
+        for number in range(500)
+    )
+    source.publish(event(1).model_copy(update={"partitions": wide, "partitions_complete": True}))
+    (message,) = EventSourceContract().read(source, 1)
+    source.close()
+    told = decode(message.value)
+
+    assert (told.snapshot_id, told.partitions_complete) == (1, False)
+    assert 0 < len(told.partitions) < 500
 
 
 def test_a_broker_that_is_away_is_unavailable():
