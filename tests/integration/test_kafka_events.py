@@ -3,12 +3,12 @@
 import uuid
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from event_contract import EventSourceContract, event
 from isotherm.commit_event import PartitionChange, decode
-from isotherm.kafka import KafkaEvents, ensure_topic, partition_of
+from isotherm.kafka import BATCH_BYTES, CHUNK, KafkaEvents, ensure_topic, offset_bounds, partition_of
 from isotherm.ports import Unavailable
 
 pytestmark = pytest.mark.stack
@@ -210,6 +210,43 @@ def test_an_announcement_larger_than_the_topic_takes_arrives_cut(kafka, properti
     assert 0 < len(told.partitions) < 500
 
 
-def test_a_broker_that_is_away_is_unavailable():
-    with pytest.raises(Unavailable, match="topic control"):
+def test_a_flood_of_large_messages_is_read_in_small_turns(member, properties, topic):
+    source = member()
+    poll_until([source], source.is_assigned)
+    producer = Producer(properties)
+    for _ in range(40):
+        producer.produce(topic, bytes(900_000))
+    producer.flush(20)
+    turns = []
+    for _ in range(150):
+        turns.append(source.poll(0.1))
+        if sum(map(len, turns)) == 40:
+            break
+
+    assert sum(map(len, turns)) == 40
+    assert max(sum(len(one.value) for one in turn) for turn in turns) < BATCH_BYTES + CHUNK * 1_000_000
+
+
+def test_the_ends_of_many_partitions_are_one_question(properties):
+    name = f"wide-{uuid.uuid4()}"
+    ensure_topic(properties, name, partitions=32)
+    producer = Producer(properties)
+    for number in range(1, 33, 2):
+        producer.produce(name, b"x", partition=number)
+    producer.flush(20)
+
+    assert offset_bounds(AdminClient(properties), name, range(32), 10) == {
+        number: (0, number % 2) for number in range(32)
+    }
+    assert offset_bounds(AdminClient(properties), name, [], 10) == {}
+
+
+def test_the_ends_of_a_topic_on_a_broker_that_is_away_are_not_known():
+    admin = AdminClient({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
+    with pytest.raises((KafkaException, TimeoutError)):
+        offset_bounds(admin, "control", [0], 0.5)
+
+
+def test_a_broker_that_is_away_is_unavailable_and_named():
+    with pytest.raises(Unavailable, match=r"topic control: .*127\.0\.0\.1:1.*Connection refused"):
         ensure_topic({"bootstrap.servers": "127.0.0.1:1", "socket.timeout.ms": 1000}, "control")
