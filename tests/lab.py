@@ -24,7 +24,6 @@ from isotherm.manifest_reading import read_manifest_list
 from isotherm.model import origin_of
 from isotherm.policy_files import PolicyFolder
 from isotherm.service import Service
-from isotherm.storage import properties_with_retries
 from isotherm.store import Fold, Ledger
 
 SCHEMA = Schema(
@@ -84,7 +83,7 @@ class Lab:
             loop=LoopConfig(plan_every_s=1e-9, poll_tables_every_s=1e-9),
         )
         self.catalog = connect(self.config.catalog)
-        self.executor = LocalExecutor(properties_with_retries(self.properties), jobs_at_once=1, deadline_s=60)
+        self.executor = LocalExecutor(jobs_at_once=1, deadline_s=60)
 
     def create(self, name="shop.orders", spec=HOURS, **properties):
         self.catalog.create_namespace_if_not_exists(name.rpartition(".")[0])

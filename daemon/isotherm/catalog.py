@@ -1,10 +1,12 @@
 """The Iceberg catalog and the manifests behind it, read only: what is true.
 
 The one module that turns PyIceberg's tables into our values. It writes nothing; it reads no clock. What does not
-answer becomes `Unavailable` (try later), what is not there or makes no sense `TableMissing`.
+answer becomes `Unavailable` (try later), what makes no sense `Unreadable`, and only what the catalog itself says that
+it does not have `TableMissing`.
 """
 
 import re
+import sqlite3
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -12,21 +14,28 @@ from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from pydantic import ValidationError
+import pyarrow as pa
+import pydantic
+import pyiceberg.exceptions
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
-from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.rest import RestCatalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
+from pyiceberg.exceptions import (
+    BadRequestError,
+    NoSuchIdentifierError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+)
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Snapshot as PyIcebergSnapshot
 from pyiceberg.transforms import VoidTransform
+from pyiceberg.typedef import Identifier
 from requests import Response
 from requests.exceptions import RequestException
-from sqlalchemy.exc import SQLAlchemyError
 
+from isotherm.catalog_client import concerns_one_thing, open_catalog
 from isotherm.census import ENTRY_BY_ENTRY, Counted, Question, census
 from isotherm.commit_event import MAX_MANIFESTS, AddedManifest, CommitEvent
 from isotherm.config import CatalogConfig
@@ -47,7 +56,7 @@ from isotherm.model import (
 )
 from isotherm.paths import normalised
 from isotherm.planner import Snapshot, TableFacts
-from isotherm.ports import Count, LoadedTable, Scan, TableMissing, Unavailable
+from isotherm.ports import Count, Fenced, Listing, LoadedTable, Scan, TableMissing, Unavailable, Unreadable
 from isotherm.state import MAX_AHEAD_MS, PartitionState, boundary_of_rows
 from isotherm.storage import properties_with_retries
 
@@ -60,13 +69,13 @@ RECENT = 20
 
 
 def connect(config: CatalogConfig) -> PyIcebergCatalog:
-    """The catalog of a configuration, with retries for remote files.
+    """The catalog of a configuration, with time-outs, and with retries for remote files.
 
     Raises:
         Unavailable: it does not answer, or its properties are not those of a catalog.
     """
     with translated(f"catalog {config.name}"):
-        return load_catalog(config.name, **properties_with_retries(config.properties))
+        return open_catalog(config.name, properties_with_retries(config.properties), config.timeout_s)
 
 
 class _CatalogClock:
@@ -100,16 +109,46 @@ class IcebergCatalog:
         """How far this machine's clock is ahead of the catalog's, by its last answer."""
         return self.clock.skew_ms
 
-    def names(self) -> Sequence[str]:
-        """Every table, as `namespace.table`."""
-        with translated("the list of tables"):
-            namespaces = self.catalog.list_namespaces()
-            return sorted(
-                ".".join(name) for namespace in namespaces for name in self.catalog.list_tables(namespace)
-            )
+    def names(self) -> Listing:
+        """Every table in every namespace; one that refuses, or is dropped meanwhile, hides no other."""
+        try:
+            with translated("the list of namespaces"):
+                waiting = sorted(self.catalog.list_namespaces(), reverse=True)
+        except TableMissing as err:  # a warehouse that is not there, or a wrong path
+            raise Unavailable(str(err)) from err
+        seen = set(waiting)
+        names: list[str] = []
+        unlisted: dict[str, str] = {}
+        while waiting:
+            namespace = waiting.pop()
+            try:
+                with translated(f"namespace {'.'.join(namespace)}"):
+                    names.extend(".".join(name) for name in self.catalog.list_tables(namespace))
+                    below = set(self._below(namespace)) - seen
+            except TableMissing:
+                continue  # it was dropped since it was listed
+            except Unavailable as err:
+                if err.__cause__ is None or not concerns_one_thing(err.__cause__):
+                    raise
+                unlisted[".".join(namespace)] = str(err)
+                continue
+            seen |= below
+            waiting.extend(sorted(below, reverse=True))
+        return Listing(sorted(names), unlisted)
+
+    def _below(self, namespace: Identifier) -> list[Identifier]:
+        """The namespaces right below one; none where the catalog has no such thing."""
+        try:
+            answer = self.catalog.list_namespaces(namespace)
+        except (BadRequestError, NotImplementedError):
+            return []
+        # A server without nested namespaces may leave the question out, and tell all that it has.
+        return [one for one in answer if len(one) > len(namespace) and one[: len(namespace)] == namespace]
 
     def load(self, name: str) -> LoadedTable:
         """The table now."""
+        if not all(parts := name.split(".")) or len(parts) == 1:
+            raise TableMissing(f"table {name}: no catalog has a table of such a name")
         with translated(f"table {name}"):
             table = self.catalog.load_table(name)
             known = self._lists.get(str(table.metadata.table_uuid))
@@ -498,17 +537,47 @@ def _boundary(
 
 @contextmanager
 def translated(what: str) -> Iterator[None]:
-    """PyIceberg's errors as the two that the service knows."""
+    """Whatever PyIceberg and its clients raise as the three that the service knows.
+
+    Only an answer makes something missing. What we do not understand is there, as far as we know: a table is never
+    forgotten because of it. What our own callbacks raise, and our own stores, goes through.
+    """
     try:
         yield
-    except (TableMissing, Unavailable):
+    except (TableMissing, Unavailable, Fenced, sqlite3.Error):
         raise
-    except (NoSuchTableError, NoSuchNamespaceError) as err:
+    except (NoSuchTableError, NoSuchNamespaceError, NoSuchIdentifierError) as err:
+        if _NOT_THE_CATALOG.match(str(err)):
+            raise Unavailable(f"{what}: {_first_line(err)}") from err
         raise TableMissing(f"{what}: the catalog does not have it") from err
-    except (SQLAlchemyError, RequestException, RESTError, OSError) as err:
+    except FileNotFoundError as err:  # the table's own metadata names it
+        raise Unreadable(f"{what} cannot be read: {_first_line(err)}") from err
+    except (RequestException, OSError) as err:  # some of them are a ValueError too
         raise Unavailable(f"{what}: {_first_line(err)}") from err
-    except (ValidationError, ValueError, KeyError, TypeError, EOFError, zlib.error, SystemError) as err:
-        raise TableMissing(f"{what} cannot be read: {_first_line(err)}") from err
+    except _NOT_UNDERSTOOD as err:
+        raise Unreadable(f"{what} cannot be read: {_first_line(err)}") from err
+    except Exception as err:
+        raise Unavailable(f"{what}: {_first_line(err)}") from err
+
+
+_NOT_THE_CATALOG = re.compile(r"RESTError 404: |\w+: RestError: ")
+"""How PyIceberg words a 404 that has no error of a catalog in it: a proxy's, or a wrong path."""
+_NOT_UNDERSTOOD = (
+    pydantic.ValidationError,
+    pyiceberg.exceptions.ValidationError,
+    pa.ArrowException,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    RecursionError,
+    SystemError,
+    TypeError,
+    ValueError,
+    zlib.error,
+)
+"""What parsers raise at bytes that are not what they should be."""
 
 
 def _first_line(err: Any) -> str:

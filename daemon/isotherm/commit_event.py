@@ -26,7 +26,9 @@ CONTROL_PARTITIONS = 8
 MAX_MANIFESTS = 200
 """Manifests named in one event; above it the list is cut and flagged, the daemon reads the manifest list."""
 MAX_PARTITIONS = 500
-"""Partitions named in one event; some 60 bytes each, far below Kafka's default message limit of 1 MB."""
+"""Partitions named in one event: some 60 bytes each, but for those with long texts as values (`shortened`)."""
+MAX_ANNOUNCEMENT_BYTES = 900_000
+"""What we send ourselves stays below Kafka's default limit of a megabyte, with room for key, headers and framing."""
 MAX_EVENT_BYTES = 1_000_000
 """A larger message is nobody's event."""
 
@@ -168,6 +170,26 @@ def encode(event: CommitEvent | Intent) -> tuple[bytes, bytes, dict[str, bytes]]
     }
     value = json.dumps(envelope, separators=(",", ":"), sort_keys=True).encode()
     return event.table_uuid.encode(), value, {"content-type": CONTENT_TYPE.encode()}
+
+
+def shortened(event: CommitEvent, max_bytes: int = MAX_ANNOUNCEMENT_BYTES) -> CommitEvent:
+    """The event in a message of at most so many bytes, if that can be: with fewer partitions and manifests.
+
+    A list that was cut is flagged as not complete: readers find the rest in the snapshot itself.
+    """
+    while len(encode(event)[1]) > max_bytes and (event.partitions or event.added_manifests):
+        partitions = event.partitions[: len(event.partitions) // 2]
+        manifests = event.added_manifests[: len(event.added_manifests) // 2]
+        event = event.model_copy(
+            update={
+                "partitions": partitions,
+                "partitions_complete": event.partitions_complete and len(partitions) == len(event.partitions),
+                "added_manifests": manifests,
+                "added_manifests_complete": event.added_manifests_complete
+                and len(manifests) == len(event.added_manifests),
+            }
+        )
+    return event
 
 
 def json_schemas() -> dict[str, dict[str, object]]:

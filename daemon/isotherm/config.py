@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, model_validator
 
 EXIT_BAD_CONFIG = 78
 """sysexits.h EX_CONFIG."""
@@ -23,6 +23,10 @@ MAX_COMPLAINTS = 20
 """A file with more mistakes than this is another kind of file; the rest is counted."""
 MAX_SHOWN = 80
 """Characters of a key or value that a complaint repeats."""
+
+
+_SECRET = re.compile(r"^properties$|passw|secret|token|credential|key", re.IGNORECASE)
+"""Names of what may be secret; all of a client's properties are."""
 
 
 class ConfigError(ValueError):
@@ -36,6 +40,7 @@ class Settings(BaseModel):
 
 
 Model = TypeVar("Model", bound=BaseModel)
+ClientConfig = TypeVar("ClientConfig", "CatalogConfig", "KafkaConfig")
 
 
 class _SafeLoader(yaml.SafeLoader):
@@ -61,7 +66,8 @@ class _SafeLoader(yaml.SafeLoader):
             return super().construct_object(node, deep)
         except (ValueError, OverflowError, LookupError) as err:
             # A number of 5,000 digits, `!!int x`, `!!bool x`, …
-            raise yaml.MarkedYAMLError(problem=f"no value: {err}", problem_mark=node.start_mark) from err
+            # Not what it says: it may be a password.
+            raise yaml.MarkedYAMLError(problem="no value of its type", problem_mark=node.start_mark) from err
 
     def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
         value = super().construct_scalar(node)
@@ -122,7 +128,9 @@ def parse_yaml(text: str, name: str, model: type[Model], overrides: Mapping[str,
     except yaml.MarkedYAMLError as err:
         mark = err.problem_mark
         place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-        raise ConfigError(f"{place}: {err.problem}") from err
+        # A password that begins with `!` is a tag for YAML.
+        problem = re.sub(r"(tag(?: handle)?) '.*", r"\1: quote a text that begins with !", str(err.problem))
+        raise ConfigError(f"{place}: {problem}") from err
     except (yaml.YAMLError, ValueError, OverflowError) as err:
         # ValueError: the scanner on an escape such as "\\U00110000".
         raise ConfigError(f"{name}: not YAML: {str(err).splitlines()[0]}") from err
@@ -189,9 +197,18 @@ def _complaint(name: str, root: yaml.Node | None, model: type[BaseModel], error:
         )
     elif error["type"] == "missing":
         where, text = ".".join(map(str, path)), "is missing"
-    elif matched == len(path) and isinstance(error.get("input"), str | int | float | bool):
+    elif (
+        matched == len(path)
+        and isinstance(error.get("input"), str | int | float | bool)
+        and not _is_secret(model, path)
+    ):
         text = f"{text} (it says {_shown(error['input'])})"
     return f"{name}:{line}:{column}: {_cut(where) + ': ' if where else ''}{text}"
+
+
+def _is_secret(model: type[BaseModel], path: tuple[str | int, ...]) -> bool:
+    """Whether a value may be a password, which a complaint must not repeat: complaints are logged, and sent around."""
+    return model is Properties or any(_SECRET.search(str(step)) for step in path)
 
 
 def _shown(value: Any) -> str:
@@ -264,7 +281,13 @@ def _plain_value(name: str, text: str) -> Any:
     try:
         return yaml.load(text, _SafeLoader)  # noqa: S506 (a safe loader of our own)
     except (yaml.YAMLError, ValueError, OverflowError) as err:
-        raise ConfigError(f"environment variable {name}: not YAML: {_shown(text)}") from err
+        raise ConfigError(f"environment variable {name}: not YAML; what it says is not shown") from err
+
+
+class Properties(RootModel[dict[str, str | int | bool]]):
+    """A file with properties of a client: secrets that stand apart from the rest of the configuration."""
+
+    model_config = ConfigDict(frozen=True)
 
 
 class CatalogConfig(Settings):
@@ -274,6 +297,11 @@ class CatalogConfig(Settings):
     """Name of the catalog; Spark must use the same one."""
     properties: dict[str, str] = {}
     """PyIceberg's catalog properties: `type`, `uri`, `warehouse`, `s3.endpoint`, …"""
+    properties_from: Path | None = None
+    """A YAML file with more of them, for instance a mounted secret; what stands there wins."""
+    timeout_s: float = Field(30, gt=0, le=120)
+    """Seconds that the catalog may take for an answer: REST, Glue and DynamoDB. More than it needs for the table with
+    the most snapshots, and much less than the five minutes after which /livez calls the loop stuck."""
 
 
 Format = Literal["iceberg-kafka-connect"]
@@ -291,8 +319,10 @@ class SourceConfig(Settings):
 class KafkaConfig(Settings):
     """Kafka and the control topic."""
 
-    properties: dict[str, str | int | bool]
+    properties: dict[str, str | int | bool] = {}
     """librdkafka's properties: `bootstrap.servers`, `security.protocol`, `sasl.username`, …"""
+    properties_from: Path | None = None
+    """A YAML file with more of them, for instance a mounted secret; what stands there wins."""
     control_topic: str = "isotherm.control"
     """Where commit events and intents stand. Its partition count must never change (events are keyed by table)."""
     state_topic: str = ""
@@ -306,7 +336,7 @@ class KafkaConfig(Settings):
 
     @model_validator(mode="after")
     def _servers(self) -> Self:
-        if not self.properties.get("bootstrap.servers"):
+        if not self.properties.get("bootstrap.servers") and self.properties_from is None:
             raise ValueError("kafka.properties needs `bootstrap.servers`")
         return self
 
@@ -417,7 +447,28 @@ def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Isother
     folder = path.resolve().parent
     return config.model_copy(
         update={
+            "catalog": _with_file(config.catalog, folder),
+            "kafka": _with_file(config.kafka, folder),
             "policies": folder / config.policies,
             "state": config.state.model_copy(update={"path": folder / config.state.path}),
         }
     )
+
+
+def _with_file(client: ClientConfig, folder: Path) -> ClientConfig:
+    """A client with the properties of its file, if it names one."""
+    if client.properties_from is None:
+        return client
+    path = folder / client.properties_from
+    more = read_yaml(path, Properties).root
+    merged = {**client.model_dump(), "properties": {**client.properties, **more}, "properties_from": None}
+    try:
+        return type(client).model_validate(merged)
+    except ValidationError as err:
+        complaints = [_of_a_file(path, error) for error in err.errors(include_url=False, include_input=False)]
+        raise ConfigError("\n".join(complaints)) from None
+
+
+def _of_a_file(path: Path, error: Any) -> str:
+    message = error["msg"].removeprefix("Value error, ")
+    return ": ".join([str(path), *map(str, error["loc"][1:]), message])

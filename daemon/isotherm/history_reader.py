@@ -12,7 +12,7 @@ from isotherm.catalog import IcebergCatalog
 from isotherm.history import History, Recorded, counted_back, traced_back
 from isotherm.model import Origin, PartitionKey
 from isotherm.planner import Snapshot
-from isotherm.ports import LoadedTable, TableMissing, Unavailable
+from isotherm.ports import LoadedTable, TableMissing, Unavailable, Unreadable
 from isotherm.state import PartitionState, StateError
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger
@@ -103,7 +103,7 @@ class _Reader:
             return None
         try:
             change = self._catalog.change(self._loaded, snapshot_id)
-        except TableMissing:  # its manifests are gone already
+        except (TableMissing, Unreadable):  # it has expired, or its manifests are damaged
             return None
         self.reads += 1
         self._tell(self.reads)

@@ -38,7 +38,7 @@ class HttpServer:
             max_request_body_size=1024,
             ident=None,
         )
-        self.port: int = self._server.effective_port
+        self.port = int(self._server.effective_port)
         # It lives as long as the process: waitress cannot be closed from outside of its own thread without noise.
         threading.Thread(target=self._server.run, name="http", daemon=True).start()
 

@@ -14,7 +14,7 @@ good is found in the tables' own metadata by whoever asks.
 """
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import (
@@ -22,22 +22,32 @@ from confluent_kafka import (
     OFFSET_END,
     OFFSET_INVALID,
     Consumer,
+    IsolationLevel,
     KafkaError,
     KafkaException,
     Producer,
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from isotherm.clock import monotonic_s, now_ms
-from isotherm.commit_event import CommitEvent, encode
+from isotherm.commit_event import MAX_ANNOUNCEMENT_BYTES, CommitEvent, encode, shortened
 from isotherm.ports import Fenced, Message, Unavailable
 
 BATCH = 500
+BATCH_BYTES = 8_000_000
+"""A batch with more than this ends early: a flood of large messages is read in turns, each of them small."""
+CHUNK = 8
+"""Messages taken from the client at once; a batch is larger than its limit by at most so many."""
+QUEUED_KB = 16_384
+"""What librdkafka fetches ahead; its default, 64 MB for each Kafka partition, is for who reads all day."""
 REQUEST_TIMEOUT_S = 5
 SESSION_TIMEOUT_MS = 15_000
 """A daemon that died is replaced after this long; `group.instance.id` in the configuration makes it at once."""
+SHRINK = 4
+SMALLEST_LIMIT_BYTES = 1000
+"""Where a topic takes less than our own limit, an announcement is cut further; what is left fits into this."""
 PARTITIONER = "murmur2_random"
 """The JVM's default for keyed messages, so that every producer puts a table into the same Kafka partition."""
 
@@ -78,8 +88,12 @@ class KafkaEvents:
         self._consumer = Consumer(
             {
                 "session.timeout.ms": SESSION_TIMEOUT_MS,
+                "queued.max.messages.kbytes": QUEUED_KB,
                 **self._common,
                 "group.id": group,
+                # Behind an open transaction a committed reader sees neither the messages nor where the topic ends. Events
+                # are hints, so one that is aborted later does no harm; an intent that nobody sees does.
+                "isolation.level": "read_uncommitted",
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 # Not silently: `_reset` says it, and begins at the earliest.
@@ -109,10 +123,19 @@ class KafkaEvents:
         )
 
     def poll(self, timeout_s: float) -> Sequence[Message]:
-        """New messages, at most some hundreds; empty when none came in time."""
+        """New messages, at most some hundreds, and some megabytes; empty when none came in time."""
         if self._fenced is not None:
             raise Fenced(self._fenced)
-        return self._messages(self._consumer.consume(BATCH, timeout_s))
+        messages: list[Message] = []
+        size = 0
+        while size < BATCH_BYTES and len(messages) < BATCH:
+            raw = self._consumer.consume(CHUNK, 0 if messages else timeout_s)
+            new = self._messages(raw)
+            messages.extend(new)
+            size += sum(len(message.value or b"") for message in new)
+            if len(raw) < CHUNK:
+                break
+        return messages
 
     def drain(self, timeout_s: float) -> Sequence[Message] | None:
         """Every message up to the topic's present end; None where the end could not be reached in time."""
@@ -172,19 +195,32 @@ class KafkaEvents:
         return [TopicPartition(self._topic, number, offset) for number, offset in self._positions.items()]
 
     def publish(self, event: CommitEvent) -> None:
-        """Announce a snapshot; returns when the broker has it."""
-        failures: list[str] = []
+        """Announce a snapshot; returns when the broker has it. What is too large for the topic is cut."""
+        limit = MAX_ANNOUNCEMENT_BYTES
+        while error := self._send(shortened(event, limit)):
+            limit //= SHRINK
+            if error.code() != KafkaError.MSG_SIZE_TOO_LARGE or limit < SMALLEST_LIMIT_BYTES:
+                raise Unavailable(f"control topic {self._topic}: {error.str()}")
+
+    def _send(self, event: CommitEvent) -> KafkaError | None:
+        """Write one message; gives why it is not there."""
         key, value, headers = encode(event)
-
-        def delivered(error: KafkaError | None, _: Any) -> None:
-            if error is not None:
-                failures.append(str(error))
-
-        self._producer.produce(
-            self._topic, key=key, value=value, headers=list(headers.items()), on_delivery=delivered
-        )
-        if self._producer.flush(REQUEST_TIMEOUT_S) or failures:
-            raise Unavailable(f"control topic {self._topic}: {'; '.join(failures) or 'no answer'}")
+        answers: list[KafkaError | None] = []
+        try:
+            self._producer.produce(
+                self._topic,
+                key=key,
+                value=value,
+                headers=list(headers.items()),
+                on_delivery=lambda error, _: answers.append(error),
+            )
+        except KafkaException as err:
+            error: KafkaError = err.args[0]
+            return error
+        except BufferError:
+            return KafkaError(KafkaError._QUEUE_FULL)  # noqa: SLF001 (the library's public constant)
+        self._producer.flush(REQUEST_TIMEOUT_S)
+        return answers[0] if answers else KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001 (the same)
 
     def owns(self, table_uuid: str) -> bool:
         """Whether this daemon maintains the table, as the group divides them now."""
@@ -255,24 +291,20 @@ class KafkaEvents:
 
     def _ends(self, timeout_s: float) -> dict[int, int] | None:
         """Where each of our partitions ends now; None: it cannot be told, or what we knew is gone."""
-        ends = {}
         try:
-            for number in self._positions:
-                low, high = self._consumer.get_watermark_offsets(
-                    TopicPartition(self._topic, number), timeout=timeout_s
-                )
-                ends[number] = high
-                if self._positions[number] > high:
-                    self._reset(
-                        f"partition {number} ends at {high}, and we had read up to {self._positions[number]}"
-                    )
-                    return None
-                # Nothing is there to be read: where it begins is where we are.
-                self._positions[number] = max(self._positions[number], low)
-        except KafkaException as err:
-            self._on_trouble(str(err))
+            bounds = offset_bounds(self._admin, self._topic, self._positions, timeout_s)
+        except (KafkaException, TimeoutError) as err:
+            self._on_trouble(f"the ends of topic {self._topic}: {err}")
             return None
-        return ends
+        for number, (low, high) in bounds.items():
+            if self._positions[number] > high:
+                self._reset(
+                    f"partition {number} ends at {high}, and we had read up to {self._positions[number]}"
+                )
+                return None
+            # Nothing is there to be read: where it begins is where we are.
+            self._positions[number] = max(self._positions[number], low)
+        return {number: high for number, (_, high) in bounds.items()}
 
     def _skip_to_position(self, ends: Mapping[int, int]) -> None:
         """Where the end of a partition holds no message (aborted, compacted away), go by the consumer's position."""
@@ -345,6 +377,35 @@ def as_messages(raw: Sequence[Any], on_error: Callable[[Any], None]) -> list[Mes
     return messages
 
 
+def offset_bounds(
+    admin: AdminClient, topic: str, partitions: Iterable[int], timeout_s: float
+) -> dict[int, tuple[int, int]]:
+    """Where each partition of a topic begins and ends, in two requests for all of them.
+
+    A consumer can ask as well, but for one partition after another, each time behind what it waits for already.
+
+    Raises:
+        KafkaException: the broker refuses.
+        TimeoutError: it does not answer in time.
+    """
+    parts = [TopicPartition(topic, number) for number in partitions]
+    if not parts:
+        return {}
+    lows, highs = (
+        admin.list_offsets(
+            dict.fromkeys(parts, spec),
+            # As the consumers read: not up to the oldest open transaction.
+            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            request_timeout=timeout_s,
+        )
+        for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
+    )
+    return {
+        part.partition: (lows[part].result(timeout_s).offset, highs[part].result(timeout_s).offset)
+        for part in parts
+    }
+
+
 def ensure_topic(
     properties: Mapping[str, Any], topic: str, partitions: int = 1, config: Mapping[str, str] | None = None
 ) -> None:
@@ -353,7 +414,10 @@ def ensure_topic(
     Raises:
         Unavailable: the broker does not answer, or refuses.
     """
-    admin = AdminClient({**properties, "log_level": 0})
+    causes: list[str] = []
+    client: dict[str, Any] = {**properties, "log_level": 0}
+    client["error_cb"] = lambda error: causes.append(error.str())
+    admin = AdminClient(client)
     try:
         if topic in admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics:
             return
@@ -361,9 +425,17 @@ def ensure_topic(
             topic
         ]
         future.result(REQUEST_TIMEOUT_S)
-    except KafkaException as err:
-        if err.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise Unavailable(f"topic {topic}: {err.args[0].str()}") from err
+    except (KafkaException, TimeoutError) as err:
+        if isinstance(err, TimeoutError):
+            why = "no answer"
+        elif err.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            return
+        else:
+            why = err.args[0].str()
+        # The error itself names no broker; what the client was told on the way does.
+        admin.poll(0)
+        cause = causes[0] if causes else f"brokers: {properties.get('bootstrap.servers')}"
+        raise Unavailable(f"topic {topic}: {why} ({cause})") from err
 
 
 def partition_of(key: str, partitions: int) -> int:

@@ -20,7 +20,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from isotherm.clock import monotonic_s
-from isotherm.kafka import PARTITIONER, REQUEST_TIMEOUT_S
+from isotherm.kafka import PARTITIONER, QUEUED_KB, REQUEST_TIMEOUT_S, offset_bounds
 from isotherm.ports import HoldReading, Unavailable
 
 BATCH = 500
@@ -52,8 +52,11 @@ class KafkaHolds:
         self._admin = AdminClient({**properties, "log_level": 0})
         self._consumer = Consumer(
             {
+                "queued.max.messages.kbytes": QUEUED_KB,
                 **common,
                 "group.id": f"{topic}.readers",
+                # A halt behind an open transaction is a halt; one that is aborted later is a halt too many at worst.
+                "isolation.level": "read_uncommitted",
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "auto.offset.reset": "earliest",
@@ -75,12 +78,8 @@ class KafkaHolds:
         deadline = monotonic_s() + timeout_s
         try:
             is_whole = self._begin_where_needed(timeout_s)
-            ends = {
-                number: self._consumer.get_watermark_offsets(TopicPartition(self._topic, number), timeout_s)[
-                    1
-                ]
-                for number in self._positions
-            }
+            bounds = offset_bounds(self._admin, self._topic, self._positions, timeout_s)
+            ends = {number: high for number, (_, high) in bounds.items()}
         except (KafkaException, TimeoutError) as err:
             self._topic_id = None  # perhaps half-way through: begin anew the next time
             self._on_trouble(f"topic {self._topic}: {err}")
@@ -133,7 +132,6 @@ class KafkaHolds:
         parts = [TopicPartition(self._topic, one.id, OFFSET_BEGINNING) for one in topic.partitions]
         self._consumer.assign(parts)
         self._positions = {part.partition: 0 for part in parts}
-        for part in parts:
-            low, high = self._consumer.get_watermark_offsets(part, timeout_s)
-            self._positions[part.partition] = low if low == high else 0
+        bounds = offset_bounds(self._admin, self._topic, self._positions, timeout_s)
+        self._positions = {number: low if low == high else 0 for number, (low, high) in bounds.items()}
         return True

@@ -18,6 +18,7 @@ from isotherm.manifests import Unsupported, bind
 from isotherm.model import CompactionJob, Outcome, PartitionKey, Rewrite, TableId
 from isotherm.ports import Expired, ExpiryReading, LoadedTable, Sweep, Swept, Unbound
 from isotherm.remover import Beside, deleted, sweep
+from isotherm.storage import plain_properties
 
 
 class IcebergMaintainer:
@@ -64,7 +65,7 @@ class IcebergMaintainer:
     def start(self, loaded: LoadedTable, job: CompactionJob) -> None:
         """Begin to rewrite, in a process of its own."""
         table: Table = loaded.handle
-        self._executor.start(job, table.metadata_location)
+        self._executor.start(job, table.metadata_location, plain_properties(table.io))
 
     def finished(self) -> Sequence[tuple[str, Rewrite | Unbound]]:
         """Rewrites that ended since the last call."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from isotherm.model import TableId
-from isotherm.observations import GapHealed
+from isotherm.observations import GapHealed, TrySoon
 from isotherm.policy_files import PolicyFolder
 from isotherm.ports import Catalog, Listener
 from isotherm.store.ledger import Ledger
@@ -30,6 +30,8 @@ class Poller:
     now_ms: Callable[[], int]
     monotonic_s: Callable[[], float]
     _last_s: float = float("-inf")
+    _unlisted: frozenset[str] = frozenset()
+    """Namespaces that the catalog did not show the last time: each is reported once, because it may stay so."""
 
     @property
     def silent_since_ms(self) -> int:
@@ -40,9 +42,12 @@ class Poller:
         """The tables in the catalog that a policy matches; None while it is not time to ask. Raises Unavailable."""
         if self.monotonic_s() - self._last_s < self.every_s:
             return None
-        names = self.catalog.names()
+        listing = self.catalog.names()
         self._last_s = self.monotonic_s()
-        return [name for name in names if self.policies.resolve(name, {}) is not None]
+        for namespace in sorted(listing.unlisted.keys() - self._unlisted):
+            self.listen(TrySoon(f"the tables of namespace {namespace}", listing.unlisted[namespace]))
+        self._unlisted = frozenset(listing.unlisted)
+        return [name for name in listing.names if self.policies.resolve(name, {}) is not None]
 
     def announce_found(self, table: TableId) -> bool:
         """Announce what nobody else announced: a writer without events, or one that crashed before its own.

@@ -22,12 +22,19 @@ class Unavailable(Exception):  # noqa: N818 (it says what is)
     """Something outside does not answer now; try later, nothing is lost."""
 
 
+class Unreadable(Unavailable):
+    """The catalog has the table and nothing can be made of it: a damaged file, or a format of a later version.
+
+    It is not gone: nothing that is known of it is thrown away.
+    """
+
+
 class Fenced(Exception):  # noqa: N818 (it says what is)
     """Another process has taken this daemon's place in the group: there is nothing left to do but to end."""
 
 
 class TableMissing(Exception):  # noqa: N818 (it says what is)
-    """The catalog has no such table, or cannot make sense of it."""
+    """The catalog says that it has no such table; or the table that it has no such snapshot."""
 
 
 class NoSuchTableError(Exception):
@@ -216,11 +223,21 @@ Count = tuple[Mapping[int, FileStats], Mapping[FileKind, FileStats]]
 """The live files of a partition, as its state has them: data files by size bucket, delete files by kind."""
 
 
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The tables of a catalog, as far as it shows them."""
+
+    names: Sequence[str]
+    """Every table, as `namespace.table`; a namespace may have dots in it."""
+    unlisted: Mapping[str, str]
+    """Namespaces whose tables, or whose namespaces below, the catalog does not tell us, and why."""
+
+
 class Catalog(Protocol):
     """The Iceberg catalog and what lies behind it, read only."""
 
-    def names(self) -> Sequence[str]:
-        """Every table, as `namespace.table`. Raises Unavailable."""
+    def names(self) -> Listing:
+        """Every table in every namespace. Raises Unavailable where the catalog as a whole does not answer."""
         ...
 
     def load(self, name: str) -> LoadedTable:

@@ -24,6 +24,7 @@ from isotherm.ports import (
     SourceTopics,
     TableMissing,
     Unavailable,
+    Unreadable,
 )
 from isotherm.set_aside import SetAside
 
@@ -91,6 +92,9 @@ class Relay:
                 continue
             try:
                 self._announce(name, loaded, self._waiting[name])
+            except Unreadable as err:
+                self._try_later(name, str(err))
+                continue
             except Unavailable as err:
                 self._pause(err)
                 return

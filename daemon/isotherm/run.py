@@ -6,6 +6,7 @@ and Ctrl-C stop the loop at the next turn, a second one at once.
 
 import contextlib
 import signal
+import sqlite3
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
@@ -20,7 +21,7 @@ from tenacity.nap import sleep_using_event
 from isotherm import catalog, kafka, logs
 from isotherm.clock import monotonic_s, now_ms
 from isotherm.commit_event import CONTROL_PARTITIONS
-from isotherm.config import IsothermConfig
+from isotherm.config import EXIT_BAD_CONFIG, IsothermConfig
 from isotherm.executors import LocalExecutor
 from isotherm.http import HttpServer
 from isotherm.kafka_holds import TOPIC as HOLD_TOPIC
@@ -34,8 +35,8 @@ from isotherm.ports import Fenced, Unavailable
 from isotherm.relay import Sources
 from isotherm.service import Health, Service
 from isotherm.sources import FORMATS
-from isotherm.storage import properties_with_retries
 from isotherm.store import Fold, FolderTakenError, Ledger, StateFolder
+from isotherm.store.database import StoreError
 
 LONGEST_PAUSE_S = 30
 LOOP_PAUSE_S = 0.2
@@ -44,7 +45,9 @@ LOOP_PAUSE_S = 0.2
 CONTROL_TOPIC = {"retention.ms": str(7 * 86_400_000), "cleanup.policy": "delete"}
 """Where we make the topic ourselves: it keeps by time, days."""
 
-EXIT_FENCED = 1
+EXIT_ERROR = 1
+EXIT_FENCED = 69
+"""sysexits.h EX_UNAVAILABLE: the place is taken. Started again, the two would throw each other out for ever."""
 
 Answer = TypeVar("Answer")
 
@@ -62,10 +65,26 @@ def run(config: IsothermConfig) -> int:
         logs.tell(what)
 
     health = Health(ticked_at_s=monotonic_s())
-    server = HttpServer(config.http.host, config.http.port, metrics.registry, health)
-    logs.get().info("http_listening", host=config.http.host, port=server.port)
-    service = _service(config, health, listen, stopping)
     try:
+        server = HttpServer(config.http.host, config.http.port, metrics.registry, health)
+    except OSError as err:
+        # Another daemon has it, or the address is none of this machine: both are for a person.
+        logs.get().error("http_failed", host=config.http.host, port=config.http.port, why=str(err))
+        return EXIT_BAD_CONFIG
+    logs.get().info("http_listening", host=config.http.host, port=server.port)
+    wait_for = _Patience(health, listen, stopping)
+    try:
+        # Before anything of it is opened: during a rolling update the one before us may still be at work.
+        wait_for("the state folder", lambda: _hold(config.state.path))
+        stores = _stores(config)
+    except Unavailable:
+        return 0
+    except (StoreError, OSError) as err:
+        logs.get().error("bad_state", why=str(err))
+        # A store that is locked, or a disk that is full, may be another one in a moment.
+        return EXIT_ERROR if isinstance(err.__cause__, sqlite3.OperationalError) else EXIT_BAD_CONFIG
+    try:
+        service = _service(config, stores, health, listen, wait_for)
         if service is not None:
             _turn(service, stopping)
     except Fenced as err:
@@ -88,34 +107,51 @@ def _turn(service: Service, stopping: Event) -> None:
         service.ledger.close()
 
 
-def _service(
-    config: IsothermConfig, health: Health, listen: Callable[[Observation], None], stopping: Event
-) -> Service | None:
-    """The service on its real parts; None: told to stop while waiting for one of them."""
+class _Patience:
+    """Waits for what is away, tells of it, and gives up when the daemon is to stop."""
 
-    def wait_for(what: str, ask: Callable[[], Answer]) -> Answer:
+    def __init__(self, health: Health, listen: Callable[[Observation], None], stopping: Event) -> None:
+        self._health = health
+        self._listen = listen
+        self._stopping = stopping
+
+    def __call__(self, what: str, ask: Callable[[], Answer]) -> Answer:
+        """The answer, as soon as there is one. Raises Unavailable: the daemon is to stop."""
+
         def tell(state: RetryCallState) -> None:
-            health.ticked_at_s = monotonic_s()
+            self._health.ticked_at_s = monotonic_s()
             error = state.outcome.exception() if state.outcome else None
-            listen(TrySoon(what, str(error)))
+            self._listen(TrySoon(what, str(error)))
 
         retrying = Retrying(
             retry=retry_if_exception_type(Unavailable),
             wait=wait_exponential(max=LONGEST_PAUSE_S),
-            stop=stop_when_event_set(stopping),
-            sleep=sleep_using_event(stopping),
+            stop=stop_when_event_set(self._stopping),
+            sleep=sleep_using_event(self._stopping),
             after=tell,
             reraise=True,
         )
         return retrying(ask)
 
+
+def _stores(config: IsothermConfig) -> tuple[Fold, Ledger]:
+    """What the daemon keeps. Raises StoreError, OSError."""
+    fold, trouble = Fold.open_or_rebuild(config.state.path / "fold.db")
+    if trouble is not None:
+        logs.get().warning("fold_rebuilt", why=trouble)
+    return fold, Ledger(config.state.path / "ledger.db")
+
+
+def _service(
+    config: IsothermConfig,
+    stores: tuple[Fold, Ledger],
+    health: Health,
+    listen: Callable[[Observation], None],
+    wait_for: "_Patience",
+) -> Service | None:
+    """The service on its real parts; None: told to stop while waiting for one of them."""
+    fold, ledger = stores
     with contextlib.suppress(Unavailable):
-        # Before anything of it is opened: during a rolling update the one before us may still be at work.
-        wait_for("the state folder", lambda: _hold(config.state.path))
-        fold, trouble = Fold.open_or_rebuild(config.state.path / "fold.db")
-        if trouble is not None:
-            logs.get().warning("fold_rebuilt", why=trouble)
-        ledger = Ledger(config.state.path / "ledger.db")
         connected = wait_for("the catalog", lambda: catalog.connect(config.catalog))
         topic, properties = config.kafka.control_topic, config.kafka.properties
         wait_for(
@@ -137,9 +173,7 @@ def _service(
             )
             letters = KafkaDeadLetters(properties, dead_letter_topic)
         local = config.executors.local
-        executor = LocalExecutor(
-            properties_with_retries(config.catalog.properties), local.jobs_at_once, local.deadline_s
-        )
+        executor = LocalExecutor(local.jobs_at_once, local.deadline_s)
         return Service(
             config=config,
             fold=fold,

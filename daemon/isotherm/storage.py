@@ -1,7 +1,7 @@
 """Files, wherever a table lies: PyIceberg's FileIO with transient failures retried here, and nowhere else.
 
 A request that fails for a reason that passes (a 503, a time-out, a connection that was cut) is sent again with
-growing pauses, at most `ATTEMPTS` times. Reading is retried request by request. Writing is retried file by file: a
+growing pauses, at most `ATTEMPTS` times and for half a minute. Reading is retried request by request. Writing is retried file by file: a
 remote file is spooled and goes up when it is closed, so that an upload can begin anew, and a reader never sees half
 a file. On a local disk nothing is spooled and nothing retried, for there a failure is a failure.
 
@@ -16,9 +16,27 @@ from types import TracebackType
 from typing import IO, Any, TypeVar
 
 import pyarrow as pa
-from pyiceberg.io import InputFile, OutputFile
+from pyarrow.fs import AwsStandardS3RetryStrategy
+from pyiceberg.catalog.noop import NoopCatalog
+from pyiceberg.io import (
+    S3_CONNECT_TIMEOUT,
+    S3_REQUEST_TIMEOUT,
+    S3_RETRY_STRATEGY_IMPL,
+    FileIO,
+    InputFile,
+    OutputFile,
+    load_file_io,
+)
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential_jitter
+from pyiceberg.serializers import FromInputFile
+from pyiceberg.table import StaticTable
+from tenacity import (
+    Retrying,
+    retry_if_exception,
+    stop_after_attempt,
+    stop_after_delay,
+    wait_exponential_jitter,
+)
 
 from isotherm.paths import is_local
 
@@ -26,6 +44,11 @@ ATTEMPTS = 6
 """With the pauses below some fifteen seconds: longer than S3 takes to split a busy prefix, shorter than a shift."""
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 8.0
+GIVE_UP_AFTER_S = 30
+"""No attempt begins later than this: a store that does not answer at all costs each request a whole time-out."""
+CONNECT_TIMEOUT_S = "5"
+REQUEST_TIMEOUT_S = "20"
+"""Without a single byte; a large upload on a slow line is not cut off."""
 WHOLE_FILE_BYTES = 8 * 1024 * 1024
 """Up to here a remote file is read in one request; above it in pieces, as they are needed."""
 SPOOL_BYTES = 32 * 1024 * 1024
@@ -53,7 +76,7 @@ def is_transient(err: BaseException) -> bool:
 def retried(action: Callable[[], T]) -> T:
     """The action's result, tried again while it fails for a reason that passes."""
     retrying = Retrying(
-        stop=stop_after_attempt(ATTEMPTS),
+        stop=stop_after_attempt(ATTEMPTS) | stop_after_delay(GIVE_UP_AFTER_S),
         wait=wait_exponential_jitter(initial=FIRST_PAUSE_S, max=LONGEST_PAUSE_S, jitter=FIRST_PAUSE_S),
         retry=retry_if_exception(is_transient),
         reraise=True,
@@ -62,8 +85,36 @@ def retried(action: Callable[[], T]) -> T:
 
 
 def properties_with_retries(properties: Mapping[str, str]) -> dict[str, str]:
-    """Catalog or FileIO properties that make PyIceberg use `RetryingFileIO`, unless they name another FileIO."""
-    return {"py-io-impl": f"{__name__}.RetryingFileIO", **properties}
+    """Catalog or FileIO properties that make PyIceberg use `RetryingFileIO`, with time-outs; those given win."""
+    return {
+        "py-io-impl": f"{__name__}.RetryingFileIO",
+        S3_CONNECT_TIMEOUT: CONNECT_TIMEOUT_S,
+        S3_REQUEST_TIMEOUT: REQUEST_TIMEOUT_S,
+        S3_RETRY_STRATEGY_IMPL: f"{__name__}.OneAttempt",
+        **properties,
+    }
+
+
+def plain_properties(io: FileIO) -> dict[str, str]:
+    """A FileIO's properties for another process, its keys among them: never log them.
+
+    What is no text stays here: a session, an object that fetches tokens.
+    """
+    return {name: value for name, value in io.properties.items() if isinstance(value, str)}
+
+
+def table_at(metadata_location: str, io_properties: Mapping[str, str]) -> StaticTable:
+    """The table that a metadata file describes; its own properties choose neither code nor hosts nor keys."""
+    io = load_file_io(properties_with_retries(io_properties), metadata_location)
+    metadata = FromInputFile.table_metadata(io.new_input(metadata_location))
+    return StaticTable(("table", metadata_location), metadata, metadata_location, io, NoopCatalog("none"))
+
+
+class OneAttempt(AwsStandardS3RetryStrategy):  # type: ignore[misc]
+    """No retries below ours: PyArrow's would multiply them, and a store that is away would cost minutes a read."""
+
+    def __init__(self) -> None:
+        super().__init__(max_attempts=1)
 
 
 class RetryingFileIO(PyArrowFileIO):

@@ -9,13 +9,16 @@ from hypothesis import strategies as st
 
 from isotherm.commit_event import (
     MAX_EVENT_BYTES,
+    AddedManifest,
     CommitEvent,
     EventError,
     Intent,
+    PartitionChange,
     announcement,
     decode,
     encode,
     json_schemas,
+    shortened,
 )
 from isotherm.model import Change, Origin, PartitionDelta, PartitionKey, TableId
 
@@ -145,3 +148,57 @@ def test_a_blank_in_a_key_does_not_hide_a_partition():
     envelope["data"]["partitions"] = ['{ "1001": "x",  "1000": 7, "1002": null }']
 
     assert decode(json.dumps(envelope).encode()).partitions == ('{"1000":7,"1001":"x"}',)
+
+
+def large(partitions, manifests):
+    return CommitEvent(
+        table_uuid="u",
+        table="shop.orders",
+        snapshot_id=1,
+        sequence_number=1,
+        timestamp_ms=1,
+        operation="append",
+        origin="foreign",
+        partitions=tuple(
+            PartitionChange(
+                partition=f'{{"1000":"{number:04}{"x" * 2000}"}}',
+                added_files=1,
+                removed_files=0,
+                added_rows=1,
+                removed_rows=0,
+            )
+            for number in range(partitions)
+        ),
+        partitions_complete=True,
+        added_manifests=tuple(
+            AddedManifest(
+                path="m" * 3000 + str(number),
+                length=1,
+                spec_id=0,
+                content="data",
+                added_files=1,
+                deleted_files=0,
+            )
+            for number in range(manifests)
+        ),
+        added_manifests_complete=True,
+    )
+
+
+@pytest.mark.parametrize(("partitions", "manifests"), [(500, 0), (500, 200), (0, 200), (3, 1)])
+@pytest.mark.parametrize("limit", [900_000, 100_000, 5000])
+def test_an_announcement_is_cut_by_bytes_and_says_what_is_not_complete(partitions, manifests, limit):
+    whole = large(partitions, manifests)
+    cut = shortened(whole, limit)
+
+    assert len(encode(cut)[1]) <= limit
+    assert cut.partitions == whole.partitions[: len(cut.partitions)]
+    assert cut.partitions_complete == (len(cut.partitions) == partitions)
+    assert cut.added_manifests_complete == (len(cut.added_manifests) == manifests)
+    assert decode(encode(cut)[1]) == cut
+
+
+def test_an_announcement_that_fits_stays_as_it_is():
+    event = large(3, 1)
+
+    assert shortened(event) is event

@@ -14,7 +14,6 @@ from isotherm.deletion import LEFTOVER_GRACE_MS
 from isotherm.executors import LocalExecutor
 from isotherm.model import JOB_ID, Action, Hold, HoldKind, OutcomeKind
 from isotherm.planner import Verdict
-from isotherm.storage import properties_with_retries
 from isotherm.store import FolderTakenError, Ledger, StateFolder
 from lab import EXPIRING, Lab, settle, wait_for_children
 
@@ -86,7 +85,7 @@ def closed(service):
 
 
 def reborn(lab):
-    lab.executor = LocalExecutor(properties_with_retries(lab.properties), jobs_at_once=1, deadline_s=60)
+    lab.executor = LocalExecutor(jobs_at_once=1, deadline_s=60)
     return started(lab)
 
 

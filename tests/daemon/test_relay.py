@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from fakes import MemoryLetters, MemorySources, Topic
 from isotherm import observations as seen
 from isotherm.catalog import IcebergCatalog
 from isotherm.commit_event import decode
+from isotherm.paths import normalised
 from isotherm.ports import Unavailable
 from isotherm.relay import MAX_TRIES, RETRY_AFTER_S, TABLES_A_TURN, Sources
 from isotherm.sources import FORMATS
@@ -243,6 +245,29 @@ def test_a_table_that_cannot_be_read_keeps_no_other_waiting_and_is_let_go_at_las
         relay.turn()
     assert heard.outcomes["unreadable_table"] == 1
     assert heard.committed != {}
+
+
+def test_a_damaged_manifest_list_keeps_no_other_table_waiting(lab, heard):
+    damaged, sound = lab.create("shop.aaa"), lab.create("shop.bbb")
+    lost = lab.append(damaged, 1, announce=False)
+    expected = lab.append(sound, 1, announce=False)
+    path = Path(normalised(damaged.refresh().current_snapshot().manifest_list))
+    relay = heard.service.relay
+    event = relay.catalog.event
+
+    def spoiled_meanwhile(loaded, snapshot_id):
+        if loaded.table.name == "shop.aaa":
+            path.write_bytes(b"not Avro")
+        return event(loaded, snapshot_id)
+
+    relay.catalog.event = spoiled_meanwhile
+    heard.hear(
+        commit_to_table("shop.aaa", lost.snapshot_id, lost.table_uuid),
+        commit_to_table("shop.bbb", expected.snapshot_id, expected.table_uuid),
+    )
+
+    assert [event.table for event in heard.published] == ["shop.bbb"]
+    assert heard.committed == {}
 
 
 def test_nothing_is_let_go_while_the_catalog_is_away_as_a_whole(lab, heard):

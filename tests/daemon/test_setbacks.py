@@ -13,7 +13,6 @@ from isotherm.paths import normalised
 from isotherm.planner import Verdict
 from isotherm.policy_files import PolicyFolder
 from isotherm.ports import TableMissing, Unavailable
-from isotherm.storage import properties_with_retries
 from lab import EXPIRING, Lab, believed, counted, event_of, settle, wait_for_children
 
 
@@ -121,7 +120,7 @@ def test_a_lost_ledger_is_noticed_though_a_table_could_not_be_read_at_first(tmp_
     shutil.rmtree(lab.root / "state")
     lab.held.clear()
     lab.topic.messages.clear()
-    lab.executor = LocalExecutor(properties_with_retries(lab.properties), jobs_at_once=1, deadline_s=60)
+    lab.executor = LocalExecutor(jobs_at_once=1, deadline_s=60)
     service = started(lab)
     load, hiccups = service.catalog.load, ["once"]
 

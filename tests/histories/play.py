@@ -94,7 +94,7 @@ class History:
             events=MemoryEvents(self.topic),
             catalog=IcebergCatalog(lake),
             maintainer=IcebergMaintainer(
-                lake, LocalExecutor({}, jobs_at_once=1, deadline_s=1), self.clock.now_ms
+                lake, LocalExecutor(jobs_at_once=1, deadline_s=1), self.clock.now_ms
             ),
             hold_topic=MemoryHolds(self.held),
             policies=PolicyFolder(self.config.policies),

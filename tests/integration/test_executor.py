@@ -74,7 +74,7 @@ def job(catalog: Any) -> CompactionJob:
 
 
 def run(executor: LocalExecutor, table: Table, job: CompactionJob) -> Rewrite | Failure:
-    executor.start(job, table.metadata_location)
+    executor.start(job, table.metadata_location, catalog.properties)
     return finished(executor, job)
 
 
@@ -97,13 +97,13 @@ def on_disk(catalog: Any, job: CompactionJob) -> list[Path]:
 
 
 def test_a_job_runs_in_a_process_of_its_own(catalog: Any, job: CompactionJob) -> None:
-    executor = LocalExecutor(catalog.properties, jobs_at_once=1)
-    executor.start(job, catalog.load_table(NAME).metadata_location)
+    executor = LocalExecutor(jobs_at_once=1)
+    executor.start(job, catalog.load_table(NAME).metadata_location, catalog.properties)
     pid = executor._running[job.job_id].process.pid
     assert pid != os.getpid()
     assert not executor.has_room()
     with pytest.raises(ValueError, match="running already"):
-        executor.start(job, "")
+        executor.start(job, "", catalog.properties)
 
     result = finished(executor, job)
 
@@ -118,10 +118,10 @@ def test_a_job_runs_in_a_process_of_its_own(catalog: Any, job: CompactionJob) ->
 def test_a_job_that_is_cancelled_is_gone_within_a_second_and_leaves_nothing(catalog: Any) -> None:
     """Cancelled at every moment of its life, the first and the last file included."""
     table = catalog.load_table(NAME)
-    executor = LocalExecutor(catalog.properties)
+    executor = LocalExecutor()
     for patience_s in (0, 0.4, 0.8, 1.2, 3):
         job = bound(table, OURS)
-        executor.start(job, table.metadata_location)
+        executor.start(job, table.metadata_location, catalog.properties)
         running = executor._running[job.job_id]
         running.answer.poll(patience_s)
         began = monotonic_s()
@@ -136,8 +136,8 @@ def test_a_job_that_is_cancelled_is_gone_within_a_second_and_leaves_nothing(cata
 
 
 def test_a_child_that_is_killed_is_reported(catalog: Any, job: CompactionJob) -> None:
-    executor = LocalExecutor(catalog.properties)
-    executor.start(job, catalog.load_table(NAME).metadata_location)
+    executor = LocalExecutor()
+    executor.start(job, catalog.load_table(NAME).metadata_location, catalog.properties)
     os.kill(executor._running[job.job_id].process.pid, signal.SIGKILL)
 
     result = finished(executor, job)
@@ -148,8 +148,8 @@ def test_a_child_that_is_killed_is_reported(catalog: Any, job: CompactionJob) ->
 
 
 def test_a_job_that_takes_too_long_is_ended(catalog: Any, job: CompactionJob) -> None:
-    executor = LocalExecutor(catalog.properties, deadline_s=0)
-    executor.start(job, catalog.load_table(NAME).metadata_location)
+    executor = LocalExecutor(deadline_s=0)
+    executor.start(job, catalog.load_table(NAME).metadata_location, catalog.properties)
     pid = executor._running[job.job_id].process.pid
 
     ((_, result),) = executor.poll()
@@ -171,9 +171,9 @@ def test_a_child_dies_with_its_parent(catalog: Any, job: CompactionJob, tmp_path
         import pickle, sys
         from isotherm.executors import LocalExecutor
         if __name__ == "__main__":
-            executor = LocalExecutor({catalog.properties!r})
+            executor = LocalExecutor()
             job = pickle.loads({__import__("pickle").dumps(stuck)!r})
-            executor.start(job, {location!r})
+            executor.start(job, {location!r}, {catalog.properties!r})
             print(executor._running[job.job_id].process.pid, flush=True)
             sys.stdin.read()
         """)
@@ -195,10 +195,10 @@ def test_a_child_dies_with_its_parent(catalog: Any, job: CompactionJob, tmp_path
 
 def test_nothing_runs_after_stop(catalog: Any) -> None:
     table = catalog.load_table(NAME)
-    executor = LocalExecutor(catalog.properties, jobs_at_once=2)
+    executor = LocalExecutor(jobs_at_once=2)
     jobs = [bound(table, OURS), bound(table, OURS)]
     for one in jobs:
-        executor.start(one, table.metadata_location)
+        executor.start(one, table.metadata_location, catalog.properties)
     pids = [running.process.pid for running in executor._running.values()]
 
     executor.stop()

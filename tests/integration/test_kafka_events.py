@@ -3,11 +3,12 @@
 import uuid
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from event_contract import EventSourceContract, event
-from isotherm.kafka import KafkaEvents, ensure_topic, partition_of
+from isotherm.commit_event import PartitionChange, decode
+from isotherm.kafka import BATCH_BYTES, CHUNK, KafkaEvents, ensure_topic, offset_bounds, partition_of
 from isotherm.ports import Unavailable
 
 pytestmark = pytest.mark.stack
@@ -169,6 +170,83 @@ def test_offsets_that_are_gone_begin_at_the_earliest(member, properties, topic):
     assert list(again.losses()) == []
 
 
-def test_a_broker_that_is_away_is_unavailable():
-    with pytest.raises(Unavailable, match="topic control"):
+def test_an_open_transaction_hides_nothing_of_what_was_written_behind_it(member, kafka, topic):
+    source = member()
+    source.publish(event(1))
+    contract = EventSourceContract()
+    contract.read(source, 1)
+    hanging = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": str(uuid.uuid4())})
+    hanging.init_transactions(20)
+    hanging.begin_transaction()
+    hanging.produce(topic, b"half a thought")
+    hanging.flush(20)
+    source.publish(event(2))
+    drained = source.drain(10)
+    hanging.abort_transaction(20)
+
+    assert [message.value for message in drained[:1]] == [b"half a thought"]
+    assert contract.numbers(drained[1:]) == [2]
+    assert list(source.drain(10)) == [], "the mark of an aborted transaction is no message, and no obstacle"
+
+
+@pytest.mark.parametrize("topic_takes", [None, 20_000])
+def test_an_announcement_larger_than_the_topic_takes_arrives_cut(kafka, properties, topic_takes):
+    name = f"control-{uuid.uuid4()}"
+    ensure_topic(properties, name, config={"max.message.bytes": str(topic_takes)} if topic_takes else None)
+    source = KafkaEvents(properties, name, f"g-{name}", 0)
+    change = PartitionChange(
+        partition='{"1000":"x"}', added_files=1, removed_files=0, added_rows=1, removed_rows=0
+    )
+    wide = tuple(
+        change.model_copy(update={"partition": f'{{"1000":"{number:04}{"x" * 4000}"}}'})
+        for number in range(500)
+    )
+    source.publish(event(1).model_copy(update={"partitions": wide, "partitions_complete": True}))
+    (message,) = EventSourceContract().read(source, 1)
+    source.close()
+    told = decode(message.value)
+
+    assert (told.snapshot_id, told.partitions_complete) == (1, False)
+    assert 0 < len(told.partitions) < 500
+
+
+def test_a_flood_of_large_messages_is_read_in_small_turns(member, properties, topic):
+    source = member()
+    poll_until([source], source.is_assigned)
+    producer = Producer(properties)
+    for _ in range(40):
+        producer.produce(topic, bytes(900_000))
+    producer.flush(20)
+    turns = []
+    for _ in range(150):
+        turns.append(source.poll(0.1))
+        if sum(map(len, turns)) == 40:
+            break
+
+    assert sum(map(len, turns)) == 40
+    assert max(sum(len(one.value) for one in turn) for turn in turns) < BATCH_BYTES + CHUNK * 1_000_000
+
+
+def test_the_ends_of_many_partitions_are_one_question(properties):
+    name = f"wide-{uuid.uuid4()}"
+    ensure_topic(properties, name, partitions=32)
+    producer = Producer(properties)
+    for number in range(1, 33, 2):
+        producer.produce(name, b"x", partition=number)
+    producer.flush(20)
+
+    assert offset_bounds(AdminClient(properties), name, range(32), 10) == {
+        number: (0, number % 2) for number in range(32)
+    }
+    assert offset_bounds(AdminClient(properties), name, [], 10) == {}
+
+
+def test_the_ends_of_a_topic_on_a_broker_that_is_away_are_not_known():
+    admin = AdminClient({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
+    with pytest.raises((KafkaException, TimeoutError)):
+        offset_bounds(admin, "control", [0], 0.5)
+
+
+def test_a_broker_that_is_away_is_unavailable_and_named():
+    with pytest.raises(Unavailable, match=r"topic control: .*127\.0\.0\.1:1.*Connection refused"):
         ensure_topic({"bootstrap.servers": "127.0.0.1:1", "socket.timeout.ms": 1000}, "control")

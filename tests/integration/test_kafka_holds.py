@@ -3,7 +3,7 @@
 import uuid
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from hold_contract import HoldTopicContract
@@ -91,6 +91,22 @@ def wrote(topic, key):
     except Unavailable:
         return False
     return True
+
+
+def test_an_open_transaction_hides_no_halt_behind_it(kafka, topic, open_topic):
+    reader, writer = open_topic(), open_topic()
+    reader.read(20)
+    hanging = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": str(uuid.uuid4())})
+    hanging.init_transactions(20)
+    hanging.begin_transaction()
+    hanging.produce(topic, b"1", key="a/halt")
+    hanging.flush(20)
+    writer.write("b/halt", b"2")
+    reading, whole = reader.read(20), open_topic().read(20)
+    hanging.abort_transaction(20)
+
+    assert dict(reading.records) == dict(whole.records) == {"a/halt": b"1", "b/halt": b"2"}
+    assert dict(reader.read(20).records) == {}
 
 
 def test_a_topic_that_is_not_there_is_not_an_empty_one(open_topic):

@@ -78,8 +78,8 @@ def test_a_compaction_rides_out_a_store_that_is_busy_and_one_that_is_silent(
         Fault("PUT", f"isotherm-{job.job_id}.avro", 1, "silence"),
         Fault("PUT", ".metadata.json", 4),
     ]
-    executor = LocalExecutor(catalog.properties)
-    executor.start(job, table.metadata_location)
+    executor = LocalExecutor()
+    executor.start(job, table.metadata_location, catalog.properties)
     executor._running[job.job_id].answer.poll(120)
     ((_, rewrite),) = executor.poll()
     assert not isinstance(rewrite, Failure), rewrite

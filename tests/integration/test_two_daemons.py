@@ -19,6 +19,7 @@ from integration.daemon_process import Daemon, eventually
 from isotherm.commit_event import encode
 from isotherm.kafka import KafkaEvents, partition_of
 from isotherm.model import JOB_ID
+from isotherm.run import EXIT_FENCED
 from isotherm.store import Fold, Ledger
 from lab import EAGER, Lab, counted, wait_for_children
 
@@ -313,7 +314,7 @@ def test_who_is_fenced_ends_and_its_job_with_it(lab, group):
     group.freeze(one, 1)
     two = group.start("two", policy=IDLE, **same)
 
-    assert one.process.wait(60) == 1
+    assert one.process.wait(60) == EXIT_FENCED
     assert "fenced" in one.until("fenced")["why"]
     assert jobs_in(table) == []
     assert operations(one)[job_id].state == "failed"

@@ -38,10 +38,7 @@ class _Running:
 class LocalExecutor:
     """Runs rewrites in child processes, at most `jobs_at_once` of them."""
 
-    def __init__(
-        self, io_properties: Mapping[str, str], jobs_at_once: int = 1, deadline_s: float = 3600
-    ) -> None:
-        self._io_properties = dict(io_properties)
+    def __init__(self, jobs_at_once: int = 1, deadline_s: float = 3600) -> None:
         self._jobs_at_once = jobs_at_once
         self._deadline_s = deadline_s
         self._running: dict[str, _Running] = {}
@@ -54,8 +51,8 @@ class LocalExecutor:
         """The ids of jobs that were started and not yet reported or cancelled."""
         return frozenset(self._running)
 
-    def start(self, job: CompactionJob, metadata_location: str) -> None:
-        """Start a rewrite of files that the metadata at this location knows.
+    def start(self, job: CompactionJob, metadata_location: str, io_properties: Mapping[str, str]) -> None:
+        """Start a rewrite of files that the metadata at this location knows, with the properties of the table's FileIO.
 
         Call it from a thread that lives as long as its jobs may: the kernel ends a child with the thread that made it.
         """
@@ -75,7 +72,7 @@ class LocalExecutor:
         self._running[job.job_id] = _Running(process, ours, monotonic_s())
         with contextlib.suppress(OSError):
             # A child that is dead already is found by `poll`.
-            ours.send((job, metadata_location, self._io_properties))
+            ours.send((job, metadata_location, dict(io_properties)))
 
     def poll(self) -> list[tuple[str, Rewrite | Failure]]:
         """What ended since the last call; each job is reported once. Never waits."""

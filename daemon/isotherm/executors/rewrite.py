@@ -26,7 +26,7 @@ from pyiceberg.io.pyarrow import (
     schema_to_pyarrow,
 )
 from pyiceberg.schema import Schema, sanitize_column_names
-from pyiceberg.table import StaticTable, TableProperties
+from pyiceberg.table import TableProperties
 from pyiceberg.table.locations import ObjectStoreLocationProvider, SimpleLocationProvider
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import IdentityTransform
@@ -36,7 +36,7 @@ from isotherm.clock import monotonic_s
 from isotherm.manifests import KEEP_FRACTION, partition_record
 from isotherm.model import CompactionJob, LiveFile, Rewrite, WrittenFile
 from isotherm.paths import normalised
-from isotherm.storage import is_transient, properties_with_retries
+from isotherm.storage import is_transient, table_at
 
 from .projection import hashable, project, row_hash_sql
 from .statistics import statistics
@@ -92,7 +92,7 @@ def rewrite(job: CompactionJob, metadata_location: str, io_properties: Mapping[s
         RewriteError: an input file is missing or corrupt, or storage does not answer.
     """
     started = monotonic_s()
-    table = StaticTable.from_metadata(metadata_location, properties_with_retries(io_properties))
+    table = table_at(metadata_location, io_properties)
     metadata, io = table.metadata, table.io
     hasher = _Hasher(metadata.schema())
     deleted = _deleted_positions(io, job)

@@ -1,0 +1,138 @@
+"""PyIceberg's catalogs, with a limit on how long they may take, and on what the owner of a table may choose.
+
+PyIceberg sets no time-out on a REST catalog, and boto3 waits for a minute, eleven times. The daemon has one loop, so
+a catalog that accepts a connection and says nothing would stop it for ever. A time-out is no answer: a commit that ran
+into one may have landed, and the committer looks.
+
+PyIceberg lets a table's own properties choose the code that reads its files, and the host that gets our keys
+(apache/iceberg-python#3931). Here none of them reaches the files' client: its properties come from the operator's
+configuration, from the catalog's server, and with the credentials that it vends.
+
+Not bounded: Hive's Thrift client, and an answer that trickles in byte by byte.
+"""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from pyiceberg.catalog import (
+    BOTOCORE_SESSION,
+    TYPE,
+    Catalog,
+    CatalogType,
+    infer_catalog_type,
+    load_catalog,
+)
+from pyiceberg.catalog.rest import SIGV4_MAX_RETRIES, RestCatalog, TableResponse
+from pyiceberg.exceptions import RESTError, ServiceUnavailableError, TooManyRequestsError
+from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.table import Table
+from pyiceberg.typedef import EMPTY_DICT, Properties
+from pyiceberg.utils.config import Config, merge_config
+from requests import PreparedRequest, Response, Session
+
+CONNECT_TIMEOUT_S = 5
+"""A server that is there takes a connection at once; what does not answer by then is mostly a wrong address."""
+RETRIES = 2
+"""PyIceberg asks for ten of Glue and of a signed REST catalog. The loop tries again by itself, and says so."""
+
+
+def open_catalog(name: str, properties: Mapping[str, str], timeout_s: float) -> Catalog:
+    """The catalog that PyIceberg's properties, its own file and its environment variables describe."""
+    given = merge_config(Config().get_catalog_config(name) or {}, dict(properties))
+    match _kind(name, given):
+        case CatalogType.REST:
+            return _RestCatalog(name, timeout_s, **{SIGV4_MAX_RETRIES: str(RETRIES), **given})
+        case CatalogType.GLUE | CatalogType.DYNAMODB:
+            return _closed(_aws_catalog(name, properties, timeout_s))
+        case CatalogType():
+            return _closed(load_catalog(name, **properties))
+        case None:  # a class of the operator's
+            return load_catalog(name, **properties)
+
+
+def _closed(catalog: Catalog) -> Catalog:
+    """Give the files' client the catalog's properties alone; such a catalog adds none of its own."""
+
+    def load(properties: Properties = EMPTY_DICT, location: str | None = None) -> FileIO:  # noqa: ARG001
+        return load_file_io(catalog.properties, location)
+
+    catalog._load_file_io = load  # type: ignore[method-assign] # noqa: SLF001 (there is no other way in)
+    return catalog
+
+
+def _kind(name: str, given: Mapping[str, Any]) -> CatalogType | None:
+    """The type of a catalog; None where the operator names a class."""
+    if "py-catalog-impl" in given:
+        return None
+    if kind := given.get(TYPE):
+        return CatalogType(str(kind).lower())
+    return infer_catalog_type(name, dict(given))
+
+
+def concerns_one_thing(error: BaseException) -> bool:
+    """Whether a catalog has answered and refused what was asked, so that asking for something else makes sense."""
+    if isinstance(error, RESTError):
+        return not isinstance(error, ServiceUnavailableError | TooManyRequestsError)
+    # AWS: a family that exists only where boto3 is installed.
+    answer = getattr(error, "response", None)
+    code = answer.get("Error", {}).get("Code", "") if isinstance(answer, dict) else ""
+    return "AccessDenied" in code
+
+
+class _RestCatalog(RestCatalog):
+    """A REST catalog each of whose requests ends."""
+
+    def __init__(self, name: str, timeout_s: float, **properties: Any) -> None:
+        self._timeout_s = timeout_s
+        super().__init__(name, **properties)
+
+    def _config_headers(self, session: Session) -> None:
+        """Prepare a new session; called before its first request, which may be the one for a token."""
+        super()._config_headers(session)
+        _bound(session, self._timeout_s)
+
+    def _response_to_table(self, identifier_tuple: tuple[str, ...], table_response: TableResponse) -> Table:
+        """Make a table of an answer; its files' client does not see the properties in its metadata."""
+        metadata = table_response.metadata
+        bare = metadata.model_copy(update={"properties": {}})
+        table = super()._response_to_table(
+            identifier_tuple, table_response.model_copy(update={"metadata": bare})
+        )
+        table.metadata = metadata
+        return table
+
+
+def _bound(session: Session, timeout_s: float) -> None:
+    """Give each request of a session a time-out, whichever adapter sends it (SigV4 brings its own)."""
+    send = session.send
+
+    def bounded(request: PreparedRequest, **kwargs: Any) -> Response:
+        kwargs["timeout"] = kwargs.get("timeout") or (min(CONNECT_TIMEOUT_S, timeout_s), timeout_s)
+        return send(request, **kwargs)
+
+    session.send = bounded  # type: ignore[method-assign]
+
+
+def _aws_catalog(name: str, properties: Mapping[str, str], timeout_s: float) -> Catalog:
+    """Glue or DynamoDB, through a session whose clients have time-outs."""
+    import botocore.session
+    from botocore.config import Config as ClientConfig
+
+    session = botocore.session.Session()
+    session.set_default_client_config(
+        ClientConfig(
+            connect_timeout=min(CONNECT_TIMEOUT_S, timeout_s),
+            read_timeout=timeout_s,
+            retries={"total_max_attempts": 1 + RETRIES, "mode": "standard"},
+        )
+    )
+    # PyIceberg hands the number of retries on as it is, and botocore takes no text.
+    ours: dict[str, Any] = {
+        BOTOCORE_SESSION: session,
+        "glue.max-retries": int(properties.get("glue.max-retries", RETRIES)),
+    }
+    catalog = load_catalog(name, **cast("dict[str, str]", {**properties, **ours}))
+    for key in ours:
+        # Only the client needed them: what is left goes to the files' client, and into another process.
+        catalog.properties.pop(key, None)
+    return catalog
