@@ -200,7 +200,7 @@ def _settled(table: Table, job: CompactionJob, asserted_head_id: int | None) -> 
     head_id = head.snapshot_id if head is not None else None
     if asserted_head_id is None:
         why = "the daemon ended while it ran, and the table's history does not show it"
-        return Outcome(job.job_id, OutcomeKind.FAILED, "cancelled", why, was_sent=True)
+        return Outcome(job.job_id, OutcomeKind.FAILED, "crashed", why, was_sent=True)
     if head_id != asserted_head_id or {entry.identity for entry in live} != _known(job):
         why = f"the head is {head_id} by now, and the table's history does not show the job"
         return Outcome(job.job_id, OutcomeKind.FAILED, "lost", why, was_sent=True)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from isotherm.announcer import Announcer
+from isotherm.barrier import Barrier
 from isotherm.deletions import Deletions
 from isotherm.follow import Follower, Touched
 from isotherm.holds import Holds
@@ -82,6 +83,7 @@ class Compactions:
     announcer: Announcer
     deletions: Deletions
     operations: Operations
+    barrier: Barrier
     listen: Listener
     now_ms: Callable[[], int]
     is_blind: bool = False
@@ -115,7 +117,11 @@ class Compactions:
     # Beginning
 
     def begin(self, request: Request) -> bool:
-        """Begin what was admitted; whether a job began."""
+        """Begin what was admitted; whether a job began.
+
+        Raises:
+            Unavailable: the table's files cannot be read now.
+        """
         row = self.fold.table(request.table.uuid)
         resolved = None if row is None else self.verdicts.policy_of(row)
         if row is None or resolved is None or row.state.head is None:
@@ -133,11 +139,7 @@ class Compactions:
             started_at_ms=self.now_ms(),
             bytes_planned=decision.bytes,
         )
-        try:
-            return self._begin(operation, int(resolved.policy.compact.target_file_size))
-        except (Unavailable, TableMissing) as err:
-            self.listen(TrySoon(f"{decision.action} of {request.table}", str(err)))
-            return False
+        return self._begin(operation, int(resolved.policy.compact.target_file_size))
 
     def _begin(self, operation: Operation, target: int) -> bool:
         uuid, key = operation.table.uuid, operation.partition
@@ -179,13 +181,23 @@ class Compactions:
             if job_id not in self._running:
                 continue
             operation, job = self._running[job_id]
-            if isinstance(result, Unbound):
-                outcome = Outcome(job_id, OutcomeKind.FAILED, result.reason, result.why)
-            else:
-                self._rewrites[job_id] = result
-                outcome = self._commit(operation, job, result)
-                operation = self._running[job_id][0].with_rewrite(result)
-            self._close(operation, job, outcome)
+            name = f"{operation.table.name} (job {job_id})"
+            with self.barrier.around(name, "ending a compaction"):
+                self._finish(operation, job, result)
+                continue
+            # What came of it the table knows; it is looked for in the next round.
+            self._running.pop(job_id, None)
+            self._tenures.pop(job_id, None)
+            self._rewrites.pop(job_id, None)
+
+    def _finish(self, operation: Operation, job: CompactionJob, result: Rewrite | Unbound) -> None:
+        if isinstance(result, Unbound):
+            outcome = Outcome(job.job_id, OutcomeKind.FAILED, result.reason, result.why)
+        else:
+            self._rewrites[job.job_id] = result
+            outcome = self._commit(operation, job, result)
+            operation = self._running[job.job_id][0].with_rewrite(result)
+        self._close(operation, job, outcome)
 
     def _commit(self, operation: Operation, job: CompactionJob, rewrite: Rewrite) -> Outcome:
         try:

@@ -9,12 +9,13 @@ import uuid as uuids
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from isotherm.barrier import Barrier
 from isotherm.deletion import Cause, Mark
 from isotherm.deletions import Deletions
 from isotherm.follow import Follower
 from isotherm.holds import Holds
 from isotherm.model import Action, Hold, HoldKind, Outcome, OutcomeKind
-from isotherm.observations import SnapshotsExpired, TableHalted, TrySoon
+from isotherm.observations import SnapshotsExpired, TableHalted
 from isotherm.operations import Operations
 from isotherm.ownership import MOVED, has_still, why_moved
 from isotherm.planner import Flight, Request
@@ -25,7 +26,6 @@ from isotherm.ports import (
     ExpiryReading,
     Listener,
     Maintainer,
-    TableMissing,
     Unavailable,
     Unbound,
 )
@@ -48,6 +48,7 @@ class Expiries:
     holds: Holds
     deletions: Deletions
     operations: Operations
+    barrier: Barrier
     listen: Listener
     now_ms: Callable[[], int]
     _running: dict[str, tuple[Operation, int | None]] = field(default_factory=dict)
@@ -68,7 +69,12 @@ class Expiries:
         )
 
     def begin(self, request: Request) -> bool:
-        """Begin to read what an expiry would leave without a reader; whether it began."""
+        """Begin to read what an expiry would leave without a reader; whether it began.
+
+        Raises:
+            Unavailable: the catalog does not answer.
+            TableMissing: there is no such table now.
+        """
         row = self.fold.table(request.table.uuid)
         resolved = None if row is None else self.verdicts.policy_of(row)
         if row is None or resolved is None or row.state.head is None:
@@ -85,11 +91,7 @@ class Expiries:
             started_at_ms=self.now_ms(),
             files_before=row.facts.snapshots,
         )
-        try:
-            loaded = self.catalog.load(row.state.table.name)
-        except (Unavailable, TableMissing) as err:
-            self.listen(TrySoon(f"expire of {request.table}", str(err)))
-            return False
+        loaded = self.catalog.load(row.state.table.name)
         if loaded.table.uuid != operation.table.uuid or self.deletions.check_clock(loaded) is not None:
             return False
         self.ledger.save(operation)
@@ -105,12 +107,13 @@ class Expiries:
             operation, tenure = self._running.pop(job_id)
             # Whatever it came to: the table's verdict is made again.
             self.fold.touch_whole(operation.table.uuid)
-            if isinstance(reading, Unbound):
-                self._failed(operation, reading.reason, reading.why)
-            elif not reading.snapshots:
-                self._failed(operation, "stale", "nothing of the plan may go any more")
-            else:
-                self._commit(operation, reading, tenure)
+            with self.barrier.around(f"{operation.table.name} (job {job_id})", "ending an expiry"):
+                if isinstance(reading, Unbound):
+                    self._failed(operation, reading.reason, reading.why)
+                elif not reading.snapshots:
+                    self._failed(operation, "stale", "nothing of the plan may go any more")
+                else:
+                    self._commit(operation, reading, tenure)
 
     def cancel_moved(self) -> None:
         """Cancel the expiries of tables that this daemon has not had without a break, or that are held back."""

@@ -28,7 +28,7 @@ class Holds:
         ledger: Ledger,
         listen: Listener,
         now_ms: Callable[[], int],
-        on_change: Callable[[str], None],
+        on_change: Callable[[Hold], None],
     ) -> None:
         """Nothing is read yet.
 
@@ -37,7 +37,7 @@ class Holds:
             ledger: where their copy stands.
             listen: told of every change.
             now_ms: the clock.
-            on_change: told the uuid of a table whose verdicts may be others now.
+            on_change: told of every hold because of which verdicts may be others now.
         """
         self._topic = topic
         self._ledger = ledger
@@ -119,7 +119,7 @@ class Holds:
             self._changed(hold, is_held=True)
 
     def _changed(self, hold: Hold, *, is_held: bool) -> None:
-        self._on_change(hold.uuid)
+        self._on_change(hold)
         table = TableId(hold.uuid, hold.name)
         self._listen(HoldChanged(table, hold.kind, hold.partition or "", is_held, hold.why, hold.until_ms))
 

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import make_wsgi_app
 
 from isotherm.clock import monotonic_s
-from isotherm.service import Health
+from isotherm.health import Health
 
 START = Callable[..., Any]
 

@@ -81,6 +81,15 @@ class Metrics:
         self.paused = Gauge(
             "isotherm_table_paused", "1 while a person wants the table to be left alone.", ["table"], **one
         )
+        self.failing = Gauge(
+            "isotherm_table_failing",
+            "1 while a table is set aside because it cannot be read, or because of a mistake of ours.",
+            ["table"],
+            **one,
+        )
+        self.tables_gone = Counter(
+            "isotherm_tables_gone", "Tables that the catalog did not have any more.", **one
+        )
         self.last_event = Gauge(
             "isotherm_last_event_timestamp_seconds", "When the table's last event came.", ["table"], **one
         )
@@ -114,12 +123,20 @@ class Metrics:
         self.kept = Counter(
             "isotherm_files_kept", "Files that a last look kept from being deleted.", ["table"], **one
         )
+        self.postponed = Counter(
+            "isotherm_files_postponed",
+            "Times that a file was not deleted yet, because something may need it or the store refused.",
+            ["table"],
+            **one,
+        )
         self.trouble = Counter("isotherm_unavailable", "Times that something outside did not answer.", **one)
         self.events_lost = Counter(
             "isotherm_events_lost", "Times that messages of the control topic may have gone by unread.", **one
         )
         self.deletions_held = Gauge(
-            "isotherm_deletions_held", "1 while the daemon deletes nothing, since its ledger was lost.", **one
+            "isotherm_deletions_held",
+            "1 while the daemon deletes nothing, because it does not believe its ledger or its clock.",
+            **one,
         )
         self.policies_ok = Gauge(
             "isotherm_policy_reload_successful",
@@ -153,6 +170,12 @@ class Metrics:
                 self.recounted.labels(what.table.name).inc(what.partitions)
             case seen.TableGone() | seen.TableMoved():
                 self._forget(what.table.name)
+                if isinstance(what, seen.TableGone):
+                    self.tables_gone.inc()
+            case seen.TableFailed():
+                self.failing.labels(what.name).set(1)
+            case seen.TableRecovered():
+                self.failing.remove_by_labels({"table": what.name})
             case seen.TablePlanned():
                 self._table(what)
             case seen.RoundPlanned():
@@ -168,6 +191,7 @@ class Metrics:
             case seen.FilesDeleted():
                 self.deleted.labels(what.table.name).inc(what.files)
                 self.kept.labels(what.table.name).inc(what.kept)
+                self.postponed.labels(what.table.name).inc(what.postponed)
             case seen.TableHalted():
                 self.halted.labels(what.table.name).set(1)
             case seen.HoldChanged():
@@ -197,6 +221,7 @@ class Metrics:
             self.expired,
             self.deleted,
             self.kept,
+            self.postponed,
             self.bytes_read,
             self.bytes_written,
             self.files_removed,

@@ -23,6 +23,7 @@ from isotherm.clock import monotonic_s, now_ms
 from isotherm.commit_event import CONTROL_PARTITIONS
 from isotherm.config import EXIT_BAD_CONFIG, IsothermConfig
 from isotherm.executors import LocalExecutor
+from isotherm.health import Health
 from isotherm.http import HttpServer
 from isotherm.kafka_holds import TOPIC as HOLD_TOPIC
 from isotherm.kafka_holds import KafkaHolds
@@ -33,7 +34,7 @@ from isotherm.observations import Observation, TrySoon
 from isotherm.policy_files import PolicyFolder
 from isotherm.ports import Fenced, Unavailable
 from isotherm.relay import Sources
-from isotherm.service import Health, Service
+from isotherm.service import Service
 from isotherm.sources import FORMATS
 from isotherm.store import Fold, FolderTakenError, Ledger, StateFolder
 from isotherm.store.database import StoreError

@@ -74,7 +74,7 @@ def test_a_compaction_is_not_committed_after_the_policy_said_no(lab):
         lab.policy.replace("min_files: 3", "min_files: 3, enabled: false")
     )
     for _ in range(2):  # a change is taken once it looks the same twice
-        service._reload_policies()
+        service.reload_policies()
     service.compactions.finish()
 
     assert [one.reason for one in service.ledger.operations()] == ["policy"]
@@ -242,7 +242,7 @@ def test_a_partition_is_decided_anew_when_the_stream_says_for_the_first_time_how
 
     for _ in range(4):
         lab.append(table, 30)
-        service._consume(service.events.poll(0))
+        service.consume(service.events.poll(0))
     verdicts = {one.key: one.verdict for one in service.fold.partitions(uuid_of(table))}
 
     assert sorted(verdicts.values()) == [Verdict.DUE, Verdict.HOT]
