@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import load_catalog
-from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.io.pyarrow import PyArrowFileIO, schema_to_pyarrow
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -43,7 +43,9 @@ from pyiceberg.types import (
 from integration.rewriting import bound, cleaned, commit, rewritten
 from isotherm.clock import monotonic_s
 from isotherm.executors import Failure, FailureKind, LocalExecutor
-from isotherm.executors.projection import hashable, project, row_hash_sql
+from isotherm.executors.nearby import nearby
+from isotherm.executors.projection import nodes, project
+from isotherm.executors.proof import Proof
 from isotherm.executors.rewrite import attempt
 from isotherm.model import CompactionJob, FileKind, LiveFile, OutcomeKind, PartitionKey, Rewrite
 
@@ -281,11 +283,12 @@ def test_one_wrong_value_is_a_mismatch_and_commits_nothing(catalog: Any, job: Co
     honest = rewritten(table, job)
     path = Path(honest.files[0].path.removeprefix("file://"))
     flipped(path)
-    hasher = subject._Hasher(table.schema())
-    count, total = subject._read_back(table.io, honest.files[0], table.metadata, hasher)
-    assert (count, honest.hash_written == total) == (60, False)
+    tally = subject._read_back(
+        table.io, honest.files[0], Proof(table.schema(), None, locations=[honest.files[0].path])
+    )
+    assert (tally.rows, honest.hash_written == tally.hash) == (60, False)
 
-    outcome = commit(catalog, job, replace(honest, hash_written=total))
+    outcome = commit(catalog, job, replace(honest, hash_written=tally.hash))
 
     assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, "mismatch")
     assert job.base_snapshot_id == catalog.load_table(NAME).metadata.current_snapshot_id
@@ -498,18 +501,20 @@ ROWS: list[dict[str, Any]] = [
 
 def projected(rows: list[dict[str, Any]], start: int = 0) -> pa.RecordBatch:
     batch = pa.RecordBatch.from_pylist(rows, schema=schema_to_pyarrow(OLD))
-    return project(batch.slice(start), OLD, NEW, schema_to_pyarrow(NEW), {29: "const"})
+    batch = batch.slice(start)
+    return project(batch, nodes(batch.schema), NEW, schema_to_pyarrow(NEW), {29: "const"})
 
 
-def hashed(batch: pa.RecordBatch, source: Schema, constants: dict[int, Any]) -> list[int]:
-    import duckdb
-
-    connection = duckdb.connect(":memory:")
-    connection.register("batch", hashable(batch, NEW, constants))
-    return [
-        row[0]
-        for row in connection.execute(f"SELECT {row_hash_sql(source, NEW, constants)} FROM batch").fetchall()
-    ]
+def hashed(batch: pa.RecordBatch, folder: Path, constants: dict[int, Any]) -> list[int]:
+    """The hash of each row, as the proof reads it from a file of its own."""
+    found = []
+    for place in range(batch.num_rows):
+        path = folder / "row.parquet"
+        pq.write_table(pa.Table.from_batches([batch.slice(place, 1)]), path)
+        proof = Proof(NEW, None, locations=[str(path)])
+        with nearby(PyArrowFileIO(), str(path)) as near:
+            found.append(proof.sum(near, 0, constants).hash)
+    return found
 
 
 @pytest.mark.parametrize("start", [0, 1, 2])
@@ -534,11 +539,11 @@ def test_nulls_empty_lists_and_renamed_fields_survive_at_every_depth(start: int)
     assert {None} == {row["added"] for row in found}
 
 
-def test_both_engines_say_the_same_of_older_rows() -> None:
+def test_both_engines_say_the_same_of_older_rows(tmp_path: Path) -> None:
     raw = pa.RecordBatch.from_pylist(ROWS, schema=schema_to_pyarrow(OLD))
 
-    by_duckdb = hashed(raw, OLD, {29: "const"})
-    by_arrow = hashed(projected(ROWS), NEW, {})
+    by_duckdb = hashed(raw, tmp_path, {29: "const"})
+    by_arrow = hashed(projected(ROWS), tmp_path, {})
 
     assert by_arrow == by_duckdb
     assert len(ROWS) == len(set(by_duckdb))
@@ -561,9 +566,9 @@ NEARLY = [
 ]
 
 
-def test_rows_that_are_nearly_the_same_have_other_hashes() -> None:
+def test_rows_that_are_nearly_the_same_have_other_hashes(tmp_path: Path) -> None:
     raw = pa.RecordBatch.from_pylist(ROWS + NEARLY, schema=schema_to_pyarrow(OLD))
 
-    found = hashed(raw, OLD, {29: "const"})
+    found = hashed(raw, tmp_path, {29: "const"})
 
     assert len(ROWS + NEARLY) == len(set(found))

@@ -1,75 +1,142 @@
-"""Rows of older files in the table's present schema: twice, by two engines that share no code.
-
-`project` makes the rows that are written, with Arrow. `row_hash_sql` says the same in SQL, and DuckDB makes of it
-the sum that the written files must have. So a mistake of either is a mismatch, and a mismatch commits nothing.
-(PyIceberg's own projection turns null lists and maps of structs into empty ones; that is the kind of mistake.)
+"""Rows of older files in the table's present schema, with Arrow: these are the rows that are written.
 
 Columns are matched by field id, at every depth: renamed, reordered, added, dropped and widened ones. A column that
-a file lacks is null, or the constant that its partition gives it. Pure functions over values in memory.
+a file lacks is null, or the constant that its partition gives it. A file without ids gets them from the table's name
+mapping, or else by the order of its columns, as in Java. Whether the rows are right is for `proof` to say, which shares
+no code with this. (PyIceberg's own projection turns null lists and maps of structs into empty ones.)
+
+Pure functions over values in memory.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
-from pyiceberg.types import DecimalType, FixedType, IcebergType, ListType, MapType, StructType
+from pyiceberg.table.name_mapping import MappedField, NameMapping
+from pyiceberg.types import IcebergType, ListType, MapType, StructType
 
-# --- with Arrow ----------------------------------------------------------------------------------------------
+_FIELD_ID = b"PARQUET:field_id"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A column of a file at any depth: its field id, if it has one, and what it is made of."""
+
+    field_id: int | None
+    children: tuple["Node", ...] = ()
+
+
+def nodes(schema: pa.Schema, mapping: NameMapping | None = None) -> tuple[Node, ...]:
+    """The columns of a file.
+
+    Raises:
+        ValueError: the file has nested columns without ids, and the table has no names for them.
+    """
+    own = tuple(_own(field) for field in schema)
+    if any(_has_id(node) for node in own):
+        return own
+    if mapping is not None:
+        return tuple(_named(field, mapping.root) for field in schema)
+    for field in schema:
+        if field.type.num_fields:
+            raise ValueError(
+                f"column {field.name} is nested and has no field ids, and the table has no name mapping"
+            )
+    return tuple(Node(place) for place in range(1, len(schema) + 1))
+
+
+def _own(field: pa.Field) -> Node:
+    """A column with the ids that the file gives it."""
+    found = (field.metadata or {}).get(_FIELD_ID)
+    return Node(
+        int(found) if found is not None else None, tuple(_own(child) for child in _children(field.type))
+    )
+
+
+def _has_id(node: Node) -> bool:
+    return node.field_id is not None or any(_has_id(child) for child in node.children)
+
+
+def _named(field: pa.Field, mapped: Sequence[MappedField], name: str | None = None) -> Node:
+    """A column with the ids that a name mapping gives it; one that it does not know has none."""
+    found = next((one for one in mapped if (name or field.name) in one.names), None)
+    inner = found.fields if found is not None else []
+    if pa.types.is_map(field.type):
+        names: tuple[str | None, ...] = ("key", "value")
+    elif pa.types.is_struct(field.type):
+        names = (None,) * field.type.num_fields
+    else:
+        names = ("element",)
+    children = zip(_children(field.type), names, strict=False)
+    return Node(
+        found.field_id if found is not None else None,
+        tuple(_named(child, inner, one) for child, one in children),
+    )
+
+
+def _children(arrow: pa.DataType) -> list[pa.Field]:
+    if pa.types.is_map(arrow):
+        return [arrow.key_field, arrow.item_field]
+    if pa.types.is_struct(arrow):
+        return [arrow.field(place) for place in range(arrow.num_fields)]
+    return [arrow.value_field] if arrow.num_fields else []
 
 
 def project(
-    batch: pa.RecordBatch, source: Schema, target: Schema, arrow: pa.Schema, constants: Mapping[int, Any]
+    batch: pa.RecordBatch,
+    columns: Sequence[Node],
+    target: Schema,
+    arrow: pa.Schema,
+    constants: Mapping[int, Any],
 ) -> pa.RecordBatch:
-    """The rows of a batch as `target` has them.
+    """The rows of a batch, which has these columns, as `target` has them.
 
     `arrow` is `target` in Arrow's types; `constants` gives columns that the file lacks, by field id (only
     top-level columns can be partition sources of a file that does not hold them).
     """
-    places = {field.field_id: (place, field.field_type) for place, field in enumerate(source.fields)}
-    columns = []
+    places = {column.field_id: place for place, column in enumerate(columns)}
+    arrays = []
     for field, arrow_field in zip(target.fields, arrow, strict=True):
-        if field.field_id in places:
-            place, source_type = places[field.field_id]
-            columns.append(_projected(batch.column(place), source_type, field.field_type, arrow_field.type))
+        if (place := places.get(field.field_id)) is not None:
+            arrays.append(_projected(batch.column(place), columns[place], field.field_type, arrow_field.type))
         elif (value := constants.get(field.field_id)) is not None:
-            columns.append(pa.repeat(pa.scalar(value, type=arrow_field.type), batch.num_rows))
+            arrays.append(pa.repeat(pa.scalar(value, type=arrow_field.type), batch.num_rows))
         else:
-            columns.append(pa.nulls(batch.num_rows, type=arrow_field.type))
-    return pa.RecordBatch.from_arrays(columns, schema=arrow)
+            arrays.append(pa.nulls(batch.num_rows, type=arrow_field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=arrow)
 
 
-def _projected(array: pa.Array, source: IcebergType, target: IcebergType, arrow: pa.DataType) -> pa.Array:
+def _projected(array: pa.Array, node: Node, target: IcebergType, arrow: pa.DataType) -> pa.Array:
     match target:
-        case StructType() if isinstance(source, StructType):
-            return _projected_struct(array, source, target, arrow)
-        case ListType() if isinstance(source, ListType):
+        case StructType():
+            return _projected_struct(array, node, target, arrow)
+        case ListType():
             offsets, (values,) = _contents(array, array.values)
-            values = _projected(values, source.element_type, target.element_type, arrow.value_type)
+            values = _projected(values, node.children[0], target.element_type, arrow.value_type)
             make = pa.LargeListArray if pa.types.is_large_list(arrow) else pa.ListArray
             index = pa.int64() if pa.types.is_large_list(arrow) else pa.int32()
             return make.from_arrays(offsets.cast(index), values, type=arrow, mask=array.is_null())
-        case MapType() if isinstance(source, MapType):
+        case MapType():
             offsets, (keys, items) = _contents(array, array.keys, array.items)
-            keys = _projected(keys, source.key_type, target.key_type, arrow.key_type)
-            items = _projected(items, source.value_type, target.value_type, arrow.item_type)
+            keys = _projected(keys, node.children[0], target.key_type, arrow.key_type)
+            items = _projected(items, node.children[1], target.value_type, arrow.item_type)
             return pa.MapArray.from_arrays(offsets, keys, items, type=arrow, mask=array.is_null())
         case _:
             return _cast(array, arrow)
 
 
-def _projected_struct(
-    array: pa.Array, source: StructType, target: StructType, arrow: pa.DataType
-) -> pa.Array:
-    places = {field.field_id: (place, field.field_type) for place, field in enumerate(source.fields)}
+def _projected_struct(array: pa.Array, node: Node, target: StructType, arrow: pa.DataType) -> pa.Array:
+    places = {child.field_id: place for place, child in enumerate(node.children)}
     children = []
     for number, field in enumerate(target.fields):
         child = arrow.field(number)
-        if field.field_id in places:
-            place, source_type = places[field.field_id]
-            children.append(_projected(array.field(place), source_type, field.field_type, child.type))
+        if (place := places.get(field.field_id)) is not None:
+            children.append(
+                _projected(array.field(place), node.children[place], field.field_type, child.type)
+            )
         else:
             children.append(pa.nulls(len(array), type=child.type))
     return pa.StructArray.from_arrays(children, fields=list(arrow), mask=array.is_null())
@@ -89,120 +156,4 @@ def _cast(array: pa.Array, arrow: pa.DataType) -> pa.Array:
     if isinstance(arrow, pa.ExtensionType):
         storage = array.storage if isinstance(array, pa.ExtensionArray) else array
         return pa.ExtensionArray.from_storage(arrow, storage.cast(arrow.storage_type))
-    if pa.types.is_timestamp(array.type) and array.type.unit == "ns":
-        # Old Spark writes 96-bit timestamps, which hold microseconds in nanoseconds.
-        return array.cast(arrow, safe=False)
     return array.cast(arrow)
-
-
-# --- with DuckDB ---------------------------------------------------------------------------------------------
-
-
-def row_hash_sql(source: Schema, target: Schema, constants: Mapping[int, Any]) -> str:
-    """A DuckDB expression for the hash of one row of a file, as `target` has the row; see `hashable`.
-
-    Nested values are hashed as text, because DuckDB's hash takes a null list, an empty list and a list of one null
-    for the same.
-    """
-    places = {field.field_id: (place, field.field_type) for place, field in enumerate(source.fields)}
-    parts = []
-    for field in target.fields:
-        if field.field_id in places:
-            place, source_type = places[field.field_id]
-            value = _sql(f"c{place}", source_type, field.field_type, 0)
-        elif constants.get(field.field_id) is not None:
-            value = f"CAST(k{field.field_id} AS {_sql_type(field.field_type)})"
-        else:
-            value = f"CAST(NULL AS {_sql_type(field.field_type)})"
-        parts.append(value if field.field_type.is_primitive else f"CAST({value} AS VARCHAR)")
-    return f"hash({', '.join(parts)})"
-
-
-def hashable(batch: pa.RecordBatch, target: Schema, constants: Mapping[int, Any]) -> pa.RecordBatch:
-    """A batch under the names that `row_hash_sql` uses: DuckDB takes `a` and `A` for one column, Iceberg for two."""
-    columns, names = list(batch.columns), [f"c{place}" for place in range(batch.num_columns)]
-    for field_id, value in constants.items():
-        arrow = schema_to_pyarrow(target.find_type(field_id), include_field_ids=False)
-        columns.append(pa.repeat(pa.scalar(value, type=arrow), batch.num_rows))
-        names.append(f"k{field_id}")
-    return pa.RecordBatch.from_arrays(columns, names=names)
-
-
-def _sql(value: str, source: IcebergType, target: IcebergType, depth: int) -> str:
-    if source == target and _named_alike(source, target):
-        return value
-    one = f"_v{depth}"
-    match target:
-        case StructType() if isinstance(source, StructType):
-            by_id = {field.field_id: field for field in source.fields}
-            parts = []
-            for field in target.fields:
-                if (old := by_id.get(field.field_id)) is None:
-                    inner = f"CAST(NULL AS {_sql_type(field.field_type)})"
-                else:
-                    inner = _sql(
-                        f"struct_extract({value}, {_text(old.name)})", old.field_type, field.field_type, depth
-                    )
-                parts.append(f"{_quoted(field.name)} := {inner}")
-            made = f"struct_pack({', '.join(parts)})"
-        case ListType() if isinstance(source, ListType):
-            element = _sql(one, source.element_type, target.element_type, depth + 1)
-            made = f"list_transform({value}, lambda {one}: {element})"
-        case MapType() if isinstance(source, MapType):
-            key = _sql(f"{one}.key", source.key_type, target.key_type, depth + 1)
-            item = _sql(f"{one}.value", source.value_type, target.value_type, depth + 1)
-            made = (
-                f"map_from_entries(list_transform(map_entries({value}), "
-                f"lambda {one}: struct_pack(key := {key}, value := {item})))"
-            )
-        case _:
-            return f"CAST({value} AS {_sql_type(target)})"
-    return f"CASE WHEN {value} IS NULL THEN NULL ELSE {made} END"
-
-
-def _named_alike(source: IcebergType, target: IcebergType) -> bool:
-    """Whether two types are spelled alike too: a renamed nested field shows in the text that is hashed."""
-    return str(source) == str(target)
-
-
-_SQL_TYPES = {
-    "boolean": "BOOLEAN",
-    "int": "INTEGER",
-    "long": "BIGINT",
-    "float": "FLOAT",
-    "double": "DOUBLE",
-    "date": "DATE",
-    "time": "TIME",
-    "timestamp": "TIMESTAMP",
-    "timestamptz": "TIMESTAMP WITH TIME ZONE",
-    "string": "VARCHAR",
-    "uuid": "UUID",
-    "binary": "BLOB",
-}
-
-
-def _sql_type(iceberg: IcebergType) -> str:
-    match iceberg:
-        case StructType(fields=fields):
-            inner = ", ".join(f"{_quoted(field.name)} {_sql_type(field.field_type)}" for field in fields)
-            return f"STRUCT({inner})"
-        case ListType(element_type=element):
-            return f"{_sql_type(element)}[]"
-        case MapType(key_type=key, value_type=value):
-            return f"MAP({_sql_type(key)}, {_sql_type(value)})"
-        case DecimalType(precision=precision, scale=scale):
-            return f"DECIMAL({precision}, {scale})"
-        case FixedType():
-            return "BLOB"
-        case _ if str(iceberg) in _SQL_TYPES:
-            return _SQL_TYPES[str(iceberg)]
-        case _:
-            raise TypeError(f"columns of type {iceberg} cannot be compacted")
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"

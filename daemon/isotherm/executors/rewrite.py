@@ -9,7 +9,8 @@ its own (`local`), and may be killed at any moment.
 import contextlib
 import warnings
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -22,10 +23,9 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import (
     _get_parquet_writer_kwargs,
-    pyarrow_to_schema,
     schema_to_pyarrow,
 )
-from pyiceberg.schema import Schema, sanitize_column_names
+from pyiceberg.schema import sanitize_column_names
 from pyiceberg.table import TableProperties
 from pyiceberg.table.locations import ObjectStoreLocationProvider, SimpleLocationProvider
 from pyiceberg.table.metadata import TableMetadata
@@ -38,7 +38,9 @@ from isotherm.model import CompactionJob, LiveFile, Rewrite, WrittenFile
 from isotherm.paths import normalised
 from isotherm.storage import is_transient, table_at
 
-from .projection import hashable, project, row_hash_sql
+from .nearby import nearby
+from .projection import Node, nodes, project
+from .proof import Proof, Tally
 from .statistics import statistics
 
 HASH_MODULUS = 1 << 128
@@ -47,8 +49,6 @@ BATCH_BYTES = 16 * 1024 * 1024
 BATCH_ROWS = 65_536
 ROW_GROUP_BYTES = 128 * 1024 * 1024
 """A row group never takes more than this in memory, whatever the table asks for: it is the bulk of what we hold."""
-DUCKDB_MEMORY = "256MB"
-"""DuckDB only ever sees one batch."""
 READ_BUFFER_BYTES = 1024 * 1024
 
 
@@ -61,6 +61,8 @@ class FailureKind(StrEnum):
     KILLED = "killed"
     DEADLINE = "deadline"
     STORAGE = "storage"
+    MISMATCH = "mismatch"
+    """The rows that were written are not as manifests would tell; the same word as the committer's."""
     UNEXPECTED = "unexpected"
 
 
@@ -94,44 +96,43 @@ def rewrite(job: CompactionJob, metadata_location: str, io_properties: Mapping[s
     started = monotonic_s()
     table = table_at(metadata_location, io_properties)
     metadata, io = table.metadata, table.io
-    hasher = _Hasher(metadata.schema())
-    deleted = _deleted_positions(io, job)
+    inputs = [file.path for file in (*job.data_files, *job.delete_files)]
+    proof = Proof(metadata.schema(), metadata.name_mapping(), job.data_files, inputs)
+    deleted = _deleted_positions(io, job, proof)
     live_rows = sum(file.rows - deleted.count(file) for file in job.data_files)
     output = _Output(io, job, metadata, expected_rows=live_rows)
     constants = _identity_constants(metadata, job)
-    rows_read = hash_read = 0
+    found: list[Tally] = []
     try:
-        for file in job.data_files:
-            with _blaming(file.path):
-                source = _Source(io, file, metadata)
-                here = {one: value for one, value in constants.items() if one not in source.field_ids}
+        for number, file in enumerate(job.data_files):
+            with _blaming(file.path), nearby(io, file.path) as path, ThreadPoolExecutor(1) as beside:
+                # Both engines release the interpreter: the second core sums while this one writes.
+                tally = beside.submit(proof.sum, path, number, constants)
+                source = _Source(path, file, metadata)
                 start = 0
                 for batch in source.batches():
                     kept = batch.filter(deleted.keep(file, start, batch.num_rows))
                     start += batch.num_rows
-                    hash_read += hasher.sum(kept, source.schema, here)
-                    rows = project(kept, source.schema, output.schema, output.arrow, here)
+                    rows = project(kept, source.columns, output.schema, output.arrow, constants)
                     with _writing():
                         output.write(rows)
-                rows_read += start
+                found.append(tally.result())
         with _writing():
             written = output.finish()
     except BaseException:
         output.abandon()
         raise
-    rows_written = hash_written = 0
-    for result in written:
-        rows, sum_of_hashes = _read_back(io, result, metadata, hasher)
-        rows_written += rows
-        hash_written += sum_of_hashes
+    proof.close()
+    proof = Proof(metadata.schema(), None, locations=[file.path for file in written])
+    back = [_read_back(io, file, proof) for file in written]
     return Rewrite(
         job_id=job.job_id,
         files=tuple(written),
-        rows_read=rows_read,
-        rows_deleted=sum(deleted.count(file) for file in job.data_files),
-        hash_read=hash_read % HASH_MODULUS,
-        hash_written=hash_written % HASH_MODULUS,
-        rows_written=rows_written,
+        rows_read=sum(tally.rows for tally in found),
+        rows_deleted=sum(tally.rows - tally.live for tally in found),
+        hash_read=sum(tally.hash for tally in found) % HASH_MODULUS,
+        hash_written=sum(tally.hash for tally in back) % HASH_MODULUS,
+        rows_written=sum(tally.rows for tally in back),
         bytes_read=sum(file.size_bytes for file in (*job.data_files, *job.delete_files)),
         bytes_written=sum(file.size_bytes for file in written),
         seconds=monotonic_s() - started,
@@ -169,17 +170,13 @@ def _identity_constants(metadata: TableMetadata, job: CompactionJob) -> dict[int
     }
 
 
-def _read_back(
-    io: FileIO, written: WrittenFile, metadata: TableMetadata, hasher: "_Hasher"
-) -> tuple[int, int]:
-    """Rows and the sum of their hashes, from what storage gives back."""
-    with _blaming(written.path):
-        source = _Source(io, written, metadata)
-        rows = total = 0
-        for batch in source.batches():
-            rows += batch.num_rows
-            total += hasher.sum(batch, source.schema, {})
-        return rows, total
+def _read_back(io: FileIO, written: WrittenFile, proof: Proof) -> Tally:
+    """The rows that storage gives back, which are as their statistics say."""
+    with _blaming(written.path), nearby(io, written.path) as path:
+        tally, problem = proof.read_back(path, written)
+    if problem is not None:
+        raise RewriteError(Failure(FailureKind.MISMATCH, f"{written.path}: {problem}"))
+    return tally
 
 
 def _peak_memory_bytes() -> int:
@@ -226,9 +223,9 @@ def leftovers(io: FileIO, metadata: TableMetadata, job: CompactionJob) -> tuple[
 class _Source:
     """A Parquet file, batch by batch, of the columns that the table still has."""
 
-    def __init__(self, io: FileIO, file: LiveFile | WrittenFile, metadata: TableMetadata) -> None:
+    def __init__(self, path: str, file: LiveFile, metadata: TableMetadata) -> None:
         self._parquet = pq.ParquetFile(
-            io.new_input(file.path).open(),
+            pa.OSFile(path),
             buffer_size=READ_BUFFER_BYTES,
             pre_buffer=False,
             # As nanoseconds, which is PyArrow's way, 0001-01-01 and 2999-12-31 become other days.
@@ -243,24 +240,32 @@ class _Source:
                     file.path,
                 )
             )
-        whole = pyarrow_to_schema(
-            self._parquet.schema_arrow,
-            name_mapping=metadata.name_mapping(),
-            downcast_ns_timestamp_to_us=True,
-            format_version=metadata.format_version,
-        )
-        self.field_ids = {one.field_id for one in whole.fields}
-        known = {one.field_id for one in metadata.schema().fields}
+        schema = self._parquet.schema_arrow
+        try:
+            every = nodes(schema, metadata.name_mapping())
+        except ValueError as err:
+            raise RewriteError(Failure(FailureKind.CORRUPT_FILE, f"{file.path}: {err}", file.path)) from err
+        known = {field.field_id for field in metadata.schema().fields}
         # One column at least, for the number of rows.
-        wanted = [one for one in whole.fields if one.field_id in known] or list(whole.fields[:1])
-        self.schema = Schema(*wanted)
+        wanted = [place for place, node in enumerate(every) if node.field_id in known] or [0]
+        self._names = list(dict.fromkeys(schema.field(place).name for place in wanted))
+        # Names may be there twice, and PyArrow takes `a` for `a.b` too: columns are told apart by their places.
+        self._places = [self._place(schema.names, place) for place in wanted]
+        self.columns: tuple[Node, ...] = tuple(every[place] for place in wanted)
+
+    def _place(self, names: list[str], place: int) -> tuple[str, int]:
+        """The name of a column, and how many columns before it have the same."""
+        return names[place], names[:place].count(names[place])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows in the order of their positions."""
-        names = [one.name for one in self.schema.fields]
         size = self._rows_per_batch()
-        for batch in self._parquet.iter_batches(batch_size=size, columns=names, use_threads=False):
-            yield batch.select(names)
+        for batch in self._parquet.iter_batches(batch_size=size, columns=self._names, use_threads=False):
+            places: dict[str, list[int]] = {}
+            for place, name in enumerate(batch.schema.names):
+                places.setdefault(name, []).append(place)
+            arrays = [batch.column(places[name][number]) for name, number in self._places]
+            yield pa.RecordBatch.from_arrays(arrays, names=[f"c{one}" for one in range(len(arrays))])
 
     def _rows_per_batch(self) -> int:
         parquet = self._parquet.metadata
@@ -291,28 +296,32 @@ class _Deleted:
         return bisect_left(positions, file.rows)
 
 
-def _deleted_positions(io: FileIO, job: CompactionJob) -> _Deleted:
-    """What the job's delete files say about its data files: by path, by position, and not about younger files."""
+def _deleted_positions(io: FileIO, job: CompactionJob, proof: Proof) -> _Deleted:
+    """What the job's delete files say about its data files: by path, by position, and not about younger files.
+
+    The proof reads the same files, and finds out for itself.
+    """
     written_at = {normalised(file.path): file.sequence_number for file in job.data_files}
-    found: dict[str, list[pa.Array]] = {}
+    found: list[pa.RecordBatch] = []
     for delete in job.delete_files:
-        with _blaming(delete.path):
-            for path, positions in _positions_in(io, delete):
-                key = normalised(path)
-                if key in written_at and delete.sequence_number >= written_at[key]:
-                    found.setdefault(key, []).append(positions)
+        older = {path for path, number in written_at.items() if delete.sequence_number >= number}
+        with _blaming(delete.path), nearby(io, delete.path) as path:
+            found += _positions_in(path, delete, older)
+            proof.delete(path, delete.sequence_number, delete.rows)
+    if not found:
+        return _Deleted()
+    table = pa.Table.from_batches(found).group_by("path", use_threads=False)
+    distinct = table.aggregate([("pos", "distinct")])
     by_path = {}
-    for key, parts in found.items():
-        distinct = pc.unique(pa.chunked_array(parts, type=pa.int64()))
-        ordered = distinct.take(pc.sort_indices(distinct))
-        by_path[key] = memoryview(ordered.buffers()[1]).cast("q")[: len(ordered)]
+    for key, positions in zip(distinct["path"], distinct["pos_distinct"], strict=True):
+        ordered = positions.values.take(pc.sort_indices(positions.values))
+        by_path[key.as_py()] = memoryview(ordered.buffers()[1]).cast("q")[: len(ordered)]
     return _Deleted(by_path)
 
 
-def _positions_in(io: FileIO, delete: LiveFile) -> Iterator[tuple[str, pa.Array]]:
-    parquet = pq.ParquetFile(
-        io.new_input(delete.path).open(), pre_buffer=False, read_dictionary=["file_path"]
-    )
+def _positions_in(path: str, delete: LiveFile, of: Collection[str]) -> Iterator[pa.RecordBatch]:
+    """The positions that a delete file names in some data files, with those files' names in our spelling."""
+    parquet = pq.ParquetFile(pa.OSFile(path), pre_buffer=False, read_dictionary=["file_path"])
     if parquet.metadata.num_rows != delete.rows:
         raise RewriteError(
             Failure(
@@ -322,41 +331,15 @@ def _positions_in(io: FileIO, delete: LiveFile) -> Iterator[tuple[str, pa.Array]
             )
         )
     for batch in parquet.iter_batches(columns=["file_path", "pos"], use_threads=False):
-        paths, positions = batch.column("file_path"), batch.column("pos")
-        for path in pc.unique(paths):
-            yield path.as_py(), positions.filter(pc.equal(paths.cast(pa.string()), path.as_py()))
-
-
-# --- proving -------------------------------------------------------------------------------------------------
-
-
-class _Hasher:
-    """Sums of row hashes, by DuckDB over Arrow batches; it reads no file and loads no extension."""
-
-    def __init__(self, target: Schema) -> None:
-        self._target = target
-        self._duckdb = duckdb.connect(
-            ":memory:",
-            config={
-                "memory_limit": DUCKDB_MEMORY,
-                "threads": 1,
-                "enable_external_access": False,
-                "autoinstall_known_extensions": False,
-                "autoload_known_extensions": False,
-            },
+        # As a dictionary: there may be thousands of names, each of them for many rows.
+        paths = batch.column("file_path")
+        names = pa.array([normalised(one) for one in paths.dictionary.to_pylist()], pa.string())
+        spelled = names.take(paths.indices)
+        ours = pc.is_in(spelled, value_set=pa.array(sorted(of), pa.string()))
+        found = pa.RecordBatch.from_arrays(
+            [spelled, batch.column("pos").cast(pa.int64())], names=["path", "pos"]
         )
-
-    def sum(self, batch: pa.RecordBatch, source: Schema, constants: Mapping[int, Any]) -> int:
-        """The sum of the hashes of the rows of a batch, as the target schema has them."""
-        if batch.num_rows == 0:
-            return 0
-        self._duckdb.register("batch", hashable(batch, self._target, constants))
-        expression = row_hash_sql(source, self._target, constants)
-        ((total,),) = self._duckdb.execute(
-            f"SELECT sum({expression}::HUGEINT) FROM batch"  # noqa: S608 (made of numbers and quoted names)
-        ).fetchall()
-        self._duckdb.unregister("batch")
-        return int(total)
+        yield found.filter(ours)
 
 
 # --- writing -------------------------------------------------------------------------------------------------
@@ -491,8 +474,12 @@ def _blaming(path: str) -> Iterator[None]:
     """What goes wrong inside is the fault of this file, or of the store that holds it."""
     try:
         yield
-    except (RewriteError, MemoryError):
+    except (RewriteError, MemoryError, duckdb.OutOfMemoryException):
         raise
+    except (duckdb.DataError, duckdb.IOException, duckdb.InvalidInputException) as err:
+        raise RewriteError(
+            Failure(FailureKind.CORRUPT_FILE, f"{path} is no sound Parquet: {err}", path)
+        ) from err
     except FileNotFoundError as err:
         raise RewriteError(Failure(FailureKind.MISSING_FILE, f"{path} is not there: {err}", path)) from err
     except pa.ArrowInvalid as err:
