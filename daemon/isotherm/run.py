@@ -157,7 +157,7 @@ def _service(
             )
             letters = KafkaDeadLetters(properties, dead_letter_topic)
         local = config.executors.local
-        executor = LocalExecutor(local.jobs_at_once, local.deadline_s)
+        executor = LocalExecutor(local.jobs_at_once, local.deadline_s, local.memory_bytes)
         return Service(
             config=config,
             fold=fold,
