@@ -34,6 +34,7 @@ from isotherm.ports import Fenced, Unavailable
 from isotherm.relay import Sources
 from isotherm.service import Health, Service
 from isotherm.sources import FORMATS
+from isotherm.storage import spool_in
 from isotherm.store import Fold, Ledger
 from isotherm.store.database import StoreError
 
@@ -73,6 +74,7 @@ def run(config: IsothermConfig) -> int:
     logs.get().info("http_listening", host=config.http.host, port=server.port)
     try:
         stores = _stores(config)
+        spool_in(config.state.path / "spool")
     except (StoreError, OSError) as err:
         logs.get().error("bad_state", why=str(err))
         # A store that is locked, or a disk that is full, may be another one in a moment.
