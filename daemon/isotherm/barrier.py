@@ -39,10 +39,12 @@ class Barrier:
     listen: Listener
     monotonic_s: Callable[[], float]
     _aside: dict[str, _Aside] = field(default_factory=dict)
+    _failing: set[str] = field(default_factory=set)
+    """Tables that were reported as failing and not as recovered."""
     _away_in_a_row: int = 0
 
     def is_aside(self, name: str) -> bool:
-        """Whether a table is left alone now."""
+        """Whether a table, or a job, is left alone now."""
         known = self._aside.get(name)
         return known is not None and self.monotonic_s() < known.until_s
 
@@ -52,12 +54,13 @@ class Barrier:
         return self._away_in_a_row >= AWAY_IN_A_ROW
 
     @contextmanager
-    def around(self, name: str, what: str) -> Iterator[None]:
+    def around(self, name: str, what: str, job_id: str | None = None) -> Iterator[None]:
         """Keep what goes wrong inside from everything else.
 
         Args:
             name: the table.
             what: what is done to it, for people: `looking at it`.
+            job_id: the job that is set aside in the place of the table.
         """
         try:
             yield
@@ -67,32 +70,37 @@ class Barrier:
             is_away = isinstance(err, Unavailable) and not isinstance(err, Unreadable)
             self._away_in_a_row += is_away
             self.listen(TrySoon(f"table {name}", str(err)))
-            self._put_aside(name, is_away=is_away)
+            self._put_aside(job_id or name, is_away=is_away)
             if isinstance(err, Unreadable):
-                self.listen(TableFailed(name, what, str(err)))
+                self._tell(TableFailed(name, what, str(err)))
         except Exception as err:  # noqa: BLE001 (that is what a barrier is for)
             trace = "".join(traceback.format_exception(err))
-            self._put_aside(name, is_away=False)
-            self.listen(TableFailed(name, what, f"{type(err).__name__}: {err}", trace))
+            self._put_aside(job_id or name, is_away=False)
+            self._tell(TableFailed(name, what, f"{type(err).__name__}: {err}", trace))
         else:
             self._away_in_a_row = 0
 
     def went_well(self, name: str) -> None:
         """A table was looked at from end to end: it is aside no more, nor is any that only did not answer."""
         self._away_in_a_row = 0
-        if self._aside.pop(name, None) is not None:
-            self.listen(TableRecovered(name))
+        self.forget(name)
         for other in [other for other, aside in self._aside.items() if aside.is_away]:
             self._aside[other] = _Aside(self._aside[other].failures, float("-inf"), is_away=True)
 
     def forget(self, name: str) -> None:
-        """The table is gone, or somebody else's."""
-        if self._aside.pop(name, None) is not None:
+        """The table, or the job, is gone, or somebody else's."""
+        self._aside.pop(name, None)
+        if name in self._failing:
+            self._failing.discard(name)
             self.listen(TableRecovered(name))
 
     def try_again(self) -> None:
         """A new round: perhaps everything answers by now."""
         self._away_in_a_row = 0
+
+    def _tell(self, failed: TableFailed) -> None:
+        self._failing.add(failed.name)
+        self.listen(failed)
 
     def _put_aside(self, name: str, *, is_away: bool) -> None:
         known = self._aside.get(name)

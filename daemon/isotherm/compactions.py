@@ -181,8 +181,7 @@ class Compactions:
             if job_id not in self._running:
                 continue
             operation, job = self._running[job_id]
-            name = f"{operation.table.name} (job {job_id})"
-            with self.barrier.around(name, "ending a compaction"):
+            with self.barrier.around(operation.table.name, f"ending job {job_id}", job_id):
                 self._finish(operation, job, result)
                 continue
             # What came of it the table knows; it is looked for in the next round.

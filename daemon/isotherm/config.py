@@ -377,6 +377,9 @@ class LocalExecutorConfig(Settings):
     """Processes at the same time; each takes about one core and 0.5 GB."""
     deadline_s: int = Field(3600, ge=10)
     """A job that takes longer is cancelled. Far below the age floor of orphans."""
+    memory_bytes: int | None = Field(4 * 1024**3, ge=256 * 1024**2)
+    """Memory that one process may take; with more the job fails. None: as much as there is, and if there is too little
+    the kernel chooses, in a container perhaps the daemon with it."""
 
 
 class ExecutorsConfig(Settings):

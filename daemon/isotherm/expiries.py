@@ -107,7 +107,7 @@ class Expiries:
             operation, tenure = self._running.pop(job_id)
             # Whatever it came to: the table's verdict is made again.
             self.fold.touch_whole(operation.table.uuid)
-            with self.barrier.around(f"{operation.table.name} (job {job_id})", "ending an expiry"):
+            with self.barrier.around(operation.table.name, f"ending job {job_id}", job_id):
                 if isinstance(reading, Unbound):
                     self._failed(operation, reading.reason, reading.why)
                 elif not reading.snapshots:

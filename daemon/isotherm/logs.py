@@ -53,7 +53,10 @@ def tell(observation: Any) -> None:
         field.name: _plain(getattr(observation, field.name)) for field in dataclasses.fields(observation)
     }
     name = re.sub(r"(?<!^)(?=[A-Z])", "_", type(observation).__name__).lower()
-    get().log(_LEVELS.get(name, logging.INFO), name, **fields)
+    level = _LEVELS.get(name, logging.INFO)
+    if fields.get("ok") is False:
+        level = max(level, logging.WARNING)
+    get().log(level, name, **fields)
 
 
 _LEVELS = {

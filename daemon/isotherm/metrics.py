@@ -5,14 +5,24 @@ alerts change in the same commit as a metric does.
 """
 
 from collections.abc import Callable
-from typing import Any, assert_never
+from contextlib import suppress
+from typing import Any, TypeVar, assert_never
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    ProcessCollector,
+    disable_created_metrics,
+)
 
 from isotherm import observations as seen
 from isotherm.observations import Observation
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+Numbers = TypeVar("Numbers", Counter, Gauge)
 JOB_SECONDS = (0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 
 
@@ -20,7 +30,11 @@ class Metrics:
     """A listener that counts."""
 
     def __init__(self, now_ms: Callable[[], int], version: str) -> None:
+        # A third of all series would be the times at which counters were born.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
+        self._series: dict[str, set[tuple[Counter | Gauge, tuple[str, ...]]]] = {}
+        """What each table has, so that it is forgotten without a look at all the others."""
         self._now_ms = now_ms
         one: Any = {"registry": self.registry}
         ProcessCollector(registry=self.registry)
@@ -161,13 +175,13 @@ class Metrics:
             case seen.SourceHeard():
                 self.source_events.labels(what.topic, what.outcome).inc()
             case seen.GapHealed():
-                self.gaps.labels(what.table.name).inc(what.snapshots)
+                self._of(self.gaps, what.table.name).inc(what.snapshots)
             case seen.TableScanned():
-                self.scans.labels(what.table.name).inc()
+                self._of(self.scans, what.table.name).inc()
             case seen.StateDrifted():
-                self.drift.labels(what.table.name).inc()
+                self._of(self.drift, what.table.name).inc()
             case seen.PartitionsRecounted():
-                self.recounted.labels(what.table.name).inc(what.partitions)
+                self._of(self.recounted, what.table.name).inc(what.partitions)
             case seen.TableGone() | seen.TableMoved():
                 self._forget(what.table.name)
                 if isinstance(what, seen.TableGone):
@@ -175,7 +189,8 @@ class Metrics:
             case seen.TableFailed():
                 self.failing.labels(what.name).set(1)
             case seen.TableRecovered():
-                self.failing.remove_by_labels({"table": what.name})
+                with suppress(KeyError):
+                    self.failing.remove(what.name)
             case seen.TablePlanned():
                 self._table(what)
             case seen.RoundPlanned():
@@ -187,13 +202,13 @@ class Metrics:
             case seen.JobEnded():
                 self._job(what)
             case seen.SnapshotsExpired():
-                self.expired.labels(what.table.name).inc(what.snapshots)
+                self._of(self.expired, what.table.name).inc(what.snapshots)
             case seen.FilesDeleted():
-                self.deleted.labels(what.table.name).inc(what.files)
-                self.kept.labels(what.table.name).inc(what.kept)
-                self.postponed.labels(what.table.name).inc(what.postponed)
+                self._of(self.deleted, what.table.name).inc(what.files)
+                self._of(self.kept, what.table.name).inc(what.kept)
+                self._of(self.postponed, what.table.name).inc(what.postponed)
             case seen.TableHalted():
-                self.halted.labels(what.table.name).set(1)
+                self._of(self.halted, what.table.name).set(1)
             case seen.HoldChanged():
                 pass  # the next round's gauges say how the table stands
             case seen.HoldRejected():
@@ -226,55 +241,47 @@ class Metrics:
             self.bytes_written,
             self.files_removed,
         ):
-            counter.labels(name)
-        self.snapshots.labels(name).set(what.snapshots)
-        self.metadata_bytes.labels(name).set(what.metadata_bytes)
-        self.partitions.labels(name, "hot").set(what.hot)
-        self.partitions.labels(name, "due").set(what.due)
-        self.partitions.labels(name, "unsupported").set(what.unsupported)
-        self.partitions.labels(name, "waiting").set(what.waiting)
-        self.partitions.labels(name, "quarantined").set(what.quarantined)
+            self._of(counter, name)
+        self._of(self.snapshots, name).set(what.snapshots)
+        self._of(self.metadata_bytes, name).set(what.metadata_bytes)
+        self._of(self.partitions, name, "hot").set(what.hot)
+        self._of(self.partitions, name, "due").set(what.due)
+        self._of(self.partitions, name, "unsupported").set(what.unsupported)
+        self._of(self.partitions, name, "waiting").set(what.waiting)
+        self._of(self.partitions, name, "quarantined").set(what.quarantined)
         told = what.hot + what.due + what.unsupported + what.waiting + what.quarantined
-        self.partitions.labels(name, "other").set(what.partitions - told)
-        self.score.labels(name).set(what.score)
-        self.files_per_partition.labels(name).set(what.files_per_partition)
-        self.todo_files.labels(name).set(what.backlog_files)
-        self.todo_bytes.labels(name).set(what.backlog_bytes)
+        self._of(self.partitions, name, "other").set(what.partitions - told)
+        self._of(self.score, name).set(what.score)
+        self._of(self.files_per_partition, name).set(what.files_per_partition)
+        self._of(self.todo_files, name).set(what.backlog_files)
+        self._of(self.todo_bytes, name).set(what.backlog_bytes)
         since_ms = what.oldest_due_at_ms
-        self.compaction_lag.labels(name).set(0 if since_ms is None else (self._now_ms() - since_ms) / 1000)
-        self.halted.labels(name).set(what.halted)
-        self.paused.labels(name).set(what.paused)
+        self._of(self.compaction_lag, name).set(0 if since_ms is None else (self._now_ms() - since_ms) / 1000)
+        self._of(self.halted, name).set(what.halted)
+        self._of(self.paused, name).set(what.paused)
         if what.last_event_at_ms:
-            self.last_event.labels(name).set(what.last_event_at_ms / 1000)
+            self._of(self.last_event, name).set(what.last_event_at_ms / 1000)
 
     def _job(self, what: seen.JobEnded) -> None:
         name = what.table.name
-        self.jobs.labels(name, what.action, what.outcome, what.reason).inc()
+        self._of(self.jobs, name, what.action, what.outcome, what.reason).inc()
         self.running.set(what.still_running)
         if what.outcome == "done":
-            self.last_success.labels(name, what.action).set(self._now_ms() / 1000)
+            self._of(self.last_success, name, what.action).set(self._now_ms() / 1000)
         if what.bytes_read:
             self.job_seconds.labels(what.action).observe(what.seconds)
-            self.bytes_read.labels(name).inc(what.bytes_read)
-            self.bytes_written.labels(name).inc(what.bytes_written)
+            self._of(self.bytes_read, name).inc(what.bytes_read)
+            self._of(self.bytes_written, name).inc(what.bytes_written)
             self.job_memory.set(what.peak_memory_bytes)
         if what.outcome == "done" and what.action == "compact":
-            self.files_removed.labels(name).inc(max(what.files_before - what.files_after, 0))
+            self._of(self.files_removed, name).inc(max(what.files_before - what.files_after, 0))
 
-    def _forget(self, name: str) -> None:
-        """A table that is gone keeps no gauge."""
-        for gauge in (
-            self.snapshots,
-            self.metadata_bytes,
-            self.score,
-            self.files_per_partition,
-            self.todo_files,
-            self.todo_bytes,
-            self.compaction_lag,
-            self.halted,
-            self.paused,
-            self.last_event,
-        ):
-            gauge.remove_by_labels({"table": name})
-        self.partitions.remove_by_labels({"table": name})
-        self.last_success.remove_by_labels({"table": name})
+    def _of(self, metric: Numbers, table: str, *labels: str) -> Numbers:
+        """The series of a table in a metric; it is made at the first time."""
+        self._series.setdefault(table, set()).add((metric, (table, *labels)))
+        return metric.labels(table, *labels)
+
+    def _forget(self, table: str) -> None:
+        """A table that is gone, or somebody else's, keeps no series."""
+        for metric, labels in self._series.pop(table, ()):
+            metric.remove(*labels)

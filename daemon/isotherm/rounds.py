@@ -205,15 +205,15 @@ class Rounds:
             if operation.job_id not in self.compactions and operation.job_id not in self.expiries
         ]
         for operation, job in open_ones[:UNFINISHED_AT_ONCE]:
-            name = f"{operation.table.name} (job {operation.job_id})"
-            if self.barrier.is_aside(name) or self.barrier.is_away:
+            name, job_id = operation.table.name, operation.job_id
+            if self.barrier.is_aside(job_id) or self.barrier.is_away:
                 continue
-            with self.barrier.around(name, "looking for the fate of a job"):
+            with self.barrier.around(name, f"looking for the fate of job {job_id}", job_id):
                 if job is None:
                     self.expiries.settle(operation)
                 else:
                     self.compactions.settle(operation, job)
-                self.barrier.forget(name)
+                self.barrier.forget(job_id)
 
     def _new_tables(self) -> list[str]:
         """Names without a row of ours: those that events speak of, and those in the catalog that a policy matches."""

@@ -36,6 +36,7 @@ from isotherm.ports import Fenced, Unavailable
 from isotherm.relay import Sources
 from isotherm.service import Service
 from isotherm.sources import FORMATS
+from isotherm.storage import spool_in
 from isotherm.store import Fold, FolderTakenError, Ledger, StateFolder
 from isotherm.store.database import StoreError
 
@@ -78,6 +79,7 @@ def run(config: IsothermConfig) -> int:
         # Before anything of it is opened: during a rolling update the one before us may still be at work.
         wait_for("the state folder", lambda: _hold(config.state.path))
         stores = _stores(config)
+        spool_in(config.state.path / "spool")
     except Unavailable:
         return 0
     except (StoreError, OSError) as err:
@@ -174,7 +176,7 @@ def _service(
             )
             letters = KafkaDeadLetters(properties, dead_letter_topic)
         local = config.executors.local
-        executor = LocalExecutor(local.jobs_at_once, local.deadline_s)
+        executor = LocalExecutor(local.jobs_at_once, local.deadline_s, local.memory_bytes)
         return Service(
             config=config,
             fold=fold,

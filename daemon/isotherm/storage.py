@@ -9,9 +9,11 @@ What this module does not do: judge what is in a file, or decide what may be del
 """
 
 import io
+import os
 import re
 import tempfile
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, TypeVar
 
@@ -115,6 +117,18 @@ class OneAttempt(AwsStandardS3RetryStrategy):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__(max_attempts=1)
+
+
+def spool_in(folder: Path) -> None:
+    """Put what does not fit into memory into this folder, here and in every process that is started from here.
+
+    The system's folder may be memory itself, or not be writable. What a killed process left in it is deleted.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for leftover in folder.iterdir():
+        if leftover.is_file():
+            leftover.unlink(missing_ok=True)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
 
 
 class RetryingFileIO(PyArrowFileIO):

@@ -125,6 +125,13 @@ def test_the_unit_does_not_restart_where_that_mends_nothing_and_does_not_wait_fo
     assert service["Type"] == "simple"
 
 
+def test_a_rewrite_that_runs_out_of_memory_does_not_stop_the_unit_and_descriptors_are_plenty():
+    service = unit()["Service"]
+
+    assert service["OOMPolicy"] == "continue"
+    assert int(service["LimitNOFILE"]) >= 65536
+
+
 def test_the_default_policy_is_the_built_in_one_written_out():
     rules = read_yaml(POLICIES / "default.yaml", PolicyFile)
     resolved = resolve("any.table", {}, [("default.yaml", rules)])

@@ -1,6 +1,7 @@
 """The local executor: exact deletes, honest sums, failures that name the file, and processes that leave nothing."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -43,6 +44,7 @@ from pyiceberg.types import (
 from integration.rewriting import bound, cleaned, commit, rewritten
 from isotherm.clock import monotonic_s
 from isotherm.executors import Failure, FailureKind, LocalExecutor
+from isotherm.executors.local import GRACE_S, LAST_WAIT_S, _ended
 from isotherm.executors.nearby import nearby
 from isotherm.executors.projection import nodes, project
 from isotherm.executors.proof import Proof
@@ -193,6 +195,68 @@ def test_a_child_dies_with_its_parent(catalog: Any, job: CompactionJob, tmp_path
         ready, _, _ = select.select([watch], [], [], 10)
 
     assert ready
+
+
+@pytest.fixture
+def stuck(catalog: Any, job: CompactionJob, tmp_path: Path) -> CompactionJob:
+    """A job whose process waits for a pipe that nobody writes."""
+    fifo = tmp_path / "data.parquet"
+    os.mkfifo(fifo)
+    return replace(job, data_files=(replace(job.data_files[0], path=str(fifo)),))
+
+
+def test_a_rewrite_stands_back_behind_everything_else(catalog: Any, stuck: CompactionJob) -> None:
+    executor = LocalExecutor(memory_bytes=1024**3)
+    executor.start(stuck, catalog.load_table(NAME).metadata_location, catalog.properties)
+    proc = Path(f"/proc/{executor._running[stuck.job_id].process.pid}")
+    # Opening the pipe for writing waits until the child reads: it is in the middle of its job.
+    with Path(stuck.data_files[0].path).open("wb"):
+        limits = (proc / "limits").read_text()
+        score = (proc / "oom_score_adj").read_text()
+        executor.stop()
+
+    assert int(score) == 900
+    assert re.search(rf"Max address space +{3 * 1024**3} ", limits)
+
+
+def test_a_large_job_does_not_wait_for_its_process_to_read_it(
+    catalog: Any, job: CompactionJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Far more than a pipe takes, to a process that does not get beyond its first line until it is let go."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    (tmp_path / "sitecustomize.py").write_text(f"open({str(gate)!r}).read()")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    large = replace(job, why="x" * 5_000_000)
+    executor = LocalExecutor()
+    executor.start(large, catalog.load_table(NAME).metadata_location, catalog.properties)
+
+    assert executor.poll() == []
+    gate.write_text("go")
+    assert isinstance(finished(executor, job), Rewrite)
+
+
+class Undying:
+    """A process in the kernel's hands: it ends when a dead disk answers, whatever anyone does."""
+
+    def __init__(self) -> None:
+        self.asked: list[float] = []
+        self.was_killed = False
+
+    def wait(self, timeout: float) -> int:
+        self.asked.append(timeout)
+        raise subprocess.TimeoutExpired("child", timeout)
+
+    def kill(self) -> None:
+        self.was_killed = True
+
+
+def test_a_process_that_does_not_die_is_waited_for_so_long_and_no_longer() -> None:
+    process: Any = Undying()
+
+    assert _ended(process) == -signal.SIGKILL
+    assert process.was_killed
+    assert process.asked == [GRACE_S, LAST_WAIT_S]
 
 
 def test_nothing_runs_after_stop(catalog: Any) -> None:

@@ -1,12 +1,15 @@
-"""The process of one rewrite; `local` starts it as a script: `child.py FD PARENT`.
+"""The process of one rewrite; `local` starts it as a script: `child.py TASK RESULT DONE PARENT MEMORY`.
 
-It gets its job through a socket and answers through the same. It is a program of its own and no child of
+The first three are descriptors: a file with its job, a file for its answer, and a pipe that says that the answer is
+there. It is a program of its own and no child of
 `multiprocessing`, which would first import whatever program the daemon is once more, at a second of CPU for each job.
 """
 
 import contextlib
 import ctypes
 import os
+import pickle
+import resource
 import signal
 import sys
 from multiprocessing.connection import Connection
@@ -14,6 +17,10 @@ from multiprocessing.connection import Connection
 NICENESS = 10
 """Below everything that serves: a rewrite has time."""
 PR_SET_PDEATHSIG = 1
+OOM_SCORE = 900
+"""Where memory is short the kernel takes a rewrite, and neither the daemon nor what serves beside it."""
+RESERVED_BYTES = 2 * 1024**3
+"""Address space that Python and its libraries take and never fill."""
 
 
 class NoPandas:
@@ -35,20 +42,37 @@ def die_with(parent: int) -> None:
         os._exit(1)
 
 
-def main(descriptor: int, parent: int) -> None:
+def take_little(memory_bytes: int) -> None:
+    """Stand back behind everything else on this machine; 0: as much memory as there is."""
+    with contextlib.suppress(OSError):
+        os.nice(NICENESS)
+    with contextlib.suppress(OSError):
+        score = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+        os.write(score, str(OOM_SCORE).encode())
+        os.close(score)
+    if memory_bytes:
+        # A limit of the machine's own may be lower: it stays.
+        limit = memory_bytes + RESERVED_BYTES
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def main(task: int, result: int, done: int, parent: int, memory_bytes: int) -> None:
     """Do one job."""
     die_with(parent)
     # The terminal's Ctrl-C is for the parent, which then decides; SIGTERM ends us on the spot.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with contextlib.suppress(OSError):
-        os.nice(NICENESS)
+    take_little(memory_bytes)
     sys.meta_path.insert(0, NoPandas())
-    with Connection(descriptor) as socket:
-        job, metadata_location, io_properties = socket.recv()
-        from isotherm.executors.rewrite import attempt
+    with os.fdopen(task, "rb") as file:
+        job, metadata_location, io_properties = pickle.load(file)  # noqa: S301 (from our own parent)
+    from isotherm.executors.rewrite import attempt
 
-        socket.send(attempt(job, metadata_location, io_properties))
+    with os.fdopen(result, "wb") as file:
+        pickle.dump(attempt(job, metadata_location, io_properties), file)
+    with Connection(done, readable=False) as pipe:
+        pipe.send_bytes(b"done")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(*map(int, sys.argv[1:]))

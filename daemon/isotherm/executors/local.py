@@ -5,18 +5,21 @@ So it can be cancelled at once, its memory goes back to the system, and its cras
 started it, by the kernel's hand. It gets values and gives values; files it writes under names that follow from the
 job id.
 
-Nothing here waits for a child to get on: the caller polls at its own pace.
+Nothing here waits for a child to get on: the caller polls at its own pace. Job and answer go through files in memory,
+because a pipe takes only so much from one side while the other does not read. The pipe says that the answer is there.
 """
 
-import contextlib
 import os
+import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from multiprocessing import Pipe, connection
 from multiprocessing.connection import Connection
+from typing import IO, Any
 
 from isotherm.clock import monotonic_s
 from isotherm.model import CompactionJob, Rewrite
@@ -26,21 +29,28 @@ from .rewrite import Failure, FailureKind
 
 GRACE_S = 0.3
 """After SIGTERM; there is nothing to put in order, and what does not hear it gets SIGKILL."""
+LAST_WAIT_S = 5
+"""After SIGKILL. A process that hangs in the kernel, on a dead network disk, ends when that answers, and not before."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Running:
     process: subprocess.Popen[bytes]
     answer: Connection
+    """Says that there is an answer, or ends."""
+    result: IO[bytes]
     started_s: float
 
 
 class LocalExecutor:
     """Runs rewrites in child processes, at most `jobs_at_once` of them."""
 
-    def __init__(self, jobs_at_once: int = 1, deadline_s: float = 3600) -> None:
+    def __init__(
+        self, jobs_at_once: int = 1, deadline_s: float = 3600, memory_bytes: int | None = None
+    ) -> None:
         self._jobs_at_once = jobs_at_once
         self._deadline_s = deadline_s
+        self._memory_bytes = memory_bytes
         self._running: dict[str, _Running] = {}
 
     def has_room(self) -> bool:
@@ -60,19 +70,19 @@ class LocalExecutor:
             raise ValueError(f"job {job.job_id} is running already")
         if not self.has_room():
             raise ValueError(f"{len(self._running)} of {self._jobs_at_once} jobs are running")
-        ours, theirs = Pipe()
-        process = subprocess.Popen(
-            # -P: the folder of the script is no place to import from.
-            [sys.executable, "-P", child.__file__, str(theirs.fileno()), str(os.getpid())],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-        )
-        theirs.close()
-        self._running[job.job_id] = _Running(process, ours, monotonic_s())
-        with contextlib.suppress(OSError):
-            # A child that is dead already is found by `poll`.
-            ours.send((job, metadata_location, dict(io_properties)))
+        ours, theirs = Pipe(duplex=False)
+        result = _in_memory()
+        with theirs, _in_memory((job, metadata_location, dict(io_properties))) as task:
+            descriptors = [task.fileno(), result.fileno(), theirs.fileno()]
+            values = [*descriptors, os.getpid(), self._memory_bytes or 0]
+            process = subprocess.Popen(
+                # -P: the folder of the script is no place to import from.
+                [sys.executable, "-P", child.__file__, *map(str, values)],
+                pass_fds=descriptors,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )
+        self._running[job.job_id] = _Running(process, ours, result, monotonic_s())
 
     def poll(self) -> list[tuple[str, Rewrite | Failure]]:
         """What ended since the last call; each job is reported once. Never waits."""
@@ -107,10 +117,12 @@ class LocalExecutor:
         exit_code = running.process.poll()
         if running.answer.poll():
             try:
-                answer: Rewrite | Failure = running.answer.recv()
+                running.answer.recv_bytes()
             except (EOFError, OSError):
-                # The socket closes a moment before the process can be waited for.
+                # The pipe closes a moment before the process can be waited for.
                 return _death(_ended(running.process))
+            running.result.seek(0)
+            answer: Rewrite | Failure = pickle.load(running.result)  # noqa: S301 (from our own child)
             return answer
         if exit_code is not None:
             return _death(exit_code)
@@ -124,6 +136,7 @@ class LocalExecutor:
     def _end(self, job_id: str) -> None:
         running = self._running.pop(job_id)
         running.answer.close()
+        running.result.close()
         running.process.terminate()
         _ended(running.process)
 
@@ -134,7 +147,24 @@ def _ended(process: subprocess.Popen[bytes]) -> int:
         return process.wait(GRACE_S)
     except subprocess.TimeoutExpired:
         process.kill()
-        return process.wait()
+    try:
+        return process.wait(LAST_WAIT_S)
+    except subprocess.TimeoutExpired:
+        # It executes nothing of ours any more, and the loop has other tables.
+        return -signal.SIGKILL
+
+
+def _in_memory(value: Any = None) -> IO[bytes]:
+    """A file without a name, with a value in it; never on a disk where the system can do so, because of the keys."""
+    file: IO[bytes]
+    if sys.platform == "linux":
+        file = os.fdopen(os.memfd_create("isotherm"), "w+b")
+    else:
+        file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by whoever asked for it)
+    if value is not None:
+        pickle.dump(value, file)
+        file.seek(0)
+    return file
 
 
 def _death(exit_code: int) -> Failure:
