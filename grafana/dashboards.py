@@ -302,9 +302,10 @@ def work() -> list[timeseries.Panel]:
         ),
         bars(
             "Files deleted",
-            "Files deleted after an expiry and its grace. Kept: a last look found somebody who still needs them.",
+            "Files deleted after an expiry and its grace. Kept: a last look found somebody who still needs them. Put off: nobody could tell yet, or the store refused.",
             (times("isotherm_files_deleted_total"), "{{table}} deleted"),
             (times("isotherm_files_kept_total"), "{{table}} kept"),
+            (times("isotherm_files_postponed_total"), "{{table}} put off"),
         ),
         graph(
             "Since the last success",
@@ -483,10 +484,15 @@ def process() -> list[timeseries.Panel]:
         ),
         graph(
             "Deletions held back",
-            "1 while a daemon expires and deletes nothing, since its ledger was lost, until `isotherm resume`.",
+            "1 while a daemon expires and deletes nothing, because it does not believe its ledger or its clock.",
             "short",
             ("max by (instance) (isotherm_deletions_held)", "{{instance}}"),
             limit=1,
+        ),
+        bars(
+            "Tables gone",
+            "Tables that the catalog did not have any more, looked for twice, minutes apart.",
+            ("sum by (instance) (increase(isotherm_tables_gone_total[$__rate_interval]))", "{{instance}}"),
         ),
         graph(
             "Versions and up-time",

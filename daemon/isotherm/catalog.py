@@ -8,15 +8,17 @@ it does not have `TableMissing`.
 import re
 import sqlite3
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import pyarrow as pa
 import pydantic
 import pyiceberg.exceptions
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
+from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import (
     BadRequestError,
     NoSuchIdentifierError,
@@ -30,6 +32,7 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Snapshot as PyIcebergSnapshot
 from pyiceberg.transforms import VoidTransform
 from pyiceberg.typedef import Identifier
+from requests import Response
 from requests.exceptions import RequestException
 
 from isotherm.catalog_client import concerns_one_thing, open_catalog
@@ -51,10 +54,11 @@ from isotherm.model import (
     origin_of,
     token_of,
 )
+from isotherm.paths import normalised
 from isotherm.planner import Snapshot, TableFacts
 from isotherm.ports import Count, Fenced, Listing, LoadedTable, Scan, TableMissing, Unavailable, Unreadable
 from isotherm.state import MAX_AHEAD_MS, PartitionState, boundary_of_rows
-from isotherm.storage import normalised, properties_with_retries
+from isotherm.storage import properties_with_retries
 
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 """A number in a summary; a longer one fits nowhere, and says nothing."""
@@ -74,12 +78,36 @@ def connect(config: CatalogConfig) -> PyIcebergCatalog:
         return open_catalog(config.name, properties_with_retries(config.properties), config.timeout_s)
 
 
+class _CatalogClock:
+    """What the catalog's answers say about the time; a server's `Date` counts whole seconds."""
+
+    def __init__(self, now_ms: Callable[[], int] | None) -> None:
+        self._now_ms = now_ms
+        self.skew_ms: int | None = None
+
+    def hear(self, response: Response, *_: Any, **__: Any) -> None:
+        """Take in one answer."""
+        said = response.headers.get("Date")
+        if said is None or self._now_ms is None:
+            return
+        with suppress(ValueError, TypeError):
+            told = parsedate_to_datetime(said)
+            self.skew_ms = self._now_ms() - int(told.timestamp() * 1000)
+
+
 class IcebergCatalog:
     """The real catalog behind the port `Catalog`."""
 
-    def __init__(self, catalog: PyIcebergCatalog) -> None:
+    def __init__(self, catalog: PyIcebergCatalog, now_ms: Callable[[], int] | None = None) -> None:
         self.catalog = catalog
+        self.clock = _CatalogClock(now_ms)
+        if isinstance(catalog, RestCatalog):
+            catalog._session.hooks["response"].append(self.clock.hear)  # noqa: SLF001 (0.12 has no way to hook in)
         self._lists: dict[str, _ListSize] = {}
+
+    def clock_skew_ms(self) -> int | None:
+        """How far this machine's clock is ahead of the catalog's, by its last answer."""
+        return self.clock.skew_ms
 
     def names(self) -> Listing:
         """Every table in every namespace; one that refuses, or is dropped meanwhile, hides no other."""

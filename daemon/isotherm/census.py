@@ -99,7 +99,7 @@ def census(
     sheet = _Sheet(metadata)
 
     def count(manifest: ManifestFile) -> None:
-        written = Manifest.read(io, manifest.manifest_path)
+        written = Manifest.read(io, manifest.manifest_path, manifest.manifest_length)
         if len(written.data) < large_bytes:
             sheet.take(manifest, _entry_by_entry(written, manifest, question))
             return

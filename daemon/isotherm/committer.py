@@ -2,16 +2,18 @@
 
 Files in, same rows out, and nothing else touched. A commit is refused unless the partition holds, at the head, exactly
 the files that the job knew, and it is Iceberg's own compare-and-swap that decides. A lost race is tried again on
-metadata alone. There are three ends: *done*; *failed*, which means that nothing of ours is in the table and never
-will be; and *unknown*, when a request was sent and nobody can say what became of it. Then nothing is deleted.
+metadata alone. There are three ends: *done*; *failed*, when a look at the table's history does not show the job; and
+*unknown*, when a request was sent and nobody could look since.
 
-How that is told apart, and what was rejected, stands in docs/designs/replace-commit.md.
+Nothing is deleted here. The outcome says whether a request was sent, and which manifests it leaves behind; what
+becomes of them is decided by `deletion`. More about all this is in docs/designs/replace-commit.md.
 """
 
 import contextlib
+import random
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog
@@ -24,7 +26,6 @@ from pyiceberg.exceptions import (
     NoSuchTableError,
     UnauthorizedError,
 )
-from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestEntryStatus, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.locations import SimpleLocationProvider
@@ -42,6 +43,7 @@ from pyiceberg.table.update import (
     ValidatableTableRequirement,
 )
 from tenacity import retry, retry_if_not_exception_type, stop_after_attempt, wait_exponential_jitter
+from tenacity.nap import sleep
 
 from isotherm.manifest_reading import read_manifest, read_manifest_list
 from isotherm.manifest_writing import added, deleted, existing, write_manifest, write_manifest_list
@@ -65,6 +67,8 @@ from isotherm.model import (
 
 ATTEMPTS = 10
 """Races that a commit may lose before it gives way: a stream that commits every 100 ms leaves room for one."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 1.0
+"""Between two attempts, at most: twice as long each time."""
 SENDS = 3
 """Times that one and the same request is sent when its answer is lost. The catalog lets in one of them at most."""
 
@@ -104,16 +108,26 @@ class AssertUnmoved(ValidatableTableRequirement):
 
 
 def commit_compaction(
-    catalog: Catalog, job: CompactionJob, rewrite: Rewrite, may_commit: MayCommit, now_ms: int
+    catalog: Catalog,
+    job: CompactionJob,
+    rewrite: Rewrite,
+    may_commit: MayCommit,
+    now_ms: int,
+    pause: Callable[[float], None] = sleep,
 ) -> Outcome:
     """Put what a job wrote in the place of what it read; never raises for what the world may do.
 
-    After FAILED the manifests that this wrote are gone, and the caller may delete the job's data files
-    (`executors.remove_leftovers`). After UNKNOWN everything must stay until `settled` says more.
+    Args:
+        catalog: PyIceberg's catalog.
+        job: what was read.
+        rewrite: what was written.
+        may_commit: asked before each request.
+        now_ms: the time, for the snapshot.
+        pause: waits so many seconds between two attempts.
     """
     if problem := mismatch(job, rewrite):
         return Outcome(job.job_id, OutcomeKind.FAILED, "mismatch", problem)
-    return _Commit(catalog, job, rewrite, may_commit, now_ms).run()
+    return _Commit(catalog, job, rewrite, may_commit, now_ms, pause).run()
 
 
 def mismatch(job: CompactionJob, rewrite: Rewrite) -> str | None:
@@ -138,41 +152,58 @@ def mismatch(job: CompactionJob, rewrite: Rewrite) -> str | None:
     return None
 
 
-def settled(catalog: Catalog, job: CompactionJob, asserted_head_id: int | None = None) -> Outcome | None:
-    """What became of a commit whose end is unknown; None: nobody can say yet.
+def settled(
+    catalog: Catalog, names: Iterable[str], job: CompactionJob, asserted_head_id: int | None
+) -> Outcome | None:
+    """What became of a job whose end is unknown, by a look at its table, or None where nobody can say yet.
 
-    A request can succeed only while the head is the one that it asserts (`Outcome.asserted_head_id`; `may_commit`
-    sees it before it is sent). Once the head is another one and the job is not in the history, it never will be.
+    A name that the catalog does not know, or that belongs to another table, says nothing about the job: its table may
+    have been renamed, and a catalog that is restarted answers so for a moment.
+
+    Args:
+        catalog: PyIceberg's catalog.
+        names: the names under which the job's table may be found.
+        job: the job.
+        asserted_head_id: the head that its last request asserted, as far as the ledger knows. None: the ledger knows
+            of no request. That is a hint only, because the ledger may be older than the table.
     """
-    try:
-        table = _loaded(catalog, job.table.name)
-    except (NoSuchTableError, NoSuchNamespaceError):
-        return Outcome(job.job_id, OutcomeKind.FAILED, "gone", f"there is no table {job.table.name} any more")
-    except Exception:  # noqa: BLE001 (whatever keeps us from looking, we have not looked)
+    table = _found(catalog, names, job.table.uuid)
+    if table is None:
         return None
+    try:
+        return _settled(table, job, asserted_head_id)
+    except (OSError, ValueError):
+        return None
+
+
+def _found(catalog: Catalog, names: Iterable[str], uuid: str) -> Table | None:
+    """The table with this uuid, or None where it is not found or the catalog does not answer."""
+    for name in dict.fromkeys(names):
+        try:
+            table = catalog.load_table(name)
+        except Exception:  # noqa: BLE001, S112 (whatever keeps us from looking, we have not looked)
+            continue
+        if str(table.metadata.table_uuid) == uuid:
+            return table
+    return None
+
+
+def _settled(table: Table, job: CompactionJob, asserted_head_id: int | None) -> Outcome | None:
     metadata = table.metadata
-    if str(metadata.table_uuid) != job.table.uuid:
-        return Outcome(job.job_id, OutcomeKind.FAILED, "gone", f"{job.table.name} is another table now")
     if done := _landed(metadata, job):
         return done
     head = metadata.current_snapshot()
-    try:
-        live = live_files(metadata, table.io, head, job.partition) if head is not None else []
-    except OSError:
-        return None
+    live = live_files(metadata, table.io, head, job.partition) if head is not None else []
     if any(f"/isotherm-{job.job_id}-" in entry.file.file_path for entry in live):
-        return Outcome(
-            job.job_id, OutcomeKind.DONE, "committed", "its files are live; its snapshot is expired"
-        )
+        why = "its files are live; its snapshot is expired"
+        return Outcome(job.job_id, OutcomeKind.DONE, "committed", why, was_sent=True)
     head_id = head.snapshot_id if head is not None else None
-    moved = asserted_head_id is not None and head_id != asserted_head_id
-    if moved or {entry.identity for entry in live} != _known(job):
-        return Outcome(
-            job.job_id,
-            OutcomeKind.FAILED,
-            "lost",
-            f"the head is {head_id} by now and the job is not in the history: its request can no longer succeed",
-        )
+    if asserted_head_id is None:
+        why = "the daemon ended while it ran, and the table's history does not show it"
+        return Outcome(job.job_id, OutcomeKind.FAILED, "crashed", why, was_sent=True)
+    if head_id != asserted_head_id or {entry.identity for entry in live} != _known(job):
+        why = f"the head is {head_id} by now, and the table's history does not show the job"
+        return Outcome(job.job_id, OutcomeKind.FAILED, "lost", why, was_sent=True)
     return None
 
 
@@ -185,14 +216,20 @@ def _is_live(entry: ManifestEntry) -> bool:
     return entry.status != ManifestEntryStatus.DELETED
 
 
+@retry(stop=stop_after_attempt(4), wait=wait_exponential_jitter(initial=0.2, max=2, jitter=0.2), reraise=True)
+def _loaded(catalog: Catalog, name: str) -> Table:
+    """The table now; a catalog that is away for two seconds is no reason to throw a compaction away."""
+    return catalog.load_table(name)
+
+
 @retry(
     stop=stop_after_attempt(4),
     wait=wait_exponential_jitter(initial=0.2, max=2, jitter=0.2),
     retry=retry_if_not_exception_type((NoSuchTableError, NoSuchNamespaceError)),
     reraise=True,
 )
-def _loaded(catalog: Catalog, name: str) -> Table:
-    """The table now; a catalog that is away for two seconds is no reason to throw a compaction away."""
+def _loaded_if_there(catalog: Catalog, name: str) -> Table:
+    """The same, but "not found" is believed at once."""
     return catalog.load_table(name)
 
 
@@ -206,6 +243,7 @@ def _landed(metadata: TableMetadata, job: CompactionJob) -> Outcome | None:
                 "committed",
                 f"snapshot {snapshot.snapshot_id} of {job.table.name}",
                 snapshot_id=snapshot.snapshot_id,
+                was_sent=True,
             )
     return None
 
@@ -230,6 +268,7 @@ class _Commit:
     rewrite: Rewrite
     may_commit: MayCommit
     now_ms: int
+    pause: Callable[[float], None]
     snapshot_id: int = 0
     """The same in every attempt, so that manifests that were written for a lost one can be used again."""
     known: dict[str, list[ManifestEntry]] = field(default_factory=dict)
@@ -239,22 +278,28 @@ class _Commit:
     new: ManifestFile | None = None
     written: list[str] = field(default_factory=list)
     """Every manifest and list that this commit wrote."""
-    io: FileIO | None = None
     asserted_head_id: int | None = None
-    """The head that a request asserts whose end is not known; None: there is none such."""
+    """The head that a request asserts whose end is not known. None: every request that was sent has been looked up."""
+    asserted_schema_id: int | None = None
+    was_sent: bool = False
 
     def run(self) -> Outcome:
         """Try until it is done, refused, or in doubt."""
         try:
             return self._attempts()
         except _Refused as refusal:
-            if self.asserted_head_id is not None:
-                return self._unknown(refusal.why)
-            self._remove(self.written)
-            return Outcome(self.job.job_id, OutcomeKind.FAILED, refusal.reason, refusal.why)
+            reason, why = refusal.reason, refusal.why
+        except Exception as err:  # noqa: BLE001 (whatever the world, or a mistake of ours, may do)
+            reason, why = "unexpected", f"{type(err).__name__}: {err}"
+        if self.asserted_head_id is not None:
+            return self._unknown(why)
+        return self._outcome(OutcomeKind.FAILED, reason, why)
 
     def _attempts(self) -> Outcome:
         for attempt in range(ATTEMPTS):
+            if attempt:
+                # Another commit was faster, or a replica of the catalog is behind: a moment later it may be seen.
+                self.pause(random.uniform(0, min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**attempt)))  # noqa: S311 (jitter)
             table = self._load()
             if done := self._already(table):
                 return done
@@ -262,9 +307,12 @@ class _Commit:
             if done := self._live_already(live):
                 return done
             self._check(table.metadata, live)
+            self._check_files(table)
             requirements, updates = self._request(table, live, attempt)
             if done := self._send(table, requirements, updates):
                 return done
+        if done := self._already(self._load()):
+            return done
         raise _Refused("contention", f"lost {ATTEMPTS} races in a row; the table is committed to too often")
 
     # --- looking
@@ -272,25 +320,27 @@ class _Commit:
     def _load(self) -> Table:
         name = self.job.table.name
         try:
-            table = _loaded(self.catalog, name)
+            # After a request "not found" is trouble like any other: it may come from a proxy, or a rename.
+            table = _loaded(self.catalog, name) if self.was_sent else _loaded_if_there(self.catalog, name)
         except (NoSuchTableError, NoSuchNamespaceError) as err:
-            # A request that is on its way finds no table either.
-            self.asserted_head_id = None
-            raise _Refused("gone", f"there is no table {name} any more") from err
+            raise _Refused("gone", f"the catalog has no table {name}") from err
         except Exception as err:
             raise _Refused("catalog", f"{name} cannot be loaded: {err}") from err
         if str(table.metadata.table_uuid) != self.job.table.uuid:
-            self.asserted_head_id = None
             raise _Refused("gone", f"{name} is another table now: its uuid is {table.metadata.table_uuid}")
-        self.io = table.io
         return table
 
     def _already(self, table: Table) -> Outcome | None:
         """DONE if a request of this job has landed; else what is known of a request whose answer was lost."""
         if done := _landed(table.metadata, self.job):
             return self._done(table, done)
-        if self.asserted_head_id != table.metadata.current_snapshot_id:
-            # The head has moved on without us: what was sent can only fail now.
+        metadata = table.metadata
+        if (self.asserted_head_id, self.asserted_schema_id) != (
+            metadata.current_snapshot_id,
+            metadata.current_schema_id,
+        ):
+            # The table has moved on without us. What was sent can land only if it comes back to where it was, by a
+            # rollback; that is why what a request named is never deleted at once.
             self.asserted_head_id = None
         return None
 
@@ -309,8 +359,8 @@ class _Commit:
         ours = {file.path for file in self.rewrite.files}
         if not any(entry.file.file_path in ours for entry in live):
             return None
-        return Outcome(
-            self.job.job_id, OutcomeKind.DONE, "committed", "its files are live; its snapshot is expired"
+        return self._outcome(
+            OutcomeKind.DONE, "committed", "its files are live; its snapshot is expired", leftovers=()
         )
 
     def _check(self, metadata: TableMetadata, live: list[LiveEntry]) -> None:
@@ -335,6 +385,19 @@ class _Commit:
                 f"{job.partition_label} was written since snapshot {job.base_snapshot_id}: {len(came)} files came, "
                 f"{len(left)} left, for instance {first}",
             )
+
+    def _check_files(self, table: Table) -> None:
+        """Whether what was written is still there: a second process on our state may have taken it for a leftover."""
+        for file in self.rewrite.files:
+            try:
+                size = len(table.io.new_input(file.path))
+            except FileNotFoundError as err:
+                raise _Refused("missing_file", f"{file.path} was written and is not there any more") from err
+            except OSError as err:
+                raise _Refused("storage", f"looking for {file.path}: {err}") from err
+            if size != file.size_bytes:
+                why = f"{file.path} has {size} bytes, {file.size_bytes} were written"
+                raise _Refused("missing_file", why)
 
     # --- writing
 
@@ -478,45 +541,46 @@ class _Commit:
     def _send(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> Outcome | None:
-        """Swap, and find out what came of it; None: another commit was faster, begin anew.
+        """Swap, and find out what came of it; None: another commit was faster, begin again.
 
         When an answer is lost and the history does not have us, the request may still be on its way. The very
         same request is sent again: it asserts the same head, so the catalog lets in one of the two at most.
         """
-        head_id = table.metadata.current_snapshot_id
         error: Exception | None = None
         for _ in range(SENDS):
             self._ask(table)
+            # From here on the request may land, whatever is answered and whenever.
+            self.asserted_head_id, self.was_sent = table.metadata.current_snapshot_id, True
+            self.asserted_schema_id = table.metadata.current_schema_id
             try:
                 self.catalog.commit_table(table, requirements, updates)
             except (CommitFailedException, ValueError) as err:
-                # A ValueError comes from metadata that moved while PyIceberg applied our update, before it sent
-                # anything. A 409 may answer a repeated request whose first copy landed: the loop looks first.
-                if isinstance(err, ValueError) and not isinstance(self.catalog, MetastoreCatalog):
-                    self.asserted_head_id = head_id
-                return None
-            except (BadRequestError, ForbiddenError, UnauthorizedError, AuthorizationExpiredError) as err:
-                raise _Refused("catalog", f"the catalog refused the request: {err}") from err
-            except Exception as err:  # noqa: BLE001 (whatever it was, the request may have been heard)
-                self.asserted_head_id = head_id
+                # Another commit was faster, or a proxy has sent the request twice and this answers the second copy.
                 error = err
+                is_refused = True
+            except (BadRequestError, ForbiddenError, UnauthorizedError, AuthorizationExpiredError) as err:
+                return self._after_refusal(err)
+            except Exception as err:  # noqa: BLE001 (whatever it was, the request may have been heard)
+                error = err
+                is_refused = False
             else:
+                why = f"snapshot {self.snapshot_id} of {self.job.table.name}"
                 return self._done(
-                    table,
-                    Outcome(
-                        self.job.job_id,
-                        OutcomeKind.DONE,
-                        "committed",
-                        f"snapshot {self.snapshot_id} of {self.job.table.name}",
-                        snapshot_id=self.snapshot_id,
-                    ),
+                    table, self._outcome(OutcomeKind.DONE, "committed", why, snapshot_id=self.snapshot_id)
                 )
             table = self._load()
             if done := self._already(table):
                 return done
-            if self.asserted_head_id is None:
+            if self.asserted_head_id is None or is_refused:
                 return None
         return self._unknown(f"sent {SENDS} times; the last error was {type(error).__name__}: {error}")
+
+    def _after_refusal(self, refused: Exception) -> Outcome:
+        """The catalog says that it has not done it. A look shows whether an earlier copy was let in."""
+        if done := self._already(self._load()):
+            return done
+        self.asserted_head_id = None
+        raise _Refused("refused", f"the catalog refused the request: {refused}") from refused
 
     def _ask(self, table: Table) -> None:
         """The last question before the swap."""
@@ -531,33 +595,46 @@ class _Commit:
     # --- ends
 
     def _done(self, table: Table, outcome: Outcome) -> Outcome:
-        """Remove what lost attempts wrote and the snapshot does not use."""
+        """The outcome, with what lost attempts wrote and the snapshot does not use."""
         with contextlib.suppress(Exception):
             metadata = self.catalog.load_table(self.job.table.name).metadata
             snapshot = metadata.snapshot_by_id(outcome.snapshot_id) if outcome.snapshot_id else None
             if snapshot is not None:
                 used = {one.manifest_path for one in read_manifest_list(table.io, snapshot.manifest_list)}
                 used.add(snapshot.manifest_list)
-                self._remove([path for path in self.written if path not in used])
-        return outcome
+                unused = tuple(path for path in self.written if path not in used)
+                return replace(outcome, was_sent=True, leftovers=unused)
+        return replace(outcome, was_sent=True, leftovers=())
 
     def _unknown(self, why: str) -> Outcome:
-        return Outcome(
-            self.job.job_id,
-            OutcomeKind.UNKNOWN,
-            "unknown",
-            f"a request to commit on top of snapshot {self.asserted_head_id} was sent and its end is not known: {why}",
-            snapshot_id=self.snapshot_id,
+        return replace(
+            self._outcome(
+                OutcomeKind.UNKNOWN,
+                "unknown",
+                f"a request to commit on top of snapshot {self.asserted_head_id} was sent and its end is not known: "
+                f"{why}",
+                snapshot_id=self.snapshot_id,
+            ),
             asserted_head_id=self.asserted_head_id,
         )
 
-    def _remove(self, paths: Iterable[str]) -> None:
-        """Delete metadata files that no snapshot names. One that stays is an orphan, which is found later."""
-        if self.io is None:
-            return
-        for path in paths:
-            with contextlib.suppress(OSError):
-                self.io.delete(path)
+    def _outcome(
+        self,
+        kind: OutcomeKind,
+        reason: str,
+        why: str,
+        snapshot_id: int | None = None,
+        leftovers: tuple[str, ...] | None = None,
+    ) -> Outcome:
+        return Outcome(
+            self.job.job_id,
+            kind,
+            reason,
+            why,
+            snapshot_id=snapshot_id,
+            was_sent=self.was_sent,
+            leftovers=tuple(self.written) if leftovers is None else leftovers,
+        )
 
 
 def _summary(

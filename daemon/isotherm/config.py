@@ -395,6 +395,14 @@ class BudgetsConfig(Settings):
     """Bytes that compaction may read in any hour, all tables together; None: no limit."""
 
 
+class DeletionsConfig(Settings):
+    """Where files may be deleted."""
+
+    also_under: list[str] = []
+    """Folders outside of tables' locations, as `s3://bucket/folder`, in which files of expired snapshots may be
+    deleted: needed for tables with `write.data.path`. A table's owner sets that property, so it alone is no right."""
+
+
 class LoopConfig(Settings):
     """The pace of the service."""
 
@@ -426,6 +434,7 @@ class IsothermConfig(Settings):
     """Folder of policy files (`*.yaml`)."""
     executors: ExecutorsConfig = ExecutorsConfig()
     budgets: BudgetsConfig = BudgetsConfig()
+    deletions: DeletionsConfig = DeletionsConfig()
     loop: LoopConfig = LoopConfig()
     log: LogConfig = LogConfig()
 

@@ -1,23 +1,34 @@
-"""Expiry of snapshots, and the deletion of files that nothing reaches any more.
+"""Expiry of snapshots: which files it leaves without a reader, and the commit that takes the snapshots away.
 
-Mark, wait, sweep: which files will be unreachable is found by reading what the expiring snapshots reach and taking
-away all that any other snapshot reaches; it is written down (`mark`) before the commit. After the commit they wait
-for the grace of queries that still run; `delete` then looks at the table once more before each batch goes.
+Two steps, since the first may take minutes and a stream commits meanwhile. `read` finds out, from one version of the
+table, which files nothing will reach any more. `expire` loads the table again, checks that the same snapshots may
+still go, has the files marked, and sends the request at once: what came in between are younger snapshots, and the
+proof before each deletion reads those (`deletion`).
 
-Which snapshots may go is the planner's decision; here it is checked once more against the metadata of the commit: no
+Which snapshots may go is the planner's decision. Here it is checked once more against the metadata of the commit: no
 ref may name one of them, and all must lie on `main` behind its head.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+import random
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
-from pyiceberg.manifest import ManifestEntryStatus, ManifestFile
-from pyiceberg.table import Table
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.exceptions import (
+    AuthorizationExpiredError,
+    BadRequestError,
+    CommitFailedException,
+    ForbiddenError,
+    UnauthorizedError,
+)
+from pyiceberg.serializers import FromInputFile
+from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import (
+    AssertRefSnapshotId,
     AssertTableUUID,
     RemoveSnapshotsUpdate,
     SetPropertiesUpdate,
@@ -25,20 +36,24 @@ from pyiceberg.table.update import (
     TableUpdate,
     ValidatableTableRequirement,
 )
+from tenacity.nap import sleep
 
-from isotherm.manifest_reading import read_manifest, read_manifest_list
+from isotherm.manifest_reading import UnreadableError
 from isotherm.model import INGEST_PIPELINE, INGEST_TOKEN, Outcome, OutcomeKind
-from isotherm.ports import Expired
-from isotherm.storage import normalised, retried
+from isotherm.ports import Expired, ExpiryReading
+from isotherm.reachability import IsStopped, last_sequence_number, never, unreachable
 
-ATTEMPTS = 5
-"""A stream that commits every second loses us a few races; more means that something is wrong."""
+ATTEMPTS = 20
+"""Each costs one load and one request; a stream that commits twice a second lets every second one through."""
+LONGEST_PAUSE_S = 0.5
+MOST_AT_ONCE = 1000
+"""Snapshots that one commit takes, the oldest first: PyIceberg's work for them grows with their number squared."""
 
 
 class AssertNoRefNames(ValidatableTableRequirement):
     """None of these snapshots is named by a branch or tag: one may come between our look and the commit.
 
-    PyIceberg checks it itself where it applies the commit (SQL, Glue, Hive catalogs); a REST catalog knows only the
+    PyIceberg checks it itself where it applies the commit (SQL, Glue, Hive catalogs). A REST catalog knows only the
     requirements of its own specification, and gets `assert-ref-snapshot-id` for the refs that we saw instead.
     """
 
@@ -60,60 +75,162 @@ class AssertNoRefNames(ValidatableTableRequirement):
                 raise CommitFailedException(f"Requirement failed: snapshot {snapshot_id} is gone already")
 
 
+def read(table: Table, snapshots: Iterable[int], is_stopped: IsStopped = never) -> ExpiryReading:
+    """What an expiry of these snapshots would leave without a reader, as the table is now.
+
+    Snapshots that may not go, or are gone, are left out. Where a staying snapshot is damaged, nothing can be shown to
+    be without a reader: the snapshots go, and their files stay for orphan removal.
+
+    Raises:
+        OSError: storage does not answer.
+        Stopped: so it was wanted.
+    """
+    metadata = table.metadata
+    going, damage = still_going(metadata, snapshots)[:MOST_AT_ONCE], ""
+    files: list[str] = []
+    try:
+        files = unreachable(metadata, table.io, going, is_stopped) if going else []
+    except (FileNotFoundError, UnreadableError) as err:
+        damage = f"no file is deleted, because a snapshot that stays cannot be read: {err}"
+    return ExpiryReading(
+        snapshots=going,
+        files=tuple(files),
+        seen_through=last_sequence_number(metadata),
+        damage=damage,
+    )
+
+
 def expire(
-    catalog: Catalog, name: str, snapshots: Sequence[int], job_id: str, mark: Callable[[Sequence[str]], None]
+    catalog: Catalog,
+    name: str,
+    uuid: str,
+    reading: ExpiryReading,
+    job_id: str,
+    mark: Callable[[], str | None],
+    pause: Callable[[float], None] = sleep,
 ) -> Expired:
     """Expire snapshots in one commit; the newest ingest tokens are kept as table properties by the same commit.
+
+    Never raises for what the world may do.
 
     Args:
         catalog: PyIceberg's catalog.
         name: the table.
-        snapshots: what should go, as planned; those that are gone or must stay by now are left out.
-        job_id: ours, for messages.
-        mark: told every file that becomes unreachable, before the commit is sent.
+        uuid: the table's; another one under its name is left alone.
+        reading: the snapshots that go, and the files that are left without a reader.
+        job_id: ours.
+        mark: called before each request: marks the files, or says why nothing may be done (`reason: sentence`).
+        pause: waits so many seconds between two attempts.
     """
-    trouble = ""
-    for _ in range(ATTEMPTS):
-        table = catalog.load_table(name)
-        going = _still_going(table.metadata, snapshots)
-        if not going:
-            return Expired(
-                Outcome(job_id, OutcomeKind.FAILED, "stale", "nothing of the plan may go any more")
-            )
-        files = unreachable(table, going)
-        mark(files)
-        try:
-            catalog.commit_table(table, _requirements(catalog, table, going), _updates(table, going))
-        except CommitFailedException as err:
-            trouble = str(err)
-            continue
-        except (CommitStateUnknownException, OSError) as err:
-            # A request whose answer was lost: look, an expiry cannot be told from another's, nor need it be.
-            if _gone(catalog, name, going):
-                return _done(job_id, going, files)
-            return Expired(
-                Outcome(job_id, OutcomeKind.UNKNOWN, "no_answer", f"the catalog did not answer: {err}"),
-                tuple(files),
-            )
-        return _done(job_id, going, files)
-    why = f"lost {ATTEMPTS} races against other commits, the last: {trouble}"
-    return Expired(Outcome(job_id, OutcomeKind.FAILED, "conflict", why))
-
-
-def _done(job_id: str, going: Sequence[int], files: Sequence[str]) -> Expired:
-    why = f"{len(going)} snapshots expired, {len(files)} files have no reader any more"
-    return Expired(Outcome(job_id, OutcomeKind.DONE, "committed", why), tuple(files))
-
-
-def _gone(catalog: Catalog, name: str, going: Iterable[int]) -> bool:
+    expiry = _Expiry(catalog, name, uuid, reading, job_id, mark, pause)
     try:
-        metadata = catalog.load_table(name).metadata
-    except Exception:  # noqa: BLE001 (whatever keeps us from looking: we do not know)
-        return False
-    return not {snapshot.snapshot_id for snapshot in metadata.snapshots} & set(going)
+        return expiry.run()
+    except Exception as err:  # noqa: BLE001 (whatever the world, or a mistake of ours, may do)
+        return expiry.unclear(err)
 
 
-def _still_going(metadata: TableMetadata, snapshots: Sequence[int]) -> list[int]:
+@dataclass
+class _Expiry:
+    """The attempts of one expiry."""
+
+    catalog: Catalog
+    name: str
+    uuid: str
+    reading: ExpiryReading
+    job_id: str
+    mark: Callable[[], str | None]
+    pause: Callable[[float], None]
+    was_sent: bool = False
+
+    def run(self) -> Expired:
+        """Until it is done or refused."""
+        trouble = ""
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                self.pause(random.uniform(0, min(LONGEST_PAUSE_S, 0.01 * 2**attempt)))  # noqa: S311 (jitter)
+            table = self.catalog.load_table(self.name)
+            if refusal := self._refusal(table.metadata):
+                return refusal
+            if (against := self.mark()) is not None:
+                reason, _, why = against.partition(": ")
+                return self._failed(reason, why)
+            self.was_sent = True
+            try:
+                answer = self.catalog.commit_table(
+                    table,
+                    _requirements(self.catalog, table, self.going),
+                    _updates(self.catalog, table, self.going),
+                )
+            except CommitFailedException as err:
+                trouble = str(err)
+            except (BadRequestError, ForbiddenError, UnauthorizedError, AuthorizationExpiredError) as err:
+                return self._failed("refused", f"the catalog refused the request: {err}")
+            else:
+                return replace(self._done(), lost_refs=self._lost_refs(table, answer))
+        return self._failed("conflict", f"lost {ATTEMPTS} races against other commits, the last: {trouble}")
+
+    def unclear(self, trouble: Exception) -> Expired:
+        """After an error that is no answer: a look shows whether the snapshots are gone."""
+        why = f"{type(trouble).__name__}: {trouble}"
+        if not self.was_sent:
+            return self._failed("catalog", why)
+        with suppress(Exception):
+            metadata = self.catalog.load_table(self.name).metadata
+            left = {snapshot.snapshot_id for snapshot in metadata.snapshots} & set(self.going)
+            if str(metadata.table_uuid) == self.uuid and not left:
+                # An expiry cannot be told from another's, nor need it be.
+                return self._done()
+        outcome = Outcome(
+            self.job_id, OutcomeKind.UNKNOWN, "no_answer", f"the catalog did not answer: {why}", was_sent=True
+        )
+        return Expired(outcome)
+
+    @property
+    def going(self) -> tuple[int, ...]:
+        """The snapshots."""
+        return self.reading.snapshots
+
+    def _refusal(self, metadata: TableMetadata) -> Expired | None:
+        if str(metadata.table_uuid) != self.uuid:
+            return self._failed("gone", f"{self.name} is another table now: {metadata.table_uuid}")
+        if metadata.properties.get("gc.enabled", "true").lower() == "false":
+            return self._failed("gc_disabled", "the table says gc.enabled=false")
+        staying = set(self.going) - set(still_going(metadata, self.going))
+        if staying:
+            why = f"{len(staying)} of {len(self.going)} snapshots must stay, or are gone, by now"
+            return self._failed("stale", why)
+        return None
+
+    def _lost_refs(self, table: Table, answer: CommitTableResponse) -> tuple[str, ...]:
+        """Branches and tags that came after our look and that the catalog dropped with their snapshots.
+
+        A REST catalog cannot be asked to refuse then. The version of the table that ours replaced has them.
+        """
+        if not isinstance(self.catalog, RestCatalog) or not answer.metadata.metadata_log:
+            return ()
+        replaced = answer.metadata.metadata_log[-1].metadata_file
+        if replaced == table.metadata_location:
+            return ()
+        try:
+            before = FromInputFile.table_metadata(table.io.new_input(replaced))
+        except Exception as err:  # noqa: BLE001 (a version that nobody can read shows nothing)
+            return (f"what was in {replaced}, which cannot be read: {err}",)
+        return tuple(
+            f"{name} (snapshot {ref.snapshot_id}, in {replaced})"
+            for name, ref in before.refs.items()
+            if ref.snapshot_id in self.going
+        )
+
+    def _done(self) -> Expired:
+        why = f"{len(self.going)} snapshots expired, {len(self.reading.files)} files have no reader any more"
+        why += f"; {self.reading.damage}" if self.reading.damage else ""
+        return Expired(Outcome(self.job_id, OutcomeKind.DONE, "committed", why, was_sent=True))
+
+    def _failed(self, reason: str, why: str) -> Expired:
+        return Expired(Outcome(self.job_id, OutcomeKind.FAILED, reason, why, was_sent=self.was_sent))
+
+
+def still_going(metadata: TableMetadata, snapshots: Iterable[int]) -> tuple[int, ...]:
     """Of the planned ones, those that lie on `main` behind its head and that no ref names."""
     parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots}
     named = {ref.snapshot_id for ref in metadata.refs.values()}
@@ -122,99 +239,38 @@ def _still_going(metadata: TableMetadata, snapshots: Sequence[int]) -> list[int]
     while current is not None and current in parents:
         behind.add(current)
         current = parents[current]
-    return [snapshot_id for snapshot_id in snapshots if snapshot_id in behind and snapshot_id not in named]
+    return tuple(one for one in snapshots if one in behind and one not in named)
 
 
-def unreachable(table: Table, going: Collection[int]) -> list[str]:
-    """The files that only these snapshots reach: manifest lists, manifests, data and delete files, statistics."""
-    metadata = table.metadata
-    lists_going = {s.manifest_list for s in metadata.snapshots if s.snapshot_id in going}
-    lists_staying = {s.manifest_list for s in metadata.snapshots if s.snapshot_id not in going}
-    manifests_staying = _manifests(table, lists_staying)
-    manifests_going = {
-        path: manifest
-        for path, manifest in _manifests(table, lists_going - lists_staying).items()
-        if path not in manifests_staying
-    }
-    content = _content(table, manifests_going.values())
-    if content:
-        content -= _content(table, manifests_staying.values())
-    statistics = {s.statistics_path for s in metadata.statistics if s.snapshot_id in going}
-    statistics -= {s.statistics_path for s in metadata.statistics if s.snapshot_id not in going}
-    return sorted({*(lists_going - lists_staying), *manifests_going, *content, *statistics})
-
-
-def _manifests(table: Table, lists: Iterable[str]) -> dict[str, ManifestFile]:
-    return {
-        manifest.manifest_path: manifest for one in lists for manifest in read_manifest_list(table.io, one)
-    }
-
-
-def _content(table: Table, manifests: Iterable[ManifestFile]) -> set[str]:
-    return {
-        entry.data_file.file_path
-        for manifest in manifests
-        for entry in read_manifest(table.io, manifest)
-        if entry.status != ManifestEntryStatus.DELETED
-    }
-
-
-def _requirements(catalog: Catalog, table: Table, going: list[int]) -> tuple[TableRequirement, ...]:
-    from pyiceberg.catalog.rest import RestCatalog
-    from pyiceberg.table.update import AssertRefSnapshotId
-
+def _requirements(catalog: Catalog, table: Table, going: Sequence[int]) -> tuple[TableRequirement, ...]:
     uuid = AssertTableUUID(uuid=table.metadata.table_uuid)
     if isinstance(catalog, RestCatalog):
+        # `main` as well: a rollback to one of them in between would have the catalog drop the branch.
         refs = table.metadata.refs.items()
         seen = (AssertRefSnapshotId(ref=name, **{"snapshot-id": ref.snapshot_id}) for name, ref in refs)
         return (uuid, *seen)
-    return (uuid, AssertNoRefNames(snapshot_ids=going))  # type: ignore[return-value]
+    return (uuid, AssertNoRefNames(snapshot_ids=list(going)))  # type: ignore[return-value]
 
 
-def _updates(table: Table, going: list[int]) -> tuple[TableUpdate, ...]:
+def _updates(catalog: Catalog, table: Table, going: Sequence[int]) -> tuple[TableUpdate, ...]:
+    # To REST catalogs one snapshot an update: servers on Iceberg's Java library before 1.9 refuse a list.
+    parts = [[one] for one in going] if isinstance(catalog, RestCatalog) else [list(going)]
+    removals = tuple(RemoveSnapshotsUpdate(**{"snapshot-ids": part}) for part in parts)
     tokens = newest_tokens(table.metadata)
-    remove = RemoveSnapshotsUpdate(**{"snapshot-ids": going})
     if all(table.metadata.properties.get(name) == token for name, token in tokens.items()):
-        return (remove,)
-    return (SetPropertiesUpdate(updates=tokens), remove)
+        return removals
+    return (SetPropertiesUpdate(updates=tokens), *removals)
 
 
 def newest_tokens(metadata: TableMetadata) -> dict[str, str]:
     """The newest offset vector of each ingest pipeline on `main`, as the table properties where ingest looks for it."""
     tokens: dict[str, str] = {}
+    # By hand: PyIceberg looks for a snapshot from the first one on, and histories are long.
+    snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     current = metadata.current_snapshot_id
-    while current is not None and (snapshot := metadata.snapshot_by_id(current)) is not None:
+    while current is not None and (snapshot := snapshots.get(current)) is not None:
         summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
         if INGEST_TOKEN in summary:
             tokens.setdefault(f"ingest.{summary.get(INGEST_PIPELINE, '')}.source", summary[INGEST_TOKEN])
         current = snapshot.parent_snapshot_id
     return tokens
-
-
-def delete(table: Table, paths: Sequence[str], expired: Collection[int]) -> tuple[list[str], list[str]]:
-    """Delete files that an expiry left behind; gives those that are gone, and those that must stay.
-
-    The table is looked at once more: where one of the expired snapshots is back (a restored catalog), everything
-    stays, and a file outside of the table's own location stays always.
-    """
-    metadata = table.metadata
-    if {snapshot.snapshot_id for snapshot in metadata.snapshots} & set(expired):
-        return [], list(paths)
-    homes = tuple(
-        normalised(home).rstrip("/") + "/"
-        for home in (
-            metadata.location,
-            metadata.properties.get("write.data.path"),
-            metadata.properties.get("write.metadata.path"),
-        )
-        if home
-    )
-    gone, kept = [], []
-    for path in paths:
-        if not normalised(path).startswith(homes) or "/../" in path:
-            kept.append(path)
-            continue
-        with suppress(FileNotFoundError):
-            retried(lambda path=path: table.io.delete(path))  # type: ignore[misc]
-        gone.append(path)
-    return gone, kept

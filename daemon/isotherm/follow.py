@@ -16,7 +16,7 @@ from isotherm.model import Change, Origin, PartitionKey, TableId
 from isotherm.observations import EventSeen, StateDrifted, TableGone, TableScanned
 from isotherm.partitions import with_epochs
 from isotherm.planner import Snapshot, TableFacts
-from isotherm.ports import Catalog, Listener, LoadedTable, Message, TableMissing
+from isotherm.ports import Catalog, Listener, LoadedTable, Message, TableMissing, Unreadable
 from isotherm.precedence import PROPERTIES
 from isotherm.set_aside import SetAside
 from isotherm.state import StateError, apply, built
@@ -25,6 +25,9 @@ from isotherm.store.ledger import Account, Ledger
 
 NOBODY = "(unannounced)"
 """The writer of what no event has brought: nobody knows who it is, or what else it means to write."""
+
+GONE_AFTER_S = 300.0
+"""A table must be missing for so long before it counts as gone, and everything that is known of it is dropped."""
 
 Epochs = Callable[[str, Mapping[str, str]], Mapping[str, str]]
 """Of a table, by name and properties: the partition fields that hold a time as a number or text, and how."""
@@ -62,7 +65,10 @@ class Follower:
         intent_timeout_ms: int,
         epochs_of: Epochs,
         set_aside: SetAside,
+        owns: Callable[[str], bool],
     ) -> None:
+        self._owns = owns
+        self._missing_since_s: dict[str, float] = {}
         self._fold = fold
         self._ledger = ledger
         self._catalog = catalog
@@ -178,23 +184,47 @@ class Follower:
     def confirm(self, name: str) -> LoadedTable | None:
         """The table as the catalog has it now, with the fold brought to its head; None: it is gone.
 
+        The fold takes in tables of this daemon alone.
+
         Raises:
-            Unavailable: the catalog, or the files behind it, do not answer.
+            Unavailable: the catalog, or the files behind it, do not answer or make no sense.
+            TableMissing: the catalog says that it does not have it, which is asked again before it is believed.
         """
         try:
             loaded = self._catalog.load(name)
         except TableMissing as err:
-            self._gone(name, str(err))
-            return None
+            if self._is_gone(name):
+                self._gone(name, str(err))
+                return None
+            raise
+        self._missing_since_s.pop(name, None)
         if any(uuid != loaded.table.uuid for uuid in self._fold.named(name)):
             self._gone(name, f"dropped and created again with uuid {loaded.table.uuid}")
-        try:
-            self.confirm_loaded(loaded)
-        except TableMissing as err:  # a file that the metadata names is not there, or makes no sense
-            self._gone(name, str(err))
-            return None
+        if self._owns(loaded.table.uuid) or self._fold.table(loaded.table.uuid) is not None:
+            try:
+                self.confirm_loaded(loaded)
+            except TableMissing as err:  # it says of a snapshot that it has and has not
+                raise Unreadable(str(err)) from err
         self.suspects.discard(name)
         return loaded
+
+    def _is_gone(self, name: str) -> bool:
+        """Whether a table that was not found is gone: seen so twice, minutes apart, and not in the catalog's list.
+
+        A catalog that is restarted, or has lost its database for a moment, says the same of every table.
+        """
+        if not self._fold.named(name):
+            return True
+        since_s = self._missing_since_s.setdefault(name, self._monotonic_s())
+        if self._monotonic_s() - since_s < GONE_AFTER_S:
+            return False
+        listing = self._catalog.names()
+        hidden = any(name.startswith(f"{namespace}.") for namespace in listing.unlisted)
+        is_empty = not listing.names and len(self._fold.names()) > 1
+        if name in listing.names or hidden or is_empty:
+            return False
+        del self._missing_since_s[name]
+        return True
 
     def confirm_loaded(self, loaded: LoadedTable) -> None:
         """Bring the fold to the head of a table that was just loaded."""

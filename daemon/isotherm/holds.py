@@ -11,8 +11,9 @@ lifts it once more, which is better than the other mistake.
 
 from collections.abc import Callable
 
+from isotherm.ledger_age import SUFFIX, LedgerAge
 from isotherm.model import Hold, HoldKind, PartitionKey, TableId
-from isotherm.observations import HoldChanged, HoldRejected, TrySoon
+from isotherm.observations import HoldChanged, HoldRejected, LedgerLost, TrySoon
 from isotherm.ports import HoldTopic, Listener, Unavailable
 from isotherm.store.database import from_json
 from isotherm.store.ledger import Ledger
@@ -27,7 +28,7 @@ class Holds:
         ledger: Ledger,
         listen: Listener,
         now_ms: Callable[[], int],
-        on_change: Callable[[str], None],
+        on_change: Callable[[Hold], None],
     ) -> None:
         """Nothing is read yet.
 
@@ -36,13 +37,24 @@ class Holds:
             ledger: where their copy stands.
             listen: told of every change.
             now_ms: the clock.
-            on_change: told the uuid of a table whose verdicts may be others now.
+            on_change: told of every hold because of which verdicts may be others now.
         """
         self._topic = topic
         self._ledger = ledger
         self._listen = listen
         self._now_ms = now_ms
         self._on_change = on_change
+        self._age = LedgerAge(topic, ledger)
+
+    def act(self) -> None:
+        """Count something that cannot be undone, before it is done. Raises Unavailable: then it must not be done."""
+        self._age.act()
+
+    def doubt_ledger(self, why: str) -> None:
+        """Let nothing be deleted until a person says so, because this daemon's ledger does not know what was done."""
+        text = f"{why}; `isotherm resume` lets it delete again"
+        self.put(Hold(HoldKind.LEDGER, self._ledger.id, "", text, self._now_ms()))
+        self._listen(LedgerLost(text))
 
     def refresh(self, timeout_s: float) -> bool:
         """Take in what is new on the topic, and tell it what it does not know; whether its end was reached in time.
@@ -56,10 +68,13 @@ class Holds:
             waiting = dict(self._ledger.untold())
             for key, value in reading.records.items():
                 # What we said and could not tell yet is newer than what stands there.
-                if key not in waiting:
+                if key not in waiting and not key.endswith(f"/{SUFFIX}"):
                     self._take(key, value)
             if reading.is_whole:
                 self._ledger.tell_again(but=reading.records.keys())
+        doubt = self._age.heard(reading.records.get(self._age.key))
+        if doubt is not None:
+            self.doubt_ledger(doubt)
         self._tell()
         return True
 
@@ -104,7 +119,7 @@ class Holds:
             self._changed(hold, is_held=True)
 
     def _changed(self, hold: Hold, *, is_held: bool) -> None:
-        self._on_change(hold.uuid)
+        self._on_change(hold)
         table = TableId(hold.uuid, hold.name)
         self._listen(HoldChanged(table, hold.kind, hold.partition or "", is_held, hold.why, hold.until_ms))
 

@@ -15,7 +15,7 @@ from waitress.channel import HTTPChannel
 from waitress.server import TcpWSGIServer
 
 from isotherm.clock import monotonic_s
-from isotherm.service import Health
+from isotherm.health import Health
 
 START = Callable[..., Any]
 KEPT_CONNECTIONS = 20

@@ -73,6 +73,8 @@ _LEVELS = {
     "hold_rejected": logging.WARNING,
     "state_drifted": logging.ERROR,
     "table_halted": logging.ERROR,
+    "table_failed": logging.ERROR,
+    "table_gone": logging.WARNING,
 }
 
 

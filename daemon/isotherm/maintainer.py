@@ -1,19 +1,23 @@
-"""What changes tables, as the service wants it: executors, committer and expiry behind one port.
+"""What changes tables, as the service wants it: executors, committer, expiry and remover behind one port.
 
 Nothing is decided here. Errors of the catalog become the two that the service knows; everything else has an outcome.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from uuid import uuid4
 
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
+from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
+from pyiceberg.table.locations import SimpleLocationProvider
 
 from isotherm import committer, expiry
 from isotherm.catalog import loaded_table, translated
-from isotherm.executors import Failure, LocalExecutor, remove_leftovers
+from isotherm.executors import Failure, LocalExecutor, leftovers
 from isotherm.manifests import Unsupported, bind
-from isotherm.model import CompactionJob, Outcome, PartitionKey, Rewrite
-from isotherm.ports import Expired, LoadedTable, Unbound
+from isotherm.model import CompactionJob, Outcome, PartitionKey, Rewrite, TableId
+from isotherm.ports import Expired, ExpiryReading, LoadedTable, Sweep, Swept, Unbound
+from isotherm.remover import Beside, deleted, sweep
 from isotherm.storage import plain_properties
 
 
@@ -24,6 +28,9 @@ class IcebergMaintainer:
         self._catalog = catalog
         self._executor = executor
         self._now_ms = now_ms
+        self._readings = Beside[ExpiryReading]()
+        self._sweeps = Beside[Swept]()
+        self._wanted: dict[str, Sweep] = {}
 
     def bind(
         self,
@@ -68,46 +75,102 @@ class IcebergMaintainer:
         ]
 
     def cancel(self, job_id: str) -> None:
-        """Stop a rewrite."""
+        """Stop a rewrite, or a reading."""
         self._executor.cancel(job_id)
+        self._readings.forget(job_id)
 
     def commit(
         self, name: str, job: CompactionJob, rewrite: Rewrite, may_commit: Callable[[LoadedTable], str | None]
     ) -> Outcome:
         """Swap the files in."""
-        with translated(f"table {name}"):
-            return committer.commit_compaction(
-                self._catalog,
-                job,
-                rewrite,
-                lambda table: may_commit(loaded_table(table, name)),
-                self._now_ms(),
-            )
+        return committer.commit_compaction(
+            self._catalog,
+            job,
+            rewrite,
+            lambda table: may_commit(loaded_table(table, name)),
+            self._now_ms(),
+        )
 
-    def settled(self, name: str, job: CompactionJob, asserted_head_id: int | None) -> Outcome | None:
+    def settled(
+        self, names: Sequence[str], job: CompactionJob, asserted_head_id: int | None
+    ) -> Outcome | None:
         """What came of a commit whose answer is missing."""
-        with translated(f"table {name}"):
-            return committer.settled(self._catalog, job, asserted_head_id)
+        return committer.settled(self._catalog, names, job, asserted_head_id)
 
-    def clean_up(self, loaded: LoadedTable, job: CompactionJob) -> None:
-        """Delete what a failed job wrote."""
+    def leftovers(self, loaded: LoadedTable, job: CompactionJob) -> Sequence[str]:
+        """The data files that a job has written so far."""
         table: Table = loaded.handle
-        remove_leftovers(table.io, table.metadata, job)
+        with translated(f"what job {job.job_id} wrote"):
+            return leftovers(table.io, table.metadata, job)
+
+    def delete_at_once(self, loaded: LoadedTable, paths: Sequence[str]) -> Mapping[str, str]:
+        """Delete files of which it was decided that they may go at once; gives those that stay, and why."""
+        table: Table = loaded.handle
+        return deleted(table.io, paths)[1]
+
+    def start_reading(self, loaded: LoadedTable, job_id: str, snapshots: Sequence[int]) -> None:
+        """Begin to find out what an expiry would leave without a reader."""
+        self._readings.start(job_id, lambda is_stopped: expiry.read(loaded.handle, snapshots, is_stopped))
+
+    def read(self) -> Sequence[tuple[str, ExpiryReading | Unbound]]:
+        """Readings that ended since the last call."""
+        return [
+            (job_id, result if isinstance(result, ExpiryReading) else Unbound("storage", _text(result)))
+            for job_id, result in self._readings.ended()
+        ]
 
     def expire(
-        self, name: str, snapshots: Sequence[int], job_id: str, mark: Callable[[Sequence[str]], None]
+        self, table: TableId, reading: ExpiryReading, job_id: str, mark: Callable[[], str | None]
     ) -> Expired:
         """Expire snapshots."""
-        with translated(f"table {name}"):
-            return expiry.expire(self._catalog, name, snapshots, job_id, mark)
+        return expiry.expire(self._catalog, table.name, table.uuid, reading, job_id, mark)
 
-    def delete(
-        self, loaded: LoadedTable, paths: Sequence[str], expired: Sequence[int]
-    ) -> tuple[list[str], list[str]]:
-        """Delete files that an expiry left behind."""
-        with translated(f"files of {loaded.table}"):
-            return expiry.delete(loaded.handle, paths, expired)
+    def start_sweep(self, loaded: LoadedTable, wanted: Sweep) -> None:
+        """Begin to prove and delete."""
+        self._wanted[wanted.uuid] = wanted
+        self._sweeps.start(wanted.uuid, lambda is_stopped: sweep(loaded.handle, wanted, is_stopped))
+
+    def swept(self) -> Sequence[Swept]:
+        """Sweeps that ended since the last call."""
+        found = []
+        for uuid, result in self._sweeps.ended():
+            wanted = self._wanted.pop(uuid)
+            broken = Swept(uuid, postponed={mark.path: _text(result) for mark in wanted.marks})
+            found.append(result if isinstance(result, Swept) else broken)
+        return found
+
+    def stop_sweep(self, uuid: str) -> None:
+        """End the sweep of a table before its next file."""
+        self._sweeps.stop(uuid)
+
+    def clock_skew_ms(self, loaded: LoadedTable) -> int | None:
+        """How far this machine's clock is ahead of the store's, as a file written now shows."""
+        table: Table = loaded.handle
+        if not isinstance(table.io, PyArrowFileIO):
+            return None
+        provider = SimpleLocationProvider(table.metadata.location, table.metadata.properties)
+        location = provider.new_metadata_location(f"isotherm-clock-{uuid4()}.txt")
+        with translated(f"the store of {loaded.table}"):
+            with table.io.new_output(location).create() as stream:
+                stream.write(b"What time is it?")
+            try:
+                scheme, authority, path = table.io.parse_location(location, table.io.properties)
+                written_at = table.io.fs_by_scheme(scheme, authority).get_file_info(path).mtime
+            finally:
+                table.io.delete(location)
+        return None if written_at is None else self._now_ms() - int(written_at.timestamp() * 1000)
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when something that runs has ended, or the time is over."""
+        for part in (self._executor, self._readings, self._sweeps):
+            part.wait(timeout_s)
 
     def stop(self) -> None:
-        """End every rewrite."""
+        """End everything that runs."""
         self._executor.stop()
+        self._readings.close()
+        self._sweeps.close()
+
+
+def _text(err: object) -> str:
+    return f"{type(err).__name__}: {err}"

@@ -53,6 +53,8 @@ from isotherm.storage import retried
 READ_VERSION: Final = 3
 LAYOUTS_KEPT = 256
 """Resolved schemas, some hundred kilobytes at most: a table has one for each spec and writer."""
+MAX_BYTES = 64 * 1024 * 1024
+"""Of a manifest or a manifest list: eight times what writers aim at. What is larger is no manifest, or an attack."""
 _MAGIC = b"Obj\x01"
 _SCHEMA = "avro.schema"
 _HEADER: Final[Reader] = construct_reader(META_SCHEMA, {-1: AvroFileHeader})
@@ -93,14 +95,13 @@ class Manifest:
             raise UnreadableError(f"manifest {location}: {err}") from err
 
     @classmethod
-    def read(cls, files: FileIO, location: str) -> "Manifest":
-        """The manifest at a location."""
+    def read(cls, files: FileIO, location: str, length: int | None = None) -> "Manifest":
+        """The manifest at a location, which has this length where somebody says so.
 
-        def read() -> bytes:
-            with files.new_input(location).open() as stream:
-                return bytes(stream.read())
-
-        return cls(location, retried(read))
+        Raises:
+            UnreadableError: it has another length, or is no Avro file of at most `MAX_BYTES`.
+        """
+        return cls(location, _content(files, location, length))
 
     def count(self) -> int:
         """How many entries its blocks announce, without decoding them."""
@@ -127,6 +128,30 @@ class Manifest:
 
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
         return _blocks(self.location, self.data, self._start, self._header.sync)
+
+
+def _content(files: FileIO, location: str, length: int | None = None) -> bytes:
+    """The bytes of an Avro file, of which no more are read than it may have.
+
+    An event may name a data file of gigabytes as its manifest.
+    """
+    limit = MAX_BYTES if length is None else length
+    if limit > MAX_BYTES:
+        raise UnreadableError(f"{location} is said to have {limit} bytes, more than {MAX_BYTES}")
+
+    def read() -> bytes:
+        with files.new_input(location).open() as stream:
+            begin = bytes(stream.read(len(_MAGIC)))
+            if begin != _MAGIC:
+                raise UnreadableError(f"{location} does not begin as an Avro file does")
+            return begin + bytes(stream.read(max(limit - len(begin), 0) + 1))
+
+    data = retried(read)
+    if len(data) > limit:
+        raise UnreadableError(f"{location} has more than {limit} bytes")
+    if length is not None and len(data) < length:
+        raise UnreadableError(f"{location} has {len(data)} bytes, and should have {length}")
+    return data
 
 
 def _blocks(location: str, data: bytes, start: int, sync: bytes) -> Iterator[tuple[int, bytes]]:
@@ -203,12 +228,7 @@ def read_manifest_list(files: FileIO, location: str) -> list[ManifestFile]:
     Raises:
         UnreadableError: the file is damaged, or ends too early.
     """
-
-    def read() -> bytes:
-        with files.new_input(location).open() as stream:
-            return bytes(stream.read())
-
-    data = retried(read)
+    data = _content(files, location)
     try:
         decoder = StreamingBinaryDecoder(data)
         header: Any = _HEADER.read(decoder)
@@ -231,7 +251,8 @@ def read_manifest_list(files: FileIO, location: str) -> list[ManifestFile]:
 
 def read_manifest(files: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
     """Every entry of a manifest, deleted ones too, with what it inherits written into it."""
-    return list(entries(Manifest.read(files, manifest.manifest_path), manifest))
+    written = Manifest.read(files, manifest.manifest_path, manifest.manifest_length)
+    return list(entries(written, manifest))
 
 
 def entries(written: Manifest, manifest: ManifestFile) -> Iterator[ManifestEntry]:

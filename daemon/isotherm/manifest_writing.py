@@ -43,6 +43,8 @@ BLOCK_ENTRIES = 500
 """Entries per Avro block: one block each costs a third more time and space, one for all costs memory."""
 UNASSIGNED = -1
 """A sequence number that the manifest list decides."""
+_WRITABLE = {"gzip": "deflate", "deflate": "deflate", "uncompressed": "null", "zstd": "zstandard"}
+"""Codecs by the names of `write.avro.compression-codec`, as far as they need no further library."""
 _VERSION_3_ONLY = frozenset({142, 144, 145})
 _EQUALITY_IDS = 135
 
@@ -190,9 +192,14 @@ def _listed(manifest: ManifestFile, sequence_number: int) -> ManifestFile:
 
 
 def _codec(metadata: TableMetadata) -> str:
-    return metadata.properties.get(
+    """The codec that the table asks for, in Avro's words; gzip where this installation cannot write it.
+
+    Java takes the names in any case, and knows some whose libraries are not here (snappy).
+    """
+    asked = metadata.properties.get(
         TableProperties.WRITE_AVRO_COMPRESSION, TableProperties.WRITE_AVRO_COMPRESSION_DEFAULT
-    )
+    ).lower()
+    return _WRITABLE.get(asked, "deflate")
 
 
 def _entry_schema(partition: StructType) -> Schema:

@@ -6,6 +6,7 @@ Reads through the FileIO that it is given; writes nothing, commits nothing, read
 """
 
 import math
+import struct
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from pyiceberg.manifest import (
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.transforms import VoidTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
     BinaryType,
@@ -55,7 +57,7 @@ from isotherm.model import (
     partition_key,
     partition_values,
 )
-from isotherm.storage import normalised
+from isotherm.paths import normalised
 
 DELETE_FILE_PATH = 2147483546
 """Field id of `file_path` in position-delete files; its bounds say which data files a delete file can name."""
@@ -280,7 +282,15 @@ def _summary_may_hold(summary: PartitionFieldSummary, field_type: IcebergType, v
         # Nothing but nulls and NaN.
         return False
     low, high = (_bound(field_type, bound) for bound in (summary.lower_bound, summary.upper_bound))
-    return bool(low <= typed(value, field_type) <= high)
+    wanted = typed(value, field_type)
+    if isinstance(field_type, UUIDType):
+        # The specification's order, or that of older Java, which compares the halves as signed numbers.
+        return bool(low <= wanted <= high) or _halves(low) <= _halves(wanted) <= _halves(high)
+    return bool(low <= wanted <= high)
+
+
+def _halves(value: uuid.UUID) -> tuple[int, ...]:
+    return struct.unpack(">qq", value.bytes)
 
 
 def _bound(field_type: IcebergType, value: bytes) -> Any:
@@ -289,6 +299,9 @@ def _bound(field_type: IcebergType, value: bytes) -> Any:
         field_type = IntegerType()
     elif isinstance(field_type, DoubleType) and len(value) == 4:
         field_type = FloatType()
+    if isinstance(field_type, UUIDType):
+        # PyIceberg's conversion leaves it as bytes.
+        return uuid.UUID(bytes=value)
     if not isinstance(field_type, PrimitiveType):
         raise TypeError(f"a partition field of type {field_type}")
     return from_bytes(field_type, value)
@@ -428,12 +441,17 @@ def _equality_deletes(
 ) -> Iterator[LiveEntry]:
     """Equality deletes of the partition, and those of unpartitioned specs, which apply everywhere."""
     yield from (entry for entry in live if entry.kind is FileKind.EQUALITY_DELETES)
-    unpartitioned = {spec_id for spec_id, spec in metadata.specs().items() if spec.is_unpartitioned()}
+    unpartitioned = {spec_id for spec_id, spec in metadata.specs().items() if _is_unpartitioned(spec)}
     if partition == UNPARTITIONED or not unpartitioned:
         return
     for entry in live_files(metadata, io, snapshot, UNPARTITIONED):
         if entry.spec_id in unpartitioned and entry.kind is FileKind.EQUALITY_DELETES:
             yield entry
+
+
+def _is_unpartitioned(spec: PartitionSpec) -> bool:
+    """Whether a spec divides nothing, by the specification: what version 1 leaves of a dropped field is a void one."""
+    return all(isinstance(field.transform, VoidTransform) for field in spec.fields)
 
 
 def _spec_with_most_files(live: Iterable[LiveEntry]) -> int | None:

@@ -94,6 +94,15 @@ class Metrics:
         self.paused = Gauge(
             "isotherm_table_paused", "1 while a person wants the table to be left alone.", ["table"], **one
         )
+        self.failing = Gauge(
+            "isotherm_table_failing",
+            "1 while a table is set aside because it cannot be read, or because of a mistake of ours.",
+            ["table"],
+            **one,
+        )
+        self.tables_gone = Counter(
+            "isotherm_tables_gone", "Tables that the catalog did not have any more.", **one
+        )
         self.last_event = Gauge(
             "isotherm_last_event_timestamp_seconds", "When the table's last event came.", ["table"], **one
         )
@@ -127,12 +136,20 @@ class Metrics:
         self.kept = Counter(
             "isotherm_files_kept", "Files that a last look kept from being deleted.", ["table"], **one
         )
+        self.postponed = Counter(
+            "isotherm_files_postponed",
+            "Times that a file was not deleted yet, because something may need it or the store refused.",
+            ["table"],
+            **one,
+        )
         self.trouble = Counter("isotherm_unavailable", "Times that something outside did not answer.", **one)
         self.events_lost = Counter(
             "isotherm_events_lost", "Times that messages of the control topic may have gone by unread.", **one
         )
         self.deletions_held = Gauge(
-            "isotherm_deletions_held", "1 while the daemon deletes nothing, since its ledger was lost.", **one
+            "isotherm_deletions_held",
+            "1 while the daemon deletes nothing, because it does not believe its ledger or its clock.",
+            **one,
         )
         self.policies_ok = Gauge(
             "isotherm_policy_reload_successful",
@@ -166,6 +183,12 @@ class Metrics:
                 self._of(self.recounted, what.table.name).inc(what.partitions)
             case seen.TableGone() | seen.TableMoved():
                 self._forget(what.table.name)
+                if isinstance(what, seen.TableGone):
+                    self.tables_gone.inc()
+            case seen.TableFailed():
+                self._of(self.failing, what.name).set(1)
+            case seen.TableRecovered():
+                self.failing.remove(what.name)
             case seen.TablePlanned():
                 self._table(what)
             case seen.RoundPlanned():
@@ -181,6 +204,7 @@ class Metrics:
             case seen.FilesDeleted():
                 self._of(self.deleted, what.table.name).inc(what.files)
                 self._of(self.kept, what.table.name).inc(what.kept)
+                self._of(self.postponed, what.table.name).inc(what.postponed)
             case seen.TableHalted():
                 self._of(self.halted, what.table.name).set(1)
             case seen.HoldChanged():
@@ -210,6 +234,7 @@ class Metrics:
             self.expired,
             self.deleted,
             self.kept,
+            self.postponed,
             self.bytes_read,
             self.bytes_written,
             self.files_removed,

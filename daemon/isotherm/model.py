@@ -331,7 +331,7 @@ class OutcomeKind(StrEnum):
 
     DONE = "done"
     FAILED = "failed"
-    """Failed cleanly: nothing of it is in the table, what it wrote may be deleted."""
+    """As far as a look shows, nothing of it is in the table. What it wrote goes the way of `deletion`."""
     UNKNOWN = "unknown"
     """Nobody can say yet: touch nothing, find out."""
 
@@ -349,3 +349,8 @@ class Outcome:
     snapshot_id: int | None = None
     asserted_head_id: int | None = None
     """With UNKNOWN: the head that the request asserts; while it is the table's head, the request may yet land."""
+    was_sent: bool = False
+    """Whether a request of this job may have reached the catalog, whatever it answered."""
+    leftovers: tuple[str, ...] = ()
+    """Manifests and manifest lists that were written for the commit and that no snapshot of it names, as far as is
+    known."""

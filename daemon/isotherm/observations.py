@@ -106,6 +106,25 @@ class TableGone:
 
 
 @dataclass(frozen=True, slots=True)
+class TableFailed:
+    """Something went wrong with one table: it is set aside for a while, and the others go on."""
+
+    name: str
+    doing: str
+    """What was done to it."""
+    error: str
+    traceback: str = ""
+    """Where it happened, if the mistake is ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableRecovered:
+    """A table that had failed was looked at from end to end."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class TablePlanned:
     """The outcome of a planning round for one table: how things stand."""
 
@@ -140,7 +159,7 @@ class RoundPlanned:
     started: int
     seconds: float
     deletions_held: bool
-    """This daemon's ledger was lost: until a person says otherwise it only tells what it would delete."""
+    """Its ledger or its clock is not to be believed: this daemon only tells what it would delete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +214,10 @@ class FilesDeleted:
     files: int
     kept: int
     """Files that a last look kept from being deleted."""
+    postponed: int = 0
+    """Files that are looked at again later, because they may be needed, or could not be deleted."""
+    why: str = ""
+    """Why the first of those that stay does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +304,8 @@ Observation = (
     | StateDrifted
     | PartitionsRecounted
     | TableGone
+    | TableFailed
+    | TableRecovered
     | TablePlanned
     | RoundPlanned
     | JobStarted

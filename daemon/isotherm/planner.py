@@ -112,7 +112,7 @@ class Flight:
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """A partition that failed, how often in a row, and until when it is left alone."""
+    """A partition, or an action on a table, that failed: how often in a row, and until when it is left alone."""
 
     until_ms: int
     failures: int
@@ -131,6 +131,8 @@ class View:
     then nothing is decided of the table as a whole."""
     flights: tuple[Flight, ...] = ()
     quarantined: Mapping[PartitionKey, Quarantine] = field(default_factory=dict)
+    setbacks: Mapping[Action, Quarantine] = field(default_factory=dict)
+    """The same of actions on the table as a whole."""
     halted: str | None = None
     pause: Hold | None = None
     """A person's wish that the table be left alone; it may be over."""
@@ -375,6 +377,9 @@ def _decide_whole(
         return verdict(Verdict.UNSUPPORTED, f"due, but this version cannot {what} yet: {speaker.why}", until)
     if view.deletions_held is not None and action in DELETING:
         return verdict(Verdict.HALTED, f"due, but nothing is deleted: {view.deletions_held}: {speaker.why}")
+    if (failed := _after_failures(view.setbacks.get(action), now_ms)) is not None:
+        kind, why, wake = failed
+        return verdict(kind, why, earlier(wake, until))
     if (waits := pace.waits(now_ms)) is not None:
         return verdict(Verdict.WAITING, f"due, but {waits[0]}: {speaker.why}", earlier(waits[1], until))
     by = f"by the schedule {schedule}: " if speaker.score < 1 else ""

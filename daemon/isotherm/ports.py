@@ -4,10 +4,11 @@ Each has a real adapter at the edge, and a fake in the tests that passes the sam
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from isotherm.commit_event import CommitEvent
+from isotherm.deletion import Mark, Neighbours, Verdict
 from isotherm.model import Change, CompactionJob, FileKind, FileStats, Outcome, PartitionKey, Rewrite, TableId
 from isotherm.observations import Observation
 from isotherm.planner import Snapshot, TableFacts
@@ -259,6 +260,10 @@ class Catalog(Protocol):
         """Whether what an event said of a snapshot is what its metadata and its manifest list say."""
         ...
 
+    def clock_skew_ms(self) -> int | None:
+        """How far this machine's clock is ahead of the catalog's, by its last answer; None: it does not tell."""
+        ...
+
     def scan(self, loaded: LoadedTable) -> Scan:
         """Everything, from all manifests of the head."""
         ...
@@ -287,12 +292,47 @@ class Unbound:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpiryReading:
+    """What an expiry would leave without a reader, as the table was at one moment."""
+
+    snapshots: tuple[int, ...]
+    """The snapshots that may go, oldest first."""
+    files: tuple[str, ...]
+    """What only they reach."""
+    seen_through: int | None
+    """The table's last sequence number at that moment; None: its format has none."""
+    damage: str = ""
+    """Why files stay that would go if everything could be read."""
+
+
+@dataclass(frozen=True, slots=True)
 class Expired:
     """What an expiry came to."""
 
     outcome: Outcome
-    files: tuple[str, ...] = ()
-    """Files that nothing reaches any more; they are deleted after the grace."""
+    lost_refs: tuple[str, ...] = ()
+    """Branches and tags that were made at the last moment and that the catalog dropped with their snapshots."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Files of one table whose grace is over, and what must be known to judge them."""
+
+    uuid: str
+    marks: tuple[Mark, ...]
+    expired: Mapping[str, tuple[int, ...]]
+    """By job: the snapshots that an expiry took."""
+    neighbours: Neighbours
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What became of marked files; each is in one of the three. By path, why."""
+
+    uuid: str
+    gone: tuple[str, ...] = ()
+    kept: Mapping[str, Verdict] = field(default_factory=dict)
+    postponed: Mapping[str, str] = field(default_factory=dict)
 
 
 class Maintainer(Protocol):
@@ -320,7 +360,7 @@ class Maintainer(Protocol):
         ...
 
     def cancel(self, job_id: str) -> None:
-        """Stop a rewrite; it is not reported by `finished` any more."""
+        """Stop a rewrite or the reading for an expiry; it is not reported any more."""
         ...
 
     def commit(
@@ -329,26 +369,50 @@ class Maintainer(Protocol):
         """Swap the files in; `may_commit` is asked last and may give a reason to refuse."""
         ...
 
-    def settled(self, name: str, job: CompactionJob, asserted_head_id: int | None) -> Outcome | None:
-        """What came of a commit whose answer is missing, by looking for its job id; None: still unknown."""
+    def settled(
+        self, names: Sequence[str], job: CompactionJob, asserted_head_id: int | None
+    ) -> Outcome | None:
+        """What came of a job, by a look at its table under one of these names; None: nobody can say yet."""
         ...
 
-    def clean_up(self, loaded: LoadedTable, job: CompactionJob) -> None:
-        """Delete what a failed job wrote."""
+    def leftovers(self, loaded: LoadedTable, job: CompactionJob) -> Sequence[str]:
+        """The data files that a job has written so far. Raises Unavailable."""
+        ...
+
+    def delete_at_once(self, loaded: LoadedTable, paths: Sequence[str]) -> Mapping[str, str]:
+        """Delete files of which it was decided that they may go at once; gives those that stay, and why."""
+        ...
+
+    def start_reading(self, loaded: LoadedTable, job_id: str, snapshots: Sequence[int]) -> None:
+        """Begin to find out what an expiry would leave without a reader, beside the loop."""
+        ...
+
+    def read(self) -> Sequence[tuple[str, ExpiryReading | Unbound]]:
+        """Readings that ended since the last call, by job id."""
         ...
 
     def expire(
-        self, name: str, snapshots: Sequence[int], job_id: str, mark: Callable[[Sequence[str]], None]
+        self, table: TableId, reading: ExpiryReading, job_id: str, mark: Callable[[], str | None]
     ) -> Expired:
-        """Expire snapshots; `mark` is told the files that will become unreachable before anything is committed."""
+        """Expire snapshots; `mark` is called before each request, and may give a reason to refuse."""
         ...
 
-    def delete(
-        self, loaded: LoadedTable, paths: Sequence[str], expired: Sequence[int]
-    ) -> tuple[list[str], list[str]]:
-        """Delete files that nothing reaches; gives those that are gone, and those that must stay or failed."""
+    def start_sweep(self, loaded: LoadedTable, sweep: Sweep) -> None:
+        """Begin to prove and delete, beside the loop; one sweep of a table at a time."""
+        ...
+
+    def swept(self) -> Sequence[Swept]:
+        """Sweeps that ended since the last call."""
+        ...
+
+    def stop_sweep(self, uuid: str) -> None:
+        """End the sweep of a table before its next file; what it did until then is reported by `swept`."""
+        ...
+
+    def clock_skew_ms(self, loaded: LoadedTable) -> int | None:
+        """How far this machine's clock is ahead of the store's, as a file written now shows; None: it does not tell."""
         ...
 
     def stop(self) -> None:
-        """End every rewrite."""
+        """End everything that runs; nothing is reported any more."""
         ...

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from isotherm.follow import Follower
-from isotherm.model import PartitionKey
+from isotherm.model import PartitionKey, TableId
 from isotherm.observations import PartitionsRecounted, StateDrifted
 from isotherm.partitions import label
 from isotherm.ports import Catalog, Listener
@@ -32,15 +32,15 @@ class Recount:
     _after_table: str = ""
     _after_partition: dict[str, PartitionKey] = field(default_factory=dict)
 
-    def sample(self) -> None:
-        """Count some partitions of the next table anew.
+    def sample(self, table: TableId) -> None:
+        """Count some partitions of a table again.
 
         Raises:
             Unavailable: the catalog, or the files behind it, do not answer.
+            TableMissing: the table was not found.
         """
-        uuid = self._next_table()
-        name = None if uuid is None else self.fold.names().get(uuid)
-        if uuid is None or name is None or self.follower.confirm(name) is None:
+        uuid = table.uuid
+        if self.follower.confirm(table.name) is None:
             return
         row, loaded = self.fold.table(uuid), self.follower.loaded(uuid)
         if row is None or loaded is None or not row.is_trusted or row.state.head is None:
@@ -59,14 +59,15 @@ class Recount:
         if wrong:
             self._drifted(row, wrong)
 
-    def _next_table(self) -> str | None:
+    def next_table(self) -> TableId | None:
         """The next table of ours, in turn."""
-        mine = sorted(uuid for uuid in self.fold.names() if self.owns(uuid))
+        names = self.fold.names()
+        mine = sorted(uuid for uuid in names if self.owns(uuid))
         following = [uuid for uuid in mine if uuid > self._after_table] or mine
         if not following:
             return None
         self._after_table = following[0]
-        return following[0]
+        return TableId(following[0], names[following[0]])
 
     def _drifted(self, row: TableRow, wrong: list[PartitionKey]) -> None:
         names = ", ".join(label(key, row.facts.fields) for key in wrong)

@@ -10,6 +10,7 @@ import sqlite3
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
+from pathlib import Path
 from threading import Event
 from types import FrameType
 from typing import TypeVar
@@ -22,6 +23,7 @@ from isotherm.clock import monotonic_s, now_ms
 from isotherm.commit_event import CONTROL_PARTITIONS
 from isotherm.config import EXIT_BAD_CONFIG, IsothermConfig
 from isotherm.executors import LocalExecutor
+from isotherm.health import Health
 from isotherm.http import HttpServer
 from isotherm.kafka_holds import TOPIC as HOLD_TOPIC
 from isotherm.kafka_holds import KafkaHolds
@@ -32,10 +34,10 @@ from isotherm.observations import Observation, TrySoon
 from isotherm.policy_files import PolicyFolder
 from isotherm.ports import Fenced, Unavailable
 from isotherm.relay import Sources
-from isotherm.service import Health, Service
+from isotherm.service import Service
 from isotherm.sources import FORMATS
 from isotherm.storage import spool_in
-from isotherm.store import Fold, Ledger
+from isotherm.store import Fold, FolderTakenError, Ledger, StateFolder
 from isotherm.store.database import StoreError
 
 LONGEST_PAUSE_S = 30
@@ -72,15 +74,20 @@ def run(config: IsothermConfig) -> int:
         logs.get().error("http_failed", host=config.http.host, port=config.http.port, why=str(err))
         return EXIT_BAD_CONFIG
     logs.get().info("http_listening", host=config.http.host, port=server.port)
+    wait_for = _Patience(health, listen, stopping)
     try:
+        # Before anything of it is opened: during a rolling update the one before us may still be at work.
+        wait_for("the state folder", lambda: _hold(config.state.path))
         stores = _stores(config)
         spool_in(config.state.path / "spool")
+    except Unavailable:
+        return 0
     except (StoreError, OSError) as err:
         logs.get().error("bad_state", why=str(err))
         # A store that is locked, or a disk that is full, may be another one in a moment.
         return EXIT_ERROR if isinstance(err.__cause__, sqlite3.OperationalError) else EXIT_BAD_CONFIG
     try:
-        service = _service(config, stores, health, listen, stopping)
+        service = _service(config, stores, health, listen, wait_for)
         if service is not None:
             _turn(service, stopping)
     except Fenced as err:
@@ -103,6 +110,33 @@ def _turn(service: Service, stopping: Event) -> None:
         service.ledger.close()
 
 
+class _Patience:
+    """Waits for what is away, tells of it, and gives up when the daemon is to stop."""
+
+    def __init__(self, health: Health, listen: Callable[[Observation], None], stopping: Event) -> None:
+        self._health = health
+        self._listen = listen
+        self._stopping = stopping
+
+    def __call__(self, what: str, ask: Callable[[], Answer]) -> Answer:
+        """The answer, as soon as there is one. Raises Unavailable: the daemon is to stop."""
+
+        def tell(state: RetryCallState) -> None:
+            self._health.ticked_at_s = monotonic_s()
+            error = state.outcome.exception() if state.outcome else None
+            self._listen(TrySoon(what, str(error)))
+
+        retrying = Retrying(
+            retry=retry_if_exception_type(Unavailable),
+            wait=wait_exponential(max=LONGEST_PAUSE_S),
+            stop=stop_when_event_set(self._stopping),
+            sleep=sleep_using_event(self._stopping),
+            after=tell,
+            reraise=True,
+        )
+        return retrying(ask)
+
+
 def _stores(config: IsothermConfig) -> tuple[Fold, Ledger]:
     """What the daemon keeps. Raises StoreError, OSError."""
     fold, trouble = Fold.open_or_rebuild(config.state.path / "fold.db")
@@ -116,27 +150,10 @@ def _service(
     stores: tuple[Fold, Ledger],
     health: Health,
     listen: Callable[[Observation], None],
-    stopping: Event,
+    wait_for: "_Patience",
 ) -> Service | None:
     """The service on its real parts; None: told to stop while waiting for one of them."""
     fold, ledger = stores
-
-    def wait_for(what: str, ask: Callable[[], Answer]) -> Answer:
-        def tell(state: RetryCallState) -> None:
-            health.ticked_at_s = monotonic_s()
-            error = state.outcome.exception() if state.outcome else None
-            listen(TrySoon(what, str(error)))
-
-        retrying = Retrying(
-            retry=retry_if_exception_type(Unavailable),
-            wait=wait_exponential(max=LONGEST_PAUSE_S),
-            stop=stop_when_event_set(stopping),
-            sleep=sleep_using_event(stopping),
-            after=tell,
-            reraise=True,
-        )
-        return retrying(ask)
-
     with contextlib.suppress(Unavailable):
         connected = wait_for("the catalog", lambda: catalog.connect(config.catalog))
         topic, properties = config.kafka.control_topic, config.kafka.properties
@@ -165,7 +182,7 @@ def _service(
             fold=fold,
             ledger=ledger,
             events=events,
-            catalog=catalog.IcebergCatalog(connected),
+            catalog=catalog.IcebergCatalog(connected, now_ms),
             maintainer=IcebergMaintainer(connected, executor, now_ms),
             hold_topic=KafkaHolds(
                 properties,
@@ -181,6 +198,14 @@ def _service(
             letters=letters,
         )
     return None
+
+
+def _hold(path: Path) -> StateFolder:
+    """The state folder, held until this process ends. Raises Unavailable."""
+    try:
+        return StateFolder(path)
+    except FolderTakenError as err:
+        raise Unavailable(str(err)) from err
 
 
 def _sources(config: IsothermConfig, listen: Callable[[Observation], None]) -> Sources | None:

@@ -40,6 +40,8 @@ from tenacity import (
     wait_exponential_jitter,
 )
 
+from isotherm.paths import is_local
+
 ATTEMPTS = 6
 """With the pauses below some fifteen seconds: longer than S3 takes to split a busy prefix, shorter than a shift."""
 FIRST_PAUSE_S = 0.2
@@ -115,21 +117,6 @@ class OneAttempt(AwsStandardS3RetryStrategy):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__(max_attempts=1)
-
-
-def normalised(location: str) -> str:
-    """One spelling for one file: Spark writes `file:/x`, PyIceberg `file:///x`, people `/x` and `s3a://`."""
-    if location.startswith("file:"):
-        return "/" + location.removeprefix("file:").lstrip("/")
-    for scheme in ("s3a://", "s3n://"):
-        if location.startswith(scheme):
-            return "s3://" + location.removeprefix(scheme)
-    return location
-
-
-def is_local(location: str) -> bool:
-    """Whether a location is on a disk of this machine."""
-    return normalised(location).startswith("/")
 
 
 def spool_in(folder: Path) -> None:

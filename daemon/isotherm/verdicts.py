@@ -30,7 +30,9 @@ class Verdicts:
         policies: PolicyFolder,
         now_ms: Callable[[], int],
         hour_budget_bytes: int | None,
+        deletions_held: Callable[[], str | None] | None = None,
     ) -> None:
+        self._deletions_held = deletions_held or ledger.deletions_held
         self._hour_budget_bytes = hour_budget_bytes
         self._fold = fold
         self._ledger = ledger
@@ -77,7 +79,8 @@ class Verdicts:
             quarantined=self._ledger.quarantined(uuid),
             halted=self._ledger.halted(uuid),
             pause=self._ledger.paused(uuid),
-            deletions_held=self._ledger.deletions_held(),
+            setbacks=self._ledger.setbacks(uuid) if whole else {},
+            deletions_held=self._deletions_held(),
             announced_sequence_number=self._ledger.announced_through(uuid) if whole else None,
             last_done_ms=self._ledger.last_done(uuid) if whole else {},
             hour_budget_bytes=self._hour_budget_bytes,

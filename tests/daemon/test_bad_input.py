@@ -53,7 +53,7 @@ def test_hostile_events_are_each_one_record_and_change_nothing(lab):
     messages = hostile(event_of(table))
     lab.seen.clear()
     lab.topic.messages.extend(messages)
-    service._consume(service.events.poll(0))
+    service.consume(service.events.poll(0))
 
     assert [message.value for message, _ in letters.safe] == messages
     rejected = [one for one in lab.seen if isinstance(one, seen.EventRejected)]
@@ -81,7 +81,7 @@ def test_a_flood_is_told_in_a_few_lines_and_counted_in_full(lab):
     letters = MemoryLetters(is_reachable=False)
     service = lab.service(letters=letters)
     lab.topic.messages.extend([b"garbage"] * 400)
-    service._consume(service.events.poll(0))
+    service.consume(service.events.poll(0))
     rejected = [one for one in lab.seen if isinstance(one, seen.EventRejected)]
 
     assert len(rejected) == 11
@@ -148,7 +148,7 @@ def test_an_event_with_anything_in_its_fields_changes_nothing_that_the_catalog_d
     type_ = "io.isotherm.intent.v1" if kind == "intent" else "io.isotherm.commit.v1"
     value = json.dumps({"specversion": "1.0", "type": type_, "data": data | changes}).encode()
     service.events.topic.messages.append(value)
-    service._consume(service.events.poll(0))
+    service.consume(service.events.poll(0))
     # The round confirms the head with the catalog, as before anything is done to the table.
     service.round()
 

@@ -11,8 +11,8 @@ from daemon.servers import http_server
 from isotherm.catalog import IcebergCatalog, connect, translated
 from isotherm.config import CatalogConfig
 from isotherm.observations import TrySoon
+from isotherm.paths import normalised
 from isotherm.ports import Fenced, TableMissing, Unavailable, Unreadable
-from isotherm.storage import normalised
 
 CONFIG = {"defaults": {}, "overrides": {}}
 

@@ -12,8 +12,9 @@ from isotherm.catalog import IcebergCatalog, connect
 from isotherm.clock import now_ms
 from isotherm.config import CatalogConfig
 from isotherm.maintainer import IcebergMaintainer
+from isotherm.paths import normalised
 from isotherm.ports import Unavailable
-from isotherm.storage import RetryingFileIO, normalised, properties_with_retries, table_at
+from isotherm.storage import RetryingFileIO, properties_with_retries, table_at
 
 KEYS = {"s3.access-key-id": "a", "s3.secret-access-key": "b", "s3.region": "us-east-1"}
 AWS = {"glue.region": "us-east-1", "glue.access-key-id": "a", "glue.secret-access-key": "b"}

@@ -57,7 +57,7 @@ from pyiceberg.types import (
 from isotherm.census import ENTRY_BY_ENTRY, Question, census
 from isotherm.manifest_reading import Manifest, UnreadableError, read_manifest_list
 from isotherm.model import FileKind, size_bucket
-from isotherm.storage import normalised
+from isotherm.paths import normalised
 from lab import Lab
 
 AS_COLUMNS, AS_ENTRIES = 0, ENTRY_BY_ENTRY
@@ -140,7 +140,7 @@ class Written:
     def listed(self):
         return ManifestFile.from_args(
             manifest_path=str(self.path),
-            manifest_length=1,
+            manifest_length=self.path.stat().st_size,
             partition_spec_id=0,
             content=ManifestContent.DATA,
             sequence_number=5,
@@ -356,11 +356,11 @@ def test_what_cannot_be_read_as_columns_is_read_slowly_and_counted(tmp_path):
 
 def test_fields_are_found_by_their_ids(tmp_path):
     written = Written(tmp_path, [(IntegerType(), IdentityTransform())])
-    manifest = written.write(entry(1), entry(2))
+    written.write(entry(1), entry(2))
     renamed = Manifest.read(written.io, str(written.path)).avro_schema.replace("record_count", "rowCount")
     written.path.write_bytes(Manifest.read(written.io, str(written.path)).under(renamed))
 
-    census = written.counted(manifest)
+    census = written.counted(written.listed())
 
     assert (census.files, census.read_slowly) == (2, 0)
     assert census.partitions['{"1000":1}'].added == [1, 10, 1000]

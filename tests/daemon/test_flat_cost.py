@@ -49,7 +49,7 @@ def cost_of_an_event(folder, policy=NEVER_DUE, **size):
             opened.clear()
             service.fold._db.set_progress_handler(lambda: count("fold"), STEP)
             service.ledger._db.set_progress_handler(lambda: count("ledger"), STEP)
-        service._consume(service.events.poll(0))
+        service.consume(service.events.poll(0))
     row = service.fold.table(made.uuid)
     assert (row.state.head, row.is_trusted) == (made.head, True)
     lab.executor.stop()

@@ -4,6 +4,7 @@ import sqlite3
 
 import pytest
 
+from isotherm.deletion import Cause, Mark
 from isotherm.model import HoldKind, PartitionKey
 from isotherm.store import Fold, Ledger
 from isotherm.store.database import StoreError, connect
@@ -57,7 +58,8 @@ def test_a_ledger_of_the_first_version_is_brought_up_with_all_that_it_holds(old)
     assert ledger.halted("t") == 'mismatch: rows "7" of 8'
     quarantine = ledger.quarantined("t")[PartitionKey('{"1000":7}')]
     assert (quarantine.until_ms, quarantine.failures, quarantine.why) == (900, 3, "missing_file: gone")
-    assert ledger.due_deletions(10, 10) == {"t": ["s3://lake/a"]}
+    assert ledger.tables_to_sweep(10) == ["t"]
+    assert ledger.due_deletions("t", 10, 10) == [Mark("s3://lake/a", "j", Cause.EXPIRED, None)]
     assert ledger.is_known("t", 17)
     assert not ledger.is_new
     assert {key for key, _ in ledger.untold()} == {"t/halt", 't/quarantine/{"1000":7}'}

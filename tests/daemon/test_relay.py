@@ -10,10 +10,10 @@ from fakes import MemoryLetters, MemorySources, Topic
 from isotherm import observations as seen
 from isotherm.catalog import IcebergCatalog
 from isotherm.commit_event import decode
+from isotherm.paths import normalised
 from isotherm.ports import Unavailable
 from isotherm.relay import MAX_TRIES, RETRY_AFTER_S, TABLES_A_TURN, Sources
 from isotherm.sources import FORMATS
-from isotherm.storage import normalised
 from lab import believed, counted, settle
 from sources.kafka_connect import COMMIT, RECORDED, commit_to_table
 
@@ -90,7 +90,7 @@ def test_the_daemon_follows_a_table_by_nothing_but_a_source_and_asks_the_catalog
     for hour in (1, 2, 2, 3):
         event = lab.append(table, hour, announce=False)
         heard.hear(commit_to_table("shop.orders", event.snapshot_id))
-        heard.service._consume(heard.service.events.poll(0))
+        heard.service.consume(heard.service.events.poll(0))
 
         assert counted(lab.scan()) == believed(heard.service, event.table_uuid)
     applied = [one for one in lab.seen if isinstance(one, seen.EventApplied)]

@@ -69,8 +69,8 @@ def test_the_record_says_what_changed_for_whom_and_what_was_dropped(two_tables):
 def test_only_tables_with_another_policy_are_decided_anew(two_tables):
     lab, service = two_tables
     write(lab, "tables: shop.events\ncold: {after: 5}\n", "events.yaml")
-    service._reload_policies()
-    service._reload_policies()
+    service.reload_policies()
+    service.reload_policies()
 
     assert touched(service) == {EVENTS}
     (record,) = loaded(lab)
@@ -86,8 +86,8 @@ def test_a_change_that_means_nothing_for_any_table_drops_nothing(two_tables):
     assert loaded(lab) == []
 
     write(lab, "tables: web.*\ncold: {after: 5}\n", "web.yaml")
-    service._reload_policies()
-    service._reload_policies()
+    service.reload_policies()
+    service.reload_policies()
 
     assert touched(service) == set()
     assert (loaded(lab)[0].tables, loaded(lab)[0].decisions_dropped) == ("", 0)

@@ -9,10 +9,10 @@ from isotherm.commit_event import Intent, decode, encode
 from isotherm.executors import LocalExecutor
 from isotherm.model import Hold, HoldKind, PartitionField, TableId, partition_key
 from isotherm.partitions import time_span, with_epochs
+from isotherm.paths import normalised
 from isotherm.planner import Verdict
 from isotherm.policy_files import PolicyFolder
 from isotherm.ports import TableMissing, Unavailable
-from isotherm.storage import normalised
 from lab import EXPIRING, Lab, believed, counted, event_of, settle, wait_for_children
 
 
@@ -39,7 +39,7 @@ def with_a_job(lab):
     service = started(lab)
     for _ in range(40):
         service.step(0)
-        if len(service.jobs):
+        if len(service.compactions):
             wait_for_children(service)
             return table, service
     raise AssertionError("no job began")
@@ -61,7 +61,7 @@ def test_what_a_last_look_drains_is_kept_though_the_table_moved_away_meanwhile(l
         return drain(timeout_s)
 
     service.events.drain = rebalanced
-    service.jobs.finish()
+    service.compactions.finish()
 
     assert [one.reason for one in service.ledger.operations()] == ["owner"]
     assert [one.intent_id for one in service.fold.intents(uuid_of(other))] == ["i"]
@@ -74,8 +74,8 @@ def test_a_compaction_is_not_committed_after_the_policy_said_no(lab):
         lab.policy.replace("min_files: 3", "min_files: 3, enabled: false")
     )
     for _ in range(2):  # a change is taken once it looks the same twice
-        service._reload_policies()
-    service.jobs.finish()
+        service.reload_policies()
+    service.compactions.finish()
 
     assert [one.reason for one in service.ledger.operations()] == ["policy"]
     service.stop()
@@ -96,12 +96,14 @@ def test_files_of_a_halted_table_stay_until_it_is_resumed(tmp_path):
             break
     waiting = service.ledger.deletions(uuid_of(table))["waiting"]
     service.holds.put(Hold(HoldKind.HALT, uuid_of(table), "shop.orders", "mismatch: rows", now_ms()))
-    service.jobs.now_ms = lambda: now_ms() + 2 * 3_600_000
-    service.jobs.sweep()
+    lab.ahead_ms = 2 * 3_600_000
+    turn(service)
     assert service.ledger.deletions(uuid_of(table)) == {"waiting": waiting}
 
     service.holds.lift(uuid_of(table), HoldKind.HALT, None)
-    service.jobs.sweep()
+    for _ in range(4):
+        service.step(0)
+        wait_for_children(service)
     assert "waiting" not in service.ledger.deletions(uuid_of(table))
     service.stop()
 
@@ -185,7 +187,7 @@ def test_a_snapshot_that_nobody_announced_is_announced_though_the_table_was_buil
     assert service.ledger.unannounced(uuid_of(table), now_ms()) == [missed.snapshot_id]
 
     # The journal began anew with the scan: what it does not have comes from the table.
-    service.jobs.announce(uuid_of(table), missed.snapshot_id)
+    service.announcer.announce(uuid_of(table), missed.snapshot_id)
     told = decode(lab.topic.messages[-1])
 
     assert (told.snapshot_id, told.parent_id, told.announced_by) == (
@@ -240,7 +242,7 @@ def test_a_partition_is_decided_anew_when_the_stream_says_for_the_first_time_how
 
     for _ in range(4):
         lab.append(table, 30)
-        service._consume(service.events.poll(0))
+        service.consume(service.events.poll(0))
     verdicts = {one.key: one.verdict for one in service.fold.partitions(uuid_of(table))}
 
     assert sorted(verdicts.values()) == [Verdict.DUE, Verdict.HOT]

@@ -46,7 +46,8 @@ def something_of_everything() -> list[seen.Observation]:
             bytes_read=1000, bytes_written=900, seconds=1.5, peak_memory_bytes=1_000_000, still_running=0,
         ),
         seen.SnapshotsExpired(TABLE, 10, 30),
-        seen.FilesDeleted(TABLE, 30, 1),
+        seen.FilesDeleted(TABLE, 30, 1, 2, "reached: a retained snapshot reaches it"),
+        seen.TableFailed("shop.orders", "looking at it", "format version 4"),
         seen.TableHalted(TABLE, "mismatch", "rows"),
         seen.HoldRejected("no/key", "no JSON"),
         seen.LedgerLost("it is new"),
@@ -60,6 +61,7 @@ def test_the_list_has_every_kind_of_observation_that_leaves_something_to_see():
     assert {type(what) for what in something_of_everything()} == set(seen.Observation.__args__) - {
         seen.TableGone,
         seen.TableMoved,
+        seen.TableRecovered,
         seen.HoldChanged,
     }
 

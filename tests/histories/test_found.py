@@ -36,7 +36,7 @@ def following(lab, table):
 
 def hear(service):
     """Take what is on the topic, as between two rounds."""
-    service._consume(service.events.poll(0))
+    service.consume(service.events.poll(0))
 
 
 def scans(lab):

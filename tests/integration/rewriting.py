@@ -9,10 +9,14 @@ from typing import Any
 from pyiceberg.table import Table
 
 from isotherm.committer import commit_compaction
-from isotherm.executors import remove_leftovers
+from isotherm.deletion import Cause, Mark, Neighbours, may_go_at_once
+from isotherm.executors import leftovers
 from isotherm.executors.rewrite import attempt
 from isotherm.manifests import Unsupported, bind, live_files
 from isotherm.model import CompactionJob, Outcome, OutcomeKind, PartitionKey, Rewrite, TableId
+from isotherm.ports import Sweep, Swept
+from isotherm.reachability import never
+from isotherm.remover import deleted, sweep
 
 NOW_MS = 1_700_000_000_000
 """Long ago: a commit never goes back behind its parent's time, so this shows that it need not be right."""
@@ -54,7 +58,7 @@ def always(_: Table) -> None:
 
 
 def commit(catalog: Any, job: CompactionJob, rewrite: Rewrite, may_commit: Any = always) -> Outcome:
-    return commit_compaction(catalog, job, rewrite, may_commit, NOW_MS)
+    return commit_compaction(catalog, job, rewrite, may_commit, NOW_MS, pause=lambda _: None)
 
 
 def compacted(catalog: Any, name: str, partition: PartitionKey, **changes: Any) -> Outcome:
@@ -127,6 +131,18 @@ def fresh(spark: Any, name: str, columns: str, rest: str = "") -> Iterator[str]:
     yield name
 
 
+def swept(table: Table, job: CompactionJob, outcome: Outcome) -> Swept:
+    """What becomes of a job's leftovers after their grace; all that the outcome does not need is marked."""
+    paths = outcome.leftovers
+    if outcome.kind is OutcomeKind.FAILED:
+        paths = (*leftovers(table.io, table.metadata, job), *paths)
+    marks = tuple(Mark(path, job.job_id, Cause.LEFTOVER, job.base_sequence_number) for path in paths)
+    return sweep(table, Sweep(job.table.uuid, marks, {}, Neighbours()), never)
+
+
 def cleaned(table: Table, job: CompactionJob) -> tuple[str, ...]:
-    """What the service does after a clean failure."""
-    return remove_leftovers(table.io, table.metadata, job)
+    """What the service does after a failure before any request."""
+    found = leftovers(table.io, table.metadata, job)
+    assert all(may_go_at_once(path, job.job_id, was_sent=False) for path in found)
+    assert deleted(table.io, found) == (list(found), {})
+    return found

@@ -18,10 +18,11 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
-from integration.rewriting import Hooked, bound, cleaned, commit, compacted, fresh, rewritten, rows
-from isotherm.committer import ATTEMPTS, SENDS, settled
+from integration.rewriting import Hooked, bound, commit, compacted, fresh, rewritten, rows, swept
+from isotherm import committer
+from isotherm.committer import ATTEMPTS, SENDS
 from isotherm.manifests import live_files
-from isotherm.model import JOB_ID, CompactionJob, Outcome, OutcomeKind, PartitionKey, Rewrite
+from isotherm.model import JOB_ID, CompactionJob, Outcome, OutcomeKind, PartitionKey, Rewrite, TableId
 
 OURS, OTHER = PartitionKey('{"1000":1}'), PartitionKey('{"1000":2}')
 NAME = "db.t"
@@ -77,12 +78,34 @@ def metadata_files(catalog: Any, job: CompactionJob | Outcome) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if job.job_id in path.name)
 
 
+def settled(catalog: Any, job: CompactionJob, asserted_head_id: int | None = None) -> Outcome | None:
+    return committer.settled(catalog, [NAME], job, asserted_head_id)
+
+
 def assert_done(catalog: Any, outcome: Outcome, before: list[Any]) -> None:
     """It is in the table, once, whole; and what lost attempts wrote is gone."""
     assert OutcomeKind.DONE is outcome.kind, outcome
     table = catalog.load_table(NAME)
     ours = [one for one in table.metadata.snapshots if one.summary.get(JOB_ID) == outcome.job_id]
     assert [outcome.snapshot_id] == [one.snapshot_id for one in ours]
+    assert before == contents(catalog)
+    job_of = CompactionJob(
+        outcome.job_id,
+        TableId(str(table.metadata.table_uuid), NAME),
+        OURS,
+        "",
+        0,
+        0,
+        0,
+        (),
+        (),
+        frozenset(),
+        0,
+        "",
+        "",
+    )
+    gone = swept(table, job_of, outcome)
+    assert (not gone.kept, not gone.postponed) == (True, True), gone
     assert before == contents(catalog)
     used = {ours[0].manifest_list} | {
         one.manifest_path
@@ -97,7 +120,8 @@ def assert_failed(catalog: Any, outcome: Outcome, reason: str, job: CompactionJo
     """Nothing of it is in the table or on disk, and the head is somebody else's."""
     assert (OutcomeKind.FAILED, reason) == (outcome.kind, outcome.reason), outcome
     table = catalog.load_table(NAME)
-    cleaned(table, job)
+    gone = swept(table, job, outcome)
+    assert (not gone.kept, not gone.postponed) == (True, True), gone
     assert head == table.metadata.current_snapshot_id
     assert [one for one in table.metadata.snapshots if one.summary.get(JOB_ID) == job.job_id] == []
     assert metadata_files(catalog, job) == []
@@ -239,6 +263,9 @@ def test_manifests_of_a_lost_attempt_are_used_again(catalog: Any) -> None:
     assert OutcomeKind.DONE is outcome.kind
     # Each attempt adds one list, and no manifest.
     assert [times[0], times[0] + 1, times[0] + 2, times[0] + 3] == times
+    # The lists of the lost ones are reported, for their grace begins now.
+    assert len(outcome.leftovers) == 3
+    assert len(swept(catalog.load_table(NAME), job, outcome).gone) == 3
     assert times[0] == len(metadata_files(catalog, job))
 
 
@@ -488,7 +515,7 @@ def test_a_catalog_that_forbids_is_believed(catalog: Any) -> None:
     outcome = commit(Hooked(catalog, hook), job, rewrite)
 
     assert sent == [1]
-    assert_failed(catalog, outcome, "catalog", job, head)
+    assert_failed(catalog, outcome, "refused", job, head)
 
 
 def test_committing_twice_changes_nothing(catalog: Any) -> None:
@@ -498,7 +525,7 @@ def test_committing_twice_changes_nothing(catalog: Any) -> None:
 
     second = commit(catalog, job, rewrite)
 
-    assert first == second
+    assert (first.kind, first.snapshot_id) == (second.kind, second.snapshot_id)
     assert_done(catalog, second, before)
 
 

@@ -1,7 +1,10 @@
 """A compaction as Spark sees it: the same rows, true counters, and a table that it goes on working with."""
 
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from integration.rewriting import (
@@ -285,6 +288,42 @@ def test_files_that_are_not_parquet_are_refused_in_words(spark: Any, lake: Any) 
         refusal = try_to_bind(lake.load_table(name), PartitionKey("{}"))
 
         assert refusal.reason == "format_orc"
+
+
+def test_equality_deletes_of_a_spec_of_voids_apply_everywhere(spark: Any, lake: Any, tmp_path: Path) -> None:
+    """A table of version 1 keeps a dropped partition field as void; an upsert of Flink may delete under that spec."""
+    with fresh(spark, "db.voids", "id BIGINT, part INT", "PARTITIONED BY (part)") as name:
+        spark.sql(f"DROP TABLE lake.{name}")
+        spark.sql(
+            f"CREATE TABLE lake.{name} (id BIGINT, part INT) USING iceberg PARTITIONED BY (part) "
+            "TBLPROPERTIES ('format-version'='1')"
+        )
+        for start in (0, 5):
+            spark.sql(f"INSERT INTO lake.{name} SELECT id, 1 FROM range({start}, {start + 5}, 1, 1)")
+        spark.sql(f"ALTER TABLE lake.{name} DROP PARTITION FIELD part")
+        spark.sql(f"ALTER TABLE lake.{name} SET TBLPROPERTIES ('format-version'='2')")
+        path = tmp_path / "equality.parquet"
+        field = pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})
+        pq.write_table(pa.table([[4]], schema=pa.schema([field])), path)
+        jvm = spark.sparkContext._jvm
+        table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, f"lake.{name}")
+        ids = spark.sparkContext._gateway.new_array(jvm.int, 1)
+        ids[0] = 1
+        delete = (
+            jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(table.spec())
+            .ofEqualityDeletes(ids)
+            .withPath(f"file:{path}")
+            .withFormat("parquet")
+            .withFileSizeInBytes(path.stat().st_size)
+            .withRecordCount(1)
+            .build()
+        )
+        table.newRowDelta().addDeletes(delete).commit()
+        assert spark.sql(f"SELECT * FROM lake.{name}").count() == 9
+
+        refusal = try_to_bind(lake.load_table(name), PartitionKey('{"1000":1}'))
+
+        assert refusal.reason == "equality_deletes", refusal
 
 
 def test_retention_of_the_branch_and_other_refs_stay(spark: Any, lake: Any) -> None:

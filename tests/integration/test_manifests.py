@@ -1,6 +1,7 @@
 """Reading what is live: every kind of partition value finds its files, and whole manifests are skipped for it."""
 
 import datetime as dt
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -10,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
+from pyiceberg.manifest import ManifestContent, ManifestFile, PartitionFieldSummary
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -32,10 +34,20 @@ from pyiceberg.types import (
     NestedField,
     StringType,
     TimestamptzType,
+    UUIDType,
 )
 
-from isotherm.manifests import live_files, partition_record
-from isotherm.model import PartitionKey
+from integration.rewriting import compacted
+from isotherm.manifest_reading import (
+    MAX_BYTES,
+    Manifest,
+    UnreadableError,
+    read_manifest,
+    read_manifest_list,
+)
+from isotherm.manifest_writing import added, write_manifest
+from isotherm.manifests import entry_partition_key, live_files, may_hold, partition_record
+from isotherm.model import OutcomeKind, PartitionKey, WrittenFile
 
 
 @dataclass
@@ -182,3 +194,134 @@ def test_a_partition_column_that_was_dropped_still_tells_partitions_apart(make: 
     ]
 
     assert found == [1, 1, 1]
+
+
+ONE, MIDDLE, LAST = (uuid.UUID(int=number) for number in (1, 2**127, 2**128 - 1))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "holds"),
+    [
+        # Unsigned, as the specification says; signed, as older Java has it; neither of both.
+        (ONE, LAST, [True, True, True]),
+        (MIDDLE, ONE, [True, True, True]),
+        (LAST, LAST, [False, False, True]),
+    ],
+)
+def test_summaries_of_uuids_are_read_in_both_orders(
+    make: Callable[..., Table], low: uuid.UUID, high: uuid.UUID, holds: list[bool]
+) -> None:
+    metadata = make(UUIDType(), IdentityTransform()).metadata
+    summary = PartitionFieldSummary(False, False, low.bytes, high.bytes)
+    manifest = ManifestFile.from_args(partition_spec_id=0, partitions=[summary])
+
+    found = [may_hold(metadata, manifest, PartitionKey(f'{{"1000":"{one}"}}')) for one in (ONE, MIDDLE, LAST)]
+
+    assert holds == found
+
+
+def test_a_partition_that_is_a_uuid_is_written_and_found(make: Callable[..., Table]) -> None:
+    """PyIceberg's own append cannot write one."""
+    table = make(UUIDType(), IdentityTransform())
+    metadata, location = table.metadata, f"{table.location()}/m.avro"
+    keys = [PartitionKey(f'{{"1000":"{one}"}}') for one in (ONE, LAST)]
+    file = WrittenFile("x", 1, 1, {}, {}, {}, {}, {}, {}, ())
+    entries = [added(file, partition_record(metadata, 0, key), 1, 1) for key in keys]
+
+    manifest = write_manifest(table.io, metadata, location, 0, ManifestContent.DATA, 1, entries)
+
+    assert keys == [entry_partition_key(metadata, 0, one) for one in read_manifest(table.io, manifest)]
+    assert [True, True] == [may_hold(metadata, manifest, key) for key in keys]
+
+
+@pytest.mark.parametrize(
+    ("asked", "written"),
+    [
+        ("GZIP", b"deflate"),
+        ("snappy", b"deflate"),
+        ("Uncompressed", b"null"),
+        ("zstd", b"zstandard"),
+        ("x", b"deflate"),
+    ],
+)
+def test_a_codec_that_java_takes_ends_no_compaction(
+    make: Callable[..., Table], asked: str, written: bytes
+) -> None:
+    table = make(LongType(), IdentityTransform())
+    for number in range(2):
+        table.append(pa.table({"v": [1], "id": [number]}))
+    table.transaction().set_properties({"write.avro.compression-codec": asked}).commit_transaction()
+
+    outcome = compacted(table.catalog, "db.t", PartitionKey('{"1000":1}'))
+
+    assert OutcomeKind.DONE is outcome.kind, outcome
+    table.refresh()
+    assert [0, 1] == sorted(table.scan().to_arrow()["id"].to_pylist())
+    head = table.metadata.current_snapshot()
+    assert head is not None
+    assert written in Path(head.manifest_list.removeprefix("file://")).read_bytes()[:5000]
+
+
+@dataclass
+class Metered:
+    """A file of which no more is kept than was asked for, and how much that was."""
+
+    begin: bytes
+    size: int
+    read_bytes: int = 0
+
+    def new_input(self, _: str) -> Any:
+        return self
+
+    def open(self) -> Any:
+        return self
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def read(self, count: int = -1) -> bytes:
+        count = min(count if count >= 0 else self.size, self.size - self.read_bytes)
+        part = self.begin[self.read_bytes :][:count]
+        self.read_bytes += count
+        return part + bytes(count - len(part))
+
+
+AVRO, PARQUET = b"Obj\x01", b"PAR1"
+GIGABYTE = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("begin", "said", "at_most"),
+    [
+        (PARQUET, 5000, 4),
+        (PARQUET, None, 4),
+        (AVRO, 5000, 5001),
+        (AVRO, None, MAX_BYTES + 1),
+        (AVRO, GIGABYTE, 0),
+    ],
+)
+def test_of_a_large_file_that_is_named_as_a_manifest_little_is_read(
+    begin: bytes, said: int | None, at_most: int
+) -> None:
+    file: Any = Metered(begin, GIGABYTE)
+
+    with pytest.raises(UnreadableError):
+        Manifest.read(file, "data.parquet", said)
+
+    assert file.read_bytes <= at_most
+
+
+def test_a_manifest_of_another_length_than_listed_is_refused(make: Callable[..., Table]) -> None:
+    table = make(LongType(), IdentityTransform())
+    table.append(pa.table({"v": [1], "id": [1]}))
+    head = table.metadata.current_snapshot()
+    assert head is not None
+    (listed,) = read_manifest_list(table.io, head.manifest_list)
+    length = listed.manifest_length
+    assert len(read_manifest(table.io, listed)) == 1
+
+    for wrong in (length - 1, length + 1):
+        with pytest.raises(UnreadableError, match="bytes"):
+            Manifest.read(table.io, listed.manifest_path, wrong)

@@ -228,20 +228,20 @@ def test_a_job_that_is_ready_when_its_daemon_has_not_heard_yet_is_refused_by_the
     }
     events = KafkaEvents(properties, group.topic, f"g-{group.topic}", 0)
     service = lab.service()
-    service.events = service.jobs.events = events
+    service.events = service.compactions.events = events
     service.start()
     name, table = group.table_on(0, 1)
     table_uuid = str(table.metadata.table_uuid)
     group.write(table, name, 1, 1, 1, 2, 3, 4)
-    eventually(lambda: service.step(0.05) or len(service.jobs))
+    eventually(lambda: service.step(0.05) or len(service.compactions))
     other = KafkaEvents(properties, group.topic, f"g-{group.topic}", 0)
     eventually(lambda: other.poll(0.1) or other.owns(table_uuid))
 
     assert other.check_in() is None
     assert events.owns(table_uuid), "as far as it knows"
-    while len(service.jobs):
+    while len(service.compactions):
         wait_for_children(service)
-        service.jobs.finish()
+        service.compactions.finish()
     (operation,) = service.ledger.operations(table_uuid)
     assert (operation.state, operation.reason) == ("failed", "owner")
     assert jobs_in(table) == []

@@ -62,7 +62,7 @@ def events(service, lab, made, say):
 
     def consume(name):
         lab.topic.messages.append(messages[name].pop(0))
-        service._consume(service.events.poll(0))
+        service.consume(service.events.poll(0))
 
     actions = {name: lambda name=name: consume(name) for name in made}
     took = in_turns({**actions, "inspect": inspected.inspect.partitions}, EVENTS)

@@ -73,7 +73,7 @@ def rounds(service, tables, lab, say):
     idle = time.perf_counter() - started
     for one in tables[:10]:
         lab.topic.messages.append(one.event(now_ms()))
-    service._consume(service.events.poll(0))
+    service.consume(service.events.poll(0))
     lab.seen.clear()
     started = time.perf_counter()
     service.round()
@@ -92,7 +92,7 @@ def burst(service, tables, lab, say):
     started = time.perf_counter()
     for at in range(0, len(messages), 100):
         lab.topic.messages.extend(messages[at : at + 100])
-        service._consume(service.events.poll(0))
+        service.consume(service.events.poll(0))
     return [
         row(
             "fleet: events of 10 files, as fast as they go", TABLES / (time.perf_counter() - started), "per s"

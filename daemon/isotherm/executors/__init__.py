@@ -4,6 +4,6 @@ One executor is built in (`LocalExecutor`); another one stands beside it with th
 """
 
 from .local import LocalExecutor
-from .rewrite import Failure, FailureKind, data_location, remove_leftovers
+from .rewrite import Failure, FailureKind, data_location, leftovers
 
-__all__ = ["Failure", "FailureKind", "LocalExecutor", "data_location", "remove_leftovers"]
+__all__ = ["Failure", "FailureKind", "LocalExecutor", "data_location", "leftovers"]

@@ -17,7 +17,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from multiprocessing import Pipe
+from multiprocessing import Pipe, connection
 from multiprocessing.connection import Connection
 from typing import IO, Any
 
@@ -93,6 +93,12 @@ class LocalExecutor:
                 self._end(job_id)
                 ended.append((job_id, result))
         return ended
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when a job has answered or is gone, or the time is over."""
+        answers = [running.answer for running in self._running.values()]
+        if answers:
+            connection.wait(answers, timeout_s)
 
     def cancel(self, job_id: str) -> None:
         """End a job: when this returns its process is gone, and `poll` will not report it."""

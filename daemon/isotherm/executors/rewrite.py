@@ -7,7 +7,6 @@ its own (`local`), and may be killed at any moment.
 """
 
 import contextlib
-import logging
 import warnings
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,9 +22,6 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import (
     _get_parquet_writer_kwargs,
-    compute_statistics_plan,
-    data_file_statistics_from_parquet_metadata,
-    parquet_path_to_id_mapping,
     pyarrow_to_schema,
     schema_to_pyarrow,
 )
@@ -39,9 +35,11 @@ from pyiceberg.utils.properties import property_as_bool, property_as_int
 from isotherm.clock import monotonic_s
 from isotherm.manifests import KEEP_FRACTION, partition_record
 from isotherm.model import CompactionJob, LiveFile, Rewrite, WrittenFile
-from isotherm.storage import is_transient, normalised, table_at
+from isotherm.paths import normalised
+from isotherm.storage import is_transient, table_at
 
 from .projection import hashable, project, row_hash_sql
+from .statistics import statistics
 
 HASH_MODULUS = 1 << 128
 BATCH_BYTES = 16 * 1024 * 1024
@@ -211,18 +209,14 @@ def data_location(job: CompactionJob, metadata: TableMetadata, number: int) -> s
     return scattered.new_data_location(f"{folder}/{name}" if folder and in_folders else name)
 
 
-def remove_leftovers(io: FileIO, metadata: TableMetadata, job: CompactionJob) -> tuple[str, ...]:
-    """Delete the data files that a job wrote, and give their names. Only for a job that is certainly not committed.
+def leftovers(io: FileIO, metadata: TableMetadata, job: CompactionJob) -> tuple[str, ...]:
+    """The data files that a job has written so far.
 
-    Files are written in the order of their numbers and deleted against it, so the first number that is not there
-    ends the list also when an earlier removal was interrupted.
+    They are written in the order of their numbers: the first number that is not there ends the list.
     """
     found: list[str] = []
     while io.new_input(location := data_location(job, metadata, len(found))).exists():
         found.append(location)
-    for location in reversed(found):
-        with contextlib.suppress(FileNotFoundError):
-            io.delete(location)
     return tuple(found)
 
 
@@ -234,7 +228,11 @@ class _Source:
 
     def __init__(self, io: FileIO, file: LiveFile | WrittenFile, metadata: TableMetadata) -> None:
         self._parquet = pq.ParquetFile(
-            io.new_input(file.path).open(), buffer_size=READ_BUFFER_BYTES, pre_buffer=False
+            io.new_input(file.path).open(),
+            buffer_size=READ_BUFFER_BYTES,
+            pre_buffer=False,
+            # As nanoseconds, which is PyArrow's way, 0001-01-01 and 2999-12-31 become other days.
+            coerce_int96_timestamp_unit="us",
         )
         rows = self._parquet.metadata.num_rows
         if rows != file.rows:
@@ -418,7 +416,7 @@ class _Output:
         return self._done
 
     def abandon(self) -> None:
-        """Let go of the open file; what lies in storage is for `remove_leftovers`."""
+        """Let go of the open file; what lies in storage is found by `leftovers`."""
         if self._sink is not None:
             with contextlib.suppress(Exception):
                 # A remote file that is not closed yet need not go up at all.
@@ -465,24 +463,20 @@ class _Output:
         self._writer.close()
         size = self._sink.tell()
         self._sink.close()
-        statistics = data_file_statistics_from_parquet_metadata(
-            parquet_metadata=self._writer.writer.metadata,
-            stats_columns=compute_statistics_plan(self.schema, self._metadata.properties),
-            parquet_column_mapping=parquet_path_to_id_mapping(self.schema),
-        )
-        found = statistics.to_serialized_dict()
+        # By the table's own names, as its properties know them.
+        found = statistics(self._writer.writer.metadata, self._metadata.schema(), self._metadata.properties)
         self._done.append(
             WrittenFile(
                 path=self._location,
                 size_bytes=size,
                 rows=self._rows,
-                column_sizes=found["column_sizes"],
-                value_counts=found["value_counts"],
-                null_value_counts=found["null_value_counts"],
-                nan_value_counts=found["nan_value_counts"],
-                lower_bounds=found["lower_bounds"],
-                upper_bounds=found["upper_bounds"],
-                split_offsets=tuple(found["split_offsets"]),
+                column_sizes=found.column_sizes,
+                value_counts=found.value_counts,
+                null_value_counts=found.null_value_counts,
+                nan_value_counts=found.nan_value_counts,
+                lower_bounds=found.lower_bounds,
+                upper_bounds=found.upper_bounds,
+                split_offsets=found.split_offsets,
             )
         )
         self._writer = self._sink = None
@@ -522,7 +516,3 @@ def _writing() -> Iterator[None]:
         yield
     except OSError as err:
         raise RewriteError(Failure(FailureKind.STORAGE, f"writing: {err}")) from err
-
-
-# PyIceberg logs a warning for each column chunk without statistics (long strings); that is no news.
-logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)

@@ -4,6 +4,7 @@ Both are SQLite in WAL mode, so that the commands that ask can read them beside 
 """
 
 from isotherm.store.fold import Fold
+from isotherm.store.folder import FolderTakenError, StateFolder
 from isotherm.store.ledger import Ledger
 
-__all__ = ["Fold", "Ledger"]
+__all__ = ["Fold", "FolderTakenError", "Ledger", "StateFolder"]

@@ -20,7 +20,12 @@ class StoreError(Exception):
 
 
 def connect(
-    path: Path | None, versions: Sequence[str], oldest: int = 1, *, read_only: bool = False
+    path: Path | None,
+    versions: Sequence[str],
+    oldest: int = 1,
+    *,
+    read_only: bool = False,
+    is_durable: bool = False,
 ) -> sqlite3.Connection:
     """An open store, brought up to the newest version; None as path: in memory.
 
@@ -29,6 +34,7 @@ def connect(
         versions: SQL that makes the oldest version that we can begin with, then each next one out of the one before.
         oldest: the number of the first of them.
         read_only: look beside a daemon that may be running; nothing is made or changed.
+        is_durable: what was committed survives a power cut. It costs a sync of the disk for each transaction.
 
     Raises:
         StoreError: the file is corrupt, of a newer version than we know, or of an older one than we can begin with.
@@ -36,6 +42,12 @@ def connect(
     connection: sqlite3.Connection | None = None
     try:
         connection = _open(path, read_only=read_only)
+        if not read_only:
+            connection.execute("PRAGMA journal_mode=WAL")
+            # In WAL mode NORMAL loses the newest transactions when the machine stops: good enough for a cache.
+            connection.execute(f"PRAGMA synchronous={'FULL' if is_durable else 'NORMAL'}")
+            connection.execute(f"PRAGMA fullfsync={int(is_durable)}")
+            connection.execute(f"PRAGMA checkpoint_fullfsync={int(is_durable)}")
         _bring_up(connection, path, versions, oldest, read_only=read_only)
     except (sqlite3.DatabaseError, StoreError) as err:
         if connection is not None:
@@ -51,7 +63,7 @@ def _open(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
         return sqlite3.connect(
             f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_S
         )
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return sqlite3.connect(path, isolation_level=None, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
 
 
@@ -65,9 +77,6 @@ def _bring_up(
 ) -> None:
     """Make it the newest version, step by step."""
     newest = oldest + len(versions) - 1
-    if not read_only:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
     found = connection.execute("PRAGMA user_version").fetchone()[0]
     if found > newest:
         raise StoreError(f"{path} has version {found}, this program knows {newest}: a newer one wrote it")

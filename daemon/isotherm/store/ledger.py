@@ -7,12 +7,15 @@ What holds tables back (halts, pauses, quarantines) stands on a topic too, so th
 (`holds`); here is what was read there, and what is still to be told.
 """
 
+import json
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 
+from isotherm.deletion import Cause, Mark, pause_ms
 from isotherm.lateness import Lateness
 from isotherm.model import (
     Action,
@@ -31,6 +34,8 @@ from isotherm.store.database import connect, from_json, to_json, transaction
 
 KEEP_MS = 90 * 86_400_000
 """Finished operations, deletions and accounts are kept this long."""
+PASSING = frozenset({"stale", "owner", "stopped", "halted", "paused", "policy"})
+"""Ends of an expiry that say nothing against the next one."""
 KEEP_CHANGES_MS = 31 * 86_400_000
 """Recorded changes are kept this long: a month is what `simulate` replays."""
 
@@ -89,6 +94,18 @@ INSERT INTO facts VALUES ('id', lower(hex(randomblob(16))));
 INSERT INTO facts SELECT 'is_new', NOT EXISTS (SELECT 1 FROM accounts) AND NOT EXISTS (SELECT 1 FROM operations);
 """
 """A hold without a value is one that was lifted, and that the topic does not know yet."""
+_VERSION_3 = """
+ALTER TABLE deletions ADD COLUMN cause TEXT NOT NULL DEFAULT 'expired';
+ALTER TABLE deletions ADD COLUMN seen_through INTEGER;
+ALTER TABLE deletions ADD COLUMN looks INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE deletions ADD COLUMN why TEXT NOT NULL DEFAULT '';
+DROP INDEX deletions_due;
+CREATE INDEX deletions_waiting ON deletions (uuid, due_at_ms) WHERE state = 'waiting';
+CREATE INDEX deletions_job ON deletions (job_id) WHERE state = 'marked';
+CREATE INDEX expired_job ON expired (job_id);
+INSERT INTO facts VALUES ('acts', 0);
+"""
+"""`acts` counts what was done that cannot be undone; the topic with holds knows the newest count too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +123,9 @@ class Operation:
     started_at_ms: int
     bytes_planned: int = 0
     asserted_head_id: int | None = None
-    """The head that the request for the swap asserts; None: no request was ever sent."""
+    """The head that the request for the swap asserts. None: this ledger knows of no request."""
+    written: tuple[str, ...] = ()
+    """Manifests and manifest lists that were written for it and that its snapshot, if there is one, does not name."""
     state: str = "running"
     """`running`, `done`, `failed`, `unknown`."""
     reason: str = ""
@@ -135,6 +154,7 @@ class Operation:
             outcome_why=outcome.why,
             ended_at_ms=now_ms,
             snapshot_id=outcome.snapshot_id,
+            written=outcome.leftovers,
         )
 
     def with_rewrite(self, rewrite: Rewrite) -> "Operation":
@@ -168,7 +188,7 @@ class Ledger:
     """The ledger of all tables."""
 
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
-        self._db = connect(path, (_VERSION_1, _VERSION_2), read_only=read_only)
+        self._db = connect(path, (_VERSION_1, _VERSION_2, _VERSION_3), read_only=read_only, is_durable=True)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -217,6 +237,23 @@ class Ledger:
         )
         return [from_json(Operation, value) for (value,) in rows]
 
+    def setbacks(self, uuid: str) -> dict[Action, Quarantine]:
+        """How often in a row each action on a table as a whole has failed, and until when it is left alone."""
+        found: dict[Action, Quarantine] = {}
+        for action in (Action.EXPIRE,):
+            rows = self._db.execute(
+                "SELECT value FROM operations WHERE uuid = ? AND action = ? AND state IN ('done', 'failed') "
+                "ORDER BY started_at_ms DESC LIMIT 20",
+                (uuid, action),
+            )
+            ended = (from_json(Operation, value) for (value,) in rows)
+            failed = list(takewhile(lambda one: one.state == "failed" and one.reason not in PASSING, ended))
+            if failed:
+                until_ms = (failed[0].ended_at_ms or 0) + pause_ms(len(failed) - 1)
+                why = f"{failed[0].reason}: {failed[0].outcome_why}"
+                found[action] = Quarantine(until_ms, len(failed), why)
+        return found
+
     def bytes_read_since(self, since_ms: int, uuid: str | None = None) -> int:
         """Bytes that compactions have read, or mean to read, since a time; for budgets. None: of all tables."""
         rows = self._db.execute(
@@ -229,17 +266,38 @@ class Ledger:
     # Deletions
 
     def mark(
-        self, uuid: str, job_id: str, paths: Iterable[str], snapshots: Sequence[int], now_ms: int
+        self,
+        uuid: str,
+        job_id: str,
+        marks: Iterable[Mark],
+        now_ms: int,
+        *,
+        snapshots: Sequence[int] = (),
+        due_at_ms: int | None = None,
     ) -> None:
-        """Write down what an expiry is about to make unreachable, before it is committed."""
+        """Write down files that are wanted gone, in the place of what was written of them before.
+
+        Args:
+            uuid: the table.
+            job_id: what wants them gone.
+            marks: the files.
+            now_ms: the time.
+            snapshots: what an expiry is about to take, which makes the files unreachable.
+            due_at_ms: when they may go. None: when `confirm_marks` says so.
+        """
+        state, due = ("marked", 0) if due_at_ms is None else ("waiting", due_at_ms)
+        rows = [
+            (uuid, mark.path, job_id, state, mark.cause, mark.seen_through, now_ms, due) for mark in marks
+        ]
         with self.transaction():
             self._db.executemany(
-                "INSERT OR IGNORE INTO deletions (uuid, path, job_id, state, marked_at_ms, due_at_ms) "
-                "VALUES (?, ?, ?, 'marked', ?, 0)",
-                [(uuid, path, job_id, now_ms) for path in paths],
+                "INSERT OR REPLACE INTO deletions "
+                "(uuid, path, job_id, state, cause, seen_through, marked_at_ms, due_at_ms) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                rows,
             )
             self._db.executemany(
-                "INSERT OR IGNORE INTO expired (uuid, snapshot_id, job_id) VALUES (?, ?, ?)",
+                "INSERT OR REPLACE INTO expired (uuid, snapshot_id, job_id) VALUES (?, ?, ?)",
                 [(uuid, snapshot_id, job_id) for snapshot_id in snapshots],
             )
 
@@ -256,21 +314,54 @@ class Ledger:
             self._db.execute("DELETE FROM deletions WHERE job_id = ? AND state = 'marked'", (job_id,))
             self._db.execute("DELETE FROM expired WHERE job_id = ?", (job_id,))
 
-    def due_deletions(self, now_ms: int, limit: int) -> dict[str, list[str]]:
-        """Files whose grace is over, by table uuid."""
-        due: dict[str, list[str]] = {}
-        for uuid, path in self._db.execute(
-            "SELECT uuid, path FROM deletions WHERE state = 'waiting' AND due_at_ms <= ? ORDER BY due_at_ms LIMIT ?",
-            (now_ms, limit),
-        ):
-            due.setdefault(uuid, []).append(path)
-        return due
+    def tables_to_sweep(self, now_ms: int) -> list[str]:
+        """The uuids of tables with files whose grace is over."""
+        # From table to table: the files of one are never counted.
+        rows = self._db.execute(
+            "WITH RECURSIVE found (uuid) AS ("
+            "SELECT MIN(uuid) FROM deletions WHERE state = 'waiting' UNION ALL "
+            "SELECT (SELECT MIN(uuid) FROM deletions WHERE state = 'waiting' AND uuid > found.uuid) "
+            "FROM found WHERE found.uuid IS NOT NULL) "
+            "SELECT uuid FROM found WHERE uuid IS NOT NULL AND EXISTS (SELECT 1 FROM deletions "
+            "WHERE state = 'waiting' AND deletions.uuid = found.uuid AND due_at_ms <= ?)",
+            (now_ms,),
+        )
+        return [uuid for (uuid,) in rows]
 
-    def deleted(self, uuid: str, paths: Iterable[str], state: str, now_ms: int) -> None:
-        """These files are `deleted`, or `kept` since something needs them after all."""
+    def due_deletions(
+        self, uuid: str, now_ms: int, limit: int, causes: Iterable[Cause] = tuple(Cause)
+    ) -> list[Mark]:
+        """Files of a table whose grace is over, those that wait longest first."""
+        rows = self._db.execute(
+            "SELECT path, job_id, cause, seen_through, looks FROM deletions WHERE state = 'waiting' AND uuid = ? "
+            "AND due_at_ms <= ? AND cause IN (SELECT value FROM json_each(?)) ORDER BY due_at_ms LIMIT ?",
+            (uuid, now_ms, json.dumps(list(causes)), limit),
+        )
+        return [Mark(path, job_id, Cause(cause), seen, looks) for path, job_id, cause, seen, looks in rows]
+
+    def deleted(self, uuid: str, paths: Iterable[str], now_ms: int) -> None:
+        """These files are gone."""
         self._db.executemany(
-            "UPDATE deletions SET state = ?, ended_at_ms = ? WHERE uuid = ? AND path = ?",
-            [(state, now_ms, uuid, path) for path in paths],
+            "UPDATE deletions SET state = 'deleted', ended_at_ms = ? WHERE uuid = ? AND path = ?",
+            [(now_ms, uuid, path) for path in paths],
+        )
+
+    def kept(self, uuid: str, whys: Mapping[str, str], now_ms: int) -> None:
+        """These files are not deleted after all; by path, why."""
+        self._db.executemany(
+            "UPDATE deletions SET state = 'kept', why = ?, ended_at_ms = ? WHERE uuid = ? AND path = ?",
+            [(why, now_ms, uuid, path) for path, why in whys.items()],
+        )
+
+    def postponed(self, uuid: str, whys: Mapping[str, str], now_ms: int) -> None:
+        """These files wait longer, each for longer than the time before; by path, why."""
+        looks = self._db.execute(
+            "SELECT path, looks FROM deletions WHERE uuid = ? AND path IN (SELECT value FROM json_each(?))",
+            (uuid, json.dumps(list(whys))),
+        )
+        self._db.executemany(
+            "UPDATE deletions SET looks = looks + 1, due_at_ms = ?, why = ? WHERE uuid = ? AND path = ?",
+            [(now_ms + pause_ms(count), whys[path], uuid, path) for path, count in looks.fetchall()],
         )
 
     def deletions(self, uuid: str) -> dict[str, int]:
@@ -280,10 +371,6 @@ class Ledger:
                 "SELECT state, COUNT(*) FROM deletions WHERE uuid = ? GROUP BY state", (uuid,)
             ).fetchall()
         )
-
-    def expired(self, uuid: str) -> list[int]:
-        """The snapshots that we have expired."""
-        return [row[0] for row in self._db.execute("SELECT snapshot_id FROM expired WHERE uuid = ?", (uuid,))]
 
     def expired_by(self, job_id: str) -> list[int]:
         """The snapshots that one expiry took, or was about to take."""
@@ -416,6 +503,17 @@ class Ledger:
     def is_new(self) -> bool:
         """Whether nobody has found out yet if it took the place of a lost one."""
         return bool(int(self._db.execute("SELECT value FROM facts WHERE name = 'is_new'").fetchone()[0]))
+
+    @property
+    def acts(self) -> int:
+        """How many things that cannot be undone this ledger knows of."""
+        return int(self._db.execute("SELECT value FROM facts WHERE name = 'acts'").fetchone()[0])
+
+    def act(self, at_least: int = 0) -> int:
+        """Count one more, before it is done; gives the count, which is then above `at_least`."""
+        acts = max(self.acts, at_least) + 1
+        self._db.execute("UPDATE facts SET value = ? WHERE name = 'acts'", (acts,))
+        return acts
 
     def settle_in(self) -> None:
         """It is known whether it took the place of a lost one."""

@@ -1,0 +1,187 @@
+"""What a manifest says about a new data file: counts and bounds, made of the file's own Parquet footer.
+
+A bound that leaves out a value makes rows vanish from every filtered read, so a column has bounds only where each row
+group tells its own. Parquet C++ writes none for a chunk whose extreme is longer than 4 KiB. PyIceberg's collector
+passes over such a chunk, makes the bounds of the others, and goes through Python's values, which end at year 9999.
+Here the footer's raw values are used. What this module says is verified against the rows that are read back (`proof`).
+
+Pure functions over values in memory.
+"""
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyiceberg.io.pyarrow import MetricModeTypes, StatisticsCollector, compute_statistics_plan
+from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    PrimitiveType,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+)
+
+_FORMATS: dict[type[PrimitiveType], str] = {
+    BooleanType: "<?",
+    IntegerType: "<i",
+    DateType: "<i",
+    LongType: "<q",
+    TimeType: "<q",
+    TimestampType: "<q",
+    TimestamptzType: "<q",
+    FloatType: "<f",
+    DoubleType: "<d",
+}
+"""How Iceberg writes a single value of a type, where the footer's raw value is a number."""
+_SURROGATES = range(0xD800, 0xE000)
+_LAST_CODE_POINT = 0x10FFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """The counts and bounds of a data file by field id, and where its row groups begin."""
+
+    column_sizes: dict[int, int] = field(default_factory=dict)
+    value_counts: dict[int, int] = field(default_factory=dict)
+    null_value_counts: dict[int, int] = field(default_factory=dict)
+    nan_value_counts: dict[int, int] = field(default_factory=dict)
+    lower_bounds: dict[int, bytes] = field(default_factory=dict)
+    upper_bounds: dict[int, bytes] = field(default_factory=dict)
+    split_offsets: tuple[int, ...] = ()
+
+
+def statistics(footer: pq.FileMetaData, schema: Schema, properties: Mapping[str, str]) -> Statistics:
+    """The statistics of a file with a table's schema, as far as the table's metrics modes ask for them.
+
+    The modes are properties by column name, so this takes the table's own names. The file's may be spelled in another
+    way; its columns are found by their order.
+    """
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    result = Statistics(split_offsets=tuple(sorted(_begins(group.column(0)) for group in groups)))
+    # One entry for each column of the footer, in its order.
+    plan = list(compute_statistics_plan(schema, dict(properties)).values())
+    for place, column in enumerate(plan):
+        _add(result, column, [group.column(place) for group in groups])
+    return result
+
+
+def _begins(chunk: pq.ColumnChunkMetaData) -> int:
+    offset: int = chunk.data_page_offset
+    return min(chunk.dictionary_page_offset, offset) if chunk.has_dictionary_page else offset
+
+
+def _add(result: Statistics, column: StatisticsCollector, chunks: list[pq.ColumnChunkMetaData]) -> None:
+    """Add what the chunks of a column tell."""
+    field_id, mode = column.field_id, column.mode
+    result.column_sizes[field_id] = sum(chunk.total_compressed_size for chunk in chunks)
+    if mode.type is MetricModeTypes.NONE:
+        return
+    result.value_counts[field_id] = sum(chunk.num_values for chunk in chunks)
+    told = [chunk.statistics for chunk in chunks]
+    if any(one is None or not one.has_null_count for one in told):
+        return
+    result.null_value_counts[field_id] = sum(one.null_count for one in told)
+    if mode.type is MetricModeTypes.COUNTS:
+        return
+    least, greatest = _extremes(column.iceberg_type, chunks)
+    if least is None or greatest is None:
+        return
+    lower, upper = _bounds(column.iceberg_type, least, greatest, mode.length)
+    if lower is not None:
+        result.lower_bounds[field_id] = lower
+    if upper is not None:
+        result.upper_bounds[field_id] = upper
+
+
+def _extremes(iceberg: IcebergType, chunks: list[pq.ColumnChunkMetaData]) -> tuple[Any, Any]:
+    """The least and the greatest raw value; None where there is no value, or a chunk does not tell."""
+    if not isinstance(iceberg, (DecimalType, StringType, BinaryType, FixedType, *_FORMATS)):
+        # UUIDs have no order that all readers share: older Java compares them as signed numbers.
+        return None, None
+    least = greatest = None
+    for chunk in chunks:
+        told = chunk.statistics
+        if not told.has_min_max:
+            if chunk.num_values == told.null_count or isinstance(iceberg, FloatType | DoubleType):
+                # No value, or none that is a number: bounds leave NaN out.
+                continue
+            return None, None
+        low, high = (_comparable(iceberg, raw) for raw in (told.min_raw, told.max_raw))
+        least = low if least is None else min(least, low)
+        greatest = high if greatest is None else max(greatest, high)
+    return least, greatest
+
+
+def _comparable(iceberg: IcebergType, raw: Any) -> Any:
+    """A raw value of the footer in a form that has the column's order."""
+    if isinstance(iceberg, DecimalType) and isinstance(raw, bytes):
+        return int.from_bytes(raw, "big", signed=True)
+    return raw
+
+
+def _bounds(
+    iceberg: IcebergType, least: Any, greatest: Any, length: int | None
+) -> tuple[bytes | None, bytes | None]:
+    """The extremes as manifests hold them, shortened to at most `length` characters or bytes."""
+    match iceberg:
+        case StringType():
+            try:
+                return _lower_text(least, length), _upper_text(greatest, length)
+            except UnicodeDecodeError:
+                return None, None
+        case BinaryType():
+            return least[:length], _upper_binary(greatest, length)
+        case FixedType():
+            return least, greatest
+        case DecimalType():
+            return _unscaled(least), _unscaled(greatest)
+        case _:
+            layout = _FORMATS[type(iceberg)]  # type: ignore[index]
+            return struct.pack(layout, least), struct.pack(layout, greatest)
+
+
+def _unscaled(value: int) -> bytes:
+    """A decimal's digits in as few bytes as hold them and a sign."""
+    bits = (value if value >= 0 else ~value).bit_length() + 1
+    return value.to_bytes((bits + 7) // 8, "big", signed=True)
+
+
+def _lower_text(value: bytes, length: int | None) -> bytes:
+    return value.decode()[:length].encode()
+
+
+def _upper_text(value: bytes, length: int | None) -> bytes | None:
+    """A text that no value exceeds: cut off, and its last character that can grow grown. None: there is none."""
+    text = value.decode()
+    if length is None or len(text) <= length:
+        return value
+    characters = [ord(one) for one in text[:length]]
+    while characters and characters[-1] == _LAST_CODE_POINT:
+        characters.pop()
+    if not characters:
+        return None
+    characters[-1] += 1
+    if characters[-1] in _SURROGATES:
+        characters[-1] = _SURROGATES.stop
+    return "".join(map(chr, characters)).encode()
+
+
+def _upper_binary(value: bytes, length: int | None) -> bytes | None:
+    """The same for bytes."""
+    if length is None or len(value) <= length:
+        return value
+    kept = value[:length].rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None

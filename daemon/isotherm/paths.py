@@ -1,0 +1,58 @@
+"""Locations of files as text: one spelling for one file, and which texts mean what they say.
+
+Spark writes `file:/x` where PyIceberg writes `file:///x`, and people write `/x` or `s3a://`. Whoever compares
+locations compares them normalised. Whoever deletes asks first whether a location is plain: PyArrow cuts a location at
+`?` and `#`, so that `orders/a.parquet#b` would delete `orders/a.parquet`.
+"""
+
+from collections.abc import Collection
+
+_SAME_SCHEME = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "wasb"}
+"""Schemes under which one store is known by two names."""
+
+
+def normalised(location: str) -> str:
+    """The one spelling of a location, by which it is compared with others."""
+    scheme, separator, rest = location.partition(":")
+    if not separator or "/" in scheme:
+        return location
+    scheme = scheme.lower()
+    if scheme == "file":
+        return "/" + rest.lstrip("/")
+    if scheme == "hdfs":
+        # The name node may be left out, or have a port.
+        return "hdfs:///" + (rest[2:].partition("/")[2] if rest.startswith("//") else rest.lstrip("/"))
+    return f"{_SAME_SCHEME.get(scheme, scheme)}:{rest}"
+
+
+def is_local(location: str) -> bool:
+    """Whether a location is on a disk of this machine."""
+    return normalised(location).startswith("/")
+
+
+def is_plain(location: str) -> bool:
+    """Whether every program takes this location for the file that its text names, and for no other."""
+    path = normalised(location)
+    scheme, separator, rest = path.partition("://")
+    parts = (rest if separator else scheme).removeprefix("/").split("/")
+    return (
+        not any(character in location for character in "?#\\")
+        and location.isprintable()
+        and all(part not in {"", ".", ".."} for part in parts)
+    )
+
+
+def folder(location: str) -> str:
+    """A folder's normalised location, with the slash at its end: what lies in it begins so."""
+    return normalised(location).rstrip("/") + "/"
+
+
+def lies_under(location: str, folders: Collection[str]) -> bool:
+    """Whether a location lies in one of these folders (as `folder` gives them), at any depth."""
+    path = normalised(location)
+    position = path.rfind("/")
+    while position > 0:
+        if path[: position + 1] in folders:
+            return True
+        position = path.rfind("/", 0, position)
+    return path[:1] in folders

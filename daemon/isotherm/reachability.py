@@ -1,0 +1,145 @@
+"""Which files a table's snapshots reach: read from manifest lists and manifests, whole files or an error.
+
+Two questions. Before an expiry: which files will nothing reach any more (`unreachable`)? Before a deletion: which of
+these files does something reach after all (`reached`)? Reads only; decides nothing; a list or manifest that cannot be
+read is an error of the answer, never a shorter answer.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
+
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import ManifestEntryStatus, ManifestFile
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV1
+from pyiceberg.table.snapshots import Snapshot
+
+from isotherm.manifest_reading import Manifest, UnreadableError, entries, read_manifest_list
+from isotherm.paths import normalised
+
+_DAMAGED = (FileNotFoundError, UnreadableError)
+"""What no second try mends."""
+IsStopped = Callable[[], bool]
+"""Asked between two files: true ends the reading with `Stopped`."""
+
+
+class Stopped(Exception):  # noqa: N818 (it is no error)
+    """Nobody wants the answer any more."""
+
+
+def never() -> bool:
+    """Go on to the end."""
+    return False
+
+
+def last_sequence_number(metadata: TableMetadata) -> int | None:
+    """How far the table has come, or None where its format has no sequence numbers."""
+    return None if isinstance(metadata, TableMetadataV1) else metadata.last_sequence_number
+
+
+def unreachable(
+    metadata: TableMetadata, io: FileIO, going: Collection[int], is_stopped: IsStopped = never
+) -> list[str]:
+    """The files that nothing reaches once these snapshots are gone, as their manifests spell them.
+
+    Manifest lists, manifests, data and delete files, statistics. What a damaged list or manifest of theirs names is
+    not among them: it stays for orphan removal.
+
+    Raises:
+        OSError, UnreadableError: a list or manifest of a staying snapshot cannot be read, or storage does not answer.
+        Stopped: so it was wanted.
+    """
+    leaving = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id in going]
+    staying = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in going]
+    files = {snapshot.manifest_list for snapshot in leaving}
+    manifests: dict[str, ManifestFile] = {}
+    for snapshot in leaving:
+        with suppress(*_DAMAGED):
+            listed = list(_manifests(io, [snapshot], is_stopped))
+            manifests.update({normalised(manifest.manifest_path): manifest for manifest in listed})
+    kept: dict[str, ManifestFile] = {}
+    for manifest in _manifests(io, staying, is_stopped):
+        path = normalised(manifest.manifest_path)
+        manifests.pop(path, None)
+        kept[path] = manifest
+    content: dict[str, str] = {}
+    for manifest in manifests.values():
+        with suppress(*_DAMAGED):
+            content.update({normalised(path): path for path in _live(io, manifest, is_stopped)})
+    for manifest in kept.values() if content else ():
+        for path in _live(io, manifest, is_stopped):
+            content.pop(normalised(path), None)
+    files.update(manifest.manifest_path for manifest in manifests.values())
+    files.update(content.values())
+    files.update(path for snapshot_id, path in _statistics(metadata) if snapshot_id in going)
+    needed = {normalised(snapshot.manifest_list) for snapshot in staying}
+    needed |= {normalised(path) for snapshot_id, path in _statistics(metadata) if snapshot_id not in going}
+    return sorted(path for path in files if normalised(path) not in needed)
+
+
+def reached(
+    metadata: TableMetadata,
+    io: FileIO,
+    paths: Collection[str],
+    seen_through: int | None,
+    is_stopped: IsStopped = never,
+) -> frozenset[str]:
+    """Of some files, normalised, those that a retained snapshot or statistics file of the table reaches.
+
+    Args:
+        metadata: the table as it is now.
+        io: its files.
+        paths: the files.
+        seen_through: no retained snapshot up to this sequence number reaches any of them, so only younger snapshots
+            are read, and of their manifests only those that no older one has. None: everything is read.
+        is_stopped: asked between two files.
+
+    Raises:
+        OSError, UnreadableError: a list or manifest cannot be read.
+        Stopped: so it was wanted.
+    """
+    wanted = {normalised(path) for path in paths}
+    named = {normalised(snapshot.manifest_list) for snapshot in metadata.snapshots}
+    named |= {normalised(path) for _, path in _statistics(metadata)}
+    found = wanted & named
+    if seen_through is None or metadata.format_version == 1:
+        seen, young = [], list(metadata.snapshots)
+    else:
+        seen = [one for one in metadata.snapshots if (one.sequence_number or 0) <= seen_through]
+        young = [one for one in metadata.snapshots if (one.sequence_number or 0) > seen_through]
+    if not young or not wanted - found:
+        return frozenset(found)
+    looked_at: set[str] = set()
+    if seen:
+        newest = max(seen, key=lambda snapshot: snapshot.sequence_number or 0)
+        looked_at = {normalised(one.manifest_path) for one in _manifests(io, [newest], is_stopped)}
+    for manifest in _manifests(io, young, is_stopped):
+        path = normalised(manifest.manifest_path)
+        if path in looked_at:
+            continue
+        looked_at.add(path)
+        found |= wanted & {path}
+        found |= wanted & {normalised(one) for one in _live(io, manifest, is_stopped)}
+    return frozenset(found)
+
+
+def _statistics(metadata: TableMetadata) -> Iterator[tuple[int, str]]:
+    """Statistics files of both kinds, with the snapshot that each belongs to."""
+    for table_statistics in metadata.statistics:
+        yield table_statistics.snapshot_id, table_statistics.statistics_path
+    for partition_statistics in metadata.partition_statistics:
+        yield partition_statistics.snapshot_id, partition_statistics.statistics_path
+
+
+def _manifests(io: FileIO, snapshots: Iterable[Snapshot], is_stopped: IsStopped) -> Iterator[ManifestFile]:
+    for snapshot in snapshots:
+        if is_stopped():
+            raise Stopped
+        yield from read_manifest_list(io, snapshot.manifest_list)
+
+
+def _live(io: FileIO, manifest: ManifestFile, is_stopped: IsStopped) -> Iterator[str]:
+    if is_stopped():
+        raise Stopped
+    for entry in entries(Manifest.read(io, manifest.manifest_path), manifest):
+        if entry.status != ManifestEntryStatus.DELETED:
+            yield entry.data_file.file_path

@@ -1,0 +1,55 @@
+"""When this machine's clock is not to be believed."""
+
+import pytest
+
+from isotherm.clock_check import CALM_S, COMPARE_EVERY_S, ClockCheck
+
+WALL = 1_700_000_000_000
+
+
+def turned(*readings):
+    check = ClockCheck()
+    for wall_ms, monotonic_s in readings:
+        check = check.turned(WALL + wall_ms, monotonic_s)
+    return check
+
+
+def test_two_clocks_that_go_together_are_believed():
+    assert turned((0, 10), (1000, 11), (3_601_000, 3611)).trouble(3611) is None
+
+
+@pytest.mark.parametrize(("jump_ms", "side"), [(8 * 86_400_000, "ahead"), (-120_000, "back")])
+def test_a_jump_is_not_believed_for_an_hour(jump_ms, side):
+    check = turned((0, 10), (1000 + jump_ms, 11), (2000 + jump_ms, 12))
+
+    assert side in check.trouble(12)
+    assert check.trouble(11 + CALM_S - 1) is not None
+    assert check.trouble(11 + CALM_S) is None
+
+
+def test_a_small_correction_is_no_jump():
+    assert turned((0, 10), (31_000, 11)).trouble(11) is None
+
+
+@pytest.mark.parametrize(("skew_ms", "said"), [(600_000, "10m ahead of"), (-600_000, "10m behind")])
+def test_a_clock_that_differs_from_anothers_is_not_believed_until_it_agrees(skew_ms, said):
+    check = turned((0, 10)).compared("the catalog", skew_ms, 10)
+
+    assert check.trouble(10) == f"this machine's clock is {said} that of the catalog"
+    assert check.trouble(1e9) is not None
+    assert check.compared("the catalog", 1000, 20).trouble(20) is None
+
+
+def test_another_clock_is_looked_at_once_an_hour_and_always_while_it_differs():
+    check = turned((0, 10))
+    assert check.wants("the store", 10)
+    check = check.compared("the store", 0, 10)
+    assert not check.wants("the store", 11)
+    assert check.wants("the store", 10 + COMPARE_EVERY_S)
+    assert check.compared("the store", 10**7, 11).wants("the store", 11)
+
+
+def test_after_a_jump_every_other_clock_is_looked_at_again():
+    check = turned((0, 10)).compared("the store", 0, 10).turned(WALL + 10**9, 11)
+
+    assert check.wants("the store", 11)
