@@ -187,7 +187,7 @@ class Metrics:
                 if isinstance(what, seen.TableGone):
                     self.tables_gone.inc()
             case seen.TableFailed():
-                self.failing.labels(what.name).set(1)
+                self._of(self.failing, what.name).set(1)
             case seen.TableRecovered():
                 with suppress(KeyError):
                     self.failing.remove(what.name)

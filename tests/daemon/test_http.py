@@ -10,8 +10,8 @@ import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
 from isotherm.clock import monotonic_s
+from isotherm.health import Health
 from isotherm.http import KEPT_CONNECTIONS, METRICS_AT_ONCE, HttpServer
-from isotherm.service import Health
 
 
 class Slow:
