@@ -70,12 +70,12 @@ class Barrier:
             is_away = isinstance(err, Unavailable) and not isinstance(err, Unreadable)
             self._away_in_a_row += is_away
             self.listen(TrySoon(f"table {name}", str(err)))
-            self._put_aside(job_id or name, is_away=is_away)
+            self.put_aside(job_id or name, is_away=is_away)
             if isinstance(err, Unreadable):
                 self._tell(TableFailed(name, what, str(err)))
         except Exception as err:  # noqa: BLE001 (that is what a barrier is for)
             trace = "".join(traceback.format_exception(err))
-            self._put_aside(job_id or name, is_away=False)
+            self.put_aside(job_id or name, is_away=False)
             self._tell(TableFailed(name, what, f"{type(err).__name__}: {err}", trace))
         else:
             self._away_in_a_row = 0
@@ -102,7 +102,8 @@ class Barrier:
         self._failing.add(failed.name)
         self.listen(failed)
 
-    def _put_aside(self, name: str, *, is_away: bool) -> None:
+    def put_aside(self, name: str, *, is_away: bool = False) -> None:
+        """Leave a table, or a job, alone for a while, for longer each time."""
         known = self._aside.get(name)
         failures = 1 if known is None else known.failures + 1
         longest_s = AWAY_PAUSE_S if is_away else LONGEST_PAUSE_S

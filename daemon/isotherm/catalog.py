@@ -88,8 +88,8 @@ class _CatalogClock:
     def hear(self, response: Response, *_: Any, **__: Any) -> None:
         """Take in one answer."""
         said = response.headers.get("Date")
-        if said is None or self._now_ms is None:
-            return
+        if said is None or self._now_ms is None or response.headers.get("Age", "0") != "0":
+            return  # an answer out of a cache has the time at which it was made
         with suppress(ValueError, TypeError):
             told = parsedate_to_datetime(said)
             self.skew_ms = self._now_ms() - int(told.timestamp() * 1000)

@@ -32,6 +32,7 @@ from requests import PreparedRequest, Response, Session
 
 CONNECT_TIMEOUT_S = 5
 """A server that is there takes a connection at once; what does not answer by then is mostly a wrong address."""
+SNAPSHOT_LOADING_MODE = "snapshot-loading-mode"
 RETRIES = 2
 """PyIceberg asks for ten of Glue and of a signed REST catalog. The loop tries again by itself, and says so."""
 
@@ -41,6 +42,11 @@ def open_catalog(name: str, properties: Mapping[str, str], timeout_s: float) -> 
     given = merge_config(Config().get_catalog_config(name) or {}, dict(properties))
     match _kind(name, given):
         case CatalogType.REST:
+            if str(given.get(SNAPSHOT_LOADING_MODE, "all")).lower() != "all":
+                raise ValueError(
+                    f"catalog {name}: {SNAPSHOT_LOADING_MODE} must be `all`: what no branch or tag names would else be "
+                    "taken for gone, and its files deleted"
+                )
             return _RestCatalog(name, timeout_s, **{SIGV4_MAX_RETRIES: str(RETRIES), **given})
         case CatalogType.GLUE | CatalogType.DYNAMODB:
             return _closed(_aws_catalog(name, properties, timeout_s))

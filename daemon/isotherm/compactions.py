@@ -369,10 +369,14 @@ class Compactions:
 
     # What nobody knows yet
 
-    def settle(self, operation: Operation, job: CompactionJob) -> None:
-        """Look for the fate of a job that a crash, or a catalog without an answer, has left open."""
+    def settle(self, operation: Operation, job: CompactionJob) -> bool:
+        """Look for the fate of a job that a crash, or a catalog without an answer, has left open.
+
+        Gives whether it is known now.
+        """
         row = self.fold.table(operation.table.uuid)
         names = [operation.table.name] if row is None else [row.state.table.name, operation.table.name]
         outcome = self.maintainer.settled(names, job, operation.asserted_head_id)
         if outcome is not None:
             self._close(operation, job, outcome)
+        return outcome is not None

@@ -10,11 +10,11 @@ Values in, values out. Evidence is gathered by `reachability`, files are deleted
 ledger (`deletions` in the service). What was rejected stands in docs/designs/deletion.md.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from isotherm.paths import folder, is_plain, lies_under, normalised
+from isotherm.paths import deepest, folder, is_plain, normalised
 
 LEFTOVER_GRACE_MS = 86_400_000
 """What a failed job wrote waits this long, if a request ever named it. No proxy delays a request for a day."""
@@ -33,15 +33,25 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """How far a table's history had been looked at when something was marked."""
+
+    snapshot_id: int
+    """The youngest snapshot that stayed. While the table still has it, its history goes on from there: after a
+    restore from an older version it has not, and sequence numbers are used a second time."""
+    sequence_number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Mark:
     """A file that may go when its grace is over, if it can be shown then that nothing needs it."""
 
     path: str
     job_id: str
     cause: Cause
-    seen_through: int | None
-    """When it was marked, no snapshot up to this sequence number reached it, but for those that the expiry took.
-    None: nobody has looked, or the table's format has no sequence numbers."""
+    seen: Seen | None
+    """When it was marked, no snapshot up to this one reached it, but for those that the expiry took. None: nobody has
+    looked, or the table's format has no sequence numbers."""
     looks: int = 0
     """How often it had to wait already."""
 
@@ -102,7 +112,6 @@ def obstacle(standing: Standing, cause: Cause) -> str | None:
 class Evidence:
     """What the table itself shows, read after the grace."""
 
-    location: str
     gc_enabled: bool
     """The table property `gc.enabled`: where it is false, the files may belong to another table."""
     last_sequence_number: int | None
@@ -115,12 +124,30 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Whose folders the table's folder may touch."""
+    """Where the table's files may lie, and those of others."""
 
+    own: Collection[str] = ()
+    """The folders in which files of this table may be deleted (`paths.folder`)."""
     others: Collection[str] = ()
     """The folders of all other known tables (`paths.folder`)."""
-    also_under: Collection[str] = ()
-    """Folders outside of a table's location in which the operator lets us delete (`paths.folder`)."""
+
+
+def own_folders(location: str, also_under: Collection[str], namespace: str, name: str) -> frozenset[str]:
+    """The folders in which files of a table may be deleted.
+
+    The owner of a table chooses its location, at any time, and may choose a folder in which other tables lie. So only
+    the two folders count that Iceberg makes by itself, under the location that the table was first seen with;
+    everything else is for the operator to allow.
+
+    Args:
+        location: the first location that the table was seen with.
+        also_under: folders that the operator allows; `{namespace}` and `{name}` stand for the table's.
+        namespace: of the table, its parts joined by slashes.
+        name: the table's, without namespace.
+    """
+    made = {f"{folder(location)}{part}/" for part in ("data", "metadata")}
+    allowed = {folder(one.replace("{namespace}", namespace).replace("{name}", name)) for one in also_under}
+    return frozenset(made | allowed)
 
 
 def judge(mark: Mark, expired: Collection[int], evidence: Evidence, neighbours: Neighbours) -> Verdict:
@@ -137,18 +164,21 @@ def judge(mark: Mark, expired: Collection[int], evidence: Evidence, neighbours: 
     back = set(expired) & set(evidence.snapshot_ids)
     if back:
         return _wait("snapshot_back", f"snapshot {min(back)} is in the table, though it was expired")
-    last = evidence.last_sequence_number
-    if mark.seen_through is not None and last is not None and last < mark.seen_through:
-        return _wait("history_cut", f"the table's last sequence number is {last}, it was {mark.seen_through}")
+    last, seen = evidence.last_sequence_number, mark.seen
+    if seen is not None and last is not None and last < seen.sequence_number:
+        why = f"the table's last sequence number is {last}, it was {seen.sequence_number}"
+        return _wait("history_cut", why)
     if normalised(mark.path) in evidence.reached:
         return Verdict(Finding.KEEP, "reached", "a retained snapshot reaches it")
     if not is_plain(mark.path):
         return Verdict(Finding.KEEP, "spelling", "programs may take its name for that of another file")
-    home = folder(evidence.location)
-    if not lies_under(mark.path, {home, *neighbours.also_under}):
-        return Verdict(Finding.KEEP, "elsewhere", f"it does not lie under the table's location {home}")
-    if lies_under(mark.path, neighbours.others):
-        return _wait("other_table", "it lies under the location of another table")
+    own, others = (deepest(mark.path, folders) for folders in (neighbours.own, neighbours.others))
+    if own is None:
+        return Verdict(
+            Finding.KEEP, "elsewhere", "it lies in none of the folders where files of this table go"
+        )
+    if others is not None and len(others) >= len(own.removesuffix("data/").removesuffix("metadata/")):
+        return _wait("other_table", f"it lies under the location of another table, {others}")
     return GO
 
 
@@ -163,6 +193,11 @@ def may_go_at_once(path: str, job_id: str, *, was_sent: bool) -> bool:
     name = path.rpartition("/")[2]
     is_the_jobs = any(f"isotherm-{job_id}{end}" in name for end in "-.")
     return is_the_jobs and not was_sent and is_plain(path)
+
+
+def is_gc_enabled(properties: Mapping[str, str]) -> bool:
+    """Whether a table lets its files be deleted, read as Iceberg's Java library reads it: only `true` is true."""
+    return properties.get("gc.enabled", "true").strip().lower() == "true"
 
 
 def pause_ms(looks: int) -> int:

@@ -14,9 +14,11 @@ from isotherm.deletion import (
     Cause,
     Mark,
     Neighbours,
+    Seen,
     Standing,
     may_go_at_once,
     obstacle,
+    own_folders,
 )
 from isotherm.holds import Holds
 from isotherm.model import CompactionJob, Rewrite
@@ -41,6 +43,8 @@ FILES_AT_ONCE = 2000
 """Files of one table that are proved and deleted together, so that no table keeps the others waiting for long."""
 TABLES_AT_ONCE = 50
 """Tables that one round looks at in search of one whose files may go."""
+WITNESS_AGAIN_S = 300.0
+"""While a store's clock differs it is looked at so often."""
 CATALOG = "the catalog"
 STORE = "the store of"
 
@@ -64,12 +68,15 @@ class Deletions:
     clock: ClockCheck = field(default_factory=ClockCheck)
     _sweeping: dict[str, int | None] = field(default_factory=dict)
     """By uuid of the table whose files are being deleted: the tenure under which that began."""
+    _witness: LoadedTable | None = None
+    """The table by which the store's clock was looked at last."""
+    _witnessed_at_s: float = 0.0
     _last: str = ""
     """The table whose turn was last."""
 
     def turn(self) -> None:
         """Look at this machine's clocks, and save what sweeps came to."""
-        self.clock = self.clock.turned(self.now_ms(), self.monotonic_s())
+        self._turn_clock()
         for uuid, tenure in self._sweeping.items():
             if not has_still(self.events, uuid, tenure) or self.why_not(uuid, Cause.LEFTOVER) is not None:
                 self.maintainer.stop_sweep(uuid)
@@ -95,6 +102,8 @@ class Deletions:
         if self._sweeping or self.everywhere() is not None:
             return
         waiting = self.ledger.tables_to_sweep(self.now_ms())
+        if not waiting or self.events.check_in() is not None:
+            return
         in_turn = sorted(waiting, key=lambda one: (one <= self._last, one))
         for uuid in in_turn[:TABLES_AT_ONCE]:
             self._last = uuid
@@ -103,7 +112,7 @@ class Deletions:
                     return
             except (Unavailable, TableMissing) as err:
                 self.listen(TrySoon(f"deleting files of table {uuid}", str(err)))
-                return
+                return  # the next round goes on behind it
 
     def everywhere(self) -> str | None:
         """Why nothing of any table may be deleted now, or None."""
@@ -123,11 +132,41 @@ class Deletions:
         )
         return obstacle(standing, cause)
 
+    def _neighbours(self, loaded: LoadedTable) -> Neighbours:
+        """Where files of a table may be deleted, and where all others lie."""
+        places = self.ledger.places()
+        own = [location for uuid, location in places if uuid == loaded.table.uuid]
+        namespace, _, name = loaded.table.name.rpartition(".")
+        return Neighbours(
+            own=own_folders(own[0], self.also_under, namespace.replace(".", "/"), name) if own else (),
+            others=frozenset(folder(location) for uuid, location in places if uuid != loaded.table.uuid),
+        )
+
+    def _turn_clock(self) -> None:
+        """Look at this machine's own clocks and the catalog's; a store that differed is looked at again."""
+        now_s = self.monotonic_s()
+        self.clock = self.clock.turned(self.now_ms(), now_s)
+        skew_ms = self.catalog.clock_skew_ms()
+        if skew_ms is not None:
+            self.clock = self.clock.compared(CATALOG, skew_ms, now_s)
+        if self._witness is not None and now_s - self._witnessed_at_s >= WITNESS_AGAIN_S:
+            self._witnessed_at_s = now_s
+            if any(name.startswith(STORE) and self.clock.wants(name, now_s) for name in self.clock.skews):
+                try:
+                    self.check_clock(self._witness)
+                except (Unavailable, TableMissing) as err:
+                    self.listen(TrySoon("the clock of the store", str(err)))
+
     def check_clock(self, loaded: LoadedTable) -> str | None:
-        """Hold this machine's clock against those of the store and the catalog, where it is time; why not, or None."""
+        """Hold this machine's clock against those of the store and the catalog, where it is time; why not, or None.
+
+        Raises:
+            Unavailable: the store does not take the small file by which its time is told.
+        """
         now_s = self.monotonic_s()
         store = f"{STORE} {loaded.facts.location.partition('://')[0] or 'files'}"
         if self.clock.wants(store, now_s):
+            self._witness, self._witnessed_at_s = loaded, now_s
             skew_ms = self.maintainer.clock_skew_ms(loaded)
             if skew_ms is not None:
                 self.clock = self.clock.compared(store, skew_ms, now_s)
@@ -167,7 +206,9 @@ class Deletions:
         """Mark files that a job wrote and that, as far as is known, nothing needs."""
         if not paths:
             return
-        marks = [Mark(path, job.job_id, Cause.LEFTOVER, job.base_sequence_number or None) for path in paths]
+        # Its files did not exist before its base was the head.
+        seen = Seen(job.base_snapshot_id, job.base_sequence_number) if job.base_sequence_number else None
+        marks = [Mark(path, job.job_id, Cause.LEFTOVER, seen) for path in paths]
         now_ms = self.now_ms()
         self.ledger.mark(job.table.uuid, job.job_id, marks, now_ms, due_at_ms=now_ms + LEFTOVER_GRACE_MS)
 
@@ -183,16 +224,14 @@ class Deletions:
             return False
         causes = [cause for cause in Cause if self.why_not(uuid, cause) is None]
         marks = self.ledger.due_deletions(uuid, self.now_ms(), FILES_AT_ONCE, causes) if causes else []
-        if not marks or self.events.check_in() is not None:
+        if not marks:
             return False
         loaded = self.catalog.load(row.state.table.name)
         if loaded.table.uuid != uuid or self.check_clock(loaded) is not None:
             return False
         self.holds.act()
-        others = {folder(one) for other, one in self.fold.locations().items() if other != uuid and one}
         expired = {job: tuple(self.ledger.expired_by(job)) for job in {mark.job_id for mark in marks}}
-        neighbours = Neighbours(frozenset(others), frozenset(map(folder, self.also_under)))
-        self.maintainer.start_sweep(loaded, Sweep(uuid, tuple(marks), expired, neighbours))
+        self.maintainer.start_sweep(loaded, Sweep(uuid, tuple(marks), expired, self._neighbours(loaded)))
         self._sweeping[uuid] = tenure
         return True
 

@@ -6,7 +6,7 @@ after it (`deletions`).
 """
 
 import uuid as uuids
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from isotherm.barrier import Barrier
@@ -32,6 +32,11 @@ from isotherm.ports import (
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger, Operation
 from isotherm.verdicts import Verdicts
+
+AT_ONCE = 4
+"""Expiries that are read for, or wait for it: each holds its table's whole metadata."""
+LATE_MS = 86_400_000
+"""A request of which nobody knows may land for so long; no proxy keeps one longer."""
 
 
 @dataclass(slots=True)
@@ -75,6 +80,8 @@ class Expiries:
             Unavailable: the catalog does not answer.
             TableMissing: there is no such table now.
         """
+        if len(self._running) >= AT_ONCE:
+            return False
         row = self.fold.table(request.table.uuid)
         resolved = None if row is None else self.verdicts.policy_of(row)
         if row is None or resolved is None or row.state.head is None:
@@ -130,75 +137,95 @@ class Expiries:
         for job_id in list(self._running):
             self._cancel(job_id, "stopped", "the daemon was stopped")
 
-    def settle(self, operation: Operation) -> None:
+    def settle(self, operation: Operation) -> bool:
         """Were the snapshots of an expiry that was left open really taken? Then their files may go after the grace.
+
+        Gives whether that is known now.
 
         Raises:
             Unavailable: the catalog does not answer.
             TableMissing: there is no such table now, which says nothing.
         """
-        wanted = set(self.ledger.expired_by(operation.job_id))
+        wanted = self.ledger.expired_by(operation.job_id)
         row = self.fold.table(operation.table.uuid)
         loaded = self.catalog.load(operation.table.name if row is None else row.state.table.name)
         if loaded.table.uuid != operation.table.uuid:
-            return
-        if wanted and not wanted & set(loaded.snapshots):
-            self.ledger.confirm_marks(operation.job_id, self.now_ms() + self._grace_ms(operation))
-            outcome = Outcome(
-                operation.job_id, OutcomeKind.DONE, "committed", "found in the table afterwards"
+            return False
+        if wanted and not set(wanted) & set(loaded.snapshots):
+            lost = self.maintainer.lost_refs(loaded, operation.base_metadata, wanted)
+            why = "found in the table afterwards"
+            self._landed(
+                operation, wanted, lost, Outcome(operation.job_id, OutcomeKind.DONE, "committed", why)
             )
-            self.operations.end(replace(operation, expired=len(wanted)), outcome)
-            return
-        # Should the request land yet, its files stay as orphans.
+            return True
+        if operation.base_metadata and self.now_ms() - operation.started_at_ms < LATE_MS:
+            return False  # the request may be on its way yet
         self.ledger.drop_marks(operation.job_id)
         why = f"the daemon ended while it ran, or got no answer ({operation.outcome_why or 'none'}), and the table "
         self._failed(operation, "cancelled", why + "has the snapshots")
+        return True
 
     def _commit(self, operation: Operation, reading: ExpiryReading, tenure: int | None) -> None:
         uuid, job_id = operation.table.uuid, operation.job_id
         row = self.fold.table(uuid)
         table = operation.table if row is None else row.state.table
-        marks = [Mark(path, job_id, Cause.EXPIRED, reading.seen_through) for path in reading.files]
+        if (against := self._against(uuid, tenure)) is not None:
+            reason, _, why = against.partition(": ")
+            self._failed(operation, reason, why)
+            return
+        marks = (Mark(path, job_id, Cause.EXPIRED, reading.seen) for path in reading.files)
+        self.ledger.mark(uuid, job_id, marks, self.now_ms(), snapshots=reading.snapshots)
 
-        def mark() -> str | None:
-            if (moved := why_moved(self.events, uuid, tenure)) is not None:
-                return f"owner: {moved}"
-            if (stopped := self.holds.stops(uuid)) is not None:
-                return stopped
-            if (against := self.deletions.why_not(uuid, Cause.EXPIRED)) is not None:
-                return f"policy: {against}"
-            with self.ledger.transaction():
-                self.ledger.drop_marks(job_id)
-                self.ledger.mark(uuid, job_id, marks, self.now_ms(), snapshots=reading.snapshots)
+        def may_send(base: str) -> str | None:
+            nonlocal operation
+            if (against := self._against(uuid, tenure)) is not None:
+                return against
+            operation = replace(operation, base_metadata=base)
+            self.ledger.save(operation)
             try:
                 self.holds.act()
             except Unavailable as err:
                 return f"topic: {err}"
             return None
 
-        expired = self.maintainer.expire(table, reading, job_id, mark)
-        outcome, count = expired.outcome, len(reading.snapshots)
+        expired = self.maintainer.expire(table, reading, job_id, may_send)
+        outcome = expired.outcome
         if outcome.kind is OutcomeKind.DONE:
-            if expired.lost_refs:
-                # The files of what they named must stay for whoever makes them again.
-                self.ledger.drop_marks(job_id)
-                self._halt_for(operation, expired.lost_refs)
-            else:
-                self.ledger.confirm_marks(job_id, self.now_ms() + self._grace_ms(operation))
-            operation = replace(
-                operation,
-                files_after=max(operation.files_before - count, 0),
-                expired=count,
-                files_marked=len(reading.files),
-            )
-            self.listen(SnapshotsExpired(operation.table, count, len(reading.files)))
+            operation = replace(operation, files_marked=len(reading.files))
+            self._landed(operation, reading.snapshots, expired.lost_refs, outcome)
             self.follower.suspects.add(table.name)
-        elif outcome.kind is OutcomeKind.FAILED:
+            return
+        if outcome.kind is OutcomeKind.FAILED:
             # Should a request land after all, its files stay as orphans.
             self.ledger.drop_marks(job_id)
         self.operations.end(operation, outcome)
 
-    def _halt_for(self, operation: Operation, lost: tuple[str, ...]) -> None:
+    def _against(self, uuid: str, tenure: int | None) -> str | None:
+        """Why nothing may be expired now, a word and a sentence, or None."""
+        if (moved := why_moved(self.events, uuid, tenure)) is not None:
+            return f"owner: {moved}"
+        if (stopped := self.holds.stops(uuid)) is not None:
+            return stopped
+        if (against := self.deletions.why_not(uuid, Cause.EXPIRED)) is not None:
+            return f"policy: {against}"
+        return None
+
+    def _landed(
+        self, operation: Operation, taken: Sequence[int], lost: Sequence[str], outcome: Outcome
+    ) -> None:
+        """The snapshots are gone: their files may go after the grace, unless somebody had just named one of them."""
+        if lost:
+            # First the halt: what a crash leaves then is marks that nobody confirms.
+            self._halt_for(operation, lost)
+            self.ledger.drop_marks(operation.job_id)
+        else:
+            self.ledger.confirm_marks(operation.job_id, self.now_ms() + self._grace_ms(operation))
+        count = len(taken)
+        operation = replace(operation, files_after=max(operation.files_before - count, 0), expired=count)
+        self.listen(SnapshotsExpired(operation.table, count, operation.files_marked))
+        self.operations.end(operation, outcome)
+
+    def _halt_for(self, operation: Operation, lost: Sequence[str]) -> None:
         why = (
             f"made while snapshots expired, and dropped with them by the catalog: {', '.join(lost)}; no file was "
             "deleted: make them again from the named metadata, then resume"

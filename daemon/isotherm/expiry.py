@@ -10,7 +10,7 @@ ref may name one of them, and all must lie on `main` behind its head.
 """
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -24,8 +24,9 @@ from pyiceberg.exceptions import (
     ForbiddenError,
     UnauthorizedError,
 )
+from pyiceberg.io import FileIO
 from pyiceberg.serializers import FromInputFile
-from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import (
     AssertRefSnapshotId,
@@ -38,10 +39,11 @@ from pyiceberg.table.update import (
 )
 from tenacity.nap import sleep
 
+from isotherm.deletion import is_gc_enabled
 from isotherm.manifest_reading import UnreadableError
 from isotherm.model import INGEST_PIPELINE, INGEST_TOKEN, Outcome, OutcomeKind
 from isotherm.ports import Expired, ExpiryReading
-from isotherm.reachability import IsStopped, last_sequence_number, never, unreachable
+from isotherm.reachability import IsStopped, never, unreachable, youngest
 
 ATTEMPTS = 20
 """Each costs one load and one request; a stream that commits twice a second lets every second one through."""
@@ -95,7 +97,7 @@ def read(table: Table, snapshots: Iterable[int], is_stopped: IsStopped = never) 
     return ExpiryReading(
         snapshots=going,
         files=tuple(files),
-        seen_through=last_sequence_number(metadata),
+        seen=youngest(metadata, going),
         damage=damage,
     )
 
@@ -106,7 +108,7 @@ def expire(
     uuid: str,
     reading: ExpiryReading,
     job_id: str,
-    mark: Callable[[], str | None],
+    may_send: Callable[[str], str | None],
     pause: Callable[[float], None] = sleep,
 ) -> Expired:
     """Expire snapshots in one commit; the newest ingest tokens are kept as table properties by the same commit.
@@ -119,10 +121,11 @@ def expire(
         uuid: the table's; another one under its name is left alone.
         reading: the snapshots that go, and the files that are left without a reader.
         job_id: ours.
-        mark: called before each request: marks the files, or says why nothing may be done (`reason: sentence`).
+        may_send: called before each request with the location of the metadata that it is based on; says why it must
+            not be sent (`reason: sentence`), or None. The files are marked by then.
         pause: waits so many seconds between two attempts.
     """
-    expiry = _Expiry(catalog, name, uuid, reading, job_id, mark, pause)
+    expiry = _Expiry(catalog, name, uuid, reading, job_id, may_send, pause)
     try:
         return expiry.run()
     except Exception as err:  # noqa: BLE001 (whatever the world, or a mistake of ours, may do)
@@ -138,9 +141,10 @@ class _Expiry:
     uuid: str
     reading: ExpiryReading
     job_id: str
-    mark: Callable[[], str | None]
+    may_send: Callable[[str], str | None]
     pause: Callable[[float], None]
-    was_sent: bool = False
+    base: str = ""
+    """The metadata that the last request was based on; empty: none was sent."""
 
     def run(self) -> Expired:
         """Until it is done or refused."""
@@ -151,10 +155,10 @@ class _Expiry:
             table = self.catalog.load_table(self.name)
             if refusal := self._refusal(table.metadata):
                 return refusal
-            if (against := self.mark()) is not None:
+            if (against := self.may_send(table.metadata_location)) is not None:
                 reason, _, why = against.partition(": ")
                 return self._failed(reason, why)
-            self.was_sent = True
+            self.base = table.metadata_location
             try:
                 answer = self.catalog.commit_table(
                     table,
@@ -166,20 +170,24 @@ class _Expiry:
             except (BadRequestError, ForbiddenError, UnauthorizedError, AuthorizationExpiredError) as err:
                 return self._failed("refused", f"the catalog refused the request: {err}")
             else:
-                return replace(self._done(), lost_refs=self._lost_refs(table, answer))
+                landed = answer.metadata
+                return replace(
+                    self._done(), lost_refs=lost_refs(self.catalog, table.io, landed, self.base, self.going)
+                )
         return self._failed("conflict", f"lost {ATTEMPTS} races against other commits, the last: {trouble}")
 
     def unclear(self, trouble: Exception) -> Expired:
         """After an error that is no answer: a look shows whether the snapshots are gone."""
         why = f"{type(trouble).__name__}: {trouble}"
-        if not self.was_sent:
+        if not self.base:
             return self._failed("catalog", why)
         with suppress(Exception):
-            metadata = self.catalog.load_table(self.name).metadata
-            left = {snapshot.snapshot_id for snapshot in metadata.snapshots} & set(self.going)
-            if str(metadata.table_uuid) == self.uuid and not left:
+            table = self.catalog.load_table(self.name)
+            left = {snapshot.snapshot_id for snapshot in table.metadata.snapshots} & set(self.going)
+            if str(table.metadata.table_uuid) == self.uuid and not left:
                 # An expiry cannot be told from another's, nor need it be.
-                return self._done()
+                lost = lost_refs(self.catalog, table.io, table.metadata, self.base, self.going)
+                return replace(self._done(), lost_refs=lost)
         outcome = Outcome(
             self.job_id, OutcomeKind.UNKNOWN, "no_answer", f"the catalog did not answer: {why}", was_sent=True
         )
@@ -193,33 +201,16 @@ class _Expiry:
     def _refusal(self, metadata: TableMetadata) -> Expired | None:
         if str(metadata.table_uuid) != self.uuid:
             return self._failed("gone", f"{self.name} is another table now: {metadata.table_uuid}")
-        if metadata.properties.get("gc.enabled", "true").lower() == "false":
+        if not is_gc_enabled(metadata.properties):
             return self._failed("gc_disabled", "the table says gc.enabled=false")
         staying = set(self.going) - set(still_going(metadata, self.going))
+        if staying and self.base and not staying & {one.snapshot_id for one in metadata.snapshots}:
+            # They are gone, after a request of ours that was answered otherwise: it has landed.
+            return self.unclear(CommitFailedException("a request was refused, and its snapshots are gone"))
         if staying:
             why = f"{len(staying)} of {len(self.going)} snapshots must stay, or are gone, by now"
             return self._failed("stale", why)
         return None
-
-    def _lost_refs(self, table: Table, answer: CommitTableResponse) -> tuple[str, ...]:
-        """Branches and tags that came after our look and that the catalog dropped with their snapshots.
-
-        A REST catalog cannot be asked to refuse then. The version of the table that ours replaced has them.
-        """
-        if not isinstance(self.catalog, RestCatalog) or not answer.metadata.metadata_log:
-            return ()
-        replaced = answer.metadata.metadata_log[-1].metadata_file
-        if replaced == table.metadata_location:
-            return ()
-        try:
-            before = FromInputFile.table_metadata(table.io.new_input(replaced))
-        except Exception as err:  # noqa: BLE001 (a version that nobody can read shows nothing)
-            return (f"what was in {replaced}, which cannot be read: {err}",)
-        return tuple(
-            f"{name} (snapshot {ref.snapshot_id}, in {replaced})"
-            for name, ref in before.refs.items()
-            if ref.snapshot_id in self.going
-        )
 
     def _done(self) -> Expired:
         why = f"{len(self.going)} snapshots expired, {len(self.reading.files)} files have no reader any more"
@@ -227,7 +218,44 @@ class _Expiry:
         return Expired(Outcome(self.job_id, OutcomeKind.DONE, "committed", why, was_sent=True))
 
     def _failed(self, reason: str, why: str) -> Expired:
-        return Expired(Outcome(self.job_id, OutcomeKind.FAILED, reason, why, was_sent=self.was_sent))
+        return Expired(Outcome(self.job_id, OutcomeKind.FAILED, reason, why, was_sent=bool(self.base)))
+
+
+def lost_refs(
+    catalog: Catalog, io: FileIO, landed: TableMetadata, base: str, going: Collection[int]
+) -> tuple[str, ...]:
+    """Branches and tags that came after our look, and that the catalog dropped with their snapshots.
+
+    A REST catalog cannot be asked to refuse then. The versions of the table between the one that we saw and the one
+    that took the snapshots away have them.
+
+    Args:
+        catalog: only a REST catalog drops refs.
+        io: the table's files.
+        landed: the table after the expiry, at once or later.
+        base: the location of the metadata that the request was based on.
+        going: the snapshots that were taken.
+    """
+    if not isinstance(catalog, RestCatalog):
+        return ()
+    log = [entry.metadata_file for entry in landed.metadata_log]
+    if base not in log:
+        return (f"whatever was made after {base}, which the table's log of versions does not name any more",)
+    for location in log[log.index(base) + 1 :]:
+        try:
+            version = FromInputFile.table_metadata(io.new_input(location))
+        except Exception as err:  # noqa: BLE001 (a version that nobody can read shows nothing)
+            return (f"whatever was made in {location}, which cannot be read: {err}",)
+        if not {snapshot.snapshot_id for snapshot in version.snapshots} & set(going):
+            break  # it came after ours
+        named = [
+            f"{name} (snapshot {ref.snapshot_id}, in {location})"
+            for name, ref in version.refs.items()
+            if ref.snapshot_id in going
+        ]
+        if named:
+            return tuple(named)
+    return ()
 
 
 def still_going(metadata: TableMetadata, snapshots: Iterable[int]) -> tuple[int, ...]:
@@ -236,7 +264,7 @@ def still_going(metadata: TableMetadata, snapshots: Iterable[int]) -> tuple[int,
     named = {ref.snapshot_id for ref in metadata.refs.values()}
     behind: set[int] = set()
     current = parents.get(metadata.current_snapshot_id or -1)
-    while current is not None and current in parents:
+    while current is not None and current in parents and current not in behind:
         behind.add(current)
         current = parents[current]
     return tuple(one for one in snapshots if one in behind and one not in named)
@@ -268,7 +296,8 @@ def newest_tokens(metadata: TableMetadata) -> dict[str, str]:
     # By hand: PyIceberg looks for a snapshot from the first one on, and histories are long.
     snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     current = metadata.current_snapshot_id
-    while current is not None and (snapshot := snapshots.get(current)) is not None:
+    # Taken out as they are visited: damaged metadata may lead in a circle.
+    while current is not None and (snapshot := snapshots.pop(current, None)) is not None:
         summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
         if INGEST_TOKEN in summary:
             tokens.setdefault(f"ingest.{summary.get(INGEST_PIPELINE, '')}.source", summary[INGEST_TOKEN])

@@ -198,8 +198,12 @@ class Follower:
                 return None
             raise
         self._missing_since_s.pop(name, None)
-        if any(uuid != loaded.table.uuid for uuid in self._fold.named(name)):
-            self._gone(name, f"dropped and created again with uuid {loaded.table.uuid}")
+        self._ledger.place(loaded.table.uuid, loaded.facts.location, self._now_ms())
+        for uuid in self._fold.named(name):
+            if uuid != loaded.table.uuid:
+                self._gone(name, f"dropped and created again with uuid {loaded.table.uuid}")
+                # In the place of the old one. If that was renamed, it is found under its new name, with its place.
+                self._ledger.displace(uuid, loaded.facts.location)
         if self._owns(loaded.table.uuid) or self._fold.table(loaded.table.uuid) is not None:
             try:
                 self.confirm_loaded(loaded)

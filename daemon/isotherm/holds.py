@@ -14,7 +14,7 @@ from collections.abc import Callable
 from isotherm.ledger_age import SUFFIX, LedgerAge
 from isotherm.model import Hold, HoldKind, PartitionKey, TableId
 from isotherm.observations import HoldChanged, HoldRejected, LedgerLost, TrySoon
-from isotherm.ports import HoldTopic, Listener, Unavailable
+from isotherm.ports import HoldReading, HoldTopic, Listener, Unavailable
 from isotherm.store.database import from_json
 from isotherm.store.ledger import Ledger
 
@@ -72,11 +72,21 @@ class Holds:
                     self._take(key, value)
             if reading.is_whole:
                 self._ledger.tell_again(but=reading.records.keys())
-        doubt = self._age.heard(reading.records.get(self._age.key))
-        if doubt is not None:
-            self.doubt_ledger(doubt)
+        self._compare_age(reading)
         self._tell()
         return True
+
+    def _compare_age(self, reading: HoldReading) -> None:
+        """Hold this ledger's count of acts against the topic's."""
+        said = reading.records.get(self._age.key)
+        doubt = None if said is None else self._age.heard(said)
+        if doubt is not None:
+            self.doubt_ledger(doubt)
+        if doubt is not None or (reading.is_whole and said is None):
+            try:
+                self._age.tell()
+            except Unavailable as err:
+                self._listen(TrySoon("telling the count of this ledger's acts", str(err)))
 
     def put(self, hold: Hold) -> None:
         """Hold something back, from now on and everywhere."""

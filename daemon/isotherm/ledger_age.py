@@ -36,20 +36,22 @@ class LedgerAge:
         Raises:
             Unavailable: the topic does not take the count; then it must not be done.
         """
-        counted = self.ledger.act()
-        value = json.dumps({"acts": counted, "process": self.process})
-        self.topic.write(self.key, value.encode())
-        self._counted = counted
+        self._tell(self.ledger.act())
 
-    def heard(self, value: bytes | None) -> str | None:
+    def tell(self) -> None:
+        """Tell the topic the count that this ledger has: it was lost there. Raises Unavailable."""
+        if self.ledger.acts:
+            self._tell(self.ledger.acts)
+
+    def heard(self, value: bytes) -> str | None:
         """Take in the count that the topic has; gives why this ledger is not to be believed, or None."""
-        try:
-            said = json.loads(value or b"{}")
-            acts, process = int(said.get("acts", 0)), said.get("process")
-        except (ValueError, TypeError, AttributeError):
-            return None
+        acts, process = _read(value)
         if process == self.process:
             return None
+        if acts is None:
+            # Whoever wrote it may have wanted to hide the true count. Ours is put in its place.
+            self._counted = self.ledger.acts
+            return "the topic's count for the ledger of this daemon makes no sense"
         known = self.ledger.acts
         if self._counted is not None and acts >= self._counted:
             self._counted = self.ledger.act(at_least=acts)
@@ -59,6 +61,23 @@ class LedgerAge:
             return f"the ledger of this daemon is older than what it did: it counts {known} acts of {acts}"
         return None
 
+    def _tell(self, counted: int) -> None:
+        self.topic.write(self.key, json.dumps({"acts": counted, "process": self.process}).encode())
+        self._counted = counted
 
+
+def _read(value: bytes) -> tuple[int | None, str]:
+    """The count and the process in a record; None where it is none of ours."""
+    try:
+        said = json.loads(value)
+        acts, process = said["acts"], said["process"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None, ""
+    is_count = isinstance(acts, int) and not isinstance(acts, bool) and 0 <= acts < MOST
+    return (acts, str(process)) if is_count else (None, "")
+
+
+MOST = 2**62
+"""More acts than any daemon does; what is above was forged."""
 SUFFIX = "acts"
 """What the key of a count ends with."""

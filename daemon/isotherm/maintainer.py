@@ -4,12 +4,12 @@ Nothing is decided here. Errors of the catalog become the two that the service k
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from uuid import uuid4
 
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
-from pyiceberg.table.locations import SimpleLocationProvider
 
 from isotherm import committer, expiry
 from isotherm.catalog import loaded_table, translated
@@ -20,6 +20,9 @@ from isotherm.ports import Expired, ExpiryReading, LoadedTable, Sweep, Swept, Un
 from isotherm.remover import Beside, deleted, sweep
 from isotherm.storage import plain_properties
 
+LIMIT_S = 1800.0
+"""For the reading of one expiry, and for one sweep: a store that hangs in one request must not stop all tables."""
+
 
 class IcebergMaintainer:
     """The real maintainer behind the port `Maintainer`."""
@@ -28,8 +31,9 @@ class IcebergMaintainer:
         self._catalog = catalog
         self._executor = executor
         self._now_ms = now_ms
-        self._readings = Beside[ExpiryReading]()
-        self._sweeps = Beside[Swept]()
+        self._id = uuid4()
+        self._readings = Beside[ExpiryReading](LIMIT_S)
+        self._sweeps = Beside[Swept](LIMIT_S)
         self._wanted: dict[str, Sweep] = {}
 
     def bind(
@@ -120,10 +124,15 @@ class IcebergMaintainer:
         ]
 
     def expire(
-        self, table: TableId, reading: ExpiryReading, job_id: str, mark: Callable[[], str | None]
+        self, table: TableId, reading: ExpiryReading, job_id: str, may_send: Callable[[str], str | None]
     ) -> Expired:
         """Expire snapshots."""
-        return expiry.expire(self._catalog, table.name, table.uuid, reading, job_id, mark)
+        return expiry.expire(self._catalog, table.name, table.uuid, reading, job_id, may_send)
+
+    def lost_refs(self, loaded: LoadedTable, base: str, taken: Sequence[int]) -> Sequence[str]:
+        """Branches and tags that a catalog dropped with the snapshots that an expiry took, since that metadata."""
+        table: Table = loaded.handle
+        return expiry.lost_refs(self._catalog, table.io, table.metadata, base, taken)
 
     def start_sweep(self, loaded: LoadedTable, wanted: Sweep) -> None:
         """Begin to prove and delete."""
@@ -148,15 +157,14 @@ class IcebergMaintainer:
         table: Table = loaded.handle
         if not isinstance(table.io, PyArrowFileIO):
             return None
-        provider = SimpleLocationProvider(table.metadata.location, table.metadata.properties)
-        location = provider.new_metadata_location(f"isotherm-clock-{uuid4()}.txt")
+        # Always the same name: where nothing may be deleted, one small file stays.
+        location = f"{table.metadata.location.rstrip('/')}/metadata/isotherm-clock-{self._id}.txt"
         with translated(f"the store of {loaded.table}"):
-            with table.io.new_output(location).create() as stream:
+            with table.io.new_output(location).create(overwrite=True) as stream:
                 stream.write(b"What time is it?")
-            try:
-                scheme, authority, path = table.io.parse_location(location, table.io.properties)
-                written_at = table.io.fs_by_scheme(scheme, authority).get_file_info(path).mtime
-            finally:
+            scheme, authority, path = table.io.parse_location(location, table.io.properties)
+            written_at = table.io.fs_by_scheme(scheme, authority).get_file_info(path).mtime
+            with suppress(OSError):
                 table.io.delete(location)
         return None if written_at is None else self._now_ms() - int(written_at.timestamp() * 1000)
 

@@ -47,12 +47,12 @@ def folder(location: str) -> str:
     return normalised(location).rstrip("/") + "/"
 
 
-def lies_under(location: str, folders: Collection[str]) -> bool:
-    """Whether a location lies in one of these folders (as `folder` gives them), at any depth."""
+def deepest(location: str, folders: Collection[str]) -> str | None:
+    """Of these folders (as `folder` gives them) the deepest in which a location lies, or None."""
     path = normalised(location)
     position = path.rfind("/")
-    while position > 0:
+    while position >= 0:
         if path[: position + 1] in folders:
-            return True
+            return path[: position + 1]
         position = path.rfind("/", 0, position)
-    return path[:1] in folders
+    return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from isotherm.commit_event import CommitEvent
-from isotherm.deletion import Mark, Neighbours, Verdict
+from isotherm.deletion import Mark, Neighbours, Seen, Verdict
 from isotherm.model import Change, CompactionJob, FileKind, FileStats, Outcome, PartitionKey, Rewrite, TableId
 from isotherm.observations import Observation
 from isotherm.planner import Snapshot, TableFacts
@@ -197,10 +197,11 @@ class LoadedTable:
 
     def ancestors(self) -> tuple[int, ...]:
         """The ancestors of the head that the metadata still has, newest first."""
-        found: list[int] = []
+        # In the order of insertion; damaged metadata may lead in a circle.
+        found: dict[int, None] = {}
         current = self.head
-        while current is not None and current in self.parents:
-            found.append(current)
+        while current is not None and current in self.parents and current not in found:
+            found[current] = None
             current = self.parents[current]
         return tuple(found)
 
@@ -299,8 +300,8 @@ class ExpiryReading:
     """The snapshots that may go, oldest first."""
     files: tuple[str, ...]
     """What only they reach."""
-    seen_through: int | None
-    """The table's last sequence number at that moment; None: its format has none."""
+    seen: Seen | None
+    """How far the table's history went; None: its format does not tell."""
     damage: str = ""
     """Why files stay that would go if everything could be read."""
 
@@ -392,9 +393,13 @@ class Maintainer(Protocol):
         ...
 
     def expire(
-        self, table: TableId, reading: ExpiryReading, job_id: str, mark: Callable[[], str | None]
+        self, table: TableId, reading: ExpiryReading, job_id: str, may_send: Callable[[str], str | None]
     ) -> Expired:
-        """Expire snapshots; `mark` is called before each request, and may give a reason to refuse."""
+        """Expire snapshots; `may_send` is asked before each request, with the metadata that it is based on."""
+        ...
+
+    def lost_refs(self, loaded: LoadedTable, base: str, taken: Sequence[int]) -> Sequence[str]:
+        """Branches and tags that a catalog dropped with the snapshots that an expiry took, since that metadata."""
         ...
 
     def start_sweep(self, loaded: LoadedTable, sweep: Sweep) -> None:

@@ -13,6 +13,7 @@ from pyiceberg.manifest import ManifestEntryStatus, ManifestFile
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV1
 from pyiceberg.table.snapshots import Snapshot
 
+from isotherm.deletion import Seen
 from isotherm.manifest_reading import Manifest, UnreadableError, entries, read_manifest_list
 from isotherm.paths import normalised
 
@@ -65,22 +66,24 @@ def unreachable(
     for manifest in manifests.values():
         with suppress(*_DAMAGED):
             content.update({normalised(path): path for path in _live(io, manifest, is_stopped)})
-    for manifest in kept.values() if content else ():
-        for path in _live(io, manifest, is_stopped):
-            content.pop(normalised(path), None)
     files.update(manifest.manifest_path for manifest in manifests.values())
     files.update(content.values())
     files.update(path for snapshot_id, path in _statistics(metadata) if snapshot_id in going)
-    needed = {normalised(snapshot.manifest_list) for snapshot in staying}
+    # Whatever a file is named as: one that anything needs under any name stays.
+    needed = {normalised(snapshot.manifest_list) for snapshot in staying} | kept.keys()
     needed |= {normalised(path) for snapshot_id, path in _statistics(metadata) if snapshot_id not in going}
-    return sorted(path for path in files if normalised(path) not in needed)
+    left = {normalised(path): path for path in files if normalised(path) not in needed}
+    for manifest in kept.values() if left else ():
+        for path in _live(io, manifest, is_stopped):
+            left.pop(normalised(path), None)
+    return sorted(left.values())
 
 
 def reached(
     metadata: TableMetadata,
     io: FileIO,
     paths: Collection[str],
-    seen_through: int | None,
+    seen: Seen | None,
     is_stopped: IsStopped = never,
 ) -> frozenset[str]:
     """Of some files, normalised, those that a retained snapshot or statistics file of the table reaches.
@@ -89,8 +92,8 @@ def reached(
         metadata: the table as it is now.
         io: its files.
         paths: the files.
-        seen_through: no retained snapshot up to this sequence number reaches any of them, so only younger snapshots
-            are read, and of their manifests only those that no older one has. None: everything is read.
+        seen: no snapshot up to this one reaches any of them. If the table still has it, only younger snapshots are
+            read, and of their manifests only those that no older one has; else everything is read.
         is_stopped: asked between two files.
 
     Raises:
@@ -101,17 +104,12 @@ def reached(
     named = {normalised(snapshot.manifest_list) for snapshot in metadata.snapshots}
     named |= {normalised(path) for _, path in _statistics(metadata)}
     found = wanted & named
-    if seen_through is None or metadata.format_version == 1:
-        seen, young = [], list(metadata.snapshots)
-    else:
-        seen = [one for one in metadata.snapshots if (one.sequence_number or 0) <= seen_through]
-        young = [one for one in metadata.snapshots if (one.sequence_number or 0) > seen_through]
+    anchor, young = _young(metadata, seen)
     if not young or not wanted - found:
         return frozenset(found)
     looked_at: set[str] = set()
-    if seen:
-        newest = max(seen, key=lambda snapshot: snapshot.sequence_number or 0)
-        looked_at = {normalised(one.manifest_path) for one in _manifests(io, [newest], is_stopped)}
+    if anchor is not None:
+        looked_at = {normalised(one.manifest_path) for one in _manifests(io, [anchor], is_stopped)}
     for manifest in _manifests(io, young, is_stopped):
         path = normalised(manifest.manifest_path)
         if path in looked_at:
@@ -120,6 +118,37 @@ def reached(
         found |= wanted & {path}
         found |= wanted & {normalised(one) for one in _live(io, manifest, is_stopped)}
     return frozenset(found)
+
+
+def _young(metadata: TableMetadata, seen: Seen | None) -> tuple[Snapshot | None, list[Snapshot]]:
+    """The snapshot up to which everything was seen, if the table still has it, and the snapshots behind it."""
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    anchor = None if seen is None else by_id.get(seen.snapshot_id)
+    number = 0 if anchor is None else anchor.sequence_number or 0
+    if (
+        seen is None
+        or anchor is None
+        or number != seen.sequence_number
+        or isinstance(metadata, TableMetadataV1)
+    ):
+        return None, list(metadata.snapshots)
+    # One without a parent may come with any number (a table that was replaced), so it is never taken for seen.
+    young = [
+        one
+        for one in metadata.snapshots
+        if one.snapshot_id != anchor.snapshot_id
+        and ((one.sequence_number or 0) > number or one.parent_snapshot_id is None)
+    ]
+    return anchor, young
+
+
+def youngest(metadata: TableMetadata, going: Collection[int] = ()) -> Seen | None:
+    """How far a table's history goes, for what is marked now: the youngest snapshot that stays."""
+    staying = [one for one in metadata.snapshots if one.snapshot_id not in going]
+    if isinstance(metadata, TableMetadataV1) or not staying:
+        return None
+    newest = max(staying, key=lambda snapshot: snapshot.sequence_number or 0)
+    return Seen(newest.snapshot_id, newest.sequence_number or 0)
 
 
 def _statistics(metadata: TableMetadata) -> Iterator[tuple[int, str]]:

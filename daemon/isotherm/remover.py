@@ -6,25 +6,35 @@ it between two files. A file that cannot be deleted waits alone and holds up no 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
-from threading import Event
+from concurrent.futures import Future, wait
+from multiprocessing.pool import ThreadPool
+from threading import Event, Thread
 from typing import Generic, TypeVar
 
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 
-from isotherm.deletion import Evidence, Finding, Mark, judge
+from isotherm.clock import monotonic_s
+from isotherm.deletion import Evidence, Finding, Mark, Seen, is_gc_enabled, judge
 from isotherm.manifest_reading import UnreadableError
+from isotherm.paths import normalised
 from isotherm.ports import Sweep, Swept
-from isotherm.reachability import IsStopped, Stopped, last_sequence_number, never, reached
+from isotherm.reachability import IsStopped, Stopped, last_sequence_number, never, reached, youngest
 
+LOOK_IS_GOOD_FOR_S = 30.0
+"""So long after the last look at a table its files are deleted; then another look is due."""
+STOPPED = "stopped"
 DELETES_AT_ONCE = 8
 """Requests to delete that are under way together: a store takes some 30 ms for each."""
 
 
-def sweep(table: Table, wanted: Sweep, is_stopped: IsStopped) -> Swept:
-    """Judge marked files by what the table is now, and delete those that may go."""
+def sweep(
+    table: Table, wanted: Sweep, is_stopped: IsStopped, clock_s: Callable[[], float] = monotonic_s
+) -> Swept:
+    """Judge marked files by what the table is now, and delete those that may go.
+
+    A file that is not dealt with, because the look at the table would be too old by then, is left out of the answer.
+    """
     marks = {mark.path: mark for mark in wanted.marks}
     try:
         evidence = gathered(table, wanted.marks, is_stopped)
@@ -39,10 +49,39 @@ def sweep(table: Table, wanted: Sweep, is_stopped: IsStopped) -> Swept:
     }
     kept = {path: verdict for path, verdict in verdicts.items() if verdict.finding is Finding.KEEP}
     postponed = {path: verdict.why for path, verdict in verdicts.items() if verdict.finding is Finding.WAIT}
-    gone, failed = deleted(
-        table.io, [path for path, verdict in verdicts.items() if verdict.finding is Finding.GO], is_stopped
-    )
-    return Swept(wanted.uuid, tuple(gone), kept, postponed | failed)
+    going = [path for path, verdict in verdicts.items() if verdict.finding is Finding.GO]
+    try:
+        # Gathering may have taken minutes: what came meanwhile is read now.
+        looked_s, late = clock_s(), _late(table, wanted, going, is_stopped)
+    except Stopped:
+        return Swept(wanted.uuid, (), kept, postponed)
+    except Exception as err:  # noqa: BLE001 (whatever keeps us from looking, we have not looked)
+        why = f"the table could not be looked at once more: {err}"
+        return Swept(wanted.uuid, (), kept, postponed | dict.fromkeys(going, why))
+
+    def is_late() -> bool:
+        return is_stopped() or clock_s() - looked_s > LOOK_IS_GOOD_FOR_S
+
+    gone, failed = deleted(table.io, [path for path in going if path not in late], is_late)
+    return Swept(wanted.uuid, tuple(gone), kept, postponed | late | failed)
+
+
+def _late(table: Table, wanted: Sweep, going: Sequence[str], is_stopped: IsStopped) -> dict[str, str]:
+    """Of the files that may go, those that must wait because of what happened since the evidence was gathered."""
+    now = table.catalog.load_table(table.name())
+    if str(now.metadata.table_uuid) != wanted.uuid:
+        return dict.fromkeys(going, "the table was replaced while it was looked at")
+    if now.metadata_location == table.metadata_location:
+        return {}
+    if not is_gc_enabled(now.metadata.properties):
+        return dict.fromkeys(going, "the table says gc.enabled=false")
+    back = {snapshot.snapshot_id for snapshot in now.metadata.snapshots} & {
+        snapshot_id for taken in wanted.expired.values() for snapshot_id in taken
+    }
+    if back:
+        return dict.fromkeys(going, f"snapshot {min(back)} is in the table, though it was expired")
+    found = reached(now.metadata, now.io, going, youngest(table.metadata), is_stopped)
+    return {path: "a snapshot that has just come reaches it" for path in going if normalised(path) in found}
 
 
 def gathered(table: Table, marks: Sequence[Mark], is_stopped: IsStopped) -> Evidence:
@@ -53,20 +92,17 @@ def gathered(table: Table, marks: Sequence[Mark], is_stopped: IsStopped) -> Evid
         Stopped: so it was wanted.
     """
     metadata = table.metadata
-    by_sight: dict[int | None, list[str]] = {}
+    by_sight: dict[Seen | None, list[str]] = {}
     for mark in marks:
-        by_sight.setdefault(mark.seen_through, []).append(mark.path)
-    # What was seen the least far is good for all of them, and read once.
-    seen_through = (
-        None if None in by_sight else min((one for one in by_sight if one is not None), default=None)
-    )
-    paths = [path for part in by_sight.values() for path in part]
+        by_sight.setdefault(mark.seen, []).append(mark.path)
+    found: set[str] = set()
+    for seen, paths in by_sight.items():
+        found |= reached(metadata, table.io, paths, seen, is_stopped)
     return Evidence(
-        location=metadata.location,
-        gc_enabled=metadata.properties.get("gc.enabled", "true").strip().lower() != "false",
+        gc_enabled=is_gc_enabled(metadata.properties),
         last_sequence_number=last_sequence_number(metadata),
         snapshot_ids=frozenset(snapshot.snapshot_id for snapshot in metadata.snapshots),
-        reached=reached(metadata, table.io, paths, seen_through, is_stopped),
+        reached=frozenset(found),
     )
 
 
@@ -79,7 +115,7 @@ def deleted(
 
     def delete(path: str) -> str | None:
         if is_stopped():
-            raise Stopped
+            return STOPPED
         try:
             io.delete(path)
         except FileNotFoundError:
@@ -88,15 +124,14 @@ def deleted(
             return f"{type(err).__name__}: {err}"
         return None
 
-    with ThreadPoolExecutor(DELETES_AT_ONCE, "isotherm-delete") as pool:
-        for path, future in [(path, pool.submit(delete, path)) for path in paths]:
-            try:
-                why = future.result()
-            except Stopped:
-                continue
+    if not paths:
+        return gone, failed
+    # Threads that end with the process, whatever they wait for.
+    with ThreadPool(min(DELETES_AT_ONCE, len(paths))) as pool:
+        for path, why in zip(paths, pool.imap(delete, paths), strict=True):
             if why is None:
                 gone.append(path)
-            else:
+            elif why is not STOPPED:
                 failed[path] = why
     return gone, failed
 
@@ -104,43 +139,72 @@ def deleted(
 Result = TypeVar("Result")
 
 
-@dataclass
 class Beside(Generic[Result]):
-    """Work beside the loop: one thing after another in one thread, each under a name, and stoppable."""
+    """Work beside the loop: one thing after another in one thread, each under a name, stoppable, and with a limit.
 
-    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "isotherm-beside"))
-    _running: dict[str, tuple[Future[Result], Event]] = field(default_factory=dict)
+    What takes longer than the limit is given up: its thread is left to itself (it ends with the process), and the next
+    thing gets a new one. Such work may still do what it was about to; it must be safe at any time.
+    """
+
+    def __init__(self, limit_s: float, clock_s: Callable[[], float] = monotonic_s) -> None:
+        self._limit_s = limit_s
+        self._clock_s = clock_s
+        self._waiting: dict[str, Callable[[IsStopped], Result]] = {}
+        self._running: tuple[str, Future[Result], Event, float] | None = None
 
     def start(self, name: str, work: Callable[[IsStopped], Result]) -> None:
         """Begin some work, when what was begun before is over."""
-        stop = Event()
-        self._running[name] = (self._pool.submit(work, stop.is_set), stop)
+        self._waiting[name] = work
+        self._go_on()
 
     def ended(self) -> Iterator[tuple[str, Result | BaseException]]:
         """What ended since the last call, with its result or its error; each is given once."""
-        for name, (future, _) in list(self._running.items()):
+        if self._running is not None:
+            name, future, stop, started_s = self._running
             if future.done():
-                del self._running[name]
+                self._running = None
                 yield name, future.exception() or future.result()
+            elif self._clock_s() - started_s > self._limit_s:
+                stop.set()
+                self._running = None
+                yield name, TimeoutError(f"not done after {self._limit_s:.0f}s")
+        self._go_on()
 
     def stop(self, name: str) -> None:
         """Have some work end soon; it is still given by `ended`."""
-        if name in self._running:
-            self._running[name][1].set()
+        if self._running is not None and self._running[0] == name:
+            self._running[2].set()
 
     def forget(self, name: str) -> None:
         """Have some work end soon, and never give it."""
-        self.stop(name)
-        self._running.pop(name, None)
+        self._waiting.pop(name, None)
+        if self._running is not None and self._running[0] == name:
+            self._running[2].set()
+            self._running = None
 
     def wait(self, timeout_s: float) -> None:
         """Return when something has ended, or the time is over."""
-        if self._running:
-            wait([future for future, _ in self._running.values()], timeout_s, FIRST_COMPLETED)
+        if self._running is not None:
+            wait([self._running[1]], timeout_s)
 
     def close(self) -> None:
-        """End everything; the step that is being done may last a little longer."""
-        for _, stop in self._running.values():
-            stop.set()
-        self._running.clear()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """End everything; the step that is being done ends by itself, or with the process."""
+        self._waiting.clear()
+        if self._running is not None:
+            self._running[2].set()
+            self._running = None
+
+    def _go_on(self) -> None:
+        if self._running is not None or not self._waiting:
+            return
+        name = next(iter(self._waiting))
+        work, stop, future = self._waiting.pop(name), Event(), Future[Result]()
+        self._running = (name, future, stop, self._clock_s())
+
+        def run() -> None:
+            try:
+                future.set_result(work(stop.is_set))
+            except BaseException as err:  # noqa: BLE001 (it is given to whoever asks)
+                future.set_exception(err)
+
+        Thread(target=run, name=f"isotherm-beside-{name}", daemon=True).start()

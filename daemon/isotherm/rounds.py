@@ -127,7 +127,8 @@ class Rounds:
             for request in self._admitted():
                 with self.barrier.around(request.table.name, f"beginning to {request.decision.action}"):
                     started += self._begin(request)
-            self.deletions.sweep()
+            with self.barrier.around("all tables", "deleting files"):
+                self.deletions.sweep()
         requests = sum(len(planned.requests) for planned in self._plans)
         held = self.deletions.everywhere() is not None
         seconds = self.monotonic_s() - self._began_s
@@ -209,11 +210,15 @@ class Rounds:
             if self.barrier.is_aside(job_id) or self.barrier.is_away:
                 continue
             with self.barrier.around(name, f"looking for the fate of job {job_id}", job_id):
-                if job is None:
+                is_known = (
                     self.expiries.settle(operation)
+                    if job is None
+                    else self.compactions.settle(operation, job)
+                )
+                if is_known:
+                    self.barrier.forget(job_id)
                 else:
-                    self.compactions.settle(operation, job)
-                self.barrier.forget(job_id)
+                    self.barrier.put_aside(job_id)
 
     def _new_tables(self) -> list[str]:
         """Names without a row of ours: those that events speak of, and those in the catalog that a policy matches."""

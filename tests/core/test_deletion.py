@@ -8,22 +8,26 @@ from isotherm.deletion import (
     Finding,
     Mark,
     Neighbours,
+    Seen,
     Standing,
+    is_gc_enabled,
     judge,
     may_go_at_once,
     obstacle,
+    own_folders,
     pause_ms,
 )
-from isotherm.paths import folder, is_plain, lies_under, normalised
+from isotherm.paths import deepest, folder, is_plain, normalised
 
 HOME = "s3://lake/shop/orders"
 PATH = f"{HOME}/data/a.parquet"
-MARK = Mark(PATH, "job", Cause.EXPIRED, seen_through=10)
+OWN = own_folders(HOME, (), "shop", "orders")
+SEEN = Seen(7, 10)
+MARK = Mark(PATH, "job", Cause.EXPIRED, SEEN)
 
 
 def evidence(**changes):
     whole = {
-        "location": HOME,
         "gc_enabled": True,
         "last_sequence_number": 12,
         "snapshot_ids": {7, 8},
@@ -33,7 +37,7 @@ def evidence(**changes):
 
 
 def found(mark=MARK, expired=(1, 2), neighbours=None, **changes):
-    verdict = judge(mark, expired, evidence(**changes), neighbours or Neighbours())
+    verdict = judge(mark, expired, evidence(**changes), neighbours or Neighbours(OWN))
     return verdict.finding, verdict.reason
 
 
@@ -48,8 +52,6 @@ def test_a_file_that_nothing_reaches_goes():
         ({"snapshot_ids": {2, 7}}, Finding.WAIT, "snapshot_back"),
         ({"last_sequence_number": 9}, Finding.WAIT, "history_cut"),
         ({"reached": frozenset({PATH})}, Finding.KEEP, "reached"),
-        ({"location": "s3://lake/shop/items"}, Finding.KEEP, "elsewhere"),
-        ({"location": "s3://lake/shop/order"}, Finding.KEEP, "elsewhere"),
     ],
 )
 def test_each_thing_that_the_table_shows_keeps_a_file(changes, finding, reason):
@@ -57,26 +59,53 @@ def test_each_thing_that_the_table_shows_keeps_a_file(changes, finding, reason):
 
 
 def test_a_file_is_reached_under_any_spelling():
-    mark = Mark("s3a://lake/shop/orders/data/a.parquet", "job", Cause.LEFTOVER, 10)
+    mark = Mark("s3a://lake/shop/orders/data/a.parquet", "job", Cause.LEFTOVER, SEEN)
 
     assert found(mark, reached=frozenset({PATH})) == (Finding.KEEP, "reached")
 
 
 @pytest.mark.parametrize("other", [f"{HOME}/data", "s3a://lake/shop/orders/data/", HOME])
 def test_a_file_under_another_known_tables_location_waits(other):
-    assert found(neighbours=Neighbours(frozenset({folder(other)}))) == (Finding.WAIT, "other_table")
+    neighbours = Neighbours(OWN, frozenset({folder(other)}))
+
+    assert found(neighbours=neighbours) == (Finding.WAIT, "other_table")
 
 
-def test_a_neighbour_beside_the_file_keeps_nothing():
-    assert found(neighbours=Neighbours(frozenset({folder(f"{HOME}/dat")}))) == (Finding.GO, "unreached")
+@pytest.mark.parametrize("other", [f"{HOME}/dat", "s3://lake/shop", "s3://lake", f"{HOME}2"])
+def test_a_neighbour_beside_the_file_or_around_the_table_keeps_nothing(other):
+    assert found(neighbours=Neighbours(OWN, frozenset({folder(other)}))) == (Finding.GO, "unreached")
 
 
-def test_outside_of_its_location_a_file_goes_only_where_the_operator_says_so():
-    mark = Mark("s3://files/orders/a.parquet", "job", Cause.EXPIRED, 10)
+@pytest.mark.parametrize(
+    "path",
+    [f"{HOME}/a.parquet", f"{HOME}/items/data/a.parquet", f"{HOME}2/data/a.parquet", "s3://lake/data/a"],
+)
+def test_only_the_two_folders_that_iceberg_makes_are_the_tables_own(path):
+    """Its owner may point a table at a folder in which others lie."""
+    assert found(Mark(path, "job", Cause.EXPIRED, SEEN)) == (Finding.KEEP, "elsewhere")
+
+
+@pytest.mark.parametrize("allowed", ["s3://files", "s3a://files/{namespace}/{name}/"])
+def test_elsewhere_a_file_goes_only_where_the_operator_says_so(allowed):
+    mark = Mark("s3://files/shop/orders/a.parquet", "job", Cause.EXPIRED, SEEN)
 
     assert found(mark) == (Finding.KEEP, "elsewhere")
-    allowed = Neighbours(also_under=frozenset({folder("s3://files")}))
-    assert found(mark, neighbours=allowed) == (Finding.GO, "unreached")
+    assert (
+        found(mark, neighbours=Neighbours(own_folders(HOME, (allowed,), "shop", "orders")))[0] is Finding.GO
+    )
+    assert found(mark, neighbours=Neighbours(own_folders(HOME, ("s3://files/{name}",), "shop", "items"))) == (
+        Finding.KEEP,
+        "elsewhere",
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "means"),
+    [("true", True), ("TRUE ", True), ("false", False), ("no", False), ("0", False), ("", False)],
+)
+def test_gc_enabled_is_read_as_java_reads_it(said, means):
+    assert is_gc_enabled({"gc.enabled": said}) is means
+    assert is_gc_enabled({})
 
 
 @pytest.mark.parametrize(
@@ -95,7 +124,7 @@ def test_outside_of_its_location_a_file_goes_only_where_the_operator_says_so():
 )
 def test_a_name_that_programs_may_read_in_two_ways_is_not_deleted(path):
     assert not is_plain(path)
-    assert found(Mark(path, "job", Cause.EXPIRED, 10))[0] is not Finding.GO
+    assert found(Mark(path, "job", Cause.EXPIRED, SEEN))[0] is not Finding.GO
 
 
 @pytest.mark.parametrize(
@@ -134,9 +163,10 @@ def test_one_file_has_one_normalised_name(one, other):
 def test_a_folder_holds_what_lies_in_it_at_any_depth_and_nothing_beside_it():
     folders = {folder("s3://lake/t/")}
 
-    assert lies_under("s3a://lake/t/a/b/c", folders)
-    assert not lies_under("s3://lake/t2/a", folders)
-    assert not lies_under("s3://lake/t", folders)
+    assert deepest("s3a://lake/t/a/b/c", folders | {folder("s3://lake")}) == "s3://lake/t/"
+    assert deepest("/a/b", {"/"}) == "/"
+    assert deepest("s3://lake/t2/a", folders) is None
+    assert deepest("s3://lake/t", folders) is None
 
 
 @pytest.mark.parametrize(

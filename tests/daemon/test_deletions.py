@@ -555,8 +555,8 @@ def test_an_expiry_that_died_before_its_request_marks_nothing(tmp_path):
         lab.append(table, hour)
     service = started(lab)
 
-    def die(_table, _reading, _job_id, mark):
-        assert mark() is None
+    def die(_table, _reading, _job_id, may_send):
+        assert may_send("the metadata") is None
         raise KeyboardInterrupt
 
     service.maintainer.expire = die

@@ -9,7 +9,7 @@ from typing import Any
 from pyiceberg.table import Table
 
 from isotherm.committer import commit_compaction
-from isotherm.deletion import Cause, Mark, Neighbours, may_go_at_once
+from isotherm.deletion import Cause, Mark, Neighbours, Seen, may_go_at_once, own_folders
 from isotherm.executors import leftovers
 from isotherm.executors.rewrite import attempt
 from isotherm.manifests import Unsupported, bind, live_files
@@ -136,8 +136,15 @@ def swept(table: Table, job: CompactionJob, outcome: Outcome) -> Swept:
     paths = outcome.leftovers
     if outcome.kind is OutcomeKind.FAILED:
         paths = (*leftovers(table.io, table.metadata, job), *paths)
-    marks = tuple(Mark(path, job.job_id, Cause.LEFTOVER, job.base_sequence_number) for path in paths)
-    return sweep(table, Sweep(job.table.uuid, marks, {}, Neighbours()), never)
+    marks = tuple(
+        Mark(path, job.job_id, Cause.LEFTOVER, Seen(job.base_snapshot_id, job.base_sequence_number))
+        for path in paths
+    )
+    return sweep(
+        table,
+        Sweep(job.table.uuid, marks, {}, Neighbours(own_folders(table.metadata.location, (), "", ""))),
+        never,
+    )
 
 
 def cleaned(table: Table, job: CompactionJob) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from isotherm.planner import Decision, Plan, Snapshot, TableFacts, Verdict
 from isotherm.state import PartitionState, Prior, TableState
 from isotherm.store.database import StoreError, connect, from_json, to_json, transaction
 
-VERSION = 6
+VERSION = 5
 JOURNAL_LENGTH = 200
 """Changes kept for each table to undo; a rollback beyond them rebuilds the table."""
 
@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS tables (
     confirmed_head INTEGER, last_event_at_ms INTEGER NOT NULL DEFAULT 0, of_table TEXT NOT NULL DEFAULT '{"of_table":[]}',
     trusted INTEGER NOT NULL DEFAULT 1, touched INTEGER NOT NULL DEFAULT 1, whole_touched INTEGER NOT NULL DEFAULT 1,
     due INTEGER NOT NULL DEFAULT 0, wake_at_ms INTEGER, whole_wake_at_ms INTEGER,
-    confirmed_at_ms INTEGER NOT NULL DEFAULT 0, location TEXT NOT NULL DEFAULT ''
+    confirmed_at_ms INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS tables_agenda
     ON tables (touched, trusted, due, wake_at_ms, whole_wake_at_ms, confirmed_at_ms);
@@ -155,10 +155,6 @@ class Fold:
         """The name of every table, by uuid."""
         return dict(self._db.execute("SELECT uuid, name FROM tables ORDER BY name").fetchall())
 
-    def locations(self) -> dict[str, str]:
-        """Where every known table lies, by uuid."""
-        return dict(self._db.execute("SELECT uuid, location FROM tables").fetchall())
-
     def agenda(self, now_ms: int, silent_since_ms: int) -> list[str]:
         """The uuids of the tables that a planning round must look at, by name.
 
@@ -212,20 +208,11 @@ class Fold:
         """Keep a table's state, and what its metadata said when its head was confirmed."""
         uuid = state.table.uuid
         self._db.execute(
-            "INSERT INTO tables (uuid, name, state, facts, confirmed_head, confirmed_at_ms, location) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (uuid) DO UPDATE SET name = excluded.name, "
-            "state = excluded.state, facts = excluded.facts, confirmed_head = excluded.confirmed_head, "
-            "confirmed_at_ms = excluded.confirmed_at_ms, location = excluded.location, trusted = 1, touched = 1, "
-            "whole_touched = 1",
-            (
-                uuid,
-                state.table.name,
-                to_json(state),
-                to_json(facts),
-                confirmed_head,
-                facts.confirmed_at_ms,
-                facts.location,
-            ),
+            "INSERT INTO tables (uuid, name, state, facts, confirmed_head, confirmed_at_ms) VALUES (?, ?, ?, ?, ?, ?) "
+            "ON CONFLICT (uuid) DO UPDATE SET name = excluded.name, state = excluded.state, facts = excluded.facts, "
+            "confirmed_head = excluded.confirmed_head, confirmed_at_ms = excluded.confirmed_at_ms, trusted = 1, "
+            "touched = 1, whole_touched = 1",
+            (uuid, state.table.name, to_json(state), to_json(facts), confirmed_head, facts.confirmed_at_ms),
         )
         self._save_snapshots(uuid, snapshots)
 

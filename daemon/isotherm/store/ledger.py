@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 
-from isotherm.deletion import Cause, Mark, pause_ms
+from isotherm.deletion import Cause, Mark, Seen, pause_ms
 from isotherm.lateness import Lateness
 from isotherm.model import (
     Action,
@@ -97,12 +97,19 @@ INSERT INTO facts SELECT 'is_new', NOT EXISTS (SELECT 1 FROM accounts) AND NOT E
 _VERSION_3 = """
 ALTER TABLE deletions ADD COLUMN cause TEXT NOT NULL DEFAULT 'expired';
 ALTER TABLE deletions ADD COLUMN seen_through INTEGER;
+ALTER TABLE deletions ADD COLUMN seen_snapshot INTEGER;
 ALTER TABLE deletions ADD COLUMN looks INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE deletions ADD COLUMN why TEXT NOT NULL DEFAULT '';
 DROP INDEX deletions_due;
 CREATE INDEX deletions_waiting ON deletions (uuid, due_at_ms) WHERE state = 'waiting';
 CREATE INDEX deletions_job ON deletions (job_id) WHERE state = 'marked';
-CREATE INDEX expired_job ON expired (job_id);
+CREATE TABLE taken (
+    job_id TEXT NOT NULL, uuid TEXT NOT NULL, snapshot_id INTEGER NOT NULL, PRIMARY KEY (job_id, snapshot_id)
+) WITHOUT ROWID;
+INSERT INTO taken SELECT job_id, uuid, snapshot_id FROM expired;
+DROP TABLE expired;
+CREATE TABLE locations (uuid TEXT NOT NULL, location TEXT NOT NULL, at_ms INTEGER NOT NULL,
+    PRIMARY KEY (uuid, location)) WITHOUT ROWID;
 INSERT INTO facts VALUES ('acts', 0);
 """
 """`acts` counts what was done that cannot be undone; the topic with holds knows the newest count too."""
@@ -124,6 +131,8 @@ class Operation:
     bytes_planned: int = 0
     asserted_head_id: int | None = None
     """The head that the request for the swap asserts. None: this ledger knows of no request."""
+    base_metadata: str = ""
+    """For an expiry: the metadata that its last request was based on; empty: this ledger knows of no request."""
     written: tuple[str, ...] = ()
     """Manifests and manifest lists that were written for it and that its snapshot, if there is one, does not name."""
     state: str = "running"
@@ -287,17 +296,28 @@ class Ledger:
         """
         state, due = ("marked", 0) if due_at_ms is None else ("waiting", due_at_ms)
         rows = [
-            (uuid, mark.path, job_id, state, mark.cause, mark.seen_through, now_ms, due) for mark in marks
+            (
+                uuid,
+                mark.path,
+                job_id,
+                state,
+                mark.cause,
+                None if mark.seen is None else mark.seen.sequence_number,
+                None if mark.seen is None else mark.seen.snapshot_id,
+                now_ms,
+                due,
+            )
+            for mark in marks
         ]
         with self.transaction():
             self._db.executemany(
                 "INSERT OR REPLACE INTO deletions "
-                "(uuid, path, job_id, state, cause, seen_through, marked_at_ms, due_at_ms) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                "(uuid, path, job_id, state, cause, seen_through, seen_snapshot, marked_at_ms, due_at_ms) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 rows,
             )
             self._db.executemany(
-                "INSERT OR REPLACE INTO expired (uuid, snapshot_id, job_id) VALUES (?, ?, ?)",
+                "INSERT OR IGNORE INTO taken (uuid, snapshot_id, job_id) VALUES (?, ?, ?)",
                 [(uuid, snapshot_id, job_id) for snapshot_id in snapshots],
             )
 
@@ -312,7 +332,7 @@ class Ledger:
         """The expiry did not happen."""
         with self.transaction():
             self._db.execute("DELETE FROM deletions WHERE job_id = ? AND state = 'marked'", (job_id,))
-            self._db.execute("DELETE FROM expired WHERE job_id = ?", (job_id,))
+            self._db.execute("DELETE FROM taken WHERE job_id = ?", (job_id,))
 
     def tables_to_sweep(self, now_ms: int) -> list[str]:
         """The uuids of tables with files whose grace is over."""
@@ -333,11 +353,14 @@ class Ledger:
     ) -> list[Mark]:
         """Files of a table whose grace is over, those that wait longest first."""
         rows = self._db.execute(
-            "SELECT path, job_id, cause, seen_through, looks FROM deletions WHERE state = 'waiting' AND uuid = ? "
+            "SELECT path, job_id, cause, seen_through, seen_snapshot, looks FROM deletions WHERE state = 'waiting' AND uuid = ? "
             "AND due_at_ms <= ? AND cause IN (SELECT value FROM json_each(?)) ORDER BY due_at_ms LIMIT ?",
             (uuid, now_ms, json.dumps(list(causes)), limit),
         )
-        return [Mark(path, job_id, Cause(cause), seen, looks) for path, job_id, cause, seen, looks in rows]
+        return [
+            Mark(path, job_id, Cause(cause), None if anchor is None else Seen(anchor, number), looks)
+            for path, job_id, cause, number, anchor, looks in rows
+        ]
 
     def deleted(self, uuid: str, paths: Iterable[str], now_ms: int) -> None:
         """These files are gone."""
@@ -375,8 +398,20 @@ class Ledger:
     def expired_by(self, job_id: str) -> list[int]:
         """The snapshots that one expiry took, or was about to take."""
         return [
-            row[0] for row in self._db.execute("SELECT snapshot_id FROM expired WHERE job_id = ?", (job_id,))
+            row[0] for row in self._db.execute("SELECT snapshot_id FROM taken WHERE job_id = ?", (job_id,))
         ]
+
+    def place(self, uuid: str, location: str, now_ms: int) -> None:
+        """A table was seen at a location. It is remembered for as long as the ledger lives, whatever becomes of it."""
+        self._db.execute("INSERT OR IGNORE INTO locations VALUES (?, ?, ?)", (uuid, location, now_ms))
+
+    def displace(self, uuid: str, location: str) -> None:
+        """A table is not at a location any more: another one was made there."""
+        self._db.execute("DELETE FROM locations WHERE uuid = ? AND location = ?", (uuid, location))
+
+    def places(self) -> list[tuple[str, str]]:
+        """The uuid of every table that was ever known, with each location that it was seen with, first to last."""
+        return self._db.execute("SELECT uuid, location FROM locations ORDER BY at_ms").fetchall()
 
     # Accounts
 
