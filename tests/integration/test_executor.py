@@ -46,9 +46,10 @@ from isotherm.clock import monotonic_s
 from isotherm.executors import Failure, FailureKind, LocalExecutor
 from isotherm.executors.nearby import nearby
 from isotherm.executors.projection import nodes, project
-from isotherm.executors.proof import Proof
+from isotherm.executors.proof import Proof, _spelled
 from isotherm.executors.rewrite import BATCH_BYTES, BATCH_ROWS, _Source, attempt
 from isotherm.model import CompactionJob, FileKind, LiveFile, OutcomeKind, PartitionKey, Rewrite
+from isotherm.storage import normalised
 
 NAME = "db.t"
 OURS = PartitionKey('{"1000":"a b/c"}')
@@ -631,3 +632,35 @@ def test_rows_that_are_nearly_the_same_have_other_hashes(tmp_path: Path) -> None
     found = hashed(raw, tmp_path, {29: "const"})
 
     assert len(ROWS + NEARLY) == len(set(found))
+
+
+def test_the_proof_spells_files_as_storage_does() -> None:
+    """In SQL of its own: where the two differ, deletes of one spelling would be a mismatch."""
+    places = [
+        "s3://b/k",
+        "s3a://b/k",
+        "s3n://b/k",
+        "file:/a b/k",
+        "file:///a/k",
+        "/a/k",
+        "gs://b/s3a://k",
+        "abfss://c@a/k",
+    ]
+
+    found = duckdb.sql(
+        f"SELECT {_spelled('place')} FROM (SELECT unnest($places) AS place)", params={"places": places}
+    )
+
+    assert [normalised(place) for place in places] == [spelled for (spelled,) in found.fetchall()]
+
+
+def test_the_proof_may_open_nothing_but_the_files_of_the_job(tmp_path: Path) -> None:
+    ours, other = tmp_path / "ours.parquet", tmp_path / "other.parquet"
+    for path in (ours, other):
+        pq.write_table(pa.table({"id": [1]}), path)
+    proof = Proof(Schema(NestedField(1, "id", LongType())), None, locations=[str(ours)])
+
+    with nearby(PyArrowFileIO(), str(ours)) as near:
+        assert proof.sum(near, 0, {}).rows == 1
+    with nearby(PyArrowFileIO(), str(other)) as near, pytest.raises(duckdb.PermissionException):
+        proof.sum(near, 0, {})
