@@ -166,6 +166,9 @@ def settle(service, rounds=400):
             for uuid in service.fold.tables()
         )
         quiet = 0 if busy or due else quiet + 1
+        if service.ledger.unfinished() and not len(service.compactions):
+            # What nobody knows yet is looked for with growing pauses.
+            service.maintainer.lab.ahead_ms += 5_000
         if quiet >= 3:
             return
         if busy:

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from isotherm.config import CatalogConfig, HttpConfig, Settings, environment_overrides, read_yaml
+from isotherm.config import HttpConfig, Settings, environment_overrides, read_yaml
 
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 PLACEHOLDERS = ("table", "schema", "topic")
@@ -82,9 +82,13 @@ class SparkSettings(Settings):
     """Spark properties; they win over what ingest sets by itself."""
 
 
-class LakeConfig(CatalogConfig):
+class LakeConfig(Settings):
     """The catalog: PyIceberg's properties; those of Spark's catalog are derived from them."""
 
+    name: str = Field("lake", min_length=1)
+    """Name of the catalog; the daemon must use the same one."""
+    properties: dict[str, str] = Field(default_factory=dict)
+    """PyIceberg's catalog properties: `type`, `uri`, `warehouse`, `s3.endpoint`, …"""
     spark: dict[str, str] = Field(default_factory=dict)
     """Properties of Spark's catalog that cannot be derived, or that should differ: `io-impl`, `s3.endpoint`, …"""
 

@@ -147,9 +147,10 @@ def swept(table: Table, job: CompactionJob, outcome: Outcome) -> Swept:
     )
 
 
-def cleaned(table: Table, job: CompactionJob) -> tuple[str, ...]:
+def cleaned(table: Table, job: CompactionJob, outcome: Outcome | None = None) -> tuple[str, ...]:
     """What the service does after a failure before any request."""
-    found = leftovers(table.io, table.metadata, job)
+    assert outcome is None or not outcome.was_sent
+    found = (*leftovers(table.io, table.metadata, job), *(outcome.leftovers if outcome else ()))
     assert all(may_go_at_once(path, job.job_id, was_sent=False) for path in found)
     assert deleted(table.io, found) == (list(found), {})
     return found

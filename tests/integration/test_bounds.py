@@ -312,3 +312,73 @@ def add(table: Table, path: Path, rows: pa.Table) -> None:
     pq.write_table(rows.cast(table.schema().as_arrow().remove_metadata()), path)
     table.add_files([f"file://{path}"])
     path.write_bytes(kept)
+
+
+PHYSICAL: dict[str, tuple[IcebergType, pa.Array, list[Any]]] = {
+    "milliseconds": (TimestampType(), pa.array([1, -1, None], pa.timestamp("ms")), [1000, -1000, None]),
+    "nanoseconds": (TimestampType(), pa.array([5000, -5000, None], pa.timestamp("ns")), [5, -5, None]),
+    "with a zone": (TimestampType(), pa.array([5, -5, None], pa.timestamp("us", "UTC")), [5, -5, None]),
+    "without a zone": (TimestamptzType(), pa.array([5, -5, None], pa.timestamp("us")), [5, -5, None]),
+    "time in milliseconds": (TimeType(), pa.array([5, 0, None], pa.time32("ms")), [5000, 0, None]),
+    "unsigned": (LongType(), pa.array([5, 2**32 - 1, None], pa.uint32()), [5, 2**32 - 1, None]),
+    "narrow": (IntegerType(), pa.array([5, -5, None], pa.int8()), [5, -5, None]),
+    "binary for text": (StringType(), pa.array(["Zoë".encode(), b"", None], pa.binary()), ["Zoë", "", None]),
+    "fixed for uuid": (
+        UUIDType(),
+        pa.array([bytes(15) + b"x", None], pa.binary(16)),
+        [bytes(15) + b"x", None],
+    ),
+}
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+@pytest.mark.parametrize("kind", PHYSICAL)
+def test_how_a_file_holds_a_value_makes_no_difference(
+    catalog: Any,
+    make: Callable[..., Table],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    zone: str,
+) -> None:
+    field_type, values, wanted = PHYSICAL[kind]
+    monkeypatch.setenv("TZ", zone)
+    table = make(field_type, [])
+    table.transaction().set_properties(
+        {"schema.name-mapping.default": '[{"field-id": 1, "names": ["id"]}, {"field-id": 2, "names": ["v"]}]'}
+    ).commit_transaction()
+    for place in (0, 1):
+        path, nulls = (
+            tmp_path / f"{place}.parquet",
+            pa.nulls(len(values), table.schema().as_arrow().field("v").type),
+        )
+        rows = pa.table({"id": list(range(len(values))), "v": values, "not in the mapping": values})
+        pq.write_table(rows, path)
+        add(table.refresh(), path, pa.table({"id": rows["id"], "v": nulls}))
+
+    outcome = compacted(catalog, NAME, UNPARTITIONED)
+
+    assert OutcomeKind.DONE is outcome.kind, outcome
+    found = catalog.load_table(NAME).scan().to_arrow().sort_by("id")["v"].combine_chunks()
+    storage = found.storage if isinstance(found, pa.ExtensionArray) else found
+    if not isinstance(field_type, (StringType, UUIDType)):
+        storage = storage.cast(pa.int64())
+    assert [one for one in wanted for _ in range(2)] == storage.to_pylist()
+
+
+def test_a_file_without_ids_and_a_table_without_names_are_matched_by_order(
+    catalog: Any, make: Callable[..., Table], tmp_path: Path
+) -> None:
+    table = make(StringType(), ["a", "b"])
+    for file in table.inspect.files()["file_path"].to_pylist():
+        path = file.removeprefix("file://")
+        rows = pq.ParquetFile(path).read()
+        plain = pa.Table.from_arrays(rows.columns, names=["other", "names"])
+        pq.write_table(plain, path)
+
+    outcome = compacted(catalog, NAME, UNPARTITIONED)
+
+    assert OutcomeKind.DONE is outcome.kind, outcome
+    assert [(0, "a"), (1, "b")] == sorted(
+        (row["id"], row["v"]) for row in catalog.load_table(NAME).scan().to_arrow().to_pylist()
+    )

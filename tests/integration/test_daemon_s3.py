@@ -75,6 +75,7 @@ def test_a_store_that_refuses_us_is_said_and_work_goes_on_when_it_lets_us_in_aga
     assert [one for one in lab.seen if isinstance(one, seen.TrySoon)]
     assert service.fold.tables() == {}
     store.faults.remove(refusal)
+    lab.ahead_ms += 60_000  # a table that did not answer is left alone for a moment
     settle(service)
 
     assert counted(lab.scan()) == believed(service, str(table.metadata.table_uuid))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -47,9 +48,10 @@ from isotherm.executors import Failure, FailureKind, LocalExecutor
 from isotherm.executors.local import GRACE_S, LAST_WAIT_S, _ended
 from isotherm.executors.nearby import nearby
 from isotherm.executors.projection import nodes, project
-from isotherm.executors.proof import Proof
-from isotherm.executors.rewrite import attempt
+from isotherm.executors.proof import Proof, _spelled
+from isotherm.executors.rewrite import BATCH_BYTES, BATCH_ROWS, _Source, attempt
 from isotherm.model import CompactionJob, FileKind, LiveFile, OutcomeKind, PartitionKey, Rewrite
+from isotherm.paths import normalised
 
 NAME = "db.t"
 OURS = PartitionKey('{"1000":"a b/c"}')
@@ -459,6 +461,64 @@ def test_properties_of_the_table_are_honoured(catalog: Any, tmp_path: Path) -> N
     assert ({1}, {1}) == (set(file.lower_bounds), set(file.value_counts))
 
 
+def test_rows_that_a_dictionary_makes_small_are_read_a_few_at_a_time(
+    catalog: Any, job: CompactionJob, tmp_path: Path
+) -> None:
+    """Two documents that are shared by all rows: half a megabyte on disk, gigabytes when it is read at once."""
+    documents = pa.array([letter * 20_000 for letter in "ab"])
+    # The first rows are small, so what is learnt of them is wrong.
+    places = pa.array([None] * 5_000 + [one % 2 for one in range(60_000)], pa.int32())
+    field = pa.field("part", pa.string(), metadata={"PARQUET:field_id": "2"})
+    path = tmp_path / "small.parquet"
+    table = pa.Table.from_arrays([pa.DictionaryArray.from_arrays(places, documents)], names=["part"])
+    pq.write_table(table.cast(pa.schema([field.with_type(pa.dictionary(pa.int32(), pa.string()))])), path)
+    assert path.stat().st_size < 1024 * 1024
+    metadata = catalog.load_table(NAME).metadata
+
+    sizes = [
+        (batch.num_rows, batch.nbytes)
+        for batch in _Source(
+            str(path), replace(job.data_files[0], path=str(path), rows=65_000), metadata
+        ).batches()
+    ]
+
+    assert sum(rows for rows, _ in sizes) == 65_000
+    # Once, where the rows become large, a batch is of as many as there were before.
+    large = sorted(size for _, size in sizes if size > 2 * BATCH_BYTES)
+    assert len(large) <= 1
+    assert max(large, default=0) <= BATCH_ROWS * 20_100
+
+
+WRITTEN = {
+    "UNCOMPRESSED": "UNCOMPRESSED",
+    "Gzip": "GZIP",
+    "lz4": "LZ4",
+    "lzo": "ZSTD",
+}
+
+
+@pytest.mark.parametrize("asked", WRITTEN)
+def test_what_a_table_asks_of_its_files_is_written(catalog: Any, asked: str) -> None:
+    table = catalog.load_table(NAME)
+    properties = {
+        "write.parquet.compression-codec": asked,
+        "write.parquet.bloom-filter-enabled.column.id": "true",
+        "write.parquet.bloom-filter-enabled.column.nowhere": "true",
+    }
+    table.transaction().set_properties(properties).commit_transaction()
+
+    (file,) = rewritten(table.refresh(), bound(table, OURS)).files
+
+    path = file.path.removeprefix("file://")
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    assert [WRITTEN[asked]] * 2 == [group.column(place).compression for place in (0, 1)]
+    assert [True] * 2 == [group.column(place).has_offset_index for place in (0, 1)]
+    found = duckdb.sql(
+        f"SELECT path_in_schema FROM parquet_metadata('{path}') WHERE bloom_filter_offset IS NOT NULL"
+    ).fetchall()
+    assert found == [("id",)]
+
+
 # --- projection ----------------------------------------------------------------------------------------------
 
 OLD = Schema(
@@ -636,3 +696,43 @@ def test_rows_that_are_nearly_the_same_have_other_hashes(tmp_path: Path) -> None
     found = hashed(raw, tmp_path, {29: "const"})
 
     assert len(ROWS + NEARLY) == len(set(found))
+
+
+def test_the_proof_spells_files_as_everybody_does() -> None:
+    """In SQL of its own: where the two differ, deletes of one spelling would be a mismatch."""
+    places = [
+        "s3://b/k",
+        "s3a://b/k",
+        "s3n://b/k",
+        "file:/a b/k",
+        "file:///a/k",
+        "/a/k",
+        "gs://b/s3a://k",
+        "abfss://c@a/k",
+        "ABFS://c@a/k",
+        "wasbs://c@a/k",
+        "FILE:///a/k",
+        "S3A://b/K",
+        "GS://b/k",
+        "hdfs://nn:8020/a/k",
+        "hdfs:/a/k",
+        "hdfs:///a/k",
+    ]
+
+    found = duckdb.sql(
+        f"SELECT {_spelled('place')} FROM (SELECT unnest($places) AS place)", params={"places": places}
+    )
+
+    assert [normalised(place) for place in places] == [spelled for (spelled,) in found.fetchall()]
+
+
+def test_the_proof_may_open_nothing_but_the_files_of_the_job(tmp_path: Path) -> None:
+    ours, other = tmp_path / "ours.parquet", tmp_path / "other.parquet"
+    for path in (ours, other):
+        pq.write_table(pa.table({"id": [1]}), path)
+    proof = Proof(Schema(NestedField(1, "id", LongType())), None, locations=[str(ours)])
+
+    with nearby(PyArrowFileIO(), str(ours)) as near:
+        assert proof.sum(near, 0, {}).rows == 1
+    with nearby(PyArrowFileIO(), str(other)) as near, pytest.raises(duckdb.PermissionException):
+        proof.sum(near, 0, {})

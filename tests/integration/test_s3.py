@@ -147,7 +147,7 @@ def test_a_commit_that_cannot_write_its_manifests_fails_cleanly(catalog: Any, st
     outcome = commit(catalog, job, rewrite)
 
     assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, "storage")
-    cleaned(table, job)
+    cleaned(table, job, outcome)
     assert [one for one in store.objects() if job.job_id in one] == []
     assert job.base_snapshot_id == catalog.load_table(NAME).metadata.current_snapshot_id
 

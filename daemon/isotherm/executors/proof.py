@@ -195,9 +195,18 @@ class Proof:
 
 
 def _spelled(path: str) -> str:
-    """SQL for one spelling of a file's name, which must be the one of `storage.normalised`."""
-    local = f"regexp_replace(CAST({path} AS VARCHAR), '^file:/*', '/')"
-    return f"regexp_replace({local}, '^s3[an]://', 's3://')"
+    """SQL for one spelling of a file's name, which must be the one of `paths.normalised`."""
+    text = f"CAST({path} AS VARCHAR)"
+    for begins, becomes in (
+        ("file:/*", "/"),
+        ("s3[an]?:", "s3:"),
+        ("abfss?:", "abfs:"),
+        ("wasbs?:", "wasb:"),
+        ("gs:", "gs:"),
+        ("hdfs:(//[^/]*)?/*", "hdfs:///"),
+    ):
+        text = f"regexp_replace({text}, '^{begins}', '{becomes}', 'i')"
+    return text
 
 
 # --- columns -------------------------------------------------------------------------------------------------

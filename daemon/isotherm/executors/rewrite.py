@@ -7,6 +7,7 @@ its own (`local`), and may be killed at any moment.
 """
 
 import contextlib
+import math
 import warnings
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -23,13 +24,15 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import (
     _get_parquet_writer_kwargs,
+    parquet_path_to_id_mapping,
     schema_to_pyarrow,
 )
-from pyiceberg.schema import sanitize_column_names
+from pyiceberg.schema import Schema, sanitize_column_names
 from pyiceberg.table import TableProperties
 from pyiceberg.table.locations import ObjectStoreLocationProvider, SimpleLocationProvider
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import BooleanType
 from pyiceberg.utils.properties import property_as_bool, property_as_int
 
 from isotherm.clock import monotonic_s
@@ -45,10 +48,13 @@ from .statistics import statistics
 
 HASH_MODULUS = 1 << 128
 BATCH_BYTES = 16 * 1024 * 1024
-"""Rows are read in batches of about this size in memory, but of no more than `BATCH_ROWS`."""
-BATCH_ROWS = 65_536
+"""Rows are read in batches of at most about this size in memory, and of no more than `BATCH_ROWS`."""
+BATCH_ROWS = 8192
+"""The first batch in which rows become large holds as many: 160 MB of documents of 20 kB."""
 ROW_GROUP_BYTES = 128 * 1024 * 1024
 """A row group never takes more than this in memory, whatever the table asks for: it is the bulk of what we hold."""
+BLOOM_FALSE_POSITIVES = 0.01
+"""Java's own."""
 READ_BUFFER_BYTES = 1024 * 1024
 
 
@@ -258,21 +264,44 @@ class _Source:
         return names[place], names[:place].count(names[place])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows in the order of their positions."""
-        size = self._rows_per_batch()
-        for batch in self._parquet.iter_batches(batch_size=size, columns=self._names, use_threads=False):
-            places: dict[str, list[int]] = {}
-            for place, name in enumerate(batch.schema.names):
-                places.setdefault(name, []).append(place)
-            arrays = [batch.column(places[name][number]) for name, number in self._places]
-            yield pa.RecordBatch.from_arrays(arrays, names=[f"c{one}" for one in range(len(arrays))])
+        """The rows in the order of their positions, in batches of at most about `BATCH_BYTES`.
 
-    def _rows_per_batch(self) -> int:
-        parquet = self._parquet.metadata
-        size = sum(parquet.row_group(number).total_byte_size for number in range(parquet.num_row_groups))
-        # Encoded bytes: dictionaries make a row larger in memory, hence the small allowance per batch.
-        width = max(size // max(parquet.num_rows, 1), 1)
-        return int(max(min(BATCH_ROWS, BATCH_BYTES // width), 1))
+        How much memory a row takes is only known when it is there, because a dictionary makes ten bytes of twenty
+        thousand. So the batches are small, and where rows turn out to be large, the row group is begun again with
+        fewer at a time.
+        """
+        rows = BATCH_ROWS
+        for group in range(self._parquet.metadata.num_row_groups):
+            done, whole = 0, self._parquet.metadata.row_group(group).num_rows
+            while done < whole:
+                for batch in self._of_group(group, rows, done):
+                    yield batch
+                    done += batch.num_rows
+                    fitting = max(BATCH_BYTES * batch.num_rows // max(batch.nbytes, 1), 1)
+                    if fitting <= rows // 2:
+                        rows = fitting
+                        break
+                else:
+                    break
+
+    def _of_group(self, group: int, rows: int, start: int) -> Iterator[pa.RecordBatch]:
+        """Batches of a row group from a row on: what is before it is decoded, and let go of."""
+        batches = self._parquet.iter_batches(
+            batch_size=rows, row_groups=[group], columns=self._names, use_threads=False
+        )
+        for batch in batches:
+            if start >= batch.num_rows:
+                start -= batch.num_rows
+                continue
+            yield self._chosen(batch.slice(start))
+            start = 0
+
+    def _chosen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        places: dict[str, list[int]] = {}
+        for place, name in enumerate(batch.schema.names):
+            places.setdefault(name, []).append(place)
+        arrays = [batch.column(places[name][number]) for name, number in self._places]
+        return pa.RecordBatch.from_arrays(arrays, names=[f"c{one}" for one in range(len(arrays))])
 
 
 @dataclass
@@ -411,21 +440,24 @@ class _Output:
         rows = pa.Table.from_batches(self._pending, schema=self.arrow)
         self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
         if self._writer is None:
-            self._open()
+            self._open(rows.num_rows)
         self._writer.write_table(rows, row_group_size=self._group_rows)
         self._rows += rows.num_rows
         self._rows_to_come -= rows.num_rows
 
-    def _open(self) -> None:
+    def _open(self, rows_per_group: int) -> None:
         location = data_location(self._job, self._metadata, len(self._done))
-        with warnings.catch_warnings():
-            # PyIceberg warns of each property that its writer does not know (bloom filters); once a file is noise.
-            warnings.simplefilter("ignore")
-            options = _get_parquet_writer_kwargs(self._metadata.properties)
         self._sink = self._io.new_output(location).create(overwrite=True)
         self._location = location
         self._writer = pq.ParquetWriter(
-            self._sink, self.arrow, store_decimal_as_integer=True, store_schema=False, **options
+            self._sink,
+            self.arrow,
+            store_decimal_as_integer=True,
+            store_schema=False,
+            # As Java does always: readers pass over pages by it.
+            write_page_index=True,
+            bloom_filter_options=_bloom_filters(self._metadata, self.schema, rows_per_group),
+            **_writer_options(self._metadata.properties),
         )
 
     def _is_full(self) -> bool:
@@ -464,6 +496,58 @@ class _Output:
         )
         self._writer = self._sink = None
         self._rows = 0
+
+
+_CODECS = {
+    "uncompressed": "none",
+    "none": "none",
+    "snappy": "snappy",
+    "gzip": "gzip",
+    "zstd": "zstd",
+    "lz4": "lz4",
+}
+"""Codecs by their names in `write.parquet.compression-codec`, which Java takes in any case, and PyArrow's for them."""
+
+
+def _writer_options(properties: Mapping[str, str]) -> dict[str, Any]:
+    """What PyIceberg makes of the table's properties; a codec that PyArrow cannot write becomes zstd."""
+    name = TableProperties.PARQUET_COMPRESSION
+    codec = properties.get(name, TableProperties.PARQUET_COMPRESSION_DEFAULT).lower()
+    with warnings.catch_warnings():
+        # It warns of each property that its own writer does not know; once a file is noise.
+        warnings.simplefilter("ignore")
+        return {**_get_parquet_writer_kwargs(dict(properties)), "compression": _CODECS.get(codec, "zstd")}
+
+
+def _bloom_filters(metadata: TableMetadata, written: Schema, rows: int) -> dict[str, dict[str, Any]] | None:
+    """The Bloom filters that the table asks for, by the paths of their columns; for as many values as a group has rows.
+
+    None is larger than `write.parquet.bloom-filter-max-bytes`: then it finds more that is not there, as Java's do.
+    """
+    properties, schema = metadata.properties, metadata.schema()
+    enabled = f"{TableProperties.PARQUET_BLOOM_FILTER_COLUMN_ENABLED_PREFIX}."
+    paths = {field_id: path for path, field_id in parquet_path_to_id_mapping(written).items()}
+    most_bytes = property_as_int(
+        properties,
+        TableProperties.PARQUET_BLOOM_FILTER_MAX_BYTES,
+        TableProperties.PARQUET_BLOOM_FILTER_MAX_BYTES_DEFAULT,
+    )
+    options: dict[str, dict[str, Any]] = {}
+    for key, value in properties.items():
+        name = key.removeprefix(enabled)
+        if name == key or value.lower() != "true" or name not in schema.column_names:
+            continue
+        path = paths.get(schema.find_field(name).field_id)
+        if path is None or isinstance(schema.find_type(name), BooleanType):
+            # Parquet has none for booleans, and none for what is nested as such.
+            continue
+        wrong = float(properties.get(f"write.parquet.bloom-filter-fpp.column.{name}", BLOOM_FALSE_POSITIVES))
+        bytes_per_value = -1 / math.log(1 - wrong ** (1 / 8))
+        options[path] = {
+            "ndv": max(min(rows, int((most_bytes or 0) / bytes_per_value)), 1),
+            "fpp": wrong,
+        }
+    return options or None
 
 
 # --- blame ---------------------------------------------------------------------------------------------------

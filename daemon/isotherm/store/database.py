@@ -84,8 +84,9 @@ def _bring_up(
         raise StoreError(f"{path} has version {found}, this program needs {newest}; the daemon brings it up")
     if read_only:
         return
-    if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-        raise StoreError(f"{path} is corrupt")
+    health = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if health != "ok":
+        raise StoreError(f"{path} is corrupt: {health}")
     first = 0 if found == 0 else found - oldest + 1
     for number, sql in enumerate(versions[first:], start=oldest + first):
         # Each step as a whole or not at all: a crash leaves a file of the version before.

@@ -104,9 +104,9 @@ DROP INDEX deletions_due;
 CREATE INDEX deletions_waiting ON deletions (uuid, due_at_ms) WHERE state = 'waiting';
 CREATE INDEX deletions_job ON deletions (job_id) WHERE state = 'marked';
 CREATE TABLE taken (
-    job_id TEXT NOT NULL, uuid TEXT NOT NULL, snapshot_id INTEGER NOT NULL, PRIMARY KEY (job_id, snapshot_id)
+    job_id TEXT NOT NULL, snapshot_id INTEGER NOT NULL, uuid TEXT NOT NULL, PRIMARY KEY (job_id, snapshot_id)
 ) WITHOUT ROWID;
-INSERT INTO taken SELECT job_id, uuid, snapshot_id FROM expired;
+INSERT INTO taken SELECT job_id, snapshot_id, uuid FROM expired;
 DROP TABLE expired;
 CREATE TABLE locations (uuid TEXT NOT NULL, location TEXT NOT NULL, at_ms INTEGER NOT NULL,
     PRIMARY KEY (uuid, location)) WITHOUT ROWID;
