@@ -10,11 +10,11 @@ from typing import get_args
 
 from pydantic import BaseModel
 
-from isotherm.policy import FLOORS, RULES, Epoch, Mode, Policy, Rule, Schedule, Window
-from isotherm.policy_schema import schema
-from isotherm.policy_tests import Case, Snapshots
-from isotherm.precedence import PolicyFile
-from isotherm.units import Unit
+from isotherm.core.policy.case import Case, Snapshots
+from isotherm.core.policy.policy import FLOORS, RULES, Epoch, Mode, Policy, Rule, Schedule, Window
+from isotherm.core.policy.precedence import PolicyFile
+from isotherm.core.policy.schema import schema
+from isotherm.core.units import Unit
 
 HERE = Path(__file__).parent
 SCHEMA, REFERENCE = HERE / "policy.schema.json", HERE / "policies.md"

@@ -1,12 +1,18 @@
-"""What every test gets: hypothesis without clocks, `--rewrite` for the stories, and the one Spark session there is."""
+"""What every test gets: hypothesis without clocks, `--rewrite` for the stories, one Spark session, real servers."""
+
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from isotherm.demo.stack import Kafka, Stack
+from support.lab import Lab
 
 # A machine that does something else meanwhile must not fail a law.
 settings.register_profile(
     "isotherm", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
+
 settings.load_profile("isotherm")
 
 
@@ -14,7 +20,7 @@ def pytest_addoption(parser):
     parser.addoption(
         "--rewrite",
         action="store_true",
-        help="write what the stories in tests/scripts answer now into them; read the diff, keep what you want",
+        help="write what the stories in tests/stories answer now into them; read the diff, keep what you want",
     )
     parser.addoption(
         "--seeds", help="the seeds that `make soak` plays, first..last; each test has its own otherwise"
@@ -45,7 +51,7 @@ def seeds(request):
 @pytest.fixture(scope="session")
 def spark_jars(tmp_path_factory):
     """What a Spark session needs beside Spark's own jars."""
-    from isotherm.stack import find_java, jar_paths
+    from isotherm.demo.stack import find_java, jar_paths
 
     find_java()
     return jar_paths("spark", tmp_path_factory.mktemp("jars"))
@@ -54,7 +60,7 @@ def spark_jars(tmp_path_factory):
 @pytest.fixture(scope="session")
 def lake_folder(tmp_path_factory):
     """Where `spark` and `lake` keep their tables; the properties of both sides."""
-    from integration.spark import Lake
+    from support.spark import Lake
 
     # With a space: it must do no harm, to anybody.
     return Lake(tmp_path_factory.mktemp("a lake"))
@@ -65,7 +71,7 @@ def lake(lake_folder):
     """The PyIceberg catalog."""
     from pyiceberg.catalog import load_catalog
 
-    from integration.spark import CATALOG
+    from support.spark import CATALOG
 
     return load_catalog(CATALOG, **lake_folder.pyiceberg_properties)
 
@@ -73,8 +79,30 @@ def lake(lake_folder):
 @pytest.fixture(scope="session")
 def spark(lake, lake_folder, spark_jars, tmp_path_factory):
     """A Spark session that sees the same tables as `lake.<namespace>.<table>`."""
-    from integration.spark import start_session
+    from support.spark import start_session
 
     session = start_session(lake_folder, spark_jars, tmp_path_factory.mktemp("a session"))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    """A broker: `.bootstrap_servers`, `.create_topic(name, partitions=1, config=None)`."""
+    root = tmp_path_factory.mktemp("kafka")
+    with Stack(root, postgres=False, connect=False) as stack:
+        yield stack.kafka
+
+
+@pytest.fixture(scope="session")
+def shop_stack(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """PostgreSQL, Kafka Connect and the same broker: `.postgres_dsn`, `.connect`, `.kafka`, …"""
+    with Stack(tmp_path_factory.mktemp("a shop"), kafka=kafka) as stack:
+        yield stack
+
+
+@pytest.fixture
+def lab(tmp_path):
+    lab = Lab(tmp_path)
+    yield lab
+    lab.executor.stop()

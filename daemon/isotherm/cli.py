@@ -12,13 +12,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from isotherm.clock import now_ms
-from isotherm.config import load_config, read_yaml
-from isotherm.partitions import clock_text, size_text, span_text
-from isotherm.planner import Plan, Verdict
-from isotherm.policy_commands import policy_app
-from isotherm.precedence import PolicyFile
-from isotherm.terminal import (
+from isotherm.commands.policy import policy_app
+from isotherm.commands.terminal import (
     DEFAULT_CONFIG,
     EXIT_ERROR,
     EXIT_WORK_TO_DO,
@@ -32,7 +27,12 @@ from isotherm.terminal import (
     plain_errors,
     print_json,
 )
-from isotherm.units import parse_span_ms
+from isotherm.core.partitions import clock_text, size_text, span_text
+from isotherm.core.planner.plan import Plan, Verdict
+from isotherm.core.policy.precedence import PolicyFile
+from isotherm.core.units import parse_span_ms
+from isotherm.runtime.clock import now_ms
+from isotherm.runtime.config import load_config, read_yaml
 
 app = typer.Typer(
     name="isotherm",
@@ -47,7 +47,7 @@ app.add_typer(policy_app, name="policy")
 @app.command()
 def run(config: ConfigOption = DEFAULT_CONFIG) -> None:
     """The daemon: follow the stream's commits, and maintain what it has left behind."""
-    from isotherm.run import run as run_daemon
+    from isotherm.daemon import run as run_daemon
 
     with plain_errors():
         raise typer.Exit(run_daemon(load_config(config)))
@@ -84,9 +84,9 @@ def audit(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Do the promises hold? From the table's own history, the ledger and the control topic."""
-    from isotherm.audit import Verdict as Judged
-    from isotherm.audit import judge
-    from isotherm.audit_reader import read_history
+    from isotherm.audit.promises import Verdict as Judged
+    from isotherm.audit.promises import judge
+    from isotherm.audit.reader import read_history
 
     with plain_errors():
         judgements = judge(read_history(load_config(config), table))
@@ -217,8 +217,8 @@ def simulate(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """What other rules would have made of the table's own history."""
-    from isotherm.simulate_command import print_simulation
-    from isotherm.simulate_command import simulate as run_simulation
+    from isotherm.commands.simulate import print_simulation
+    from isotherm.commands.simulate import simulate as run_simulation
 
     with plain_errors():
         files: list[tuple[str, PolicyFile | None]] = [("in force", None)]
@@ -299,7 +299,7 @@ def pause(
     """Leave a table alone, for a time or until `resume`; whichever daemon maintains it."""
     for_ms = _span_ms(for_, "--for")
     with plain_errors():
-        from isotherm.orders import Orders
+        from isotherm.commands.pause import Orders
 
         at_ms = now_ms()
         Orders(load_config(config)).pause(table, why, at_ms, None if for_ms is None else at_ms + for_ms)
@@ -317,7 +317,7 @@ def resume(
 ) -> None:
     """Lift whatever holds a table back: a halt, a pause, quarantines. Look at `explain` before."""
     with plain_errors():
-        from isotherm.orders import Orders
+        from isotherm.commands.pause import Orders
 
         lifted = Orders(load_config(config)).resume(table)
         for hold in lifted:

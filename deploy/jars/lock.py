@@ -2,6 +2,6 @@
 
 import sys
 
-from isotherm.stack.jars import LISTS, lock
+from isotherm.demo.stack.jars import LISTS, lock
 
 lock(sys.argv[1:] or LISTS)

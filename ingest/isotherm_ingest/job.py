@@ -16,19 +16,19 @@ from tenacity import RetryCallState, Retrying, retry_if_not_exception_type, wait
 from tenacity.nap import sleep_using_event
 from tenacity.stop import stop_when_event_set
 
-from isotherm import logs
-from isotherm.commit_event import CONTROL_PARTITIONS
-from isotherm_ingest.batch import Batches
+from isotherm.contract.events import CONTROL_PARTITIONS
+from isotherm.runtime import logs
+from isotherm_ingest.announce.intents import Intents
+from isotherm_ingest.announce.outbox import Outbox
+from isotherm_ingest.batches.batches import Batches
 from isotherm_ingest.dead_letters import DeadLetters
 from isotherm_ingest.failures import brief
-from isotherm_ingest.intents import Intents
 from isotherm_ingest.kafka import Broker
 from isotherm_ingest.metrics import Metrics
-from isotherm_ingest.outbox import Outbox
 from isotherm_ingest.session import start_session, stop_session
 from isotherm_ingest.streams import PLACEHOLDER, StreamsConfig, seconds, spark_kafka
-from isotherm_ingest.tables import Lake
-from isotherm_ingest.writer import Tools
+from isotherm_ingest.tables.lake import Lake
+from isotherm_ingest.tables.writer import Tools
 
 WEEK_MS = 7 * 24 * 3_600_000
 LOOK_EVERY_S = 0.5

@@ -20,8 +20,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
-from isotherm.clock import monotonic_s
-from isotherm_ingest.offsets import Position
+from isotherm.runtime.clock import monotonic_s
+from isotherm_ingest.tables.offsets import Position
 
 TIMEOUT_S = 15.0
 """For one request. Longer than a leader election; the batch is retried after that."""

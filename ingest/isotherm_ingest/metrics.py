@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
-from isotherm_ingest.history import Break
+from isotherm_ingest.announce.pending import Break
 
 BATCH_BUCKETS = (0.25, 0.5, 1, 2, 3, 5, 10, 20, 60, 180, 600)
 """Seconds; fine where a trigger of one or two seconds lives, coarse where somebody must look."""

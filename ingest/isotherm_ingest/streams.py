@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from isotherm.config import HttpConfig, Settings, environment_overrides, read_yaml
+from isotherm.runtime.config import HttpConfig, Settings, environment_overrides, read_yaml
 
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 PLACEHOLDERS = ("table", "schema", "topic")
@@ -242,7 +242,7 @@ def load_streams(path: Path, environ: Mapping[str, str] | None = None) -> Stream
     Relative paths are relative to the file.
 
     Raises:
-        ConfigError: see `isotherm.config.read_yaml`.
+        ConfigError: see `isotherm.runtime.config.read_yaml`.
     """
     overrides = environment_overrides("ISOTHERM_INGEST_", os.environ if environ is None else environ)
     config = read_yaml(path, StreamsConfig, overrides)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from isotherm.clock_check import CALM_S, COMPARE_EVERY_S, ClockCheck
+from isotherm.core.clock_check import CALM_S, COMPARE_EVERY_S, ClockCheck
 
 WALL = 1_700_000_000_000
 

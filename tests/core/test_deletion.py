@@ -2,7 +2,7 @@
 
 import pytest
 
-from isotherm.deletion import (
+from isotherm.core.deletion import (
     Cause,
     Evidence,
     Finding,
@@ -17,7 +17,7 @@ from isotherm.deletion import (
     own_folders,
     pause_ms,
 )
-from isotherm.paths import deepest, folder, is_plain, normalised
+from isotherm.core.paths import deepest, folder, is_plain, normalised
 
 HOME = "s3://lake/shop/orders"
 PATH = f"{HOME}/data/a.parquet"

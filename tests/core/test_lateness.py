@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import DAY, HOUR, MINUTE, NOW
-from isotherm.lateness import AGES, UNTAUGHT
-from isotherm.partitions import TimeSpan
+from isotherm.core.lateness import AGES, UNTAUGHT
+from isotherm.core.partitions import TimeSpan
 from isotherm.store.database import to_json
+from support.builders import DAY, HOUR, MINUTE, NOW
 
 START = NOW // DAY * DAY
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import HOUR, HOURLY
-from isotherm.model import PartitionField, partition_key
-from isotherm.partitions import DAY_MS, label, span_text, time_span
+from isotherm.core.model import PartitionField, partition_key
+from isotherm.core.partitions import DAY_MS, label, span_text, time_span
+from support.builders import HOUR, HOURLY
 
 
 def field(transform, source="timestamptz", field_id=1000):

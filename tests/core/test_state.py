@@ -2,7 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import (
+from isotherm.core.model import FileKind, FileStats, Origin, PartitionDelta, total
+from isotherm.core.partitions import HOUR_MS
+from isotherm.core.state import MAX_AHEAD_MS, PartitionState, StateError, apply, built
+from support.builders import (
     BUCKETS,
     HOUR,
     HOURLY,
@@ -17,9 +20,6 @@ from builders import (
     removed,
     table_state,
 )
-from isotherm.model import FileKind, FileStats, Origin, PartitionDelta, total
-from isotherm.partitions import HOUR_MS
-from isotherm.state import MAX_AHEAD_MS, PartitionState, StateError, apply, built
 
 SIZES = st.sampled_from([KIB, 100 * KIB, 1024 * KIB])
 

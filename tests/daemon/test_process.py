@@ -1,114 +1,104 @@
-"""How the daemon's process begins and ends, without a broker: what a person has to mend is one line and a code."""
+"""The daemon as a process beside a real broker: it starts, answers, works, waits for what is away, and stops."""
 
-import os
 import signal
-import socket
-import sqlite3
-import subprocess
-import sys
-import tomllib
-from pathlib import Path
+import uuid
 
 import pytest
+from confluent_kafka import Producer
 
-from integration.daemon_process import Daemon
-from isotherm.config import EXIT_BAD_CONFIG
+from isotherm.contract.events import encode
+from isotherm.core.model import JOB_ID
+from isotherm.store import Fold
+from support.daemon_process import Daemon
+from support.lab import EAGER, Lab, counted
 
-NOWHERE = "127.0.0.1:1"
+pytestmark = pytest.mark.stack
 
 
 @pytest.fixture
-def start(lab):
+def lab(tmp_path):
+    return Lab(tmp_path, policy=EAGER)
+
+
+@pytest.fixture
+def start(lab, kafka):
     started = []
+    topic = f"control-{uuid.uuid4()}"
 
-    def run(**parts):
-        started.append(Daemon(lab, NOWHERE, "control", **parts))
-        return started[-1]
+    def run(servers=kafka.bootstrap_servers):
+        daemon = Daemon(lab, servers, topic, client={"group.instance.id": "one"})
+        started.append(daemon)
+        return daemon
 
+    run.topic = topic
     yield run
     for daemon in started:
         daemon.end()
 
 
-def ended(daemon, event):
-    line = daemon.until(event)
-
-    assert daemon.process.wait(60) == EXIT_BAD_CONFIG
-    assert "Traceback" not in "".join(daemon.other)
-    return line
-
-
-def test_a_port_that_is_taken_is_one_line_and_no_reason_to_try_again(start):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        line = ended(start(http={"port": port}), "http_failed")
-
-    assert (line["port"], line["level"]) == (port, "error")
-    assert "Address already in use" in line["why"]
+def send(kafka, topic, *events):
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "partitioner": "murmur2_random"})
+    for event in events:
+        key, value, _ = encode(event)
+        producer.produce(topic, value, key)
+    assert producer.flush(10) == 0
 
 
-def test_the_port_is_a_number_in_the_log(start):
-    assert isinstance(start().until("http_listening")["port"], int)
+def test_it_follows_compacts_answers_and_stops(lab, kafka, start):
+    table = lab.create()
+    daemon = start()
+    port = daemon.until("http_listening")["port"]
+    daemon.until("started")
+    events = [lab.append(table, hour, announce=False) for hour in (1, 1, 1, 2, 3, 4)]
+    send(kafka, start.topic, *events)
+    ended = daemon.until("job_ended", action="compact")
+    alive, ready, metrics = (daemon.get(path, port) for path in ("/livez", "/readyz", "/metrics"))
 
-
-def test_a_ledger_of_a_newer_version_is_one_line_and_no_reason_to_try_again(lab, start):
-    folder = lab.root / "one" / "state"
-    folder.mkdir(parents=True)
-    with sqlite3.connect(folder / "ledger.db") as ledger:
-        ledger.execute("PRAGMA user_version=999")
-    ledger.close()
-
-    assert "a newer one wrote it" in ended(start(), "bad_state")["why"]
-
-
-def test_a_state_folder_that_cannot_be_made_is_one_line(lab, start):
-    (lab.root / "a file").write_text("")
-
-    assert "a file" in ended(start(state={"path": str(lab.root / "a file" / "state")}), "bad_state")["why"]
-
-
-def test_a_sigterm_while_the_program_is_still_being_imported_ends_it(tmp_path):
-    """Process 1 of a container would lose it; here the exit code tells a handler from the system's default."""
-    gate = tmp_path / "gate"
-    os.mkfifo(gate)
-    (tmp_path / "typer.py").write_text(f"open({str(gate)!r}).read()")
-    path = os.pathsep.join([str(tmp_path), *sys.path])
-    process = subprocess.Popen(
-        [sys.executable, "-m", "isotherm.start", "run"], env={**os.environ, "PYTHONPATH": path}
+    assert ended["outcome"] == "done"
+    assert alive == ready == (200, "ok\n")
+    assert metrics[0] == 200
+    assert (
+        'isotherm_jobs_total{action="compact",outcome="done",reason="committed",table="shop.orders"} 1.0'
+        in metrics[1]
     )
-    # It opens only when the other side reads: in the middle of the imports.
-    with gate.open("wb"):
-        process.terminate()
-
-        assert process.wait(60) == 128 + signal.SIGTERM
-
-
-def test_the_program_that_is_installed_begins_with_those_first_lines():
-    scripts = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]
-
-    assert scripts["isotherm"] == "isotherm.start:main"
+    assert daemon.get("/etc/passwd", port)[0] == 404
+    assert daemon.stop() == 0
+    assert daemon.lines[-1]["event"] == "stopped"
+    fold = Fold(daemon.folder / "state" / "fold.db", read_only=True)
+    believed = {
+        p.key: (dict(p.state.data), dict(p.state.deletes))
+        for p in fold.partitions(str(table.metadata.table_uuid))
+    }
+    assert believed == counted(lab.scan())
 
 
-def test_what_does_not_fit_into_memory_goes_into_the_state_folder(lab, start):
-    spool = lab.root / "one" / "state" / "spool"
-    spool.mkdir(parents=True)
-    (spool / "left by a daemon that was killed").write_bytes(bytes(10))
-    start().until("try_soon")
+def test_a_broker_that_is_away_at_the_start_is_waited_for_and_said(lab, start):
+    daemon = start(servers="127.0.0.1:1")
+    port = daemon.until("http_listening")["port"]
+    waiting = daemon.until("try_soon", what="the broker")
 
-    assert list(spool.iterdir()) == []
+    assert "control" in waiting["error"]
+    assert daemon.get("/livez", port)[0] == 200
+    status, missing = daemon.get("/readyz", port)
+    assert status == 503
+    assert "the control topic is not assigned" in missing
+    assert daemon.stop() == 0
 
 
-def test_large_files_are_spooled_where_it_is_said_by_children_too(tmp_path):
-    program = f"""
-import subprocess, sys, tempfile
-from pathlib import Path
-from isotherm.storage import spool_in
-folder = Path({str(tmp_path / "spool")!r})
-spool_in(folder)
-assert folder.stat().st_mode & 0o777 == 0o700
-print(tempfile.gettempdir(), flush=True)
-subprocess.run([sys.executable, "-c", "import tempfile; print(tempfile.gettempdir())"], check=True)
-"""
-    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+def test_killed_in_the_middle_of_a_job_it_goes_on_where_it_was(lab, kafka, start):
+    table = lab.create()
+    daemon = start()
+    daemon.until("started")
+    send(kafka, start.topic, *[lab.append(table, hour, announce=False) for hour in (1, 1, 1, 2, 3, 4)])
+    started = daemon.until("job_started")
+    daemon.stop(signal.SIGKILL)
+    again = start()
+    interrupted = again.until("job_ended", job_id=started["job_id"])
+    done = again.until("job_ended", outcome="done")
 
-    assert answer.stdout.split() == [str(tmp_path / "spool")] * 2
+    assert (interrupted["outcome"], interrupted["reason"]) == ("failed", "cancelled")
+    assert done["label"] == started["label"]
+    assert again.stop() == 0
+    ours = [s for s in table.refresh().snapshots() if JOB_ID in s.summary.additional_properties]
+    assert [s.summary.additional_properties[JOB_ID] for s in ours] == [done["job_id"]]
+    assert not list((lab.root / "warehouse").rglob(f"isotherm-{started['job_id']}*"))

@@ -10,11 +10,11 @@ import yaml
 from pydantic import BaseModel
 
 from isotherm.cli import app
-from isotherm.config import EXIT_BAD_CONFIG, IsothermConfig, load_config, read_yaml
-from isotherm.policy import Policy
-from isotherm.policy_files import PolicyFolder
-from isotherm.precedence import PolicyFile, resolve
-from isotherm.run import EXIT_FENCED
+from isotherm.core.policy.policy import Policy
+from isotherm.core.policy.precedence import PolicyFile, resolve
+from isotherm.daemon import EXIT_FENCED
+from isotherm.runtime.config import EXIT_BAD_CONFIG, IsothermConfig, load_config, read_yaml
+from isotherm.service.policy_folder import PolicyFolder
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "deploy" / "isotherm.yaml"

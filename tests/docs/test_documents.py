@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from isotherm.cli import app
-from isotherm.policy_commands import policy_app
-from world import World
+from isotherm.commands.policy import policy_app
+from support.world import World
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(

@@ -12,11 +12,11 @@ from jsonschema import Draft7Validator
 from typer.testing import CliRunner
 
 from isotherm.cli import app
-from isotherm.config import ConfigError, parse_yaml
+from isotherm.core.policy.policy import FLOORS, RULES, Policy
+from isotherm.core.policy.precedence import PROPERTIES, PolicyFile
+from isotherm.core.policy.schema import schema
 from isotherm.demo import files as demo_files
-from isotherm.policy import FLOORS, RULES, Policy
-from isotherm.policy_schema import schema
-from isotherm.precedence import PROPERTIES, PolicyFile
+from isotherm.runtime.config import ConfigError, parse_yaml
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from isotherm.metrics import Metrics
+from isotherm.telemetry.metrics import Metrics
 from isotherm_ingest.metrics import Metrics as IngestMetrics
 
 ROOT = Path(__file__).parents[2]

@@ -10,9 +10,9 @@ from prometheus_client import Counter, Gauge, Histogram, start_http_server
 
 from grafana.prometheus import empty_after, scraping
 from grafana.queries import daemon_metrics, ingest_metrics, panel_queries, program, substituted
-from isotherm import observations as seen
-from isotherm.model import Action, OutcomeKind, TableId
-from lab import EXPIRING, Lab, settle
+from isotherm.core import observations as seen
+from isotherm.core.model import Action, OutcomeKind, TableId
+from support.lab import EXPIRING, Lab, settle
 
 TABLE = TableId("uuid-1", "shop.orders")
 DEADLINE_S = 120

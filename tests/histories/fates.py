@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from pyiceberg.table import Table
 
-from fakes import Topic
-from isotherm.commit_event import CommitEvent, encode
-from lab import event_of
+from isotherm.contract.events import CommitEvent, encode
+from support.fakes import Topic
+from support.lab import event_of
 
 COUNTS = ("added_files", "removed_files", "added_rows", "removed_rows")
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from histories.judges import Live
 from histories.made_up import MadeUp
-from isotherm.clock import now_ms
-from isotherm.model import INGEST_TOKEN, JOB_ID, FileKind
+from isotherm.core.model import INGEST_TOKEN, JOB_ID, FileKind
+from isotherm.runtime.clock import now_ms
 
 Step = Callable[[MadeUp], str | None]
 DELETES = (FileKind.POSITION_DELETES, FileKind.EQUALITY_DELETES, FileKind.DELETION_VECTORS)

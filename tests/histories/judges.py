@@ -39,8 +39,8 @@ import pyarrow.parquet as pq
 from pyiceberg.manifest import DataFileContent, FileFormat, ManifestFile
 from pyiceberg.table import Table
 
-from isotherm.model import FileKind, FileStats, size_bucket
-from isotherm.state import PartitionState
+from isotherm.core.model import FileKind, FileStats, size_bucket
+from isotherm.core.state import PartitionState
 
 Key = frozenset[tuple[int, str]]
 Counts = dict[Key, Counter]

@@ -11,21 +11,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fakes import Clock, MemoryEvents, MemoryHolds, Topic
 from histories import judges
 from histories.fates import ANY, Post
 from histories.happenings import ALL, Step, drop
 from histories.java import NAME, Java, RefusedError, refusing
 from histories.made_up import MadeUp
-from isotherm.catalog import IcebergCatalog
-from isotherm.config import CatalogConfig, IsothermConfig, KafkaConfig, LoopConfig, StateConfig
-from isotherm.executors import LocalExecutor
-from isotherm.maintainer import IcebergMaintainer
-from isotherm.model import FileKind, FileStats
-from isotherm.observations import Observation, StateDrifted, TableGone, TableScanned, TrySoon
-from isotherm.policy_files import PolicyFolder
-from isotherm.service import Service
+from isotherm.core.model import FileKind, FileStats
+from isotherm.core.observations import Observation, StateDrifted, TableGone, TableScanned, TrySoon
+from isotherm.iceberg.catalog import IcebergCatalog
+from isotherm.iceberg.compaction.executor import LocalExecutor
+from isotherm.iceberg.maintainer import IcebergMaintainer
+from isotherm.runtime.config import CatalogConfig, IsothermConfig, KafkaConfig, LoopConfig, StateConfig
+from isotherm.service.loop import Service
+from isotherm.service.policy_folder import PolicyFolder
 from isotherm.store import Fold, Ledger
+from support.fakes import Clock, MemoryEvents, MemoryHolds, Topic
 
 OBSERVE = """
 tables: "{namespace}.*"

@@ -6,9 +6,9 @@ import pytest
 from pyiceberg.table.update.snapshot import _SnapshotProducer
 from pyiceberg.transforms import BucketTransform
 
-from isotherm.observations import EventApplied, StateDrifted, TableScanned
+from isotherm.core.observations import EventApplied, StateDrifted, TableScanned
 from isotherm.store.fold import JOURNAL_LENGTH
-from lab import Lab, believed, counted
+from support.lab import Lab, believed, counted
 
 OBSERVE = """
 tables: "*"

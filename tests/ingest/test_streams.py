@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from isotherm.config import ConfigError, parse_yaml
+from isotherm.runtime.config import ConfigError, parse_yaml
 from isotherm_ingest.streams import (
     BrokerConfig,
     LakeConfig,

@@ -6,8 +6,8 @@ from pathlib import Path
 from made import EVENT_FILES, make
 from measure import in_turns, row, times_row
 
-from isotherm.clock import now_ms
-from lab import Lab
+from isotherm.runtime.clock import now_ms
+from support.lab import Lab
 
 EVENTS = 15
 CONFIRMATIONS = 3

@@ -12,10 +12,10 @@ import psutil
 from made import copies, make
 from measure import quantile, row, times_row
 
-from isotherm import observations as seen
-from isotherm.clock import now_ms
-from isotherm.config import LoopConfig
-from lab import Lab
+from isotherm.core import observations as seen
+from isotherm.runtime.clock import now_ms
+from isotherm.runtime.config import LoopConfig
+from support.lab import Lab
 
 TABLES = 1000
 PARTITIONS = 1000

@@ -35,9 +35,9 @@ from pyiceberg.transforms import HourTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
-from isotherm.commit_event import AddedManifest, CommitEvent, encode
-from isotherm.manifest_reading import Manifest
-from isotherm.manifest_writing import write_manifest_list
+from isotherm.contract.events import AddedManifest, CommitEvent, encode
+from isotherm.iceberg.manifests.reading import Manifest
+from isotherm.iceberg.manifests.writing import write_manifest_list
 
 ROWS, BYTES = 1000, 1024**2
 """Of every data file."""

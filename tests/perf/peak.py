@@ -8,8 +8,8 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from isotherm.catalog import IcebergCatalog
-from lab import Lab
+from isotherm.iceberg.catalog import IcebergCatalog
+from support.lab import Lab
 
 MIB = 1024**2
 

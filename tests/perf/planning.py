@@ -7,12 +7,12 @@ from pathlib import Path
 
 from measure import in_turns, times_row
 
-import builders as b
-from isotherm.clock import now_ms
-from isotherm.model import FileKind, FileStats
-from isotherm.planner import plan
-from isotherm.policy import Policy
-from lab import Lab
+import support.builders as b
+from isotherm.core.model import FileKind, FileStats
+from isotherm.core.planner.plan import plan
+from isotherm.core.policy.policy import Policy
+from isotherm.runtime.clock import now_ms
+from support.lab import Lab
 
 PARTITIONS = 100_000
 RUNS = 5

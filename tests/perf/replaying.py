@@ -9,11 +9,11 @@ import time
 
 from measure import times_row
 
-from builders import DAY, KIB, MINUTE, NOW, TABLE, added, facts
-from isotherm.history import History, Recorded
-from isotherm.model import Change, Origin, PartitionField, partition_key
-from isotherm.policy import Policy
-from isotherm.replay import Assumed, replay
+from isotherm.core.model import Change, Origin, PartitionField, partition_key
+from isotherm.core.policy.policy import Policy
+from isotherm.core.replay.history import History, Recorded
+from isotherm.core.replay.replay import Assumed, replay
+from support.builders import DAY, KIB, MINUTE, NOW, TABLE, added, facts
 
 DAYS = 30
 SHORT = 10

@@ -16,8 +16,8 @@ from made import make
 from measure import in_turns, row
 from peak import ours, theirs
 
-from isotherm.clock import now_ms
-from lab import Lab
+from isotherm.runtime.clock import now_ms
+from support.lab import Lab
 
 RUNS = 3
 SHAPES = {

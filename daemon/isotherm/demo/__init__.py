@@ -3,7 +3,3 @@
 Starts the local stack, ingest and the daemon as separate processes, as in production, lets a small shop trade, and
 judges the five promises by its own means. Nothing of the daemon or of ingest imports from here.
 """
-
-from isotherm.demo.run import run_demo
-
-__all__ = ["run_demo"]

@@ -4,8 +4,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from isotherm.core.policy.schema import schema
 from isotherm.demo.shop import NAMESPACE, PIPELINE, SCHEMA, TABLES, TOPIC_PREFIX, ShopTable
-from isotherm.policy_schema import schema
 
 CATALOG = "lake"
 CONTROL_TOPIC = "isotherm.control"

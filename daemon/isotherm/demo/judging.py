@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from isotherm.audit import Judgement
+from isotherm.audit.promises import Judgement
+from isotherm.core.model import Origin
 from isotherm.demo.report import Report, promises, quantiles, table_report
 from isotherm.demo.stage import Stage
-from isotherm.model import Origin
 
 
 def make_report(stage: Stage, startup_s: float) -> Report:

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from isotherm.clock import monotonic_s
 from isotherm.demo.files import DemoFolder
-from isotherm.stack.process import Process, group_members
+from isotherm.demo.stack.process import Process, group_members
+from isotherm.iceberg.compaction import child as rewriter
+from isotherm.runtime.clock import monotonic_s
 
 EXPECTED_WITHIN_S = 30
 """A death that comes this soon after a kill of ours is a consequence of it (a JVM whose Python is gone, …)."""
@@ -116,7 +117,7 @@ def _children(program: Process) -> list[psutil.Process]:
 
 def _is_job(process: psutil.Process) -> bool:
     try:
-        return any("executors" in part for part in process.cmdline())
+        return rewriter.__file__ in process.cmdline()
     except psutil.Error:
         return False
 

@@ -17,7 +17,7 @@ import psycopg
 import yaml
 from pyiceberg.catalog import Catalog
 
-from isotherm.audit import (
+from isotherm.audit.promises import (
     ColdRule,
     FailedBatch,
     FilesChecked,
@@ -27,11 +27,11 @@ from isotherm.audit import (
     SourceCompared,
     judge,
 )
-from isotherm.clock import now_ms
+from isotherm.core.policy.precedence import PolicyFile, resolve
 from isotherm.demo import lake
 from isotherm.demo.shop import TABLES, ShopTable, table_named
 from isotherm.demo.witness import SeenTable, Witness
-from isotherm.precedence import PolicyFile, resolve
+from isotherm.runtime.clock import now_ms
 
 Sum = tuple[int, int]
 """Rows, and a sum of their hashes."""

@@ -11,7 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from isotherm.audit import Judgement, Promise, Verdict
+from isotherm.audit.promises import Judgement, Promise, Verdict
 from isotherm.demo.referee import Compared
 from isotherm.demo.witness import SeenTable
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from isotherm.clock import monotonic_s
+from isotherm.runtime.clock import monotonic_s
 
 if TYPE_CHECKING:
     from isotherm.demo.report import Report
@@ -156,7 +156,7 @@ class _Run:
 
     def run(self) -> int:
         """From the first server to the report."""
-        from isotherm.stack import StackError
+        from isotherm.demo.stack import StackError
 
         _say(f"seed {self._seed}")
         try:

@@ -12,21 +12,21 @@ from pathlib import Path
 
 from pyiceberg.catalog import Catalog, load_catalog
 
-from isotherm.audit import Judgement, Promise, Verdict
-from isotherm.clock import monotonic_s
+from isotherm.audit.promises import Judgement, Promise, Verdict
+from isotherm.core.model import PartitionKey, partition_values
+from isotherm.core.planner.plan import Verdict as PartitionVerdict
 from isotherm.demo.files import CATALOG, CONTROL_TOPIC, DEAD_LETTERS, DemoFolder, write_files
 from isotherm.demo.logbook import Logbook, Tail
 from isotherm.demo.programs import Chaos, Memory, Programs, tree
 from isotherm.demo.referee import Referee
 from isotherm.demo.shop import SCHEMA, TABLES, TOPIC_PREFIX
+from isotherm.demo.stack import Stack, StackError, jar_paths
+from isotherm.demo.stack.connect import debezium_config
+from isotherm.demo.stack.ports import free_ports
 from isotherm.demo.view import Heat, Picture, Strip
 from isotherm.demo.witness import SeenTable, Witness
 from isotherm.demo.workload import Workload
-from isotherm.model import PartitionKey, partition_values
-from isotherm.planner import Verdict as PartitionVerdict
-from isotherm.stack import Stack, StackError, jar_paths
-from isotherm.stack.connect import debezium_config
-from isotherm.stack.ports import free_ports
+from isotherm.runtime.clock import monotonic_s
 from isotherm.store import Fold, Ledger
 from isotherm.store.database import StoreError
 

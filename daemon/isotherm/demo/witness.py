@@ -18,14 +18,14 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from isotherm.audit import Commit, FilesChecked, RowsCompared, Said, Touch
-from isotherm.clock import monotonic_s
-from isotherm.commit_event import CommitEvent, EventError, Intent, decode
+from isotherm.audit.promises import Commit, FilesChecked, RowsCompared, Said, Touch
+from isotherm.contract.events import CommitEvent, EventError, Intent, decode
+from isotherm.core.model import PartitionKey
 from isotherm.demo import lake
 from isotherm.demo.files import GRACE_S
 from isotherm.demo.lake import SeenChange, SeenFile
 from isotherm.demo.shop import NAMESPACE
-from isotherm.model import PartitionKey
+from isotherm.runtime.clock import monotonic_s
 
 POLL_S = 1.0
 SCAN_EVERY_S = 5.0

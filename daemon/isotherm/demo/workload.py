@@ -17,8 +17,8 @@ from typing import Any
 
 import psycopg
 
-from isotherm.clock import monotonic_s, now_ms
 from isotherm.demo.shop import TABLES
+from isotherm.runtime.clock import monotonic_s, now_ms
 
 CUSTOMERS = 300
 PAST_ORDERS = 240

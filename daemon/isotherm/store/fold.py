@@ -10,11 +10,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from isotherm.coldness import Word
-from isotherm.commit_event import Intent
-from isotherm.model import Change, PartitionKey
-from isotherm.planner import Decision, Plan, Snapshot, TableFacts, Verdict
-from isotherm.state import PartitionState, Prior, TableState
+from isotherm.contract.events import Intent
+from isotherm.core.model import Change, PartitionKey
+from isotherm.core.planner.coldness import Word
+from isotherm.core.planner.plan import Decision, Plan, Snapshot, TableFacts, Verdict
+from isotherm.core.state import PartitionState, Prior, TableState
 from isotherm.store.database import StoreError, connect, from_json, to_json, transaction
 
 VERSION = 5

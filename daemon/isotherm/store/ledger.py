@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 
-from isotherm.deletion import Cause, Mark, Seen, pause_ms
-from isotherm.lateness import Lateness
-from isotherm.model import (
+from isotherm.core.deletion import Cause, Mark, Seen, pause_ms
+from isotherm.core.lateness import Lateness
+from isotherm.core.model import (
     Action,
     Change,
     CompactionJob,
@@ -28,8 +28,8 @@ from isotherm.model import (
     Rewrite,
     TableId,
 )
-from isotherm.observations import PoliciesLoaded
-from isotherm.planner import Quarantine
+from isotherm.core.observations import PoliciesLoaded
+from isotherm.core.planner.plan import Quarantine
 from isotherm.store.database import connect, from_json, to_json, transaction
 
 KEEP_MS = 90 * 86_400_000

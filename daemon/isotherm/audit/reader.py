@@ -1,0 +1,371 @@
+"""Reads what the audit judges: the table's own history, the control topic, and the ledger.
+
+A thin edge: it collects values and decides nothing. Rows are compared through PyIceberg's own scan, not through the
+executor's readers; only as many rewrites as `ROWS_COMPARED` are read back, the newest first, for it costs reading
+their partitions twice.
+"""
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.io.pyarrow import ArrowScan
+from pyiceberg.manifest import ManifestEntryStatus, ManifestFile
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.table import FileScanTask, Table
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.typedef import Record
+
+from isotherm.audit.promises import (
+    ColdRule,
+    Commit,
+    FilesChecked,
+    History,
+    Judgement,
+    RowsCompared,
+    Said,
+    Touch,
+    judge,
+)
+from isotherm.contract.events import CommitEvent, EventError, Intent, decode
+from isotherm.core.model import INGEST_VALID_THROUGH, JOB_ID, POLICY_HASH, PartitionKey, partition_key
+from isotherm.iceberg.catalog import IcebergCatalog, connect
+from isotherm.runtime.clock import monotonic_s, now_ms
+from isotherm.runtime.config import IsothermConfig
+from isotherm.service.policy_folder import PolicyFolder
+from isotherm.store.database import StoreError
+from isotherm.store.ledger import Ledger
+
+ROWS_COMPARED = 20
+READ_TOPIC_WITHIN_S = 60
+REQUEST_TIMEOUT_S = 10
+LOOKERS = 16
+"""Threads that ask whether files exist: on object stores each answer takes some ten milliseconds."""
+UNREADABLE = OSError
+"""A file that is gone, or a store that does not answer: either way the evidence cannot be had now."""
+
+
+@dataclass(slots=True)
+class Heard:
+    """What the control topic says of one table."""
+
+    intents: list[Said] = field(default_factory=list)
+    announced: set[int] = field(default_factory=set)
+    since_ms: int | None = None
+    """The topic's oldest message, where older ones are gone; None: it is read from its beginning."""
+    is_known: bool = True
+
+
+def audit(config: IsothermConfig, table: str) -> tuple[Judgement, ...]:
+    """The five promises for one table.
+
+    Raises:
+        TableMissing: the catalog has no such table.
+        Unavailable: the catalog does not answer.
+    """
+    return judge(read_history(config, table))
+
+
+def read_history(config: IsothermConfig, name: str) -> History:
+    """Everything that is still known of a table's past."""
+    catalog = IcebergCatalog(connect(config.catalog))
+    table = _load(catalog, name)
+    metadata = table.metadata
+    commits = tuple(_commits(table))
+    heard = listen(config, str(metadata.table_uuid))
+    accounted, lost = _from_ledger(config.state.path / "ledger.db", str(metadata.table_uuid), commits)
+    compared = []
+    for commit in [one for one in reversed(commits) if one.is_ours and one.touches][:ROWS_COMPARED]:
+        compared += list(_compared(table, commit))
+    # Loaded again: what was expired while we read is not missed, it has left.
+    return History(
+        table=name,
+        transforms=_transforms(table),
+        commits=commits,
+        rules=_rules(config.policies, name, metadata.properties),
+        now_ms=now_ms(),
+        intents=tuple(heard.intents),
+        announced=frozenset(heard.announced),
+        announced_since_ms=heard.since_ms,
+        topic_is_known=heard.is_known,
+        accounted=accounted,
+        rows=tuple(compared),
+        files=_files(_load(catalog, name)),
+        lost_commits_until_ms=lost,
+        intent_cap_ms=int(config.loop.intent_timeout_s * 1000),
+    )
+
+
+def _load(catalog: IcebergCatalog, name: str) -> Table:
+    table: Table = catalog.load(name).handle
+    return table
+
+
+# The table
+
+
+def _commits(table: Table) -> Iterable[Commit]:
+    """The ancestry of `main`, oldest first."""
+    ancestry: list[Snapshot] = []
+    current = table.current_snapshot()
+    while current is not None:
+        ancestry.append(current)
+        parent = current.parent_snapshot_id
+        current = None if parent is None else table.metadata.snapshot_by_id(parent)
+    for snapshot in reversed(ancestry):
+        summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
+        valid_through = summary.get(INGEST_VALID_THROUGH, "")
+        yield Commit(
+            snapshot_id=snapshot.snapshot_id,
+            parent_id=snapshot.parent_snapshot_id,
+            committed_at_ms=snapshot.timestamp_ms,
+            operation="" if snapshot.summary is None else snapshot.summary.operation.value,
+            job_id=summary.get(JOB_ID),
+            policy_hash=summary.get(POLICY_HASH),
+            valid_through_ms=int(valid_through) if valid_through.lstrip("-").isdecimal() else None,
+            touches=_touches(table, snapshot),
+        )
+
+
+def _touches(table: Table, snapshot: Snapshot) -> tuple[Touch, ...] | None:
+    counts: dict[PartitionKey, list[int]] = {}
+    try:
+        for manifest in snapshot.manifests(table.io):
+            if manifest.added_snapshot_id != snapshot.snapshot_id:
+                continue
+            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
+                if entry.status == ManifestEntryStatus.EXISTING or entry.snapshot_id != snapshot.snapshot_id:
+                    continue
+                key = _key(table, manifest.partition_spec_id, entry.data_file.partition)
+                counts.setdefault(key, [0, 0])[entry.status == ManifestEntryStatus.DELETED] += 1
+    except UNREADABLE:
+        return None
+    return tuple(Touch(key, added, removed) for key, (added, removed) in counts.items())
+
+
+def _key(table: Table, spec_id: int, partition: Record) -> PartitionKey:
+    spec: PartitionSpec = table.metadata.specs()[spec_id]
+    return partition_key({part.field_id: _scalar(partition[place]) for place, part in enumerate(spec.fields)})
+
+
+def _scalar(value: Any) -> Any:
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+
+
+def _transforms(table: Table) -> dict[int, str]:
+    found = {}
+    for spec in table.metadata.partition_specs:
+        for part in spec.fields:
+            name = str(part.transform)
+            is_date = name == "identity" and _source_type(table, part.source_id) == "date"
+            found[part.field_id] = "date" if is_date else name
+    return found
+
+
+def _source_type(table: Table, source_id: int) -> str:
+    for schema in reversed(table.metadata.schemas):
+        try:
+            return str(schema.find_type(source_id))
+        except ValueError:
+            continue
+    return ""
+
+
+# Rows
+
+
+def _compared(table: Table, commit: Commit) -> Iterable[RowsCompared]:
+    """The rows of what a commit touched, in its parent and in itself; nothing where they cannot be read."""
+    after = table.metadata.snapshot_by_id(commit.snapshot_id)
+    before = None if commit.parent_id is None else table.metadata.snapshot_by_id(commit.parent_id)
+    if before is None or after is None:
+        return
+    partitions = {touch.partition for touch in commit.touches or ()}
+    try:
+        yield RowsCompared(
+            commit.snapshot_id, _rows(table, before, partitions), _rows(table, after, partitions)
+        )
+    except UNREADABLE:
+        return
+
+
+def _rows(table: Table, snapshot: Snapshot, partitions: set[PartitionKey]) -> tuple[int, int]:
+    """How many rows some partitions hold, and a sum of their hashes: equal multisets have equal sums."""
+    scan = table.scan(snapshot_id=snapshot.snapshot_id)
+    tasks: list[FileScanTask] = [
+        task
+        for task in scan.plan_files()
+        if _key(table, task.file.spec_id, task.file.partition) in partitions
+    ]
+    # Both sides in the schema of today, as a reader of either snapshot by column would see them.
+    rows = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table(tasks)
+    return sum_of_rows(rows)
+
+
+def sum_of_rows(rows: pa.Table) -> tuple[int, int]:
+    """A count, and a sum of hashes that does not depend on the order."""
+    if rows.num_rows == 0:
+        return 0, 0
+    names = sorted(rows.column_names)
+    packed = ", ".join(f"c{place} := {_quoted(name)}" for place, name in enumerate(names))
+    with duckdb.connect() as connection:
+        connection.register("incoming", rows)
+        found = connection.execute(
+            f"SELECT count(*), sum(md5_number_lower(struct_pack({packed})::VARCHAR)::HUGEINT) FROM incoming"  # noqa: S608 (our own quoting)
+        ).fetchall()
+    return int(found[0][0]), int(found[0][1])
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+# Files
+
+
+def _files(table: Table) -> FilesChecked:
+    """Whether every file is there that a snapshot in the metadata reaches."""
+    needed: dict[str, int] = {}
+    manifests: dict[str, ManifestFile] = {}
+    missing: list[str] = []
+    for snapshot in table.metadata.snapshots:
+        needed.setdefault(snapshot.manifest_list, snapshot.snapshot_id)
+        try:
+            for manifest in snapshot.manifests(table.io):
+                needed.setdefault(manifest.manifest_path, snapshot.snapshot_id)
+                manifests[manifest.manifest_path] = manifest
+        except UNREADABLE:
+            continue
+    for path, manifest in manifests.items():
+        try:
+            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+                needed.setdefault(entry.data_file.file_path, needed[path])
+        except UNREADABLE:
+            continue
+    with ThreadPoolExecutor(LOOKERS) as pool:
+        there = pool.map(lambda path: table.io.new_input(path).exists(), needed)
+        missing += [
+            f"{path} (needed by snapshot {snapshot_id})"
+            for (path, snapshot_id), exists in zip(needed.items(), there, strict=True)
+            if not exists
+        ]
+    return FilesChecked(len(table.metadata.snapshots), len(needed), tuple(missing))
+
+
+# The policy and the ledger
+
+
+def _rules(folder: Path, table: str, properties: Mapping[str, str]) -> dict[str, ColdRule]:
+    """The rule of the policy in force now; what was done under another one cannot be judged any more."""
+    policies = PolicyFolder(folder)
+    policies.reload()
+    resolved = policies.resolve(table, dict(properties))
+    if resolved is None:
+        return {}
+    cold = resolved.policy.cold
+    return {resolved.policy.hash: ColdRule(cold.after, cold.after_at_most, cold.quiet_for)}
+
+
+def _from_ledger(
+    path: Path, table_uuid: str, commits: Iterable[Commit]
+) -> tuple[frozenset[int] | None, tuple[int, ...]]:
+    """Snapshots accounted for (None: no ledger), and when those of our commits were made that have expired."""
+    try:
+        ledger = Ledger(path, read_only=True)
+    except StoreError:
+        return None, ()
+    try:
+        accounted = frozenset(account.snapshot_id for account in ledger.accounts(table_uuid))
+        known = {commit.snapshot_id for commit in commits}
+        lost = tuple(
+            operation.ended_at_ms
+            for operation in ledger.operations(table_uuid, limit=100_000)
+            if operation.snapshot_id is not None
+            and operation.snapshot_id not in known
+            and operation.ended_at_ms is not None
+        )
+        return accounted, lost
+    finally:
+        ledger.close()
+
+
+# The control topic
+
+
+def listen(config: IsothermConfig, table_uuid: str) -> Heard:
+    """Every event and intent of a table that the control topic still has."""
+    heard = Heard()
+    consumer = Consumer(
+        {
+            **config.kafka.properties,
+            # Never joined and nothing committed: the daemon's own group is not disturbed.
+            "group.id": f"{config.kafka.group}-audit-{uuid.uuid4()}",
+            "enable.auto.commit": False,
+            "allow.auto.create.topics": False,
+            "log_level": 0,
+        }
+    )
+    try:
+        _read_all(
+            consumer,
+            config.kafka.control_topic,
+            lambda at_ms, value: _hear(heard, table_uuid, at_ms, value),
+            heard,
+        )
+    except KafkaException:
+        heard.is_known = False
+    finally:
+        consumer.close()
+    return heard
+
+
+def _read_all(
+    consumer: Consumer, topic: str, hear: Callable[[int, bytes | None], None], heard: Heard
+) -> None:
+    known = consumer.list_topics(topic, REQUEST_TIMEOUT_S).topics.get(topic)
+    if known is None or not known.partitions:
+        heard.is_known = False
+        return
+    parts = [TopicPartition(topic, number, OFFSET_BEGINNING) for number in known.partitions]
+    marks = {
+        part.partition: consumer.get_watermark_offsets(part, timeout=REQUEST_TIMEOUT_S) for part in parts
+    }
+    left = {number for number, (low, high) in marks.items() if high > low}
+    was_cut = any(low > 0 for low, _ in marks.values())
+    oldest_ms: int | None = None
+    consumer.assign(parts)
+    deadline_s = monotonic_s() + READ_TOPIC_WITHIN_S
+    while left:
+        if monotonic_s() > deadline_s:
+            heard.is_known = False
+            return
+        for message in consumer.consume(500, 0.5):
+            if message.error() is not None:
+                continue
+            at_ms = message.timestamp()[1]
+            oldest_ms = at_ms if oldest_ms is None else min(oldest_ms, at_ms)
+            hear(at_ms, message.value())
+        positions = consumer.position(list(parts))
+        left = {part.partition for part in positions if part.offset < marks[part.partition][1]} & left
+    heard.since_ms = oldest_ms if was_cut else None
+
+
+def _hear(heard: Heard, table_uuid: str, at_ms: int, value: bytes | None) -> None:
+    try:
+        event = decode(value)
+    except EventError:
+        return
+    match event:
+        case CommitEvent() if event.table_uuid == table_uuid:
+            heard.announced.add(event.snapshot_id)
+        case Intent() if event.table_uuid == table_uuid:
+            heard.intents.append(Said(at_ms, event))
+        case _:
+            pass

@@ -1,0 +1,1 @@
+"""What people ask the daemon, and tell it: one module for each command, and what they share."""

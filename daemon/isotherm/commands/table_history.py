@@ -1,0 +1,161 @@
+"""A table's history for `simulate`: what the ledger recorded, what the table's own snapshots still say.
+
+Reads beside a running daemon and changes nothing. The present state, less all changes that led to it, is where the
+history begins; so nothing has to be scanned. Where neither the ledger nor the table knows a snapshot any more, the
+history begins after it, and says so.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from isotherm.core.model import Origin, PartitionKey
+from isotherm.core.planner.plan import Snapshot
+from isotherm.core.replay.history import History, Recorded, counted_back, traced_back
+from isotherm.core.state import PartitionState, StateError
+from isotherm.iceberg.catalog import IcebergCatalog
+from isotherm.service.ports import LoadedTable, TableMissing, Unavailable, Unreadable
+from isotherm.store.fold import Fold, TableRow
+from isotherm.store.ledger import Ledger
+
+AWAY_MS = 600_000
+"""A change that was heard of so long after its commit was missed while the daemon was away; a replay assumes one that
+is there, and takes the time of the commit."""
+ATTEMPTS = 10
+"""Reading a table's partitions takes a moment, in which the daemon may have gone on."""
+
+
+def read_history(
+    fold: Fold,
+    ledger: Ledger,
+    catalog: IcebergCatalog,
+    row: TableRow,
+    *,
+    since_ms: int,
+    now_ms: int,
+    tell: Callable[[int], None] = lambda _: None,
+) -> History:
+    """The history of a table that the daemon knows, as far back as anything is known of it.
+
+    Args:
+        fold: the daemon's.
+        ledger: the daemon's.
+        catalog: for what the ledger does not have.
+        row: the table.
+        since_ms: the history begins no earlier.
+        now_ms: where it ends.
+        tell: is told how many snapshots were read from the table.
+
+    Raises:
+        Unavailable: the catalog does not answer, or the daemon goes on faster than its state can be read.
+        TableMissing: the catalog does not have the table any more.
+    """
+    row, partitions = _settled(fold, row)
+    uuid, head = row.state.table.uuid, row.state.head
+    loaded = catalog.load(row.state.table.name)
+    if loaded.table.uuid != uuid:
+        raise TableMissing(
+            f"{row.state.table} was dropped and created again; the daemon does not know it yet"
+        )
+    reader = _Reader(catalog, loaded, tell)
+    remembered = {
+        change.snapshot_id: Recorded(change, _heard_at(change.committed_at_ms, at_ms))
+        for change, at_ms in ledger.changes(uuid)
+    }
+    changes, before = traced_back(head, remembered, reader.read, since_ms)
+    try:
+        beginning = _beginning(partitions, changes, now_ms)
+    except StateError:
+        # What an event said may have been found wrong later; what the table itself says still is asked instead.
+        gone = {number: one for number, one in remembered.items() if number not in loaded.parents}
+        changes, before = traced_back(head, gone, reader.read, since_ms)
+        try:
+            beginning = _beginning(partitions, changes, now_ms)
+        except StateError as err:
+            raise TableMissing(
+                f"the known changes of {row.state.table} do not lead to its state: {err}"
+            ) from err
+    starts_at_ms = changes[0].received_at_ms if changes else now_ms
+    return History(
+        table=row.state.table,
+        facts=row.facts,
+        partitions=beginning,
+        snapshots=_retained(loaded, before),
+        pinned=frozenset(one.snapshot_id for one in loaded.snapshots.values() if one.is_pinned),
+        recorded=tuple(changes),
+        starts_at_ms=starts_at_ms,
+        ends_at_ms=max(now_ms, starts_at_ms),
+        remarks=_remarks(changes, beginning, reader.reads),
+    )
+
+
+class _Reader:
+    """Reads what the ledger does not have from the table's own snapshots."""
+
+    def __init__(self, catalog: IcebergCatalog, loaded: LoadedTable, tell: Callable[[int], None]) -> None:
+        self.reads = 0
+        self._catalog = catalog
+        self._loaded = loaded
+        self._tell = tell
+
+    def read(self, snapshot_id: int) -> Recorded | None:
+        """What one snapshot did; None: it has expired."""
+        if snapshot_id not in self._loaded.parents:
+            return None
+        try:
+            change = self._catalog.change(self._loaded, snapshot_id)
+        except (TableMissing, Unreadable):  # it has expired, or its manifests are damaged
+            return None
+        self.reads += 1
+        self._tell(self.reads)
+        return Recorded(change, change.committed_at_ms)
+
+
+def _beginning(
+    partitions: Mapping[PartitionKey, PartitionState], changes: Sequence[Recorded], now_ms: int
+) -> dict[PartitionKey, PartitionState]:
+    at_ms = changes[0].received_at_ms if changes else now_ms
+    return counted_back(partitions, (one.change for one in changes), at_ms)
+
+
+def _remarks(
+    changes: Sequence[Recorded], beginning: Mapping[PartitionKey, PartitionState], reads: int
+) -> tuple[str, ...]:
+    """What a person should know of the history."""
+    remarks = [f"{len(changes) - reads} changes are from the ledger, {reads} from the table's own snapshots"]
+    ours = sum(one.change.origin is Origin.MAINTENANCE for one in changes)
+    if ours:
+        remarks.append(f"{ours} of them, our own maintenance, are left out")
+    if beginning:
+        # Not told by the first parent: an expiry may cut it.
+        files = sum(one.data_total.files for one in beginning.values())
+        remarks.append(
+            f"{files} data files in {len(beginning)} partitions were there before; how they came is not known"
+        )
+    return tuple(remarks)
+
+
+def _settled(fold: Fold, row: TableRow) -> tuple[TableRow, dict[PartitionKey, PartitionState]]:
+    """The table and its partitions at one and the same head."""
+    uuid = row.state.table.uuid
+    for _ in range(ATTEMPTS):
+        before = fold.table(uuid)
+        partitions = {one.key: one.state for one in fold.partitions(uuid)}
+        after = fold.table(uuid)
+        if before is not None and after is not None and before.state == after.state:
+            return after, partitions
+    raise Unavailable(f"the state of {row.state.table} changes faster than it can be read; try again")
+
+
+def _heard_at(committed_at_ms: int, received_at_ms: int) -> int:
+    return received_at_ms if received_at_ms - committed_at_ms < AWAY_MS else committed_at_ms
+
+
+def _retained(loaded: LoadedTable, head: int | None) -> tuple[Snapshot, ...]:
+    """The snapshots up to one, as far as they are still there; their times never go back."""
+    if head not in loaded.parents:
+        return ()
+    at_ms, log = 0, []
+    for snapshot in replace(loaded, head=head).log():
+        at_ms = max(at_ms, snapshot.committed_at_ms)
+        log.append(replace(snapshot, committed_at_ms=at_ms))
+    return tuple(log)

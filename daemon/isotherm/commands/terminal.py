@@ -1,0 +1,94 @@
+"""What every command shares: where answers go, how they look, how errors end, and the options that all of them have."""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from isotherm.core.planner.plan import Verdict
+from isotherm.runtime.config import EXIT_BAD_CONFIG, ConfigError, load_config
+from isotherm.service.ports import NoSuchTableError, TableMissing, Unavailable
+from isotherm.store.database import StoreError
+
+if TYPE_CHECKING:
+    from isotherm.commands.inspector import Inspector
+
+EXIT_ERROR = 1
+EXIT_USAGE = 2
+EXIT_WORK_TO_DO = 3
+
+
+class Output(StrEnum):
+    """How answers are written."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+ConfigOption = Annotated[
+    Path,
+    typer.Option("--config", "-c", envvar="ISOTHERM_CONFIG", help="The file for the process, isotherm.yaml."),
+]
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="A table for people, or JSON.")]
+DEFAULT_CONFIG = Path("isotherm.yaml")
+out = Console(highlight=False, soft_wrap=False)
+"""For answers."""
+err = Console(stderr=True, highlight=False)
+"""For everything else."""
+VERDICT_STYLES = {
+    Verdict.DUE: "yellow",
+    Verdict.HOT: "red",
+    Verdict.CLEAN: "green",
+    Verdict.RUNNING: "cyan",
+    Verdict.HALTED: "bold red",
+    Verdict.WAITING: "cyan",
+    Verdict.QUARANTINED: "magenta",
+    Verdict.UNSUPPORTED: "magenta",
+    Verdict.OFF: "dim",
+}
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """What a person can mend is one message, not a traceback."""
+    try:
+        yield
+    except ConfigError as error:
+        # Whole lines, however narrow the terminal: editors and CI find the place by them.
+        err.print(Text(str(error), style="red"), soft_wrap=True)
+        raise typer.Exit(EXIT_BAD_CONFIG) from error
+    except NoSuchTableError as error:
+        err.print(Text(str(error), style="red"))
+        raise typer.Exit(EXIT_USAGE) from error
+    except (Unavailable, TableMissing, StoreError) as error:
+        err.print(Text(str(error), style="red"))
+        raise typer.Exit(EXIT_ERROR) from error
+
+
+def print_json(value: Any) -> None:
+    """An answer as JSON: a documented contract."""
+
+    def plain(one: Any) -> Any:
+        if dataclasses.is_dataclass(one) and not isinstance(one, type):
+            return dataclasses.asdict(one)
+        if isinstance(one, frozenset | set):
+            return sorted(one)
+        return str(one)
+
+    sys.stdout.write(json.dumps(value, default=plain, indent=2) + "\n")
+
+
+def inspector_of(config: Path) -> "Inspector":
+    """Answers from the stores that a configuration names."""
+    # PyIceberg takes seconds to import, and `isotherm --help` has no use for it.
+    from isotherm.commands.inspector import Inspector
+
+    return Inspector(load_config(config))

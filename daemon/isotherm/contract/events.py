@@ -1,0 +1,261 @@
+"""The contract between ingest and daemon, and for any other writer that takes part.
+
+Two CloudEvents (1.0, structured JSON) on the control topic, keyed by the table's uuid: a *commit* announces one
+snapshot, an *intent* says, before a MERGE plans, which partitions it may touch. Events say where to look; what is
+true, the catalog and its manifests say. So decoding is strict about form and believes nothing about content.
+
+A change of meaning is a new type (`…v2`); new optional fields may be added to a type at any time, and readers
+ignore what they do not know.
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from isotherm.core.model import Change, Origin, PartitionKey, TableId, partition_key, partition_values
+
+COMMIT_TYPE = "io.isotherm.commit.v1"
+INTENT_TYPE = "io.isotherm.intent.v1"
+CONTENT_TYPE = "application/cloudevents+json; charset=UTF-8"
+
+CONTROL_PARTITIONS = 8
+"""Partitions of the control topic where one of the two halves makes it: so many daemons can divide the tables."""
+MAX_MANIFESTS = 200
+"""Manifests named in one event; above it the list is cut and flagged, the daemon reads the manifest list."""
+MAX_PARTITIONS = 500
+"""Partitions named in one event: some 60 bytes each, but for those with long texts as values (`shortened`)."""
+MAX_ANNOUNCEMENT_BYTES = 900_000
+"""What we send ourselves stays below Kafka's default limit of a megabyte, with room for key, headers and framing."""
+MAX_EVENT_BYTES = 1_000_000
+"""A larger message is nobody's event."""
+
+
+class EventError(ValueError):
+    """A message that is none of the events expected on its topic; its text says what is wrong."""
+
+
+def _canonical(key: str) -> str:
+    """The partition key as we write it, so that a writer's blanks do not hide a partition."""
+    try:
+        return partition_key(partition_values(PartitionKey(key)))
+    except (ValueError, AttributeError, RecursionError) as err:
+        raise ValueError("not a JSON object of partition field ids and values") from err
+
+
+# What SQLite and Iceberg hold, and what a calendar has: no number of an event is ever larger.
+Long = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+TimeMs = Annotated[int, Field(ge=0, lt=253_402_300_800_000)]
+Key = Annotated[str, AfterValidator(_canonical)]
+Name = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, use_attribute_docstrings=True)
+
+
+class AddedManifest(_Value):
+    """A manifest that the snapshot added, as its manifest list has it."""
+
+    path: str
+    length: Count
+    spec_id: Count
+    content: Literal["data", "deletes"]
+    added_files: Count
+    deleted_files: Count
+
+
+class PartitionChange(_Value):
+    """What the snapshot did to one partition: files and rows of every kind, added and removed."""
+
+    partition: Key
+    """A `PartitionKey`."""
+    added_files: Count
+    removed_files: Count
+    added_rows: Count
+    removed_rows: Count
+
+    @property
+    def key(self) -> PartitionKey:
+        """The partition."""
+        return PartitionKey(self.partition)
+
+
+class OpenWindow(_Value):
+    """What the writer may still write after this snapshot, as far as it knows."""
+
+    from_ms: Long | None = None
+    """Lower bound of the event time of what is in flight; None: the writer cannot tell."""
+    partitions: tuple[Key, ...] = ()
+    """Partitions in flight, by key."""
+
+
+class CommitEvent(_Value):
+    """The announcement of one snapshot. Optional fields may be missing from other writers' events."""
+
+    table_uuid: Name
+    table: Name
+    """`namespace.table`."""
+    catalog: str = ""
+    ref: str = "main"
+    snapshot_id: Long
+    parent_id: Long | None = None
+    sequence_number: Count
+    timestamp_ms: TimeMs
+    operation: str
+    origin: Literal["ingest", "maintenance", "foreign"]
+    writer: str = ""
+    """A stable id of who commits: the pipeline, or `isotherm`."""
+    schema_id: int | None = None
+    spec_ids: tuple[int, ...] = ()
+    manifest_list: str = ""
+    added_manifests: tuple[AddedManifest, ...] = Field((), max_length=MAX_MANIFESTS)
+    added_manifests_complete: bool = False
+    partitions: tuple[PartitionChange, ...] = Field((), max_length=MAX_PARTITIONS)
+    partitions_complete: bool = False
+    summary: Mapping[str, str] = Field(default_factory=dict)
+    source_offsets: Mapping[str, Mapping[str, int]] = Field(default_factory=dict)
+    """Topic → Kafka partition → next offset, after this snapshot."""
+    valid_through_ms: Long | None = None
+    open_window: OpenWindow | None = None
+    announced_by: str = ""
+    """Who sent this announcement, which need not be who committed."""
+
+    @property
+    def origin_kind(self) -> Origin:
+        """Who made the snapshot, as the announcer believes."""
+        return Origin(self.origin)
+
+
+class Intent(_Value):
+    """What a MERGE may touch, said before it plans; renewed while it runs; closed in words, whatever came of it."""
+
+    table_uuid: Name
+    table: Name
+    intent_id: Name
+    """The same for the opening, each renewal and the closing; a recomputed MERGE keeps its id."""
+    writer: str
+    state: Literal["open", "closed"]
+    at_ms: TimeMs
+    expires_at_ms: Count
+    """A daemon lets go then at the latest; it caps the span by itself."""
+    partitions: tuple[Key, ...] | None = None
+    """Partition keys; None: any partition of the table."""
+    attempt: int = Field(1, ge=1)
+    outcome: str = ""
+    """With `closed`: `committed`, `failed`, …"""
+
+
+def encode(event: CommitEvent | Intent) -> tuple[bytes, bytes, dict[str, bytes]]:
+    """The event as a Kafka message: key, value and headers."""
+    match event:
+        case CommitEvent():
+            kind, event_id, at_ms = COMMIT_TYPE, f"{event.table_uuid}/{event.snapshot_id}", event.timestamp_ms
+            source = event.announced_by or event.writer or "unknown"
+        case Intent():
+            kind, at_ms, source = INTENT_TYPE, event.at_ms, event.writer or "unknown"
+            event_id = f"{event.intent_id}/{event.state}/{event.at_ms}"
+    envelope = {
+        "specversion": "1.0",
+        "id": event_id,
+        "source": f"/isotherm/{source}",
+        "type": kind,
+        "subject": event.table,
+        "time": datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds"),
+        "datacontenttype": "application/json",
+        "data": event.model_dump(mode="json", exclude_defaults=True),
+    }
+    value = json.dumps(envelope, separators=(",", ":"), sort_keys=True).encode()
+    return event.table_uuid.encode(), value, {"content-type": CONTENT_TYPE.encode()}
+
+
+def shortened(event: CommitEvent, max_bytes: int = MAX_ANNOUNCEMENT_BYTES) -> CommitEvent:
+    """The event in a message of at most so many bytes, if that can be: with fewer partitions and manifests.
+
+    A list that was cut is flagged as not complete: readers find the rest in the snapshot itself.
+    """
+    while len(encode(event)[1]) > max_bytes and (event.partitions or event.added_manifests):
+        partitions = event.partitions[: len(event.partitions) // 2]
+        manifests = event.added_manifests[: len(event.added_manifests) // 2]
+        event = event.model_copy(
+            update={
+                "partitions": partitions,
+                "partitions_complete": event.partitions_complete and len(partitions) == len(event.partitions),
+                "added_manifests": manifests,
+                "added_manifests_complete": event.added_manifests_complete
+                and len(manifests) == len(event.added_manifests),
+            }
+        )
+    return event
+
+
+def json_schemas() -> dict[str, dict[str, object]]:
+    """JSON Schemas of the `data` of each type, for writers in other languages."""
+    return {"commit": CommitEvent.model_json_schema(), "intent": Intent.model_json_schema()}
+
+
+def announcement(table: TableId, catalog: str, change: Change, announced_by: str) -> CommitEvent:
+    """The event of a snapshot that is known as a change; its manifests are left to be found by who wants them."""
+    named = sorted(change.partitions.items())[:MAX_PARTITIONS]
+    return CommitEvent(
+        table_uuid=table.uuid,
+        table=table.name,
+        catalog=catalog,
+        snapshot_id=change.snapshot_id,
+        parent_id=change.parent_id,
+        sequence_number=change.sequence_number,
+        timestamp_ms=change.committed_at_ms,
+        operation=change.operation,
+        origin=change.origin.value,
+        writer=announced_by if change.origin is Origin.MAINTENANCE else "",
+        partitions=tuple(
+            PartitionChange(
+                partition=key,
+                added_files=delta.added.files,
+                removed_files=delta.removed.files,
+                added_rows=delta.added.rows,
+                removed_rows=delta.removed.rows,
+            )
+            for key, delta in named
+        ),
+        partitions_complete=len(named) == len(change.partitions),
+        valid_through_ms=change.valid_through_ms,
+        announced_by=announced_by,
+    )
+
+
+def decode(value: bytes | None) -> CommitEvent | Intent | None:
+    """The event in a Kafka message; None where the message is a CloudEvent of a type that is not ours.
+
+    Raises:
+        EventError: the message is not an event that we can read.
+    """
+    if not value:
+        raise EventError("empty message")
+    if len(value) > MAX_EVENT_BYTES:
+        raise EventError(f"message of {len(value)} bytes, more than {MAX_EVENT_BYTES}")
+    try:
+        envelope = json.loads(value)
+    except (ValueError, RecursionError) as err:
+        raise EventError(f"not JSON: {err}") from err
+    if not isinstance(envelope, dict) or envelope.get("specversion") != "1.0":
+        raise EventError("not a CloudEvent 1.0 in structured JSON")
+    model: type[CommitEvent | Intent]
+    match envelope.get("type"):
+        case "io.isotherm.commit.v1":
+            model = CommitEvent
+        case "io.isotherm.intent.v1":
+            model = Intent
+        case _:
+            return None
+    try:
+        return model.model_validate_json(json.dumps(envelope.get("data")))
+    except RecursionError as err:
+        raise EventError("nested too deeply") from err
+    except ValidationError as err:
+        first = err.errors()[0]
+        place = ".".join(str(step) for step in first["loc"])
+        raise EventError(f"data.{place}: {first['msg']}") from err

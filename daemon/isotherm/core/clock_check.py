@@ -1,0 +1,62 @@
+"""Whether this machine's clock is to be believed: what is deleted too early cannot be had again.
+
+Ages and graces are counted by the clock of this machine. It is held against the time that has passed since the last
+look (a clock that jumps), and against the clocks of others: those of the store and of the catalog. While they disagree
+nothing expires and nothing is deleted.
+
+Values in, values out; the readings come from the edges.
+"""
+
+from dataclasses import dataclass, field, replace
+
+from isotherm.core.partitions import span_text
+
+JUMP_MS = 60_000
+"""A clock that is corrected step by step stays far below."""
+CALM_S = 3600.0
+"""So long after a jump nothing is deleted, because which of the two times was right is not known."""
+SKEW_MS = 5 * 60_000
+"""How far two clocks may be apart; S3 refuses requests at fifteen minutes."""
+COMPARE_EVERY_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClockCheck:
+    """What is known of this machine's clock."""
+
+    wall_ms: int | None = None
+    monotonic_s: float = 0
+    jumped_at_s: float | None = None
+    jump_ms: int = 0
+    skews: dict[str, tuple[float, int]] = field(default_factory=dict)
+    """By the name of another clock: when it was looked at, and how far ours was ahead of it, in milliseconds."""
+
+    def turned(self, wall_ms: int, monotonic_s: float) -> "ClockCheck":
+        """After another look at this machine's own two clocks."""
+        jump_ms = 0
+        if self.wall_ms is not None:
+            jump_ms = wall_ms - self.wall_ms - int((monotonic_s - self.monotonic_s) * 1000)
+        if abs(jump_ms) < JUMP_MS:
+            return replace(self, wall_ms=wall_ms, monotonic_s=monotonic_s)
+        # What was compared before the jump says nothing any more.
+        return ClockCheck(wall_ms, monotonic_s, monotonic_s, jump_ms)
+
+    def compared(self, name: str, skew_ms: int, monotonic_s: float) -> "ClockCheck":
+        """After a look at another clock, of which ours is so far ahead."""
+        return replace(self, skews={**self.skews, name: (monotonic_s, skew_ms)})
+
+    def wants(self, name: str, monotonic_s: float) -> bool:
+        """Whether it is time to look at another clock."""
+        known = self.skews.get(name)
+        return known is None or abs(known[1]) > SKEW_MS or monotonic_s - known[0] >= COMPARE_EVERY_S
+
+    def trouble(self, monotonic_s: float) -> str | None:
+        """Why this machine's clock is not to be believed, or None."""
+        for name, (_, skew_ms) in sorted(self.skews.items()):
+            if abs(skew_ms) > SKEW_MS:
+                side = "ahead of" if skew_ms > 0 else "behind"
+                return f"this machine's clock is {span_text(abs(skew_ms))} {side} that of {name}"
+        if self.jumped_at_s is not None and monotonic_s - self.jumped_at_s < CALM_S:
+            side = "ahead" if self.jump_ms > 0 else "back"
+            return f"this machine's clock jumped {span_text(abs(self.jump_ms))} {side}, less than an hour ago"
+        return None

@@ -1,0 +1,209 @@
+"""Whether a file may be deleted: the one place where that is decided, whoever wants the file gone.
+
+A deletion cannot be taken back, so it is done only after proof, and our own memory is no proof. At once goes only
+what no request of this process's life has ever named: the files of a job whose commit was never sent. Everything else
+is marked, waits for its grace, and is looked at again before it goes. Then it must be shown, from the table itself,
+that no retained snapshot reaches the file. Absence proves nothing: a table that is not found, a snapshot that is not
+in the history and a ledger without a line all mean that the file stays.
+
+Values in, values out. Evidence is gathered by `reachability`, files are deleted by `remover`, marks are kept by the
+ledger (`deletions` in the service). What was rejected stands in docs/designs/deletion.md.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from isotherm.core.paths import deepest, folder, is_plain, normalised
+
+LEFTOVER_GRACE_MS = 86_400_000
+"""What a failed job wrote waits this long, if a request ever named it. No proxy delays a request for a day."""
+FIRST_PAUSE_MS = 60_000
+LONGEST_PAUSE_MS = 86_400_000
+"""A file that must wait is looked at again after a minute, then after twice as long each time, at most a day."""
+
+
+class Cause(StrEnum):
+    """Why somebody wants a file gone."""
+
+    EXPIRED = "expired"
+    """Only snapshots that an expiry took have reached it."""
+    LEFTOVER = "leftover"
+    """A job wrote it, and the table's history does not show the job's commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How far a table's history had been looked at when something was marked."""
+
+    snapshot_id: int
+    """The youngest snapshot that stayed. While the table still has it, its history goes on from there: after a
+    restore from an older version it has not, and sequence numbers are used a second time."""
+    sequence_number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A file that may go when its grace is over, if it can be shown then that nothing needs it."""
+
+    path: str
+    job_id: str
+    cause: Cause
+    seen: Seen | None
+    """When it was marked, no snapshot up to this one reached it, but for those that the expiry took. None: nobody has
+    looked, or the table's format has no sequence numbers."""
+    looks: int = 0
+    """How often it had to wait already."""
+
+
+class Finding(StrEnum):
+    """What becomes of a marked file."""
+
+    GO = "go"
+    WAIT = "wait"
+    """Look again later."""
+    KEEP = "keep"
+    """It is not ours to delete. If it is in nobody's way but storage's, orphan removal will find it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of a marked file, and why."""
+
+    finding: Finding
+    reason: str
+    """One word of a closed list, for metrics: `unreached`, or what stands against it."""
+    why: str
+
+
+GO = Verdict(Finding.GO, "unreached", "no retained snapshot reaches it")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How things stand with the daemon and the table at the moment of deletion. None: nothing stands against it."""
+
+    ledger: str | None = None
+    """Why this daemon's ledger is not to be believed."""
+    clock: str | None = None
+    """Why this machine's clock is not to be believed."""
+    owner: str | None = None
+    """Why the table is not this daemon's to maintain."""
+    held: str | None = None
+    """Why a person, or a halt, keeps us from the table."""
+    has_policy: bool = True
+    may_expire: bool = True
+    """Whether the policy lets snapshots of this table expire."""
+
+
+def obstacle(standing: Standing, cause: Cause) -> str | None:
+    """Why nothing of a table that was marked for this cause may be deleted now, or None."""
+    for against in (standing.ledger, standing.clock, standing.owner, standing.held):
+        if against is not None:
+            return against
+    if not standing.has_policy:
+        return "no policy maintains the table any more"
+    if cause is Cause.EXPIRED and not standing.may_expire:
+        return "the policy does not expire snapshots of this table any more"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the table itself shows, read after the grace."""
+
+    gc_enabled: bool
+    """The table property `gc.enabled`: where it is false, the files may belong to another table."""
+    last_sequence_number: int | None
+    """None: its format has none."""
+    snapshot_ids: Collection[int]
+    """Every snapshot in the metadata, on whichever branch."""
+    reached: Collection[str]
+    """Of the marked files, normalised, those that a retained snapshot or statistics file reaches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Where the table's files may lie, and those of others."""
+
+    own: Collection[str] = ()
+    """The folders in which files of this table may be deleted (`paths.folder`)."""
+    others: Collection[str] = ()
+    """The folders of all other known tables (`paths.folder`)."""
+
+
+def own_folders(location: str, also_under: Collection[str], namespace: str, name: str) -> frozenset[str]:
+    """The folders in which files of a table may be deleted.
+
+    The owner of a table chooses its location, at any time, and may choose a folder in which other tables lie. So only
+    the two folders count that Iceberg makes by itself, under the location that the table was first seen with;
+    everything else is for the operator to allow.
+
+    Args:
+        location: the first location that the table was seen with.
+        also_under: folders that the operator allows; `{namespace}` and `{name}` stand for the table's.
+        namespace: of the table, its parts joined by slashes.
+        name: the table's, without namespace.
+    """
+    made = {f"{folder(location)}{part}/" for part in ("data", "metadata")}
+    allowed = {folder(one.replace("{namespace}", namespace).replace("{name}", name)) for one in also_under}
+    return frozenset(made | allowed)
+
+
+def judge(mark: Mark, expired: Collection[int], evidence: Evidence, neighbours: Neighbours) -> Verdict:
+    """What becomes of one marked file.
+
+    Args:
+        mark: the file.
+        expired: the snapshots that the expiry took which marked it; none for a leftover.
+        evidence: what the table shows now.
+        neighbours: where other tables lie, and where we may delete.
+    """
+    if not evidence.gc_enabled:
+        return _wait("gc_disabled", "the table says gc.enabled=false")
+    back = set(expired) & set(evidence.snapshot_ids)
+    if back:
+        return _wait("snapshot_back", f"snapshot {min(back)} is in the table, though it was expired")
+    last, seen = evidence.last_sequence_number, mark.seen
+    if seen is not None and last is not None and last < seen.sequence_number:
+        why = f"the table's last sequence number is {last}, it was {seen.sequence_number}"
+        return _wait("history_cut", why)
+    if normalised(mark.path) in evidence.reached:
+        return Verdict(Finding.KEEP, "reached", "a retained snapshot reaches it")
+    if not is_plain(mark.path):
+        return Verdict(Finding.KEEP, "spelling", "programs may take its name for that of another file")
+    own, others = (deepest(mark.path, folders) for folders in (neighbours.own, neighbours.others))
+    if own is None:
+        return Verdict(
+            Finding.KEEP, "elsewhere", "it lies in none of the folders where files of this table go"
+        )
+    if others is not None and len(others) >= len(own.removesuffix("data/").removesuffix("metadata/")):
+        return _wait("other_table", f"it lies under the location of another table, {others}")
+    return GO
+
+
+def may_go_at_once(path: str, job_id: str, *, was_sent: bool) -> bool:
+    """Whether a file of a failed job may go without a grace: no request has named it, and its name is the job's.
+
+    Args:
+        path: the file.
+        job_id: the job that wrote it.
+        was_sent: whether a request of the job may have left this process, or of an earlier one of its name.
+    """
+    name = path.rpartition("/")[2]
+    is_the_jobs = any(f"isotherm-{job_id}{end}" in name for end in "-.")
+    return is_the_jobs and not was_sent and is_plain(path)
+
+
+def is_gc_enabled(properties: Mapping[str, str]) -> bool:
+    """Whether a table lets its files be deleted, read as Iceberg's Java library reads it: only `true` is true."""
+    return properties.get("gc.enabled", "true").strip().lower() == "true"
+
+
+def pause_ms(looks: int) -> int:
+    """How long a file waits that had to wait so often already."""
+    return min(FIRST_PAUSE_MS << min(looks, 20), LONGEST_PAUSE_MS)
+
+
+def _wait(reason: str, why: str) -> Verdict:
+    return Verdict(Finding.WAIT, reason, why)

@@ -1,0 +1,175 @@
+"""How often a stream comes back to partitions that it had left behind, learned from the table's own commits.
+
+For each age of a partition (how many of its intervals it lies behind the boundary, in octaves) it is counted for how
+long partitions of that age were watched, and how often the stream wrote into one of them. That is all: some twenty
+short records for a table, whatever its size and history. What is long ago counts less and less.
+
+One outlier does not count. A backfill of last year, or a writer that caught up after a weekend, writes into old
+partitions all day long and says nothing about the days to come: of every age the busiest day is left out.
+
+Rates are those of a Poisson process, pooled over all partitions of an age; where a partition spec has more fields than
+the time, the partitions of one interval count as one, which errs on the side of waiting.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from isotherm.core.partitions import DAY_MS, HOUR_MS, TimeSpan
+
+AGES: Final = 20
+"""Ages that are told apart: 0 to 1 intervals, 1 to 2, 2 to 4, … what is older than the last is not watched."""
+HALF_LIFE_MS: Final = 14 * DAY_MS
+RETURN_MS: Final = 10 * 60_000
+"""Writes into an age within this span are one return: a micro-batch after another is no independent event, and a
+partition that was just written is not quiet anyway."""
+PAUSE_MS: Final = HOUR_MS
+"""The time between two commits counts as watched up to here: a stream that stands still teaches nothing."""
+ENOUGH_RETURNS: Final = 2.0
+"""So many returns, the busiest day left out, before anything is called hot for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Age:
+    """What is known of the partitions of one age."""
+
+    watched_ms: float = 0
+    """Partition-time: how long, times how many partitions of that age there were."""
+    returns: float = 0
+    busiest: float = 0
+    """Returns of the busiest day."""
+    day_from_ms: int = 0
+    """When the present day began: with the first return after the one before was over."""
+    on_day: float = 0
+    """Returns of that day so far."""
+    last_at_ms: int = 0
+    """When the latest return began."""
+
+
+NOTHING: Final = Age()
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """How likely a write into a partition of some age is."""
+
+    probability: float
+    """Upper end (95 %) of what the history allows, for the span that was asked for."""
+    returns: float
+    """Returns that it rests on, the busiest day left out."""
+    watched_ms: float
+    youngest: int
+    """The age, in intervals of the partition: from here (inclusive) …"""
+    oldest: int
+    """… to here (exclusive)."""
+
+    @property
+    def is_known_hot(self) -> bool:
+        """Whether enough returns were seen to hold a partition back for them."""
+        return self.returns >= ENOUGH_RETURNS
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """What a table has taught so far."""
+
+    ages: tuple[Age, ...] = ()
+    since_ms: int | None = None
+    """When it began to learn."""
+    updated_at_ms: int = 0
+    oldest_ms: int | None = None
+    """Where the oldest partition that was ever written begins: older ones do not exist, and are not watched."""
+
+    def after(
+        self, spans: Iterable[TimeSpan], boundary_ms: int, partitions: int, committed_at_ms: int
+    ) -> "Lateness":
+        """With one more commit of a writer, which wrote into partitions of these time spans.
+
+        Args:
+            spans: of the partitions that were written; those ahead of the boundary teach nothing.
+            boundary_ms: event time that the stream had reached before the commit.
+            partitions: how many the table has: of no age are there more.
+            committed_at_ms: commit time.
+        """
+        written = list(spans)
+        if not written:
+            return self
+        oldest_ms = min([span.start_ms for span in written] + [self.oldest_ms or boundary_ms])
+        length_ms = max(span.length_ms for span in written)
+        passed_ms = max(committed_at_ms - self.updated_at_ms, 0) if self.since_ms is not None else 0
+        ages = list(self.ages)
+        deepest = _age_of(boundary_ms - oldest_ms, length_ms)
+        ages.extend([NOTHING] * (min(deepest + 1, AGES) - len(ages)))
+        ages = [_watched(age, number, passed_ms, partitions) for number, age in enumerate(ages)]
+        for number in {_age_of(boundary_ms - span.end_ms, span.length_ms) for span in written}:
+            if 0 <= number < len(ages):
+                ages[number] = _returned(ages[number], committed_at_ms)
+        return Lateness(
+            tuple(ages),
+            committed_at_ms if self.since_ms is None else self.since_ms,
+            max(committed_at_ms, self.updated_at_ms),
+            oldest_ms,
+        )
+
+    def risk(self, span: TimeSpan, boundary_ms: int, horizon_ms: float) -> Risk | None:
+        """How likely a write into a partition of this span is within a horizon; None: nothing is known of its age."""
+        number = _age_of(boundary_ms - span.end_ms, span.length_ms)
+        if not 0 <= number < len(self.ages) or not self.ages[number].watched_ms:
+            return None
+        age = self.ages[number]
+        returns = max(age.returns - max(age.busiest, age.on_day), 0.0)
+        rate = _upper_count(returns) / age.watched_ms
+        youngest, oldest = _bounds(number)
+        return Risk(1 - math.exp(-rate * horizon_ms), returns, age.watched_ms, youngest, oldest)
+
+
+UNTAUGHT: Final = Lateness()
+
+
+def _age_of(behind_ms: float, length_ms: int) -> int:
+    """The number of an age: 0 for less than one interval behind, then octaves; -1: not behind at all."""
+    if behind_ms < 0:
+        return -1
+    return int(behind_ms // max(length_ms, 1)).bit_length()
+
+
+def _bounds(number: int) -> tuple[int, int]:
+    """The intervals that an age covers: from the first (inclusive) to the second (exclusive)."""
+    return (0, 1) if number == 0 else (1 << (number - 1), 1 << number)
+
+
+def _watched(age: Age, number: int, passed_ms: int, partitions: int) -> Age:
+    youngest, oldest = _bounds(number)
+    there = min(oldest - youngest, max(partitions, 1))
+    fading = 0.5 ** (passed_ms / HALF_LIFE_MS)
+    return replace(
+        age,
+        watched_ms=age.watched_ms * fading + there * min(passed_ms, PAUSE_MS),
+        returns=age.returns * fading,
+        busiest=age.busiest * fading,
+        on_day=age.on_day * fading,
+    )
+
+
+def _returned(age: Age, at_ms: int) -> Age:
+    if at_ms - age.last_at_ms < RETURN_MS and age.last_at_ms:
+        return age
+    is_new_day = at_ms - age.day_from_ms >= DAY_MS
+    return replace(
+        age,
+        returns=age.returns + 1,
+        busiest=max(age.busiest, age.on_day) if is_new_day else age.busiest,
+        day_from_ms=at_ms if is_new_day else age.day_from_ms,
+        on_day=1 if is_new_day else age.on_day + 1,
+        last_at_ms=at_ms,
+    )
+
+
+def _upper_count(count: float) -> float:
+    """The count that a Poisson process may really have at most (95 %), given what was counted.
+
+    The quantile of the gamma distribution with shape count + 1/2 (Jeffreys' prior), by Wilson and Hilferty's cube.
+    """
+    shape = count + 0.5
+    return shape * (1 - 1 / (9 * shape) + 1.6449 / (3 * math.sqrt(shape))) ** 3

@@ -1,0 +1,323 @@
+"""Everything that happens which somebody may want to know: one frozen value each.
+
+The service emits them; `logs.py` and `metrics.py` translate. The name of the class is the stable name of the event.
+"""
+
+from dataclasses import dataclass
+
+from isotherm.core.model import Action, HoldKind, OutcomeKind, TableId
+
+
+@dataclass(frozen=True, slots=True)
+class EventApplied:
+    """A commit event became part of the state."""
+
+    table: TableId
+    snapshot_id: int
+    origin: str
+    partitions: int
+    committed_at_ms: int
+    received_at_ms: int
+    decided_at_ms: int
+    """When the verdicts of the touched partitions were made."""
+    seconds: float
+    """What applying it cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventSeen:
+    """A message on the control topic that changed nothing in the state, and why."""
+
+    outcome: str
+    """`duplicate`, `intent`, `other_ref`, `other_type`, `deferred` (the catalog is asked at the next round)."""
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class EventRejected:
+    """A message that is no event at all, or not of the kind that its topic holds; it is set aside."""
+
+    reason: str
+    topic: str
+    kafka_partition: int
+    offset: int
+    size_bytes: int
+    messages: int = 1
+    """More than one: the rest of a batch with many, told at once; the place is the last one's."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceHeard:
+    """A message of another system's topic, and what came of it."""
+
+    topic: str
+    outcome: str
+    """`announced`, `other_type`, `other_ref`, `unknown_table`, `unknown_snapshot`, `unreadable_table`,
+    `rejected`."""
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class GapHealed:
+    """Snapshots that nobody had announced, found in the table's metadata; the daemon announced them itself."""
+
+    table: TableId
+    snapshots: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableScanned:
+    """A table's state was built by a full scan, and why."""
+
+    table: TableId
+    why: str
+    files: int
+    seconds: float
+    read_slowly: int = 0
+    """Large manifests that the fast reader could not read: exact, but a third of the speed."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateDrifted:
+    """The state's totals moved away from the summary's: rebuilt."""
+
+    table: TableId
+    snapshot_id: int
+    gap: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsRecounted:
+    """Some partitions were counted anew in idle time."""
+
+    table: TableId
+    partitions: int
+    wrong: int
+    """Of these, how many the state had wrong; the table is then built anew."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TableGone:
+    """The catalog does not have the table any more, or has another one under its name."""
+
+    table: TableId
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableFailed:
+    """Something went wrong with one table: it is set aside for a while, and the others go on."""
+
+    name: str
+    doing: str
+    """What was done to it."""
+    error: str
+    traceback: str = ""
+    """Where it happened, if the mistake is ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableRecovered:
+    """A table that had failed was looked at from end to end."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlanned:
+    """The outcome of a planning round for one table: how things stand."""
+
+    table: TableId
+    snapshots: int
+    metadata_bytes: int
+    partitions: int
+    hot: int
+    due: int
+    unsupported: int
+    waiting: int
+    quarantined: int
+    score: float
+    """The highest of the cold partitions and the table."""
+    files_per_partition: int
+    """The most data files in any one partition."""
+    backlog_files: int
+    backlog_bytes: int
+    oldest_due_at_ms: int | None
+    """Since when the longest waiting due partition is due."""
+    halted: bool
+    paused: bool
+    last_event_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoundPlanned:
+    """A planning round is over."""
+
+    tables: int
+    requests: int
+    started: int
+    seconds: float
+    deletions_held: bool
+    """Its ledger or its clock is not to be believed: this daemon only tells what it would delete."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobStarted:
+    """A job began."""
+
+    table: TableId
+    action: Action
+    job_id: str
+    label: str
+    files: int
+    bytes: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded:
+    """A job is over, one way or another."""
+
+    table: TableId
+    action: Action
+    job_id: str
+    label: str
+    outcome: OutcomeKind
+    reason: str
+    why: str
+    snapshot_id: int | None
+    files_before: int
+    files_after: int
+    bytes_read: int
+    bytes_written: int
+    seconds: float
+    peak_memory_bytes: int
+    still_running: int
+    """Other jobs that run on."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotsExpired:
+    """Snapshots left a table; their files follow after the grace."""
+
+    table: TableId
+    snapshots: int
+    files_marked: int
+
+
+@dataclass(frozen=True, slots=True)
+class FilesDeleted:
+    """Files that nobody needs any more are gone."""
+
+    table: TableId
+    files: int
+    kept: int
+    """Files that a last look kept from being deleted."""
+    postponed: int = 0
+    """Files that are looked at again later, because they may be needed, or could not be deleted."""
+    why: str = ""
+    """Why the first of those that stay does."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableHalted:
+    """A person must look at this table; the others go on."""
+
+    table: TableId
+    reason: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class HoldChanged:
+    """A halt, pause or quarantine came or was lifted, here or by another daemon or a person."""
+
+    table: TableId
+    kind: HoldKind
+    partition: str
+    is_held: bool
+    why: str
+    until_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HoldRejected:
+    """A record among them that is none of ours; it is left alone."""
+
+    key: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerLost:
+    """The ledger is new, and should not be: this daemon deletes nothing until a person says that it may."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class EventsLost:
+    """Messages of the control topic may have gone by unread; every table is reconciled with its metadata."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableMoved:
+    """The group gave a table to another daemon."""
+
+    table: TableId
+
+
+@dataclass(frozen=True, slots=True)
+class TrySoon:
+    """Something outside did not answer; it is tried again."""
+
+    what: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class PoliciesLoaded:
+    """The folder of policies was read, and something was different from before; kept in the ledger too."""
+
+    ok: bool
+    files: int
+    """Files in force, in their last good version."""
+    complaints: str
+    changes: str = ""
+    """What became different: files that came and went, fields from → to."""
+    tables: str = ""
+    """Tables that have another policy now."""
+    decisions_dropped: int = 0
+    """Partitions of these tables; each is decided anew."""
+
+
+Observation = (
+    EventApplied
+    | EventSeen
+    | EventRejected
+    | SourceHeard
+    | GapHealed
+    | TableScanned
+    | StateDrifted
+    | PartitionsRecounted
+    | TableGone
+    | TableFailed
+    | TableRecovered
+    | TablePlanned
+    | RoundPlanned
+    | JobStarted
+    | JobEnded
+    | SnapshotsExpired
+    | FilesDeleted
+    | TableHalted
+    | HoldChanged
+    | HoldRejected
+    | LedgerLost
+    | EventsLost
+    | TableMoved
+    | TrySoon
+    | PoliciesLoaded
+)

@@ -1,0 +1,1 @@
+"""What should be done, and why not the rest: the same functions for the service and for every command."""

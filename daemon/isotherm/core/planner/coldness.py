@@ -1,0 +1,203 @@
+"""Hot or cold: a partition is cold only when every rule that applies to it agrees.
+
+Each rule is a small function that answers with a sentence a person can act on and, where it says *hot*, with what
+would have to happen before it could say otherwise (a time, a boundary, a number of commits), so that a decision is
+kept until then. What only an event says may make a partition hot, never cold.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from isotherm.contract.events import Intent, OpenWindow
+from isotherm.core.model import PartitionField, PartitionKey
+from isotherm.core.partitions import HOUR_MS, clock_text, span_text, time_span
+from isotherm.core.policy.policy import Cold
+from isotherm.core.state import PartitionState, TableState
+
+JOB_OVERHEAD_MS = 10_000
+JOB_BYTES_PER_S = 20 * 1024**2
+"""What a job is assumed to take: reading, writing, reading back and committing, on a modest machine."""
+HEAR_AGAIN_MS = 60_000
+"""A partition in a writer's open window is looked at again after this."""
+LEARN_AGAIN_MS = 6 * HOUR_MS
+"""A partition that is held back for late writes is looked at again after this, for the history fades."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """When a verdict could change by itself, without anything touching its partition."""
+
+    at_ms: int | None = None
+    """At this time."""
+    boundary_ms: int | None = None
+    """When the table's boundary reaches this event time."""
+    commits: int | None = None
+    """When the table's count of foreign commits reaches this number."""
+
+
+NEVER = Wake()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one rule says of one partition."""
+
+    rule: str
+    is_hot: bool
+    why: str
+    wake: Wake = NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """The newest thing that a writer said of itself: its open window, and when."""
+
+    writer: str
+    at_ms: int
+    window: OpenWindow
+    announces: bool = False
+    """Whether it says in intents what it is about to touch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the rules look at beside the partition itself."""
+
+    state: TableState
+    fields: tuple[PartitionField, ...]
+    intents: tuple[Intent, ...] = ()
+    """Open ones, their expiry already capped."""
+    words: tuple[Word, ...] = ()
+    """The newest of each writer, retired ones too."""
+
+
+Rule = Callable[[PartitionKey, PartitionState, Surroundings, Cold, int], Finding]
+
+
+def findings(
+    key: PartitionKey, partition: PartitionState, around: Surroundings, cold: Cold, now_ms: int
+) -> tuple[Finding, ...]:
+    """What every rule says, in the order of `RULES`."""
+    return tuple(rule(key, partition, around, cold, now_ms) for rule in RULES)
+
+
+def first_hot(
+    key: PartitionKey, partition: PartitionState, around: Surroundings, cold: Cold, now_ms: int
+) -> Finding | None:
+    """What the first rule says that finds the partition hot; None: it is cold."""
+    for rule in RULES:
+        finding = rule(key, partition, around, cold, now_ms)
+        if finding.is_hot:
+            return finding
+    return None
+
+
+def intent_rule(
+    key: PartitionKey, partition: PartitionState, around: Surroundings, cold: Cold, now_ms: int
+) -> Finding:
+    """No open intent names the partition."""
+    del partition, cold
+    for intent in around.intents:
+        if intent.expires_at_ms > now_ms and (intent.partitions is None or key in intent.partitions):
+            what = "any partition" if intent.partitions is None else "this partition"
+            why = (
+                f"writer {intent.writer} means to write {what} "
+                f"(intent of {span_text(now_ms - intent.at_ms)} ago, holds {span_text(intent.expires_at_ms - now_ms)} more)"
+            )
+            return Finding("intent", True, why, Wake(at_ms=intent.expires_at_ms))
+    return Finding("intent", False, "no open intent names it")
+
+
+def window_rule(
+    key: PartitionKey, partition: PartitionState, around: Surroundings, cold: Cold, now_ms: int
+) -> Finding:
+    """No writer's open window, in its newest event, reaches the partition."""
+    del partition
+    span = time_span(key, around.fields)
+    for word in around.words:
+        if now_ms - word.at_ms >= cold.writer_silent_for:
+            continue
+        # The writer's next word may close it any moment, and touches only what it names.
+        retired = Wake(at_ms=min(word.at_ms + cold.writer_silent_for, now_ms + HEAR_AGAIN_MS))
+        if key in word.window.partitions:
+            return Finding("window", True, f"writer {word.writer} has rows for it in flight", retired)
+        if word.window.from_ms is not None and span is not None and span.end_ms > word.window.from_ms:
+            why = f"writer {word.writer} may still write from {clock_text(word.window.from_ms)} on, it ends {clock_text(span.end_ms)}"
+            return Finding("window", True, why, retired)
+    return Finding("window", False, "no writer has it in its open window")
+
+
+def boundary_rule(
+    key: PartitionKey, partition: PartitionState, around: Surroundings, cold: Cold, now_ms: int
+) -> Finding:
+    """A partition with a time transform must end well behind the event time that the stream has reached."""
+    del partition, now_ms
+    span = time_span(key, around.fields)
+    if span is None:
+        return Finding("boundary", False, "no time in its partition spec")
+    needed_ms = int(min(cold.after * span.length_ms, cold.after_at_most))
+    wake = Wake(boundary_ms=span.end_ms + needed_ms)
+    if around.state.boundary_ms is None:
+        return Finding("boundary", True, "nothing says yet how far the stream has come", wake)
+    behind_ms = around.state.boundary_ms - span.end_ms
+    place = (
+        f"ends {span_text(behind_ms)} behind the stream"
+        if behind_ms >= 0
+        else "the stream is still in or before it"
+    )
+    why = f"{place} (boundary {clock_text(around.state.boundary_ms)}), {span_text(needed_ms)} needed"
+    return Finding("boundary", behind_ms < needed_ms, why, wake)
+
+
+def quiet_rule(
+    key: PartitionKey, partition: PartitionState, around: Surroundings, cold: Cold, now_ms: int
+) -> Finding:
+    """Nobody but us wrote to the partition for a while, in time and in commits."""
+    del key
+    if partition.last_write_at_ms is None:
+        return Finding("quiet", False, "no write to it is on record")
+    quiet_ms = now_ms - partition.last_write_at_ms
+    if quiet_ms < cold.quiet_for:
+        why = f"quiet for {span_text(max(quiet_ms, 0))} of {span_text(cold.quiet_for)}"
+        return Finding("quiet", True, why, Wake(at_ms=partition.last_write_at_ms + cold.quiet_for))
+    commits = around.state.foreign_commits - partition.last_write_number
+    if commits < cold.quiet_commits and quiet_ms < cold.quiet_at_most:
+        why = f"quiet for {commits} of {cold.quiet_commits} commits of the table"
+        wake = Wake(
+            at_ms=partition.last_write_at_ms + cold.quiet_at_most,
+            commits=partition.last_write_number + cold.quiet_commits,
+        )
+        return Finding("quiet", True, why, wake)
+    return Finding("quiet", False, f"quiet for {span_text(quiet_ms)} and {commits} commits")
+
+
+def lateness_rule(
+    key: PartitionKey, partition: PartitionState, around: Surroundings, cold: Cold, now_ms: int
+) -> Finding:
+    """The table's own history says that a write before a job would end is unlikely."""
+    span, boundary_ms = time_span(key, around.fields), around.state.boundary_ms
+    if span is None or boundary_ms is None:
+        return Finding("lateness", False, "no time in its partition spec")
+    if around.words and all(word.announces for word in around.words):
+        return Finding("lateness", False, "every known writer says beforehand what it will touch")
+    size = partition.data_total.bytes + partition.deletes_total.bytes
+    horizon_ms = JOB_OVERHEAD_MS + size * 1000 / JOB_BYTES_PER_S
+    risk = around.state.lateness.risk(span, boundary_ms, horizon_ms)
+    if risk is None:
+        return Finding("lateness", False, "no partition of its age was watched yet")
+    since_ms = now_ms - (around.state.lateness.since_ms or now_ms)
+    why = (
+        f"the stream came back to partitions {risk.youngest} to {risk.oldest} intervals old "
+        f"{risk.returns:.0f} times in {span_text(max(since_ms, 0))}, the busiest day left out: the risk of a write "
+        f"within the {span_text(int(horizon_ms))} of a job is at most {risk.probability:.2%}, limit {cold.late_write_risk:.2%}"
+    )
+    if risk.probability <= cold.late_write_risk:
+        return Finding("lateness", False, why)
+    if not risk.is_known_hot:
+        return Finding("lateness", False, f"too little is known yet to hold it back: {why}")
+    wake = Wake(at_ms=now_ms + LEARN_AGAIN_MS, boundary_ms=span.end_ms + risk.oldest * span.length_ms)
+    return Finding("lateness", True, why, wake)
+
+
+RULES: tuple[Rule, ...] = (intent_rule, window_rule, boundary_rule, quiet_rule, lateness_rule)
+"""From the most urgent to the ordinary."""

@@ -1,0 +1,72 @@
+"""When work may be done: how the windows and schedules of a policy stand at one moment.
+
+Windows say when work may begin at all; schedules lower the score from which something is due. Nothing is remembered
+of either: inside its span a schedule is another number to compare with, and a job that brought the score down is done.
+"""
+
+from dataclasses import dataclass
+
+from isotherm.core.model import Action
+from isotherm.core.partitions import span_text
+from isotherm.core.planner.coldness import NEVER, Wake
+from isotherm.core.policy.cron import Opening, opening
+from isotherm.core.policy.policy import Policy, Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How the policy's windows and schedules stand at one moment."""
+
+    windows: Opening | None
+    """None: the policy has none, work may begin at all times."""
+    schedules: tuple[tuple[Schedule, Opening], ...]
+
+    @classmethod
+    def at(cls, policy: Policy, now_ms: int) -> "Pace":
+        """How they stand."""
+        work = policy.work
+        return cls(
+            opening(work.windows, now_ms) if work.windows else None,
+            tuple((schedule, opening([schedule], now_ms)) for schedule in work.schedules),
+        )
+
+    def threshold(self, action: Action) -> tuple[float, str]:
+        """The score from which an action is due now, and the schedule that says so."""
+        best, name = 1.0, ""
+        for schedule, state in self.schedules:
+            if action in schedule.do and state.is_open and schedule.from_score < best:
+                best, name = schedule.from_score, schedule.name or schedule.cron
+        return best, name
+
+    def opens(self, action: Action, score: float) -> Wake:
+        """When a schedule could next make something of this score due."""
+        times = [
+            state.opens_at_ms
+            for schedule, state in self.schedules
+            if action in schedule.do and schedule.from_score <= score and state.opens_at_ms is not None
+        ]
+        return Wake(at_ms=min(times)) if times else NEVER
+
+    def closes(self, action: Action, score: float) -> Wake:
+        """When something of this score could cease to be due, since a schedule that lets it be due closes."""
+        times = [
+            state.closes_at_ms
+            for schedule, state in self.schedules
+            if action in schedule.do and state.closes_at_ms is not None
+        ]
+        return Wake(at_ms=min(times)) if times and score < 1 else NEVER
+
+    def waits(self, now_ms: int) -> tuple[str, Wake] | None:
+        """Why work must not begin now, and until when; None: it may."""
+        if self.windows is None or self.windows.is_open:
+            return None
+        opens_at_ms = self.windows.opens_at_ms
+        if opens_at_ms is None:
+            return "no window of the policy ever opens", NEVER
+        return f"the policy's next window opens in {span_text(opens_at_ms - now_ms)}", Wake(at_ms=opens_at_ms)
+
+
+def earlier(one: Wake, other: Wake) -> Wake:
+    """The wake that comes first, of two that name a time at most."""
+    times = [wake.at_ms for wake in (one, other) if wake.at_ms is not None]
+    return Wake(at_ms=min(times)) if times else NEVER

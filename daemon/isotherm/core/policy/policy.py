@@ -1,0 +1,321 @@
+"""The policy of a table: what should be maintained, never how. Validated values with units, defaults and floors.
+
+A value of `Policy` is complete: every field has a value. Which of the files and table properties gave it is the
+business of `precedence`. Some fields have a *floor*: below it, rows or history may be lost to a slip of the pen, so
+a file that means it must name the field in its `override`.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, get_args
+
+from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic.fields import FieldInfo
+
+from isotherm.core.model import Action
+from isotherm.core.policy.cron import checked_cron
+from isotherm.core.units import MAX_COUNT, Count, Size, Span, Unit, size_written, span_written
+from isotherm.runtime.config import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """The least that a file may say without naming the field in its `override`."""
+
+    least: int
+    why: str
+    """What could happen below it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableProperty:
+    """Iceberg's own table property that says the same."""
+
+    name: str
+
+
+Cron = Annotated[
+    str,
+    AfterValidator(checked_cron),
+    WithJsonSchema({"type": "string", "pattern": r"^\s*\S+(\s+\S+){4}\s*$"}),
+]
+"""A cron expression of five fields, in UTC."""
+
+
+class Epoch(StrEnum):
+    """How a partition field that is no time for Iceberg holds one."""
+
+    SECONDS = "s"
+    """Whole seconds since 1970, UTC."""
+    MILLISECONDS = "ms"
+    MICROSECONDS = "us"
+    DAYS = "d"
+    """Days since 1970."""
+    YYYYMMDD = "yyyymmdd"
+    """`20261121`, as a number or as text."""
+    ISO_DATE = "yyyy-mm-dd"
+    """`2026-11-21`, as text."""
+
+
+class Cold(Settings):
+    """When a partition counts as left behind by the stream. All conditions must agree."""
+
+    after: float = Field(2, ge=0, le=MAX_COUNT)
+    """Intervals of the partition (hours of an hourly one, …) that must lie between its end and the event time that
+    the stream has reached. More where rows come late as a rule."""
+    after_at_most: Span = 7 * 86_400_000
+    """Caps `after` as a span of event time, so that monthly partitions do not wait for two months."""
+    quiet_for: Span = 15 * 60_000
+    """Nobody wrote into the partition for this long. Longer where writers pause in the middle of their work."""
+    quiet_commits: Count = 10
+    """Nor within the last so many commits of the table. The main rule for buckets."""
+    quiet_at_most: Span = 86_400_000
+    """Caps `quiet_commits`: after this long, the number of commits does not matter any more."""
+    late_write_risk: float = Field(0.001, gt=0, le=1)
+    """Cold only where the table's own history says that a write into a partition of that age, before a job would
+    end, is less likely than this. 1 switches the rule off."""
+    writer_silent_for: Span = 3_600_000
+    """A writer that has said nothing for this long is retired: its last open window binds nobody any more."""
+    epochs: dict[str, Epoch] = Field(default_factory=dict)
+    """Partition fields (of `identity` or `truncate`) that hold a time as a number or as text, and how:
+    `{event_day: yyyymmdd}`."""
+
+
+class Compact(Settings):
+    """When small files and delete files are rewritten."""
+
+    enabled: bool = True
+    """Whether partitions of this table are compacted."""
+    target_file_size: Annotated[
+        Size,
+        Field(ge=1024),
+        Floor(8 * 1024**2, "compaction would make the small files that it is there to remove"),
+        TableProperty("write.target-file-size-bytes"),
+    ] = 128 * 1024**2
+    """Size that new files should have. Larger for tables that are read whole, smaller for selective reads."""
+    min_files: Annotated[Count, Field(ge=2)] = 100
+    """Due at this many data files below three quarters of the target in one partition."""
+    fill_files: Annotated[Count, Field(ge=2)] = 5
+    """Due also at this many small files, where together they fill one of the target size."""
+    max_delete_ratio: float = Field(0.1, gt=0, le=MAX_COUNT)
+    """Due also when rows in position deletes and deletion vectors reach this part of the partition's rows."""
+    max_equality_deletes: Annotated[Count, Field(ge=1)] = 10
+    """Due also at this many equality-delete files: each reader joins every one of them with all older rows."""
+    max_deletion_vectors: Annotated[Count, Field(ge=1)] = 100
+    """Due also at this many deletion vectors: each is one more request for every reader."""
+
+
+class Expire(Settings):
+    """Which snapshots go, and when the files that only they needed follow."""
+
+    enabled: bool = True
+    """Whether snapshots of this table are expired."""
+    keep_for: Annotated[
+        Span,
+        Floor(10 * 60_000, "a query of some minutes would lose the snapshot that it reads"),
+        TableProperty("history.expire.max-snapshot-age-ms"),
+    ] = 7 * 86_400_000
+    """Snapshots younger than this stay. Longer than the longest query and the longest time travel that is needed."""
+    keep_last: Annotated[
+        Count,
+        Field(ge=1),
+        Floor(5, "after a stream has stood still, a rollback would have nowhere to go"),
+        TableProperty("history.expire.min-snapshots-to-keep"),
+    ] = 20
+    """So many of the newest stay, however old they are."""
+    at_once: Annotated[Count, Field(ge=1)] = 10
+    """Due when so many snapshots may go; one commit takes them all."""
+    at_latest: Span = 86_400_000
+    """Due also when the oldest snapshot is this much older than `keep_for`, however few may go."""
+    max_metadata_size: Annotated[Size, Field(ge=1024)] = 32 * 1024**2
+    """Due also when metadata.json is larger than this and any snapshot may go: every commit writes it anew."""
+    delete_after: Annotated[
+        Span, Floor(10 * 60_000, "a query that began before the expiry would lose its files")
+    ] = 3_600_000
+    """Files of expired snapshots are deleted this long after the expiry: the grace of queries that still run."""
+
+
+class Manifests(Settings):
+    """When manifests are regrouped by partition, so that a reader opens few of them. This version judges and explains
+    it, and does not do it yet.
+    """
+
+    enabled: bool = True
+    """Whether manifests of this table are regrouped."""
+    min_count: Annotated[Count, Field(ge=2)] = 100
+    """Never due with fewer than so many more manifests than would do."""
+    max_per_partition: float = Field(4, gt=0, le=MAX_COUNT)
+    """Due when there are this many manifests to a partition, on the average."""
+
+
+class Metadata(Settings):
+    """When old metadata.json files are removed. This version judges and explains it, and does not do it yet."""
+
+    enabled: bool = True
+    """Whether Isotherm does it, where the table does not do it itself (write.metadata.delete-after-commit.enabled)."""
+    keep_last: Annotated[
+        Count,
+        Field(ge=1),
+        Floor(5, "after a bad commit there would be no way back"),
+        TableProperty("write.metadata.previous-versions-max"),
+    ] = 100
+    """So many of the old ones stay: the way back after a bad commit."""
+    at_once: Annotated[Count, Field(ge=1)] = 100
+    """Due when so many may go."""
+
+
+class Mode(StrEnum):
+    """What becomes of orphans."""
+
+    OFF = "off"
+    REPORT = "report"
+    APPLY = "apply"
+
+
+class Orphans(Settings):
+    """Files under the table's location that no snapshot knows. This version judges and explains when to look for them,
+    and does not do it yet.
+    """
+
+    mode: Mode = Mode.REPORT
+    """`off`, `report` (count them, delete nothing), or `apply`."""
+    older_than: Annotated[
+        Span, Floor(86_400_000, "files that a slow writer has yet to commit would be deleted")
+    ] = 3 * 86_400_000
+    """Younger ones stay: a writer may be about to commit them. Longer than the longest job of any writer."""
+    every: Span = 7 * 86_400_000
+    """Due when nobody looked for this long: the whole location is listed."""
+
+
+class Window(Settings):
+    """A time in which work may begin."""
+
+    cron: Cron
+    """When it opens, in UTC: minute, hour, day of month, month, day of week."""
+    lasts: Annotated[Span, Field(ge=60_000)]
+    """How long it stays open."""
+
+
+class Schedule(Window):
+    """A time in which less debt than usual is enough."""
+
+    name: str = ""
+    """What plans call it: `nightly`."""
+    do: tuple[Action, ...] = Field(min_length=1)
+    """What it is for: `compact`, `expire`, `rewrite_manifests`, `trim_metadata`, `remove_orphans`."""
+    from_score: float = Field(0.1, gt=0, le=1)
+    """Due from this score on, instead of from 1. Where nothing would be gained, nothing is done."""
+
+
+class Work(Settings):
+    """When work may be done, and how much of it; isotherm.yaml's budgets hold too, and the tighter wins."""
+
+    priority: int = Field(0, strict=True, ge=-MAX_COUNT, le=MAX_COUNT)
+    """Tables of a higher priority come first; among equals it goes in turn."""
+    jobs_at_once: Count | None = None
+    """Compactions of this table at the same time; unset: as many as isotherm.yaml allows."""
+    bytes_per_hour: Size | None = None
+    """What compaction may read of this table in any hour; unset: no limit."""
+    bytes_per_day: Size | None = None
+    """What compaction may read of this table in any day; unset: no limit."""
+    windows: tuple[Window, ...] = ()
+    """Work begins only inside one of these; without any, at all times."""
+    schedules: tuple[Schedule, ...] = ()
+    """Times at which less debt is enough, beside the thresholds, which hold at all times."""
+
+
+class Policy(Settings):
+    """The whole policy of one table: every field has a value."""
+
+    cold: Cold = Cold()
+    compact: Compact = Compact()
+    expire: Expire = Expire()
+    manifests: Manifests = Manifests()
+    metadata: Metadata = Metadata()
+    orphans: Orphans = Orphans()
+    work: Work = Work()
+
+    @property
+    def hash(self) -> str:
+        """Twelve hexadecimal digits that change when any value does; it stands in every snapshot of ours."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One field of the policy, and what its type says of it."""
+
+    section: str
+    name: str
+    info: FieldInfo
+
+    def __str__(self) -> str:
+        return f"{self.section}.{self.name}"
+
+    @property
+    def floor(self) -> Floor | None:
+        """Its floor, if it has one."""
+        return next((one for one in self.info.metadata if isinstance(one, Floor)), None)
+
+    @property
+    def table_property(self) -> str | None:
+        """The table property that says the same, if there is one."""
+        return next((one.name for one in self.info.metadata if isinstance(one, TableProperty)), None)
+
+    @property
+    def unit(self) -> Unit | None:
+        """What it measures."""
+        # `Size | None` keeps what is said of `Size` inside of the union.
+        inner = [one for part in get_args(self.info.annotation) for one in get_args(part)]
+        return next((one for one in (*self.info.metadata, *inner) if isinstance(one, Unit)), None)
+
+    def written(self, value: Any) -> str:
+        """A value of it as people write it in a file."""
+        return written(value, self.unit)
+
+
+def written(value: Any, unit: Unit | None = None) -> str:
+    """A value as people write it in a file: `15m`, `128MiB`, `true`, `[{cron: 0 3 * * *, lasts: 2h}]`."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case int() if unit is Unit.SPAN:
+            return span_written(value)
+        case int() if unit is Unit.SIZE:
+            return size_written(value)
+        case float():
+            return f"{value:g}" if value == float(f"{value:g}") else repr(value)
+        case dict():
+            return f"{{{', '.join(f'{key}: {written(one)}' for key, one in value.items())}}}"
+        case list() | tuple():
+            return f"[{', '.join(written(one) for one in value)}]"
+        case Settings():
+            rules = (Rule("", name, info) for name, info in type(value).model_fields.items())
+            said = {
+                one.name: one.written(getattr(value, one.name))
+                for one in rules
+                if one.name in value.model_fields_set
+            }
+            return f"{{{', '.join(f'{name}: {text}' for name, text in said.items())}}}"
+        case _:
+            return str(value)
+
+
+def rules() -> Iterator[Rule]:
+    """Every field of the policy, in the order in which they are documented."""
+    for section, info in Policy.model_fields.items():
+        fields: dict[str, FieldInfo] = getattr(info.annotation, "model_fields", {})
+        for name, field_info in fields.items():
+            yield Rule(section, name, field_info)
+
+
+RULES = {str(rule): rule for rule in rules()}
+"""Every field by its dotted name: `cold.after`."""
+FLOORS = {name: rule.floor for name, rule in RULES.items() if rule.floor is not None}
+"""The floors, by dotted name."""

@@ -1,0 +1,200 @@
+"""What a table went through, as values: where it began, and every change since, oldest first.
+
+Two pieces of arithmetic live here. *Counting back*: a state less the changes that led to it is the state before them,
+so a history can begin wherever its changes begin, without a scan of what is long gone. *Carrying over*: what a writer
+did to the table as it was, done to the table as it would have been under other rules.
+
+Appended files carry over exactly. Removals cannot: a MERGE that rewrote ten small files would have found one large
+file there, had they been merged before. So the same *rows* leave, from the very size bucket where that has them, else
+from everything that is in the partition, each bucket by its share of rows. Rows are conserved; files and bytes that
+others remove are an estimate, and that such a writer would have rewritten larger files is not in it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from isotherm.core.model import (
+    NO_FILES,
+    Change,
+    FileKind,
+    FileStats,
+    PartitionDelta,
+    PartitionKey,
+    TableId,
+    total,
+)
+from isotherm.core.planner.plan import Snapshot, TableFacts
+from isotherm.core.state import PartitionState, StateError
+
+Part = TypeVar("Part", int, FileKind)
+NAMES_ROWS = frozenset({FileKind.POSITION_DELETES, FileKind.DELETION_VECTORS})
+"""Each of their rows deletes one row; how many an equality delete takes with it, nobody has counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A change, and when the daemon heard of it."""
+
+    change: Change
+    received_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A stretch of a table's life without a gap."""
+
+    table: TableId
+    facts: TableFacts
+    """Of the present: the partition fields of all specs, the format version."""
+    partitions: Mapping[PartitionKey, PartitionState]
+    """What was there when it began."""
+    snapshots: tuple[Snapshot, ...]
+    """Those that were there when it began, oldest first."""
+    pinned: frozenset[int]
+    """Snapshots that tags and branches name now."""
+    recorded: tuple[Recorded, ...]
+    """Everything since, oldest first, our own maintenance too."""
+    starts_at_ms: int
+    ends_at_ms: int
+    remarks: tuple[str, ...] = ()
+    """What is missing, and why, in words."""
+
+
+def traced_back(
+    head: int | None, recorded: Mapping[int, Recorded], read: Callable[[int], Recorded | None], since_ms: int
+) -> tuple[list[Recorded], int | None]:
+    """The changes that led to a head, oldest first, and the snapshot before them: what is known of it ends there.
+
+    Args:
+        head: where to begin.
+        recorded: what the daemon remembers, by snapshot id.
+        read: any other, from what the table still has; None: it has expired.
+        since_ms: changes before this time are not asked for.
+    """
+    found: list[Recorded] = []
+    while head is not None and (one := recorded.get(head) or read(head)) is not None:
+        if one.received_at_ms < since_ms:
+            break
+        found.append(one)
+        head = one.change.parent_id
+    return found[::-1], head
+
+
+def counted_back(
+    partitions: Mapping[PartitionKey, PartitionState], changes: Iterable[Change], at_ms: int
+) -> dict[PartitionKey, PartitionState]:
+    """What was there before some changes, given what is there after them. Everything counts as written at `at_ms`.
+
+    Raises:
+        StateError: the changes do not lead to these partitions.
+    """
+    data: dict[PartitionKey, dict[int, FileStats]] = {k: dict(p.data) for k, p in partitions.items()}
+    deletes: dict[PartitionKey, dict[FileKind, FileStats]] = {
+        k: dict(p.deletes) for k, p in partitions.items()
+    }
+    for change in changes:
+        for key, delta in change.partitions.items():
+            buckets, kinds = data.setdefault(key, {}), deletes.setdefault(key, {})
+            for bucket, stats in delta.data.items():
+                buckets[bucket] = buckets.get(bucket, NO_FILES) - stats
+            for kind, stats in delta.deletes.items():
+                kinds[kind] = kinds.get(kind, NO_FILES) - stats
+    before = {}
+    for key, buckets in data.items():
+        left = {bucket: stats for bucket, stats in buckets.items() if stats}
+        left_deletes = {kind: stats for kind, stats in deletes[key].items() if stats}
+        for stats in (*left.values(), *left_deletes.values()):
+            if min(stats.files, stats.rows, stats.bytes) < 0:
+                raise StateError(f"partition {key} would have held {stats} before the recorded changes")
+        if left or left_deletes:
+            before[key] = PartitionState(left, left_deletes, at_ms, at_ms, 0)
+    return before
+
+
+def carried_over(change: Change, partitions: Mapping[PartitionKey, PartitionState]) -> Change:
+    """A recorded change as it would have been on these partitions. An append stays as it is."""
+    if not any(delta.removed for delta in change.partitions.values()):
+        return change
+    nothing = PartitionState()
+    deltas = {
+        key: delta if not delta.removed else _carried(delta, partitions.get(key, nothing))
+        for key, delta in change.partitions.items()
+    }
+    return replace(change, partitions=deltas)
+
+
+def _carried(delta: PartitionDelta, here: PartitionState) -> PartitionDelta:
+    deletes, gone_before = _deletes_after(here.deletes, delta.deletes)
+    data, homeless = dict(here.data), 0
+    for bucket, stats in delta.data.items():
+        if _is_growth(stats):
+            continue
+        if _bears(data.get(bucket, NO_FILES), stats):
+            data[bucket] = data.get(bucket, NO_FILES) + stats
+        else:
+            homeless -= stats.rows
+    # Rows that our own job has applied already cannot leave with their delete file once more.
+    data = _less_rows(data, homeless - gone_before)
+    for bucket, stats in delta.data.items():
+        if _is_growth(stats):
+            data[bucket] = data.get(bucket, NO_FILES) + stats
+    if gone_before > homeless and data:
+        # They left with data files of the same size, which were smaller here by these rows already.
+        largest = max(data, key=lambda bucket: (data[bucket].rows, bucket))
+        data[largest] += FileStats(rows=gone_before - homeless)
+    return replace(delta, data=_less(data, here.data), deletes=_less(deletes, here.deletes))
+
+
+def difference(after: PartitionState, before: PartitionState) -> PartitionDelta:
+    """What makes the one of the other; what came and what left are not told apart."""
+    return PartitionDelta(_less(after.data, before.data), _less(after.deletes, before.deletes))
+
+
+def _is_growth(stats: FileStats) -> bool:
+    return min(stats.files, stats.rows, stats.bytes) >= 0
+
+
+def _bears(there: FileStats, stats: FileStats) -> bool:
+    """Whether the difference can be taken here as it is, with no rows left in no file."""
+    after = there + stats
+    return _is_growth(after) and (after.files > 0 or not after)
+
+
+def _deletes_after(
+    here: Mapping[FileKind, FileStats], delta: Mapping[FileKind, FileStats]
+) -> tuple[dict[FileKind, FileStats], int]:
+    """Delete files afterwards, and how many delete rows should have left but were not there any more."""
+    after, gone_before = dict(here), 0
+    for kind, stats in delta.items():
+        there = after.get(kind, NO_FILES)
+        left = there + stats
+        if not _bears(there, stats):
+            rows = max(left.rows, 0)
+            gone_before += rows - left.rows if kind in NAMES_ROWS else 0
+            left = FileStats(max(left.files, 1), rows, max(left.bytes, 1)) if rows else NO_FILES
+        after[kind] = left
+    return after, gone_before
+
+
+def _less_rows(data: Mapping[int, FileStats], rows: int) -> dict[int, FileStats]:
+    """A histogram without so many rows, from each bucket by its share; no bucket falls below zero."""
+    there = total(data.values()).rows
+    rows = min(rows, there)
+    left: dict[int, FileStats] = {}
+    for bucket, stats in sorted(data.items()):
+        going = -(-rows * stats.rows // there) if rows > 0 else 0
+        rows, there = rows - going, there - stats.rows
+        if going == 0:
+            left[bucket] = stats
+        elif going < stats.rows:
+            files, size = stats.files * going // stats.rows, stats.bytes * going // stats.rows
+            left[bucket] = stats - FileStats(min(files, stats.files - 1), going, size)
+    return left
+
+
+def _less(after: Mapping[Part, FileStats], before: Mapping[Part, FileStats]) -> dict[Part, FileStats]:
+    differences = {
+        part: after.get(part, NO_FILES) - before.get(part, NO_FILES) for part in {**before, **after}
+    }
+    return {part: stats for part, stats in differences.items() if stats}

@@ -1,0 +1,145 @@
+"""What a replay keeps in memory, so that a round need not look at everything: decisions, and the log of snapshots.
+
+A partition is looked at again when it was touched, while it is due (only its turn is missing), or when one of the
+three things has come that its decision names: a time, a boundary, a number of commits (`coldness.Wake`). The fold does
+the same with its indexes.
+"""
+
+import heapq
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from isotherm.core.model import Action, PartitionKey
+from isotherm.core.planner.plan import Decision, Snapshot, Verdict
+from isotherm.core.policy.policy import Policy
+
+
+class KeptDecisions:
+    """The newest decision of every partition, and when it should be made anew."""
+
+    def __init__(self, partitions: Iterable[PartitionKey]) -> None:
+        self.by_partition: dict[PartitionKey, Decision] = {}
+        self._touched = set(partitions)
+        self._due: set[PartitionKey] = set()
+        self._times: list[tuple[int, PartitionKey]] = []
+        self._boundaries: list[tuple[int, PartitionKey]] = []
+        self._commits: list[tuple[int, PartitionKey]] = []
+
+    def touch(self, keys: Iterable[PartitionKey]) -> None:
+        """Something happened to these partitions."""
+        self._touched.update(keys)
+
+    def forget(self, key: PartitionKey) -> None:
+        """The partition holds nothing any more."""
+        self.by_partition.pop(key, None)
+        self._touched.discard(key)
+        self._due.discard(key)
+
+    def awake(self, now_ms: int, boundary_ms: int | None, commits: int) -> set[PartitionKey]:
+        """The partitions whose verdict may be another now."""
+        for at_ms, key in _reached(self._times, now_ms):
+            if (decision := self.by_partition.get(key)) and decision.wake.at_ms == at_ms:
+                self._touched.add(key)
+        for number, key in _reached(self._commits, commits):
+            if (decision := self.by_partition.get(key)) and decision.wake.commits == number:
+                self._touched.add(key)
+        for at_ms, key in _reached(self._boundaries, boundary_ms):
+            if (decision := self.by_partition.get(key)) and decision.wake.boundary_ms == at_ms:
+                self._touched.add(key)
+        return self._touched | self._due
+
+    def keep(self, decisions: Iterable[Decision]) -> None:
+        """New verdicts of partitions."""
+        for decision in decisions:
+            key, wake = decision.partition, decision.wake
+            if key is None:
+                continue
+            self.by_partition[key] = decision
+            self._touched.discard(key)
+            if decision.verdict is Verdict.DUE:
+                self._due.add(key)
+            else:
+                self._due.discard(key)
+            if wake.at_ms is not None:
+                heapq.heappush(self._times, (wake.at_ms, key))
+            if wake.commits is not None:
+                heapq.heappush(self._commits, (wake.commits, key))
+            if wake.boundary_ms is not None:
+                heapq.heappush(self._boundaries, (wake.boundary_ms, key))
+
+    @property
+    def has_due(self) -> bool:
+        """Whether a partition waits for its turn."""
+        return bool(self._due)
+
+    def next_look_ms(self) -> float:
+        """When there is something to look at, if nothing happens before: at once, at a time, or never."""
+        if self._touched or self._due:
+            return float("-inf")
+        return self._times[0][0] if self._times else float("inf")
+
+
+def _reached(heap: list[tuple[int, PartitionKey]], value: int | None) -> Iterable[tuple[int, PartitionKey]]:
+    """Takes from a heap what stands at or below a value."""
+    while value is not None and heap and heap[0][0] <= value:
+        yield heapq.heappop(heap)
+
+
+class SnapshotLog:
+    """The snapshots of `main`, oldest first; their times never go back."""
+
+    def __init__(self, snapshots: Iterable[Snapshot], policy: Policy) -> None:
+        self._all: list[Snapshot] = []
+        self._newest: dict[str, Snapshot] = {}
+        """The newest of each writer that keeps its place in snapshots, by its token."""
+        self._expire = policy.expire
+        schedules = [one.from_score for one in policy.work.schedules if Action.EXPIRE in one.do]
+        self._least_score = min([1.0, *schedules])
+        for snapshot in snapshots:
+            self.add(snapshot)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @property
+    def all(self) -> tuple[Snapshot, ...]:
+        """Every one of them."""
+        return tuple(self._all)
+
+    def add(self, snapshot: Snapshot) -> None:
+        """A commit."""
+        self._all.append(snapshot)
+        if snapshot.token:
+            self._newest[snapshot.token] = snapshot
+
+    def remove(self, snapshot_ids: Iterable[int]) -> None:
+        """An expiry."""
+        going, kept, place = set(snapshot_ids), [], 0
+        while going:
+            one, place = self._all[place], place + 1
+            if one.snapshot_id in going:
+                going.remove(one.snapshot_id)
+            else:
+                kept.append(one)
+        # Only the old ones, at the front, are looked at: the log may be long.
+        self._all[:place] = kept
+
+    def next_look_ms(self) -> float:
+        """No expiry can be due before this time: too few snapshots are old enough, and the oldest is not too old."""
+        expire, room = self._expire, len(self._all) - self._expire.keep_last
+        if not expire.enabled or room < 1:
+            return float("inf")
+        needed = max(int(self._least_score * expire.at_once), 1)
+        enough_ms = self._all[needed - 1].committed_at_ms if room >= needed else float("inf")
+        oldest_ms = next((one.committed_at_ms for one in self._all if not one.is_pinned), float("inf"))
+        overdue_ms = oldest_ms + self._least_score * expire.at_latest
+        return expire.keep_for + min(enough_ms, overdue_ms)
+
+    def needed_for_expiry(self, now_ms: int) -> tuple[Snapshot, ...]:
+        """Those that an expiry's verdict depends on: the old, the newest `keep_last`, the newest of each writer."""
+        old = bisect_right(self._all, now_ms - self._expire.keep_for, key=lambda one: one.committed_at_ms)
+        last = max(len(self._all) - self._expire.keep_last, old)
+        outer = {id(one) for one in (*self._all[:old], *self._all[last:])}
+        between = [one for one in self._newest.values() if id(one) not in outer]
+        between.sort(key=lambda one: one.sequence_number)
+        return (*self._all[:old], *between, *self._all[last:])

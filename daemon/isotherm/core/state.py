@@ -1,0 +1,318 @@
+"""What is known of a table: a fold over the ancestry of `main`, one change after another.
+
+`apply(state, change)` holds only where the change's parent is the state's head; the caller finds the path from head
+to head. A state is never changed, it is replaced, and what was there before is given back, so that a change can be
+undone (a rollback, a catalog that dropped our snapshot for a writer). File names are not in it: a job is bound to
+its files by reading its partition's manifests.
+
+Time: a partition's last write is the later of the snapshot's own time and the time when we heard of it. Our own
+commits, and rewrites by others, count for nothing there.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from isotherm.core.lateness import UNTAUGHT, Lateness
+from isotherm.core.model import (
+    DELETE_KINDS,
+    NO_FILES,
+    Change,
+    FileKind,
+    FileStats,
+    PartitionDelta,
+    PartitionField,
+    PartitionKey,
+    TableId,
+    bucket_bounds,
+    total,
+)
+from isotherm.core.partitions import HOUR_MS, time_span
+
+MAX_AHEAD_MS = HOUR_MS
+"""A boundary may run at most this far ahead of the commit that moved it: rows from 2099 exist, and clocks differ."""
+BOUNDARY_QUANTILE = 0.95
+"""For writers that vouch for nothing: this part of a commit's rows must lie before the boundary it gives."""
+
+
+class StateError(Exception):
+    """The fold does not fit the table; it must be rebuilt."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """One partition's live files, and when the stream last wrote to it."""
+
+    data: Mapping[int, FileStats] = field(default_factory=dict)
+    """Data files by size bucket (`model.size_bucket`)."""
+    deletes: Mapping[FileKind, FileStats] = field(default_factory=dict)
+    """Delete files by kind; their rows are an upper bound of the delete rows that still apply."""
+    first_write_at_ms: int | None = None
+    last_write_at_ms: int | None = None
+    last_write_number: int = 0
+    """The table's count of foreign commits when this partition was last written."""
+
+    @property
+    def data_total(self) -> FileStats:
+        """All data files."""
+        return total(self.data.values())
+
+    @property
+    def deletes_total(self) -> FileStats:
+        """All delete files, of every kind."""
+        return total(self.deletes.values())
+
+    @property
+    def has_deletes(self) -> bool:
+        """Whether there are data files, and delete files that may apply to them."""
+        return bool(self.data) and bool(self.deletes)
+
+    def smaller_than(self, size_bytes: float) -> FileStats:
+        """Data files that are surely smaller than a size: whole buckets, so a lower bound."""
+        return total(stats for bucket, stats in self.data.items() if bucket_bounds(bucket)[1] <= size_bytes)
+
+
+NO_PARTITION = PartitionState()
+
+Key = TypeVar("Key")
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """The fold of one table, without its partitions (those stand beside it, by key)."""
+
+    table: TableId
+    head: int | None
+    """Snapshot id; None: the table has no snapshot yet."""
+    sequence_number: int = 0
+    boundary_ms: int | None = None
+    """Event time that the stream has reached; None: nothing says so."""
+    foreign_commits: int = 0
+    """Writes by others than us since the state was built; only differences mean something."""
+    partitions: int = 0
+    """Partitions that hold a live file."""
+    lateness: Lateness = UNTAUGHT
+    """How often the stream comes back to partitions, by their age."""
+    totals: Mapping[FileKind, FileStats] = field(default_factory=dict)
+    summary_gap: Mapping[str, int] = field(default_factory=dict)
+    """The summary's `total-*` counters less our own totals. Writers may count wrongly; a *change* is the alarm."""
+    on_faith: int = 0
+    """Changes that were applied since the catalog confirmed the head the last time."""
+    moved: frozenset[str] = frozenset()
+    """Counters of the summary whose difference to ours changed since the state was built."""
+    miscounted: frozenset[str] = frozenset()
+    """Counters that moved though a full scan said that ours were right: the writers' fault, no alarm any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The result of `apply`."""
+
+    state: TableState
+    partitions: Mapping[PartitionKey, PartitionState | None]
+    """New states of the touched partitions; None: it holds no live file any more."""
+    prior: "Prior"
+    drifted: bool
+    """Whether the difference to the summary's counters changed: the state may be wrong from here on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """What stood before a change, enough to undo it."""
+
+    state: TableState
+    partitions: Mapping[PartitionKey, PartitionState | None]
+
+
+def apply(
+    state: TableState,
+    partitions: Mapping[PartitionKey, PartitionState],
+    change: Change,
+    fields: Iterable[PartitionField],
+    received_at_ms: int,
+) -> Applied:
+    """The state after a change; `partitions` holds (at least) the states of those that the change touches.
+
+    Raises:
+        StateError: the change does not follow the state's head, or a count would fall below zero.
+    """
+    if change.parent_id != state.head:
+        raise StateError(
+            f"snapshot {change.snapshot_id} follows {change.parent_id}, the state stands at {state.head}"
+        )
+    number = state.foreign_commits + change.is_foreign_write
+    written_at_ms = max(change.committed_at_ms, received_at_ms) if change.is_foreign_write else None
+    after = {
+        key: _partition_after(key, partitions.get(key, NO_PARTITION), delta, written_at_ms, number)
+        for key, delta in change.partitions.items()
+    }
+    born = sum(left is not None and key not in partitions for key, left in after.items())
+    gone = sum(left is None and key in partitions for key, left in after.items())
+    totals = _totals_after(state.totals, change.partitions.values())
+    gap = _gap(change.totals, totals)
+    fields = tuple(fields)
+    moved = frozenset(name for name, value in gap.items() if value != state.summary_gap.get(name, 0))
+    new_state = replace(
+        state,
+        head=change.snapshot_id,
+        sequence_number=change.sequence_number,
+        boundary_ms=_boundary_after(state.boundary_ms, change, fields),
+        foreign_commits=number,
+        partitions=state.partitions + born - gone,
+        lateness=_lateness_after(state, change, fields),
+        totals=totals,
+        summary_gap={**state.summary_gap, **gap},
+        on_faith=state.on_faith + 1,
+        moved=state.moved | moved,
+    )
+    prior = Prior(state, {key: partitions.get(key) for key in after})
+    return Applied(new_state, after, prior, drifted=bool(moved - state.miscounted))
+
+
+def built(
+    table: TableId,
+    partitions: Mapping[PartitionKey, PartitionState],
+    head: Change | None,
+    *,
+    boundary_ms: int | None,
+    foreign_commits: int,
+    lateness: Lateness = UNTAUGHT,
+    before: TableState | None = None,
+) -> TableState:
+    """The state of a table after a full scan at `head` (its `partitions` are not used).
+
+    A scan does not tell how often the stream came back; `lateness` is what was known of it before. Nor does it tell
+    who is wrong where the summary's counters moved away from ours: `before` is what was believed until now, and
+    where it had the same totals at the same head, the writers count wrongly. That is no reason to scan the table
+    after each of their commits.
+    """
+    totals = dict.fromkeys(FileKind, NO_FILES)
+    for partition in partitions.values():
+        totals[FileKind.DATA] += partition.data_total
+        for kind, stats in partition.deletes.items():
+            totals[kind] += stats
+    if head is None:
+        return TableState(table, None, totals=totals, lateness=lateness)
+    return TableState(
+        table=table,
+        head=head.snapshot_id,
+        sequence_number=head.sequence_number,
+        boundary_ms=boundary_ms,
+        foreign_commits=foreign_commits,
+        partitions=len(partitions),
+        lateness=lateness,
+        totals=totals,
+        summary_gap=_gap(head.totals, totals),
+        miscounted=_miscounted(before, head.snapshot_id, totals),
+    )
+
+
+def _miscounted(before: TableState | None, head: int, totals: Mapping[FileKind, FileStats]) -> frozenset[str]:
+    if before is None:
+        return frozenset()
+    was_right = before.head == head and all(
+        before.totals.get(kind, NO_FILES) == totals[kind] for kind in FileKind
+    )
+    return before.miscounted | before.moved if was_right else before.miscounted
+
+
+def _partition_after(
+    key: PartitionKey, before: PartitionState, delta: PartitionDelta, written_at_ms: int | None, number: int
+) -> PartitionState | None:
+    data = _sum(before.data, delta.data)
+    deletes = _sum(before.deletes, delta.deletes)
+    for stats in (*data.values(), *deletes.values()):
+        if min(stats.files, stats.rows, stats.bytes) < 0:
+            raise StateError(f"partition {key} would hold {stats}")
+    if not data and not deletes:
+        return None
+    if written_at_ms is None:
+        return replace(before, data=data, deletes=deletes)
+    return PartitionState(
+        data=data,
+        deletes=deletes,
+        first_write_at_ms=written_at_ms if before.first_write_at_ms is None else before.first_write_at_ms,
+        last_write_at_ms=max(written_at_ms, before.last_write_at_ms or 0),
+        last_write_number=number,
+    )
+
+
+def _sum(before: Mapping[Key, FileStats], delta: Mapping[Key, FileStats]) -> dict[Key, FileStats]:
+    sums = dict(before)
+    for key, stats in delta.items():
+        sums[key] = sums.get(key, NO_FILES) + stats
+    return {key: stats for key, stats in sums.items() if stats}
+
+
+def _totals_after(
+    before: Mapping[FileKind, FileStats], deltas: Iterable[PartitionDelta]
+) -> dict[FileKind, FileStats]:
+    totals = {kind: before.get(kind, NO_FILES) for kind in FileKind}
+    for delta in deltas:
+        totals[FileKind.DATA] += total(delta.data.values())
+        for kind, stats in delta.deletes.items():
+            totals[kind] += stats
+    return totals
+
+
+def _gap(summary: Mapping[str, int], totals: Mapping[FileKind, FileStats]) -> dict[str, int]:
+    """The summary's counters less ours, for those that it has (spec, "Snapshot Summary")."""
+    deletes = total(totals[kind] for kind in DELETE_KINDS)
+    ours = {
+        "total-data-files": totals[FileKind.DATA].files,
+        "total-records": totals[FileKind.DATA].rows,
+        "total-delete-files": deletes.files,
+        "total-position-deletes": totals[FileKind.POSITION_DELETES].rows
+        + totals[FileKind.DELETION_VECTORS].rows,
+        "total-equality-deletes": totals[FileKind.EQUALITY_DELETES].rows,
+        "total-files-size": totals[FileKind.DATA].bytes + deletes.bytes,
+    }
+    if totals[FileKind.DELETION_VECTORS]:
+        # Of a vector, Iceberg's Java counts the bytes of its blob here, and those of its Puffin file in the manifest.
+        del ours["total-files-size"]
+    return {name: summary[name] - count for name, count in ours.items() if name in summary}
+
+
+def _boundary_after(before_ms: int | None, change: Change, fields: tuple[PartitionField, ...]) -> int | None:
+    if not change.is_foreign_write:
+        return before_ms
+    reached_ms = change.valid_through_ms
+    if reached_ms is None:
+        reached_ms = boundary_of_rows(change.partitions, fields)
+    if reached_ms is None:
+        return before_ms
+    capped_ms = min(reached_ms, change.committed_at_ms + MAX_AHEAD_MS)
+    return capped_ms if before_ms is None else max(before_ms, capped_ms)
+
+
+def _lateness_after(state: TableState, change: Change, fields: tuple[PartitionField, ...]) -> Lateness:
+    """What the change says of late writes. Ages are told from the boundary before it."""
+    if not change.is_foreign_write or state.boundary_ms is None:
+        return state.lateness
+    spans = [
+        span
+        for key, delta in change.partitions.items()
+        if (delta.added or delta.removed) and (span := time_span(key, fields)) is not None
+    ]
+    return state.lateness.after(spans, state.boundary_ms, state.partitions, change.committed_at_ms)
+
+
+def boundary_of_rows(
+    partitions: Mapping[PartitionKey, PartitionDelta], fields: tuple[PartitionField, ...]
+) -> int | None:
+    """How far one commit's rows say that the stream has come: the start of the partition at a high quantile.
+
+    The start, not the end: of the newest partition nothing is known but that it has begun. So a few rows from the
+    future, or a backfill of last year, do not move the boundary.
+    """
+    arrived = sorted(
+        (span.start_ms, delta.added.rows)
+        for key, delta in partitions.items()
+        if delta.added.rows and (span := time_span(key, fields)) is not None
+    )
+    below = BOUNDARY_QUANTILE * sum(rows for _, rows in arrived)
+    for start_ms, rows in arrived:
+        below -= rows
+        if below <= 0:
+            return start_ms
+    return None

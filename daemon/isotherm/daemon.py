@@ -1,0 +1,239 @@
+"""The daemon's process: builds the real parts, turns the loop, ends it in good order.
+
+What is away at the start is waited for, with a line that says what and where; the HTTP port answers meanwhile. SIGTERM
+and Ctrl-C stop the loop at the next turn, a second one at once.
+"""
+
+import contextlib
+import signal
+import sqlite3
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from threading import Event
+from types import FrameType
+from typing import TypeVar
+
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_when_event_set, wait_exponential
+from tenacity.nap import sleep_using_event
+
+from isotherm.contract.events import CONTROL_PARTITIONS
+from isotherm.core.observations import Observation, TrySoon
+from isotherm.iceberg import catalog
+from isotherm.iceberg.compaction.executor import LocalExecutor
+from isotherm.iceberg.maintainer import IcebergMaintainer
+from isotherm.iceberg.storage import spool_in
+from isotherm.kafka import control_topic
+from isotherm.kafka.formats import FORMATS
+from isotherm.kafka.hold_topic import TOPIC as HOLD_TOPIC
+from isotherm.kafka.hold_topic import KafkaHolds
+from isotherm.kafka.source_topics import DEAD_LETTER_TOPIC, KafkaDeadLetters, KafkaSources
+from isotherm.runtime import logs
+from isotherm.runtime.clock import monotonic_s, now_ms
+from isotherm.runtime.config import EXIT_BAD_CONFIG, IsothermConfig
+from isotherm.service.health import Health
+from isotherm.service.loop import Service
+from isotherm.service.policy_folder import PolicyFolder
+from isotherm.service.ports import Fenced, Unavailable
+from isotherm.service.relay import Sources
+from isotherm.store import Fold, FolderTakenError, Ledger, StateFolder
+from isotherm.store.database import StoreError
+from isotherm.telemetry.http import HttpServer
+from isotherm.telemetry.metrics import Metrics
+
+LONGEST_PAUSE_S = 30
+LOOP_PAUSE_S = 0.2
+"""How long a turn of the loop waits for events: an ended rewrite is seen after this at the latest."""
+
+CONTROL_TOPIC = {"retention.ms": str(7 * 86_400_000), "cleanup.policy": "delete"}
+"""Where we make the topic ourselves: it keeps by time, days."""
+
+EXIT_ERROR = 1
+EXIT_FENCED = 69
+"""sysexits.h EX_UNAVAILABLE: the place is taken. Started again, the two would throw each other out for ever."""
+
+Answer = TypeVar("Answer")
+
+
+def run(config: IsothermConfig) -> int:
+    """The daemon, until it is told to stop; gives the exit code."""
+    logs.configure(config.log.level, program="isotherm")
+    stopping = Event()
+    _stop_on_signals(stopping)
+    metrics = Metrics(now_ms, version("isotherm"))
+
+    def listen(what: Observation) -> None:
+        # Counted before it is told: who reads the line finds it in the metrics.
+        metrics(what)
+        logs.tell(what)
+
+    health = Health(ticked_at_s=monotonic_s())
+    try:
+        server = HttpServer(config.http.host, config.http.port, metrics.registry, health)
+    except OSError as err:
+        # Another daemon has it, or the address is none of this machine: both are for a person.
+        logs.get().error("http_failed", host=config.http.host, port=config.http.port, why=str(err))
+        return EXIT_BAD_CONFIG
+    logs.get().info("http_listening", host=config.http.host, port=server.port)
+    wait_for = _Patience(health, listen, stopping)
+    try:
+        # Before anything of it is opened: during a rolling update the one before us may still be at work.
+        wait_for("the state folder", lambda: _hold(config.state.path))
+        stores = _stores(config)
+        spool_in(config.state.path / "spool")
+    except Unavailable:
+        return 0
+    except (StoreError, OSError) as err:
+        logs.get().error("bad_state", why=str(err))
+        # A store that is locked, or a disk that is full, may be another one in a moment.
+        return EXIT_ERROR if isinstance(err.__cause__, sqlite3.OperationalError) else EXIT_BAD_CONFIG
+    try:
+        service = _service(config, stores, health, listen, wait_for)
+        if service is not None:
+            _turn(service, stopping)
+    except Fenced as err:
+        # To go on would mean to fight for the place: whoever started the other one has to say who stays.
+        logs.get().error("fenced", why=str(err))
+        return EXIT_FENCED
+    logs.get().info("stopped")
+    return 0
+
+
+def _turn(service: Service, stopping: Event) -> None:
+    service.start()
+    logs.get().info("started", state=str(service.config.state.path), policies=len(service.policies.files()))
+    try:
+        while not stopping.is_set():
+            service.step(LOOP_PAUSE_S)
+    finally:
+        service.stop()
+        service.fold.close()
+        service.ledger.close()
+
+
+class _Patience:
+    """Waits for what is away, tells of it, and gives up when the daemon is to stop."""
+
+    def __init__(self, health: Health, listen: Callable[[Observation], None], stopping: Event) -> None:
+        self._health = health
+        self._listen = listen
+        self._stopping = stopping
+
+    def __call__(self, what: str, ask: Callable[[], Answer]) -> Answer:
+        """The answer, as soon as there is one. Raises Unavailable: the daemon is to stop."""
+
+        def tell(state: RetryCallState) -> None:
+            self._health.ticked_at_s = monotonic_s()
+            error = state.outcome.exception() if state.outcome else None
+            self._listen(TrySoon(what, str(error)))
+
+        retrying = Retrying(
+            retry=retry_if_exception_type(Unavailable),
+            wait=wait_exponential(max=LONGEST_PAUSE_S),
+            stop=stop_when_event_set(self._stopping),
+            sleep=sleep_using_event(self._stopping),
+            after=tell,
+            reraise=True,
+        )
+        return retrying(ask)
+
+
+def _stores(config: IsothermConfig) -> tuple[Fold, Ledger]:
+    """What the daemon keeps. Raises StoreError, OSError."""
+    fold, trouble = Fold.open_or_rebuild(config.state.path / "fold.db")
+    if trouble is not None:
+        logs.get().warning("fold_rebuilt", why=trouble)
+    return fold, Ledger(config.state.path / "ledger.db")
+
+
+def _service(
+    config: IsothermConfig,
+    stores: tuple[Fold, Ledger],
+    health: Health,
+    listen: Callable[[Observation], None],
+    wait_for: "_Patience",
+) -> Service | None:
+    """The service on its real parts; None: told to stop while waiting for one of them."""
+    fold, ledger = stores
+    with contextlib.suppress(Unavailable):
+        connected = wait_for("the catalog", lambda: catalog.connect(config.catalog))
+        topic, properties = config.kafka.control_topic, config.kafka.properties
+        wait_for(
+            "the broker",
+            lambda: control_topic.ensure_topic(properties, topic, CONTROL_PARTITIONS, CONTROL_TOPIC),
+        )
+        wait_for("the broker", lambda: ensure_hold_topic(config))
+        events = control_topic.KafkaEvents(
+            properties,
+            topic,
+            config.kafka.group,
+            replay_ms=int(config.loop.intent_timeout_s * 1000),
+            on_trouble=lambda error: listen(TrySoon("the broker", error)),
+        )
+        dead_letter_topic, letters = config.kafka.dead_letter_topic, None
+        if dead_letter_topic is not None:
+            wait_for(
+                "the broker",
+                lambda: control_topic.ensure_topic(properties, dead_letter_topic, config=DEAD_LETTER_TOPIC),
+            )
+            letters = KafkaDeadLetters(properties, dead_letter_topic)
+        local = config.executors.local
+        executor = LocalExecutor(local.jobs_at_once, local.deadline_s, local.memory_bytes)
+        return Service(
+            config=config,
+            fold=fold,
+            ledger=ledger,
+            events=events,
+            catalog=catalog.IcebergCatalog(connected, now_ms),
+            maintainer=IcebergMaintainer(connected, executor, now_ms),
+            hold_topic=KafkaHolds(
+                properties,
+                config.kafka.hold_topic,
+                on_trouble=lambda error: listen(TrySoon("the broker", error)),
+            ),
+            policies=PolicyFolder(config.policies),
+            listen=listen,
+            now_ms=now_ms,
+            monotonic_s=monotonic_s,
+            health=health,
+            sources=_sources(config, listen),
+            letters=letters,
+        )
+    return None
+
+
+def _hold(path: Path) -> StateFolder:
+    """The state folder, held until this process ends. Raises Unavailable."""
+    try:
+        return StateFolder(path)
+    except FolderTakenError as err:
+        raise Unavailable(str(err)) from err
+
+
+def _sources(config: IsothermConfig, listen: Callable[[Observation], None]) -> Sources | None:
+    """The topics of other systems that the configuration names."""
+    if not config.kafka.sources:
+        return None
+    topics = KafkaSources(
+        config.kafka.properties,
+        [source.topic for source in config.kafka.sources],
+        f"{config.kafka.group}.sources",
+        on_trouble=lambda error: listen(TrySoon("the topics of sources", error)),
+    )
+    return Sources(topics, {source.topic: FORMATS[source.format] for source in config.kafka.sources})
+
+
+def ensure_hold_topic(config: IsothermConfig) -> None:
+    """Make the topic with what holds tables back, where there is none. Raises Unavailable."""
+    control_topic.ensure_topic(config.kafka.properties, config.kafka.hold_topic, config=HOLD_TOPIC)
+
+
+def _stop_on_signals(stopping: Event) -> None:
+    def stop(number: int, _: FrameType | None) -> None:
+        if stopping.is_set():
+            sys.exit(128 + number)
+        stopping.set()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)

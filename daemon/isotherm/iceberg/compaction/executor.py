@@ -1,0 +1,176 @@
+"""The local executor: each rewrite in a process of its own.
+
+So it can be cancelled at once, its memory goes back to the system, and its crash is its own. A child is a new Python
+(a fork would copy locks that threads of the daemon hold), runs with low priority, and dies with the thread that
+started it, by the kernel's hand. It gets values and gives values; files it writes under names that follow from the
+job id.
+
+Nothing here waits for a child to get on: the caller polls at its own pace. Job and answer go through files in memory,
+because a pipe takes only so much from one side while the other does not read. The pipe says that the answer is there.
+"""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from multiprocessing import Pipe, connection
+from multiprocessing.connection import Connection
+from typing import IO, Any
+
+from isotherm.core.model import CompactionJob, Rewrite
+from isotherm.iceberg.compaction import child
+from isotherm.iceberg.compaction.rewrite import Failure, FailureKind
+from isotherm.runtime.clock import monotonic_s
+
+GRACE_S = 0.3
+"""After SIGTERM; there is nothing to put in order, and what does not hear it gets SIGKILL."""
+LAST_WAIT_S = 5
+"""After SIGKILL. A process that hangs in the kernel, on a dead network disk, ends when that answers, and not before."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    process: subprocess.Popen[bytes]
+    answer: Connection
+    """Says that there is an answer, or ends."""
+    result: IO[bytes]
+    started_s: float
+
+
+class LocalExecutor:
+    """Runs rewrites in child processes, at most `jobs_at_once` of them."""
+
+    def __init__(
+        self, jobs_at_once: int = 1, deadline_s: float = 3600, memory_bytes: int | None = None
+    ) -> None:
+        self._jobs_at_once = jobs_at_once
+        self._deadline_s = deadline_s
+        self._memory_bytes = memory_bytes
+        self._running: dict[str, _Running] = {}
+
+    def has_room(self) -> bool:
+        """Whether another job may start."""
+        return len(self._running) < self._jobs_at_once
+
+    def running(self) -> frozenset[str]:
+        """The ids of jobs that were started and not yet reported or cancelled."""
+        return frozenset(self._running)
+
+    def start(self, job: CompactionJob, metadata_location: str, io_properties: Mapping[str, str]) -> None:
+        """Start a rewrite of files that the metadata at this location knows, with the properties of the table's FileIO.
+
+        Call it from a thread that lives as long as its jobs may: the kernel ends a child with the thread that made it.
+        """
+        if job.job_id in self._running:
+            raise ValueError(f"job {job.job_id} is running already")
+        if not self.has_room():
+            raise ValueError(f"{len(self._running)} of {self._jobs_at_once} jobs are running")
+        ours, theirs = Pipe(duplex=False)
+        result = _in_memory()
+        with theirs, _in_memory((job, metadata_location, dict(io_properties))) as task:
+            descriptors = [task.fileno(), result.fileno(), theirs.fileno()]
+            values = [*descriptors, os.getpid(), self._memory_bytes or 0]
+            process = subprocess.Popen(
+                # -P: the folder of the script is no place to import from.
+                [sys.executable, "-P", child.__file__, *map(str, values)],
+                pass_fds=descriptors,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )
+        self._running[job.job_id] = _Running(process, ours, result, monotonic_s())
+
+    def poll(self) -> list[tuple[str, Rewrite | Failure]]:
+        """What ended since the last call; each job is reported once. Never waits."""
+        ended = []
+        for job_id, running in list(self._running.items()):
+            result = self._result(running)
+            if result is not None:
+                self._end(job_id)
+                ended.append((job_id, result))
+        return ended
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when a job has answered or is gone, or the time is over."""
+        answers = [running.answer for running in self._running.values()]
+        if answers:
+            connection.wait(answers, timeout_s)
+
+    def cancel(self, job_id: str) -> None:
+        """End a job: when this returns its process is gone, and `poll` will not report it."""
+        if job_id in self._running:
+            self._end(job_id)
+
+    def stop(self) -> None:
+        """Cancel whatever runs."""
+        for running in self._running.values():
+            running.process.terminate()
+        for job_id in list(self._running):
+            self._end(job_id)
+
+    def _result(self, running: _Running) -> Rewrite | Failure | None:
+        # Whether it lives is asked before whether it answered: an answer between the two is seen the next time.
+        exit_code = running.process.poll()
+        if running.answer.poll():
+            try:
+                running.answer.recv_bytes()
+            except (EOFError, OSError):
+                # The pipe closes a moment before the process can be waited for.
+                return _death(_ended(running.process))
+            running.result.seek(0)
+            answer: Rewrite | Failure = pickle.load(running.result)  # noqa: S301 (from our own child)
+            return answer
+        if exit_code is not None:
+            return _death(exit_code)
+        ran_for_s = monotonic_s() - running.started_s
+        if ran_for_s > self._deadline_s:
+            return Failure(
+                FailureKind.DEADLINE, f"not done after {ran_for_s:.0f}s, the limit is {self._deadline_s:.0f}s"
+            )
+        return None
+
+    def _end(self, job_id: str) -> None:
+        running = self._running.pop(job_id)
+        running.answer.close()
+        running.result.close()
+        running.process.terminate()
+        _ended(running.process)
+
+
+def _ended(process: subprocess.Popen[bytes]) -> int:
+    """The exit code of a process that is ending; helped after a while."""
+    try:
+        return process.wait(GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+    try:
+        return process.wait(LAST_WAIT_S)
+    except subprocess.TimeoutExpired:
+        # It executes nothing of ours any more, and the loop has other tables.
+        return -signal.SIGKILL
+
+
+def _in_memory(value: Any = None) -> IO[bytes]:
+    """A file without a name, with a value in it; never on a disk where the system can do so, because of the keys."""
+    file: IO[bytes]
+    if sys.platform == "linux":
+        file = os.fdopen(os.memfd_create("isotherm"), "w+b")
+    else:
+        file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by whoever asked for it)
+    if value is not None:
+        pickle.dump(value, file)
+        file.seek(0)
+    return file
+
+
+def _death(exit_code: int) -> Failure:
+    """Why a child without an answer is gone."""
+    if exit_code == -signal.SIGKILL:
+        why = "killed by SIGKILL from outside; where memory is short, the kernel does that"
+        return Failure(FailureKind.KILLED, why)
+    if exit_code < 0:
+        return Failure(FailureKind.KILLED, f"ended by signal {-exit_code}")
+    return Failure(FailureKind.UNEXPECTED, f"ended without an answer, exit code {exit_code}")

@@ -1,0 +1,305 @@
+"""Expiry of snapshots: which files it leaves without a reader, and the commit that takes the snapshots away.
+
+Two steps, since the first may take minutes and a stream commits meanwhile. `read` finds out, from one version of the
+table, which files nothing will reach any more. `expire` loads the table again, checks that the same snapshots may
+still go, has the files marked, and sends the request at once: what came in between are younger snapshots, and the
+proof before each deletion reads those (`deletion`).
+
+Which snapshots may go is the planner's decision. Here it is checked once more against the metadata of the commit: no
+ref may name one of them, and all must lie on `main` behind its head.
+"""
+
+import random
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.exceptions import (
+    AuthorizationExpiredError,
+    BadRequestError,
+    CommitFailedException,
+    ForbiddenError,
+    UnauthorizedError,
+)
+from pyiceberg.io import FileIO
+from pyiceberg.serializers import FromInputFile
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.update import (
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemoveSnapshotsUpdate,
+    SetPropertiesUpdate,
+    TableRequirement,
+    TableUpdate,
+    ValidatableTableRequirement,
+)
+from tenacity.nap import sleep
+
+from isotherm.core.deletion import is_gc_enabled
+from isotherm.core.model import INGEST_PIPELINE, INGEST_TOKEN, Outcome, OutcomeKind
+from isotherm.iceberg.manifests.reachability import IsStopped, never, unreachable, youngest
+from isotherm.iceberg.manifests.reading import UnreadableError
+from isotherm.service.ports import Expired, ExpiryReading
+
+ATTEMPTS = 20
+"""Each costs one load and one request; a stream that commits twice a second lets every second one through."""
+LONGEST_PAUSE_S = 0.5
+MOST_AT_ONCE = 1000
+"""Snapshots that one commit takes, the oldest first: PyIceberg's work for them grows with their number squared."""
+
+
+class AssertNoRefNames(ValidatableTableRequirement):
+    """None of these snapshots is named by a branch or tag: one may come between our look and the commit.
+
+    PyIceberg checks it itself where it applies the commit (SQL, Glue, Hive catalogs). A REST catalog knows only the
+    requirements of its own specification, and gets `assert-ref-snapshot-id` for the refs that we saw instead.
+    """
+
+    type: Literal["isotherm-assert-no-ref-names"] = "isotherm-assert-no-ref-names"
+    snapshot_ids: list[int]
+
+    def validate(self, base_metadata: TableMetadata | None) -> None:  # type: ignore[override]
+        """Refuse where a ref names one of them, or one is gone already."""
+        if base_metadata is None:
+            raise CommitFailedException("Requirement failed: current table metadata is missing")
+        named = {ref.snapshot_id: name for name, ref in base_metadata.refs.items()}
+        known = {snapshot.snapshot_id for snapshot in base_metadata.snapshots}
+        for snapshot_id in self.snapshot_ids:
+            if snapshot_id in named:
+                raise CommitFailedException(
+                    f"Requirement failed: ref {named[snapshot_id]} names {snapshot_id}"
+                )
+            if snapshot_id not in known:
+                raise CommitFailedException(f"Requirement failed: snapshot {snapshot_id} is gone already")
+
+
+def read(table: Table, snapshots: Iterable[int], is_stopped: IsStopped = never) -> ExpiryReading:
+    """What an expiry of these snapshots would leave without a reader, as the table is now.
+
+    Snapshots that may not go, or are gone, are left out. Where a staying snapshot is damaged, nothing can be shown to
+    be without a reader: the snapshots go, and their files stay for orphan removal.
+
+    Raises:
+        OSError: storage does not answer.
+        Stopped: so it was wanted.
+    """
+    metadata = table.metadata
+    going, damage = still_going(metadata, snapshots)[:MOST_AT_ONCE], ""
+    files: list[str] = []
+    try:
+        files = unreachable(metadata, table.io, going, is_stopped) if going else []
+    except (FileNotFoundError, UnreadableError) as err:
+        damage = f"no file is deleted, because a snapshot that stays cannot be read: {err}"
+    return ExpiryReading(
+        snapshots=going,
+        files=tuple(files),
+        seen=youngest(metadata, going),
+        damage=damage,
+    )
+
+
+def expire(
+    catalog: Catalog,
+    name: str,
+    uuid: str,
+    reading: ExpiryReading,
+    job_id: str,
+    may_send: Callable[[str], str | None],
+    pause: Callable[[float], None] = sleep,
+) -> Expired:
+    """Expire snapshots in one commit; the newest ingest tokens are kept as table properties by the same commit.
+
+    Never raises for what the world may do.
+
+    Args:
+        catalog: PyIceberg's catalog.
+        name: the table.
+        uuid: the table's; another one under its name is left alone.
+        reading: the snapshots that go, and the files that are left without a reader.
+        job_id: ours.
+        may_send: called before each request with the location of the metadata that it is based on; says why it must
+            not be sent (`reason: sentence`), or None. The files are marked by then.
+        pause: waits so many seconds between two attempts.
+    """
+    expiry = _Expiry(catalog, name, uuid, reading, job_id, may_send, pause)
+    try:
+        return expiry.run()
+    except Exception as err:  # noqa: BLE001 (whatever the world, or a mistake of ours, may do)
+        return expiry.unclear(err)
+
+
+@dataclass
+class _Expiry:
+    """The attempts of one expiry."""
+
+    catalog: Catalog
+    name: str
+    uuid: str
+    reading: ExpiryReading
+    job_id: str
+    may_send: Callable[[str], str | None]
+    pause: Callable[[float], None]
+    base: str = ""
+    """The metadata that the last request was based on; empty: none was sent."""
+
+    def run(self) -> Expired:
+        """Until it is done or refused."""
+        trouble = ""
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                self.pause(random.uniform(0, min(LONGEST_PAUSE_S, 0.01 * 2**attempt)))  # noqa: S311 (jitter)
+            table = self.catalog.load_table(self.name)
+            if refusal := self._refusal(table.metadata):
+                return refusal
+            if (against := self.may_send(table.metadata_location)) is not None:
+                reason, _, why = against.partition(": ")
+                return self._failed(reason, why)
+            self.base = table.metadata_location
+            try:
+                answer = self.catalog.commit_table(
+                    table,
+                    _requirements(self.catalog, table, self.going),
+                    _updates(self.catalog, table, self.going),
+                )
+            except CommitFailedException as err:
+                trouble = str(err)
+            except (BadRequestError, ForbiddenError, UnauthorizedError, AuthorizationExpiredError) as err:
+                return self._failed("refused", f"the catalog refused the request: {err}")
+            else:
+                landed = answer.metadata
+                return replace(
+                    self._done(), lost_refs=lost_refs(self.catalog, table.io, landed, self.base, self.going)
+                )
+        return self._failed("conflict", f"lost {ATTEMPTS} races against other commits, the last: {trouble}")
+
+    def unclear(self, trouble: Exception) -> Expired:
+        """After an error that is no answer: a look shows whether the snapshots are gone."""
+        why = f"{type(trouble).__name__}: {trouble}"
+        if not self.base:
+            return self._failed("catalog", why)
+        with suppress(Exception):
+            table = self.catalog.load_table(self.name)
+            left = {snapshot.snapshot_id for snapshot in table.metadata.snapshots} & set(self.going)
+            if str(table.metadata.table_uuid) == self.uuid and not left:
+                # An expiry cannot be told from another's, nor need it be.
+                lost = lost_refs(self.catalog, table.io, table.metadata, self.base, self.going)
+                return replace(self._done(), lost_refs=lost)
+        outcome = Outcome(
+            self.job_id, OutcomeKind.UNKNOWN, "no_answer", f"the catalog did not answer: {why}", was_sent=True
+        )
+        return Expired(outcome)
+
+    @property
+    def going(self) -> tuple[int, ...]:
+        """The snapshots."""
+        return self.reading.snapshots
+
+    def _refusal(self, metadata: TableMetadata) -> Expired | None:
+        if str(metadata.table_uuid) != self.uuid:
+            return self._failed("gone", f"{self.name} is another table now: {metadata.table_uuid}")
+        if not is_gc_enabled(metadata.properties):
+            return self._failed("gc_disabled", "the table says gc.enabled=false")
+        staying = set(self.going) - set(still_going(metadata, self.going))
+        if staying and self.base and not staying & {one.snapshot_id for one in metadata.snapshots}:
+            # They are gone, after a request of ours that was answered otherwise: it has landed.
+            return self.unclear(CommitFailedException("a request was refused, and its snapshots are gone"))
+        if staying:
+            why = f"{len(staying)} of {len(self.going)} snapshots must stay, or are gone, by now"
+            return self._failed("stale", why)
+        return None
+
+    def _done(self) -> Expired:
+        why = f"{len(self.going)} snapshots expired, {len(self.reading.files)} files have no reader any more"
+        why += f"; {self.reading.damage}" if self.reading.damage else ""
+        return Expired(Outcome(self.job_id, OutcomeKind.DONE, "committed", why, was_sent=True))
+
+    def _failed(self, reason: str, why: str) -> Expired:
+        return Expired(Outcome(self.job_id, OutcomeKind.FAILED, reason, why, was_sent=bool(self.base)))
+
+
+def lost_refs(
+    catalog: Catalog, io: FileIO, landed: TableMetadata, base: str, going: Collection[int]
+) -> tuple[str, ...]:
+    """Branches and tags that came after our look, and that the catalog dropped with their snapshots.
+
+    A REST catalog cannot be asked to refuse then. The versions of the table between the one that we saw and the one
+    that took the snapshots away have them.
+
+    Args:
+        catalog: only a REST catalog drops refs.
+        io: the table's files.
+        landed: the table after the expiry, at once or later.
+        base: the location of the metadata that the request was based on.
+        going: the snapshots that were taken.
+    """
+    if not isinstance(catalog, RestCatalog):
+        return ()
+    log = [entry.metadata_file for entry in landed.metadata_log]
+    if base not in log:
+        return (f"whatever was made after {base}, which the table's log of versions does not name any more",)
+    for location in log[log.index(base) + 1 :]:
+        try:
+            version = FromInputFile.table_metadata(io.new_input(location))
+        except Exception as err:  # noqa: BLE001 (a version that nobody can read shows nothing)
+            return (f"whatever was made in {location}, which cannot be read: {err}",)
+        if not {snapshot.snapshot_id for snapshot in version.snapshots} & set(going):
+            break  # it came after ours
+        named = [
+            f"{name} (snapshot {ref.snapshot_id}, in {location})"
+            for name, ref in version.refs.items()
+            if ref.snapshot_id in going
+        ]
+        if named:
+            return tuple(named)
+    return ()
+
+
+def still_going(metadata: TableMetadata, snapshots: Iterable[int]) -> tuple[int, ...]:
+    """Of the planned ones, those that lie on `main` behind its head and that no ref names."""
+    parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots}
+    named = {ref.snapshot_id for ref in metadata.refs.values()}
+    behind: set[int] = set()
+    current = parents.get(metadata.current_snapshot_id or -1)
+    while current is not None and current in parents and current not in behind:
+        behind.add(current)
+        current = parents[current]
+    return tuple(one for one in snapshots if one in behind and one not in named)
+
+
+def _requirements(catalog: Catalog, table: Table, going: Sequence[int]) -> tuple[TableRequirement, ...]:
+    uuid = AssertTableUUID(uuid=table.metadata.table_uuid)
+    if isinstance(catalog, RestCatalog):
+        # `main` as well: a rollback to one of them in between would have the catalog drop the branch.
+        refs = table.metadata.refs.items()
+        seen = (AssertRefSnapshotId(ref=name, **{"snapshot-id": ref.snapshot_id}) for name, ref in refs)
+        return (uuid, *seen)
+    return (uuid, AssertNoRefNames(snapshot_ids=list(going)))  # type: ignore[return-value]
+
+
+def _updates(catalog: Catalog, table: Table, going: Sequence[int]) -> tuple[TableUpdate, ...]:
+    # To REST catalogs one snapshot an update: servers on Iceberg's Java library before 1.9 refuse a list.
+    parts = [[one] for one in going] if isinstance(catalog, RestCatalog) else [list(going)]
+    removals = tuple(RemoveSnapshotsUpdate(**{"snapshot-ids": part}) for part in parts)
+    tokens = newest_tokens(table.metadata)
+    if all(table.metadata.properties.get(name) == token for name, token in tokens.items()):
+        return removals
+    return (SetPropertiesUpdate(updates=tokens), *removals)
+
+
+def newest_tokens(metadata: TableMetadata) -> dict[str, str]:
+    """The newest offset vector of each ingest pipeline on `main`, as the table properties where ingest looks for it."""
+    tokens: dict[str, str] = {}
+    # By hand: PyIceberg looks for a snapshot from the first one on, and histories are long.
+    snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    current = metadata.current_snapshot_id
+    # Taken out as they are visited: damaged metadata may lead in a circle.
+    while current is not None and (snapshot := snapshots.pop(current, None)) is not None:
+        summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
+        if INGEST_TOKEN in summary:
+            tokens.setdefault(f"ingest.{summary.get(INGEST_PIPELINE, '')}.source", summary[INGEST_TOKEN])
+        current = snapshot.parent_snapshot_id
+    return tokens

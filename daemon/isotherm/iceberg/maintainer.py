@@ -1,0 +1,186 @@
+"""What changes tables, as the service wants it: executors, committer, expiry and remover behind one port.
+
+Nothing is decided here. Errors of the catalog become the two that the service knows; everything else has an outcome.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from uuid import uuid4
+
+from pyiceberg.catalog import Catalog as PyIcebergCatalog
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.table import Table
+
+from isotherm.core.model import CompactionJob, Outcome, PartitionKey, Rewrite, TableId
+from isotherm.iceberg import expiry
+from isotherm.iceberg.catalog import loaded_table, translated
+from isotherm.iceberg.compaction import committer
+from isotherm.iceberg.compaction.executor import LocalExecutor
+from isotherm.iceberg.compaction.rewrite import Failure, leftovers
+from isotherm.iceberg.manifests.live import Unsupported, bind
+from isotherm.iceberg.remover import Beside, deleted, sweep
+from isotherm.iceberg.storage import plain_properties
+from isotherm.service.ports import Expired, ExpiryReading, LoadedTable, Sweep, Swept, Unbound
+
+LIMIT_S = 1800.0
+"""For the reading of one expiry, and for one sweep: a store that hangs in one request must not stop all tables."""
+
+
+class IcebergMaintainer:
+    """The real maintainer behind the port `Maintainer`."""
+
+    def __init__(self, catalog: PyIcebergCatalog, executor: LocalExecutor, now_ms: Callable[[], int]) -> None:
+        self._catalog = catalog
+        self._executor = executor
+        self._now_ms = now_ms
+        self._id = uuid4()
+        self._readings = Beside[ExpiryReading](LIMIT_S)
+        self._sweeps = Beside[Swept](LIMIT_S)
+        self._wanted: dict[str, Sweep] = {}
+
+    def bind(
+        self,
+        loaded: LoadedTable,
+        partition: PartitionKey,
+        job_id: str,
+        label: str,
+        target_bytes: int,
+        policy_hash: str,
+        why: str,
+    ) -> CompactionJob | Unbound:
+        """The files of a partition as a job."""
+        table: Table = loaded.handle
+        head = table.current_snapshot()
+        if head is None:
+            return Unbound("nothing_to_do", "the table has no snapshot")
+        with translated(f"the manifests of {loaded.table}"):
+            job = bind(
+                table.metadata,
+                table.io,
+                head,
+                partition,
+                job_id=job_id,
+                table=loaded.table,
+                partition_label=label,
+                target_size_bytes=target_bytes,
+                policy_hash=policy_hash,
+                why=why,
+            )
+        return Unbound(job.reason, job.why) if isinstance(job, Unsupported) else job
+
+    def start(self, loaded: LoadedTable, job: CompactionJob) -> None:
+        """Begin to rewrite, in a process of its own."""
+        table: Table = loaded.handle
+        self._executor.start(job, table.metadata_location, plain_properties(table.io))
+
+    def finished(self) -> Sequence[tuple[str, Rewrite | Unbound]]:
+        """Rewrites that ended since the last call."""
+        return [
+            (job_id, Unbound(result.kind, result.why) if isinstance(result, Failure) else result)
+            for job_id, result in self._executor.poll()
+        ]
+
+    def cancel(self, job_id: str) -> None:
+        """Stop a rewrite, or a reading."""
+        self._executor.cancel(job_id)
+        self._readings.forget(job_id)
+
+    def commit(
+        self, name: str, job: CompactionJob, rewrite: Rewrite, may_commit: Callable[[LoadedTable], str | None]
+    ) -> Outcome:
+        """Swap the files in."""
+        return committer.commit_compaction(
+            self._catalog,
+            job,
+            rewrite,
+            lambda table: may_commit(loaded_table(table, name)),
+            self._now_ms(),
+        )
+
+    def settled(
+        self, names: Sequence[str], job: CompactionJob, asserted_head_id: int | None
+    ) -> Outcome | None:
+        """What came of a commit whose answer is missing."""
+        return committer.settled(self._catalog, names, job, asserted_head_id)
+
+    def leftovers(self, loaded: LoadedTable, job: CompactionJob) -> Sequence[str]:
+        """The data files that a job has written so far."""
+        table: Table = loaded.handle
+        with translated(f"what job {job.job_id} wrote"):
+            return leftovers(table.io, table.metadata, job)
+
+    def delete_at_once(self, loaded: LoadedTable, paths: Sequence[str]) -> Mapping[str, str]:
+        """Delete files of which it was decided that they may go at once; gives those that stay, and why."""
+        table: Table = loaded.handle
+        return deleted(table.io, paths)[1]
+
+    def start_reading(self, loaded: LoadedTable, job_id: str, snapshots: Sequence[int]) -> None:
+        """Begin to find out what an expiry would leave without a reader."""
+        self._readings.start(job_id, lambda is_stopped: expiry.read(loaded.handle, snapshots, is_stopped))
+
+    def read(self) -> Sequence[tuple[str, ExpiryReading | Unbound]]:
+        """Readings that ended since the last call."""
+        return [
+            (job_id, result if isinstance(result, ExpiryReading) else Unbound("storage", _text(result)))
+            for job_id, result in self._readings.ended()
+        ]
+
+    def expire(
+        self, table: TableId, reading: ExpiryReading, job_id: str, may_send: Callable[[str], str | None]
+    ) -> Expired:
+        """Expire snapshots."""
+        return expiry.expire(self._catalog, table.name, table.uuid, reading, job_id, may_send)
+
+    def lost_refs(self, loaded: LoadedTable, base: str, taken: Sequence[int]) -> Sequence[str]:
+        """Branches and tags that a catalog dropped with the snapshots that an expiry took, since that metadata."""
+        table: Table = loaded.handle
+        return expiry.lost_refs(self._catalog, table.io, table.metadata, base, taken)
+
+    def start_sweep(self, loaded: LoadedTable, wanted: Sweep) -> None:
+        """Begin to prove and delete."""
+        self._wanted[wanted.uuid] = wanted
+        self._sweeps.start(wanted.uuid, lambda is_stopped: sweep(loaded.handle, wanted, is_stopped))
+
+    def swept(self) -> Sequence[Swept]:
+        """Sweeps that ended since the last call."""
+        found = []
+        for uuid, result in self._sweeps.ended():
+            wanted = self._wanted.pop(uuid)
+            broken = Swept(uuid, postponed={mark.path: _text(result) for mark in wanted.marks})
+            found.append(result if isinstance(result, Swept) else broken)
+        return found
+
+    def stop_sweep(self, uuid: str) -> None:
+        """End the sweep of a table before its next file."""
+        self._sweeps.stop(uuid)
+
+    def clock_skew_ms(self, loaded: LoadedTable) -> int | None:
+        """How far this machine's clock is ahead of the store's, as a file written now shows."""
+        table: Table = loaded.handle
+        if not isinstance(table.io, PyArrowFileIO):
+            return None
+        # Always the same name: where nothing may be deleted, one small file stays.
+        location = f"{table.metadata.location.rstrip('/')}/metadata/isotherm-clock-{self._id}.txt"
+        with translated(f"the store of {loaded.table}"):
+            with table.io.new_output(location).create(overwrite=True) as stream:
+                stream.write(b"What time is it?")
+            scheme, authority, path = table.io.parse_location(location, table.io.properties)
+            written_at = table.io.fs_by_scheme(scheme, authority).get_file_info(path).mtime
+            with suppress(OSError):
+                table.io.delete(location)
+        return None if written_at is None else self._now_ms() - int(written_at.timestamp() * 1000)
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when something that runs has ended, or the time is over."""
+        for part in (self._executor, self._readings, self._sweeps):
+            part.wait(timeout_s)
+
+    def stop(self) -> None:
+        """End everything that runs."""
+        self._executor.stop()
+        self._readings.close()
+        self._sweeps.close()
+
+
+def _text(err: object) -> str:
+    return f"{type(err).__name__}: {err}"

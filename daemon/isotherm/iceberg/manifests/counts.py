@@ -1,0 +1,253 @@
+"""Files counted by partition: all that are live in some manifests, or what one snapshot added and removed there.
+
+Large manifests are read as columns, small ones, and those that cannot be read so, entry by entry (that is counted).
+Both give the same. Manifests are summed up as they are read, some at the same time: what stays in memory depends on
+how many partitions there are, not on how many files. No clock, no writing.
+"""
+
+import sys
+import threading
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFileContent, FileFormat, ManifestEntryStatus, ManifestFile
+from pyiceberg.partitioning import PartitionField
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.types import UUIDType
+
+from isotherm.core.model import (
+    FileKind,
+    FileStats,
+    PartitionDelta,
+    PartitionKey,
+    bucket_bounds,
+    partition_key,
+    size_bucket,
+)
+from isotherm.iceberg.manifests.columns import NotReadError, read_columns
+from isotherm.iceberg.manifests.live import file_kind, scalar
+from isotherm.iceberg.manifests.reading import Manifest, UnreadableError, entries
+
+LARGE_BYTES = 24 * 1024
+"""From this size on columns are the faster: their set-up costs as much as PyIceberg needs for some 150 entries."""
+ENTRY_BY_ENTRY = sys.maxsize
+"""No manifest is large: PyIceberg reads them all."""
+READERS = 4
+"""Manifests read at the same time: two cores are busy, and requests to an object store overlap."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Which entries count."""
+
+    snapshot_id: int | None = None
+    """None: what is live; else what this snapshot added and removed."""
+    numbers: Mapping[int, int] = field(default_factory=dict)
+    """Snapshots in the order in which they wrote; all others are number 0."""
+
+
+@dataclass(slots=True)
+class Counted:
+    """One partition: files, rows and bytes, what left taken off."""
+
+    data: dict[int, list[int]] = field(default_factory=dict)
+    deletes: dict[FileKind, list[int]] = field(default_factory=dict)
+    added: list[int] = field(default_factory=lambda: [0, 0, 0])
+    removed: list[int] = field(default_factory=lambda: [0, 0, 0])
+    number: int = 0
+    """The greatest number of a snapshot that added one of its files."""
+
+    def delta(self) -> PartitionDelta:
+        """The same as one of our values."""
+        return PartitionDelta(
+            data={bucket: FileStats(*sums) for bucket, sums in self.data.items()},
+            deletes={kind: FileStats(*sums) for kind, sums in self.deletes.items()},
+            added=FileStats(*self.added),
+            removed=FileStats(*self.removed),
+        )
+
+
+@dataclass(slots=True)
+class Census:
+    """What was counted."""
+
+    partitions: dict[PartitionKey, Counted] = field(default_factory=dict)
+    files: int = 0
+    read_slowly: int = 0
+    """Large manifests that could not be read as columns."""
+
+
+def census(
+    metadata: TableMetadata,
+    io: FileIO,
+    manifests: Iterable[ManifestFile],
+    question: Question,
+    large_bytes: int = LARGE_BYTES,
+) -> Census:
+    """Count the files of some manifests of a table.
+
+    Raises:
+        UnreadableError: one of them makes no sense.
+    """
+    manifests = list(manifests)
+    sheet = _Sheet(metadata)
+
+    def count(manifest: ManifestFile) -> None:
+        written = Manifest.read(io, manifest.manifest_path, manifest.manifest_length)
+        if len(written.data) < large_bytes:
+            sheet.take(manifest, _entry_by_entry(written, manifest, question))
+            return
+        try:
+            groups = [_grouped(table, question, written) for table in read_columns(written, manifest)]
+        except NotReadError:
+            sheet.census.read_slowly += 1
+            sheet.take(manifest, _entry_by_entry(written, manifest, question))
+        else:
+            sheet.take(manifest, (one for group in groups for one in _sums(group, written)))
+
+    if len(manifests) < READERS:
+        for manifest in manifests:
+            count(manifest)
+        return sheet.census
+    pool = ThreadPoolExecutor(READERS, thread_name_prefix="census")
+    try:
+        for _ in pool.map(count, manifests):
+            pass
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return sheet.census
+
+
+class _Sum(NamedTuple):
+    """Files of one partition, kind and size."""
+
+    values: tuple[Any, ...]
+    kind: FileKind
+    bucket: int
+    removed: bool
+    files: int
+    rows: int
+    bytes: int
+    number: int
+
+
+class _Sheet:
+    """A census while it is taken, by several threads."""
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        self.census = Census()
+        self._specs = metadata.specs()
+        self._keys: dict[tuple[int, tuple[Any, ...]], PartitionKey] = {}
+        self._lock = threading.Lock()
+
+    def take(self, manifest: ManifestFile, sums: Iterable[_Sum]) -> None:
+        """Put down what a manifest holds."""
+        spec_id = manifest.partition_spec_id
+        fields = self._specs[spec_id].fields
+        with self._lock:
+            for one in sums:
+                self._put(self._key(spec_id, fields, one.values), one)
+
+    def _put(self, key: PartitionKey, one: _Sum) -> None:
+        partition = self.census.partitions.get(key)
+        if partition is None:
+            partition = self.census.partitions[key] = Counted()
+        if one.kind is FileKind.DATA:
+            sums = partition.data.setdefault(one.bucket, [0, 0, 0])
+        else:
+            sums = partition.deletes.setdefault(one.kind, [0, 0, 0])
+        _add(sums, one, -1 if one.removed else 1)
+        _add(partition.removed if one.removed else partition.added, one, 1)
+        partition.number = max(partition.number, one.number)
+        self.census.files += one.files
+
+    def _key(self, spec_id: int, fields: tuple[PartitionField, ...], values: tuple[Any, ...]) -> PartitionKey:
+        known = self._keys.get((spec_id, values))
+        if known is not None:
+            return known
+        if len(values) < len(fields):
+            raise UnreadableError(f"{len(values)} partition values, and {len(fields)} fields in the spec")
+        key = partition_key({one.field_id: scalar(value) for one, value in zip(fields, values, strict=False)})
+        # 0.0 and -0.0 are two partitions, and one to a dictionary.
+        if not any(isinstance(value, float) for value in values):
+            self._keys[spec_id, values] = key
+        return key
+
+
+def _add(sums: list[int], one: _Sum, times: int) -> None:
+    sums[0] += times * one.files
+    sums[1] += times * one.rows
+    sums[2] += times * one.bytes
+
+
+# --- entry by entry ------------------------------------------------------------------------------------------
+
+
+def _entry_by_entry(written: Manifest, manifest: ManifestFile, question: Question) -> Iterator[_Sum]:
+    for entry in entries(written, manifest):
+        removed = entry.status == ManifestEntryStatus.DELETED
+        if question.snapshot_id is None:
+            if removed:
+                continue
+        elif entry.status == ManifestEntryStatus.EXISTING or entry.snapshot_id != question.snapshot_id:
+            continue
+        file = entry.data_file
+        yield _Sum(
+            values=tuple(file.partition[place] for place in range(len(file.partition))),
+            kind=file_kind(file.content, puffin=file.file_format == FileFormat.PUFFIN),
+            bucket=size_bucket(file.file_size_in_bytes),
+            removed=removed,
+            files=1,
+            rows=file.record_count,
+            bytes=file.file_size_in_bytes,
+            number=0 if entry.snapshot_id is None else question.numbers.get(entry.snapshot_id, 0),
+        )
+
+
+# --- columns -------------------------------------------------------------------------------------------------
+
+_BUCKETS = pa.array([-(2**63), *(bucket_bounds(bucket)[0] for bucket in range(1, 126))], pa.int64())
+"""Where the buckets of `size_bucket` begin."""
+
+
+def _grouped(table: pa.Table, question: Question, written: Manifest) -> pa.Table:
+    """The entries of a batch that count, summed up."""
+    removed = pc.equal(table.column("status"), ManifestEntryStatus.DELETED.value)
+    if question.snapshot_id is None:
+        counts = pc.invert(removed)
+    else:
+        existing = pc.equal(table.column("status"), ManifestEntryStatus.EXISTING.value)
+        counts = pc.and_not(pc.equal(table.column("snapshot"), question.snapshot_id), existing)
+    snapshots = pa.array(question.numbers.keys(), pa.int64())
+    numbers = pa.array(question.numbers.values(), pa.int64())
+    places = pc.index_in(table.column("snapshot"), snapshots)
+    bucket = pc.subtract(pc.search_sorted(_BUCKETS, table.column("bytes"), side="right"), 1)
+    keys = [f"p{place}" for place in range(len(written.layout.partition.fields))]
+    keys += ["content", "puffin", "bucket", "removed"]
+    return (
+        table.append_column("removed", removed)
+        .append_column("bucket", bucket)
+        .append_column("number", pc.fill_null(numbers.take(places), 0))
+        .filter(counts)
+        .group_by(keys, use_threads=False)
+        .aggregate([([], "count_all"), ("rows", "sum"), ("bytes", "sum"), ("number", "max")])
+    )
+
+
+def _sums(group: pa.Table, written: Manifest) -> Iterator[_Sum]:
+    fields = written.layout.partition.fields
+    names = ("content", "puffin", "bucket", "removed", "count_all", "rows_sum", "bytes_sum", "number_max")
+    values = (f"p{place}" for place in range(len(fields)))
+    columns = [group.column(name).to_pylist() for name in (*values, *names)]
+    for place, one in enumerate(fields):
+        if isinstance(one.field_type, UUIDType):
+            columns[place] = [None if value is None else uuid.UUID(bytes=value) for value in columns[place]]
+    for row in zip(*columns, strict=True):
+        content, puffin, *others = row[len(fields) :]
+        yield _Sum(row[: len(fields)], file_kind(DataFileContent(content), puffin=puffin), *others)

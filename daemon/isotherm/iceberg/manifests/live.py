@@ -1,0 +1,467 @@
+"""Reading what is live in a snapshot, and binding a partition's files to a compaction job.
+
+Whole manifests are skipped by their partition summaries where those tell.
+
+Reads through the FileIO that it is given; writes nothing, commits nothing, reads no clock.
+"""
+
+import math
+import struct
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from pyiceberg.conversions import from_bytes
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    PartitionFieldSummary,
+)
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.transforms import VoidTransform
+from pyiceberg.typedef import Record
+from pyiceberg.types import (
+    BinaryType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    NestedField,
+    PrimitiveType,
+    StructType,
+    UnknownType,
+    UUIDType,
+)
+
+from isotherm.core.model import (
+    UNPARTITIONED,
+    CompactionJob,
+    FileKind,
+    LiveFile,
+    PartitionKey,
+    Scalar,
+    TableId,
+    partition_key,
+    partition_values,
+)
+from isotherm.core.paths import normalised
+from isotherm.iceberg.manifests.reading import read_manifest, read_manifest_list
+
+DELETE_FILE_PATH = 2147483546
+"""Field id of `file_path` in position-delete files; its bounds say which data files a delete file can name."""
+KEEP_FRACTION = 0.75
+"""A data file of at least this part of the target, without deletes, is left alone: rewriting it gains nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveEntry:
+    """A live file of a snapshot: its manifest entry, everything inherited, and where it stands."""
+
+    entry: ManifestEntry
+    manifest: ManifestFile
+    partition: PartitionKey
+
+    @property
+    def file(self) -> DataFile:
+        """The file, as PyIceberg has it."""
+        return self.entry.data_file
+
+    @property
+    def spec_id(self) -> int:
+        """The partition spec by which it was written."""
+        return self.manifest.partition_spec_id
+
+    @property
+    def sequence_number(self) -> int:
+        """Its data sequence number: deletes apply by it. Tables of version 1 have none, which counts as 0."""
+        return self.entry.sequence_number or 0
+
+    @property
+    def identity(self) -> tuple[str, int | None]:
+        """What tells this file from every other: one Puffin file holds the vectors of many data files."""
+        return identity(self.entry)
+
+    @property
+    def kind(self) -> FileKind:
+        """What the file holds."""
+        return file_kind(self.file.content, puffin=self.file.file_format == FileFormat.PUFFIN)
+
+    @property
+    def referenced_data_file(self) -> str | None:
+        """The one data file that a position-delete file names, if it names one: said so, or by equal bounds."""
+        if self.kind is FileKind.EQUALITY_DELETES or self.kind is FileKind.DATA:
+            return None
+        said: str | None = self.file._data[17]  # noqa: SLF001 (0.12 has no property for field 143)
+        if said is not None:
+            return said
+        low, high = self.path_bounds
+        return low if low is not None and low == high else None
+
+    @property
+    def path_bounds(self) -> tuple[str | None, str | None]:
+        """The least and the greatest data file that a position-delete file can name; None where unknown."""
+        low = (self.file.lower_bounds or {}).get(DELETE_FILE_PATH)
+        high = (self.file.upper_bounds or {}).get(DELETE_FILE_PATH)
+        return (low.decode() if low is not None else None, high.decode() if high is not None else None)
+
+    def live_file(self) -> LiveFile:
+        """The same as one of our values."""
+        return LiveFile(
+            path=self.file.file_path,
+            kind=self.kind,
+            size_bytes=self.file.file_size_in_bytes,
+            rows=self.file.record_count,
+            sequence_number=self.sequence_number,
+            content_offset=self.identity[1],
+            referenced_data_file=self.referenced_data_file,
+        )
+
+
+def file_kind(content: DataFileContent, *, puffin: bool) -> FileKind:
+    """What a file holds; position deletes in a Puffin file are deletion vectors."""
+    match content:
+        case DataFileContent.DATA:
+            return FileKind.DATA
+        case DataFileContent.EQUALITY_DELETES:
+            return FileKind.EQUALITY_DELETES
+        case DataFileContent.POSITION_DELETES:
+            return FileKind.DELETION_VECTORS if puffin else FileKind.POSITION_DELETES
+
+
+def identity(entry: ManifestEntry) -> tuple[str, int | None]:
+    """(path, content offset) of an entry that was read by this module."""
+    offset: int | None = entry.data_file._data[18]  # noqa: SLF001 (0.12 has no property for field 144)
+    return entry.data_file.file_path, offset
+
+
+# --- what is live -----------------------------------------------------------------------------------------------
+
+
+def live_files(
+    metadata: TableMetadata,
+    io: FileIO,
+    snapshot: Snapshot,
+    partition: PartitionKey | None = None,
+    known: dict[str, list[ManifestEntry]] | None = None,
+) -> list[LiveEntry]:
+    """The live files of a snapshot, of one partition (whatever their spec) or of all.
+
+    `known` keeps the entries of manifests between calls: a manifest never changes, and a commit that lost a race
+    looks at the same ones again.
+    """
+    found: list[LiveEntry] = []
+    for manifest in read_manifest_list(io, snapshot.manifest_list):
+        if partition is not None and not may_hold(metadata, manifest, partition):
+            continue
+        for entry in _entries(io, manifest, known):
+            if entry.status == ManifestEntryStatus.DELETED:
+                continue
+            key = entry_partition_key(metadata, manifest.partition_spec_id, entry)
+            if partition is None or key == partition:
+                found.append(LiveEntry(entry, manifest, key))
+    return found
+
+
+def _entries(
+    io: FileIO, manifest: ManifestFile, known: dict[str, list[ManifestEntry]] | None
+) -> list[ManifestEntry]:
+    if known is None:
+        return read_manifest(io, manifest)
+    if manifest.manifest_path not in known:
+        known[manifest.manifest_path] = read_manifest(io, manifest)
+    return known[manifest.manifest_path]
+
+
+# --- partitions ----------------------------------------------------------------------------------------------
+
+
+def entry_partition_key(metadata: TableMetadata, spec_id: int, entry: ManifestEntry) -> PartitionKey:
+    """The partition of an entry, as a key of the unified partition type."""
+    fields = metadata.specs()[spec_id].fields
+    if not fields:
+        return UNPARTITIONED
+    values = entry.data_file.partition
+    return partition_key({field.field_id: scalar(values[place]) for place, field in enumerate(fields)})
+
+
+def scalar(value: Any) -> Scalar | None:
+    """A partition value as manifests hold it, in a form that JSON can carry.
+
+    Dates, times and timestamps are ordinals already; decimals keep their scale, binary becomes hexadecimal digits,
+    as in Iceberg's own JSON form of single values.
+    """
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case Decimal() | uuid.UUID():
+            return str(value)
+        case bytes():
+            return value.hex()
+        case _:
+            raise TypeError(f"a partition value of type {type(value).__name__}")
+
+
+def typed(value: Scalar | None, field_type: IcebergType) -> Any:
+    """The opposite of `scalar`: the value as manifests hold it."""
+    if value is None:
+        return None
+    match field_type:
+        case DecimalType():
+            return Decimal(str(value))
+        case UUIDType():
+            return uuid.UUID(str(value))
+        case BinaryType() | FixedType():
+            return bytes.fromhex(str(value))
+        case _:
+            return value
+
+
+def partition_type(metadata: TableMetadata, spec: PartitionSpec) -> StructType:
+    """The type of a spec's partition values.
+
+    PyIceberg does not know the type of a field whose source column was dropped, and could then neither read the
+    bounds of its values nor write them again; the newest schema that still has the column knows.
+    """
+    schemas = [metadata.schema(), *sorted(metadata.schemas, key=lambda one: one.schema_id, reverse=True)]
+    fields = []
+    for field in spec.fields:
+        for schema in schemas:
+            if field.source_id in schema._lazy_id_to_field:  # noqa: SLF001 (find_field raises instead)
+                source = schema.find_field(field.source_id).field_type
+                result = field.transform.result_type(source)
+                break
+        else:
+            result = UnknownType()
+        fields.append(NestedField(field.field_id, field.name, result, required=False))
+    return StructType(*fields)
+
+
+def partition_record(metadata: TableMetadata, spec_id: int, key: PartitionKey) -> Record:
+    """The partition values of a key in the order of a spec."""
+    values = partition_values(key)
+    fields = partition_type(metadata, metadata.specs()[spec_id]).fields
+    return Record(*(typed(values.get(field.field_id), field.field_type) for field in fields))
+
+
+def may_hold(metadata: TableMetadata, manifest: ManifestFile, key: PartitionKey) -> bool:
+    """Whether a manifest may hold files of a partition, by its summaries; true where they do not tell."""
+    spec = metadata.specs()[manifest.partition_spec_id]
+    values = partition_values(key)
+    if any(field_id not in {field.field_id for field in spec.fields} for field_id in values):
+        # A value in a field that this spec does not have: its files have no value there.
+        return False
+    if not manifest.partitions:
+        return True
+    fields = partition_type(metadata, spec).fields
+    return all(
+        _summary_may_hold(summary, field.field_type, values.get(field.field_id))
+        for field, summary in zip(fields, manifest.partitions, strict=True)
+    )
+
+
+def _summary_may_hold(summary: PartitionFieldSummary, field_type: IcebergType, value: Scalar | None) -> bool:
+    if value is None:
+        return summary.contains_null
+    if isinstance(value, float) and math.isnan(value):
+        return summary.contains_nan is not False
+    if isinstance(field_type, UnknownType):
+        return True
+    if summary.lower_bound is None or summary.upper_bound is None:
+        # Nothing but nulls and NaN.
+        return False
+    low, high = (_bound(field_type, bound) for bound in (summary.lower_bound, summary.upper_bound))
+    wanted = typed(value, field_type)
+    if isinstance(field_type, UUIDType):
+        # The specification's order, or that of older Java, which compares the halves as signed numbers.
+        return bool(low <= wanted <= high) or _halves(low) <= _halves(wanted) <= _halves(high)
+    return bool(low <= wanted <= high)
+
+
+def _halves(value: uuid.UUID) -> tuple[int, ...]:
+    return struct.unpack(">qq", value.bytes)
+
+
+def _bound(field_type: IcebergType, value: bytes) -> Any:
+    """A bound of a summary. A column that was widened has bounds of four bytes in older manifests."""
+    if isinstance(field_type, LongType) and len(value) == 4:
+        field_type = IntegerType()
+    elif isinstance(field_type, DoubleType) and len(value) == 4:
+        field_type = FloatType()
+    if isinstance(field_type, UUIDType):
+        # PyIceberg's conversion leaves it as bytes.
+        return uuid.UUID(bytes=value)
+    if not isinstance(field_type, PrimitiveType):
+        raise TypeError(f"a partition field of type {field_type}")
+    return from_bytes(field_type, value)
+
+
+# --- binding -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """Why there is no job: one word for metrics, one sentence for a person."""
+
+    reason: str
+    why: str
+
+
+def bind(
+    metadata: TableMetadata,
+    io: FileIO,
+    snapshot: Snapshot,
+    partition: PartitionKey,
+    spec_id: int | None = None,
+    *,
+    job_id: str,
+    table: TableId,
+    partition_label: str,
+    target_size_bytes: int,
+    policy_hash: str,
+    why: str,
+) -> CompactionJob | Unsupported:
+    """A compaction job for a partition as it stands in a snapshot, bound to the files that it will replace.
+
+    Data files that are large enough and have no deletes stay; so do files of other specs. Without a `spec_id` the
+    spec that has the most small files in the partition is taken.
+    """
+    if metadata.format_version != 2:
+        return Unsupported(
+            f"format_v{metadata.format_version}",
+            f"the table has format version {metadata.format_version}; only version 2 is compacted so far",
+        )
+    live = live_files(metadata, io, snapshot, partition)
+    if spec_id is None:
+        spec_id = _spec_with_most_files(live)
+        if spec_id is None:
+            return Unsupported("nothing_to_do", "the partition has no data files")
+    here = [entry for entry in live if entry.spec_id == spec_id]
+    data = [entry for entry in here if entry.kind is FileKind.DATA]
+    deletes = [entry for entry in live if entry.kind is FileKind.POSITION_DELETES]
+    equality = [
+        entry
+        for entry in _equality_deletes(metadata, io, snapshot, partition, live)
+        if any(entry.sequence_number > one.sequence_number for one in data)
+    ]
+    if refusal := _refusal(data, deletes, equality):
+        return refusal
+    chosen = [
+        one
+        for one in data
+        if one.file.file_size_in_bytes < KEEP_FRACTION * target_size_bytes
+        or any(may_apply(delete, one) for delete in deletes)
+    ]
+    applicable = [delete for delete in deletes if any(may_apply(delete, one) for one in chosen)]
+    if not chosen or (len(chosen) == 1 and not applicable):
+        return Unsupported(
+            "nothing_to_do",
+            f"{len(chosen)} of {len(data)} data files is below {KEEP_FRACTION:.0%} of the target of "
+            f"{target_size_bytes} bytes, and no delete applies",
+        )
+    taken = {entry.identity for entry in (*chosen, *applicable)}
+    return CompactionJob(
+        job_id=job_id,
+        table=table,
+        partition=partition,
+        partition_label=partition_label,
+        spec_id=spec_id,
+        base_snapshot_id=snapshot.snapshot_id,
+        base_sequence_number=snapshot.sequence_number or 0,
+        data_files=tuple(entry.live_file() for entry in sorted(chosen, key=_in_order)),
+        delete_files=tuple(entry.live_file() for entry in sorted(applicable, key=_in_order)),
+        bystanders=frozenset(entry.identity for entry in live if entry.identity not in taken),
+        target_size_bytes=target_size_bytes,
+        policy_hash=policy_hash,
+        why=why,
+    )
+
+
+def may_apply(delete: LiveEntry, data: LiveEntry) -> bool:
+    """Whether a position-delete file may name rows of a data file, as far as manifests tell.
+
+    By the specification: not written before the data file, and either naming that one file, or lying in the same
+    partition of the same spec (and then within the bounds of the paths that it names).
+    """
+    if delete.sequence_number < data.sequence_number:
+        return False
+    path = normalised(data.file.file_path)
+    if (one := delete.referenced_data_file) is not None:
+        return normalised(one) == path
+    if (delete.spec_id, delete.partition) != (data.spec_id, data.partition):
+        return False
+    low, high = delete.path_bounds
+    if low is None or high is None or _spelling(low) != _spelling(high):
+        return True
+    return normalised(low) <= path <= normalised(high)
+
+
+def _spelling(location: str) -> str:
+    """How a location begins: the order of paths tells nothing when one file spells them in two ways."""
+    return location.removesuffix(normalised(location).lstrip("/"))
+
+
+def _refusal(
+    data: Iterable[LiveEntry], deletes: Iterable[LiveEntry], equality: list[LiveEntry]
+) -> Unsupported | None:
+    """Why these files cannot be compacted, if they cannot."""
+    if equality:
+        return Unsupported(
+            "equality_deletes",
+            f"{len(equality)} equality-delete files apply, for instance {equality[0].file.file_path}",
+        )
+    for entry in (*data, *deletes):
+        if entry.file.file_format != FileFormat.PARQUET:
+            name = entry.file.file_format.value.lower()
+            return Unsupported(
+                f"format_{name}", f"{entry.file.file_path} is an {name} file; only Parquet is read"
+            )
+        if entry.file.key_metadata is not None:
+            return Unsupported("encrypted", f"{entry.file.file_path} is encrypted")
+    return None
+
+
+def _equality_deletes(
+    metadata: TableMetadata,
+    io: FileIO,
+    snapshot: Snapshot,
+    partition: PartitionKey,
+    live: list[LiveEntry],
+) -> Iterator[LiveEntry]:
+    """Equality deletes of the partition, and those of unpartitioned specs, which apply everywhere."""
+    yield from (entry for entry in live if entry.kind is FileKind.EQUALITY_DELETES)
+    unpartitioned = {spec_id for spec_id, spec in metadata.specs().items() if _is_unpartitioned(spec)}
+    if partition == UNPARTITIONED or not unpartitioned:
+        return
+    for entry in live_files(metadata, io, snapshot, UNPARTITIONED):
+        if entry.spec_id in unpartitioned and entry.kind is FileKind.EQUALITY_DELETES:
+            yield entry
+
+
+def _is_unpartitioned(spec: PartitionSpec) -> bool:
+    """Whether a spec divides nothing, by the specification: what version 1 leaves of a dropped field is a void one."""
+    return all(isinstance(field.transform, VoidTransform) for field in spec.fields)
+
+
+def _spec_with_most_files(live: Iterable[LiveEntry]) -> int | None:
+    counts: dict[int, int] = {}
+    for entry in live:
+        if entry.kind is FileKind.DATA:
+            counts[entry.spec_id] = counts.get(entry.spec_id, 0) + 1
+    return max(counts, key=lambda spec_id: (counts[spec_id], spec_id), default=None)
+
+
+def _in_order(entry: LiveEntry) -> tuple[int, str]:
+    """Oldest first: rows that came together stay together."""
+    return entry.sequence_number, entry.file.file_path

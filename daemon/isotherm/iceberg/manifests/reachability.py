@@ -1,0 +1,174 @@
+"""Which files a table's snapshots reach: read from manifest lists and manifests, whole files or an error.
+
+Two questions. Before an expiry: which files will nothing reach any more (`unreachable`)? Before a deletion: which of
+these files does something reach after all (`reached`)? Reads only; decides nothing; a list or manifest that cannot be
+read is an error of the answer, never a shorter answer.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
+
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import ManifestEntryStatus, ManifestFile
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV1
+from pyiceberg.table.snapshots import Snapshot
+
+from isotherm.core.deletion import Seen
+from isotherm.core.paths import normalised
+from isotherm.iceberg.manifests.reading import Manifest, UnreadableError, entries, read_manifest_list
+
+_DAMAGED = (FileNotFoundError, UnreadableError)
+"""What no second try mends."""
+IsStopped = Callable[[], bool]
+"""Asked between two files: true ends the reading with `Stopped`."""
+
+
+class Stopped(Exception):  # noqa: N818 (it is no error)
+    """Nobody wants the answer any more."""
+
+
+def never() -> bool:
+    """Go on to the end."""
+    return False
+
+
+def last_sequence_number(metadata: TableMetadata) -> int | None:
+    """How far the table has come, or None where its format has no sequence numbers."""
+    return None if isinstance(metadata, TableMetadataV1) else metadata.last_sequence_number
+
+
+def unreachable(
+    metadata: TableMetadata, io: FileIO, going: Collection[int], is_stopped: IsStopped = never
+) -> list[str]:
+    """The files that nothing reaches once these snapshots are gone, as their manifests spell them.
+
+    Manifest lists, manifests, data and delete files, statistics. What a damaged list or manifest of theirs names is
+    not among them: it stays for orphan removal.
+
+    Raises:
+        OSError, UnreadableError: a list or manifest of a staying snapshot cannot be read, or storage does not answer.
+        Stopped: so it was wanted.
+    """
+    leaving = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id in going]
+    staying = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in going]
+    files = {snapshot.manifest_list for snapshot in leaving}
+    manifests: dict[str, ManifestFile] = {}
+    for snapshot in leaving:
+        with suppress(*_DAMAGED):
+            listed = list(_manifests(io, [snapshot], is_stopped))
+            manifests.update({normalised(manifest.manifest_path): manifest for manifest in listed})
+    kept: dict[str, ManifestFile] = {}
+    for manifest in _manifests(io, staying, is_stopped):
+        path = normalised(manifest.manifest_path)
+        manifests.pop(path, None)
+        kept[path] = manifest
+    content: dict[str, str] = {}
+    for manifest in manifests.values():
+        with suppress(*_DAMAGED):
+            content.update({normalised(path): path for path in _live(io, manifest, is_stopped)})
+    files.update(manifest.manifest_path for manifest in manifests.values())
+    files.update(content.values())
+    files.update(path for snapshot_id, path in _statistics(metadata) if snapshot_id in going)
+    # Whatever a file is named as: one that anything needs under any name stays.
+    needed = {normalised(snapshot.manifest_list) for snapshot in staying} | kept.keys()
+    needed |= {normalised(path) for snapshot_id, path in _statistics(metadata) if snapshot_id not in going}
+    left = {normalised(path): path for path in files if normalised(path) not in needed}
+    for manifest in kept.values() if left else ():
+        for path in _live(io, manifest, is_stopped):
+            left.pop(normalised(path), None)
+    return sorted(left.values())
+
+
+def reached(
+    metadata: TableMetadata,
+    io: FileIO,
+    paths: Collection[str],
+    seen: Seen | None,
+    is_stopped: IsStopped = never,
+) -> frozenset[str]:
+    """Of some files, normalised, those that a retained snapshot or statistics file of the table reaches.
+
+    Args:
+        metadata: the table as it is now.
+        io: its files.
+        paths: the files.
+        seen: no snapshot up to this one reaches any of them. If the table still has it, only younger snapshots are
+            read, and of their manifests only those that no older one has; else everything is read.
+        is_stopped: asked between two files.
+
+    Raises:
+        OSError, UnreadableError: a list or manifest cannot be read.
+        Stopped: so it was wanted.
+    """
+    wanted = {normalised(path) for path in paths}
+    named = {normalised(snapshot.manifest_list) for snapshot in metadata.snapshots}
+    named |= {normalised(path) for _, path in _statistics(metadata)}
+    found = wanted & named
+    anchor, young = _young(metadata, seen)
+    if not young or not wanted - found:
+        return frozenset(found)
+    looked_at: set[str] = set()
+    if anchor is not None:
+        looked_at = {normalised(one.manifest_path) for one in _manifests(io, [anchor], is_stopped)}
+    for manifest in _manifests(io, young, is_stopped):
+        path = normalised(manifest.manifest_path)
+        if path in looked_at:
+            continue
+        looked_at.add(path)
+        found |= wanted & {path}
+        found |= wanted & {normalised(one) for one in _live(io, manifest, is_stopped)}
+    return frozenset(found)
+
+
+def _young(metadata: TableMetadata, seen: Seen | None) -> tuple[Snapshot | None, list[Snapshot]]:
+    """The snapshot up to which everything was seen, if the table still has it, and the snapshots behind it."""
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    anchor = None if seen is None else by_id.get(seen.snapshot_id)
+    number = 0 if anchor is None else anchor.sequence_number or 0
+    if (
+        seen is None
+        or anchor is None
+        or number != seen.sequence_number
+        or isinstance(metadata, TableMetadataV1)
+    ):
+        return None, list(metadata.snapshots)
+    # One without a parent may come with any number (a table that was replaced), so it is never taken for seen.
+    young = [
+        one
+        for one in metadata.snapshots
+        if one.snapshot_id != anchor.snapshot_id
+        and ((one.sequence_number or 0) > number or one.parent_snapshot_id is None)
+    ]
+    return anchor, young
+
+
+def youngest(metadata: TableMetadata, going: Collection[int] = ()) -> Seen | None:
+    """How far a table's history goes, for what is marked now: the youngest snapshot that stays."""
+    staying = [one for one in metadata.snapshots if one.snapshot_id not in going]
+    if isinstance(metadata, TableMetadataV1) or not staying:
+        return None
+    newest = max(staying, key=lambda snapshot: snapshot.sequence_number or 0)
+    return Seen(newest.snapshot_id, newest.sequence_number or 0)
+
+
+def _statistics(metadata: TableMetadata) -> Iterator[tuple[int, str]]:
+    """Statistics files of both kinds, with the snapshot that each belongs to."""
+    for table_statistics in metadata.statistics:
+        yield table_statistics.snapshot_id, table_statistics.statistics_path
+    for partition_statistics in metadata.partition_statistics:
+        yield partition_statistics.snapshot_id, partition_statistics.statistics_path
+
+
+def _manifests(io: FileIO, snapshots: Iterable[Snapshot], is_stopped: IsStopped) -> Iterator[ManifestFile]:
+    for snapshot in snapshots:
+        if is_stopped():
+            raise Stopped
+        yield from read_manifest_list(io, snapshot.manifest_list)
+
+
+def _live(io: FileIO, manifest: ManifestFile, is_stopped: IsStopped) -> Iterator[str]:
+    if is_stopped():
+        raise Stopped
+    for entry in entries(Manifest.read(io, manifest.manifest_path), manifest):
+        if entry.status != ManifestEntryStatus.DELETED:
+            yield entry.data_file.file_path

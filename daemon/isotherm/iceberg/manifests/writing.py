@@ -1,0 +1,248 @@
+"""Writing manifests and manifest lists of format version 2, for data and for delete files.
+
+PyIceberg's own writers know no delete manifests, drop `referenced_data_file`, and declare `equality_ids` in a way
+that Java cannot read; its Avro layer and its types are what is used here. What an entry says is the caller's
+business. A file is written once, whole, and never changed.
+
+Version 3 has its place in `_entry_schema` and in the list's `first_row_id`; until then it is refused when a job is
+bound.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic_core import to_json
+from pyiceberg.avro.codecs import AVRO_CODEC_KEY
+from pyiceberg.avro.file import AvroOutputFile
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import (
+    DATA_FILE_TYPE,
+    MANIFEST_LIST_FILE_SCHEMAS,
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    PartitionFieldStats,
+    PartitionFieldSummary,
+    manifest_entry_schema_with_data_file,
+)
+from pyiceberg.schema import Schema
+from pyiceberg.table import TableProperties
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.typedef import Record
+from pyiceberg.types import IntegerType, ListType, PrimitiveType, StructType
+
+from isotherm.core.model import WrittenFile
+from isotherm.iceberg.manifests.live import partition_type
+from isotherm.iceberg.manifests.reading import READ_VERSION
+
+BLOCK_ENTRIES = 500
+"""Entries per Avro block: one block each costs a third more time and space, one for all costs memory."""
+UNASSIGNED = -1
+"""A sequence number that the manifest list decides."""
+_WRITABLE = {"gzip": "deflate", "deflate": "deflate", "uncompressed": "null", "zstd": "zstandard"}
+"""Codecs by the names of `write.avro.compression-codec`, as far as they need no further library."""
+_VERSION_3_ONLY = frozenset({142, 144, 145})
+_EQUALITY_IDS = 135
+
+
+def added(file: WrittenFile, partition: Record, snapshot_id: int, sequence_number: int) -> ManifestEntry:
+    """The entry of a new data file.
+
+    Its data sequence number is given (deletes that came after it was read must go on applying); its file sequence number is
+    that of the snapshot, which it inherits.
+    """
+    data_file = DataFile.from_args(
+        READ_VERSION,
+        content=DataFileContent.DATA,
+        file_path=file.path,
+        file_format=FileFormat.PARQUET,
+        partition=partition,
+        record_count=file.rows,
+        file_size_in_bytes=file.size_bytes,
+        column_sizes=dict(file.column_sizes),
+        value_counts=dict(file.value_counts),
+        null_value_counts=dict(file.null_value_counts),
+        nan_value_counts=dict(file.nan_value_counts),
+        lower_bounds=dict(file.lower_bounds),
+        upper_bounds=dict(file.upper_bounds),
+        split_offsets=list(file.split_offsets),
+        # Of what was read nobody knows how it was sorted: 0 is "unsorted".
+        sort_order_id=0,
+    )
+    return ManifestEntry.from_args(
+        READ_VERSION,
+        status=ManifestEntryStatus.ADDED,
+        snapshot_id=snapshot_id,
+        sequence_number=sequence_number,
+        data_file=data_file,
+    )
+
+
+def existing(entry: ManifestEntry) -> ManifestEntry:
+    """The entry of a file that stays: everything as it was."""
+    return _restated(entry, ManifestEntryStatus.EXISTING, entry.snapshot_id)
+
+
+def deleted(entry: ManifestEntry, snapshot_id: int) -> ManifestEntry:
+    """The entry of a file that leaves: the new snapshot's id, the sequence numbers that it had."""
+    return _restated(entry, ManifestEntryStatus.DELETED, snapshot_id)
+
+
+def _restated(entry: ManifestEntry, status: ManifestEntryStatus, snapshot_id: int | None) -> ManifestEntry:
+    return ManifestEntry.from_args(
+        READ_VERSION,
+        status=status,
+        snapshot_id=snapshot_id,
+        sequence_number=entry.sequence_number,
+        file_sequence_number=entry.file_sequence_number,
+        data_file=entry.data_file,
+    )
+
+
+def write_manifest(
+    io: FileIO,
+    metadata: TableMetadata,
+    location: str,
+    spec_id: int,
+    content: ManifestContent,
+    snapshot_id: int,
+    entries: Sequence[ManifestEntry],
+) -> ManifestFile:
+    """Write a manifest; its own sequence number is assigned when it is listed."""
+    spec = metadata.specs()[spec_id]
+    partition = partition_type(metadata, spec)
+    with AvroOutputFile[ManifestEntry](
+        io.new_output(location),
+        file_schema=_entry_schema(partition),
+        schema_name="manifest_entry",
+        record_schema=manifest_entry_schema_with_data_file(
+            READ_VERSION, _data_file_type(READ_VERSION, partition)
+        ),
+        metadata={
+            "schema": metadata.schema().model_dump_json(),
+            "partition-spec": to_json(spec.fields).decode(),
+            "partition-spec-id": str(spec_id),
+            "format-version": "2",
+            "content": "data" if content == ManifestContent.DATA else "deletes",
+            AVRO_CODEC_KEY: _codec(metadata),
+        },
+    ) as avro:
+        for start in range(0, len(entries), BLOCK_ENTRIES):
+            avro.write_block(list(entries[start : start + BLOCK_ENTRIES]))
+    count, rows = _totals(entries)
+    live = [one.sequence_number for one in entries if one.status != ManifestEntryStatus.DELETED]
+    return ManifestFile.from_args(
+        READ_VERSION,
+        manifest_path=location,
+        manifest_length=len(io.new_input(location)),
+        partition_spec_id=spec_id,
+        content=content,
+        sequence_number=UNASSIGNED,
+        min_sequence_number=min((number or 0 for number in live), default=UNASSIGNED),
+        added_snapshot_id=snapshot_id,
+        added_files_count=count[ManifestEntryStatus.ADDED],
+        existing_files_count=count[ManifestEntryStatus.EXISTING],
+        deleted_files_count=count[ManifestEntryStatus.DELETED],
+        added_rows_count=rows[ManifestEntryStatus.ADDED],
+        existing_rows_count=rows[ManifestEntryStatus.EXISTING],
+        deleted_rows_count=rows[ManifestEntryStatus.DELETED],
+        partitions=_summaries(partition, entries),
+    )
+
+
+def write_manifest_list(
+    io: FileIO,
+    metadata: TableMetadata,
+    location: str,
+    snapshot_id: int,
+    parent_id: int,
+    sequence_number: int,
+    manifests: Sequence[ManifestFile],
+) -> None:
+    """Write the list of a snapshot's manifests; new ones get the snapshot's sequence number."""
+    with AvroOutputFile[ManifestFile](
+        io.new_output(location),
+        file_schema=MANIFEST_LIST_FILE_SCHEMAS[2],
+        schema_name="manifest_file",
+        record_schema=MANIFEST_LIST_FILE_SCHEMAS[READ_VERSION],
+        metadata={
+            "snapshot-id": str(snapshot_id),
+            "parent-snapshot-id": str(parent_id),
+            "sequence-number": str(sequence_number),
+            "format-version": "2",
+            AVRO_CODEC_KEY: _codec(metadata),
+        },
+    ) as avro:
+        avro.write_block([_listed(manifest, sequence_number) for manifest in manifests])
+
+
+def _listed(manifest: ManifestFile, sequence_number: int) -> ManifestFile:
+    """A manifest with what the list assigns. A new value: one that lost a race is listed again with another."""
+    values: list[Any] = list(manifest._data)  # noqa: SLF001 (PyIceberg's copy() would share it)
+    listed = ManifestFile(*values)
+    if listed.sequence_number == UNASSIGNED:
+        listed.sequence_number = sequence_number
+    if listed.min_sequence_number == UNASSIGNED:
+        listed.min_sequence_number = sequence_number
+    return listed
+
+
+def _codec(metadata: TableMetadata) -> str:
+    """The codec that the table asks for, in Avro's words; gzip where this installation cannot write it.
+
+    Java takes the names in any case, and knows some whose libraries are not here (snappy).
+    """
+    asked = metadata.properties.get(
+        TableProperties.WRITE_AVRO_COMPRESSION, TableProperties.WRITE_AVRO_COMPRESSION_DEFAULT
+    ).lower()
+    return _WRITABLE.get(asked, "deflate")
+
+
+def _entry_schema(partition: StructType) -> Schema:
+    return manifest_entry_schema_with_data_file(2, _data_file_type(2, partition))
+
+
+def _data_file_type(version: int, partition: StructType) -> StructType:
+    """The columns of a data file in a manifest, with the partition's fields put in."""
+    fields = []
+    for field in DATA_FILE_TYPE[READ_VERSION].fields:
+        if version == 2 and field.field_id in _VERSION_3_ONLY:
+            continue
+        changed: dict[str, Any] = {}
+        if field.field_id == 102:
+            changed["field_type"] = partition
+        elif field.field_id == _EQUALITY_IDS:
+            changed["field_type"] = ListType(
+                element_id=136, element_type=IntegerType(), element_required=True
+            )
+        fields.append(field.model_copy(update=changed) if changed else field)
+    return StructType(*fields)
+
+
+def _totals(
+    entries: Sequence[ManifestEntry],
+) -> tuple[dict[ManifestEntryStatus, int], dict[ManifestEntryStatus, int]]:
+    """Files and rows by status."""
+    files = dict.fromkeys(ManifestEntryStatus, 0)
+    rows = dict.fromkeys(ManifestEntryStatus, 0)
+    for entry in entries:
+        files[entry.status] += 1
+        rows[entry.status] += entry.data_file.record_count
+    return files, rows
+
+
+def _summaries(partition: StructType, entries: Sequence[ManifestEntry]) -> list[PartitionFieldSummary]:
+    """What the values of each partition field span; deleted files count, as in Java."""
+    summaries = []
+    for place, field in enumerate(partition.fields):
+        if not isinstance(field.field_type, PrimitiveType):
+            raise TypeError(f"partition field {field.name} has type {field.field_type}")
+        stats = PartitionFieldStats(field.field_type)
+        for entry in entries:
+            stats.update(entry.data_file.partition[place])
+        summaries.append(stats.to_summary())
+    return summaries

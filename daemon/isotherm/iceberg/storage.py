@@ -1,0 +1,295 @@
+"""Files, wherever a table lies: PyIceberg's FileIO with transient failures retried here, and nowhere else.
+
+A request that fails for a reason that passes (a 503, a time-out, a connection that was cut) is sent again with
+growing pauses, at most `ATTEMPTS` times and for half a minute. Reading is retried request by request. Writing is retried file by file: a
+remote file is spooled and goes up when it is closed, so that an upload can begin anew, and a reader never sees half
+a file. On a local disk nothing is spooled and nothing retried, for there a failure is a failure.
+
+What this module does not do: judge what is in a file, or decide what may be deleted.
+"""
+
+import io
+import os
+import re
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, TypeVar
+
+import pyarrow as pa
+from pyarrow.fs import AwsStandardS3RetryStrategy
+from pyiceberg.catalog.noop import NoopCatalog
+from pyiceberg.io import (
+    S3_CONNECT_TIMEOUT,
+    S3_REQUEST_TIMEOUT,
+    S3_RETRY_STRATEGY_IMPL,
+    FileIO,
+    InputFile,
+    OutputFile,
+    load_file_io,
+)
+from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
+from pyiceberg.serializers import FromInputFile
+from pyiceberg.table import StaticTable
+from tenacity import (
+    Retrying,
+    retry_if_exception,
+    stop_after_attempt,
+    stop_after_delay,
+    wait_exponential_jitter,
+)
+
+from isotherm.core.paths import is_local
+
+ATTEMPTS = 6
+"""With the pauses below some fifteen seconds: longer than S3 takes to split a busy prefix, shorter than a shift."""
+FIRST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 8.0
+GIVE_UP_AFTER_S = 30
+"""No attempt begins later than this: a store that does not answer at all costs each request a whole time-out."""
+CONNECT_TIMEOUT_S = "5"
+REQUEST_TIMEOUT_S = "20"
+"""Without a single byte; a large upload on a slow line is not cut off."""
+WHOLE_FILE_BYTES = 8 * 1024 * 1024
+"""Up to here a remote file is read in one request; above it in pieces, as they are needed."""
+SPOOL_BYTES = 32 * 1024 * 1024
+"""Up to here a remote file is spooled in memory while it is written, above it on disk."""
+
+_TRANSIENT = re.compile(
+    r"HTTP status (5\d\d|429|408)|SLOW_?DOWN|INTERNAL_FAILURE|SERVICE_UNAVAILABLE|THROTTLING|REQUEST_?TIME_?OUT"
+    r"|NETWORK_CONNECTION|curlCode|timed? ?out|Connection (reset|refused|closed)|Broken pipe",
+    re.IGNORECASE,
+)
+"""How PyArrow words what passes: it has one exception for all that S3, GCS and Azure may answer."""
+
+T = TypeVar("T")
+
+
+def is_transient(err: BaseException) -> bool:
+    """Whether the same request may succeed a little later."""
+    if isinstance(err, TimeoutError | ConnectionError):
+        return True
+    if isinstance(err, FileNotFoundError | PermissionError):
+        return False
+    return isinstance(err, OSError) and _TRANSIENT.search(str(err)) is not None
+
+
+def retried(action: Callable[[], T]) -> T:
+    """The action's result, tried again while it fails for a reason that passes."""
+    retrying = Retrying(
+        stop=stop_after_attempt(ATTEMPTS) | stop_after_delay(GIVE_UP_AFTER_S),
+        wait=wait_exponential_jitter(initial=FIRST_PAUSE_S, max=LONGEST_PAUSE_S, jitter=FIRST_PAUSE_S),
+        retry=retry_if_exception(is_transient),
+        reraise=True,
+    )
+    return retrying(action)
+
+
+def properties_with_retries(properties: Mapping[str, str]) -> dict[str, str]:
+    """Catalog or FileIO properties that make PyIceberg use `RetryingFileIO`, with time-outs; those given win."""
+    return {
+        "py-io-impl": f"{__name__}.RetryingFileIO",
+        S3_CONNECT_TIMEOUT: CONNECT_TIMEOUT_S,
+        S3_REQUEST_TIMEOUT: REQUEST_TIMEOUT_S,
+        S3_RETRY_STRATEGY_IMPL: f"{__name__}.OneAttempt",
+        **properties,
+    }
+
+
+def plain_properties(io: FileIO) -> dict[str, str]:
+    """A FileIO's properties for another process, its keys among them: never log them.
+
+    What is no text stays here: a session, an object that fetches tokens.
+    """
+    return {name: value for name, value in io.properties.items() if isinstance(value, str)}
+
+
+def table_at(metadata_location: str, io_properties: Mapping[str, str]) -> StaticTable:
+    """The table that a metadata file describes; its own properties choose neither code nor hosts nor keys."""
+    io = load_file_io(properties_with_retries(io_properties), metadata_location)
+    metadata = FromInputFile.table_metadata(io.new_input(metadata_location))
+    return StaticTable(("table", metadata_location), metadata, metadata_location, io, NoopCatalog("none"))
+
+
+class OneAttempt(AwsStandardS3RetryStrategy):  # type: ignore[misc]
+    """No retries below ours: PyArrow's would multiply them, and a store that is away would cost minutes a read."""
+
+    def __init__(self) -> None:
+        super().__init__(max_attempts=1)
+
+
+def spool_in(folder: Path) -> None:
+    """Put what does not fit into memory into this folder, here and in every process that is started from here.
+
+    The system's folder may be memory itself, or not be writable. What a killed process left in it is deleted.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for leftover in folder.iterdir():
+        if leftover.is_file():
+            leftover.unlink(missing_ok=True)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+
+
+class RetryingFileIO(PyArrowFileIO):
+    """PyIceberg's PyArrow FileIO, with retries for remote files."""
+
+    def new_input(self, location: str) -> Any:
+        """A file to read."""
+        file = super().new_input(location)
+        return file if is_local(location) else RetryingFile(file)
+
+    def new_output(self, location: str) -> Any:
+        """A file to write."""
+        file = super().new_output(location)
+        return file if is_local(location) else RetryingFile(file)
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        """Delete a file; one that is not there raises FileNotFoundError, but only on the first try.
+
+        A delete whose answer was lost finds nothing when it is sent again: that is what was wanted.
+        """
+        tries = 0
+
+        def attempt() -> None:
+            nonlocal tries
+            tries += 1
+            try:
+                super(RetryingFileIO, self).delete(location)
+            except FileNotFoundError:
+                if tries == 1:
+                    raise
+
+        retried(attempt)
+
+
+class RetryingFile(InputFile, OutputFile):
+    """A remote file."""
+
+    def __init__(self, file: PyArrowFile) -> None:
+        super().__init__(location=file.location)
+        self._file = file
+
+    def __len__(self) -> int:
+        return retried(self._file.__len__)
+
+    def exists(self) -> bool:
+        """Whether it is there."""
+        return retried(self._file.exists)
+
+    def open(self, seekable: bool = True) -> Any:  # noqa: ARG002 (always seekable)
+        """Its bytes: a small file at once, a large one piece by piece, each request retried."""
+        size = len(self)
+        if size > WHOLE_FILE_BYTES:
+            return pa.PythonFile(
+                io.BufferedReader(_Pieces(self._file, size), buffer_size=1024 * 1024), mode="r"
+            )
+
+        def whole() -> bytes:
+            with self._file.open() as stream:
+                return stream.read(size)
+
+        return pa.BufferReader(pa.py_buffer(retried(whole)))
+
+    def create(self, overwrite: bool = False) -> Any:
+        """A stream whose content goes up when it is closed."""
+        if not overwrite and self.exists():
+            raise FileExistsError(f"Cannot create file, already exists: {self.location}")
+        return _Upload(self._file)
+
+    def to_input_file(self) -> "RetryingFile":
+        """The same file, to read."""
+        return self
+
+
+class _Pieces(io.RawIOBase):
+    """A remote file as a seekable stream; after a transient failure it is opened again."""
+
+    def __init__(self, file: PyArrowFile, size: int) -> None:
+        super().__init__()
+        self._file, self._size, self._position = file, size, 0
+        self._stream: Any = None
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = start + offset
+        return self._position
+
+    def readinto(self, target: Any) -> int:
+        wanted = min(len(target), max(self._size - self._position, 0))
+        if wanted == 0:
+            return 0
+        data = retried(lambda: self._read(wanted))
+        target[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+    def _read(self, wanted: int) -> bytes:
+        try:
+            if self._stream is None:
+                self._stream = self._file.open()
+            data: bytes = self._stream.read_at(wanted, self._position)
+        except OSError:
+            self._stream = None
+            raise
+        return data
+
+
+class _Upload(io.RawIOBase):
+    """What is written to a remote file, kept until it is closed; an exception inside `with` discards it."""
+
+    def __init__(self, file: PyArrowFile) -> None:
+        super().__init__()
+        self._file = file
+        self._spool: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES)  # noqa: SIM115 (closed below)
+        self._discard = False
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._spool.tell()
+
+    def write(self, data: Any) -> int:
+        return self._spool.write(data)
+
+    def discard(self) -> None:
+        """Close it, and send nothing."""
+        self._discard = True
+        self.close()
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        try:
+            if not self._discard:
+                retried(self._send)
+        finally:
+            self._spool.close()
+            super().close()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._discard = kind is not None
+        self.close()
+
+    def __del__(self) -> None:
+        # Garbage collection must not send half a file.
+        self._discard = True
+        super().__del__()
+
+    def _send(self) -> None:
+        self._spool.seek(0)
+        with self._file.create(overwrite=True) as stream:
+            while chunk := self._spool.read(8 * 1024 * 1024):
+                stream.write(chunk)

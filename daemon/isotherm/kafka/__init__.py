@@ -1,0 +1,1 @@
+"""Everything that touches the broker: only this folder imports confluent_kafka."""

@@ -1,0 +1,460 @@
+"""The control topic on real Kafka: read as a member of the group, written as any producer.
+
+Offsets are committed by hand, after what was read is saved. On each assignment the topic is read again from before
+the intent time-out, so that no open intent is missed, however far the group had come; reading twice is harmless,
+because a change is applied once.
+
+What this client remembers of its place in the group may be old: a process that was stopped for a minute wakes up with
+an assignment that somebody else has by now. So before anything is committed to a table the broker itself is asked
+(`check_in`), and a job is bound to the `tenure` under which it began.
+
+Messages may be gone before they were read: offsets out of range, or a topic that was deleted and made again, where
+old offsets mean other messages. Both are found, told (`losses`) and read again from the beginning; what is lost for
+good is found in the tables' own metadata by whoever asks.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+
+from isotherm.contract.events import MAX_ANNOUNCEMENT_BYTES, CommitEvent, encode, shortened
+from isotherm.runtime.clock import monotonic_s, now_ms
+from isotherm.service.ports import Fenced, Message, Unavailable
+
+BATCH = 500
+BATCH_BYTES = 8_000_000
+"""A batch with more than this ends early: a flood of large messages is read in turns, each of them small."""
+CHUNK = 8
+"""Messages taken from the client at once; a batch is larger than its limit by at most so many."""
+QUEUED_KB = 16_384
+"""What librdkafka fetches ahead; its default, 64 MB for each Kafka partition, is for who reads all day."""
+REQUEST_TIMEOUT_S = 5
+SESSION_TIMEOUT_MS = 15_000
+"""A daemon that died is replaced after this long; `group.instance.id` in the configuration makes it at once."""
+SHRINK = 4
+SMALLEST_LIMIT_BYTES = 1000
+"""Where a topic takes less than our own limit, an announcement is cut further; what is left fits into this."""
+PARTITIONER = "murmur2_random"
+"""The JVM's default for keyed messages, so that every producer puts a table into the same Kafka partition."""
+
+
+class KafkaEvents:
+    """The control topic behind the port `EventSource`."""
+
+    def __init__(
+        self,
+        properties: Mapping[str, Any],
+        topic: str,
+        group: str,
+        replay_ms: int,
+        on_trouble: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Join the group.
+
+        Args:
+            properties: librdkafka's, with `bootstrap.servers`.
+            topic: the control topic.
+            group: the daemons' consumer group.
+            replay_ms: how far back an assignment begins, in milliseconds: more than the intent time-out.
+            on_trouble: told when the broker is away; librdkafka reconnects by itself.
+        """
+        self._topic = topic
+        self._replay_ms = replay_ms
+        self._on_trouble = on_trouble
+        self._positions: dict[int, int] = {}
+        self._tenures: dict[int, int] = {}
+        """The generation in which each Kafka partition that we have came to us."""
+        self.generation = 0
+        """Grows with each assignment and revocation."""
+        self._partition_count: int | None = None
+        self._topic_id: str | None = None
+        self._losses: list[str] = []
+        self._fenced: str | None = None
+        self._common = dict(properties)
+        self._consumer = Consumer(
+            {
+                "session.timeout.ms": SESSION_TIMEOUT_MS,
+                "queued.max.messages.kbytes": QUEUED_KB,
+                **self._common,
+                "group.id": group,
+                # Behind an open transaction a committed reader sees neither the messages nor where the topic ends. Events
+                # are hints, so one that is aborted later does no harm; an intent that nobody sees does.
+                "isolation.level": "read_uncommitted",
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                # Not silently: `_reset` says it, and begins at the earliest.
+                "auto.offset.reset": "error",
+                # Only what moves is taken away: jobs on the other tables go on through a rebalance.
+                "partition.assignment.strategy": "cooperative-sticky",
+                "topic.metadata.refresh.interval.ms": 10_000,
+                "allow.auto.create.topics": False,
+                "error_cb": self._error,
+                "log_level": 0,
+            }
+        )
+        self._producer = Producer(
+            {
+                **self._common,
+                "acks": "all",
+                "enable.idempotence": True,
+                "partitioner": PARTITIONER,
+                "message.timeout.ms": REQUEST_TIMEOUT_S * 1000,
+                "error_cb": self._error,
+                "log_level": 0,
+            }
+        )
+        self._admin = AdminClient({**self._common, "log_level": 0})
+        self._consumer.subscribe(
+            [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+        )
+
+    def poll(self, timeout_s: float) -> Sequence[Message]:
+        """New messages, at most some hundreds, and some megabytes; empty when none came in time."""
+        if self._fenced is not None:
+            raise Fenced(self._fenced)
+        messages: list[Message] = []
+        size = 0
+        while size < BATCH_BYTES and len(messages) < BATCH:
+            raw = self._consumer.consume(CHUNK, 0 if messages else timeout_s)
+            new = self._messages(raw)
+            messages.extend(new)
+            size += sum(len(message.value or b"") for message in new)
+            if len(raw) < CHUNK:
+                break
+        return messages
+
+    def drain(self, timeout_s: float) -> Sequence[Message] | None:
+        """Every message up to the topic's present end; None where the end could not be reached in time."""
+        deadline = monotonic_s() + timeout_s
+        # Rebalances that wait to be told come first, and with them what happened while this process was stopped.
+        drained = list(self.poll(0))
+        generation = self.generation
+        ends = self._ends(timeout_s)
+        if ends is None or not self._is_same_topic():
+            self.undo(drained)
+            return None
+        while any(self._positions.get(number, 0) < end for number, end in ends.items()):
+            left_s = deadline - monotonic_s()
+            if left_s <= 0:
+                self.undo(drained)
+                return None
+            drained.extend(self.poll(min(left_s, 0.05)))
+            self._skip_to_position(ends)
+        if generation != self.generation or not ends:
+            self.undo(drained)
+            return None
+        return drained
+
+    def commit(self) -> None:
+        """Never hand out again what was handed out so far; called after it was saved."""
+        offsets = self._offsets()
+        if not offsets:
+            return
+        try:
+            self._consumer.commit(offsets=offsets, asynchronous=True)
+        except KafkaException as err:  # a rebalance took the partition: its next owner reads it again
+            self._on_trouble(str(err))
+
+    def check_in(self) -> str | None:
+        """Why the broker does not count this daemon as a member of the group, which has what it thinks it has.
+
+        A commit of offsets that waits for its answer: the broker takes it from a member of the present generation
+        only, whatever this client believes. So what was read must be saved before this is called.
+        """
+        offsets = self._offsets()
+        if not offsets:
+            return "nothing is assigned to this daemon"
+        try:
+            self._consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as err:
+            return f"the broker does not confirm our place in the group: {err.args[0].str()}"
+        # One that left the group by itself has no name in it; to an empty group the broker takes any offset.
+        return None if self._consumer.memberid() else "this daemon has left the group"
+
+    def losses(self) -> Sequence[str]:
+        """Why messages may have gone by unread since the last call; the tables' own metadata says what they were."""
+        self._is_same_topic()
+        found, self._losses = self._losses, []
+        return found
+
+    def _offsets(self) -> list[TopicPartition]:
+        return [TopicPartition(self._topic, number, offset) for number, offset in self._positions.items()]
+
+    def publish(self, event: CommitEvent) -> None:
+        """Announce a snapshot; returns when the broker has it. What is too large for the topic is cut."""
+        limit = MAX_ANNOUNCEMENT_BYTES
+        while error := self._send(shortened(event, limit)):
+            limit //= SHRINK
+            if error.code() != KafkaError.MSG_SIZE_TOO_LARGE or limit < SMALLEST_LIMIT_BYTES:
+                raise Unavailable(f"control topic {self._topic}: {error.str()}")
+
+    def _send(self, event: CommitEvent) -> KafkaError | None:
+        """Write one message; gives why it is not there."""
+        key, value, headers = encode(event)
+        answers: list[KafkaError | None] = []
+        try:
+            self._producer.produce(
+                self._topic,
+                key=key,
+                value=value,
+                headers=list(headers.items()),
+                on_delivery=lambda error, _: answers.append(error),
+            )
+        except KafkaException as err:
+            error: KafkaError = err.args[0]
+            return error
+        except BufferError:
+            return KafkaError(KafkaError._QUEUE_FULL)  # noqa: SLF001 (the library's public constant)
+        self._producer.flush(REQUEST_TIMEOUT_S)
+        return answers[0] if answers else KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001 (the same)
+
+    def owns(self, table_uuid: str) -> bool:
+        """Whether this daemon maintains the table, as the group divides them now."""
+        return self.tenure(table_uuid) is not None
+
+    def tenure(self, table_uuid: str) -> int | None:
+        """Since which assignment this daemon has the table without a break; None: it has it not."""
+        if self._partition_count is None:
+            self._is_same_topic()
+        if not self._partition_count:
+            return None
+        return self._tenures.get(partition_of(table_uuid, self._partition_count))
+
+    def is_assigned(self) -> bool:
+        """Whether the group has given this daemon its part of the topic."""
+        return bool(self._positions)
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._producer.flush(REQUEST_TIMEOUT_S)
+        with contextlib.suppress(KafkaException):  # an assignment that came in this very moment
+            self._consumer.close()
+
+    def _messages(self, raw: Sequence[Any]) -> list[Message]:
+        messages = as_messages(raw, self._trouble)
+        for message in messages:
+            self._positions[message.partition] = message.offset + 1
+        return messages
+
+    def _trouble(self, message: Any) -> None:
+        """What stands among the messages and is none."""
+        error: KafkaError = message.error()
+        code = error.code()
+        if code in (KafkaError._FATAL, KafkaError.FENCED_INSTANCE_ID):  # noqa: SLF001 (the library's public constants)
+            self._fenced = error.str()
+            raise Fenced(self._fenced)
+        if code == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
+            if message.partition() in self._positions:
+                self._reset(f"partition {message.partition()}, offset {message.offset()}: {error.str()}")
+        else:
+            self._on_trouble(str(error))
+
+    def _reset(self, why: str) -> None:
+        """Messages are gone that nobody read: say it, and read everything that there is."""
+        self._losses.append(why)
+        parts = [TopicPartition(self._topic, number, OFFSET_BEGINNING) for number in self._positions]
+        self._positions = dict.fromkeys(self._positions, 0)
+        # Not `seek`: librdkafka does not look for a partition any more whose offset was out of range.
+        self._consumer.incremental_unassign(parts)
+        self._consumer.incremental_assign(parts)
+
+    def _is_same_topic(self) -> bool:
+        """Whether the topic is the one that it was: offsets mean nothing in one that was made again."""
+        try:
+            asked = self._admin.describe_topics(
+                TopicCollection([self._topic]), request_timeout=REQUEST_TIMEOUT_S
+            )
+            topic = asked[self._topic].result(REQUEST_TIMEOUT_S)
+        except (KafkaException, TimeoutError) as err:
+            self._on_trouble(f"topic {self._topic}: {err}")
+            return False
+        self._partition_count = len(topic.partitions)
+        known, self._topic_id = self._topic_id, str(topic.topic_id)
+        if known in (None, self._topic_id):
+            return True
+        self._reset(f"topic {self._topic} was deleted and made again")
+        return False
+
+    def _ends(self, timeout_s: float) -> dict[int, int] | None:
+        """Where each of our partitions ends now; None: it cannot be told, or what we knew is gone."""
+        try:
+            bounds = offset_bounds(self._admin, self._topic, self._positions, timeout_s)
+        except (KafkaException, TimeoutError) as err:
+            self._on_trouble(f"the ends of topic {self._topic}: {err}")
+            return None
+        for number, (low, high) in bounds.items():
+            if self._positions[number] > high:
+                self._reset(
+                    f"partition {number} ends at {high}, and we had read up to {self._positions[number]}"
+                )
+                return None
+            # Nothing is there to be read: where it begins is where we are.
+            self._positions[number] = max(self._positions[number], low)
+        return {number: high for number, (_, high) in bounds.items()}
+
+    def _skip_to_position(self, ends: Mapping[int, int]) -> None:
+        """Where the end of a partition holds no message (aborted, compacted away), go by the consumer's position."""
+        for part in self._consumer.position([TopicPartition(self._topic, number) for number in ends]):
+            if part.offset >= 0:
+                self._positions[part.partition] = max(self._positions.get(part.partition, 0), part.offset)
+
+    def undo(self, messages: Sequence[Message]) -> None:
+        """Hand these out again: they could not be saved, or a drain failed after it had taken them."""
+        first: dict[int, int] = {}
+        for message in messages:
+            first.setdefault(message.partition, message.offset)
+        for number, offset in first.items():
+            if offset < self._positions.get(number, 0):
+                self._consumer.seek(TopicPartition(self._topic, number, offset))
+                self._positions[number] = offset
+
+    def _assigned(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
+        self.generation += 1
+        try:
+            starts = self._starts(consumer, parts) if parts else []
+        except KafkaException as err:
+            # The broker does not say where we were, or we are leaving: reading everything again is harmless.
+            self._on_trouble(str(err))
+            starts = [TopicPartition(part.topic, part.partition, OFFSET_BEGINNING) for part in parts]
+        for part in starts:
+            self._positions[part.partition] = max(part.offset, 0)
+            self._tenures[part.partition] = self.generation
+        consumer.incremental_assign(starts)
+
+    def _starts(self, consumer: Consumer, parts: list[TopicPartition]) -> list[TopicPartition]:
+        """Where to begin: at what was committed, or before the intent time-out, whichever is earlier."""
+        since_ms = now_ms() - self._replay_ms
+        committed = consumer.committed(parts, timeout=REQUEST_TIMEOUT_S)
+        timed = consumer.offsets_for_times(
+            [TopicPartition(part.topic, part.partition, since_ms) for part in parts],
+            timeout=REQUEST_TIMEOUT_S,
+        )
+        starts = []
+        for saved, replayed in zip(committed, timed, strict=True):
+            start = OFFSET_BEGINNING
+            if saved.offset != OFFSET_INVALID:
+                # No message since then: only what comes is new.
+                is_quiet = replayed.offset in (OFFSET_END, OFFSET_INVALID)
+                start = saved.offset if is_quiet else min(saved.offset, replayed.offset)
+            starts.append(TopicPartition(saved.topic, saved.partition, start))
+        return starts
+
+    def _revoked(self, _: Consumer, parts: list[TopicPartition]) -> None:
+        self.generation += 1
+        for part in parts:
+            self._positions.pop(part.partition, None)
+            self._tenures.pop(part.partition, None)
+
+    def _error(self, error: KafkaError) -> None:
+        self._on_trouble(str(error))
+
+
+def as_messages(raw: Sequence[Any], on_error: Callable[[Any], None]) -> list[Message]:
+    """What librdkafka gives as our messages; `on_error` is given those that carry an error instead."""
+    messages = []
+    for one in raw:
+        if one.error() is None:
+            at_ms = one.timestamp()[1]
+            messages.append(
+                Message(one.topic(), one.partition(), one.offset(), at_ms, one.value(), one.key())
+            )
+        elif one.error().code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 (the library's public constant)
+            on_error(one)
+    return messages
+
+
+def offset_bounds(
+    admin: AdminClient, topic: str, partitions: Iterable[int], timeout_s: float
+) -> dict[int, tuple[int, int]]:
+    """Where each partition of a topic begins and ends, in two requests for all of them.
+
+    A consumer can ask as well, but for one partition after another, each time behind what it waits for already.
+
+    Raises:
+        KafkaException: the broker refuses.
+        TimeoutError: it does not answer in time.
+    """
+    parts = [TopicPartition(topic, number) for number in partitions]
+    if not parts:
+        return {}
+    lows, highs = (
+        admin.list_offsets(
+            dict.fromkeys(parts, spec),
+            # As the consumers read: not up to the oldest open transaction.
+            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            request_timeout=timeout_s,
+        )
+        for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
+    )
+    return {
+        part.partition: (lows[part].result(timeout_s).offset, highs[part].result(timeout_s).offset)
+        for part in parts
+    }
+
+
+def ensure_topic(
+    properties: Mapping[str, Any], topic: str, partitions: int = 1, config: Mapping[str, str] | None = None
+) -> None:
+    """Make a topic where there is none.
+
+    Raises:
+        Unavailable: the broker does not answer, or refuses.
+    """
+    causes: list[str] = []
+    client: dict[str, Any] = {**properties, "log_level": 0}
+    client["error_cb"] = lambda error: causes.append(error.str())
+    admin = AdminClient(client)
+    try:
+        if topic in admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics:
+            return
+        future = admin.create_topics([NewTopic(topic, num_partitions=partitions, config=dict(config or {}))])[
+            topic
+        ]
+        future.result(REQUEST_TIMEOUT_S)
+    except (KafkaException, TimeoutError) as err:
+        if isinstance(err, TimeoutError):
+            why = "no answer"
+        elif err.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            return
+        else:
+            why = err.args[0].str()
+        # The error itself names no broker; what the client was told on the way does.
+        admin.poll(0)
+        cause = causes[0] if causes else f"brokers: {properties.get('bootstrap.servers')}"
+        raise Unavailable(f"topic {topic}: {why} ({cause})") from err
+
+
+def partition_of(key: str, partitions: int) -> int:
+    """The Kafka partition of a key under the JVM's default partitioner (murmur2, as `murmur2_random`)."""
+    return (_murmur2(key.encode()) & 0x7FFFFFFF) % partitions
+
+
+def _murmur2(data: bytes) -> int:
+    """Kafka's variant of MurmurHash2, 32 bits (`org.apache.kafka.common.utils.Utils.murmur2`)."""
+    mask, mix, shift = 0xFFFFFFFF, 0x5BD1E995, 24
+    length = len(data)
+    value = (0x9747B28C ^ length) & mask
+    whole = length - length % 4
+    for start in range(0, whole, 4):
+        word = int.from_bytes(data[start : start + 4], "little") * mix & mask
+        word = (word ^ (word >> shift)) * mix & mask
+        value = (value * mix & mask) ^ word
+    rest = data[whole:]
+    if rest:
+        value = (value ^ int.from_bytes(rest, "little")) * mix & mask
+    value = (value ^ (value >> 13)) * mix & mask
+    return value ^ (value >> 15)

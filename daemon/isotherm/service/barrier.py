@@ -1,0 +1,111 @@
+"""A barrier around each table: whatever goes wrong with one stays with it, also a mistake of ours.
+
+A table that fails is set aside, for longer each time; a gauge, an alert and a line with the traceback say so, and the
+others do not notice. Only what concerns the whole daemon goes through: its stores, and the loss of its place in the
+group.
+"""
+
+import sqlite3
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from isotherm.core.observations import TableFailed, TableRecovered, TrySoon
+from isotherm.service.ports import Fenced, Listener, TableMissing, Unavailable, Unreadable
+
+FATAL = (Fenced, sqlite3.Error)
+"""What ends the daemon: without its stores it does not know what it does, and fenced it has nothing to do."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 10.0, 3600.0
+AWAY_PAUSE_S = 300.0
+"""The longest pause of a table that does not answer; one that makes no sense, or fails by our mistake, waits longer."""
+AWAY_IN_A_ROW = 3
+"""So many tables without an answer, one after the other: it is not the tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Aside:
+    """A table that is left alone for a while."""
+
+    failures: int
+    until_s: float
+    is_away: bool
+
+
+@dataclass(slots=True)
+class Barrier:
+    """Which tables are set aside."""
+
+    listen: Listener
+    monotonic_s: Callable[[], float]
+    _aside: dict[str, _Aside] = field(default_factory=dict)
+    _failing: set[str] = field(default_factory=set)
+    """Tables that were reported as failing and not as recovered."""
+    _away_in_a_row: int = 0
+
+    def is_aside(self, name: str) -> bool:
+        """Whether a table, or a job, is left alone now."""
+        known = self._aside.get(name)
+        return known is not None and self.monotonic_s() < known.until_s
+
+    @property
+    def is_away(self) -> bool:
+        """Whether nothing answers: a catalog, or a store, rather than single tables."""
+        return self._away_in_a_row >= AWAY_IN_A_ROW
+
+    @contextmanager
+    def around(self, name: str, what: str, job_id: str | None = None) -> Iterator[None]:
+        """Keep what goes wrong inside from everything else.
+
+        Args:
+            name: the table.
+            what: what is done to it, for people: `looking at it`.
+            job_id: the job that is set aside in the place of the table.
+        """
+        try:
+            yield
+        except FATAL:
+            raise
+        except (Unavailable, TableMissing) as err:
+            is_away = isinstance(err, Unavailable) and not isinstance(err, Unreadable)
+            self._away_in_a_row += is_away
+            self.listen(TrySoon(f"table {name}", str(err)))
+            self.put_aside(job_id or name, is_away=is_away)
+            if isinstance(err, Unreadable):
+                self._tell(TableFailed(name, what, str(err)))
+        except Exception as err:  # noqa: BLE001 (that is what a barrier is for)
+            trace = "".join(traceback.format_exception(err))
+            self.put_aside(job_id or name, is_away=False)
+            self._tell(TableFailed(name, what, f"{type(err).__name__}: {err}", trace))
+        else:
+            self._away_in_a_row = 0
+
+    def went_well(self, name: str) -> None:
+        """A table was looked at from end to end: it is aside no more, nor is any that only did not answer."""
+        self._away_in_a_row = 0
+        self.forget(name)
+        for other in [other for other, aside in self._aside.items() if aside.is_away]:
+            self._aside[other] = _Aside(self._aside[other].failures, float("-inf"), is_away=True)
+
+    def forget(self, name: str) -> None:
+        """The table, or the job, is gone, or somebody else's."""
+        self._aside.pop(name, None)
+        if name in self._failing:
+            self._failing.discard(name)
+            self.listen(TableRecovered(name))
+
+    def try_again(self) -> None:
+        """A new round: perhaps everything answers by now."""
+        self._away_in_a_row = 0
+
+    def _tell(self, failed: TableFailed) -> None:
+        self._failing.add(failed.name)
+        self.listen(failed)
+
+    def put_aside(self, name: str, *, is_away: bool = False) -> None:
+        """Leave a table, or a job, alone for a while, for longer each time."""
+        known = self._aside.get(name)
+        failures = 1 if known is None else known.failures + 1
+        longest_s = AWAY_PAUSE_S if is_away else LONGEST_PAUSE_S
+        pause_s = min(FIRST_PAUSE_S * 2 ** min(failures - 1, 20), longest_s)
+        self._aside[name] = _Aside(failures, self.monotonic_s() + pause_s, is_away)

@@ -1,0 +1,240 @@
+"""Deletions as the service does them: what is marked, when it is looked at again, and what came of it.
+
+Whether a file may go is decided by `deletion`; it is proved and done by the maintainer, beside the loop. Here stands
+what the daemon knows (its ledger, clock, group, halts, policies), and tables take turns: one that waits for a person,
+or whose files cannot be deleted, is passed over.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from isotherm.core.clock_check import ClockCheck
+from isotherm.core.deletion import (
+    LEFTOVER_GRACE_MS,
+    Cause,
+    Mark,
+    Neighbours,
+    Seen,
+    Standing,
+    may_go_at_once,
+    obstacle,
+    own_folders,
+)
+from isotherm.core.model import CompactionJob, Rewrite
+from isotherm.core.observations import FilesDeleted, TrySoon
+from isotherm.core.paths import folder
+from isotherm.service.holds import Holds
+from isotherm.service.ownership import has_still
+from isotherm.service.planning import Verdicts
+from isotherm.service.ports import (
+    Catalog,
+    EventSource,
+    Listener,
+    LoadedTable,
+    Maintainer,
+    Sweep,
+    TableMissing,
+    Unavailable,
+)
+from isotherm.store.fold import Fold
+from isotherm.store.ledger import Ledger
+
+FILES_AT_ONCE = 2000
+"""Files of one table that are proved and deleted together, so that no table keeps the others waiting for long."""
+TABLES_AT_ONCE = 50
+"""Tables that one round looks at in search of one whose files may go."""
+WITNESS_AGAIN_S = 300.0
+"""While a store's clock differs it is looked at so often."""
+CATALOG = "the catalog"
+STORE = "the store of"
+
+
+@dataclass(slots=True)
+class Deletions:
+    """The deletions of this daemon."""
+
+    fold: Fold
+    ledger: Ledger
+    events: EventSource
+    catalog: Catalog
+    maintainer: Maintainer
+    verdicts: Verdicts
+    holds: Holds
+    listen: Listener
+    now_ms: Callable[[], int]
+    monotonic_s: Callable[[], float]
+    also_under: Sequence[str] = ()
+    """Folders outside of tables' locations in which the operator lets us delete."""
+    clock: ClockCheck = field(default_factory=ClockCheck)
+    _sweeping: dict[str, int | None] = field(default_factory=dict)
+    """By uuid of the table whose files are being deleted: the tenure under which that began."""
+    _witness: LoadedTable | None = None
+    """The table by which the store's clock was looked at last."""
+    _witnessed_at_s: float = 0.0
+    _last: str = ""
+    """The table whose turn was last."""
+
+    def turn(self) -> None:
+        """Look at this machine's clocks, and save what sweeps came to."""
+        self._turn_clock()
+        for uuid, tenure in self._sweeping.items():
+            if not has_still(self.events, uuid, tenure) or self.why_not(uuid, Cause.LEFTOVER) is not None:
+                self.maintainer.stop_sweep(uuid)
+        for swept in self.maintainer.swept():
+            self._sweeping.pop(swept.uuid, None)
+            now_ms = self.now_ms()
+            with self.ledger.transaction():
+                self.ledger.deleted(swept.uuid, swept.gone, now_ms)
+                whys = {path: f"{verdict.reason}: {verdict.why}" for path, verdict in swept.kept.items()}
+                self.ledger.kept(swept.uuid, whys, now_ms)
+                self.ledger.postponed(swept.uuid, swept.postponed, now_ms)
+            row = self.fold.table(swept.uuid)
+            if row is not None and (swept.gone or swept.kept or swept.postponed):
+                first = next(iter((*whys.values(), *swept.postponed.values())), "")
+                self.listen(
+                    FilesDeleted(
+                        row.state.table, len(swept.gone), len(swept.kept), len(swept.postponed), first
+                    )
+                )
+
+    def sweep(self) -> None:
+        """Begin to delete files of the next table whose grace is over."""
+        if self._sweeping or self.everywhere() is not None:
+            return
+        waiting = self.ledger.tables_to_sweep(self.now_ms())
+        if not waiting or self.events.check_in() is not None:
+            return
+        in_turn = sorted(waiting, key=lambda one: (one <= self._last, one))
+        for uuid in in_turn[:TABLES_AT_ONCE]:
+            self._last = uuid
+            try:
+                if self._sweep(uuid):
+                    return
+            except (Unavailable, TableMissing) as err:
+                self.listen(TrySoon(f"deleting files of table {uuid}", str(err)))
+                return  # the next round goes on behind it
+
+    def everywhere(self) -> str | None:
+        """Why nothing of any table may be deleted now, or None."""
+        return self.ledger.deletions_held() or self.clock.trouble(self.monotonic_s())
+
+    def why_not(self, uuid: str, cause: Cause) -> str | None:
+        """Why nothing of a table may be deleted now, or None. The broker is not asked."""
+        row = self.fold.table(uuid)
+        resolved = None if row is None else self.verdicts.policy_of(row)
+        standing = Standing(
+            ledger=self.ledger.deletions_held(),
+            clock=self.clock.trouble(self.monotonic_s()),
+            owner=None if self.events.owns(uuid) else "another daemon maintains the table",
+            held=self.holds.stops(uuid),
+            has_policy=resolved is not None,
+            may_expire=resolved is not None and resolved.policy.expire.enabled,
+        )
+        return obstacle(standing, cause)
+
+    def _neighbours(self, loaded: LoadedTable) -> Neighbours:
+        """Where files of a table may be deleted, and where all others lie."""
+        places = self.ledger.places()
+        own = [location for uuid, location in places if uuid == loaded.table.uuid]
+        namespace, _, name = loaded.table.name.rpartition(".")
+        return Neighbours(
+            own=own_folders(own[0], self.also_under, namespace.replace(".", "/"), name) if own else (),
+            others=frozenset(folder(location) for uuid, location in places if uuid != loaded.table.uuid),
+        )
+
+    def _turn_clock(self) -> None:
+        """Look at this machine's own clocks and the catalog's; a store that differed is looked at again."""
+        now_s = self.monotonic_s()
+        self.clock = self.clock.turned(self.now_ms(), now_s)
+        skew_ms = self.catalog.clock_skew_ms()
+        if skew_ms is not None:
+            self.clock = self.clock.compared(CATALOG, skew_ms, now_s)
+        if self._witness is not None and now_s - self._witnessed_at_s >= WITNESS_AGAIN_S:
+            self._witnessed_at_s = now_s
+            if any(name.startswith(STORE) and self.clock.wants(name, now_s) for name in self.clock.skews):
+                try:
+                    self.check_clock(self._witness)
+                except (Unavailable, TableMissing) as err:
+                    self.listen(TrySoon("the clock of the store", str(err)))
+
+    def check_clock(self, loaded: LoadedTable) -> str | None:
+        """Hold this machine's clock against those of the store and the catalog, where it is time; why not, or None.
+
+        Raises:
+            Unavailable: the store does not take the small file by which its time is told.
+        """
+        now_s = self.monotonic_s()
+        store = f"{STORE} {loaded.facts.location.partition('://')[0] or 'files'}"
+        if self.clock.wants(store, now_s):
+            self._witness, self._witnessed_at_s = loaded, now_s
+            skew_ms = self.maintainer.clock_skew_ms(loaded)
+            if skew_ms is not None:
+                self.clock = self.clock.compared(store, skew_ms, now_s)
+        skew_ms = self.catalog.clock_skew_ms()
+        if skew_ms is not None:
+            self.clock = self.clock.compared(CATALOG, skew_ms, now_s)
+        return self.clock.trouble(now_s)
+
+    def leave(
+        self, loaded: LoadedTable | None, job: CompactionJob, rewrite: Rewrite | None, *,
+        others: Iterable[str], was_sent: bool,
+    ) -> None:  # fmt: skip
+        """What a failed job wrote: it goes at once where nothing ever named it, else it is marked.
+
+        Args:
+            loaded: the job's table; None: it is not found, and then everything stays where it is.
+            job: the job.
+            rewrite: what its executor wrote; None: it did not get so far, and its files are looked for.
+            others: manifests and manifest lists that were written for its commit.
+            was_sent: whether a request of the job may have left this process, or one of its name before.
+        """
+        if loaded is None or loaded.table.uuid != job.table.uuid:
+            return
+        try:
+            found = self.maintainer.leftovers(loaded, job) if rewrite is None else _paths(rewrite)
+            paths = (*found, *others)
+            at_once = [path for path in paths if may_go_at_once(path, job.job_id, was_sent=was_sent)]
+            failed = self.maintainer.delete_at_once(loaded, at_once) if at_once else {}
+        except (Unavailable, TableMissing) as err:
+            # What stays is an orphan under a name that follows from the job id, nothing worse.
+            self.listen(TrySoon(f"deleting what job {job.job_id} wrote", str(err)))
+            return
+        gone = set(at_once) - set(failed)
+        self.mark_leftovers(job, [path for path in paths if path not in gone])
+
+    def mark_leftovers(self, job: CompactionJob, paths: Sequence[str]) -> None:
+        """Mark files that a job wrote and that, as far as is known, nothing needs."""
+        if not paths:
+            return
+        # Its files did not exist before its base was the head.
+        seen = Seen(job.base_snapshot_id, job.base_sequence_number) if job.base_sequence_number else None
+        marks = [Mark(path, job.job_id, Cause.LEFTOVER, seen) for path in paths]
+        now_ms = self.now_ms()
+        self.ledger.mark(job.table.uuid, job.job_id, marks, now_ms, due_at_ms=now_ms + LEFTOVER_GRACE_MS)
+
+    def stop(self) -> None:
+        """Stop deleting; what was not saved is looked at again by the next daemon."""
+        for uuid in self._sweeping:
+            self.maintainer.stop_sweep(uuid)
+
+    def _sweep(self, uuid: str) -> bool:
+        """Begin with one table; whether it has begun."""
+        row, tenure = self.fold.table(uuid), self.events.tenure(uuid)
+        if row is None or tenure is None:
+            return False
+        causes = [cause for cause in Cause if self.why_not(uuid, cause) is None]
+        marks = self.ledger.due_deletions(uuid, self.now_ms(), FILES_AT_ONCE, causes) if causes else []
+        if not marks:
+            return False
+        loaded = self.catalog.load(row.state.table.name)
+        if loaded.table.uuid != uuid or self.check_clock(loaded) is not None:
+            return False
+        self.holds.act()
+        expired = {job: tuple(self.ledger.expired_by(job)) for job in {mark.job_id for mark in marks}}
+        self.maintainer.start_sweep(loaded, Sweep(uuid, tuple(marks), expired, self._neighbours(loaded)))
+        self._sweeping[uuid] = tenure
+        return True
+
+
+def _paths(rewrite: Rewrite) -> tuple[str, ...]:
+    return tuple(file.path for file in rewrite.files)

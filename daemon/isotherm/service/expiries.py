@@ -1,0 +1,248 @@
+"""Expiries from request to outcome: read beside the loop, marked, committed, written down.
+
+An expiry stands in the ledger before it begins. What it leaves without a reader is found out beside the loop, which may
+take minutes; the commit itself is one look and one request. The files are marked before that, and wait for their grace
+after it (`deletions`).
+"""
+
+import uuid as uuids
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from isotherm.core.deletion import Cause, Mark
+from isotherm.core.model import Action, Hold, HoldKind, Outcome, OutcomeKind
+from isotherm.core.observations import SnapshotsExpired, TableHalted
+from isotherm.core.planner.plan import Flight, Request
+from isotherm.core.policy.policy import Policy
+from isotherm.service.barrier import Barrier
+from isotherm.service.deletions import Deletions
+from isotherm.service.follow import Follower
+from isotherm.service.holds import Holds
+from isotherm.service.operations import Operations
+from isotherm.service.ownership import MOVED, has_still, why_moved
+from isotherm.service.planning import Verdicts
+from isotherm.service.ports import (
+    Catalog,
+    EventSource,
+    ExpiryReading,
+    Listener,
+    Maintainer,
+    Unavailable,
+    Unbound,
+)
+from isotherm.store.fold import Fold
+from isotherm.store.ledger import Ledger, Operation
+
+AT_ONCE = 4
+"""Expiries that are read for, or wait for it: each holds its table's whole metadata."""
+LATE_MS = 86_400_000
+"""A request of which nobody knows may land for so long; no proxy keeps one longer."""
+
+
+@dataclass(slots=True)
+class Expiries:
+    """The expiries of this daemon."""
+
+    fold: Fold
+    ledger: Ledger
+    events: EventSource
+    catalog: Catalog
+    maintainer: Maintainer
+    follower: Follower
+    verdicts: Verdicts
+    holds: Holds
+    deletions: Deletions
+    operations: Operations
+    barrier: Barrier
+    listen: Listener
+    now_ms: Callable[[], int]
+    _running: dict[str, tuple[Operation, int | None]] = field(default_factory=dict)
+    """By job id: the expiry that is read for, and the tenure of its table under which that began."""
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def __contains__(self, job_id: str) -> bool:
+        return job_id in self._running
+
+    def flights(self, uuid: str) -> tuple[Flight, ...]:
+        """The expiries of one table that run."""
+        return tuple(
+            Flight(op.job_id, op.action, None, op.base_snapshot_id, op.started_at_ms)
+            for op, _ in self._running.values()
+            if op.table.uuid == uuid
+        )
+
+    def begin(self, request: Request) -> bool:
+        """Begin to read what an expiry would leave without a reader; whether it began.
+
+        Raises:
+            Unavailable: the catalog does not answer.
+            TableMissing: there is no such table now.
+        """
+        if len(self._running) >= AT_ONCE:
+            return False
+        row = self.fold.table(request.table.uuid)
+        resolved = None if row is None else self.verdicts.policy_of(row)
+        if row is None or resolved is None or row.state.head is None:
+            return False
+        operation = Operation(
+            job_id=str(uuids.uuid4()),
+            table=row.state.table,
+            action=Action.EXPIRE,
+            partition=None,
+            label=request.decision.label,
+            why=request.decision.why,
+            policy_hash=resolved.policy.hash,
+            base_snapshot_id=row.state.head,
+            started_at_ms=self.now_ms(),
+            files_before=row.facts.snapshots,
+        )
+        loaded = self.catalog.load(row.state.table.name)
+        if loaded.table.uuid != operation.table.uuid or self.deletions.check_clock(loaded) is not None:
+            return False
+        self.ledger.save(operation)
+        self._running[operation.job_id] = (operation, self.events.tenure(operation.table.uuid))
+        self.maintainer.start_reading(loaded, operation.job_id, request.snapshots)
+        return True
+
+    def finish(self) -> None:
+        """Commit the expiries for which everything is read."""
+        for job_id, reading in self.maintainer.read():
+            if job_id not in self._running:
+                continue
+            operation, tenure = self._running.pop(job_id)
+            # Whatever it came to: the table's verdict is made again.
+            self.fold.touch_whole(operation.table.uuid)
+            with self.barrier.around(operation.table.name, f"ending job {job_id}", job_id):
+                if isinstance(reading, Unbound):
+                    self._failed(operation, reading.reason, reading.why)
+                elif not reading.snapshots:
+                    self._failed(operation, "stale", "nothing of the plan may go any more")
+                else:
+                    self._commit(operation, reading, tenure)
+
+    def cancel_moved(self) -> None:
+        """Cancel the expiries of tables that this daemon has not had without a break, or that are held back."""
+        for job_id, (operation, tenure) in list(self._running.items()):
+            uuid = operation.table.uuid
+            if not has_still(self.events, uuid, tenure):
+                self._cancel(job_id, "owner", MOVED)
+            elif (stopped := self.holds.stops(uuid)) is not None:
+                reason, _, why = stopped.partition(": ")
+                self._cancel(job_id, reason, why)
+
+    def stop(self) -> None:
+        """Cancel everything that is read."""
+        for job_id in list(self._running):
+            self._cancel(job_id, "stopped", "the daemon was stopped")
+
+    def settle(self, operation: Operation) -> bool:
+        """Were the snapshots of an expiry that was left open really taken? Then their files may go after the grace.
+
+        Gives whether that is known now.
+
+        Raises:
+            Unavailable: the catalog does not answer.
+            TableMissing: there is no such table now, which says nothing.
+        """
+        wanted = self.ledger.expired_by(operation.job_id)
+        row = self.fold.table(operation.table.uuid)
+        loaded = self.catalog.load(operation.table.name if row is None else row.state.table.name)
+        if loaded.table.uuid != operation.table.uuid:
+            return False
+        if wanted and not set(wanted) & set(loaded.snapshots):
+            lost = self.maintainer.lost_refs(loaded, operation.base_metadata, wanted)
+            why = "found in the table afterwards"
+            self._landed(
+                operation, wanted, lost, Outcome(operation.job_id, OutcomeKind.DONE, "committed", why)
+            )
+            return True
+        if operation.base_metadata and self.now_ms() - operation.started_at_ms < LATE_MS:
+            return False  # the request may be on its way yet
+        self.ledger.drop_marks(operation.job_id)
+        why = f"the daemon ended while it ran, or got no answer ({operation.outcome_why or 'none'}), and the table "
+        self._failed(operation, "cancelled", why + "has the snapshots")
+        return True
+
+    def _commit(self, operation: Operation, reading: ExpiryReading, tenure: int | None) -> None:
+        uuid, job_id = operation.table.uuid, operation.job_id
+        row = self.fold.table(uuid)
+        table = operation.table if row is None else row.state.table
+        if (against := self._against(uuid, tenure)) is not None:
+            reason, _, why = against.partition(": ")
+            self._failed(operation, reason, why)
+            return
+        marks = (Mark(path, job_id, Cause.EXPIRED, reading.seen) for path in reading.files)
+        self.ledger.mark(uuid, job_id, marks, self.now_ms(), snapshots=reading.snapshots)
+
+        def may_send(base: str) -> str | None:
+            nonlocal operation
+            if (against := self._against(uuid, tenure)) is not None:
+                return against
+            operation = replace(operation, base_metadata=base)
+            self.ledger.save(operation)
+            try:
+                self.holds.act()
+            except Unavailable as err:
+                return f"topic: {err}"
+            return None
+
+        expired = self.maintainer.expire(table, reading, job_id, may_send)
+        outcome = expired.outcome
+        if outcome.kind is OutcomeKind.DONE:
+            operation = replace(operation, files_marked=len(reading.files))
+            self._landed(operation, reading.snapshots, expired.lost_refs, outcome)
+            self.follower.suspects.add(table.name)
+            return
+        if outcome.kind is OutcomeKind.FAILED:
+            # Should a request land after all, its files stay as orphans.
+            self.ledger.drop_marks(job_id)
+        self.operations.end(operation, outcome)
+
+    def _against(self, uuid: str, tenure: int | None) -> str | None:
+        """Why nothing may be expired now, a word and a sentence, or None."""
+        if (moved := why_moved(self.events, uuid, tenure)) is not None:
+            return f"owner: {moved}"
+        if (stopped := self.holds.stops(uuid)) is not None:
+            return stopped
+        if (against := self.deletions.why_not(uuid, Cause.EXPIRED)) is not None:
+            return f"policy: {against}"
+        return None
+
+    def _landed(
+        self, operation: Operation, taken: Sequence[int], lost: Sequence[str], outcome: Outcome
+    ) -> None:
+        """The snapshots are gone: their files may go after the grace, unless somebody had just named one of them."""
+        if lost:
+            # First the halt: what a crash leaves then is marks that nobody confirms.
+            self._halt_for(operation, lost)
+            self.ledger.drop_marks(operation.job_id)
+        else:
+            self.ledger.confirm_marks(operation.job_id, self.now_ms() + self._grace_ms(operation))
+        count = len(taken)
+        operation = replace(operation, files_after=max(operation.files_before - count, 0), expired=count)
+        self.listen(SnapshotsExpired(operation.table, count, operation.files_marked))
+        self.operations.end(operation, outcome)
+
+    def _halt_for(self, operation: Operation, lost: Sequence[str]) -> None:
+        why = (
+            f"made while snapshots expired, and dropped with them by the catalog: {', '.join(lost)}; no file was "
+            "deleted: make them again from the named metadata, then resume"
+        )
+        table = operation.table
+        self.holds.put(Hold(HoldKind.HALT, table.uuid, table.name, f"lost_refs: {why}", self.now_ms()))
+        self.listen(TableHalted(table, "lost_refs", why))
+
+    def _grace_ms(self, operation: Operation) -> int:
+        row = self.fold.table(operation.table.uuid)
+        resolved = None if row is None else self.verdicts.policy_of(row)
+        return int((Policy() if resolved is None else resolved.policy).expire.delete_after)
+
+    def _cancel(self, job_id: str, reason: str, why: str) -> None:
+        operation, _ = self._running.pop(job_id)
+        self.maintainer.cancel(job_id)
+        self._failed(operation, reason, why)
+
+    def _failed(self, operation: Operation, reason: str, why: str) -> None:
+        self.operations.end(operation, Outcome(operation.job_id, OutcomeKind.FAILED, reason, why))

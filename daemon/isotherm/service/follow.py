@@ -1,0 +1,405 @@
+"""From events to state: what is announced, held against what the catalog says.
+
+A commit event that follows the state's head is applied from the manifests that it names, without asking the catalog;
+that may make a partition hot. Before anything is done to a table its head is confirmed: the catalog's metadata is
+loaded, every change that came from an event alone is compared with it, what was not announced is applied from the
+manifests, what is not in the history any more is undone, and where no path leads from the one to the other the table
+is scanned. So lost, doubled, late, reordered and forged events delay; they never mislead.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from isotherm.contract.events import CommitEvent, EventError, Intent, OpenWindow, decode
+from isotherm.core.model import Change, Origin, PartitionKey, TableId
+from isotherm.core.observations import EventSeen, StateDrifted, TableGone, TableScanned
+from isotherm.core.partitions import with_epochs
+from isotherm.core.planner.coldness import Word
+from isotherm.core.planner.plan import Snapshot, TableFacts
+from isotherm.core.policy.precedence import PROPERTIES
+from isotherm.core.state import StateError, apply, built
+from isotherm.service.dead_letters import SetAside
+from isotherm.service.ports import Catalog, Listener, LoadedTable, Message, TableMissing, Unreadable
+from isotherm.store.fold import JOURNAL_LENGTH, Fold, TableRow
+from isotherm.store.ledger import Account, Ledger
+
+NOBODY = "(unannounced)"
+"""The writer of what no event has brought: nobody knows who it is, or what else it means to write."""
+
+GONE_AFTER_S = 300.0
+"""A table must be missing for so long before it counts as gone, and everything that is known of it is dropped."""
+
+Epochs = Callable[[str, Mapping[str, str]], Mapping[str, str]]
+"""Of a table, by name and properties: the partition fields that hold a time as a number or text, and how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """Partitions that somebody else writes, or means to write; None: any of the table."""
+
+    uuid: str
+    partitions: frozenset[PartitionKey] | None
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedEvent:
+    """A commit event that became part of the state."""
+
+    event: CommitEvent
+    partitions: int
+    received_at_ms: int
+    seconds: float
+
+
+class Follower:
+    """Keeps the fold of every table true."""
+
+    def __init__(
+        self,
+        fold: Fold,
+        ledger: Ledger,
+        catalog: Catalog,
+        listen: Listener,
+        now_ms: Callable[[], int],
+        monotonic_s: Callable[[], float],
+        intent_timeout_ms: int,
+        epochs_of: Epochs,
+        set_aside: SetAside,
+        owns: Callable[[str], bool],
+    ) -> None:
+        self._owns = owns
+        self._missing_since_s: dict[str, float] = {}
+        self._fold = fold
+        self._ledger = ledger
+        self._catalog = catalog
+        self._listen = listen
+        self._now_ms = now_ms
+        self._monotonic_s = monotonic_s
+        self._intent_timeout_ms = intent_timeout_ms
+        self._epochs_of = epochs_of
+        self._set_aside = set_aside
+        self._loaded: dict[str, LoadedTable] = {}
+        self.suspects: set[str] = set()
+        """Names of tables that the catalog should be asked about at the next round."""
+
+    def loaded(self, uuid: str) -> LoadedTable | None:
+        """The table as it was loaded last, without its older snapshots."""
+        return self._loaded.get(uuid)
+
+    # Events
+
+    def take(self, message: Message) -> tuple[Touched | None, AppliedEvent | None]:
+        """One message of the control topic; saved by the caller's transaction."""
+        received_at_ms = self._now_ms()
+        try:
+            event = _keyed(decode(message.value), message.key)
+        except EventError as err:
+            self._set_aside(message, str(err))
+            return None, None
+        match event:
+            case None:
+                self._listen(EventSeen("other_type", ""))
+                return None, None
+            case Intent():
+                return self._take_intent(event, received_at_ms), None
+            case CommitEvent():
+                return self._take_commit(event, received_at_ms)
+
+    def _take_intent(self, intent: Intent, received_at_ms: int) -> Touched | None:
+        expires_at_ms = min(intent.expires_at_ms, received_at_ms + self._intent_timeout_ms)
+        self._fold.save_intent(intent.model_copy(update={"expires_at_ms": expires_at_ms}))
+        self._fold.note_intent(intent.table_uuid, intent.writer)
+        keys = None if intent.partitions is None else [PartitionKey(key) for key in intent.partitions]
+        self._fold.touch(intent.table_uuid, keys)
+        self._listen(EventSeen("intent", intent.table))
+        if intent.state == "closed":
+            return None
+        return Touched(intent.table_uuid, None if keys is None else frozenset(keys))
+
+    def _take_commit(
+        self, event: CommitEvent, received_at_ms: int
+    ) -> tuple[Touched | None, AppliedEvent | None]:
+        started_s = self._monotonic_s()
+        if event.ref != "main":
+            self.suspects.add(event.table)
+            self._listen(EventSeen("other_ref", event.table))
+            return None, None
+        row = self._fold.table(event.table_uuid)
+        if row is None:
+            # The catalog decides whether there is such a table; what the event says of it is not believed.
+            self.suspects.add(event.table)
+            self._listen(EventSeen("deferred", event.table))
+            return None, None
+        self._fold.note_event(event.table_uuid, received_at_ms)
+        self._keep_word(event, received_at_ms)
+        if self._ledger.is_known(event.table_uuid, event.snapshot_id):
+            self._ledger.announced(event.table_uuid, event.snapshot_id)
+            if event.sequence_number > row.state.sequence_number:
+                # The ledger was saved and the fold was not: a crash in between. The catalog has the rest.
+                self.suspects.add(row.state.table.name)
+            self._listen(EventSeen("duplicate", event.table))
+            return None, None
+        change = self._change_of(event, row)
+        if change is None:
+            self.suspects.add(row.state.table.name)
+            self._listen(EventSeen("deferred", event.table))
+            keys = frozenset(change.key for change in event.partitions) if event.partitions_complete else None
+            return (
+                Touched(event.table_uuid, keys) if event.origin_kind is not Origin.MAINTENANCE else None
+            ), None
+        try:
+            row = self._apply(row, change, received_at_ms, announced=True)
+        except StateError as err:
+            self._listen(StateDrifted(row.state.table, event.snapshot_id, str(err)))
+            self.rebuild_later(row.state.table)
+            return None, None
+        touched = Touched(event.table_uuid, frozenset(change.partitions)) if change.is_foreign_write else None
+        return touched, AppliedEvent(
+            event, len(change.partitions), received_at_ms, self._monotonic_s() - started_s
+        )
+
+    def _change_of(self, event: CommitEvent, row: TableRow) -> Change | None:
+        """The event's change, where it follows the head and names all that it added."""
+        loaded = self._loaded.get(event.table_uuid)
+        if event.parent_id != row.state.head or loaded is None:
+            return None
+        # Tables of version 1 have no sequence numbers: theirs are 0.
+        if row.state.head is not None and 0 < event.sequence_number <= row.state.sequence_number:
+            return None
+        if row.state.on_faith >= JOURNAL_LENGTH:
+            # What the journal does not hold any more could not be held against the catalog.
+            return None
+        return self._catalog.change_of(loaded, event)
+
+    def _keep_word(self, event: CommitEvent, received_at_ms: int) -> None:
+        if event.writer and event.origin_kind is not Origin.MAINTENANCE:
+            window = event.open_window or OpenWindow()
+            announces = self._fold.announces(event.table_uuid, event.writer)
+            self._fold.save_word(event.table_uuid, Word(event.writer, received_at_ms, window, announces))
+            if window.partitions:
+                self._fold.touch(event.table_uuid, [PartitionKey(key) for key in window.partitions])
+
+    # Confirmation
+
+    def confirm(self, name: str) -> LoadedTable | None:
+        """The table as the catalog has it now, with the fold brought to its head; None: it is gone.
+
+        The fold takes in tables of this daemon alone.
+
+        Raises:
+            Unavailable: the catalog, or the files behind it, do not answer or make no sense.
+            TableMissing: the catalog says that it does not have it, which is asked again before it is believed.
+        """
+        try:
+            loaded = self._catalog.load(name)
+        except TableMissing as err:
+            if self._is_gone(name):
+                self._gone(name, str(err))
+                return None
+            raise
+        self._missing_since_s.pop(name, None)
+        self._ledger.place(loaded.table.uuid, loaded.facts.location, self._now_ms())
+        for uuid in self._fold.named(name):
+            if uuid != loaded.table.uuid:
+                self._gone(name, f"dropped and created again with uuid {loaded.table.uuid}")
+                # In the place of the old one. If that was renamed, it is found under its new name, with its place.
+                self._ledger.displace(uuid, loaded.facts.location)
+        if self._owns(loaded.table.uuid) or self._fold.table(loaded.table.uuid) is not None:
+            try:
+                self.confirm_loaded(loaded)
+            except TableMissing as err:  # it says of a snapshot that it has and has not
+                raise Unreadable(str(err)) from err
+        self.suspects.discard(name)
+        return loaded
+
+    def _is_gone(self, name: str) -> bool:
+        """Whether a table that was not found is gone: seen so twice, minutes apart, and not in the catalog's list.
+
+        A catalog that is restarted, or has lost its database for a moment, says the same of every table.
+        """
+        if not self._fold.named(name):
+            return True
+        since_s = self._missing_since_s.setdefault(name, self._monotonic_s())
+        if self._monotonic_s() - since_s < GONE_AFTER_S:
+            return False
+        listing = self._catalog.names()
+        hidden = any(name.startswith(f"{namespace}.") for namespace in listing.unlisted)
+        is_empty = not listing.names and len(self._fold.names()) > 1
+        if name in listing.names or hidden or is_empty:
+            return False
+        del self._missing_since_s[name]
+        return True
+
+    def confirm_loaded(self, loaded: LoadedTable) -> None:
+        """Bring the fold to the head of a table that was just loaded."""
+        uuid = loaded.table.uuid
+        epochs = self._epochs_of(loaded.table.name, loaded.facts.properties)
+        fields = with_epochs(loaded.facts.fields, epochs)
+        facts = replace(loaded.facts, fields=fields, confirmed_at_ms=self._now_ms())
+        loaded = replace(loaded, facts=facts)
+        self._loaded[uuid] = self._catalog.light(loaded)
+        row = self._fold.table(uuid)
+        if row is None:
+            self._scan(loaded, None, "first seen")
+            return
+        known = _verdicts_rest_on(row.facts)
+        with self._fold.transaction():
+            try:
+                row = self._travel(replace(row, facts=facts), loaded)
+            except (StateError, _NoPathError) as err:
+                # What moved the counters may have been an event, which is no writer's mistake.
+                self._scan(loaded, replace(row, state=replace(row.state, moved=frozenset())), str(err))
+                return
+            if not row.is_trusted:
+                self._scan(loaded, row, "its totals did not add up")
+                return
+            state = replace(row.state, table=loaded.table, on_faith=0)
+            self._fold.save_table(state, facts, loaded.head, loaded.log())
+            if _verdicts_rest_on(facts) != known:
+                self._fold.touch(uuid, None)
+            self._ledger.learn(uuid, row.state.lateness)
+
+    def _travel(self, row: TableRow, loaded: LoadedTable) -> TableRow:
+        """From the state's head to the catalog's: undo what is not in its history, check, apply what is missing."""
+        uuid = loaded.table.uuid
+        ancestors = loaded.ancestors()
+        places = {snapshot_id: place for place, snapshot_id in enumerate(ancestors)}
+        while row.state.head is not None and row.state.head not in places:
+            recorded = self._fold.recorded(uuid, row.state.head)
+            if recorded is None:
+                raise _NoPathError(f"snapshot {row.state.head} is not in the table's history any more")
+            change, prior = recorded
+            self._fold.save_partitions(uuid, prior.partitions)
+            self._fold.save_state(prior.state)
+            self._fold.forget(uuid, change.snapshot_id)
+            self._ledger.forget_change(uuid, change.snapshot_id)
+            row = replace(row, state=prior.state)
+        if row.state.head is None:
+            missing = list(ancestors)
+            if missing and loaded.parents[missing[-1]] is not None:
+                raise _NoPathError("the beginning of the table's history has expired")
+        else:
+            missing = list(ancestors[: places[row.state.head]])
+            self._check(row, loaded, ancestors[places[row.state.head] :])
+        for snapshot_id in reversed(missing):
+            change = self._catalog.change(loaded, snapshot_id)
+            row = self._apply(row, change, self._now_ms(), announced=False)
+            if change.is_foreign_write:
+                self._fold.save_word(uuid, Word(NOBODY, self._now_ms(), OpenWindow()))
+        return row
+
+    def _check(self, row: TableRow, loaded: LoadedTable, ancestors: Sequence[int]) -> None:
+        """Hold every change that came from an event alone against the metadata and its manifest list."""
+        for snapshot_id in ancestors:
+            if snapshot_id == row.confirmed_head:
+                return
+            recorded = self._fold.recorded(loaded.table.uuid, snapshot_id)
+            if recorded is None:
+                return
+            if not self._catalog.is_true(loaded, recorded[0]):
+                raise _NoPathError(
+                    f"the event of snapshot {snapshot_id} said something else than its manifests do"
+                )
+
+    def _apply(self, row: TableRow, change: Change, received_at_ms: int, *, announced: bool) -> TableRow:
+        table = row.state.table
+        before = self._fold.states(table.uuid, change.partitions)
+        applied = apply(row.state, before, change, row.facts.fields, received_at_ms)
+        self._fold.save_partitions(table.uuid, applied.partitions)
+        self._fold.save_state(applied.state)
+        self._fold.record(table.uuid, change, applied.prior)
+        self._account(table.uuid, change, received_at_ms, announced=announced)
+        self._ledger.record(table.uuid, change, received_at_ms)
+        if applied.drifted:
+            gap = ", ".join(
+                f"{name} {value:+d}" for name, value in sorted(applied.state.summary_gap.items()) if value
+            )
+            self._listen(StateDrifted(table, change.snapshot_id, gap))
+            self.rebuild_later(table)
+        return replace(row, state=applied.state, is_trusted=row.is_trusted and not applied.drifted)
+
+    def _account(self, uuid: str, change: Change, received_at_ms: int, *, announced: bool) -> None:
+        account = Account(
+            snapshot_id=change.snapshot_id,
+            sequence_number=change.sequence_number,
+            origin=str(change.origin),
+            committed_at_ms=change.committed_at_ms,
+            received_at_ms=received_at_ms,
+            decided_at_ms=None,
+            announced=announced,
+        )
+        self._ledger.account(uuid, account)
+
+    def rebuild_later(self, table: TableId) -> None:
+        """Nothing of this state is to be trusted: forget it, the next round scans the table."""
+        self._fold.distrust(table.uuid)
+        self.suspects.add(table.name)
+
+    def _scan(self, loaded: LoadedTable, before: TableRow | None, why: str) -> None:
+        started_s = self._monotonic_s()
+        uuid, now_ms = loaded.table.uuid, self._now_ms()
+        scan = self._catalog.scan(loaded)
+        state = built(
+            loaded.table,
+            scan.partitions,
+            scan.head,
+            boundary_ms=scan.boundary_ms,
+            foreign_commits=scan.foreign_commits,
+            lateness=self._ledger.learnt(uuid) if before is None else before.state.lateness,
+            before=None if before is None else before.state,
+        )
+        self._fold.replace(state, loaded.facts, scan.partitions, loaded.log())
+        since_ms = self._ledger.accounts_since(uuid)
+        with self._ledger.transaction():
+            for snapshot in loaded.log():
+                was_there = since_ms is None or snapshot.committed_at_ms < since_ms
+                self._account_found(uuid, snapshot, now_ms, was_there=was_there)
+        seconds = self._monotonic_s() - started_s
+        self._listen(TableScanned(loaded.table, why, scan.files, seconds, scan.read_slowly))
+
+    def _account_found(self, uuid: str, snapshot: Snapshot, now_ms: int, *, was_there: bool) -> None:
+        """A snapshot that a scan came upon.
+
+        What was there before the first of which there is an account counts as announced: its announcement is not ours
+        to make. A later one was missed, and what is known already stays as it is known.
+        """
+        if self._ledger.is_known(uuid, snapshot.snapshot_id):
+            return
+        account = Account(
+            snapshot.snapshot_id,
+            snapshot.sequence_number,
+            "found",
+            snapshot.committed_at_ms,
+            now_ms,
+            None,
+            was_there,
+        )
+        self._ledger.account(uuid, account)
+
+    def _gone(self, name: str, why: str) -> None:
+        self.suspects.discard(name)
+        for uuid in self._fold.named(name):
+            self._listen(TableGone(TableId(uuid, name), why))
+            self._fold.drop(uuid)
+            self._loaded.pop(uuid, None)
+
+
+def _keyed(event: CommitEvent | Intent | None, key: bytes | None) -> CommitEvent | Intent | None:
+    """The event, where it stands under its table's key: another key leads it to another daemon.
+
+    Raises:
+        EventError: it has another key, or none.
+    """
+    if event is not None and key != event.table_uuid.encode():
+        raise EventError("its key is not the uuid of its table")
+    return event
+
+
+class _NoPathError(Exception):
+    """The state cannot be brought to the new head by undoing and applying: the table must be scanned."""
+
+
+def _verdicts_rest_on(facts: TableFacts) -> tuple[object, ...]:
+    """What of a table's metadata every verdict on its partitions rests on: when it changes, all are made anew."""
+    said = tuple(facts.properties.get(name) for name in PROPERTIES)
+    return facts.format_version, facts.fields, said

@@ -1,0 +1,143 @@
+"""Halts, pauses and quarantines: what holds tables back, wherever they are maintained.
+
+They stand on a compacted topic of their own, which every daemon reads to its end before it begins or commits anything;
+so a table that moves to another daemon takes them along, and a person can set and lift them from anywhere. The ledger
+keeps a copy, and what the broker would not take yet: a halt holds here at once, and everywhere as soon as it is told.
+
+What this ledger knows and the topic does not (a topic that was lost, or that nobody could write to) is told again. A
+hold that was lifted while this daemon was away longer than the topic keeps tombstones comes back that way: a person
+lifts it once more, which is better than the other mistake.
+"""
+
+from collections.abc import Callable
+
+from isotherm.core.model import Hold, HoldKind, PartitionKey, TableId
+from isotherm.core.observations import HoldChanged, HoldRejected, LedgerLost, TrySoon
+from isotherm.service.ledger_age import SUFFIX, LedgerAge
+from isotherm.service.ports import HoldReading, HoldTopic, Listener, Unavailable
+from isotherm.store.database import from_json
+from isotherm.store.ledger import Ledger
+
+
+class Holds:
+    """What this daemon knows of them."""
+
+    def __init__(
+        self,
+        topic: HoldTopic,
+        ledger: Ledger,
+        listen: Listener,
+        now_ms: Callable[[], int],
+        on_change: Callable[[Hold], None],
+    ) -> None:
+        """Nothing is read yet.
+
+        Args:
+            topic: where they stand.
+            ledger: where their copy stands.
+            listen: told of every change.
+            now_ms: the clock.
+            on_change: told of every hold because of which verdicts may be others now.
+        """
+        self._topic = topic
+        self._ledger = ledger
+        self._listen = listen
+        self._now_ms = now_ms
+        self._on_change = on_change
+        self._age = LedgerAge(topic, ledger)
+
+    def act(self) -> None:
+        """Count something that cannot be undone, before it is done. Raises Unavailable: then it must not be done."""
+        self._age.act()
+
+    def doubt_ledger(self, why: str) -> None:
+        """Let nothing be deleted until a person says so, because this daemon's ledger does not know what was done."""
+        text = f"{why}; `isotherm resume` lets it delete again"
+        self.put(Hold(HoldKind.LEDGER, self._ledger.id, "", text, self._now_ms()))
+        self._listen(LedgerLost(text))
+
+    def refresh(self, timeout_s: float) -> bool:
+        """Take in what is new on the topic, and tell it what it does not know; whether its end was reached in time.
+
+        Where it was not, somebody may have halted any table: nothing may begin.
+        """
+        reading = self._topic.read(timeout_s)
+        if reading is None:
+            return False
+        with self._ledger.transaction():
+            waiting = dict(self._ledger.untold())
+            for key, value in reading.records.items():
+                # What we said and could not tell yet is newer than what stands there.
+                if key not in waiting and not key.endswith(f"/{SUFFIX}"):
+                    self._take(key, value)
+            if reading.is_whole:
+                self._ledger.tell_again(but=reading.records.keys())
+        self._compare_age(reading)
+        self._tell()
+        return True
+
+    def _compare_age(self, reading: HoldReading) -> None:
+        """Hold this ledger's count of acts against the topic's."""
+        said = reading.records.get(self._age.key)
+        doubt = None if said is None else self._age.heard(said)
+        if doubt is not None:
+            self.doubt_ledger(doubt)
+        if doubt is not None or (reading.is_whole and said is None):
+            try:
+                self._age.tell()
+            except Unavailable as err:
+                self._listen(TrySoon("telling the count of this ledger's acts", str(err)))
+
+    def put(self, hold: Hold) -> None:
+        """Hold something back, from now on and everywhere."""
+        self._ledger.hold(hold, told=False)
+        self._changed(hold, is_held=True)
+        self._tell()
+
+    def lift(self, uuid: str, kind: HoldKind, partition: PartitionKey | None = None) -> None:
+        """Let it go again, where it is held."""
+        for hold in self._ledger.holds(uuid):
+            if (hold.kind, hold.partition) == (kind, partition):
+                self._ledger.lift(hold.key, told=False)
+                self._changed(hold, is_held=False)
+                self._tell()
+
+    def stops(self, uuid: str) -> str | None:
+        """Why nothing may be committed to a table now, a word and a sentence; None: it may."""
+        halted = self._ledger.halted(uuid)
+        if halted is not None:
+            return f"halted: {halted}"
+        pause = self._ledger.paused(uuid)
+        return f"paused: {pause.why}" if pause is not None and pause.holds(self._now_ms()) else None
+
+    def _take(self, key: str, value: bytes | None) -> None:
+        known = {hold.key: hold for hold in self._ledger.holds(key.partition("/")[0])}.get(key)
+        if value is None:
+            self._ledger.lift(key, told=True)
+            if known is not None:
+                self._changed(known, is_held=False)
+            return
+        try:
+            hold = from_json(Hold, value.decode())
+        except ValueError as err:
+            self._listen(HoldRejected(key, str(err)))
+            return
+        if hold.key != key:
+            self._listen(HoldRejected(key, f"it speaks of {hold.key}"))
+        elif hold != known:
+            self._ledger.hold(hold, told=True)
+            self._changed(hold, is_held=True)
+
+    def _changed(self, hold: Hold, *, is_held: bool) -> None:
+        self._on_change(hold)
+        table = TableId(hold.uuid, hold.name)
+        self._listen(HoldChanged(table, hold.kind, hold.partition or "", is_held, hold.why, hold.until_ms))
+
+    def _tell(self) -> None:
+        for key, value in self._ledger.untold():
+            try:
+                self._topic.write(key, None if value is None else value.encode())
+            except Unavailable as err:
+                self._listen(TrySoon("telling the other daemons what is held back", str(err)))
+                return
+            self._ledger.told(key, value)

@@ -1,0 +1,83 @@
+"""Whether this ledger is as old as the world: restored from a backup, cloned or cut back, it does not know what was done.
+
+The ledger counts what it does that cannot be undone (a request for a swap, an expiry, deletions), before it is done, and
+the topic with holds keeps the newest count of each ledger. A ledger that counts less than the topic is an older copy. A
+count by another process while this one lives means that two of them live on copies of one ledger. Then nothing is
+deleted until a person has looked (`isotherm resume`).
+"""
+
+import json
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+from isotherm.service.ports import HoldTopic
+from isotherm.store.ledger import Ledger
+
+
+@dataclass(slots=True)
+class LedgerAge:
+    """The count of one ledger, here and on the topic."""
+
+    topic: HoldTopic
+    ledger: Ledger
+    process: str = field(default_factory=lambda: str(uuid4()))
+    """What tells this process from every other."""
+    _counted: int | None = None
+    """The newest count of this process; None: it has done nothing yet."""
+
+    @property
+    def key(self) -> str:
+        """Where the topic keeps the count."""
+        return f"{self.ledger.id}/{SUFFIX}"
+
+    def act(self) -> None:
+        """Count something that cannot be undone, before it is done.
+
+        Raises:
+            Unavailable: the topic does not take the count; then it must not be done.
+        """
+        self._tell(self.ledger.act())
+
+    def tell(self) -> None:
+        """Tell the topic the count that this ledger has: it was lost there. Raises Unavailable."""
+        if self.ledger.acts:
+            self._tell(self.ledger.acts)
+
+    def heard(self, value: bytes) -> str | None:
+        """Take in the count that the topic has; gives why this ledger is not to be believed, or None."""
+        acts, process = _read(value)
+        if process == self.process:
+            return None
+        if acts is None:
+            # Whoever wrote it may have wanted to hide the true count. Ours is put in its place.
+            self._counted = self.ledger.acts
+            return "the topic's count for the ledger of this daemon makes no sense"
+        known = self.ledger.acts
+        if self._counted is not None and acts >= self._counted:
+            self._counted = self.ledger.act(at_least=acts)
+            return "another process works with a copy of the ledger of this daemon"
+        if acts > known:
+            self.ledger.act(at_least=acts)
+            return f"the ledger of this daemon is older than what it did: it counts {known} acts of {acts}"
+        return None
+
+    def _tell(self, counted: int) -> None:
+        self.topic.write(self.key, json.dumps({"acts": counted, "process": self.process}).encode())
+        self._counted = counted
+
+
+def _read(value: bytes) -> tuple[int | None, str]:
+    """The count and the process in a record; None where it is none of ours."""
+    try:
+        said = json.loads(value)
+        acts, process = said["acts"], said["process"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None, ""
+    is_count = isinstance(acts, int) and not isinstance(acts, bool) and 0 <= acts < MOST
+    return (acts, str(process)) if is_count else (None, "")
+
+
+MOST = 2**62
+"""More acts than any daemon does; what is above was forged."""
+SUFFIX = "acts"
+"""What the key of a count ends with."""

@@ -1,0 +1,334 @@
+"""The loop: events in, verdicts made, jobs started, looked after and finished.
+
+It does things at its own pace: an event changes the state and the verdicts, work begins in planning rounds. Every
+round confirms the head of a table with the catalog before anything is done to it, and a commit asks once more, last
+of all: the control topic is read to its end, the newest metadata is held against the state, and only then the files
+are swapped.
+
+Save, then acknowledge: what an event changed is saved before its offset is committed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from isotherm.core.model import Hold, TableId
+from isotherm.core.observations import EventApplied
+from isotherm.runtime.config import IsothermConfig
+from isotherm.service.announcer import Announcer
+from isotherm.service.barrier import FATAL, Barrier
+from isotherm.service.catalog_poller import Poller
+from isotherm.service.compactions import DRAIN_TIMEOUT_S, Compactions
+from isotherm.service.dead_letters import SetAside
+from isotherm.service.deletions import Deletions
+from isotherm.service.expiries import Expiries
+from isotherm.service.follow import AppliedEvent, Follower, Touched
+from isotherm.service.health import Health
+from isotherm.service.holds import Holds
+from isotherm.service.operations import Operations
+from isotherm.service.planning import Verdicts
+from isotherm.service.policy_folder import PolicyFolder
+from isotherm.service.policy_reload import recall_policies, reload_policies
+from isotherm.service.ports import Catalog, DeadLetters, EventSource, HoldTopic, Listener, Maintainer, Message
+from isotherm.service.relay import Relay, Sources
+from isotherm.service.rounds import Rounds
+from isotherm.service.spot_check import Recount
+from isotherm.store.fold import Fold
+from isotherm.store.ledger import Ledger
+
+STEP_BUDGET_S = 2.0
+"""A turn of the loop looks at tables for so long, then at events again."""
+
+
+@dataclass(slots=True)
+class Service:
+    """The daemon, but for its process: call `start`, then `step` until it is over, then `stop`."""
+
+    config: IsothermConfig
+    fold: Fold
+    ledger: Ledger
+    events: EventSource
+    catalog: Catalog
+    maintainer: Maintainer
+    hold_topic: HoldTopic
+    policies: PolicyFolder
+    listen: Listener
+    now_ms: Callable[[], int]
+    monotonic_s: Callable[[], float]
+    health: Health = field(default_factory=Health)
+    sources: Sources | None = None
+    letters: DeadLetters | None = None
+    set_aside: SetAside = field(init=False)
+    relay: Relay | None = field(init=False)
+    follower: Follower = field(init=False)
+    verdicts: Verdicts = field(init=False)
+    holds: Holds = field(init=False)
+    announcer: Announcer = field(init=False)
+    deletions: Deletions = field(init=False)
+    compactions: Compactions = field(init=False)
+    expiries: Expiries = field(init=False)
+    poller: Poller = field(init=False)
+    recount: Recount = field(init=False)
+    barrier: Barrier = field(init=False)
+    rounds: Rounds = field(init=False)
+    _last_round_s: float = float("-inf")
+    _last_recount_s: float = float("-inf")
+
+    def __post_init__(self) -> None:
+        self.barrier = Barrier(self.listen, self.monotonic_s)
+        self.set_aside = SetAside(self.listen, self.letters)
+        self.relay = None if self.sources is None else self._relay(self.sources)
+        self.follower = Follower(
+            self.fold,
+            self.ledger,
+            self.catalog,
+            self.listen,
+            self.now_ms,
+            self.monotonic_s,
+            int(self.config.loop.intent_timeout_s * 1000),
+            self._epochs_of,
+            self.set_aside,
+            self.events.owns,
+        )
+        budget = self.config.budgets.bytes_per_hour
+        self.verdicts = Verdicts(
+            self.fold, self.ledger, self.policies, self.now_ms, budget, self._deletions_held
+        )
+        self.holds = Holds(self.hold_topic, self.ledger, self.listen, self.now_ms, self._touch)
+        self.announcer = Announcer(
+            self.config.catalog.name, self.fold, self.ledger, self.events, self.catalog
+        )
+        self.deletions = Deletions(
+            self.fold,
+            self.ledger,
+            self.events,
+            self.catalog,
+            self.maintainer,
+            self.verdicts,
+            self.holds,
+            self.listen,
+            self.now_ms,
+            self.monotonic_s,
+            self.config.deletions.also_under,
+        )
+        operations = Operations(self.ledger, self.listen, self.now_ms)
+        self.compactions = Compactions(
+            self.fold,
+            self.ledger,
+            self.events,
+            self.catalog,
+            self.maintainer,
+            self.follower,
+            self.verdicts,
+            self.holds,
+            self.announcer,
+            self.deletions,
+            operations,
+            self.barrier,
+            self.listen,
+            self.now_ms,
+        )
+        self.expiries = Expiries(
+            self.fold,
+            self.ledger,
+            self.events,
+            self.catalog,
+            self.maintainer,
+            self.follower,
+            self.verdicts,
+            self.holds,
+            self.deletions,
+            operations,
+            self.barrier,
+            self.listen,
+            self.now_ms,
+        )
+        self.poller = Poller(
+            self.config.loop.poll_tables_every_s,
+            self.catalog,
+            self.policies,
+            self.ledger,
+            self.announcer.announce,
+            self.listen,
+            self.now_ms,
+            self.monotonic_s,
+        )
+        self.recount = Recount(
+            self.fold, self.catalog, self.follower, self.listen, self.events.owns, self.monotonic_s
+        )
+        self.rounds = Rounds(
+            self.config,
+            self.fold,
+            self.ledger,
+            self.events,
+            self.follower,
+            self.verdicts,
+            self.holds,
+            self.compactions,
+            self.expiries,
+            self.deletions,
+            self.poller,
+            self.barrier,
+            self.health,
+            self._read_to_the_end,
+            self.reload_policies,
+            self.listen,
+            self.now_ms,
+            self.monotonic_s,
+        )
+
+    def _relay(self, sources: Sources) -> Relay:
+        name = self.config.catalog.name
+        return Relay(sources, self.events, self.catalog, name, self.listen, self.set_aside, self.monotonic_s)
+
+    def start(self) -> None:
+        """Load the policies, so that the first verdicts are the right ones."""
+        recall_policies(self.policies, self.ledger)
+        self.reload_policies()
+        self.ledger.prune(self.now_ms())
+        if self.ledger.is_new and self.fold.names():
+            self.holds.doubt_ledger("the ledger of this daemon is new, but the fold beside it is not")
+            self.ledger.settle_in()
+            for uuid in self.fold.names():
+                self.fold.distrust(uuid)  # the scan accounts for the snapshots that were there
+        self.health.ticked_at_s = self.monotonic_s()
+
+    def step(self, timeout_s: float = 0.2) -> None:
+        """One turn: events, ended rewrites, and a planning round when it is time."""
+        if self.relay is not None:
+            self.relay.turn()
+        is_busy = self.relay is not None and self.relay.is_busy
+        messages = self.events.poll(0 if is_busy else timeout_s)
+        self.consume(messages)
+        self.health.is_assigned = self.events.is_assigned()
+        self.compactions.cancel_moved()
+        self.expiries.cancel_moved()
+        self.compactions.finish()
+        self.expiries.finish()
+        self.deletions.turn()
+        if self.rounds.is_open or self.monotonic_s() - self._last_round_s >= self.config.loop.plan_every_s:
+            self.round(STEP_BUDGET_S)
+        elif not messages and not len(self.compactions):
+            self._recount()
+        self.health.ticked_at_s = self.monotonic_s()
+
+    def stop(self) -> None:
+        """Stop at once: running jobs are cancelled, what they wrote is deleted, everything is saved."""
+        self.compactions.stop()
+        self.expiries.stop()
+        self.deletions.stop()
+        self.maintainer.stop()
+        if self.relay is not None:
+            self.relay.close()
+        self.events.commit()
+        self.events.close()
+        self.hold_topic.close()
+
+    def consume(self, messages: Sequence[Message]) -> None:
+        """Take messages of the control topic into the state, then acknowledge them."""
+        if not messages:
+            return
+        try:
+            applied, touched = self._taken(messages)
+        except FATAL:
+            self.events.undo(messages)
+            raise
+        except Exception:  # noqa: BLE001 (one of them makes us fail: which?)
+            applied, touched = self._taken_one_by_one(messages)
+        self.set_aside.flush()
+        self.events.commit()
+        self.compactions.cancel_touched(touched)
+        for uuid in {one.event.table_uuid for one in applied} | {one.uuid for one in touched}:
+            row = self.fold.table(uuid)
+            if row is not None and row.is_trusted:
+                with self.barrier.around(row.state.table.name, "deciding after an event"):
+                    self.verdicts.decide(row, self.rounds.flights(uuid), with_due=False)
+        for one in applied:
+            self._tell_applied(one)
+
+    def _taken(self, messages: Sequence[Message]) -> tuple[list[AppliedEvent], list[Touched]]:
+        applied: list[AppliedEvent] = []
+        touched: list[Touched] = []
+        with self.fold.transaction(), self.ledger.transaction():
+            for message in messages:
+                whom, event = self.follower.take(message)
+                applied.extend([event] if event else [])
+                touched.extend([whom] if whom else [])
+        return applied, touched
+
+    def _taken_one_by_one(self, messages: Sequence[Message]) -> tuple[list[AppliedEvent], list[Touched]]:
+        """The same, but a message at which we fail is set aside, and its table is looked up in the catalog."""
+        applied: list[AppliedEvent] = []
+        touched: list[Touched] = []
+        for message in messages:
+            try:
+                some_applied, some_touched = self._taken([message])
+            except FATAL:
+                self.events.undo(messages)
+                raise
+            except Exception as err:  # noqa: BLE001 (a mistake of ours keeps no other message back)
+                self.set_aside(message, f"it could not be taken in: {type(err).__name__}: {err}")
+                name = self.fold.names().get((message.key or b"").decode(errors="replace"))
+                if name is not None:
+                    self.follower.suspects.add(name)
+                continue
+            applied += some_applied
+            touched += some_touched
+        return applied, touched
+
+    def _tell_applied(self, one: AppliedEvent) -> None:
+        self.listen(
+            EventApplied(
+                table=TableId(one.event.table_uuid, one.event.table),
+                snapshot_id=one.event.snapshot_id,
+                origin=one.event.origin,
+                partitions=one.partitions,
+                committed_at_ms=one.event.timestamp_ms,
+                received_at_ms=one.received_at_ms,
+                decided_at_ms=self.now_ms(),
+                seconds=one.seconds,
+            )
+        )
+
+    def round(self, budget_s: float = float("inf")) -> None:
+        """Begin a planning round, or go on with the open one, for so long."""
+        if not self.rounds.is_open:
+            self.rounds.begin()
+        if self.rounds.go_on(budget_s):
+            self._last_round_s = self.monotonic_s()
+
+    def _deletions_held(self) -> str | None:
+        return self.deletions.everywhere()
+
+    def _touch(self, hold: Hold) -> None:
+        """What was held back, or is no more, is decided again."""
+        self.fold.touch(hold.uuid, None if hold.partition is None else [hold.partition])
+
+    def _recount(self) -> None:
+        """A sample of the self-audit, when it is time; there is nothing else to do."""
+        every_s = self.config.loop.recount_every_s
+        if not every_s or self.monotonic_s() - self._last_recount_s < every_s:
+            return
+        self._last_recount_s = self.monotonic_s()
+        table = self.recount.next_table()
+        if table is not None and not self.barrier.is_aside(table.name):
+            with self.barrier.around(table.name, "counting some of its partitions again"):
+                self.recount.sample(table)
+
+    def _read_to_the_end(self) -> bool:
+        """Read the control topic to its end, if that was not possible the last time; whether it is not."""
+        if self.compactions.is_blind:
+            messages = self.events.drain(DRAIN_TIMEOUT_S)
+            self.compactions.is_blind = messages is None
+            self.consume(messages or ())
+        return self.compactions.is_blind
+
+    def _epochs_of(self, table: str, properties: Mapping[str, str]) -> Mapping[str, str]:
+        resolved = self.policies.resolve(table, properties)
+        return {} if resolved is None else resolved.policy.cold.epochs
+
+    def reload_policies(self) -> None:
+        """Read the folder of policies again."""
+        loaded = reload_policies(self.policies, self.fold, self.ledger, self.follower.suspects, self.now_ms())
+        if loaded is not None:
+            self.health.has_policies = bool(loaded.files)
+            self.listen(loaded)

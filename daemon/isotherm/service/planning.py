@@ -1,0 +1,165 @@
+"""Verdicts on what the fold holds: the planner, its input from the stores, its answers kept in them.
+
+Changes nothing in the world; asks nobody but the stores.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from isotherm.core.model import PartitionKey
+from isotherm.core.observations import TablePlanned
+from isotherm.core.partitions import DAY_MS, HOUR_MS
+from isotherm.core.planner.admission import Room
+from isotherm.core.planner.backlog import backlog
+from isotherm.core.planner.coldness import Surroundings, first_hot
+from isotherm.core.planner.plan import Flight, Plan, Verdict, View, plan
+from isotherm.core.policy.policy import Policy
+from isotherm.core.policy.precedence import Resolved
+from isotherm.core.state import PartitionState
+from isotherm.service.policy_folder import PolicyFolder
+from isotherm.store.fold import Fold, TableRow
+from isotherm.store.ledger import Ledger
+
+
+class Verdicts:
+    """Decides, and remembers what was decided until it could change."""
+
+    def __init__(
+        self,
+        fold: Fold,
+        ledger: Ledger,
+        policies: PolicyFolder,
+        now_ms: Callable[[], int],
+        hour_budget_bytes: int | None,
+        deletions_held: Callable[[], str | None] | None = None,
+    ) -> None:
+        self._deletions_held = deletions_held or ledger.deletions_held
+        self._hour_budget_bytes = hour_budget_bytes
+        self._fold = fold
+        self._ledger = ledger
+        self._policies = policies
+        self._now_ms = now_ms
+
+    def policy_of(self, row: TableRow) -> Resolved | None:
+        """The policy of a table; None: it is only observed."""
+        return self._policies.resolve(row.state.table.name, row.facts.properties)
+
+    def view(
+        self,
+        row: TableRow,
+        flights: Sequence[Flight],
+        now_ms: int,
+        *,
+        partitions: Mapping[PartitionKey, PartitionState] | None = None,
+        whole: bool = True,
+        with_due: bool = True,
+    ) -> View:
+        """What the planner may know now.
+
+        Args:
+            row: the table.
+            flights: its running jobs.
+            now_ms: the time.
+            partitions: those to decide; None: those whose verdict could have changed.
+            whole: with what is needed to decide of the table as a whole (its log of snapshots may be long).
+            with_due: with those that are due already; they may be many, and wait for a round.
+        """
+        uuid = row.state.table.uuid
+        if partitions is None:
+            partitions = self._fold.undecided(
+                uuid, now_ms, row.state.boundary_ms, row.state.foreign_commits, with_due=with_due
+            )
+        return View(
+            around=Surroundings(
+                row.state, row.facts.fields, self._fold.intents(uuid), self._fold.words(uuid)
+            ),
+            facts=row.facts,
+            partitions=partitions,
+            snapshots=self._fold.snapshots(uuid) if whole else None,
+            flights=tuple(flights),
+            quarantined=self._ledger.quarantined(uuid),
+            halted=self._ledger.halted(uuid),
+            pause=self._ledger.paused(uuid),
+            setbacks=self._ledger.setbacks(uuid) if whole else {},
+            deletions_held=self._deletions_held(),
+            announced_sequence_number=self._ledger.announced_through(uuid) if whole else None,
+            last_done_ms=self._ledger.last_done(uuid) if whole else {},
+            hour_budget_bytes=self._hour_budget_bytes,
+        )
+
+    def decide(
+        self, row: TableRow, flights: Sequence[Flight], *, whole: bool = False, with_due: bool = True
+    ) -> tuple[View, Policy | None, Plan]:
+        """New verdicts for the partitions that could have another one now, with `whole` for the table too."""
+        now_ms = self._now_ms()
+        view = self.view(row, flights, now_ms, whole=whole, with_due=with_due)
+        resolved = self.policy_of(row)
+        policy = None if resolved is None else resolved.policy
+        decided = plan(view, policy, now_ms)
+        uuid = row.state.table.uuid
+        with self._fold.transaction(), self._ledger.transaction():
+            self._fold.save_decisions(uuid, decided, now_ms)
+            self._ledger.decided(uuid, now_ms)
+        return view, policy, decided
+
+    def wants_whole(self, row: TableRow) -> bool:
+        """Whether the verdicts on the table as a whole could be others now."""
+        wake_at_ms = row.whole_wake_at_ms
+        is_due = any(one.verdict in (Verdict.DUE, Verdict.RUNNING) for one in row.of_table)
+        return row.is_whole_touched or is_due or (wake_at_ms is not None and wake_at_ms <= self._now_ms())
+
+    def rooms(self, plans: Iterable[Plan], running: Mapping[str, int]) -> dict[str, Room]:
+        """What the limits of each table's policy still allow, by uuid."""
+        rooms = {}
+        for planned in plans:
+            row = self._fold.table(planned.table.uuid)
+            resolved = None if row is None or not planned.requests else self.policy_of(row)
+            if resolved is not None:
+                work = resolved.policy.work
+                uuid, now_ms = planned.table.uuid, self._now_ms()
+                lefts = [
+                    max(limit - self._ledger.bytes_read_since(now_ms - span_ms, uuid), 0)
+                    for limit, span_ms in ((work.bytes_per_hour, HOUR_MS), (work.bytes_per_day, DAY_MS))
+                    if limit is not None
+                ]
+                jobs = None if work.jobs_at_once is None else max(work.jobs_at_once - running.get(uuid, 0), 0)
+                rooms[uuid] = Room(work.priority, jobs, min(lefts, default=None))
+        return rooms
+
+    def why_hot(self, row: TableRow, key: PartitionKey, policy: Policy) -> str | None:
+        """Why a partition is hot at this moment; None: it is cold."""
+        now_ms = self._now_ms()
+        partition = self._fold.states(row.state.table.uuid, [key]).get(key)
+        if partition is None:
+            return "nothing is in it any more"
+        around = self.view(row, (), now_ms, partitions={}, whole=False).around
+        hot = first_hot(key, partition, around, policy.cold, now_ms)
+        return None if hot is None else hot.why
+
+    def report(self, row: TableRow, view: View, policy: Policy | None, planned: Plan) -> TablePlanned:
+        """How the table stands, for metrics."""
+        tally = self._fold.tally(row.state.table.uuid)
+        work = backlog(view, policy, self._now_ms())
+        done = [
+            one
+            for one in planned.of_table or row.of_table
+            if one.verdict not in (Verdict.UNSUPPORTED, Verdict.OFF)
+        ]
+        return TablePlanned(
+            table=row.state.table,
+            snapshots=row.facts.snapshots,
+            metadata_bytes=row.facts.metadata_bytes,
+            partitions=sum(tally.verdicts.values()),
+            hot=tally.verdicts.get(Verdict.HOT, 0),
+            due=tally.verdicts.get(Verdict.DUE, 0),
+            unsupported=tally.verdicts.get(Verdict.UNSUPPORTED, 0),
+            waiting=tally.verdicts.get(Verdict.WAITING, 0),
+            quarantined=tally.verdicts.get(Verdict.QUARANTINED, 0),
+            score=max([tally.highest_score, *(one.score for one in done)]),
+            files_per_partition=tally.most_files,
+            backlog_files=work.files,
+            backlog_bytes=work.bytes,
+            oldest_due_at_ms=tally.oldest_due_at_ms,
+            halted=view.halted is not None,
+            paused=view.pause is not None and view.pause.holds(self._now_ms()),
+            last_event_at_ms=row.last_event_at_ms,
+        )

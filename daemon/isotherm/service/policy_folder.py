@@ -1,0 +1,266 @@
+"""The folder of policies, read and read again.
+
+Every file is held in its last good version: one that breaks, or cannot be read, never stops a table that had a good
+policy; a table that never had one is left alone. A file that is gone has ended its policies on purpose; a folder
+that is gone has not. What changed is taken as a whole, and only once it looks the same in two readings in a row, so
+that a file which is still being written, or a folder in which files are just being swapped, is waited for.
+
+A reading looks at the files' dates and sizes; only what changed is opened.
+"""
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from isotherm.core.policy.conflicts import conflicts
+from isotherm.core.policy.precedence import PolicyFile, Resolved
+from isotherm.core.policy.rulebook import Rulebook
+from isotherm.runtime.config import ConfigError, parse_yaml, read_text
+
+MAX_FILE_BYTES = 100_000
+"""No policy is larger; what is, is not read. It also bounds how long a reading takes: about 2 s for the worst."""
+MAX_UNSETTLED = 5
+"""A folder in which something changes in each of so many readings is taken as it is."""
+
+Look = tuple[int, int, int, int] | str
+"""How a file looked from outside (modified, changed, size, inode), or why it cannot be read."""
+
+
+class _UnreadableError(Exception):
+    """A file that cannot be opened now; the next reading tries again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A file in force: its last good version."""
+
+    text: str
+    file: PolicyFile
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A reading in which something was different: what was in force before, and what is now."""
+
+    before: Rulebook
+    after: Rulebook
+
+
+@dataclass(slots=True)
+class PolicyFolder:
+    """The policies in a folder (`*.yaml`, `*.yml`), without its sub-folders and hidden files."""
+
+    path: Path
+    complaints: tuple[str, ...] = ()
+    """What is wrong with the files as they are now; one line each."""
+    _held: dict[str, Held] = field(default_factory=dict)
+    _book: Rulebook = field(default_factory=lambda: Rulebook({}))
+    _broken: dict[str, str] = field(default_factory=dict)
+    """What is wrong with a file in the version that was opened last."""
+    _taken: dict[str, Look] | None = None
+    """How the files looked when they were taken; None: all of them must be taken anew."""
+    _unruled: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The tables of files of which no good version was ever known, by file name: they are left alone."""
+    _lost: set[str] = field(default_factory=set)
+    """Files that were in force before a restart, in a version that this program does not understand."""
+    _is_started: bool = False
+    _seen: dict[str, Look] | None = None
+    """How they looked at the last reading; None: there was no folder."""
+    _unsettled: int = 0
+
+    def recall(self, texts: Mapping[str, str]) -> None:
+        """Hold these versions, by file name, until there are better ones: what was in force before a restart."""
+        for name, text in texts.items():
+            try:
+                self._held[name] = Held(text, parse_yaml(text, name, PolicyFile))
+            except ConfigError:
+                # Written for another version of this program; the file itself will be complained about.
+                self._lost.add(name)
+        self._book = _book_of(self._held, {})
+
+    def reload(self) -> Reading | None:
+        """Look at the folder again; None: nothing is different from before."""
+        looks = self._look()
+        if looks is None:
+            return self._without_a_folder()
+        if looks == self._taken:
+            self._seen, self._unsettled = looks, 0
+            return None
+        # The first reading does not wait: a daemon that starts, and a command, want an answer.
+        settling = self._is_started and looks != self._seen and self._unsettled < MAX_UNSETTLED
+        self._seen = looks
+        self._unsettled = self._unsettled + 1 if settling else 0
+        return None if settling else self._take(looks)
+
+    def _without_a_folder(self) -> Reading | None:
+        complaint = f"{self.path}: no such folder; set `policies:` in isotherm.yaml"
+        if self.complaints == (complaint,):
+            return None
+        self.complaints, self._taken, self._seen = (complaint,), None, None
+        return Reading(self._book, self._book)
+
+    def _take(self, looks: dict[str, Look]) -> Reading | None:
+        """Open what changed; every file is judged before any is in force."""
+        held = {name: one for name, one in self._held.items() if name in looks}
+        broken = {name: text for name, text in self._broken.items() if name in looks}
+        taken, unread = dict(self._taken or {}), dict[str, str]()
+        for name, look in looks.items():
+            if look == taken.get(name):
+                continue
+            broken.pop(name, None)
+            taken[name], text = look, ""
+            try:
+                text = self._text(name, look)
+                if name not in held or text != held[name].text:
+                    held[name] = Held(text, parse_yaml(text, name, PolicyFile))
+            except _UnreadableError as err:
+                broken[name] = taken[name] = f"{name}: {err}"
+            except ConfigError as err:
+                broken[name] = str(err)
+                unread[name] = text
+        before, complaints, is_first = self._book, self.complaints, not self._is_started
+        if is_first:
+            # Nobody knows a good version of these, and a more general file was never meant for their tables.
+            alone = unread if not self._held else unread.keys() & self._lost
+            self._unruled = {name: _patterns(unread[name]) for name in alone}
+        self._unruled = {name: tables for name, tables in self._unruled.items() if name in broken}
+        self._held, self._broken, self._is_started = held, broken, True
+        self._taken = {name: look for name, look in taken.items() if name in looks}
+        after = _book_of(held, self._unruled)
+        if (before.files, before.unruled) != (after.files, after.unruled):
+            self._book = after
+        self.complaints = (*_lines(broken), *conflicts(self.files()))
+        is_other = self._book is not before or complaints != self.complaints
+        return Reading(before, self._book) if is_first or is_other else None
+
+    def files(self) -> list[tuple[str, PolicyFile]]:
+        """The policies in force, by file name."""
+        return list(self._book.files.items())
+
+    def texts(self) -> dict[str, str]:
+        """The files in force as they were written, by file name."""
+        return {name: held.text for name, held in sorted(self._held.items())}
+
+    def resolve(self, table: str, properties: Mapping[str, str]) -> Resolved | None:
+        """A table's policy; None: no file matches it, it is only observed."""
+        return self._book.resolve(table, properties)
+
+    def _look(self) -> dict[str, Look] | None:
+        """How every policy file looks from outside; None: there is no folder, or it cannot be read."""
+        try:
+            with os.scandir(self.path) as entries:
+                names = sorted(entry.name for entry in entries)
+        except OSError:
+            return None
+        files = [name for name in names if _is_policy(name)]
+        return {_printable(name): self._look_at(name) for name in files}
+
+    def _look_at(self, name: str) -> Look:
+        try:
+            # Links are followed: a ConfigMap of Kubernetes is swapped by a link.
+            found = (self.path / name).stat()
+        except OSError as err:
+            return f"cannot be read: {err.strerror}"
+        if not stat.S_ISREG(found.st_mode):
+            return "is no file"
+        if found.st_size > MAX_FILE_BYTES:
+            return f"larger than {MAX_FILE_BYTES} bytes; not read"
+        return _outside(found)
+
+    def _text(self, name: str, look: Look) -> str:
+        if isinstance(look, str):
+            raise _UnreadableError(look)
+        try:
+            with (self.path / name).open("rb") as file:
+                data = file.read(MAX_FILE_BYTES + 1)
+                if _outside(os.fstat(file.fileno())) != look:
+                    raise _UnreadableError("is being written; read again soon")
+        except OSError as err:
+            raise _UnreadableError(f"cannot be read: {err.strerror}") from err
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError as err:
+            raise ConfigError(f"{name}: not UTF-8: byte {err.start + 1}") from err
+
+
+def _is_policy(name: str) -> bool:
+    # Editors leave hidden files beside the one that they write (`.#shop.yaml`).
+    return name.endswith((".yaml", ".yml")) and not name.startswith(".")
+
+
+def _printable(name: str) -> str:
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def _outside(found: os.stat_result) -> Look:
+    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+
+
+def _book_of(held: Mapping[str, Held], unruled: Mapping[str, tuple[str, ...]]) -> Rulebook:
+    patterns = (pattern for tables in unruled.values() for pattern in tables)
+    return Rulebook({name: one.file for name, one in held.items()}, patterns)
+
+
+class _Whose(BaseModel):
+    """What a file that is wrong says of its tables, whatever else it says."""
+
+    tables: tuple[str, ...] | str
+
+
+def _patterns(text: str) -> tuple[str, ...]:
+    """The tables that a broken file names; none where it is no YAML at all."""
+    try:
+        tables = parse_yaml(text, "", _Whose).tables
+    except ConfigError:
+        return ()
+    return (tables,) if isinstance(tables, str) else tables
+
+
+def _lines(broken: Mapping[str, str]) -> Iterable[str]:
+    return (line for _, text in sorted(broken.items()) for line in text.splitlines())
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySet:
+    """Policies that a person named, read once: what a folder of them would be."""
+
+    files: tuple[tuple[str, PolicyFile], ...]
+    texts: Mapping[str, str]
+    complaints: tuple[str, ...]
+
+    def checked(self) -> "PolicySet":
+        """Itself.
+
+        Raises:
+            ConfigError: something is wrong with it.
+        """
+        if self.complaints:
+            raise ConfigError("\n".join(self.complaints))
+        return self
+
+
+def read_policies(paths: Iterable[Path]) -> PolicySet:
+    """Policy files, and folders of them, with all that is wrong with them; named as they were given."""
+    files: dict[str, PolicyFile] = {}
+    texts: dict[str, str] = {}
+    complaints: list[str] = []
+    for path in _within(paths):
+        name = _printable(str(path))
+        try:
+            texts[name] = read_text(path, MAX_FILE_BYTES)
+            files[name] = parse_yaml(texts[name], name, PolicyFile)
+        except ConfigError as err:
+            complaints.append(str(err))
+    return PolicySet(tuple(sorted(files.items())), texts, (*complaints, *conflicts(files.items())))
+
+
+def _within(paths: Iterable[Path]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            yield from sorted(one for one in path.iterdir() if _is_policy(one.name))
+        else:
+            yield path

@@ -1,0 +1,76 @@
+"""What a new version of the policies means: which fields changed, for which tables, which decisions are void.
+
+The record of it is an observation, and stands in the ledger: who asks later why a table was suddenly maintained
+otherwise finds the file and the field. The files in force are kept there too, so that a file which is broken when
+the daemon starts again still holds in its last good version.
+"""
+
+from collections.abc import Iterable
+
+from isotherm.core.observations import PoliciesLoaded
+from isotherm.core.policy.diff import file_changes
+from isotherm.core.policy.policy import Policy
+from isotherm.service.policy_folder import PolicyFolder
+from isotherm.store.fold import Fold
+from isotherm.store.ledger import Ledger
+
+MAX_LISTED = 50
+"""Changes, tables and complaints that a record names; the others are counted."""
+
+
+def recall_policies(policies: PolicyFolder, ledger: Ledger) -> None:
+    """Hold what was in force when the daemon ended."""
+    policies.recall(ledger.policies())
+
+
+def reload_policies(
+    policies: PolicyFolder, fold: Fold, ledger: Ledger, suspects: set[str], now_ms: int
+) -> PoliciesLoaded | None:
+    """Read the folder again, and drop the decisions that are void; None: nothing is different from before.
+
+    Tables whose partitions mean other times now join the suspects, of which the metadata is read again.
+    """
+    reading = policies.reload()
+    if reading is None:
+        return None
+    changed = [
+        file
+        for name in reading.before.files.keys() | reading.after.files.keys()
+        if reading.before.files.get(name) != reading.after.files.get(name)
+        for file in (reading.before.files.get(name), reading.after.files.get(name))
+        if file is not None
+    ]
+    tables: list[str] = []
+    dropped = 0
+    # The fold is saved first: decisions that were dropped twice do no harm, those that were not would stay.
+    with ledger.transaction(), fold.transaction():
+        for uuid, row in fold.tables().items() if changed else ():
+            name, properties = row.state.table.name, row.facts.properties
+            if all(file.specificity(name) is None for file in changed):
+                continue
+            old, new = (
+                None if found is None else found.policy
+                for found in (book.resolve(name, properties) for book in (reading.before, reading.after))
+            )
+            if old != new:
+                if new is not None and new.cold.epochs != (old or Policy()).cold.epochs:
+                    suspects.add(name)
+                fold.touch(uuid, None)
+                tables.append(name)
+                dropped += sum(fold.tally(uuid).verdicts.values())
+        loaded = PoliciesLoaded(
+            ok=not policies.complaints,
+            files=len(reading.after.files),
+            complaints=_listed(policies.complaints),
+            changes=_listed(file_changes(reading.before.files, reading.after.files)),
+            tables=_listed(sorted(tables)),
+            decisions_dropped=dropped,
+        )
+        ledger.reloaded(loaded, policies.texts(), now_ms)
+    return loaded
+
+
+def _listed(lines: Iterable[str]) -> str:
+    every = list(lines)
+    more = [f"… and {len(every) - MAX_LISTED} more"] if len(every) > MAX_LISTED else []
+    return "; ".join([*every[:MAX_LISTED], *more])

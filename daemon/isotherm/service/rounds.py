@@ -1,0 +1,288 @@
+"""Planning rounds: every table that was touched, has come due or was silent for long is looked at, and work begins.
+
+A round is a queue with a budget: each turn of the loop looks at some tables and goes on with the next ones in the
+turn after, so that events, intents and a wish to stop never wait for a long list. Where nothing answers, the round
+ends, and the next one begins where it stopped.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from isotherm.core.model import Action, TableId
+from isotherm.core.observations import EventsLost, RoundPlanned, TableMoved, TrySoon
+from isotherm.core.partitions import HOUR_MS
+from isotherm.core.planner.admission import admit
+from isotherm.core.planner.plan import Flight, Plan, Request
+from isotherm.runtime.config import IsothermConfig
+from isotherm.service.barrier import Barrier
+from isotherm.service.catalog_poller import Poller
+from isotherm.service.compactions import DRAIN_TIMEOUT_S, Compactions
+from isotherm.service.deletions import Deletions
+from isotherm.service.expiries import Expiries
+from isotherm.service.follow import Follower
+from isotherm.service.health import Health
+from isotherm.service.holds import Holds
+from isotherm.service.planning import Verdicts
+from isotherm.service.ports import EventSource, Listener, Unavailable
+from isotherm.store.fold import Fold, TableRow
+from isotherm.store.ledger import Ledger
+
+ELSEWHERE_S = 3600.0
+"""A name under which another daemon's table was found is looked up again after this: it may be another table then."""
+UNFINISHED_AT_ONCE = 20
+"""Operations of unknown end that one round looks for."""
+
+
+@dataclass(slots=True)
+class Rounds:
+    """The round that is open, and what the last ones found."""
+
+    config: IsothermConfig
+    fold: Fold
+    ledger: Ledger
+    events: EventSource
+    follower: Follower
+    verdicts: Verdicts
+    holds: Holds
+    compactions: Compactions
+    expiries: Expiries
+    deletions: Deletions
+    poller: Poller
+    barrier: Barrier
+    health: Health
+    is_blind: Callable[[], bool]
+    """Whether the control topic cannot be read to its end: then no compaction is worth its work."""
+    reload_policies: Callable[[], None]
+    listen: Listener
+    now_ms: Callable[[], int]
+    monotonic_s: Callable[[], float]
+    _queue: deque[tuple[str, str | None]] | None = None
+    """The tables that are still to be looked at, by name, each with the uuid of the row that is meant; a new one has
+    none. None: no round is open."""
+    _plans: list[Plan] = field(default_factory=list)
+    _new_to_find: int = 0
+    _began_s: float = 0.0
+    _may_begin: bool = False
+    _planned: dict[str, TableId] = field(default_factory=dict)
+    """The tables that the last round reported: whoever moves away is told once."""
+    _has_found_all: bool = False
+    """Whether every table in the catalog that a policy matches was looked at, at the last search."""
+    _last: str = ""
+    """The table that was looked at last: where nothing answers, the next round begins behind it."""
+    _elsewhere: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """Names of tables that are other daemons': their uuid, and when that was seen."""
+    _is_listed: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a round has begun and not ended."""
+        return self._queue is not None
+
+    def begin(self) -> None:
+        """Take in what holds for all tables, and list those that are to be looked at."""
+        self._began_s = self.monotonic_s()
+        self._plans = []
+        self.barrier.try_again()
+        self.reload_policies()
+        self._heal_losses()
+        self._may_begin = self.holds.refresh(DRAIN_TIMEOUT_S)
+        self.compactions.cancel_held()
+        self._settle()
+        new = self._new_tables()
+        agenda = set(self.fold.agenda(self.now_ms(), self.poller.silent_since_ms))
+        agenda.update(uuid for name in self.follower.suspects for uuid in self.fold.named(name))
+        names = self.fold.names()
+        known = [(names[uuid], uuid) for uuid in agenda if uuid in names and self.events.owns(uuid)]
+        in_turn = sorted(known, key=lambda item: (item <= (self._last, ""), item))
+        self._new_to_find = len(new)
+        self._queue = deque([*((name, None) for name in new), *in_turn])
+
+    def go_on(self, budget_s: float) -> bool:
+        """Look at tables for so long; whether the round is over."""
+        deadline_s = self.monotonic_s() + budget_s
+        while self._queue and not self.barrier.is_away:
+            name, uuid = self._queue.popleft()
+            self._last = name
+            if uuid is None:
+                self._find(name)
+            elif not self.barrier.is_aside(name):
+                self._look(name, uuid)
+            if self.monotonic_s() >= deadline_s and self._queue:
+                return False
+        self._end()
+        return True
+
+    def _end(self) -> None:
+        if self._queue:
+            # Nothing answers: what was not looked at has its turn first the next time.
+            self.health.catalog_answers = False
+            self._queue.clear()
+        elif self._new_to_find == 0 and self._is_listed:
+            self._has_found_all = True
+        self._look_for_a_lost_ledger()
+        self._tell_moved()
+        started = 0
+        if self._may_begin:
+            for request in self._admitted():
+                with self.barrier.around(request.table.name, f"beginning to {request.decision.action}"):
+                    started += self._begin(request)
+            with self.barrier.around("all tables", "deleting files"):
+                self.deletions.sweep()
+        requests = sum(len(planned.requests) for planned in self._plans)
+        held = self.deletions.everywhere() is not None
+        seconds = self.monotonic_s() - self._began_s
+        self.listen(RoundPlanned(len(self._plans), requests, started, seconds, held))
+        self._queue, self._plans = None, []
+
+    # One table
+
+    def _find(self, name: str) -> None:
+        """A name that we have no row for: there may be a table of ours behind it."""
+        if self.barrier.is_aside(name):
+            return
+        with self.barrier.around(name, "looking at it for the first time"):
+            self._confirm(name)
+            self._new_to_find -= 1
+            self.barrier.went_well(name)
+            return
+        self.follower.suspects.add(name)
+
+    def _confirm(self, name: str) -> bool:
+        """Bring our row to what the catalog has; whether there is a table of ours under the name."""
+        loaded = self.follower.confirm(name)
+        self.health.catalog_answers = True
+        if loaded is None:
+            self.barrier.forget(name)
+            return False
+        if not self.events.owns(loaded.table.uuid):
+            self._elsewhere[name] = (loaded.table.uuid, self.monotonic_s())
+            return False
+        return True
+
+    def _look(self, name: str, uuid: str) -> None:
+        """Confirm a table where there may be something to do, and plan it."""
+        with self.barrier.around(name, "looking at it"):
+            row = self.fold.table(uuid)
+            if row is None or not self.events.owns(uuid):
+                self.barrier.forget(name)
+                return
+            if self._wants_confirmation(row) and not self._confirm(name):
+                return
+            current = self.fold.table(uuid)
+            if current is None or not current.is_trusted:
+                return
+            whole = self.verdicts.wants_whole(current)
+            view, policy, planned = self.verdicts.decide(current, self.flights(uuid), whole=whole)
+            if not self.poller.announce_found(current.state.table):
+                self.fold.looked_at(uuid)
+            self.listen(self.verdicts.report(current, view, policy, planned))
+            self._plans.append(planned)
+            self.barrier.went_well(name)
+
+    def _wants_confirmation(self, row: TableRow) -> bool:
+        """Whether something may have to be done to the table, or nobody has spoken of it for long."""
+        if row.state.table.name in self.follower.suspects or not row.is_trusted:
+            return True
+        if row.facts.confirmed_at_ms <= self.poller.silent_since_ms:
+            return True
+        whole = self.verdicts.wants_whole(row)
+        _, _, planned = self.verdicts.decide(row, self.flights(row.state.table.uuid), whole=whole)
+        return bool(planned.requests)
+
+    # All tables
+
+    def _heal_losses(self) -> None:
+        """Where messages went by unread, every table is reconciled with its own metadata, in this round."""
+        for why in self.events.losses():
+            self.listen(EventsLost(why))
+            self.follower.suspects |= set(self.fold.names().values())
+
+    def _settle(self) -> None:
+        """Look for the fate of what a crash, or a catalog without an answer, has left open."""
+        open_ones = [
+            (operation, job)
+            for operation, job in self.ledger.unfinished()
+            if operation.job_id not in self.compactions and operation.job_id not in self.expiries
+        ]
+        for operation, job in open_ones[:UNFINISHED_AT_ONCE]:
+            name, job_id = operation.table.name, operation.job_id
+            if self.barrier.is_aside(job_id) or self.barrier.is_away:
+                continue
+            with self.barrier.around(name, f"looking for the fate of job {job_id}", job_id):
+                is_known = (
+                    self.expiries.settle(operation)
+                    if job is None
+                    else self.compactions.settle(operation, job)
+                )
+                if is_known:
+                    self.barrier.forget(job_id)
+                else:
+                    self.barrier.put_aside(job_id)
+
+    def _new_tables(self) -> list[str]:
+        """Names without a row of ours: those that events speak of, and those in the catalog that a policy matches."""
+        self._is_listed = False
+        wanted = set(self.follower.suspects)
+        try:
+            found = self.poller.tables()
+        except Unavailable as err:
+            self.health.catalog_answers = False
+            self.listen(TrySoon("the catalog", str(err)))
+        else:
+            self._is_listed = found is not None or self._has_found_all
+            if found is not None:
+                self.health.catalog_answers = True
+                wanted.update(name for name in found if not self._is_elsewhere(name))
+        known = {name for uuid, name in self.fold.names().items() if self.events.owns(uuid)}
+        return sorted(wanted - known)
+
+    def _is_elsewhere(self, name: str) -> bool:
+        """Whether a name was seen lately to be a table of another daemon."""
+        uuid, seen_s = self._elsewhere.get(name, ("", float("-inf")))
+        return bool(uuid) and not self.events.owns(uuid) and self.monotonic_s() - seen_s < ELSEWHERE_S
+
+    def _look_for_a_lost_ledger(self) -> None:
+        """A new ledger beside tables that have snapshots of ours: it took the place of one that was lost.
+
+        (Or a daemon was added to others. It cannot know, and a person can.)
+        """
+        if not self.ledger.is_new or not self._has_found_all:
+            return
+        tables = self.fold.names()
+        for uuid, name in tables.items():
+            row = self.fold.table(uuid)
+            if row is not None and row.facts.has_ours:
+                self.holds.doubt_ledger(f"the ledger of this daemon is new, but {name} has snapshots of ours")
+                self.ledger.settle_in()
+                return
+        if tables:
+            self.ledger.settle_in()
+
+    def _tell_moved(self) -> None:
+        """Tables that another daemon maintains by now: what was said of them here is not true any more."""
+        for uuid, table in self._planned.items():
+            if not self.events.owns(uuid):
+                self.listen(TableMoved(table))
+        ours = {uuid: table for uuid, table in self._planned.items() if self.events.owns(uuid)}
+        self._planned = ours | {planned.table.uuid: planned.table for planned in self._plans}
+
+    # What begins
+
+    def flights(self, uuid: str) -> tuple[Flight, ...]:
+        """What runs for a table."""
+        return self.compactions.flights(uuid) + self.expiries.flights(uuid)
+
+    def _begin(self, request: Request) -> bool:
+        if request.decision.action is Action.EXPIRE:
+            return self.expiries.begin(request)
+        return self.compactions.begin(request)
+
+    def _admitted(self) -> Sequence[Request]:
+        if not any(planned.requests for planned in self._plans):
+            return ()
+        budget = self.config.budgets.bytes_per_hour
+        left = None if budget is None else budget - self.ledger.bytes_read_since(self.now_ms() - HOUR_MS)
+        at_once = 0 if self.is_blind() else self.config.executors.local.jobs_at_once
+        rooms = self.verdicts.rooms(self._plans, self.compactions.running())
+        return admit(self._plans, len(self.compactions), at_once, left, rooms)

@@ -1,0 +1,75 @@
+"""The self-audit: in idle time a sample of the state is counted anew from the manifests.
+
+The totals of a summary are compared at every event, for nothing; they say nothing of single partitions. So when there
+is nothing else to do, a few partitions of one table after another are counted anew, in turn, until all had theirs.
+What differs is published, and the table is built again from a full scan.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from isotherm.core.model import PartitionKey, TableId
+from isotherm.core.observations import PartitionsRecounted, StateDrifted
+from isotherm.core.partitions import label
+from isotherm.service.follow import Follower
+from isotherm.service.ports import Catalog, Listener
+from isotherm.store.fold import Fold, TableRow
+
+SAMPLE = 5
+"""Partitions counted anew at a time."""
+
+
+@dataclass(slots=True)
+class Recount:
+    """Whose turn it is, and how the count is made."""
+
+    fold: Fold
+    catalog: Catalog
+    follower: Follower
+    listen: Listener
+    owns: Callable[[str], bool]
+    monotonic_s: Callable[[], float]
+    _after_table: str = ""
+    _after_partition: dict[str, PartitionKey] = field(default_factory=dict)
+
+    def sample(self, table: TableId) -> None:
+        """Count some partitions of a table again.
+
+        Raises:
+            Unavailable: the catalog, or the files behind it, do not answer.
+            TableMissing: the table was not found.
+        """
+        uuid = table.uuid
+        if self.follower.confirm(table.name) is None:
+            return
+        row, loaded = self.fold.table(uuid), self.follower.loaded(uuid)
+        if row is None or loaded is None or not row.is_trusted or row.state.head is None:
+            return
+        started_s = self.monotonic_s()
+        believed = self.fold.sample(uuid, self._after_partition.get(uuid), SAMPLE)
+        # At the end of the table it begins anew.
+        self._after_partition[uuid] = max(believed) if len(believed) == SAMPLE else PartitionKey("")
+        counted = self.catalog.recount(loaded, believed.keys())
+        if counted is None:
+            return
+        wrong = [key for key, state in believed.items() if (state.data, state.deletes) != counted[key]]
+        self.listen(
+            PartitionsRecounted(row.state.table, len(believed), len(wrong), self.monotonic_s() - started_s)
+        )
+        if wrong:
+            self._drifted(row, wrong)
+
+    def next_table(self) -> TableId | None:
+        """The next table of ours, in turn."""
+        names = self.fold.names()
+        mine = sorted(uuid for uuid in names if self.owns(uuid))
+        following = [uuid for uuid in mine if uuid > self._after_table] or mine
+        if not following:
+            return None
+        self._after_table = following[0]
+        return TableId(following[0], names[following[0]])
+
+    def _drifted(self, row: TableRow, wrong: list[PartitionKey]) -> None:
+        names = ", ".join(label(key, row.facts.fields) for key in wrong)
+        self.listen(StateDrifted(row.state.table, row.state.head or 0, f"counted anew: {names}"))
+        self.follower.rebuild_later(row.state.table)

@@ -1,0 +1,1 @@
+"""What the daemon says of itself to machines: metrics, and health over HTTP."""

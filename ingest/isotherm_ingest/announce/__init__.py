@@ -1,0 +1,1 @@
+"""What ingest tells others: every snapshot, and every MERGE before it plans."""

@@ -1,0 +1,1 @@
+"""The Spark SQL that decodes, merges and appends; text in, text out."""

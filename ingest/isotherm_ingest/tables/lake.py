@@ -1,0 +1,266 @@
+"""The tables as the catalog has them: what is loaded before a write, and how a table is made or gains a column.
+
+Metadata is read through PyIceberg, in the driver, anew for each write: no cache stands between a vector and its use.
+Tables are made and altered through Spark, which writes them. Nothing here writes a row.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.transforms import (
+    BucketTransform,
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    MonthTransform,
+    Transform,
+    TruncateTransform,
+    YearTransform,
+)
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+    UUIDType,
+)
+
+from isotherm_ingest.announce.pending import Link
+from isotherm_ingest.sql.debezium import quoted
+from isotherm_ingest.tables.offsets import Token, find_token, tag_name
+
+PIPELINE_PROPERTY = "ingest.pipeline"
+"""Table property of a table that ingest made: whose it is."""
+CHANGELOG_COLUMNS = {
+    "_op": "STRING",
+    "_ts": "TIMESTAMP",
+    "_topic": "STRING",
+    "_topic_partition": "INT",
+    "_offset": "BIGINT",
+    "_lsn": "BIGINT",
+}
+"""What a changelog says of each change, beside the row. (`_partition` is Iceberg's own: such a table cannot be read.)"""
+RESERVED_COLUMNS = frozenset(
+    {"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"}
+)
+"""Iceberg's metadata columns; a table with one of them can be made, and never read by Spark."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpecField:
+    """One field of the table's present partition spec."""
+
+    field_id: int
+    column: str
+    transform: str
+    """`hours`, `days`, `months`, `years`, `bucket`, `truncate`, `identity`, or another one's name."""
+    width: int | None = None
+    """Of bucket and truncate."""
+
+
+@dataclass(frozen=True)
+class TableNow:
+    """A table at one moment."""
+
+    table: Table = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """`namespace.table`."""
+        return ".".join(self.table.name())
+
+    @property
+    def uuid(self) -> str:
+        """What never changes, and is new when a table is made anew."""
+        return str(self.table.metadata.table_uuid)
+
+    @property
+    def head(self) -> int | None:
+        """The current snapshot of main."""
+        return self.table.metadata.current_snapshot_id
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The table's properties."""
+        return self.table.metadata.properties
+
+    @cached_property
+    def columns(self) -> dict[str, str]:
+        """Columns and their types, as Spark's DDL says them, in order."""
+        return {one.name: spark_type(one.field_type) for one in self.table.schema().fields}
+
+    @cached_property
+    def spec(self) -> tuple[SpecField, ...]:
+        """The present partition spec; void fields are left out."""
+        schema = self.table.schema()
+        return tuple(
+            _spec_field(one.field_id, schema.find_column_name(one.source_id) or "", one.transform)
+            for one in self.table.spec().fields
+            if str(one.transform) != "void"
+        )
+
+    @property
+    def has_one_spec(self) -> bool:
+        """Whether every file was written under the present spec."""
+        return len(self.table.metadata.partition_specs) == 1
+
+    @cached_property
+    def snapshots(self) -> dict[int, Snapshot]:
+        """Every snapshot that is still known."""
+        return {one.snapshot_id: one for one in self.table.metadata.snapshots}
+
+    def ancestry(self) -> Iterator[Snapshot]:
+        """Main's snapshots, from the head back."""
+        current = self.head
+        while current is not None and current in self.snapshots:
+            yield self.snapshots[current]
+            current = self.snapshots[current].parent_snapshot_id
+
+    def links(self) -> dict[int, Link]:
+        """Every snapshot, as the outbox walks them."""
+        return {
+            one.snapshot_id: Link(one.snapshot_id, one.parent_snapshot_id, one.sequence_number or 0)
+            for one in self.table.metadata.snapshots
+        }
+
+    def token(self, pipeline: str) -> Token | None:
+        """What the table says of the pipeline's progress."""
+        tag = self.table.metadata.refs.get(tag_name(pipeline))
+        tagged = self.snapshots.get(tag.snapshot_id) if tag is not None else None
+        return find_token(
+            pipeline,
+            map(summary_of, self.ancestry()),
+            None if tagged is None else summary_of(tagged),
+            self.properties,
+        )
+
+
+def summary_of(snapshot: Snapshot) -> dict[str, str]:
+    """The summary of a snapshot, the operation aside."""
+    return dict(snapshot.summary.additional_properties) if snapshot.summary is not None else {}
+
+
+class Lake:
+    """The catalog, for every thread of the driver."""
+
+    def __init__(self, name: str, properties: Mapping[str, str]) -> None:
+        """Connect lazily, each thread for itself: not every catalog's client is made to be shared."""
+        self._name = name
+        self._properties = dict(properties)
+        self._local = threading.local()
+
+    @property
+    def name(self) -> str:
+        """The catalog's name, in Spark as well."""
+        return self._name
+
+    @property
+    def catalog(self) -> Catalog:
+        """The client of the calling thread."""
+        if not hasattr(self._local, "catalog"):
+            self._local.catalog = load_catalog(self._name, **self._properties)
+        catalog: Catalog = self._local.catalog
+        return catalog
+
+    def load(self, name: str) -> TableNow | None:
+        """The table now; None: there is none."""
+        try:
+            return TableNow(self.catalog.load_table(name))
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+
+    def names(self, namespaces: frozenset[str] | None) -> list[str]:
+        """Tables in some namespaces, or in all of one level."""
+        found: list[str] = []
+        for namespace in self.catalog.list_namespaces() if namespaces is None else sorted(namespaces):
+            try:
+                found += [".".join(one) for one in self.catalog.list_tables(namespace)]
+            except NoSuchNamespaceError:
+                continue
+        return found
+
+    def spark_name(self, name: str) -> str:
+        """The table as Spark's SQL names it."""
+        return ".".join(quoted(part) for part in (self._name, *name.split(".")))
+
+
+def create_statements(
+    lake: Lake, name: str, columns: Mapping[str, str], spec: tuple[str, ...], properties: Mapping[str, str]
+) -> list[str]:
+    """SQL that makes a table, and its namespace."""
+    namespace = ".".join(quoted(part) for part in (lake.name, *name.split(".")[:-1]))
+    body = ", ".join(f"{quoted(column)} {kind}" for column, kind in columns.items())
+    partitioned = f" PARTITIONED BY ({', '.join(spec)})" if spec else ""
+    settings = ", ".join(
+        f"'{_escaped(key)}'='{_escaped(value)}'" for key, value in sorted(properties.items())
+    )
+    return [
+        f"CREATE NAMESPACE IF NOT EXISTS {namespace}",
+        f"CREATE TABLE IF NOT EXISTS {lake.spark_name(name)} ({body}) USING iceberg{partitioned} TBLPROPERTIES ({settings})",
+    ]
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "\\'")
+
+
+def spark_type(kind: IcebergType) -> str:
+    """An Iceberg type as Spark's DDL says it."""
+    match kind:
+        case ListType():
+            return f"ARRAY<{spark_type(kind.element_type)}>"
+        case DecimalType():
+            return f"DECIMAL({kind.precision},{kind.scale})"
+        case _:
+            return _SPARK_TYPES.get(type(kind), str(kind))
+
+
+_SPARK_TYPES: dict[type, str] = {
+    IntegerType: "INT",
+    LongType: "BIGINT",
+    StringType: "STRING",
+    UUIDType: "STRING",
+    BooleanType: "BOOLEAN",
+    FloatType: "FLOAT",
+    DoubleType: "DOUBLE",
+    DateType: "DATE",
+    TimestampType: "TIMESTAMP_NTZ",
+    TimestamptzType: "TIMESTAMP",
+    BinaryType: "BINARY",
+}
+
+
+def _spec_field(field_id: int, column: str, transform: Transform[Any, Any]) -> SpecField:
+    match transform:
+        case HourTransform():
+            return SpecField(field_id, column, "hours")
+        case DayTransform():
+            return SpecField(field_id, column, "days")
+        case MonthTransform():
+            return SpecField(field_id, column, "months")
+        case YearTransform():
+            return SpecField(field_id, column, "years")
+        case BucketTransform():
+            return SpecField(field_id, column, "bucket", transform.num_buckets)
+        case TruncateTransform():
+            return SpecField(field_id, column, "truncate", transform.width)
+        case IdentityTransform():
+            return SpecField(field_id, column, "identity")
+        case _:
+            return SpecField(field_id, column, str(transform))

@@ -1,0 +1,164 @@
+"""Offset vectors: which Kafka offset a table needs next, by topic and partition. The token of exactly once.
+
+A vector stands in the summary of every snapshot that ingest commits, so it and the rows are one. Keyed by Kafka
+positions and not by batch numbers, it stays true when batches are cut anew, or the checkpoint is lost: rows below
+it are filtered out, whatever brought them back. Only values here.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from isotherm.core.model import INGEST_PIPELINE, INGEST_TOKEN, INGEST_VALID_THROUGH
+
+Vector = Mapping[str, Mapping[int, int]]
+"""Topic → Kafka partition → next offset that is needed."""
+Position = tuple[str, int]
+"""A Kafka partition: topic and number."""
+
+TOKEN_VERSION = "ingest.v"  # noqa: S105 (a summary key)
+TOKEN_QUERY = "ingest.query"  # noqa: S105
+TOKEN_BATCH = "ingest.batch"  # noqa: S105
+TOKEN_TABLE = "ingest.table-uuid"  # noqa: S105
+RECENT_TOKENS = 10
+"""Newest tokens that are merged: a driver that hung for a while may have committed an older one last."""
+
+
+class TokenError(ValueError):
+    """A token that cannot be read; nobody may guess what it said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A vector, with the identities that it is true for."""
+
+    vector: Vector = field(default_factory=dict)
+    cluster: str = ""
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What a table says of its own progress."""
+
+    source: Source
+    valid_through_ms: int | None = None
+
+
+def property_name(pipeline: str) -> str:
+    """The table property that holds the newest vector, once its snapshot may have expired."""
+    return f"ingest.{pipeline}.source"
+
+
+def tag_name(pipeline: str) -> str:
+    """The tag that may hold the newest tokened snapshot."""
+    return f"ingest-{pipeline}"
+
+
+def merge(*vectors: Vector) -> dict[str, dict[int, int]]:
+    """The largest offset of each partition."""
+    merged: dict[str, dict[int, int]] = {}
+    for vector in vectors:
+        for topic, offsets in vector.items():
+            into = merged.setdefault(topic, {})
+            for partition, offset in offsets.items():
+                into[partition] = max(offset, into.get(partition, 0))
+    return merged
+
+
+def vector_of(positions: Mapping[Position, int]) -> dict[str, dict[int, int]]:
+    """Offsets by (topic, partition) as a vector."""
+    return merge(*({topic: {partition: offset}} for (topic, partition), offset in positions.items()))
+
+
+def next_offset(vector: Vector, position: Position) -> int | None:
+    """The next offset that is needed of a partition; None: nothing is known."""
+    return vector.get(position[0], {}).get(position[1])
+
+
+def encode(source: Source) -> str:
+    """The vector as compact JSON, the form in summary and property."""
+    topics = {
+        topic: {
+            **({"id": source.topic_ids[topic]} if source.topic_ids.get(topic) else {}),
+            "next": {str(partition): offset for partition, offset in sorted(offsets.items())},
+        }
+        for topic, offsets in sorted(source.vector.items())
+    }
+    return json.dumps(
+        {**({"cluster": source.cluster} if source.cluster else {}), "topics": topics}, separators=(",", ":")
+    )
+
+
+def decode(text: str) -> Source:
+    """The opposite of `encode`.
+
+    Raises:
+        TokenError: the text is no vector.
+    """
+    try:
+        data = json.loads(text)
+        vector = {
+            topic: {int(partition): int(offset) for partition, offset in entry["next"].items()}
+            for topic, entry in data["topics"].items()
+        }
+        ids = {topic: str(entry["id"]) for topic, entry in data["topics"].items() if entry.get("id")}
+        return Source(vector, str(data.get("cluster", "")), ids)
+    except (ValueError, KeyError, TypeError, AttributeError) as err:
+        raise TokenError(f"offset vector {text[:200]!r} cannot be read: {err}") from err
+
+
+def find_token(
+    pipeline: str,
+    ancestors: Iterable[Mapping[str, str]],
+    tagged: Mapping[str, str] | None,
+    properties: Mapping[str, str],
+) -> Token | None:
+    """What the table says: from its newest tokens, then the tag, then the property; the largest of each offset.
+
+    Args:
+        pipeline: whose token.
+        ancestors: summaries of main's snapshots, the newest first.
+        tagged: the summary of the tagged snapshot.
+        properties: the table's properties.
+    """
+    found: list[Source] = []
+    valid_through: list[int] = []
+    for summary in ancestors:
+        if summary.get(INGEST_PIPELINE) != pipeline or INGEST_TOKEN not in summary:
+            continue
+        found.append(decode(summary[INGEST_TOKEN]))
+        if summary.get(INGEST_VALID_THROUGH, "").lstrip("-").isdigit():
+            valid_through.append(int(summary[INGEST_VALID_THROUGH]))
+        if len(found) == RECENT_TOKENS:
+            break
+    if tagged is not None and tagged.get(INGEST_PIPELINE) == pipeline and INGEST_TOKEN in tagged:
+        found.append(decode(tagged[INGEST_TOKEN]))
+    if property_name(pipeline) in properties:
+        found.append(decode(properties[property_name(pipeline)]))
+    if not found:
+        return None
+    newest = found[0]
+    ids = {topic: one for source in reversed(found) for topic, one in source.topic_ids.items()}
+    # An entry from before a topic was made anew says nothing about the new topic.
+    alike = [
+        {
+            topic: offsets
+            for topic, offsets in source.vector.items()
+            if source.topic_ids.get(topic, ids.get(topic)) == ids.get(topic)
+        }
+        for source in found
+    ]
+    return Token(Source(merge(*alike), newest.cluster, ids), max(valid_through, default=None))
+
+
+def same_topics(source: Source, current_ids: Mapping[str, str]) -> tuple[Vector, tuple[str, ...]]:
+    """The vector without topics that were made anew since, and the names of those."""
+    anew = tuple(
+        topic
+        for topic in source.vector
+        if source.topic_ids.get(topic)
+        and current_ids.get(topic)
+        and source.topic_ids[topic] != current_ids[topic]
+    )
+    return {topic: offsets for topic, offsets in source.vector.items() if topic not in anew}, anew

@@ -1,0 +1,139 @@
+"""The commands that ask, on the stores of a daemon that has worked: true answers, readable in 80 columns."""
+
+import json
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from isotherm.cli import app
+from support.lab import Lab
+
+HOUR_1, HOUR_4 = "at_hour=2026-01-01-01", "at_hour=2026-01-01-04"
+
+
+def worked_in(root):
+    """A lab with a table of which hours 1 and 2 were left, 1 is compacted, 3 and 4 are hot."""
+    lab = Lab(root)
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 2, 3, 4):
+        lab.append(table, hour)
+    lab.settled().stop()
+    config = {
+        "catalog": {"properties": lab.properties},
+        "kafka": {"properties": {"bootstrap.servers": "unused"}},
+    }
+    (root / "isotherm.yaml").write_text(yaml.safe_dump(config))
+    return lab
+
+
+@pytest.fixture(scope="module")
+def worked(tmp_path_factory):
+    """For the tests that only ask."""
+    return worked_in(tmp_path_factory.mktemp("worked"))
+
+
+@pytest.fixture
+def ask(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    return lambda lab, *words: CliRunner().invoke(app, [*words, "--config", str(lab.root / "isotherm.yaml")])
+
+
+@pytest.fixture
+def isotherm(worked, ask):
+    return lambda *words: ask(worked, *words)
+
+
+def test_explain_says_each_condition_with_its_origin(isotherm):
+    result = isotherm("explain", "shop.orders", HOUR_4)
+
+    assert result.exit_code == 0, result.output
+    flat = " ".join(result.output.split())
+    assert "hot: the stream is still in or before it" in flat
+    assert "✗ boundary the stream is still in" in flat
+    assert "all.yaml" in result.output
+    assert "next: when the stream reaches 2026-01-01 06:00:00" in result.output
+    assert max(map(len, result.output.splitlines())) <= 80
+
+
+def test_explain_shows_what_was_done(isotherm):
+    result = isotherm("explain", "shop.orders", HOUR_1)
+
+    assert "clean" in result.output
+    assert "(3 → 1 files)" in " ".join(result.output.split())
+
+
+def test_explain_a_table_as_a_whole(isotherm):
+    result = isotherm("explain", "shop.orders")
+
+    assert "partitions: 2 clean, 2 hot" in " ".join(result.output.split())
+
+
+def test_explain_something_unknown_names_what_there_is(isotherm):
+    table, partition = (
+        isotherm("explain", "shop.oders"),
+        isotherm("explain", "shop.orders", "at_hour=2026-01-01-1"),
+    )
+
+    assert (table.exit_code, partition.exit_code) == (2, 2)
+    assert "known: shop.orders" in table.output
+    assert HOUR_1[:-1] in partition.output.replace("\n", "")
+
+
+def test_plan_shows_every_verdict(isotherm):
+    result = isotherm("plan", "shop.orders")
+
+    assert result.exit_code == 0, result.output
+    assert "partitions: 2 clean, 2 hot" in result.output
+    assert max(map(len, result.output.splitlines())) <= 80
+
+
+def test_plan_by_another_policy_exits_with_3_when_asked(isotherm, tmp_path):
+    other = tmp_path / "other.yaml"
+    other.write_text(
+        "tables: '*'\ncold: {after: 0, quiet_for: 0s, quiet_commits: 0}\ncompact: {min_files: 2}"
+    )
+    result = isotherm("plan", "shop.orders", "--policy", str(other), "--exit-code", "-o", "json")
+    (planned,) = json.loads(result.stdout)
+
+    assert result.exit_code == 3
+    due = [one["label"] for one in planned["decisions"] if one["verdict"] == "due"]
+    assert due == ["at_hour=2026-01-01-02"]
+
+
+def test_state_verify_equals_a_full_scan(isotherm):
+    result = isotherm("state", "shop.orders", "--verify")
+
+    assert result.exit_code == 0, result.output
+    assert "equal to a full scan" in " ".join(result.output.split())
+
+
+def test_state_verify_finds_a_difference(tmp_path, ask):
+    lab = worked_in(tmp_path)
+    service = lab.service()
+    ((uuid, _),) = service.fold.tables().items()
+    row = next(iter(service.fold.partitions(uuid)))
+    service.fold.save_partitions(uuid, {row.key: None})
+    result = ask(lab, "state", "shop.orders", "--verify")
+
+    assert result.exit_code == 1
+    assert "1 partitions differ" in " ".join(result.output.split())
+
+
+def test_a_bad_configuration_exits_with_78(tmp_path):
+    path = tmp_path / "isotherm.yaml"
+    path.write_text("catalog: {}\nkafka: {properties: {bootstrap.servers: a}}\nhttpp: {}\n")
+    result = CliRunner().invoke(app, ["plan", "--config", str(path)])
+
+    assert result.exit_code == 78
+    assert "did you mean `http`?" in result.output
+
+
+def test_a_daemon_that_has_never_run_is_said(tmp_path):
+    path = tmp_path / "isotherm.yaml"
+    path.write_text("catalog: {}\nkafka: {properties: {bootstrap.servers: a}}\n")
+    result = CliRunner().invoke(app, ["plan", "--config", str(path)])
+
+    assert result.exit_code == 1
+    assert "fold.db" in result.output.replace("\n", "")

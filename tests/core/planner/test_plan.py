@@ -1,0 +1,500 @@
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isotherm.core.model import Action, FileKind, FileStats, Hold, HoldKind, TableId
+from isotherm.core.planner.admission import Room, admit
+from isotherm.core.planner.backlog import MAX_ROUNDS, after, backlog
+from isotherm.core.planner.plan import Flight, Plan, Quarantine, Request, Verdict, plan
+from isotherm.core.policy.policy import Compact, Expire, Policy, Schedule, Work
+from isotherm.core.state import PartitionState
+from support.builders import (
+    BUCKETS,
+    DAY,
+    HOUR,
+    KIB,
+    MIB,
+    MINUTE,
+    NOW,
+    TABLE,
+    facts,
+    files,
+    key,
+    partition,
+    snapshots,
+    table_state,
+    view,
+)
+
+POLICY = Policy(compact=Compact(min_files=4), expire=Expire(keep_for="10m", keep_last=3, at_once=2))
+
+
+@st.composite
+def partition_states(draw):
+    sizes = draw(
+        st.dictionaries(
+            st.sampled_from([KIB, MIB, 50 * MIB, 96 * MIB, 128 * MIB, 300 * MIB]), st.integers(1, 120)
+        )
+    )
+    data = {}
+    for size, count in sizes.items():
+        data |= files(count, size)
+    kinds = st.sampled_from([FileKind.POSITION_DELETES, FileKind.DELETION_VECTORS, FileKind.EQUALITY_DELETES])
+    deletes = draw(st.dictionaries(kinds, st.integers(1, 5000)))
+    return PartitionState(
+        data=data,
+        deletes={kind: FileStats(1 + rows // 100, rows, 10 * rows) for kind, rows in deletes.items()},
+        last_write_at_ms=draw(st.integers(NOW - 2 * DAY, NOW + HOUR)),
+        last_write_number=draw(st.integers(0, 100)),
+    )
+
+
+@st.composite
+def worlds(draw):
+    keys = draw(st.lists(st.integers(0, 1200), unique=True, max_size=6))
+    state = table_state(boundary_ms=draw(st.one_of(st.none(), st.integers(0, 1300 * HOUR))))
+    return view(
+        {key(value): draw(partition_states()) for value in keys},
+        state=state,
+        snapshots=snapshots(draw(st.integers(0, 40))),
+        facts=facts(metadata_file_bytes=draw(st.integers(0, 64 * MIB)), manifests=draw(st.integers(0, 500))),
+        announced_sequence_number=draw(st.one_of(st.none(), st.integers(0, 40))),
+    )
+
+
+@st.composite
+def policies(draw):
+    """Policies with every kind of limit, window and schedule."""
+    hours = draw(st.lists(st.integers(0, 23), max_size=2))
+    schedules = [
+        {"cron": f"0 {hour} * * *", "lasts": "3h", "do": ["compact", "expire"], "from_score": score}
+        for hour, score in draw(st.lists(st.tuples(st.integers(0, 23), st.floats(0.01, 1)), max_size=2))
+    ]
+    return Policy.model_validate(
+        {
+            "cold": {"after": draw(st.integers(0, 3)), "quiet_commits": draw(st.integers(0, 20))},
+            "compact": {
+                "min_files": draw(st.integers(2, 60)),
+                "max_delete_ratio": draw(st.floats(0.01, 2)),
+                "max_equality_deletes": draw(st.integers(1, 60)),
+                "max_deletion_vectors": draw(st.integers(1, 60)),
+            },
+            "expire": {
+                "keep_for": f"{draw(st.integers(0, 40))}m",
+                "keep_last": draw(st.integers(1, 30)),
+                "at_once": draw(st.integers(1, 12)),
+                "at_latest": f"{draw(st.integers(0, 40))}m",
+            },
+            "manifests": {"min_count": draw(st.integers(2, 200))},
+            "work": {
+                "windows": [{"cron": f"30 {hour} * * *", "lasts": "2h"} for hour in hours],
+                "schedules": schedules,
+                "bytes_per_hour": draw(st.one_of(st.none(), st.integers(0, 10**10))),
+            },
+        }
+    )
+
+
+def obviously(world, policy, now):
+    """The planner that anybody would write first: which partitions are due, in thirty lines."""
+    due = set()
+    for name, state in world.partitions.items():
+        hour = int(name.split(":")[1].rstrip("}"))
+        boundary = world.around.state.boundary_ms
+        if boundary is None or (hour + 1 + policy.cold.after) * HOUR > boundary:
+            continue
+        quiet = now - state.last_write_at_ms
+        commits = world.around.state.foreign_commits - state.last_write_number
+        if quiet < policy.cold.quiet_for:
+            continue
+        if commits < policy.cold.quiet_commits and quiet < policy.cold.quiet_at_most:
+            continue
+        target = policy.compact.target_file_size
+        small_files = small_bytes = rows = 0
+        for bucket, stats in state.data.items():
+            octave, half = divmod(bucket, 2)
+            end = 2 ** (octave + 1) if half else 3 * 2**octave // 2
+            rows += stats.rows
+            if end <= 0.75 * target:
+                small_files, small_bytes = small_files + stats.files, small_bytes + stats.bytes
+        if set(state.deletes) - {FileKind.POSITION_DELETES}:
+            continue  # nobody can apply these yet
+        deleted = sum(stats.rows for stats in state.deletes.values())
+        many = small_files >= policy.compact.min_files
+        full = small_files >= policy.compact.fill_files and small_bytes >= target
+        dirty = rows > 0 and deleted / rows >= policy.compact.max_delete_ratio
+        if many or full or dirty:
+            due.add(name)
+    return due
+
+
+def due_partitions(planned):
+    return {r.decision.partition for r in planned.requests if r.decision.action is Action.COMPACT}
+
+
+@given(worlds())
+def test_it_finds_what_the_obvious_planner_finds(world):
+    assert obviously(world, POLICY, NOW) == due_partitions(plan(world, POLICY, NOW))
+
+
+@given(worlds(), policies())
+def test_with_every_limit_a_verdict_keeps_the_laws(world, policy):
+    """Whatever the policy says: a job leaves a score below 1, planning again finds nothing, no job does nothing."""
+    planned = plan(world, policy, NOW)
+    again = plan(after(world, planned, policy), policy, NOW)
+    scores = {(d.action, d.partition): d.score for d in again.decisions}
+
+    assert again.requests == ()
+    for request in planned.requests:
+        assert scores[request.decision.action, request.decision.partition] < 1
+        if request.decision.action is Action.COMPACT:
+            state = world.partitions[request.decision.partition]
+            assert request.decision.files >= 2 or state.has_deletes
+
+
+@given(worlds(), policies(), st.integers(0, 3 * DAY))
+def test_with_every_limit_a_verdict_stands_until_the_time_it_names(world, policy, later):
+    then = {(d.action, d.partition): d for d in plan(world, policy, NOW + later).decisions}
+    for decision in plan(world, policy, NOW).decisions:
+        wakes = decision.wake.at_ms is not None and decision.wake.at_ms <= NOW + later
+        # What is due is looked at in every round, and what is running ends by itself.
+        if not wakes and decision.verdict is not Verdict.DUE:
+            assert then[decision.action, decision.partition].verdict is decision.verdict
+
+
+@given(worlds(), policies())
+def test_a_schedule_only_ever_makes_more_due(world, policy):
+    bare = policy.model_copy(update={"work": policy.work.model_copy(update={"schedules": ()})})
+
+    assert due_partitions(plan(world, bare, NOW)) <= due_partitions(plan(world, policy, NOW))
+
+
+@given(worlds(), st.randoms(use_true_random=False))
+def test_the_order_of_the_input_does_not_matter(world, shuffle: random.Random):
+    items = list(world.partitions.items())
+    shuffle.shuffle(items)
+
+    assert plan(world, POLICY, NOW) == plan(replace(world, partitions=dict(items)), POLICY, NOW)
+
+
+@given(worlds())
+def test_every_partition_gets_a_verdict_and_a_why(world):
+    decisions = plan(world, POLICY, NOW).decisions
+
+    assert sorted(world.partitions) == [d.partition for d in decisions if d.partition is not None]
+    assert all(d.why for d in decisions)
+
+
+@given(worlds())
+def test_a_job_brings_the_score_below_one(world):
+    planned = plan(world, POLICY, NOW)
+    again = plan(after(world, planned, POLICY), POLICY, NOW)
+    scores = {(d.action, d.partition): d.score for d in again.decisions}
+
+    assert all(scores[r.decision.action, r.decision.partition] < 1 for r in planned.requests)
+    assert again.requests == ()
+
+
+@given(worlds())
+def test_the_backlog_is_done_in_one_round(world):
+    assert backlog(world, POLICY, NOW).rounds <= 1 < MAX_ROUNDS
+
+
+@given(worlds())
+def test_no_request_would_do_nothing(world):
+    for request in plan(world, POLICY, NOW).requests:
+        if request.decision.action is Action.EXPIRE:
+            assert request.snapshots
+            continue
+        state = world.partitions[request.decision.partition]
+        assert request.decision.files >= 2 or (request.decision.files and state.deletes_total.rows)
+
+
+@given(worlds(), st.integers(0, 3 * DAY))
+def test_a_verdict_stands_until_the_time_it_names(world, later):
+    """A decision is kept until `wake`; before that, planning again must give the same verdict."""
+    then = {d.partition: d for d in plan(world, POLICY, NOW + later).decisions if d.partition}
+    for now in plan(world, POLICY, NOW).decisions:
+        if now.partition is not None and (now.wake.at_ms is None or NOW + later < now.wake.at_ms):
+            assert now.verdict is then[now.partition].verdict
+
+
+COLD = {key(1): partition(10)}
+
+
+@pytest.mark.parametrize(
+    ("fields", "verdict", "why"),
+    [
+        ({}, Verdict.DUE, "cold and due: 10 of 4 files below 96.0 MiB"),
+        ({"halted": "mismatch: rows differ"}, Verdict.HALTED, "the table is halted: mismatch: rows differ"),
+        (
+            {"flights": (Flight("j", Action.COMPACT, key(1), 1, NOW),)},
+            Verdict.RUNNING,
+            "a job is running: 10 of 4 files below 96.0 MiB",
+        ),
+        (
+            {"quarantined": {key(1): Quarantine(NOW + MINUTE, 3, "missing_file: gone")}},
+            Verdict.QUARANTINED,
+            "failed 3 times in a row (missing_file: gone); tried again in 1m",
+        ),
+        (
+            {"pause": Hold(HoldKind.PAUSE, "u", "t", "load test", NOW, until_ms=NOW + 5 * MINUTE)},
+            Verdict.OFF,
+            "paused, for another 5m: load test",
+        ),
+        (
+            {"pause": Hold(HoldKind.PAUSE, "u", "t", "load test", NOW - MINUTE, until_ms=NOW)},
+            Verdict.DUE,
+            "cold and due: 10 of 4 files below 96.0 MiB",
+        ),
+        (
+            {"facts": facts(format_version=3)},
+            Verdict.UNSUPPORTED,
+            "format version 3 is followed, not yet rewritten; debt 2.50: 10 of 4 files below 96.0 MiB",
+        ),
+    ],
+    ids=["due", "halted", "running", "quarantined", "paused", "paused-until-now", "unsupported"],
+)
+def test_a_verdict_says_why_with_numbers(fields, verdict, why):
+    decision = plan(view(COLD, **fields), POLICY, NOW).of_partitions[0]
+
+    assert (verdict, why) == (decision.verdict, decision.why)
+
+
+def test_equality_deletes_are_unsupported_in_words():
+    state = replace(partition(10), deletes={FileKind.EQUALITY_DELETES: FileStats(2, 500, 9)})
+    decision = plan(view({key(1): state}), POLICY, NOW).of_partitions[0]
+
+    assert decision.verdict is Verdict.UNSUPPORTED
+    assert decision.why.startswith("2 files of equality deletes cannot be applied yet")
+
+
+def test_a_table_without_a_policy_is_only_observed():
+    planned = plan(view(COLD, snapshots=snapshots(50), announced_sequence_number=50), None, NOW)
+
+    assert planned.requests == ()
+    assert {d.verdict for d in planned.decisions} == {Verdict.OFF}
+
+
+def test_the_more_debt_a_byte_pays_off_the_sooner():
+    world = view({key(1): partition(10, MIB), key(2): partition(10, KIB), key(3): partition(50, KIB)})
+
+    assert [r.decision.partition for r in plan(world, POLICY, NOW).requests] == [key(2), key(3), key(1)]
+
+
+def expiry(count, *, expire=POLICY.expire, **fields):
+    world = view(**{"announced_sequence_number": count, "snapshots": snapshots(count), **fields})
+    planned = plan(world, Policy(expire=expire), NOW)
+    return planned.on_table(Action.EXPIRE), (planned.requests[0].snapshots if planned.requests else ())
+
+
+def test_the_newest_and_the_young_stay():
+    decision, going = expiry(20)
+
+    assert list(going) == list(range(1, 11))  # 11 to 20 are younger than ten minutes
+    assert decision.why == "10 of 20 snapshots may go, due at 2"
+
+
+@pytest.mark.parametrize(
+    ("fields", "kept"),
+    [
+        ({"snapshots": tuple(replace(s, is_pinned=s.snapshot_id == 4) for s in snapshots(20))}, {4}),
+        ({"flights": (Flight("j", Action.COMPACT, key(1), 7, NOW),)}, {7}),
+        ({"announced_sequence_number": 8}, {9, 10}),
+        ({"announced_sequence_number": None}, set(range(1, 11))),
+    ],
+    ids=["tag", "base of a job", "not announced", "nothing announced"],
+)
+def test_what_somebody_may_still_need_stays(fields, kept):
+    _, going = expiry(20, **fields)
+
+    assert set(range(1, 11)) - kept == set(going)
+
+
+def test_the_newest_snapshot_that_keeps_a_writers_place_stays_for_each_writer():
+    tokens = {2: "ingest.a", 3: "ingest.b", 4: "kafka.connect.offsets.control.sink", 5: "ingest.b"}
+    with_tokens = tuple(replace(s, token=tokens.get(s.snapshot_id, "")) for s in snapshots(20))
+    decision, going = expiry(20, snapshots=with_tokens)
+
+    assert set(range(1, 11)) - {2, 4, 5} == set(going)
+    assert "3 keeping a writer's place" in decision.why
+
+
+def test_an_expiry_waits_until_it_is_worth_a_commit():
+    decision, going = expiry(20, expire=Expire(keep_for="10m", keep_last=3, at_once=11))
+
+    assert (decision.verdict, going) == (Verdict.CLEAN, ())
+    assert decision.wake.at_ms == NOW + MINUTE
+
+
+def test_a_few_old_snapshots_go_when_it_is_late():
+    expire = Expire(keep_for="10m", keep_last=3, at_once=100, at_latest="5m")
+    decision, going = expiry(20, expire=expire)
+
+    assert decision.why == "the oldest could have gone 9m ago, 5m at the latest"
+    assert len(going) == 10
+
+
+def test_large_metadata_lets_snapshots_go_sooner():
+    expire = Expire(keep_for="10m", keep_last=3, at_once=100, max_metadata_size="1MiB")
+    decision, going = expiry(20, expire=expire, facts=facts(metadata_file_bytes=3 * MIB))
+
+    assert decision.why == "metadata.json has 3.0 MiB of 1.0 MiB, and 10 snapshots may go"
+    assert len(going) == 10
+
+
+@pytest.mark.parametrize(
+    ("action", "world", "verdict", "why"),
+    [
+        pytest.param(
+            Action.REWRITE_MANIFESTS,
+            {"facts": facts(manifests=450, metadata_bytes=90 * MIB), "state": table_state(partitions=100)},
+            Verdict.UNSUPPORTED,
+            "due, but this version cannot rewrite manifests yet: 450 manifests for 100 partitions, 12 would do "
+            "(due 100 above that, at 4 to a partition)",
+            id="too many manifests",
+        ),
+        pytest.param(
+            Action.REWRITE_MANIFESTS,
+            {"facts": facts(manifests=20, metadata_bytes=MIB), "state": table_state(partitions=2)},
+            Verdict.CLEAN,
+            "20 manifests for 2 partitions, 1 would do (due 100 above that, at 4 to a partition)",
+            id="few manifests",
+        ),
+        pytest.param(
+            Action.TRIM_METADATA,
+            {"facts": facts(metadata_versions=250)},
+            Verdict.UNSUPPORTED,
+            "due, but this version cannot trim metadata yet: 150 of 250 old metadata.json files may go, due at 100",
+            id="old metadata",
+        ),
+        pytest.param(
+            Action.REMOVE_ORPHANS,
+            {"last_done_ms": {Action.REMOVE_ORPHANS: NOW - DAY}},
+            Verdict.CLEAN,
+            "looked for 1d ago, every 7d",
+            id="orphans looked for lately",
+        ),
+    ],
+)
+def test_the_table_as_a_whole_has_verdicts_too(action, world, verdict, why):
+    decision = plan(view(**world), POLICY, NOW).on_table(action)
+
+    assert (decision.verdict, decision.why) == (verdict, why)
+    assert len(decision.label) > len("()")
+
+
+def test_without_its_snapshots_nothing_is_decided_of_the_table():
+    planned = plan(view({key(1): partition(10)}, snapshots=None), POLICY, NOW)
+
+    assert planned.of_table == ()
+    assert planned.on_table(Action.EXPIRE) is None
+    assert [d.verdict for d in planned.of_partitions] == [Verdict.DUE]
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        (FileKind.EQUALITY_DELETES, "debt 1.20: 12 of 10 equality-delete files, 500 rows in them"),
+        (FileKind.DELETION_VECTORS, "debt 5.00: 500 delete rows on 1000 rows, limit 10%"),
+    ],
+)
+def test_each_kind_of_delete_has_its_own_debt(kind, why):
+    state = replace(partition(10), deletes={kind: FileStats(12, 500, 9)})
+    policy = Policy(compact=Compact(min_files=100))
+
+    assert plan(view({key(1): state}), policy, NOW).of_partitions[0].why.endswith(why)
+
+
+def request(table, size, score=2.0):
+    world = view({key(1): partition(10, size)})
+    decision = replace(plan(world, POLICY, NOW).of_partitions[0], score=score)
+    return Request(TableId(table, table), decision)
+
+
+def planned(*requests):
+    return Plan(requests[0].table, (), (), tuple(requests))
+
+
+def test_each_table_gets_its_turn():
+    one = planned(*[request("a", KIB)] * 5)
+    other = planned(request("b", KIB))
+    chosen = admit([one, other], running=0, jobs_at_once=2, bytes_left=None)
+
+    assert {r.table.name for r in chosen} == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("running", "at_once", "expected"), [(0, 0, 0), (2, 2, 0), (3, 2, 0), (1, 2, 1), (0, 9, 5)]
+)
+def test_no_more_jobs_than_allowed(running, at_once, expected):
+    one = planned(*[request("a", KIB)] * 5)
+
+    assert len(admit([one], running, at_once, None)) == expected
+
+
+def test_no_more_bytes_than_the_budget_leaves():
+    one = planned(request("a", 100 * KIB), request("a", KIB))
+    chosen = admit([one], 0, 5, bytes_left=20 * KIB)
+
+    assert [r.decision.bytes for r in chosen] == [10 * KIB]
+
+
+def test_a_table_has_no_more_jobs_and_bytes_than_its_own_limits_leave():
+    one, other = planned(*[request("a", KIB)] * 5), planned(*[request("b", KIB)] * 5)
+    rooms = {"a": Room(jobs=1), "b": Room(bytes=25 * KIB)}
+    chosen = admit([one, other], 0, 9, None, rooms)
+
+    assert sorted(r.table.name for r in chosen) == ["a", "b", "b"]
+
+
+def test_a_higher_priority_is_served_first():
+    one, other = planned(*[request("a", KIB, score=9)] * 3), planned(*[request("b", KIB)] * 3)
+    chosen = admit([one, other], 0, 4, None, {"b": Room(priority=1)})
+
+    assert [r.table.name for r in chosen] == ["b", "b", "b", "a"]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 50)), max_size=20),
+    st.integers(0, 5),
+    st.integers(0, 5),
+    st.integers(0, 2000),
+)
+def test_admission_never_exceeds_what_there_is(wishes, running, at_once, left):
+    queues = {name: [request(name, size * KIB) for who, size in wishes if who == name] for name in "abc"}
+    rooms = {"a": Room(jobs=1), "b": Room(bytes=100 * KIB), "c": Room(priority=1)}
+    plans = [planned(*queue) for queue in queues.values() if queue]
+    chosen = admit(plans, running, at_once, left * KIB, rooms)
+
+    assert len(chosen) <= max(at_once - running, 0)
+    assert sum(r.decision.bytes for r in chosen) <= left * KIB
+    assert sum(r.table.name == "a" for r in chosen) <= 1
+    assert sum(r.decision.bytes for r in chosen if r.table.name == "b") <= 100 * KIB
+    assert admit(list(reversed(plans)), running, at_once, left * KIB, rooms) == chosen
+
+
+def test_expiry_costs_no_slot():
+    planned_expiry = plan(view(snapshots=snapshots(20), announced_sequence_number=20), POLICY, NOW)
+
+    assert [r.decision.action for r in admit([planned_expiry], 5, 5, 0)] == [Action.EXPIRE]
+
+
+def test_buckets_go_by_quiet_alone():
+    world = view({key(1): partition(10)}, facts=facts(fields=BUCKETS), state=table_state(boundary_ms=None))
+
+    assert plan(world, POLICY, NOW).of_partitions[0].verdict is Verdict.DUE
+    assert world.table == TABLE
+
+
+def test_what_waits_under_a_schedule_is_looked_at_again_when_the_schedule_closes():
+    nightly = Schedule(cron="0 22 * * *", lasts="1h", do=("compact",), from_score=0.4)
+    policy = Policy(compact=Compact(min_files=20), work=Work(bytes_per_hour=1, schedules=(nightly,)))
+    decision = plan(view(COLD), policy, NOW).of_partitions[0]
+    eleven_ms = NOW + 46 * MINUTE + 40_000
+
+    assert (decision.verdict, decision.wake.at_ms) == (Verdict.WAITING, eleven_ms)
+    assert plan(view(COLD), policy, eleven_ms).of_partitions[0].verdict is Verdict.CLEAN

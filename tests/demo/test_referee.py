@@ -1,0 +1,204 @@
+"""The witness and the referee must be able to say no: tables that somebody has spoiled, and what they say of them."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import HourTransform
+from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
+
+from isotherm.audit.promises import FilesChecked, History, Promise, SourceCompared, Verdict, judge
+from isotherm.core.model import JOB_ID, UNPARTITIONED
+from isotherm.demo.lake import Rows, SeenFile, local_path
+from isotherm.demo.referee import canonical, sum_of
+from isotherm.demo.report import promises, quantiles
+from isotherm.demo.witness import SeenTable, Witness
+
+SCHEMA = Schema(
+    NestedField(1, "id", LongType(), required=False),
+    NestedField(2, "at", TimestamptzType(), required=False),
+    NestedField(3, "note", StringType(), required=False),
+)
+BY_HOUR = PartitionSpec(PartitionField(2, 1000, HourTransform(), "at_hour"))
+
+
+def orders(*ids: int, hour: int = 5) -> pa.Table:
+    at = datetime(2026, 11, 21, hour, tzinfo=UTC)
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "at": pa.array([at] * len(ids), pa.timestamp("us", "UTC")),
+            "note": pa.array([f"n{one}" for one in ids]),
+        }
+    )
+
+
+@pytest.fixture
+def properties(tmp_path: Path) -> dict[str, str]:
+    folder = tmp_path / "a lake"
+    folder.mkdir()
+    return {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}"}
+
+
+@pytest.fixture
+def catalog(properties: dict[str, str]) -> Catalog:
+    catalog = load_catalog("lake", **properties)
+    catalog.create_namespace("shop")
+    catalog.create_table("shop.orders", SCHEMA, partition_spec=BY_HOUR)
+    return catalog
+
+
+@pytest.fixture
+def witness(properties: dict[str, str]) -> Witness:
+    """One that looks when it is told to; nothing listens."""
+    return Witness(properties, "127.0.0.1:1", "isotherm.control", seed=1)
+
+
+@pytest.fixture
+def rows() -> Iterator[Rows]:
+    reader = Rows()
+    yield reader
+    reader.close()
+
+
+def history(seen: SeenTable, **more: Any) -> History:
+    ids = frozenset(seen.commits)
+    filled = {
+        "announced": ids,
+        "accounted": ids,
+        "files": FilesChecked(1, 1),
+        "now_ms": 10**15,
+        "rows": tuple(seen.rows),
+        **more,
+    }
+    commits = tuple(seen.commits.values())
+    return History(table=seen.name, transforms=seen.transforms, commits=commits, rules={}, **filled)
+
+
+def verdicts(given: History) -> dict[Promise, Verdict]:
+    return {one.promise: one.verdict for one in judge(given)}
+
+
+def test_the_witness_follows_what_is_live(catalog: Catalog, witness: Witness, rows: Rows) -> None:
+    table = catalog.load_table("shop.orders")
+    table.append(orders(1, 2))
+    witness.look(catalog, rows)
+    table.append(orders(3, hour=6))
+    table.append(orders(4))
+    witness.look(catalog, rows)
+
+    seen = witness.tables["shop.orders"]
+    assert [True, True, True] == [commit.is_write for commit in seen.commits.values()]
+    assert sorted(seen.files_by_partition().values()) == [1, 2]
+    assert seen.transforms == {1000: "hour"}
+    assert rows.count_and_sum(seen.live.values())[0] == 4
+
+
+def test_a_commit_in_our_name_that_loses_rows_breaks_a_promise(
+    catalog: Catalog, witness: Witness, rows: Rows
+) -> None:
+    table = catalog.load_table("shop.orders")
+    table.append(orders(1, 2))
+    table.append(orders(3))
+    table.delete("id = 3", snapshot_properties={JOB_ID: "job-1"})
+    witness.look(catalog, rows)
+
+    seen = witness.tables["shop.orders"]
+    found = verdicts(history(seen))
+    assert [(one.files_before, one.files_after) for one in seen.rewritten] == [(2, 1)]
+    assert [(one.before[0], one.after[0]) for one in seen.rows] == [(3, 2)]
+    assert found[Promise.SAME_ROWS] is Verdict.BROKEN
+
+
+def test_a_file_that_is_gone_breaks_a_promise(catalog: Catalog, witness: Witness, rows: Rows) -> None:
+    table = catalog.load_table("shop.orders")
+    table.append(orders(1, 2))
+    table.append(orders(3))
+    witness.look(catalog, rows)
+    assert witness.check_files(catalog)["shop.orders"].missing == ()
+
+    victim = next(iter(witness.tables["shop.orders"].live))
+    Path(local_path(victim)).unlink()
+
+    files = witness.check_files(catalog)["shop.orders"]
+    found = verdicts(history(witness.tables["shop.orders"], files=files))
+    assert [line.split(" (")[0] for line in files.missing] == [victim]
+    assert found[Promise.NOTHING_NEEDED_DELETED] is Verdict.BROKEN
+
+
+def test_position_deletes_are_applied(tmp_path: Path, rows: Rows) -> None:
+    data, deletes = tmp_path / "it's data.parquet", tmp_path / "deletes.parquet"
+    pq.write_table(orders(1, 2, 3), data)
+    gone = {"file_path": [f"file://{data}", f"file:{data}", "file:///elsewhere"], "pos": [0, 2, 1]}
+    pq.write_table(pa.table(gone), deletes)
+    files = [
+        SeenFile(f"file://{data}", True, UNPARTITIONED, 3),
+        SeenFile(f"file://{deletes}", False, UNPARTITIONED, 3),
+    ]
+
+    assert rows.read(files, ["id"]) == [(2,)]
+    assert rows.count_and_sum(files)[0] == 1
+    assert rows.count_and_sum(files) != rows.count_and_sum(files[:1])
+
+
+def test_equal_rows_have_equal_sums_in_any_order_and_other_rows_have_not() -> None:
+    kinds = ["bigint", "numeric(10,2)", "jsonb", "timestamptz", "text[]"]
+    at = datetime(2026, 11, 21, 5, 0, 0, 250, tzinfo=UTC)
+    one = (1, Decimal("2.50"), {"b": 1, "a": None}, at, ["x", None])
+    same = (1, Decimal("2.5"), '{"a": null, "b": 1}', at, ("x", None))
+    other = (2, None, None, None, None)
+
+    assert sum_of([one, other], kinds) == sum_of([other, same], kinds)
+    assert sum_of([one], kinds) != sum_of([one, one], kinds)
+    assert sum_of([one], kinds) != sum_of([(1, Decimal("2.51"), *one[2:])], kinds)
+    assert sum_of([(None,)], ["text"]) != sum_of([("",)], ["text"])
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (Decimal("0.00"), "0"),
+        (Decimal(100), "100"),
+        (datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), 1_000_000),
+        (None, None),
+    ],
+)
+def test_values_are_written_in_one_way(value: Any, expected: Any) -> None:
+    assert expected == canonical(value, "")
+
+
+def test_one_broken_table_breaks_the_promise_for_all(catalog: Catalog, witness: Witness, rows: Rows) -> None:
+    catalog.load_table("shop.orders").append(orders(1))
+    witness.look(catalog, rows)
+    good = judge(history(witness.tables["shop.orders"]))
+    bad = judge(history(witness.tables["shop.orders"], source=SourceCompared(2, 1, equal=False)))
+
+    holds, evidence = promises({"a": good, "b": bad}, [])
+
+    assert [name for name, fine in holds.items() if not fine] == ["same_rows"]
+    assert evidence == {"same_rows": ("b: 2 rows in the source, 1 in the table",)}
+
+
+def test_a_blind_witness_clears_nobody(catalog: Catalog, witness: Witness, rows: Rows) -> None:
+    catalog.load_table("shop.orders").append(orders(1))
+    witness.look(catalog, rows)
+    good = judge(history(witness.tables["shop.orders"]))
+
+    assert all(promises({"a": good}, [])[0].values())
+    assert not any(promises({"a": good}, ["the witness went blind"])[0].values())
+    assert not any(promises({}, [])[0].values())
+
+
+def test_quantiles_are_values_that_were_there() -> None:
+    found = quantiles([5.0, 1.0, 2.0, 4.0, 3.0])
+
+    assert (found.p50, found.p99, found.count) == (3.0, 5.0, 5)
+    assert quantiles([]).p50 is None

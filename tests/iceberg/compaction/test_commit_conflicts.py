@@ -1,0 +1,591 @@
+"""Who wins when a compaction meets others, and what is known when an answer is lost. Real catalog, real files.
+
+Foreign writers are PyIceberg here, and Spark where PyIceberg has no such operation.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import CommitFailedException, ForbiddenError
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import IntegerType, LongType, NestedField, StringType
+
+from isotherm.core.model import JOB_ID, CompactionJob, Outcome, OutcomeKind, PartitionKey, Rewrite, TableId
+from isotherm.iceberg.compaction import committer
+from isotherm.iceberg.compaction.committer import ATTEMPTS, SENDS
+from isotherm.iceberg.manifests.live import live_files
+from support.rewriting import Hooked, bound, commit, compacted, fresh, rewritten, rows, swept
+
+OURS, OTHER = PartitionKey('{"1000":1}'), PartitionKey('{"1000":2}')
+NAME = "db.t"
+_ids = itertools.count(1000)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Any:
+    """An embedded catalog with one table: two partitions of three small files each, a fourth file for both."""
+    found = load_catalog(
+        "lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w"
+    )
+    found.create_namespace("db")
+    schema = Schema(
+        NestedField(1, "id", LongType(), required=False),
+        NestedField(2, "part", IntegerType(), required=False),
+        NestedField(3, "text", StringType(), required=False),
+    )
+    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "part"))
+    table = found.create_table(NAME, schema, partition_spec=spec, properties={"format-version": "2"})
+    for start in (0, 10, 20):
+        append(table, 1, start)
+        append(table, 2, start)
+    table.append(pa.concat_tables([some(1, 30), some(2, 30)]))
+    return found
+
+
+def some(part: int, start: int, count: int = 10) -> pa.Table:
+    ids = list(range(start, start + count))
+    return pa.table(
+        {"id": ids, "part": pa.array([part] * count, pa.int32()), "text": [f"{part}/{one}" for one in ids]}
+    )
+
+
+def append(table: Table, part: int, start: int | None = None) -> None:
+    table.append(some(part, next(_ids) * 100 if start is None else start))
+
+
+def contents(catalog: Any) -> list[Any]:
+    found = catalog.load_table(NAME).scan().to_arrow().to_pylist()
+    return sorted(found, key=lambda row: (row["part"], row["id"]))
+
+
+def ready(catalog: Any) -> tuple[CompactionJob, Rewrite]:
+    table = catalog.load_table(NAME)
+    job = bound(table, OURS)
+    assert len(job.data_files) == 4
+    return job, rewritten(table, job)
+
+
+def metadata_files(catalog: Any, job: CompactionJob | Outcome) -> list[str]:
+    folder = Path(catalog.load_table(NAME).metadata.location.removeprefix("file://")) / "metadata"
+    return sorted(path.name for path in folder.iterdir() if job.job_id in path.name)
+
+
+def settled(catalog: Any, job: CompactionJob, asserted_head_id: int | None = None) -> Outcome | None:
+    return committer.settled(catalog, [NAME], job, asserted_head_id)
+
+
+def assert_done(catalog: Any, outcome: Outcome, before: list[Any]) -> None:
+    """It is in the table, once, whole; and what lost attempts wrote is gone."""
+    assert OutcomeKind.DONE is outcome.kind, outcome
+    table = catalog.load_table(NAME)
+    ours = [one for one in table.metadata.snapshots if one.summary.get(JOB_ID) == outcome.job_id]
+    assert [outcome.snapshot_id] == [one.snapshot_id for one in ours]
+    assert before == contents(catalog)
+    job_of = CompactionJob(
+        outcome.job_id,
+        TableId(str(table.metadata.table_uuid), NAME),
+        OURS,
+        "",
+        0,
+        0,
+        0,
+        (),
+        (),
+        frozenset(),
+        0,
+        "",
+        "",
+    )
+    gone = swept(table, job_of, outcome)
+    assert (not gone.kept, not gone.postponed) == (True, True), gone
+    assert before == contents(catalog)
+    used = {ours[0].manifest_list} | {
+        one.manifest_path
+        for one in ours[0].manifests(table.io)
+        if one.added_snapshot_id == outcome.snapshot_id
+    }
+    here = metadata_files(catalog, outcome)
+    assert sorted(path.rsplit("/", 1)[1] for path in used) == here
+
+
+def assert_failed(catalog: Any, outcome: Outcome, reason: str, job: CompactionJob, head: int | None) -> None:
+    """Nothing of it is in the table or on disk, and the head is somebody else's."""
+    assert (OutcomeKind.FAILED, reason) == (outcome.kind, outcome.reason), outcome
+    table = catalog.load_table(NAME)
+    gone = swept(table, job, outcome)
+    assert (not gone.kept, not gone.postponed) == (True, True), gone
+    assert head == table.metadata.current_snapshot_id
+    assert [one for one in table.metadata.snapshots if one.summary.get(JOB_ID) == job.job_id] == []
+    assert metadata_files(catalog, job) == []
+    data = Path(table.metadata.location.removeprefix("file://")) / "data"
+    assert list(data.rglob(f"*{job.job_id}-*")) == []
+    contents(catalog)
+
+
+def test_nothing_in_between(catalog: Any) -> None:
+    job, rewrite = ready(catalog)
+    before = contents(catalog)
+
+    outcome = commit(catalog, job, rewrite)
+
+    assert_done(catalog, outcome, before)
+
+
+def schema_change(table: Table) -> None:
+    with table.update_schema() as update:
+        update.add_column("more", StringType())
+
+
+def rows_deleted(table: Table) -> None:
+    table.delete("part == 1 and id < 5")
+
+
+def another_compaction(table: Table) -> None:
+    assert OutcomeKind.DONE is compacted(table.catalog, NAME, OURS).kind
+
+
+REFUSED: dict[str, tuple[str, Callable[[Table], Any]]] = {
+    "append": ("conflict", lambda table: append(table, 1)),
+    "append to both": (
+        "conflict",
+        lambda table: table.append(pa.concat_tables([some(1, 500), some(2, 500)])),
+    ),
+    "delete of rows": ("conflict", rows_deleted),
+    "delete of the partition": ("conflict", lambda table: table.delete("part == 1")),
+    "overwrite": ("conflict", lambda table: table.overwrite(some(1, 0), overwrite_filter="part == 1")),
+    "another compaction": ("conflict", another_compaction),
+    "schema change": ("schema", schema_change),
+    "rollback": (
+        "conflict",
+        lambda table: (
+            table.manage_snapshots().rollback_to_snapshot(table.metadata.snapshots[1].snapshot_id).commit()
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.parametrize("when", ["before the commit", "in the race"])
+def test_whoever_was_faster_in_our_partition_wins(catalog: Any, what: str, when: str) -> None:
+    reason, happens = REFUSED[what]
+    job, rewrite = ready(catalog)
+    heads = []
+
+    def foreign() -> None:
+        if not heads:
+            table = catalog.load_table(NAME)
+            happens(table)
+            heads.append(catalog.load_table(NAME).metadata.current_snapshot_id)
+
+    def racing(real: Any, *arguments: Any) -> Any:
+        foreign()
+        return real.commit_table(*arguments)
+
+    if when == "before the commit":
+        foreign()
+        outcome = commit(catalog, job, rewrite)
+    else:
+        outcome = commit(Hooked(catalog, racing), job, rewrite)
+
+    assert_failed(catalog, outcome, reason, job, heads[0])
+
+
+def old(table: Table) -> list[int]:
+    return [one.snapshot_id for one in table.refresh().metadata.snapshots[:-1]]
+
+
+def branch(table: Table) -> None:
+    table.manage_snapshots().create_branch(table.metadata.current_snapshot_id, "b").commit()
+    table.refresh().append(some(1, 900), branch="b")
+
+
+PASSED: dict[str, Callable[[Table], Any]] = {
+    "append elsewhere": lambda table: append(table, 2),
+    "delete elsewhere": lambda table: table.delete("part == 2 and id < 5"),
+    "compaction elsewhere": lambda table: compacted(table.catalog, NAME, OTHER),
+    "new partition": lambda table: append(table, 3),
+    "expiry of the base": lambda table: (
+        append(table, 2),
+        table.refresh().maintenance.expire_snapshots().by_ids(old(table)).commit(),
+    ),
+    "tag": lambda table: (
+        table.manage_snapshots().create_tag(table.metadata.current_snapshot_id, "t").commit()
+    ),
+    "property": lambda table: table.transaction().set_properties({"a": "b"}).commit_transaction(),
+    "branch": branch,
+}
+
+
+@pytest.mark.parametrize("what", PASSED)
+@pytest.mark.parametrize("when", ["before the commit", "in the race"])
+def test_what_happens_elsewhere_does_not_stop_us(catalog: Any, what: str, when: str) -> None:
+    job, rewrite = ready(catalog)
+    seen: list[list[Any]] = []
+
+    def foreign() -> None:
+        if not seen:
+            PASSED[what](catalog.load_table(NAME))
+            seen.append(contents(catalog))
+
+    def racing(real: Any, *arguments: Any) -> Any:
+        foreign()
+        return real.commit_table(*arguments)
+
+    if when == "before the commit":
+        foreign()
+        outcome = commit(catalog, job, rewrite)
+    else:
+        outcome = commit(Hooked(catalog, racing), job, rewrite)
+
+    assert_done(catalog, outcome, seen[0])
+
+
+def test_manifests_of_a_lost_attempt_are_used_again(catalog: Any) -> None:
+    job, rewrite = ready(catalog)
+    times = []
+
+    def racing(real: Any, *arguments: Any) -> Any:
+        times.append(len(metadata_files(catalog, job)))
+        if len(times) < 4:
+            append(catalog.load_table(NAME), 2)
+        return real.commit_table(*arguments)
+
+    outcome = commit(Hooked(catalog, racing), job, rewrite)
+
+    assert OutcomeKind.DONE is outcome.kind
+    # Each attempt adds one list, and no manifest.
+    assert [times[0], times[0] + 1, times[0] + 2, times[0] + 3] == times
+    # The lists of the lost ones are reported, for their grace begins now.
+    assert len(outcome.leftovers) == 3
+    assert len(swept(catalog.load_table(NAME), job, outcome).gone) == 3
+    assert times[0] == len(metadata_files(catalog, job))
+
+
+def test_new_files_keep_the_starting_sequence_number(catalog: Any) -> None:
+    """A delete that came after we read has a higher one, and must go on applying."""
+    job, rewrite = ready(catalog)
+    append(catalog.load_table(NAME), 2)
+
+    outcome = commit(catalog, job, rewrite)
+
+    metadata = catalog.load_table(NAME).metadata
+    head = metadata.current_snapshot()
+    found = {one.file.file_path: one for one in live_files(metadata, catalog.load_table(NAME).io, head, OURS)}
+    assert {file.path for file in rewrite.files} == set(found)
+    assert {(job.base_sequence_number, head.sequence_number, outcome.snapshot_id)} == {
+        (one.sequence_number, one.entry.file_sequence_number, one.entry.snapshot_id) for one in found.values()
+    }
+    assert head.sequence_number == job.base_sequence_number + 2
+
+
+def test_it_gives_way_when_it_loses_every_race(catalog: Any) -> None:
+    job, rewrite = ready(catalog)
+    lost = []
+
+    def racing(real: Any, *arguments: Any) -> Any:
+        append(catalog.load_table(NAME), 2)
+        lost.append(1)
+        return real.commit_table(*arguments)
+
+    outcome = commit(Hooked(catalog, racing), job, rewrite)
+
+    assert len(lost) == ATTEMPTS
+    assert_failed(catalog, outcome, "contention", job, catalog.load_table(NAME).metadata.current_snapshot_id)
+
+
+def test_a_table_that_is_gone_or_another_one(catalog: Any) -> None:
+    job, rewrite = ready(catalog)
+    table = catalog.load_table(NAME)
+    catalog.drop_table(NAME)
+
+    outcome = commit(catalog, job, rewrite)
+
+    assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, "gone")
+    catalog.create_table(NAME, table.schema())
+    outcome = commit(catalog, job, rewrite)
+    assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, "gone")
+    assert "another table" in outcome.why
+
+
+def test_a_partition_that_turned_hot_is_left_alone(catalog: Any) -> None:
+    job, rewrite = ready(catalog)
+    head = catalog.load_table(NAME).metadata.current_snapshot_id
+    asked = []
+
+    def hot(table: Table) -> str:
+        asked.append(table.metadata.current_snapshot_id)
+        return "hot: quiet for 5m of 15m"
+
+    outcome = commit(catalog, job, rewrite, hot)
+
+    assert [head] == asked
+    assert outcome.why == "hot: quiet for 5m of 15m"
+    assert_failed(catalog, outcome, "hot", job, head)
+
+
+def test_it_is_asked_again_after_every_lost_race(catalog: Any) -> None:
+    job, rewrite = ready(catalog)
+    asked: list[int] = []
+
+    def racing(real: Any, *arguments: Any) -> Any:
+        append(catalog.load_table(NAME), 2)
+        return real.commit_table(*arguments)
+
+    def hot_the_second_time(table: Table) -> str | None:
+        asked.append(table.metadata.current_snapshot_id)
+        return "hot: an intent names it" if len(asked) == 2 else None
+
+    outcome = commit(Hooked(catalog, racing), job, rewrite, hot_the_second_time)
+
+    head = catalog.load_table(NAME).metadata.current_snapshot_id
+    assert [job.base_snapshot_id, head] == asked
+    assert_failed(catalog, outcome, "hot", job, head)
+
+
+def test_who_cannot_say_does_not_allow(catalog: Any) -> None:
+    job, rewrite = ready(catalog)
+    head = catalog.load_table(NAME).metadata.current_snapshot_id
+
+    def broken(_: Table) -> None:
+        raise TimeoutError("the broker is away")
+
+    outcome = commit(catalog, job, rewrite, broken)
+
+    assert_failed(catalog, outcome, "unavailable", job, head)
+
+
+# --- answers that are lost -----------------------------------------------------------------------------------
+
+
+def failing(error: Exception, lands: Callable[[int], bool]) -> tuple[list[int], Callable[..., Any]]:
+    """A catalog whose answers are `error`; the request number n takes effect where `lands(n)`."""
+    sent: list[int] = []
+
+    def hook(real: Any, *arguments: Any) -> Any:
+        sent.append(len(sent) + 1)
+        if lands(sent[-1]):
+            real.commit_table(*arguments)
+        raise error
+
+    return sent, hook
+
+
+@pytest.mark.parametrize(
+    "error", [ConnectionError("cut"), CommitFailedException("409"), ValueError("garbage"), KeyError("?")]
+)
+def test_an_answer_that_is_lost_after_the_commit_landed(catalog: Any, error: Exception) -> None:
+    job, rewrite = ready(catalog)
+    before = contents(catalog)
+    sent, hook = failing(error, lands=lambda number: number == 1)
+
+    outcome = commit(Hooked(catalog, hook), job, rewrite)
+
+    assert sent == [1]
+    assert_done(catalog, outcome, before)
+
+
+def test_a_request_that_is_lost_is_sent_again_and_counts_once(catalog: Any) -> None:
+    job, rewrite = ready(catalog)
+    before = contents(catalog)
+    sent, hook = failing(ConnectionError("cut"), lands=lambda number: number == 2)
+
+    outcome = commit(Hooked(catalog, hook), job, rewrite)
+
+    assert sent == [1, 2]
+    assert_done(catalog, outcome, before)
+
+
+def test_a_request_that_lands_while_it_is_sent_again_counts_once(catalog: Any) -> None:
+    """The first copy was under way; the second meets the head that the first one made."""
+    job, rewrite = ready(catalog)
+    before = contents(catalog)
+    held: list[tuple[Any, ...]] = []
+
+    def hook(real: Any, *arguments: Any) -> Any:
+        if not held:
+            held.append(arguments)
+            raise ConnectionError("cut")
+        real.commit_table(*held[0])
+        return real.commit_table(*arguments)
+
+    outcome = commit(Hooked(catalog, hook), job, rewrite)
+
+    assert_done(catalog, outcome, before)
+
+
+def test_a_request_whose_end_is_not_known_leaves_everything(catalog: Any) -> None:
+    job, rewrite = ready(catalog)
+    head = catalog.load_table(NAME).metadata.current_snapshot_id
+    held: list[tuple[Any, ...]] = []
+
+    def hook(_: Any, *arguments: Any) -> Any:
+        held.append(arguments)
+        raise ConnectionError("cut")
+
+    outcome = commit(Hooked(catalog, hook), job, rewrite)
+
+    assert len(held) == SENDS
+    assert (OutcomeKind.UNKNOWN, head) == (outcome.kind, outcome.asserted_head_id)
+    assert settled(catalog, job, outcome.asserted_head_id) is None
+    # And it lands after all: every file that it names is there.
+    before = contents(catalog)
+    catalog.commit_table(*held[0])
+    found = settled(catalog, job, outcome.asserted_head_id)
+    assert found is not None
+    assert_done(catalog, found, before)
+
+
+def test_a_request_whose_end_is_not_known_can_no_longer_land_once_the_head_moved(catalog: Any) -> None:
+    job, rewrite = ready(catalog)
+    held: list[tuple[Any, ...]] = []
+
+    def hook(_: Any, *arguments: Any) -> Any:
+        held.append(arguments)
+        raise ConnectionError("cut")
+
+    outcome = commit(Hooked(catalog, hook), job, rewrite)
+    append(catalog.load_table(NAME), 2)
+
+    found = settled(catalog, job, outcome.asserted_head_id)
+    assert found is not None
+    assert (found.kind, found.reason) == (OutcomeKind.FAILED, "lost")
+    with pytest.raises(CommitFailedException):
+        catalog.commit_table(*held[0])
+
+
+def test_without_a_way_to_look_the_end_is_unknown(catalog: Any) -> None:
+    job, rewrite = ready(catalog)
+    before = contents(catalog)
+    away: list[bool] = []
+
+    class Away(Hooked):
+        def load_table(self, name: str) -> Any:
+            if away:
+                raise ConnectionError("the catalog is away")
+            return self.catalog.load_table(name)
+
+    def hook(real: Any, *arguments: Any) -> Any:
+        real.commit_table(*arguments)
+        away.append(True)
+        raise ConnectionError("cut")
+
+    weak = Away(catalog, hook)
+    outcome = commit(weak, job, rewrite)
+
+    assert OutcomeKind.UNKNOWN is outcome.kind
+    assert settled(weak, job, outcome.asserted_head_id) is None
+    away.clear()
+    found = settled(weak, job, outcome.asserted_head_id)
+    assert found is not None
+    assert_done(catalog, found, before)
+
+
+def test_a_commit_whose_snapshot_was_expired_before_anyone_looked(catalog: Any) -> None:
+    job, rewrite = ready(catalog)
+
+    def hook(real: Any, *arguments: Any) -> Any:
+        real.commit_table(*arguments)
+        append(real.load_table(NAME), 2)
+        table = real.load_table(NAME)
+        table.maintenance.expire_snapshots().by_ids(old(table)).commit()
+        raise ConnectionError("cut")
+
+    outcome = commit(Hooked(catalog, hook), job, rewrite)
+
+    assert OutcomeKind.DONE is outcome.kind
+    found = settled(catalog, job)
+    assert found is not None
+    assert OutcomeKind.DONE is found.kind
+    contents(catalog)
+
+
+def test_a_catalog_that_forbids_is_believed(catalog: Any) -> None:
+    job, rewrite = ready(catalog)
+    head = catalog.load_table(NAME).metadata.current_snapshot_id
+    sent, hook = failing(ForbiddenError("no"), lands=lambda _: False)
+
+    outcome = commit(Hooked(catalog, hook), job, rewrite)
+
+    assert sent == [1]
+    assert_failed(catalog, outcome, "refused", job, head)
+
+
+def test_committing_twice_changes_nothing(catalog: Any) -> None:
+    job, rewrite = ready(catalog)
+    before = contents(catalog)
+    first = commit(catalog, job, rewrite)
+
+    second = commit(catalog, job, rewrite)
+
+    assert (first.kind, first.snapshot_id) == (second.kind, second.snapshot_id)
+    assert_done(catalog, second, before)
+
+
+# --- with Spark ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def spark_table(spark: Any) -> Iterator[str]:
+    with fresh(spark, "db.races", "id BIGINT, part INT, text STRING", "PARTITIONED BY (part)") as name:
+        for start in (0, 10, 20):
+            spark.sql(
+                f"INSERT INTO lake.{name} SELECT id, CAST(1 + id % 2 AS INT), concat('v', id) "
+                f"FROM range({start}, {start + 10}, 1, 1)"
+            )
+        spark.sql(f"DELETE FROM lake.{name} WHERE id IN (4, 5, 14, 15)")
+        yield name
+
+
+BETWEEN = {
+    "rewrite_manifests": "CALL lake.system.rewrite_manifests('{name}')",
+    "rewrite_data_files elsewhere": (
+        "CALL lake.system.rewrite_data_files(table => '{name}', where => 'part = 2', "
+        "options => map('rewrite-all', 'true', 'remove-dangling-deletes', 'true'))"
+    ),
+    "expire_snapshots": (
+        "CALL lake.system.expire_snapshots(table => '{name}', older_than => TIMESTAMP '2100-01-01', retain_last => 1)"
+    ),
+    "merge elsewhere": (
+        "MERGE INTO lake.{name} t USING (SELECT id FROM range(0, 60)) s ON t.id = s.id AND t.part = 2 AND s.id % 2 = 1 "
+        "WHEN MATCHED THEN UPDATE SET text = 'merged' WHEN NOT MATCHED AND s.id > 30 AND s.id % 2 = 1 "
+        "THEN INSERT (id, part, text) VALUES (s.id, 2, 'new')"
+    ),
+}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("what", BETWEEN)
+def test_what_spark_does_elsewhere_does_not_stop_us(
+    spark: Any, lake: Any, spark_table: str, what: str
+) -> None:
+    table = lake.load_table(spark_table)
+    job = bound(table, OURS)
+    assert job.delete_files
+    rewrite = rewritten(table, job)
+    if what == "expire_snapshots":
+        spark.sql(f"INSERT INTO lake.{spark_table} VALUES (7, 2, 'x')")
+    spark.sql(BETWEEN[what].format(name=spark_table))
+    before = rows(spark, spark_table)
+
+    outcome = commit(lake, job, rewrite)
+
+    assert OutcomeKind.DONE is outcome.kind, outcome
+    assert before == rows(spark, spark_table)
+    assert (
+        spark.sql(
+            f"SELECT * FROM lake.{spark_table}.all_files WHERE partition.part = 1 AND file_path LIKE '%{job.job_id}-%'"
+        )
+        .select("file_path")
+        .distinct()
+        .count()
+        == 1
+    )
+    assert spark.sql(f"SELECT * FROM lake.{spark_table}.files WHERE partition.part = 1").count() == 1

@@ -1,0 +1,744 @@
+"""The local executor: exact deletes, honest sums, failures that name the file, and processes that leave nothing."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.io.pyarrow import PyArrowFileIO, schema_to_pyarrow
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+from isotherm.core.model import CompactionJob, FileKind, LiveFile, OutcomeKind, PartitionKey, Rewrite
+from isotherm.core.paths import normalised
+from isotherm.iceberg.compaction.executor import GRACE_S, LAST_WAIT_S, LocalExecutor, _ended
+from isotherm.iceberg.compaction.nearby import nearby
+from isotherm.iceberg.compaction.projection import nodes, project
+from isotherm.iceberg.compaction.proof import Proof, _spelled
+from isotherm.iceberg.compaction.rewrite import (
+    BATCH_BYTES,
+    BATCH_ROWS,
+    Failure,
+    FailureKind,
+    _Source,
+    attempt,
+)
+from isotherm.runtime.clock import monotonic_s
+from support.rewriting import bound, cleaned, commit, rewritten
+
+NAME = "db.t"
+OURS = PartitionKey('{"1000":"a b/c"}')
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Any:
+    found = load_catalog(
+        "lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w"
+    )
+    found.create_namespace("db")
+    schema = Schema(
+        NestedField(1, "id", LongType(), required=False), NestedField(2, "part", StringType(), required=False)
+    )
+    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "part"))
+    table = found.create_table(NAME, schema, partition_spec=spec, properties={"format-version": "2"})
+    for start in range(0, 60, 20):
+        ids = list(range(start, start + 20))
+        table.append(pa.table({"id": ids, "part": ["a b/c"] * 20}))
+    return found
+
+
+@pytest.fixture
+def job(catalog: Any) -> CompactionJob:
+    return bound(catalog.load_table(NAME), OURS)
+
+
+def run(executor: LocalExecutor, table: Table, job: CompactionJob) -> Rewrite | Failure:
+    executor.start(job, table.metadata_location, catalog.properties)
+    return finished(executor, job)
+
+
+def finished(executor: LocalExecutor, job: CompactionJob) -> Rewrite | Failure:
+    """Wait for the child, by waiting for its process."""
+    executor._running[job.job_id].answer.poll(60)
+    executor._running[job.job_id].process.wait(60)
+    ((job_id, result),) = executor.poll()
+    assert job.job_id == job_id
+    assert frozenset() == executor.running()
+    return result
+
+
+def on_disk(catalog: Any, job: CompactionJob) -> list[Path]:
+    folder = Path(catalog.load_table(NAME).metadata.location.removeprefix("file://")) / "data"
+    return sorted(folder.rglob(f"*isotherm-{job.job_id}-*"))
+
+
+# --- processes -----------------------------------------------------------------------------------------------
+
+
+def test_a_job_runs_in_a_process_of_its_own(catalog: Any, job: CompactionJob) -> None:
+    executor = LocalExecutor(jobs_at_once=1)
+    executor.start(job, catalog.load_table(NAME).metadata_location, catalog.properties)
+    pid = executor._running[job.job_id].process.pid
+    assert pid != os.getpid()
+    assert not executor.has_room()
+    with pytest.raises(ValueError, match="running already"):
+        executor.start(job, "", catalog.properties)
+
+    result = finished(executor, job)
+
+    assert isinstance(result, Rewrite)
+    assert (60, 60, result.hash_read) == (result.rows_read, result.rows_written, result.hash_written)
+    assert result.peak_memory_bytes > 0
+    assert [Path(file.path.removeprefix("file://")) for file in result.files] == on_disk(catalog, job)
+    assert executor.has_room()
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_job_that_is_cancelled_is_gone_within_a_second_and_leaves_nothing(catalog: Any) -> None:
+    """Cancelled at every moment of its life, the first and the last file included."""
+    table = catalog.load_table(NAME)
+    executor = LocalExecutor()
+    for patience_s in (0, 0.4, 0.8, 1.2, 3):
+        job = bound(table, OURS)
+        executor.start(job, table.metadata_location, catalog.properties)
+        running = executor._running[job.job_id]
+        running.answer.poll(patience_s)
+        began = monotonic_s()
+
+        executor.cancel(job.job_id)
+
+        assert monotonic_s() - began < 1
+        assert executor.poll() == []
+        cleaned(table, job)
+        assert on_disk(catalog, job) == []
+    executor.cancel("never heard of")
+
+
+def test_a_child_that_is_killed_is_reported(catalog: Any, job: CompactionJob) -> None:
+    executor = LocalExecutor()
+    executor.start(job, catalog.load_table(NAME).metadata_location, catalog.properties)
+    os.kill(executor._running[job.job_id].process.pid, signal.SIGKILL)
+
+    result = finished(executor, job)
+
+    assert isinstance(result, Failure)
+    assert FailureKind.KILLED is result.kind
+    assert "SIGKILL" in result.why
+
+
+def test_a_job_that_takes_too_long_is_ended(catalog: Any, job: CompactionJob) -> None:
+    executor = LocalExecutor(deadline_s=0)
+    executor.start(job, catalog.load_table(NAME).metadata_location, catalog.properties)
+    pid = executor._running[job.job_id].process.pid
+
+    ((_, result),) = executor.poll()
+
+    assert isinstance(result, Failure)
+    assert FailureKind.DEADLINE is result.kind
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_child_dies_with_its_parent(catalog: Any, job: CompactionJob, tmp_path: Path) -> None:
+    """The parent is killed while its child waits for a pipe that nobody writes: only the kernel can end it."""
+    fifo = tmp_path / "data.parquet"
+    os.mkfifo(fifo)
+    stuck = replace(job, data_files=(replace(job.data_files[0], path=str(fifo)),))
+    location = catalog.load_table(NAME).metadata_location
+    program = tmp_path / "parent.py"
+    program.write_text(
+        textwrap.dedent(f"""
+        import pickle, sys
+        from isotherm.iceberg.compaction.executor import LocalExecutor
+        if __name__ == "__main__":
+            executor = LocalExecutor()
+            job = pickle.loads({__import__("pickle").dumps(stuck)!r})
+            executor.start(job, {location!r}, {catalog.properties!r})
+            print(executor._running[job.job_id].process.pid, flush=True)
+            sys.stdin.read()
+        """)
+    )
+    parent = subprocess.Popen([sys.executable, str(program)], stdout=subprocess.PIPE, stdin=subprocess.PIPE)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    # Opening the pipe for writing waits until the child reads: it is in the middle of its job.
+    with fifo.open("wb"):
+        watch = os.pidfd_open(child)
+        parent.kill()
+        parent.wait()
+        import select
+
+        ready, _, _ = select.select([watch], [], [], 10)
+
+    assert ready
+
+
+@pytest.fixture
+def stuck(catalog: Any, job: CompactionJob, tmp_path: Path) -> CompactionJob:
+    """A job whose process waits for a pipe that nobody writes."""
+    fifo = tmp_path / "data.parquet"
+    os.mkfifo(fifo)
+    return replace(job, data_files=(replace(job.data_files[0], path=str(fifo)),))
+
+
+def test_a_rewrite_stands_back_behind_everything_else(catalog: Any, stuck: CompactionJob) -> None:
+    executor = LocalExecutor(memory_bytes=1024**3)
+    executor.start(stuck, catalog.load_table(NAME).metadata_location, catalog.properties)
+    proc = Path(f"/proc/{executor._running[stuck.job_id].process.pid}")
+    # Opening the pipe for writing waits until the child reads: it is in the middle of its job.
+    with Path(stuck.data_files[0].path).open("wb"):
+        limits = (proc / "limits").read_text()
+        score = (proc / "oom_score_adj").read_text()
+        executor.stop()
+
+    assert int(score) == 900
+    assert re.search(rf"Max address space +{3 * 1024**3} ", limits)
+
+
+def test_a_large_job_does_not_wait_for_its_process_to_read_it(
+    catalog: Any, job: CompactionJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Far more than a pipe takes, to a process that does not get beyond its first line until it is let go."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    (tmp_path / "sitecustomize.py").write_text(f"open({str(gate)!r}).read()")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    large = replace(job, why="x" * 5_000_000)
+    executor = LocalExecutor()
+    executor.start(large, catalog.load_table(NAME).metadata_location, catalog.properties)
+
+    assert executor.poll() == []
+    gate.write_text("go")
+    assert isinstance(finished(executor, job), Rewrite)
+
+
+class Undying:
+    """A process in the kernel's hands: it ends when a dead disk answers, whatever anyone does."""
+
+    def __init__(self) -> None:
+        self.asked: list[float] = []
+        self.was_killed = False
+
+    def wait(self, timeout: float) -> int:
+        self.asked.append(timeout)
+        raise subprocess.TimeoutExpired("child", timeout)
+
+    def kill(self) -> None:
+        self.was_killed = True
+
+
+def test_a_process_that_does_not_die_is_waited_for_so_long_and_no_longer() -> None:
+    process: Any = Undying()
+
+    assert _ended(process) == -signal.SIGKILL
+    assert process.was_killed
+    assert process.asked == [GRACE_S, LAST_WAIT_S]
+
+
+def test_nothing_runs_after_stop(catalog: Any) -> None:
+    table = catalog.load_table(NAME)
+    executor = LocalExecutor(jobs_at_once=2)
+    jobs = [bound(table, OURS), bound(table, OURS)]
+    for one in jobs:
+        executor.start(one, table.metadata_location, catalog.properties)
+    pids = [running.process.pid for running in executor._running.values()]
+
+    executor.stop()
+
+    assert [Path(f"/proc/{pid}").exists() for pid in pids] == [False, False]
+    assert frozenset() == executor.running()
+
+
+# --- bad input -----------------------------------------------------------------------------------------------
+
+
+def truncated(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def overwritten(path: Path) -> None:
+    """Damage in a page: the footer is sound, the rows are not."""
+    content = bytearray(path.read_bytes())
+    content[4:60] = b"\xff" * 56
+    path.write_bytes(bytes(content))
+
+
+def shortened(path: Path) -> None:
+    pq.write_table(pq.read_table(path).slice(1), path)
+
+
+BAD = {
+    "missing": (FailureKind.MISSING_FILE, Path.unlink),
+    "empty": (FailureKind.CORRUPT_FILE, lambda path: path.write_bytes(b"")),
+    "truncated": (FailureKind.CORRUPT_FILE, truncated),
+    "damaged": (FailureKind.CORRUPT_FILE, overwritten),
+    "other rows": (FailureKind.CORRUPT_FILE, shortened),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_bad_input_file_is_named(catalog: Any, job: CompactionJob, what: str) -> None:
+    kind, spoil = BAD[what]
+    victim = job.data_files[1].path
+    spoil(Path(victim.removeprefix("file://")))
+
+    result = attempt(job, catalog.load_table(NAME).metadata_location, catalog.properties)
+
+    assert isinstance(result, Failure)
+    assert (kind, victim) == (result.kind, result.path)
+    assert victim in result.why
+    cleaned(catalog.load_table(NAME), job)
+    assert on_disk(catalog, job) == []
+
+
+def test_a_store_that_refuses_is_not_blamed_on_the_file(catalog: Any, job: CompactionJob) -> None:
+    folder = Path(job.data_files[0].path.removeprefix("file://")).parent
+    location = f"file://{folder.parent}/not-a-folder"
+    Path(location.removeprefix("file://")).write_text("a file")
+    table = catalog.load_table(NAME)
+    table.transaction().set_properties({"write.data.path": location}).commit_transaction()
+
+    result = attempt(job, table.refresh().metadata_location, catalog.properties)
+
+    assert isinstance(result, Failure)
+    assert (result.kind, result.path) == (FailureKind.STORAGE, None)
+
+
+# --- the proof -----------------------------------------------------------------------------------------------
+
+
+def flipped(path: Path) -> None:
+    table = pq.read_table(path, partitioning=None)
+    ids = table.column("id").to_pylist()
+    ids[17] ^= 1
+    changed = table.set_column(0, table.schema.field("id"), pa.array(ids, table.schema.field("id").type))
+    pq.write_table(changed, path)
+
+
+def test_one_wrong_value_is_a_mismatch_and_commits_nothing(catalog: Any, job: CompactionJob) -> None:
+    """The sums are of what storage gives back: here storage gives back another value."""
+    import isotherm.iceberg.compaction.rewrite as subject
+
+    table = catalog.load_table(NAME)
+    honest = rewritten(table, job)
+    path = Path(honest.files[0].path.removeprefix("file://"))
+    flipped(path)
+    tally = subject._read_back(
+        table.io, honest.files[0], Proof(table.schema(), None, locations=[honest.files[0].path])
+    )
+    assert (tally.rows, honest.hash_written == tally.hash) == (60, False)
+
+    outcome = commit(catalog, job, replace(honest, hash_written=tally.hash))
+
+    assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, "mismatch")
+    assert job.base_snapshot_id == catalog.load_table(NAME).metadata.current_snapshot_id
+
+
+LIES: dict[str, Callable[[Rewrite], Rewrite]] = {
+    "rows read": lambda one: replace(one, rows_read=one.rows_read - 1),
+    "rows deleted": lambda one: replace(one, rows_deleted=1),
+    "rows written": lambda one: replace(one, rows_written=one.rows_written + 1),
+    "files": lambda one: replace(one, files=()),
+    "hash": lambda one: replace(one, hash_written=one.hash_written ^ 1),
+    "job": lambda one: replace(one, job_id="another"),
+}
+
+
+@pytest.mark.parametrize("what", LIES)
+def test_sums_that_do_not_agree_commit_nothing(catalog: Any, job: CompactionJob, what: str) -> None:
+    rewrite = LIES[what](rewritten(catalog.load_table(NAME), job))
+
+    outcome = commit(catalog, job, rewrite)
+
+    assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, "mismatch")
+    assert job.base_snapshot_id == catalog.load_table(NAME).metadata.current_snapshot_id
+
+
+# --- deletes -------------------------------------------------------------------------------------------------
+
+
+def delete_file(folder: Path, sequence_number: int, positions: dict[str, list[int]]) -> LiveFile:
+    path = folder / f"deletes-{sequence_number}-{len(list(folder.iterdir()))}.parquet"
+    paths = [name for name, found in positions.items() for _ in found]
+    numbers = [one for found in positions.values() for one in found]
+    pq.write_table(pa.table({"file_path": paths, "pos": pa.array(numbers, pa.int64())}), path)
+    return LiveFile(str(path), FileKind.POSITION_DELETES, path.stat().st_size, len(paths), sequence_number)
+
+
+def test_deletes_apply_by_path_position_and_sequence_number(
+    catalog: Any, job: CompactionJob, tmp_path: Path
+) -> None:
+    folder = tmp_path / "deletes"
+    folder.mkdir()
+    first, second, third = (file.path for file in job.data_files)
+    assert [file.sequence_number for file in job.data_files] == [1, 2, 3]
+    deletes = (
+        # Twice the same position, one behind the end, one of a file that is not ours.
+        delete_file(folder, 4, {first: [0, 0, 3, 99], "file:///elsewhere.parquet": [1]}),
+        # The same position again, in another file, and the path as Spark spells it.
+        delete_file(folder, 5, {first.replace("file:///", "file:/"): [3, 19]}),
+        # As old as the data: applies. Older than the data: does not.
+        delete_file(folder, 2, {second: [5], third: [5]}),
+    )
+    job = replace(job, delete_files=deletes)
+
+    result = rewritten(catalog.load_table(NAME), job)
+
+    assert (result.rows_read, result.rows_deleted, result.rows_written) == (60, 4, 56)
+    assert result.hash_read == result.hash_written
+    found = pq.read_table(result.files[0].path.removeprefix("file://"), partitioning=None)
+    gone = {0, 3, 19, 25}
+    assert [one for one in range(60) if one not in gone] == found.column("id").to_pylist()
+
+
+# --- size ----------------------------------------------------------------------------------------------------
+
+
+def test_files_come_out_at_about_the_target_size(catalog: Any) -> None:
+    table = catalog.load_table(NAME)
+    for number in range(12):
+        ids = [(number * 50_000 + one) * 2654435761 % 2**62 for one in range(50_000)]
+        table.append(pa.table({"id": ids, "part": ["a b/c"] * 50_000}))
+    size = sum(table.inspect.files()["file_size_in_bytes"].to_pylist())
+    job = bound(table, OURS, target_size_bytes=size // 3)
+
+    result = rewritten(table, job)
+
+    assert result.rows_written == 600_060
+    target = job.target_size_bytes
+    sizes = [file.size_bytes for file in result.files]
+    assert 2 <= len(sizes) <= 3
+    assert [one for one in sizes if not 0.75 * target <= one <= 1.75 * target] == []
+    assert sizes == [Path(file.path.removeprefix("file://")).stat().st_size for file in result.files]
+    cleaned(table, job)
+    assert on_disk(catalog, job) == []
+
+
+def test_properties_of_the_table_are_honoured(catalog: Any, tmp_path: Path) -> None:
+    table = catalog.load_table(NAME)
+    properties = {
+        "write.parquet.compression-codec": "gzip",
+        "write.parquet.row-group-limit": "25",
+        "write.metadata.metrics.default": "none",
+        "write.metadata.metrics.column.id": "full",
+        "write.data.path": f"file://{tmp_path}/elsewhere",
+    }
+    table.transaction().set_properties(properties).commit_transaction()
+    job = bound(table.refresh(), OURS)
+
+    (file,) = rewritten(table, job).files
+
+    assert f"file://{tmp_path}/elsewhere/part=a+b%2Fc/isotherm-{job.job_id}-00000.parquet" == file.path
+    parquet = pq.ParquetFile(file.path.removeprefix("file://")).metadata
+    assert parquet.row_group(0).column(0).compression == "GZIP"
+    assert [parquet.row_group(number).num_rows for number in range(parquet.num_row_groups)] == [25, 25, 10]
+    assert ({1}, {1}) == (set(file.lower_bounds), set(file.value_counts))
+
+
+def test_rows_that_a_dictionary_makes_small_are_read_a_few_at_a_time(
+    catalog: Any, job: CompactionJob, tmp_path: Path
+) -> None:
+    """Two documents that are shared by all rows: half a megabyte on disk, gigabytes when it is read at once."""
+    documents = pa.array([letter * 20_000 for letter in "ab"])
+    # The first rows are small, so what is learnt of them is wrong.
+    places = pa.array([None] * 5_000 + [one % 2 for one in range(60_000)], pa.int32())
+    field = pa.field("part", pa.string(), metadata={"PARQUET:field_id": "2"})
+    path = tmp_path / "small.parquet"
+    table = pa.Table.from_arrays([pa.DictionaryArray.from_arrays(places, documents)], names=["part"])
+    pq.write_table(table.cast(pa.schema([field.with_type(pa.dictionary(pa.int32(), pa.string()))])), path)
+    assert path.stat().st_size < 1024 * 1024
+    metadata = catalog.load_table(NAME).metadata
+
+    sizes = [
+        (batch.num_rows, batch.nbytes)
+        for batch in _Source(
+            str(path), replace(job.data_files[0], path=str(path), rows=65_000), metadata
+        ).batches()
+    ]
+
+    assert sum(rows for rows, _ in sizes) == 65_000
+    # Once, where the rows become large, a batch is of as many as there were before.
+    large = sorted(size for _, size in sizes if size > 2 * BATCH_BYTES)
+    assert len(large) <= 1
+    assert max(large, default=0) <= BATCH_ROWS * 20_100
+
+
+WRITTEN = {
+    "UNCOMPRESSED": "UNCOMPRESSED",
+    "Gzip": "GZIP",
+    "lz4": "LZ4",
+    "lzo": "ZSTD",
+}
+
+
+@pytest.mark.parametrize("asked", WRITTEN)
+def test_what_a_table_asks_of_its_files_is_written(catalog: Any, asked: str) -> None:
+    table = catalog.load_table(NAME)
+    properties = {
+        "write.parquet.compression-codec": asked,
+        "write.parquet.bloom-filter-enabled.column.id": "true",
+        "write.parquet.bloom-filter-enabled.column.nowhere": "true",
+    }
+    table.transaction().set_properties(properties).commit_transaction()
+
+    (file,) = rewritten(table.refresh(), bound(table, OURS)).files
+
+    path = file.path.removeprefix("file://")
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    assert [WRITTEN[asked]] * 2 == [group.column(place).compression for place in (0, 1)]
+    assert [True] * 2 == [group.column(place).has_offset_index for place in (0, 1)]
+    found = duckdb.sql(
+        f"SELECT path_in_schema FROM parquet_metadata('{path}') WHERE bloom_filter_offset IS NOT NULL"
+    ).fetchall()
+    assert found == [("id",)]
+
+
+# --- projection ----------------------------------------------------------------------------------------------
+
+OLD = Schema(
+    NestedField(1, "a", IntegerType(), required=False),
+    NestedField(2, "A", FloatType(), required=False),
+    NestedField(3, "gone", StringType(), required=False),
+    NestedField(
+        4,
+        "l",
+        ListType(5, StructType(NestedField(6, "x y", IntegerType(), required=False)), element_required=False),
+        required=False,
+    ),
+    NestedField(
+        7,
+        "m",
+        MapType(
+            8,
+            StringType(),
+            9,
+            StructType(NestedField(10, "v'", DecimalType(4, 1), required=False)),
+            value_required=False,
+        ),
+        required=False,
+    ),
+    NestedField(
+        11,
+        "s",
+        StructType(
+            NestedField(
+                12,
+                "p",
+                ListType(13, ListType(14, IntegerType(), element_required=False), element_required=False),
+                required=False,
+            ),
+            NestedField(15, "q", StringType(), required=False),
+        ),
+        required=False,
+    ),
+)
+NEW = Schema(
+    NestedField(20, "added", TimestamptzType(), required=False),
+    NestedField(2, "A", DoubleType(), required=False),
+    NestedField(1, "b", LongType(), required=False),
+    NestedField(
+        11,
+        "s",
+        StructType(
+            NestedField(21, "new", UUIDType(), required=False),
+            NestedField(
+                12,
+                "p",
+                ListType(13, ListType(14, LongType(), element_required=False), element_required=False),
+                required=False,
+            ),
+        ),
+        required=False,
+    ),
+    NestedField(
+        4,
+        "l",
+        ListType(
+            5,
+            StructType(
+                NestedField(22, "f", FixedType(3), required=False),
+                NestedField(6, "z", LongType(), required=False),
+            ),
+            element_required=False,
+        ),
+        required=False,
+    ),
+    NestedField(
+        7,
+        "m",
+        MapType(
+            8,
+            StringType(),
+            9,
+            StructType(NestedField(10, "w", DecimalType(9, 1), required=False)),
+            value_required=False,
+        ),
+        required=False,
+    ),
+    NestedField(23, "t", TimeType(), required=False),
+    NestedField(24, "n", ListType(25, TimestampType(), element_required=False), required=False),
+    NestedField(26, "raw", BinaryType(), required=False),
+    NestedField(27, "d", DateType(), required=False),
+    NestedField(28, "yes", BooleanType(), required=False),
+    NestedField(29, "k", StringType(), required=False),
+)
+ROWS: list[dict[str, Any]] = [
+    {
+        "a": 1,
+        "A": 0.5,
+        "gone": "x",
+        "l": [{"x y": 1}, None, {"x y": None}],
+        "m": [("k", {"v'": None}), ("n", None)],
+        "s": {"p": [[1], [], None], "q": "z"},
+    },
+    {"a": None, "A": None, "gone": None, "l": None, "m": None, "s": None},
+    {"a": -1, "A": float("nan"), "gone": "", "l": [], "m": [], "s": {"p": None, "q": None}},
+    {"a": 2**31 - 1, "A": float("inf"), "gone": "y", "l": [None], "m": [("", None)], "s": {"p": [], "q": ""}},
+]
+
+
+def projected(rows: list[dict[str, Any]], start: int = 0) -> pa.RecordBatch:
+    batch = pa.RecordBatch.from_pylist(rows, schema=schema_to_pyarrow(OLD))
+    batch = batch.slice(start)
+    return project(batch, nodes(batch.schema), NEW, schema_to_pyarrow(NEW), {29: "const"})
+
+
+def hashed(batch: pa.RecordBatch, folder: Path, constants: dict[int, Any]) -> list[int]:
+    """The hash of each row, as the proof reads it from a file of its own."""
+    found = []
+    for place in range(batch.num_rows):
+        path = folder / "row.parquet"
+        pq.write_table(pa.Table.from_batches([batch.slice(place, 1)]), path)
+        proof = Proof(NEW, None, locations=[str(path)])
+        with nearby(PyArrowFileIO(), str(path)) as near:
+            found.append(proof.sum(near, 0, constants).hash)
+    return found
+
+
+@pytest.mark.parametrize("start", [0, 1, 2])
+def test_nulls_empty_lists_and_renamed_fields_survive_at_every_depth(start: int) -> None:
+    found = projected(ROWS, start).to_pylist()
+
+    wanted = [
+        {"l": [{"f": None, "z": 1}, None, {"f": None, "z": None}], "s": {"new": None, "p": [[1], [], None]}},
+        {"l": None, "s": None},
+        {"l": [], "s": {"new": None, "p": None}},
+        {"l": [None], "s": {"new": None, "p": []}},
+    ][start:]
+    assert wanted == [{key: row[key] for key in ("l", "s")} for row in found]
+    assert [row["a"] for row in ROWS][start:] == [row["b"] for row in found]
+    assert [None if row["m"] is None else [key for key, _ in row["m"]] for row in ROWS][start:] == [
+        None if row["m"] is None else [key for key, _ in row["m"]] for row in found
+    ]
+    assert [[value for _, value in row["m"] or []][-1:] for row in found] == [
+        [None] if row["m"] else [] for row in ROWS[start:]
+    ]
+    assert {"const"} == {row["k"] for row in found}
+    assert {None} == {row["added"] for row in found}
+
+
+def test_both_engines_say_the_same_of_older_rows(tmp_path: Path) -> None:
+    raw = pa.RecordBatch.from_pylist(ROWS, schema=schema_to_pyarrow(OLD))
+
+    by_duckdb = hashed(raw, tmp_path, {29: "const"})
+    by_arrow = hashed(projected(ROWS), tmp_path, {})
+
+    assert by_arrow == by_duckdb
+    assert len(ROWS) == len(set(by_duckdb))
+
+
+NEARLY = [
+    {**ROWS[0], "l": [{"x y": 1}, None]},
+    {**ROWS[0], "l": [{"x y": 1}, {"x y": None}, {"x y": None}]},
+    {**ROWS[0], "s": {"p": [[1], None, []], "q": "z"}},
+    {**ROWS[0], "s": {"p": [[1], [], [None]], "q": "z"}},
+    {**ROWS[1], "l": []},
+    {**ROWS[1], "l": [None]},
+    {**ROWS[1], "m": []},
+    {**ROWS[1], "m": [("", None)]},
+    {**ROWS[1], "s": {"p": None, "q": None}},
+    {**ROWS[1], "s": {"p": [], "q": None}},
+    {**ROWS[1], "s": {"p": [[]], "q": None}},
+    {**ROWS[1], "a": 0},
+    {**ROWS[1], "A": 0.0},
+]
+
+
+def test_rows_that_are_nearly_the_same_have_other_hashes(tmp_path: Path) -> None:
+    raw = pa.RecordBatch.from_pylist(ROWS + NEARLY, schema=schema_to_pyarrow(OLD))
+
+    found = hashed(raw, tmp_path, {29: "const"})
+
+    assert len(ROWS + NEARLY) == len(set(found))
+
+
+def test_the_proof_spells_files_as_everybody_does() -> None:
+    """In SQL of its own: where the two differ, deletes of one spelling would be a mismatch."""
+    places = [
+        "s3://b/k",
+        "s3a://b/k",
+        "s3n://b/k",
+        "file:/a b/k",
+        "file:///a/k",
+        "/a/k",
+        "gs://b/s3a://k",
+        "abfss://c@a/k",
+        "ABFS://c@a/k",
+        "wasbs://c@a/k",
+        "FILE:///a/k",
+        "S3A://b/K",
+        "GS://b/k",
+        "hdfs://nn:8020/a/k",
+        "hdfs:/a/k",
+        "hdfs:///a/k",
+    ]
+
+    found = duckdb.sql(
+        f"SELECT {_spelled('place')} FROM (SELECT unnest($places) AS place)", params={"places": places}
+    )
+
+    assert [normalised(place) for place in places] == [spelled for (spelled,) in found.fetchall()]
+
+
+def test_the_proof_may_open_nothing_but_the_files_of_the_job(tmp_path: Path) -> None:
+    ours, other = tmp_path / "ours.parquet", tmp_path / "other.parquet"
+    for path in (ours, other):
+        pq.write_table(pa.table({"id": [1]}), path)
+    proof = Proof(Schema(NestedField(1, "id", LongType())), None, locations=[str(ours)])
+
+    with nearby(PyArrowFileIO(), str(ours)) as near:
+        assert proof.sum(near, 0, {}).rows == 1
+    with nearby(PyArrowFileIO(), str(other)) as near, pytest.raises(duckdb.PermissionException):
+        proof.sum(near, 0, {})

@@ -1,0 +1,318 @@
+"""The proof, proved: each of these mistakes in the reader, the deletes, the projection, the writer or the statistics
+is found, on rows in which each of them shows.
+
+A mutant is a copy of a module with one line changed; the proof's own module is never changed.
+"""
+
+import datetime as dt
+import importlib
+import itertools
+import sys
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import (
+    DecimalType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestamptzType,
+)
+
+from isotherm.core.model import CompactionJob, FileKind, LiveFile, PartitionKey, TableId
+from isotherm.iceberg.compaction.committer import mismatch
+from isotherm.iceberg.compaction.rewrite import FailureKind
+
+PACKAGE = "isotherm.iceberg.compaction"
+SCHEMA = Schema(
+    NestedField(1, "a", LongType(), required=False),
+    NestedField(2, "b", LongType(), required=False),
+    NestedField(3, "text", StringType(), required=False),
+    NestedField(4, "price", DecimalType(9, 2), required=False),
+    NestedField(5, "at", TimestamptzType(), required=False),
+    NestedField(6, "list", ListType(7, LongType(), element_required=False), required=False),
+    NestedField(
+        8,
+        "map",
+        MapType(9, StringType(), 10, LongType(), value_required=False),
+        required=False,
+    ),
+    NestedField(11, "struct", StructType(NestedField(12, "x", LongType(), required=False)), required=False),
+    NestedField(14, "note", StringType(), required=False),
+    NestedField(13, "part", StringType(), required=False),
+)
+ROWS = 400
+GROUP = 100
+"""Rows of a row group in what is written."""
+
+
+@dataclass(frozen=True)
+class World:
+    """A job, and what it takes to do it."""
+
+    job: CompactionJob
+    metadata_location: str
+    properties: dict[str, str]
+
+
+def value_rows(number: int) -> list[dict[str, Any]]:
+    """The rows of one data file: each row has values of its own, and each column nulls."""
+    rows = []
+    for place in range(ROWS):
+        one = number * ROWS + place
+        rows.append(
+            {
+                "a": None if one % 11 == 0 else one - 300,
+                "b": None if one % 13 == 0 else 10_000_000 - one,
+                "text": None
+                if one % 17 == 0
+                else ("z" * 5000 if one == 150 else f"a text of more than sixteen {one}"),
+                "price": None if one % 7 == 0 else Decimal(one - 300) / 100,
+                "at": dt.datetime(1, 1, 1, tzinfo=dt.UTC)
+                if one == 7
+                else dt.datetime(2020, 1, 1, 0, 0, one % 60, tzinfo=dt.UTC),
+                "list": [None, [], [None], [one, None]][one % 4],
+                "map": [None, [], [(f"k{one}", None)], [("k", one)]][one % 4],
+                "struct": [None, {"x": None}, {"x": one}][one % 3],
+                "note": f"of more than sixteen characters, {one}",
+            }
+        )
+    return rows
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    folder = tmp_path_factory.mktemp("mutants")
+    properties = {"type": "sql", "uri": f"sqlite:///{folder}/c.db", "warehouse": f"file://{folder}/w"}
+    catalog = load_catalog("lake", **properties)
+    catalog.create_namespace("db")
+    made = catalog.create_table(
+        "db.t",
+        SCHEMA,
+        partition_spec=PartitionSpec(PartitionField(13, 1000, IdentityTransform(), "part")),
+        properties={"format-version": "2", "write.parquet.row-group-limit": str(GROUP)},
+    )
+    # The catalog numbers fields in its own way; files without the partition's column, in another order.
+    schema = made.schema()
+    arrow = schema.as_arrow()
+    files = []
+    for number in range(3):
+        rows = pa.Table.from_pylist(value_rows(number), schema=pa.schema(list(arrow)[:-1]))
+        rows = rows.select([rows.schema.names[place] for place in (1, 0, 8, 7, 6, 5, 4, 3, 2)])
+        path = folder / f"data-{number}.parquet"
+        pq.write_table(rows, path, use_deprecated_int96_timestamps=True, row_group_size=150)
+        files.append(LiveFile(f"file://{path}", FileKind.DATA, path.stat().st_size, ROWS, number + 1))
+    first, second, third = files
+    deletes = (
+        # As old as the second, older than the third; twice the same position, and one behind the end.
+        deleted(
+            folder,
+            2,
+            [(first.path, 3), (first.path, 3), (second.path, 5), (third.path, 6), (first.path, 999)],
+        ),
+        # The same position once more, and another spelling.
+        deleted(
+            folder, 9, [(first.path, 3), (third.path.replace("file://", "file:"), 149), (third.path, 150)]
+        ),
+        deleted(folder, 9, [(second.path, place) for place in range(0, ROWS, 7)]),
+    )
+    job = CompactionJob(
+        job_id="mutant",
+        table=TableId(str(made.metadata.table_uuid), "db.t"),
+        partition=PartitionKey('{"1000":"here"}'),
+        partition_label="here",
+        spec_id=0,
+        base_snapshot_id=1,
+        base_sequence_number=9,
+        data_files=tuple(files),
+        delete_files=deletes,
+        bystanders=frozenset(),
+        target_size_bytes=1 << 27,
+        policy_hash="",
+        why="a test",
+    )
+    return World(job, made.metadata_location, properties)
+
+
+_files = itertools.count()
+
+
+def deleted(folder: Path, sequence_number: int, positions: list[tuple[str, int]]) -> LiveFile:
+    path = folder / f"deletes-{next(_files)}.parquet"
+    names, places = zip(*positions, strict=True)
+    pq.write_table(pa.table({"file_path": list(names), "pos": pa.array(places, pa.int64())}), path)
+    return LiveFile(str(path), FileKind.POSITION_DELETES, path.stat().st_size, len(places), sequence_number)
+
+
+def changed(name: str, *changes: tuple[str, str]) -> ModuleType:
+    """A copy of a module of the rewrite, with some of its text changed; each must be there just once."""
+    original = importlib.import_module(f"{PACKAGE}.{name}")
+    assert original.__file__ is not None
+    source = Path(original.__file__).read_text(encoding="utf-8")
+    for old, new in changes:
+        assert source.count(old) == 1, (source.count(old), old)
+        source = source.replace(old, new)
+    copy = ModuleType(f"{PACKAGE}.changed_{name}")
+    copy.__package__ = PACKAGE
+    sys.modules[copy.__name__] = copy
+    exec(compile(source, original.__file__, "exec"), copy.__dict__)  # noqa: S102 (that is what a mutant is)
+    return copy
+
+
+def verdict(world: World, module: str, *changes: tuple[str, str]) -> str | None:
+    """What the proof says to the work of a changed module; None: that it is right."""
+    if module == "rewrite":
+        rewrite = changed("rewrite", *changes)
+    else:
+        changed(module, *changes)
+        rewrite = changed(
+            "rewrite", (f"from {PACKAGE}.{module} import", f"from {PACKAGE}.changed_{module} import")
+        )
+    result = rewrite.attempt(world.job, world.metadata_location, world.properties)
+    if hasattr(result, "kind"):
+        # Wrong values may also be none of the table's type.
+        assert result.kind in (FailureKind.MISMATCH, FailureKind.CORRUPT_FILE), result
+        assert isinstance(result.why, str)
+        return result.why
+    return mismatch(world.job, result)
+
+
+def test_without_a_mutation_the_proof_holds(world: World) -> None:
+    assert verdict(world, "rewrite") is None
+    for module in ("projection", "statistics"):
+        assert verdict(world, module) is None
+
+
+READER = {
+    "batches lose their first row": (
+        "return pa.RecordBatch.from_arrays(arrays,",
+        "return pa.RecordBatch.from_arrays([one.slice(1) for one in arrays],",
+    ),
+    "two columns are taken for each other": (
+        "tuple(every[place] for place in wanted)",
+        "tuple(every[place] for place in [wanted[1], wanted[0], *wanted[2:]])",
+    ),
+    "rows of one column come in another order": (
+        "for name, number in self._places]",
+        "for name, number in self._places]; arrays[0] = arrays[0].take(pa.array(range(batch.num_rows)[::-1]))",
+    ),
+    "one value is read as its neighbour": (
+        "for name, number in self._places]",
+        "for name, number in self._places]; arrays[0] = pc.if_else(pc.equal(arrays[0], 9999999), 9999998, arrays[0])",
+    ),
+    "timestamps of 96 bits wrap": (
+        'coerce_int96_timestamp_unit="us"',
+        'coerce_int96_timestamp_unit="ns"',
+    ),
+}
+DELETES = {
+    "the mask is shifted": ("deleted.keep(file, start,", "deleted.keep(file, start + 1,"),
+    "the mask ends too early": (
+        "bisect_left(positions, start + rows)",
+        "bisect_left(positions, start + rows - 1)",
+    ),
+    "deletes do not apply to files of their own age": (
+        "delete.sequence_number >= number",
+        "delete.sequence_number > number",
+    ),
+    "deletes apply to younger files": ("if delete.sequence_number >= number", "if number"),
+    "another spelling is another file": ("[normalised(one) for one in paths", "[str(one) for one in paths"),
+    "the last delete file is forgotten": (
+        "found += _positions_in(path, delete, older)",
+        "found += _positions_in(path, delete, older) if delete != job.delete_files[-1] else ()",
+    ),
+    "what is deleted stays, and what stays goes": (
+        "pc.invert(pc.is_in(pa.arange(start",
+        "(pc.is_in(pa.arange(start",
+    ),
+}
+PROJECTION = {
+    "columns are found by their places": (
+        "places = {column.field_id: place for place, column in enumerate(columns)}",
+        "places = {{1: 2, 2: 1}.get(one.field_id, one.field_id): place for place, one in enumerate(columns)}",
+    ),
+    "null lists become empty ones": (
+        "return make.from_arrays(offsets.cast(index), values, type=arrow, mask=array.is_null())",
+        "return make.from_arrays(offsets.cast(index), values, type=arrow)",
+    ),
+    "null maps become empty ones": (
+        "return pa.MapArray.from_arrays(offsets, keys, items, type=arrow, mask=array.is_null())",
+        "return pa.MapArray.from_arrays(offsets, keys, items, type=arrow)",
+    ),
+    "null structs become structs of nulls": (
+        "fields=list(arrow), mask=array.is_null())",
+        "fields=list(arrow))",
+    ),
+    "nested fields are lost": (
+        "if (place := places.get(field.field_id)) is not None:\n            children",
+        "if (place := None) is not None:\n            children",
+    ),
+    "a column that is the partition's is null": (
+        "elif (value := constants.get(field.field_id)) is not None:",
+        "elif (value := None) is not None:",
+    ),
+}
+WRITER = {
+    "a row group is written twice": (
+        "self._pending.append(part)",
+        "self._pending += [part, part][: 1 + (self._rows == 0)]",
+    ),
+    "the last rows are lost": (
+        "self._flush()\n        self._close()\n        return",
+        "self._close()\n        return",
+    ),
+}
+STATISTICS = {
+    "a row group without bounds counts as one without values": (
+        "                continue\n            return None, None",
+        "                continue\n            continue",
+    ),
+    "the lower bound is that of the last row group": ("else min(least, low)", "else low"),
+    "the upper bound is that of the first row group": ("else max(greatest, high)", "else greatest"),
+    "a text is cut off and not grown": ("characters[-1] += 1", "characters[-1] += 0"),
+    "nulls of the first row group alone": (
+        "sum(one.null_count for one in told)",
+        "sum(one.null_count for one in told[:1])",
+    ),
+    "values of the first row group alone": (
+        "sum(chunk.num_values for chunk in chunks)",
+        "sum(chunk.num_values for chunk in chunks[:1])",
+    ),
+    "bounds of one column are told of another": (
+        "_add(result, column, [group.column(place) for group in groups])",
+        "_add(result, column, [group.column(1 - place if place < 2 else place) for group in groups])",
+    ),
+    "negative decimals lose their sign": (
+        'return value.to_bytes((bits + 7) // 8, "big", signed=True)',
+        'return abs(value).to_bytes((bits + 7) // 8, "big", signed=True)',
+    ),
+}
+MUTANTS = [
+    pytest.param(module, change, id=f"{name}: {what}")
+    for name, module, changes in (
+        ("reader", "rewrite", READER),
+        ("deletes", "rewrite", DELETES),
+        ("projection", "projection", PROJECTION),
+        ("writer", "rewrite", WRITER),
+        ("statistics", "statistics", STATISTICS),
+    )
+    for what, change in changes.items()
+]
+
+
+@pytest.mark.parametrize(("module", "change"), MUTANTS)
+def test_a_mutant_is_found(world: World, module: str, change: tuple[str, str]) -> None:
+    assert verdict(world, module, change) is not None

@@ -1,0 +1,412 @@
+"""Files are counted as PyIceberg reads them, by both readers: columns for large manifests, entries for small ones."""
+
+import json
+import uuid
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from pyiceberg.avro.file import AvroOutputFile
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    data_file_with_partition,
+    manifest_entry_schema_with_data_file,
+)
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.transforms import (
+    BucketTransform,
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    MonthTransform,
+    TruncateTransform,
+    VoidTransform,
+    YearTransform,
+)
+from pyiceberg.typedef import Record
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+from isotherm.core.model import FileKind, size_bucket
+from isotherm.core.paths import normalised
+from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Question, census
+from isotherm.iceberg.manifests.reading import Manifest, UnreadableError, read_manifest_list
+from support.lab import Lab
+
+AS_COLUMNS, AS_ENTRIES = 0, ENTRY_BY_ENTRY
+ADDED, EXISTING, DELETED = (
+    ManifestEntryStatus.ADDED,
+    ManifestEntryStatus.EXISTING,
+    ManifestEntryStatus.DELETED,
+)
+STAGE = 77
+"""The snapshot that added the manifest."""
+KINDS = {
+    "boolean": (BooleanType(), IdentityTransform(), [True, False]),
+    "int": (IntegerType(), IdentityTransform(), [-5, 2**31 - 1]),
+    "long": (LongType(), IdentityTransform(), [-(2**63), 2**60]),
+    "float": (FloatType(), IdentityTransform(), [1.1, 0.0, -0.0, float("nan"), float("-inf")]),
+    "double": (DoubleType(), IdentityTransform(), [0.1, 0.0, -0.0, float("nan"), float("inf")]),
+    "decimal": (DecimalType(9, 2), IdentityTransform(), [Decimal("-0.01"), Decimal("1.50")]),
+    "long decimal": (
+        DecimalType(38, 10),
+        IdentityTransform(),
+        [Decimal("1234567890123456789012345678.0123456789")],
+    ),
+    "date": (DateType(), IdentityTransform(), [-1, 20000]),
+    "time": (TimeType(), IdentityTransform(), [0, 86_399_999_999]),
+    "timestamp": (TimestampType(), IdentityTransform(), [-1, 1_700_000_000_123_456]),
+    "timestamptz": (TimestamptzType(), IdentityTransform(), [-1, 1_700_000_000_123_456]),
+    "timestamp_ns": (TimestampNanoType(), IdentityTransform(), [-1, 1_700_000_000_123_456_789]),
+    "timestamptz_ns": (TimestamptzNanoType(), IdentityTransform(), [-1, 1_700_000_000_123_456_789]),
+    "string": (StringType(), IdentityTransform(), ["a", 'q"ü\0', ""]),
+    "uuid": (UUIDType(), IdentityTransform(), [uuid.UUID(int=7), uuid.UUID(int=2**127)]),
+    "fixed": (FixedType(16), IdentityTransform(), [bytes(16), bytes(range(16))]),
+    "binary": (BinaryType(), IdentityTransform(), [b"\0\xff", b""]),
+    "hour": (TimestamptzType(), HourTransform(), [-3, 490_000]),
+    "day": (TimestamptzType(), DayTransform(), [-3, 20_000]),
+    "month": (DateType(), MonthTransform(), [-3, 600]),
+    "year": (DateType(), YearTransform(), [-3, 56]),
+    "bucket": (StringType(), BucketTransform(16), [0, 15]),
+    "truncate": (StringType(), TruncateTransform(1), ["a", "ü"]),
+    "void": (StringType(), VoidTransform(), []),
+}
+
+
+class Written:
+    """A manifest written by PyIceberg's Avro layer, and the metadata of a table that has it."""
+
+    def __init__(self, folder, fields=(), codec="deflate", in_block=3):
+        """`fields`: (source type, transform) of each partition field."""
+        self.io = PyArrowFileIO()
+        columns = [NestedField(1 + at, f"c{at}", source) for at, (source, _) in enumerate(fields)]
+        self.schema = Schema(NestedField(100, "id", LongType()), *columns)
+        parts = [
+            PartitionField(1 + at, 1000 + at, transform, f"p {at}")
+            for at, (_, transform) in enumerate(fields)
+        ]
+        self.spec = PartitionSpec(*parts)
+        self.metadata = new_table_metadata(
+            self.schema, self.spec, UNSORTED_SORT_ORDER, f"file://{folder}", {"format-version": "3"}
+        )
+        # The metadata numbers columns and fields anew.
+        self.spec = self.metadata.specs()[0]
+        self.path = folder / f"a manifest [{uuid.uuid4()}].avro"
+        self.codec, self.in_block = codec, in_block
+
+    def write(self, *written, version=2, without=()):
+        partition = self.spec.partition_type(self.metadata.schema())
+        data_file = data_file_with_partition(partition, version)
+        data_file = type(data_file)(*(one for one in data_file.fields if one.name not in without))
+        schema = manifest_entry_schema_with_data_file(version, data_file)
+        with AvroOutputFile(
+            self.io.new_output(str(self.path)),
+            schema,
+            "manifest_entry",
+            manifest_entry_schema_with_data_file(3, data_file_with_partition(partition, 3)),
+            {"avro.codec": self.codec},
+        ) as avro:
+            for start in range(0, len(written), self.in_block):
+                avro.write_block(list(written[start : start + self.in_block]))
+        return self.listed()
+
+    def listed(self):
+        return ManifestFile.from_args(
+            manifest_path=str(self.path),
+            manifest_length=self.path.stat().st_size,
+            partition_spec_id=0,
+            content=ManifestContent.DATA,
+            sequence_number=5,
+            min_sequence_number=5,
+            added_snapshot_id=STAGE,
+        )
+
+    def counted(self, manifest, question=None, large_bytes=AS_COLUMNS):
+        question = question or Question()
+        return census(self.metadata, self.io, [manifest], question, large_bytes)
+
+
+def entry(
+    *values,
+    status=ADDED,
+    snapshot=None,
+    size=1000,
+    rows=10,
+    content=DataFileContent.DATA,
+    file_format=FileFormat.PARQUET,
+):
+    file = DataFile.from_args(
+        3,
+        content=content,
+        file_path=f"s3://shop/{uuid.uuid4()}",
+        file_format=file_format,
+        partition=Record(*values),
+        record_count=rows,
+        file_size_in_bytes=size,
+        column_sizes={1: 2, 2: 3},
+        value_counts={1: 10},
+        null_value_counts={},
+        nan_value_counts=None,
+        lower_bounds={1: b"a"},
+        upper_bounds={1: b"b" * 40},
+        split_offsets=[4],
+        sort_order_id=0,
+    )
+    return ManifestEntry.from_args(3, status=status, snapshot_id=snapshot, data_file=file)
+
+
+def plainly(census):
+    return dict(sorted(census.partitions.items()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_partition_value_is_told_apart_by_both_readers(tmp_path, kind):
+    source, transform, values = KINDS[kind]
+    written = Written(tmp_path, [(source, transform)])
+    values = [*values, None]
+    manifest = written.write(*(entry(value, rows=1 + place) for place, value in enumerate(values * 2)))
+
+    columns = written.counted(manifest)
+    entries = written.counted(manifest, large_bytes=AS_ENTRIES)
+
+    assert columns.read_slowly == 0
+    assert len(columns.partitions) == len(values)
+    assert plainly(columns) == plainly(entries)
+    assert sorted(one.added[1] for one in columns.partitions.values()) == [
+        2 + 2 * place + len(values) for place in range(len(values))
+    ]
+
+
+@pytest.mark.parametrize("large_bytes", [AS_COLUMNS, AS_ENTRIES])
+def test_kinds_and_sizes_are_summed_up(tmp_path, large_bytes):
+    written = Written(tmp_path)
+    sizes = [0, 1, 2, 3, 1023, 1024, 1535, 1536, 2**40 - 1, 2**40, 2**53 + 1]
+    manifest = written.write(
+        *(entry(size=size, rows=2) for size in sizes * 2),
+        entry(content=DataFileContent.POSITION_DELETES, rows=3),
+        entry(content=DataFileContent.POSITION_DELETES, rows=4, file_format=FileFormat.PUFFIN),
+        entry(content=DataFileContent.EQUALITY_DELETES, rows=5),
+    )
+
+    census = written.counted(manifest, large_bytes=large_bytes)
+
+    assert (census.files, census.read_slowly) == (2 * len(sizes) + 3, 0)
+    counted = census.partitions["{}"]
+    expected = {size_bucket(size): 0 for size in sizes}
+    for size in sizes:
+        expected[size_bucket(size)] += 2
+    assert {bucket: sums[0] for bucket, sums in counted.data.items()} == expected
+    assert counted.deletes == {
+        FileKind.POSITION_DELETES: [1, 3, 1000],
+        FileKind.DELETION_VECTORS: [1, 4, 1000],
+        FileKind.EQUALITY_DELETES: [1, 5, 1000],
+    }
+    assert counted.added == [25, 44 + 12, 2 * sum(sizes) + 3000]
+
+
+@pytest.mark.parametrize("large_bytes", [AS_COLUMNS, AS_ENTRIES])
+def test_what_is_live_and_who_wrote_it_last(tmp_path, large_bytes):
+    written = Written(tmp_path, [(IntegerType(), IdentityTransform())])
+    manifest = written.write(
+        entry(1, status=EXISTING, snapshot=50),
+        entry(1, status=EXISTING, snapshot=60),
+        entry(1, status=EXISTING, snapshot=40),
+        entry(2),
+        entry(2, status=DELETED),
+        entry(3, status=DELETED, snapshot=60),
+        entry(4, status=EXISTING, snapshot=99),
+    )
+    order = {40: 1, 50: 2, 60: 3, STAGE: 4}
+
+    census = written.counted(manifest, Question(numbers=order), large_bytes)
+
+    assert {key: (one.added[0], one.number) for key, one in plainly(census).items()} == {
+        '{"1000":1}': (3, 3),
+        '{"1000":2}': (1, 4),
+        '{"1000":4}': (1, 0),
+    }
+
+
+@pytest.mark.parametrize("large_bytes", [AS_COLUMNS, AS_ENTRIES])
+def test_what_one_snapshot_did(tmp_path, large_bytes):
+    written = Written(tmp_path, [(IntegerType(), IdentityTransform())])
+    manifest = written.write(
+        entry(1),
+        entry(1, status=DELETED, rows=4, size=3000),
+        entry(2, status=DELETED, snapshot=STAGE),
+        entry(3, status=EXISTING, snapshot=STAGE),
+        entry(3, status=DELETED, snapshot=60),
+    )
+
+    census = written.counted(manifest, Question(STAGE), large_bytes)
+
+    assert {key: (one.added, one.removed) for key, one in plainly(census).items()} == {
+        '{"1000":1}': ([1, 10, 1000], [1, 4, 3000]),
+        '{"1000":2}': ([0, 0, 0], [1, 10, 1000]),
+    }
+    assert census.partitions['{"1000":1}'].data == {
+        size_bucket(1000): [1, 10, 1000],
+        size_bucket(3000): [-1, -4, -3000],
+    }
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "zstandard", "bzip2"])
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_formats_and_codecs(tmp_path, version, codec):
+    written = Written(tmp_path, [(IntegerType(), IdentityTransform())], codec=codec)
+    manifest = written.write(*(entry(at % 3, snapshot=STAGE) for at in range(20)), version=version)
+
+    columns, entries = (written.counted(manifest, large_bytes=large) for large in (AS_COLUMNS, AS_ENTRIES))
+
+    assert (columns.files, columns.read_slowly) == (20, 0)
+    assert plainly(columns) == plainly(entries)
+
+
+def test_what_a_writer_may_leave_out(tmp_path):
+    written = Written(tmp_path, [(IntegerType(), IdentityTransform())])
+    without = {"column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds"}
+    without |= {"upper_bounds", "key_metadata", "split_offsets", "equality_ids", "sort_order_id"}
+    manifest = written.write(*(entry(at) for at in range(5)), without=without)
+
+    columns, entries = (written.counted(manifest, large_bytes=large) for large in (AS_COLUMNS, AS_ENTRIES))
+
+    assert (columns.files, columns.read_slowly) == (5, 0)
+    assert plainly(columns) == plainly(entries)
+
+
+def test_several_partition_fields_keep_their_order(tmp_path):
+    written = Written(
+        tmp_path,
+        [
+            (StringType(), IdentityTransform()),
+            (StringType(), VoidTransform()),
+            (LongType(), BucketTransform(4)),
+        ],
+    )
+    manifest = written.write(entry("b", None, 1), entry(None, None, 1), entry("b", None, None))
+
+    columns, entries = (written.counted(manifest, large_bytes=large) for large in (AS_COLUMNS, AS_ENTRIES))
+
+    assert list(plainly(columns)) == ['{"1000":"b","1002":1}', '{"1000":"b"}', '{"1002":1}']
+    assert plainly(columns) == plainly(entries)
+
+
+@pytest.mark.parametrize("large_bytes", [AS_COLUMNS, AS_ENTRIES])
+@pytest.mark.parametrize("part", [0.1, 0.5, 0.9, 0.999])
+def test_a_manifest_that_was_cut_off_is_no_shorter_manifest(tmp_path, part, large_bytes):
+    written = Written(tmp_path, codec="null", in_block=1)
+    manifest = written.write(*(entry() for _ in range(200)))
+    whole = written.path.read_bytes()
+    written.path.write_bytes(whole[: int(part * len(whole))])
+
+    with pytest.raises(UnreadableError, match="a manifest"):
+        written.counted(manifest, large_bytes=large_bytes)
+
+
+@pytest.mark.parametrize("large_bytes", [AS_COLUMNS, AS_ENTRIES])
+@pytest.mark.parametrize("data", [b"", b"Obj\x01", b"PAR1" * 100, bytes(100_000)])
+def test_what_is_no_manifest_says_so(tmp_path, data, large_bytes):
+    written = Written(tmp_path)
+    written.path.write_bytes(data)
+
+    with pytest.raises(UnreadableError):
+        written.counted(written.listed(), large_bytes=large_bytes)
+
+
+def test_what_cannot_be_read_as_columns_is_read_slowly_and_counted(tmp_path):
+    """A partition field whose column is gone has no type in a manifest of the newest writers."""
+    plain, written = Written(tmp_path), Written(tmp_path, [(IntegerType(), IdentityTransform())])
+    plain.write(entry(), entry())
+    schema = json.loads(Manifest.read(plain.io, str(plain.path)).avro_schema)
+    partition = next(one for one in schema["fields"][-1]["type"]["fields"] if one["name"] == "partition")
+    partition["type"]["fields"] = [{"name": "p", "type": "null", "default": None, "field-id": 1000}]
+    written.path.write_bytes(Manifest.read(plain.io, str(plain.path)).under(json.dumps(schema)))
+
+    census = written.counted(written.listed())
+
+    assert (list(census.partitions), census.files, census.read_slowly) == (["{}"], 2, 1)
+
+
+def test_fields_are_found_by_their_ids(tmp_path):
+    written = Written(tmp_path, [(IntegerType(), IdentityTransform())])
+    written.write(entry(1), entry(2))
+    renamed = Manifest.read(written.io, str(written.path)).avro_schema.replace("record_count", "rowCount")
+    written.path.write_bytes(Manifest.read(written.io, str(written.path)).under(renamed))
+
+    census = written.counted(written.listed())
+
+    assert (census.files, census.read_slowly) == (2, 0)
+    assert census.partitions['{"1000":1}'].added == [1, 10, 1000]
+
+
+def test_many_manifests_are_read_at_once_and_an_error_ends_it(tmp_path):
+    written = [Written(tmp_path, [(IntegerType(), IdentityTransform())]) for _ in range(30)]
+    manifests = [one.write(entry(place % 7), entry(7)) for place, one in enumerate(written)]
+    first = written[0]
+
+    whole = census(first.metadata, first.io, manifests, Question(), AS_COLUMNS)
+
+    assert whole.files == 60
+    assert whole.partitions['{"1000":7}'].added == [30, 300, 30_000]
+
+    written[3].path.write_bytes(b"nothing")
+    with pytest.raises(UnreadableError, match="a manifest"):
+        census(first.metadata, first.io, manifests, Question(), AS_COLUMNS)
+
+
+def test_a_manifest_list_that_was_cut_off_is_no_shorter_list(tmp_path):
+    """Nowhere in its blocks; a file that ends right after its header is an empty list, and cannot be told from one."""
+    lab = Lab(tmp_path)
+    table = lab.create()
+    for hour in range(6):
+        lab.append(table, hour)
+    location = table.refresh().current_snapshot().manifest_list
+    path = Path(normalised(location))
+    whole, read = path.read_bytes(), read_manifest_list(table.io, location)
+    header = next(
+        end
+        for end in range(len(whole))
+        if _is_empty_list(path, whole[:end], lambda: read_manifest_list(table.io, location))
+    )
+    assert len(read) == 6
+    for end in range(0, len(whole), 7):
+        if end == header:
+            continue
+        path.write_bytes(whole[:end])
+        with pytest.raises(UnreadableError):
+            read_manifest_list(table.io, location)
+
+
+def _is_empty_list(path, data, read):
+    path.write_bytes(data)
+    try:
+        return read() == []
+    except UnreadableError:
+        return False

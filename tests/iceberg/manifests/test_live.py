@@ -1,0 +1,327 @@
+"""Reading what is live: every kind of partition value finds its files, and whole manifests are skipped for it."""
+
+import datetime as dt
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.manifest import ManifestContent, ManifestFile, PartitionFieldSummary
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.transforms import (
+    BucketTransform,
+    DayTransform,
+    IdentityTransform,
+    Transform,
+    TruncateTransform,
+)
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestamptzType,
+    UUIDType,
+)
+
+from isotherm.core.model import OutcomeKind, PartitionKey, WrittenFile
+from isotherm.iceberg.manifests.live import entry_partition_key, live_files, may_hold, partition_record
+from isotherm.iceberg.manifests.reading import (
+    MAX_BYTES,
+    Manifest,
+    UnreadableError,
+    read_manifest,
+    read_manifest_list,
+)
+from isotherm.iceberg.manifests.writing import added, write_manifest
+from support.rewriting import compacted
+
+
+@dataclass
+class Counting:
+    """The real FileIO, and what was read through it."""
+
+    io: Any
+    read: list[str] = field(default_factory=list)
+
+    def new_input(self, location: str) -> Any:
+        self.read.append(location)
+        return self.io.new_input(location)
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., Table]:
+    catalog = load_catalog(
+        "lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w"
+    )
+    catalog.create_namespace("db")
+
+    def table(source: IcebergType, transform: Transform[Any, Any]) -> Table:
+        schema = Schema(
+            NestedField(1, "v", source, required=False), NestedField(2, "id", LongType(), required=False)
+        )
+        spec = PartitionSpec(PartitionField(1, 1000, transform, "p"))
+        return catalog.create_table("db.t", schema, partition_spec=spec, properties={"format-version": "2"})
+
+    return table
+
+
+UTC = dt.UTC
+KINDS: dict[str, tuple[IcebergType, Transform[Any, Any], list[Any], list[str]]] = {
+    "long": (LongType(), IdentityTransform(), [1, -5, None], ['{"1000":1}', '{"1000":-5}', "{}"]),
+    "boolean": (
+        BooleanType(),
+        IdentityTransform(),
+        [True, False, None],
+        ['{"1000":true}', '{"1000":false}', "{}"],
+    ),
+    "string": (
+        StringType(),
+        IdentityTransform(),
+        ["a", 'q"ü', ""],
+        ['{"1000":"a"}', '{"1000":"q\\"\\u00fc"}', '{"1000":""}'],
+    ),
+    "decimal": (
+        DecimalType(9, 2),
+        IdentityTransform(),
+        [Decimal("1.50"), Decimal("-0.01"), None],
+        ['{"1000":"1.50"}', '{"1000":"-0.01"}', "{}"],
+    ),
+    "date": (
+        DateType(),
+        IdentityTransform(),
+        [dt.date(1970, 1, 2), dt.date(1969, 12, 31), None],
+        ['{"1000":1}', '{"1000":-1}', "{}"],
+    ),
+    "day": (
+        TimestamptzType(),
+        DayTransform(),
+        [dt.datetime(1970, 1, 3, 5, tzinfo=UTC), dt.datetime(1969, 12, 31, 5, tzinfo=UTC), None],
+        ['{"1000":2}', '{"1000":-1}', "{}"],
+    ),
+    "bucket": (LongType(), BucketTransform(2), [1, 2, 3, None], ['{"1000":0}', '{"1000":1}', "{}"]),
+    "truncate": (
+        StringType(),
+        TruncateTransform(1),
+        ["ab", "ac", "b", None],
+        ['{"1000":"a"}', '{"1000":"b"}', "{}"],
+    ),
+    "float": (
+        FloatType(),
+        IdentityTransform(),
+        [1.5, -2.0, None],
+        ['{"1000":1.5}', '{"1000":-2.0}', "{}"],
+    ),
+    "binary": (
+        BinaryType(),
+        IdentityTransform(),
+        [b"\x00\xff", b"", None],
+        ['{"1000":"00ff"}', '{"1000":""}', "{}"],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_partition_has_its_own_files(make: Callable[..., Table], kind: str) -> None:
+    source, transform, values, keys = KINDS[kind]
+    table = make(source, transform)
+    schema = table.schema().as_arrow()
+    for number, value in enumerate(values):
+        table.append(pa.Table.from_pylist([{"v": value, "id": number}], schema=schema))
+    head = table.metadata.current_snapshot()
+    assert head is not None
+    every = live_files(table.metadata, table.io, head)
+    assert sorted(keys) == sorted({entry.partition for entry in every})
+
+    for key in keys:
+        io = Counting(table.io)
+        found = live_files(table.metadata, io, head, PartitionKey(key))  # type: ignore[arg-type]
+
+        wanted = {entry.identity for entry in every if entry.partition == key}
+        assert wanted == {entry.identity for entry in found}
+        # Every append has a manifest of its own; beside the list, only those of this partition are read.
+        assert len(wanted) == len(io.read) - 1
+        record = partition_record(table.metadata, 0, PartitionKey(key))
+        assert str(found[0].file.partition[0]) == str(record[0])
+
+
+def test_a_partition_column_that_was_widened_finds_older_files(make: Callable[..., Table]) -> None:
+    table = make(IntegerType(), IdentityTransform())
+    table.append(pa.table({"v": pa.array([1], pa.int32()), "id": [1]}))
+    with table.update_schema() as update:
+        update.update_column("v", field_type=LongType())
+    table.append(pa.table({"v": [1], "id": [2]}))
+    table.append(pa.table({"v": [2**40], "id": [2]}))
+    head = table.metadata.current_snapshot()
+    assert head is not None
+
+    found = [
+        len(live_files(table.metadata, table.io, head, PartitionKey(f'{{"1000":{one}}}')))
+        for one in (1, 2**40, 3)
+    ]
+
+    assert found == [2, 1, 0]
+
+
+def test_a_partition_column_that_was_dropped_still_tells_partitions_apart(make: Callable[..., Table]) -> None:
+    table = make(StringType(), IdentityTransform())
+    table.append(pa.table({"v": ["a"], "id": [1]}))
+    table.append(pa.table({"v": ["b"], "id": [2]}))
+    with table.update_spec() as spec:
+        spec.remove_field("p")
+    with table.update_schema() as update:
+        update.delete_column("v")
+    table.append(pa.table({"id": [3]}))
+    head = table.metadata.current_snapshot()
+    assert head is not None
+
+    found = [
+        len(live_files(table.metadata, table.io, head, PartitionKey(key)))
+        for key in ('{"1000":"a"}', '{"1000":"b"}', "{}")
+    ]
+
+    assert found == [1, 1, 1]
+
+
+ONE, MIDDLE, LAST = (uuid.UUID(int=number) for number in (1, 2**127, 2**128 - 1))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "holds"),
+    [
+        # Unsigned, as the specification says; signed, as older Java has it; neither of both.
+        (ONE, LAST, [True, True, True]),
+        (MIDDLE, ONE, [True, True, True]),
+        (LAST, LAST, [False, False, True]),
+    ],
+)
+def test_summaries_of_uuids_are_read_in_both_orders(
+    make: Callable[..., Table], low: uuid.UUID, high: uuid.UUID, holds: list[bool]
+) -> None:
+    metadata = make(UUIDType(), IdentityTransform()).metadata
+    summary = PartitionFieldSummary(False, False, low.bytes, high.bytes)
+    manifest = ManifestFile.from_args(partition_spec_id=0, partitions=[summary])
+
+    found = [may_hold(metadata, manifest, PartitionKey(f'{{"1000":"{one}"}}')) for one in (ONE, MIDDLE, LAST)]
+
+    assert holds == found
+
+
+def test_a_partition_that_is_a_uuid_is_written_and_found(make: Callable[..., Table]) -> None:
+    """PyIceberg's own append cannot write one."""
+    table = make(UUIDType(), IdentityTransform())
+    metadata, location = table.metadata, f"{table.location()}/m.avro"
+    keys = [PartitionKey(f'{{"1000":"{one}"}}') for one in (ONE, LAST)]
+    file = WrittenFile("x", 1, 1, {}, {}, {}, {}, {}, {}, ())
+    entries = [added(file, partition_record(metadata, 0, key), 1, 1) for key in keys]
+
+    manifest = write_manifest(table.io, metadata, location, 0, ManifestContent.DATA, 1, entries)
+
+    assert keys == [entry_partition_key(metadata, 0, one) for one in read_manifest(table.io, manifest)]
+    assert [True, True] == [may_hold(metadata, manifest, key) for key in keys]
+
+
+@pytest.mark.parametrize(
+    ("asked", "written"),
+    [
+        ("GZIP", b"deflate"),
+        ("snappy", b"deflate"),
+        ("Uncompressed", b"null"),
+        ("zstd", b"zstandard"),
+        ("x", b"deflate"),
+    ],
+)
+def test_a_codec_that_java_takes_ends_no_compaction(
+    make: Callable[..., Table], asked: str, written: bytes
+) -> None:
+    table = make(LongType(), IdentityTransform())
+    for number in range(2):
+        table.append(pa.table({"v": [1], "id": [number]}))
+    table.transaction().set_properties({"write.avro.compression-codec": asked}).commit_transaction()
+
+    outcome = compacted(table.catalog, "db.t", PartitionKey('{"1000":1}'))
+
+    assert OutcomeKind.DONE is outcome.kind, outcome
+    table.refresh()
+    assert [0, 1] == sorted(table.scan().to_arrow()["id"].to_pylist())
+    head = table.metadata.current_snapshot()
+    assert head is not None
+    assert written in Path(head.manifest_list.removeprefix("file://")).read_bytes()[:5000]
+
+
+@dataclass
+class Metered:
+    """A file of which no more is kept than was asked for, and how much that was."""
+
+    begin: bytes
+    size: int
+    read_bytes: int = 0
+
+    def new_input(self, _: str) -> Any:
+        return self
+
+    def open(self) -> Any:
+        return self
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def read(self, count: int = -1) -> bytes:
+        count = min(count if count >= 0 else self.size, self.size - self.read_bytes)
+        part = self.begin[self.read_bytes :][:count]
+        self.read_bytes += count
+        return part + bytes(count - len(part))
+
+
+AVRO, PARQUET = b"Obj\x01", b"PAR1"
+GIGABYTE = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("begin", "said", "at_most"),
+    [
+        (PARQUET, 5000, 4),
+        (PARQUET, None, 4),
+        (AVRO, 5000, 5001),
+        (AVRO, None, MAX_BYTES + 1),
+        (AVRO, GIGABYTE, 0),
+    ],
+)
+def test_of_a_large_file_that_is_named_as_a_manifest_little_is_read(
+    begin: bytes, said: int | None, at_most: int
+) -> None:
+    file: Any = Metered(begin, GIGABYTE)
+
+    with pytest.raises(UnreadableError):
+        Manifest.read(file, "data.parquet", said)
+
+    assert file.read_bytes <= at_most
+
+
+def test_a_manifest_of_another_length_than_listed_is_refused(make: Callable[..., Table]) -> None:
+    table = make(LongType(), IdentityTransform())
+    table.append(pa.table({"v": [1], "id": [1]}))
+    head = table.metadata.current_snapshot()
+    assert head is not None
+    (listed,) = read_manifest_list(table.io, head.manifest_list)
+    length = listed.manifest_length
+    assert len(read_manifest(table.io, listed)) == 1
+
+    for wrong in (length - 1, length + 1):
+        with pytest.raises(UnreadableError, match="bytes"):
+            Manifest.read(table.io, listed.manifest_path, wrong)

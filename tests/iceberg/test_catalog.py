@@ -1,0 +1,210 @@
+"""What a catalog and a table's files may answer: only the catalog's own word makes a table gone."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+
+from isotherm.core.observations import TrySoon
+from isotherm.core.paths import normalised
+from isotherm.iceberg.catalog import IcebergCatalog, connect, translated
+from isotherm.runtime.config import CatalogConfig
+from isotherm.service.ports import Fenced, TableMissing, Unavailable, Unreadable
+from support.servers import http_server
+
+CONFIG = {"defaults": {}, "overrides": {}}
+
+
+def metadata_path(table):
+    return Path(normalised(table.refresh().metadata_location))
+
+
+def edited(**changes):
+    def damage(path):
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+    return damage
+
+
+DAMAGES = {
+    "cut off": lambda path: path.write_bytes(path.read_bytes()[:-100]),
+    "empty": lambda path: path.write_bytes(b""),
+    "a later version": edited(**{"format-version": 4}),
+    "no version": edited(**{"format-version": None}),
+    "another document": lambda path: path.write_text("<html>"),
+    "nested too deeply": lambda path: path.write_text('{"a":' * 100_000),
+    "not there": lambda path: path.unlink(),
+    "no snapshots to speak of": edited(snapshots=7),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_table_whose_metadata_makes_no_sense_is_unreadable_and_nothing_of_it_is_forgotten(lab, damage):
+    table = lab.create()
+    lab.append(table, 1)
+    service = lab.settled()
+    uuid = str(table.metadata.table_uuid)
+    known = list(service.fold.partitions(uuid))
+    damage(metadata_path(table))
+    catalog = IcebergCatalog(lab.catalog)
+    with pytest.raises(Unreadable, match=r"table shop\.orders cannot be read"):
+        catalog.load("shop.orders")
+    with pytest.raises(Unreadable):
+        service.follower.confirm("shop.orders")
+
+    assert known
+    assert list(service.fold.partitions(uuid)) == known
+    service.stop()
+
+
+def test_a_damaged_manifest_is_unreadable(lab):
+    table = lab.create()
+    lab.append(table, 1)
+    (path,) = (normalised(one.manifest_path) for one in table.current_snapshot().manifests(table.io))
+    Path(path).write_bytes(b"Obj\x01" + bytes(100))
+    catalog = IcebergCatalog(lab.catalog)
+    with pytest.raises(Unreadable, match="the manifests of"):
+        catalog.scan(catalog.load("shop.orders"))
+
+
+@pytest.mark.parametrize("name", ["shop.orders", "nowhere.orders", "orders", "", ".", "shop..orders"])
+def test_a_table_that_the_catalog_does_not_have_is_missing(lab, name):
+    lab.catalog.create_namespace("shop")
+    with pytest.raises(TableMissing):
+        IcebergCatalog(lab.catalog).load(name)
+
+
+NO_SUCH_TABLE = {"error": {"message": "Table does not exist", "type": "NoSuchTableException", "code": 404}}
+
+
+def rest_error(code):
+    return {"error": {"message": "no", "type": "SomeException", "code": code}}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (404, NO_SUCH_TABLE, TableMissing),
+        (404, "<html>default backend - 404</html>", Unavailable),
+        (404, "", Unavailable),
+        (404, {"detail": "Not Found"}, Unavailable),
+        (403, rest_error(403), Unavailable),
+        (501, rest_error(501), Unavailable),
+        (503, "", Unavailable),
+        (200, "<html>Please sign in</html>", Unreadable),
+        (200, {"metadata-location": "s3://a/b", "metadata": {"format-version": 4}}, Unreadable),
+    ],
+)
+def test_only_the_catalogs_own_word_makes_a_table_missing(status, body, expected):
+    with http_server(lambda _, path: (200, CONFIG) if path == "/v1/config" else (status, body)) as url:
+        catalog = IcebergCatalog(connect(CatalogConfig(properties={"type": "rest", "uri": url})))
+        with pytest.raises((TableMissing, Unavailable)) as raised:
+            catalog.load("shop.orders")
+
+    assert type(raised.value) is expected
+
+
+class ThriftError(Exception):
+    """Clients have families of their own: nothing in common with ours but `Exception`."""
+
+
+@pytest.mark.parametrize(
+    "error", [ThriftError("TSocket read 0 bytes"), NotImplementedError("501"), MemoryError()]
+)
+def test_an_error_of_a_family_that_nobody_knows_is_unavailable(error):
+    with pytest.raises(Unavailable, match="the list of tables") as raised, translated("the list of tables"):
+        raise error
+
+    assert not isinstance(raised.value, Unreadable)
+
+
+@pytest.mark.parametrize("error", [Fenced("a newer one"), Unavailable("the broker"), KeyboardInterrupt()])
+def test_what_our_own_callbacks_raise_goes_through(error):
+    with pytest.raises(type(error)) as raised, translated("table shop.orders"):
+        raise error
+
+    assert raised.value is error
+
+
+def tree(tables, refused=(), dropped=(), *, nested=True):
+    """A REST catalog of some tables, by namespace; namespaces have dots between their parts."""
+    spaces = {
+        ".".join(parts[:depth])
+        for parts in (name.split(".") for name in [*tables, *refused, *dropped])
+        for depth in range(1, len(parts) + 1)
+    }
+
+    def answer(_, path):
+        if path == "/v1/config":
+            return 200, CONFIG
+        url = urlsplit(path)
+        asked = parse_qs(url.query).get("parent", [""])[0]
+        if url.path == "/v1/namespaces":
+            parent = asked.replace("\x1f", ".")
+            if parent and not nested:
+                return 400, rest_error(400)
+            below = [one.split(".") for one in sorted(spaces) if one.rpartition(".")[0] == parent]
+            return 200, {"namespaces": below}
+        space = unquote(url.path.split("/")[3]).replace("\x1f", ".")
+        if space in refused:
+            return 403, rest_error(403)
+        if space in dropped:
+            return 404, {"error": {"message": "gone", "type": "NoSuchNamespaceException", "code": 404}}
+        listed = [{"namespace": space.split("."), "name": name} for name in tables.get(space, ())]
+        return 200, {"identifiers": listed}
+
+    return http_server(answer)
+
+
+def listing(url):
+    return IcebergCatalog(connect(CatalogConfig(properties={"type": "rest", "uri": url}))).names()
+
+
+def test_tables_are_found_however_deep_their_namespace_is():
+    with tree({"a": ["t"], "a.b.c": ["u", "v"], "d.e": ["w"]}) as url:
+        found = listing(url)
+
+    assert (found.names, found.unlisted) == (["a.b.c.u", "a.b.c.v", "a.t", "d.e.w"], {})
+
+
+def test_a_namespace_that_refuses_or_vanishes_hides_no_other():
+    with tree({"a": ["t"], "z": ["u"]}, refused=["b", "a.secret"], dropped=["c"]) as url:
+        found = listing(url)
+
+    assert found.names == ["a.t", "z.u"]
+    assert sorted(found.unlisted) == ["a.secret", "b"]
+    assert all("ForbiddenError" in why for why in found.unlisted.values())
+
+
+def test_a_catalog_without_nested_namespaces_is_listed_all_the_same():
+    with tree({"a": ["t"], "z": ["u"]}, nested=False) as url:
+        assert (listing(url).names, listing(url).unlisted) == (["a.t", "z.u"], {})
+
+
+@pytest.mark.parametrize(("status", "body"), [(503, ""), (404, ""), (404, rest_error(404))])
+def test_a_catalog_that_is_away_as_a_whole_is_not_an_empty_one(status, body):
+    with (
+        http_server(lambda _, path: (200, CONFIG) if path == "/v1/config" else (status, body)) as url,
+        pytest.raises(Unavailable, match="the list of namespaces"),
+    ):
+        listing(url)
+
+
+def test_namespaces_below_others_are_found_in_an_sql_catalog(lab):
+    for name in ("a.t", "a.b.t", "ab.t"):
+        lab.create(name)
+
+    assert IcebergCatalog(lab.catalog).names().names == ["a.b.t", "a.t", "ab.t"]
+
+
+def test_a_namespace_that_is_not_shown_is_reported_once(lab):
+    with tree({"shop": []}, refused=["secret"]) as url:
+        catalog = IcebergCatalog(connect(CatalogConfig(properties={"type": "rest", "uri": url})))
+        poller = replace(lab.service().poller, catalog=catalog)
+        for _ in range(2):
+            assert poller.tables() == []
+
+    (told,) = (one for one in lab.seen if isinstance(one, TrySoon))
+    assert told.what == "the tables of namespace secret"

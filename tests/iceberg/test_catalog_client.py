@@ -1,0 +1,180 @@
+"""A catalog that does not answer stops nothing for ever, and a table's owner chooses neither code, hosts nor keys."""
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from isotherm.core.paths import normalised
+from isotherm.iceberg.catalog import IcebergCatalog, connect
+from isotherm.iceberg.maintainer import IcebergMaintainer
+from isotherm.iceberg.storage import RetryingFileIO, properties_with_retries, table_at
+from isotherm.runtime.clock import now_ms
+from isotherm.runtime.config import CatalogConfig
+from isotherm.service.ports import Unavailable
+from support.servers import Hang, http_server, silent_server
+
+KEYS = {"s3.access-key-id": "a", "s3.secret-access-key": "b", "s3.region": "us-east-1"}
+AWS = {"glue.region": "us-east-1", "glue.access-key-id": "a", "glue.secret-access-key": "b"}
+
+
+def rest(uri, **properties):
+    return CatalogConfig(properties={"type": "rest", "uri": uri, **properties}, timeout_s=0.2)
+
+
+def test_a_rest_catalog_that_never_answers_is_unavailable():
+    with silent_server() as server:
+        with pytest.raises(Unavailable, match="timed out"):
+            connect(rest(server.url))
+
+        assert len(server.connections) == 1
+
+
+def test_a_signed_rest_catalog_that_never_answers_is_unavailable_after_three_attempts():
+    signed = {"rest.sigv4-enabled": "true", "rest.signing-region": "us-east-1"}
+    keys = {"client.access-key-id": "a", "client.secret-access-key": "b", "client.region": "us-east-1"}
+    with silent_server() as server:
+        with pytest.raises(Unavailable, match="timed out"):
+            connect(rest(server.url, **signed, **keys))
+
+        assert len(server.connections) == 3
+
+
+def test_a_token_that_never_comes_is_unavailable():
+    with (
+        silent_server() as tokens,
+        http_server(lambda *_: (200, {"defaults": {}, "overrides": {}})) as catalog,
+    ):
+        with pytest.raises(Unavailable, match="timed out"):
+            connect(rest(catalog, credential="a:b", **{"oauth2-server-uri": tokens.url}))
+
+        assert len(tokens.connections) == 1
+
+
+def test_a_rest_catalog_that_falls_silent_later_is_unavailable():
+    asked = []
+
+    def answer(_, path):
+        asked.append(path)
+        if path == "/v1/config":
+            return 200, {"defaults": {}, "overrides": {}}
+        raise Hang
+
+    with http_server(answer) as url:
+        catalog = IcebergCatalog(connect(rest(url)))
+        with pytest.raises(Unavailable, match="timed out"):
+            catalog.load("shop.orders")
+
+    assert asked == ["/v1/config", "/v1/namespaces/shop/tables/orders"]
+
+
+def test_nobody_at_the_address_of_a_rest_catalog_is_unavailable():
+    with silent_server() as server:
+        port = server.port
+    with pytest.raises(Unavailable, match="Connection refused"):
+        connect(rest(f"http://127.0.0.1:{port}"))
+
+
+def test_glue_that_never_answers_is_unavailable_after_three_attempts():
+    with silent_server() as server:
+        config = CatalogConfig(properties={"type": "glue", "glue.endpoint": server.url, **AWS}, timeout_s=0.2)
+        catalog = IcebergCatalog(connect(config))
+        with pytest.raises(Unavailable, match=r"[Tt]ime"):
+            catalog.load("shop.orders")
+
+        assert len(server.connections) == 3
+        assert all(isinstance(text, str) for text in catalog.catalog.properties.values())
+
+
+@pytest.mark.parametrize("hangs_up", [True, False])
+def test_a_store_that_does_not_answer_is_asked_once_by_each_attempt_of_ours(hangs_up):
+    """PyArrow's three attempts, multiplied by our six, took minutes for one read."""
+    with silent_server(hangs_up=hangs_up) as server:
+        properties = properties_with_retries({"s3.endpoint": server.url, "s3.request-timeout": "1", **KEYS})
+        file = PyArrowFileIO(properties).new_input("s3://lake/a")
+        with pytest.raises(OSError, match="NETWORK_CONNECTION"):
+            file.exists()
+
+        assert len(server.connections) == 1
+
+
+def test_time_outs_of_a_store_are_short_unless_the_operator_says_otherwise():
+    ours = properties_with_retries({})
+
+    assert (ours["s3.connect-timeout"], ours["s3.request-timeout"]) == ("5", "20")
+    assert properties_with_retries({"s3.request-timeout": "90"})["s3.request-timeout"] == "90"
+
+
+EVIL = {
+    "py-io-impl": "nowhere.Code",
+    "s3.endpoint": "http://evil.example.com",
+    "s3.proxy-uri": "http://evil.example.com",
+    "s3.access-key-id": "evil",
+    "gcs.service.host": "http://evil.example.com",
+    "token": "evil",
+}
+VENDED = {"s3.access-key-id": "vended", "s3.session-token": "for an hour"}
+
+
+def test_the_properties_of_a_table_reach_neither_the_client_of_its_files_nor_that_of_a_rewrite(lab):
+    table = lab.create(**EVIL)
+    for hour in (1, 1, 1, 9, 9):
+        lab.append(table, hour)
+    service = lab.settled()
+    loaded = lab.catalog.load_table("shop.orders")
+
+    assert [one.reason for one in service.ledger.operations()] == ["committed"]
+    assert EVIL.items() <= loaded.properties.items()
+    assert "evil" not in str(loaded.io.properties)
+    service.stop()
+
+
+@pytest.fixture
+def vending(lab):
+    """A REST catalog of one table, with credentials that the server vends for it, and some of the operator's."""
+    table = lab.create(**EVIL)
+    lab.append(table, 1)
+    answer = {
+        "metadata-location": table.refresh().metadata_location,
+        "metadata": json.loads(Path(normalised(table.metadata_location)).read_text()),
+        "config": {"s3.region": "from the server", "s3.access-key-id": "superseded"},
+        "storage-credentials": [{"prefix": "file:", "config": VENDED}],
+    }
+    config = {"defaults": {}, "overrides": {}}
+    with http_server(lambda _, path: (200, config if path == "/v1/config" else answer)) as url:
+        properties = {"type": "rest", "uri": url, "s3.endpoint": "http://store.example.com", "token": "ours"}
+        yield connect(CatalogConfig(properties=properties))
+
+
+def test_what_the_server_vends_for_a_table_is_what_its_files_are_read_with(vending):
+    loaded = IcebergCatalog(vending).load("shop.orders")
+    found = loaded.handle.io.properties
+
+    assert VENDED.items() <= found.items()
+    assert (found["s3.region"], found["s3.endpoint"]) == ("from the server", "http://store.example.com")
+    assert "evil" not in str(found)
+    assert loaded.handle.properties["py-io-impl"] == "nowhere.Code", "the table keeps its properties"
+
+
+def test_a_rewrite_gets_the_properties_with_which_the_table_is_read_here(vending):
+    given = []
+
+    class Executor:
+        def start(self, *values):
+            given.append(pickle.loads(pickle.dumps(values)))  # noqa: S301 (as on the way to another process)
+
+    loaded = IcebergCatalog(vending).load("shop.orders")
+    IcebergMaintainer(vending, Executor(), now_ms).start(loaded, "a job")
+    ((_, location, properties),) = given
+
+    assert location == loaded.handle.metadata_location
+    assert VENDED.items() <= properties.items()
+    assert all(isinstance(text, str) for text in properties.values())
+
+
+def test_the_metadata_file_of_a_rewrite_chooses_no_code(lab):
+    table = lab.create(**EVIL)
+
+    assert isinstance(table_at(table.metadata_location, {}).io, RetryingFileIO)

@@ -1,0 +1,474 @@
+"""Expiry and deletion, layer by layer: real catalog, real files, and somebody who comes in between."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import CommitFailedException, ForbiddenError
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.statistics import BlobMetadata, StatisticsFile
+from pyiceberg.types import LongType, NestedField
+
+from isotherm.core.deletion import Cause, Mark, Neighbours, own_folders
+from isotherm.core.model import OutcomeKind
+from isotherm.core.paths import normalised
+from isotherm.iceberg.expiry import expire, newest_tokens, read, still_going
+from isotherm.iceberg.manifests.reachability import Stopped, never, reached, unreachable
+from isotherm.iceberg.remover import sweep
+from isotherm.service.ports import Expired, ExpiryReading, Sweep, Swept
+from support.rewriting import Hooked
+
+NAME = "db.t"
+SCHEMA = Schema(NestedField(1, "id", LongType(), required=False))
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Any:
+    found = load_catalog(
+        "lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w"
+    )
+    found.create_namespace("db")
+    return found
+
+
+@pytest.fixture
+def table(catalog: Any) -> Table:
+    """Six snapshots: three appends, an overwrite of everything, two more appends."""
+    made: Table = catalog.create_table(NAME, SCHEMA)
+    for number in range(3):
+        append(made, number)
+    made.overwrite(rows(10, 11))
+    append(made, 12)
+    append(made, 13)
+    return made.refresh()
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64())})
+
+
+def append(table: Table, *ids: int, **more: Any) -> None:
+    table.refresh().append(rows(*ids), **more)
+
+
+def ids(table: Table) -> list[int]:
+    """The history of `main`, oldest first."""
+    return [snapshot.snapshot_id for snapshot in table.refresh().metadata.snapshots]
+
+
+def contents(table: Table, snapshot_id: int | None = None) -> list[int]:
+    found = table.refresh().scan(snapshot_id=snapshot_id).to_arrow()
+    return sorted(found["id"].to_pylist())
+
+
+def expired(catalog: Any, reading: ExpiryReading, may_send: Any = lambda _: None) -> Expired:
+    uuid = str(load(catalog).metadata.table_uuid)
+    return expire(catalog, NAME, uuid, reading, "job", may_send, pause=lambda _: None)
+
+
+def load(catalog: Any) -> Table:
+    found: Table = catalog.load_table(NAME)
+    return found
+
+
+def swept(table: Table, reading: ExpiryReading, **changes: Any) -> Swept:
+    marks = tuple(Mark(path, "job", Cause.EXPIRED, reading.seen) for path in reading.files)
+    own = own_folders(table.metadata.location, (), "db", "t")
+    wanted = {"marks": marks, "expired": {"job": reading.snapshots}, "neighbours": Neighbours(own)}
+    return sweep(table.refresh(), Sweep(str(table.metadata.table_uuid), **(wanted | changes)), never)
+
+
+def on_disk(table: Table) -> set[str]:
+    home = Path(normalised(table.metadata.location))
+    return {str(path) for path in home.rglob("*") if path.is_file() and path.suffix != ".json"}
+
+
+def every_snapshot_reads(table: Table) -> None:
+    for snapshot in table.refresh().metadata.snapshots:
+        contents(table, snapshot.snapshot_id)
+
+
+# --- the ordinary way
+
+
+def test_what_only_old_snapshots_reach_goes_and_nothing_else(catalog: Any, table: Table) -> None:
+    going = ids(table)[:4]
+    before = {one: contents(table, one) for one in ids(table)[4:]}
+
+    reading = read(table, going)
+    outcome = expired(catalog, reading).outcome
+    gone = swept(table, reading)
+
+    assert OutcomeKind.DONE is outcome.kind
+    assert ids(table) == list(before)
+    assert before == {one: contents(table, one) for one in before}
+    assert set(gone.gone) == set(reading.files)
+    assert (dict(gone.kept), dict(gone.postponed)) == ({}, {})
+    # A plain walk over what is left reaches everything that is on disk.
+    assert on_disk(table) == {normalised(path) for path in reach_of(table)}
+
+
+def reach_of(table: Table) -> set[str]:
+    """By PyIceberg's own readers."""
+    found = set()
+    for snapshot in table.metadata.snapshots:
+        found.add(snapshot.manifest_list)
+        for manifest in snapshot.manifests(table.io):
+            found.add(manifest.manifest_path)
+            found |= {e.data_file.file_path for e in manifest.fetch_manifest_entry(table.io)}
+    return found
+
+
+def test_the_head_what_is_named_and_what_is_on_no_way_to_main_do_not_go(table: Table) -> None:
+    known = ids(table)
+    table.manage_snapshots().create_tag(known[1], "q3").commit()
+    table.refresh().manage_snapshots().create_branch(known[2], "b").commit()
+    table.refresh().append(rows(99), branch="b")
+
+    everything = [one.snapshot_id for one in table.refresh().metadata.snapshots]
+
+    assert still_going(table.metadata, everything) == (known[0], *known[2:-1])
+
+
+def test_statistics_of_snapshots_that_stay_stay(catalog: Any, table: Table) -> None:
+    known = ids(table)
+    home = normalised(table.metadata.location)
+    for name, snapshot_id in (("old", known[0]), ("new", known[-1])):
+        path = Path(home, "metadata", f"{name}.puffin")
+        path.write_bytes(b"sketch")
+        blob = BlobMetadata(
+            type="apache-datasketches-theta-v1", snapshot_id=snapshot_id, sequence_number=1, fields=[1]
+        )
+        statistics = StatisticsFile(
+            snapshot_id=snapshot_id,
+            statistics_path=f"file://{path}",
+            file_size_in_bytes=6,
+            file_footer_size_in_bytes=6,
+            blob_metadata=[blob],
+        )
+        with table.refresh().update_statistics() as update:
+            update.set_statistics(statistics)
+
+    found = unreachable(table.refresh().metadata, table.io, [known[0]])
+
+    assert f"file://{home}/metadata/old.puffin" in found
+    assert f"file://{home}/metadata/new.puffin" not in found
+    assert reached(table.metadata, table.io, [f"file:{home}/metadata/new.puffin"], None) == {
+        f"{home}/metadata/new.puffin"
+    }
+
+
+# --- somebody comes in between
+
+
+def test_a_tag_that_comes_in_between_is_not_dropped(catalog: Any, table: Table) -> None:
+    going = ids(table)[:3]
+    reading = read(table, going)
+
+    def tagging(real: Any, *arguments: Any) -> Any:
+        if len(load(real).metadata.refs) == 1:
+            load(real).manage_snapshots().create_tag(going[1], "q3").commit()
+        return real.commit_table(*arguments)
+
+    outcome = expired(Hooked(catalog, tagging), reading).outcome
+
+    assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, "stale")
+    assert set(going) < set(ids(table))
+    assert "q3" in table.metadata.refs
+    assert contents(table, going[1]) == [0, 1]
+
+
+def test_a_rollback_to_a_snapshot_that_goes_wins(catalog: Any, table: Table) -> None:
+    going = ids(table)[:3]
+    reading = read(table, going)
+
+    def rolling_back(real: Any, *arguments: Any) -> Any:
+        load(real).manage_snapshots().set_current_snapshot(going[1]).commit()
+        return real.commit_table(*arguments)
+
+    outcome = expired(Hooked(catalog, rolling_back), reading).outcome
+
+    assert OutcomeKind.FAILED is outcome.kind
+    assert contents(table) == [0, 1]
+    every_snapshot_reads(table)
+
+
+def test_a_stream_that_commits_before_each_request_stops_no_expiry(catalog: Any, table: Table) -> None:
+    reading = read(table, ids(table)[:3])
+    sent = []
+
+    def streaming(real: Any, *arguments: Any) -> Any:
+        sent.append(1)
+        append(load(real), 100 + len(sent))
+        return real.commit_table(*arguments)
+
+    outcome = expired(Hooked(catalog, streaming), reading).outcome
+
+    assert (OutcomeKind.DONE, 1) == (outcome.kind, len(sent))
+    assert swept(table, reading).kept == {}
+    every_snapshot_reads(table)
+
+
+@pytest.mark.parametrize("lands", [True, False])
+@pytest.mark.parametrize("error", [ConnectionError("cut"), ValueError("garbage"), KeyError("?")])
+def test_after_a_lost_answer_a_look_says_what_came_of_it(
+    catalog: Any, table: Table, error: Exception, lands: bool
+) -> None:
+    reading = read(table, ids(table)[:3])
+
+    def cut(real: Any, *arguments: Any) -> Any:
+        if lands:
+            real.commit_table(*arguments)
+        raise error
+
+    outcome = expired(Hooked(catalog, cut), reading).outcome
+
+    assert (OutcomeKind.DONE if lands else OutcomeKind.UNKNOWN) is outcome.kind
+    assert outcome.was_sent
+
+
+def test_a_refusal_is_told_in_the_catalogs_words(catalog: Any, table: Table) -> None:
+    def forbidding(*_: Any) -> Any:
+        raise ForbiddenError("Principal 'isotherm' is not authorized for op UPDATE_TABLE")
+
+    outcome = expired(Hooked(catalog, forbidding), read(table, ids(table)[:3])).outcome
+
+    assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, "refused")
+    assert "not authorized for op UPDATE_TABLE" in outcome.why
+
+
+def test_nothing_expires_from_another_table_of_that_name_or_under_gc_disabled(
+    catalog: Any, table: Table
+) -> None:
+    reading = read(table, ids(table)[:3])
+    with table.transaction() as change:
+        change.set_properties({"gc.enabled": "false"})
+
+    assert expired(catalog, reading).outcome.reason == "gc_disabled"
+
+    catalog.drop_table(NAME)
+    catalog.create_table(NAME, SCHEMA)
+    found = expire(catalog, NAME, str(table.metadata.table_uuid), reading, "job", lambda _: None)
+    assert (found.outcome.reason, found.outcome.was_sent) == ("gone", False)
+
+
+def test_who_may_not_mark_sends_nothing(catalog: Any, table: Table) -> None:
+    before = ids(table)
+
+    outcome = expired(catalog, read(table, before[:3]), lambda _: "owner: another daemon has it").outcome
+
+    assert (outcome.reason, outcome.why, outcome.was_sent) == ("owner", "another daemon has it", False)
+    assert ids(table) == before
+
+
+def test_the_newest_token_of_each_pipeline_is_kept_as_a_property(catalog: Any, table: Table) -> None:
+    for place, pipeline in ((1, "a"), (2, "b"), (3, "a")):
+        summary = {"ingest.source": f"{pipeline}{place}", "ingest.pipeline": pipeline}
+        append(table, place, snapshot_properties=summary)
+    append(table, 77)
+    going = ids(table)[:-1]
+
+    assert newest_tokens(table.metadata) == {"ingest.a.source": "a3", "ingest.b.source": "b2"}
+    assert OutcomeKind.DONE is expired(catalog, read(table, going)).outcome.kind
+    said = load(catalog).metadata.properties
+    assert (said["ingest.a.source"], said["ingest.b.source"]) == ("a3", "b2")
+
+
+# --- what cannot be read
+
+
+def test_a_going_snapshot_that_cannot_be_read_goes_and_its_files_stay(catalog: Any, table: Table) -> None:
+    going = ids(table)[:4]
+    damaged = table.metadata.snapshots[2]
+    Path(normalised(damaged.manifest_list)).write_bytes(b"nothing")
+
+    reading = read(table, going)
+
+    assert reading.damage == ""
+    assert OutcomeKind.DONE is expired(catalog, reading).outcome.kind
+    swept(table, reading)
+    every_snapshot_reads(table)
+
+
+def test_where_a_staying_snapshot_cannot_be_read_snapshots_go_and_no_file(catalog: Any, table: Table) -> None:
+    going = ids(table)[:3]
+    Path(normalised(table.metadata.snapshots[4].manifest_list)).unlink()
+
+    reading = read(table, going)
+
+    assert (reading.snapshots, reading.files) == (tuple(going), ())
+    assert "cannot be read" in reading.damage
+    assert OutcomeKind.DONE is expired(catalog, reading).outcome.kind
+
+
+def test_a_proof_that_cannot_be_read_postpones_everything(catalog: Any, table: Table) -> None:
+    reading = read(table, ids(table)[:3])
+    expired(catalog, reading)
+    append(table, 55)
+    Path(normalised(table.refresh().metadata.snapshots[-1].manifest_list)).unlink()
+
+    found = swept(table, reading)
+
+    assert (found.gone, set(found.postponed)) == ((), set(reading.files))
+
+
+# --- during the grace
+
+
+def waiting(catalog: Any, table: Table) -> tuple[ExpiryReading, str]:
+    """An expiry that is committed, and one of the data files that wait for their grace."""
+    reading = read(table, ids(table)[:4])
+    assert OutcomeKind.DONE is expired(catalog, reading).outcome.kind
+    return reading, next(path for path in reading.files if path.endswith(".parquet"))
+
+
+@pytest.mark.parametrize("spelling", ["file://{}", "file:{}", "{}"])
+def test_a_file_that_is_registered_again_stays(catalog: Any, table: Table, spelling: str) -> None:
+    reading, path = waiting(catalog, table)
+    table.refresh().add_files([spelling.format(normalised(path))])
+
+    found = swept(table, reading)
+
+    assert {path: verdict.reason for path, verdict in found.kept.items()} == {path: "reached"}
+    assert set(found.gone) == set(reading.files) - {path}
+    every_snapshot_reads(table)
+
+
+def test_a_file_that_is_registered_again_and_deleted_again_stays_while_a_snapshot_has_it(
+    catalog: Any, table: Table
+) -> None:
+    reading, path = waiting(catalog, table)
+    table.refresh().add_files([path])
+    table.refresh().overwrite(rows(1))
+    assert path not in {task.file.file_path for task in table.refresh().scan().plan_files()}
+
+    assert set(swept(table, reading).kept) == {path}
+    every_snapshot_reads(table)
+
+
+def test_a_file_on_a_branch_stays(catalog: Any, table: Table) -> None:
+    reading, path = waiting(catalog, table)
+    table.refresh().manage_snapshots().create_branch(ids(table)[-1], "b").commit()
+    table.refresh().add_files([path], branch="b")
+
+    assert set(swept(table, reading).kept) == {path}
+
+
+def test_gc_disabled_in_the_grace_keeps_everything(catalog: Any, table: Table) -> None:
+    reading, _ = waiting(catalog, table)
+    with table.refresh().transaction() as change:
+        change.set_properties({"gc.enabled": "False"})
+
+    assert set(swept(table, reading).postponed) == set(reading.files)
+
+
+def test_a_catalog_that_was_restored_keeps_everything(catalog: Any, table: Table) -> None:
+    before = catalog.load_table(NAME).metadata_location
+    reading, _ = waiting(catalog, table)
+    catalog.drop_table(NAME)
+    restored = catalog.register_table(NAME, before)
+
+    found = swept(restored, reading)
+
+    assert set(found.postponed) == set(reading.files)
+    every_snapshot_reads(restored)
+
+
+def test_files_of_another_table_stay_whoever_names_them(catalog: Any, table: Table) -> None:
+    """Its owner may point a table at any folder, and take any file into a snapshot."""
+    victim = catalog.create_table("db.victim", SCHEMA)
+    victim.append(rows(1, 2, 3))
+    (task,) = victim.scan().plan_files()
+    with table.transaction() as change:
+        change.set_properties({"write.data.path": str(Path(normalised(table.metadata.location)).parent)})
+    table.refresh().add_files([task.file.file_path])
+    table.refresh().overwrite(rows(1))
+    reading = read(table.refresh(), ids(table)[:-1])
+    assert task.file.file_path in reading.files
+    expired(catalog, reading)
+
+    found = swept(table, reading)
+
+    assert found.kept[task.file.file_path].reason == "elsewhere"
+    assert contents(victim) == [1, 2, 3]
+
+
+def test_a_file_that_cannot_be_deleted_waits_alone(catalog: Any, table: Table) -> None:
+    reading, path = waiting(catalog, table)
+    table = load(catalog)
+    real = table.io.delete
+
+    class Locked(type(table.io)):  # type: ignore[misc]
+        def delete(self, location: Any) -> None:
+            if location == path:
+                raise PermissionError("object lock")
+            real(location)
+
+    table.io = Locked(table.io.properties)
+
+    found = sweep(
+        table,
+        Sweep(
+            str(table.metadata.table_uuid),
+            tuple(Mark(one, "job", Cause.EXPIRED, reading.seen) for one in reading.files),
+            {"job": reading.snapshots},
+            Neighbours(own_folders(table.metadata.location, (), "db", "t")),
+        ),
+        never,
+    )
+
+    assert dict(found.postponed) == {path: "PermissionError: object lock"}
+    assert set(found.gone) == set(reading.files) - {path}
+
+
+def test_a_stop_ends_between_two_files(catalog: Any, table: Table) -> None:
+    reading, _ = waiting(catalog, table)
+    asked = []
+
+    def stop() -> bool:
+        asked.append(1)
+        return len(asked) > 3
+
+    with pytest.raises(Stopped):
+        unreachable(table.metadata, table.io, reading.snapshots, stop)
+    asked.clear()
+    marks = tuple(Mark(path, "job", Cause.EXPIRED, reading.seen) for path in reading.files)
+    found = sweep(
+        table.refresh(),
+        Sweep(
+            str(table.metadata.table_uuid),
+            marks,
+            {},
+            Neighbours(own_folders(table.metadata.location, (), "", "")),
+        ),
+        stop,
+    )
+    assert len(found.gone) < len(reading.files)
+    assert not found.kept
+
+
+def test_only_what_came_since_the_mark_is_read(catalog: Any, table: Table) -> None:
+    """The proof costs what came since, not what stays: damage in old snapshots is not even met."""
+    for number in range(20, 30):
+        append(table, number)
+    reading, _ = waiting(catalog, table)
+    append(table, 31)
+    # (The oldest, whose parent is gone, may have any sequence number, so it is always read.)
+    for snapshot in table.refresh().metadata.snapshots[1:-2]:
+        Path(normalised(snapshot.manifest_list)).write_bytes(b"nobody reads this")
+
+    found = swept(table, reading)
+
+    assert set(found.gone) == set(reading.files)
+
+
+def test_a_conflict_is_given_up_after_a_while(catalog: Any, table: Table) -> None:
+    def losing(*_: Any) -> Any:
+        raise CommitFailedException("Requirement failed: branch main has changed")
+
+    outcome = expired(Hooked(catalog, losing), read(table, ids(table)[:3])).outcome
+
+    assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, "conflict")

@@ -1,0 +1,134 @@
+"""The type table: what each Connect and Debezium type becomes, and which schemas are refused."""
+
+import json
+
+import pytest
+
+from isotherm_ingest.sql.debezium import SchemaError, change_schema, fits, key_fields, kind_of, widened
+
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+
+
+def decimal(scale: str, precision: str | None = None) -> dict:
+    parameters = {"scale": scale} | ({"connect.decimal.precision": precision} if precision else {})
+    return {"type": "bytes", "name": DECIMAL, "parameters": parameters}
+
+
+@pytest.mark.parametrize(
+    ("schema", "table_type", "may_fail"),
+    [
+        ({"type": "int16"}, "INT", False),
+        ({"type": "int32"}, "INT", False),
+        ({"type": "int64"}, "BIGINT", False),
+        ({"type": "boolean"}, "BOOLEAN", False),
+        ({"type": "float"}, "FLOAT", False),
+        ({"type": "double"}, "DOUBLE", False),
+        ({"type": "string"}, "STRING", False),
+        ({"type": "bytes"}, "BINARY", False),
+        ({"type": "string", "name": "io.debezium.data.Json"}, "STRING", False),
+        ({"type": "string", "name": "io.debezium.data.Uuid"}, "STRING", False),
+        ({"type": "string", "name": "io.debezium.time.ZonedTimestamp"}, "TIMESTAMP", True),
+        ({"type": "int64", "name": "io.debezium.time.MicroTimestamp"}, "TIMESTAMP_NTZ", True),
+        ({"type": "int64", "name": "io.debezium.time.Timestamp"}, "TIMESTAMP_NTZ", True),
+        ({"type": "int64", "name": "io.debezium.time.NanoTimestamp"}, "TIMESTAMP_NTZ", True),
+        ({"type": "int32", "name": "io.debezium.time.Date"}, "DATE", False),
+        ({"type": "int64", "name": "io.debezium.time.MicroTime"}, "BIGINT", False),
+        (decimal("2", "10"), "DECIMAL(10,2)", True),
+        (decimal("4", "38"), "DECIMAL(38,4)", True),
+        (decimal("0"), "DECIMAL(38,0)", True),
+        (decimal("10", "60"), "STRING", True),
+        ({"type": "struct", "name": "io.debezium.data.VariableScaleDecimal"}, "STRING", True),
+        ({"type": "array", "items": {"type": "string"}}, "ARRAY<STRING>", False),
+        ({"type": "array", "items": decimal("1", "5")}, "ARRAY<DECIMAL(5,1)>", True),
+        (
+            {"type": "array", "items": {"type": "array", "items": {"type": "int32"}}},
+            "ARRAY<ARRAY<INT>>",
+            False,
+        ),
+        ({"type": "struct", "fields": []}, "STRING", False),
+        ({"type": "something new"}, "STRING", False),
+    ],
+)
+def test_types(schema, table_type, may_fail):
+    kind = kind_of(schema)
+
+    assert (table_type, may_fail) == (kind.type, kind.may_fail)
+
+
+def test_a_decimal_with_nonsense_for_parameters_is_refused():
+    with pytest.raises(SchemaError, match="decimal"):
+        kind_of(decimal("two"))
+
+
+@pytest.mark.parametrize(
+    ("table", "message", "fit", "widen"),
+    [
+        ("INT", "INT", True, False),
+        ("BIGINT", "INT", True, False),
+        ("INT", "BIGINT", False, True),
+        ("FLOAT", "DOUBLE", False, True),
+        ("DECIMAL(10,2)", "DECIMAL(12,2)", False, True),
+        ("DECIMAL(12,2)", "DECIMAL(10,2)", True, False),
+        ("DECIMAL(12,2)", "DECIMAL(12,3)", False, False),
+        ("STRING", "INT", False, False),
+        ("INT", "STRING", False, False),
+    ],
+)
+def test_only_what_loses_nothing_fits(table, message, fit, widen):
+    assert (fit, widen) == (fits(table, message), widened(table, message))
+
+
+def message(columns: list[dict], **payload: object) -> str:
+    row = {"type": "struct", "fields": columns}
+    source = {"type": "struct", "field": "source", "fields": [{"field": "lsn", "type": "int64"}]}
+    fields = [
+        {**row, "field": "before"},
+        {**row, "field": "after"},
+        source,
+        {"type": "string", "field": "op"},
+    ]
+    told = {"source": {"schema": "public", "table": "orders"}, **payload}
+    return json.dumps({"schema": {"type": "struct", "fields": fields}, "payload": told})
+
+
+def test_a_change_tells_its_columns_key_and_source():
+    key = json.dumps({"schema": {"fields": [{"field": "id"}, {"field": "part"}]}, "payload": {}})
+    schema = change_schema(
+        message([{"field": "id", "type": "int64"}, {"field": "x`y", "type": "string"}]), key
+    )
+
+    assert ["id", "x`y"] == [column.name for column in schema.columns]
+    assert (("id", "part"), "public", "orders", True) == (
+        schema.key,
+        schema.source_schema,
+        schema.source_table,
+        schema.has_lsn,
+    )
+    assert "`x``y`: STRING" in schema.wire
+    assert "r.`x``y`" == schema.columns[1].value("r")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "7",
+        "[]",
+        "{}",
+        '{"schema":null,"payload":{}}',
+        '{"schema":{"fields":[]},"payload":{"source":{}}}',
+        "{" * 10_000,
+    ],
+)
+def test_what_is_no_change_is_refused(value):
+    with pytest.raises(SchemaError):
+        change_schema(value, None)
+
+
+def test_columns_that_a_table_cannot_tell_apart_are_refused():
+    with pytest.raises(SchemaError, match="upper and lower case"):
+        change_schema(message([{"field": "Id", "type": "int64"}, {"field": "id", "type": "int64"}]), None)
+
+
+def test_a_key_without_a_schema_has_no_fields():
+    assert () == key_fields(None) == key_fields('{"id": 7}') == key_fields('{"schema": {"type": "int64"}}')

@@ -1,0 +1,366 @@
+"""What stands in the tables is what was in the messages: whatever is repeated, broken off, or written beside."""
+
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isotherm.contract.events import Intent
+from isotherm.core.model import INGEST_TOKEN, partition_key
+from isotherm_ingest.tables.writer import Portion, Prepared, TableWriter
+from support.changes import Source, latest, moment
+from support.gate import Gate
+from support.ingest_lab import Lab
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+STREAMS = r"""
+  - {topics: "NS\\.public\\.(orders|customers)", table: "NS.{table}", mode: mirror, partition_by: ["hours(at)"], immutable: [at]}
+  - {topics: "NS\\.public\\.payments", table: "NS.{table}", mode: changelog, partition_by: ["days(at)"]}
+"""
+TABLES = ("orders", "customers", "payments")
+HOUR_0 = 473_352
+"""Of the first event time, since the epoch."""
+
+
+@pytest.fixture
+def lab(kafka: Any, spark: Any, lake_folder: Any, tmp_path: Path) -> Iterator[Lab]:
+    lab = Lab(kafka, spark, lake_folder, tmp_path, STREAMS)
+    lab.make_topics(*TABLES)
+    yield lab
+    lab.close()
+
+
+def trade(lab: Lab, source: Source, dice: random.Random, changes: int, from_hour: float) -> None:
+    """Random changes, tombstones included."""
+    messages: list[Any] = []
+    for number in range(changes):
+        throw = dice.random()
+        if throw < 0.5 or not source.rows:
+            new = max(source.rows, default=0) + dice.randrange(1, 5)
+            messages.append(source.insert(new, from_hour + number / 20))
+        elif throw < 0.8:
+            messages.append(source.update(dice.choice(list(source.rows)), name=f"new{number}", tags=None))
+        else:
+            key = dice.choice(list(source.rows))
+            messages += [source.delete(key), (source.key(key), None)]
+    lab.send(source.table, *messages)
+
+
+def check(lab: Lab, sources: dict[str, Source]) -> None:
+    """Every table equals the fold of its messages."""
+    for table in ("orders", "customers"):
+        if table in sources:
+            assert latest(sources[table].rows.values()) == latest(lab.rows(table)), table
+    if "payments" in sources:
+        rows = sorted(lab.rows("payments"), key=lambda row: row["_offset"])
+        told = [(row["_op"], {name: row[name] for name in sources["payments"].columns}) for row in rows]
+        expected = sources["payments"].log
+        assert [op for op, _ in expected] == [op for op, _ in told]
+        assert latest(row for _, row in expected) == latest(row for _, row in told)
+
+
+def test_tables_equal_the_fold_of_their_messages(lab: Lab) -> None:
+    dice = random.Random(7)
+    sources = {table: Source(table) for table in TABLES}
+    for lap in range(2):
+        for source in sources.values():
+            trade(lab, source, dice, 40, lap * 2)
+        lab.ingest()
+
+        check(lab, sources)
+
+    lab.announce()
+    for table in TABLES:
+        assert [one.snapshot_id for one in lab.snapshots(table)] == [
+            one.snapshot_id for one in lab.events(table)
+        ]
+        assert all(event.origin == "ingest" and event.partitions_complete for event in lab.events(table))
+    intents = [one for one in lab.control() if isinstance(one, Intent) and one.table.endswith("orders")]
+    ids = list(dict.fromkeys(one.intent_id for one in intents))
+    for intent_id, snapshot, event in zip(ids, lab.snapshots("orders"), lab.events("orders"), strict=True):
+        opened, *renewed, closed = [one for one in intents if one.intent_id == intent_id]
+        assert ("open", "closed", "committed") == (opened.state, closed.state, closed.outcome)
+        assert all(one.state == "open" for one in renewed)
+        assert opened.at_ms <= snapshot.timestamp_ms <= closed.at_ms
+        assert opened.partitions is not None
+        assert {change.partition for change in event.partitions} <= set(opened.partitions)
+    boundaries = [event.valid_through_ms for event in lab.events("payments")]
+    assert sorted(boundaries) == boundaries
+    assert all(
+        int(moment(0).timestamp() * 1000) < one < int(moment(6).timestamp() * 1000) for one in boundaries
+    )
+
+
+def test_a_lost_checkpoint_changes_nothing(lab: Lab) -> None:
+    sources = {table: Source(table) for table in TABLES}
+    for source in sources.values():
+        trade(lab, source, random.Random(3), 20, 0)
+    lab.ingest()
+    before = {table: [one.snapshot_id for one in lab.snapshots(table)] for table in TABLES}
+
+    lab.lose_checkpoint()
+    lab.again()
+    lab.ingest()
+
+    assert before == {table: [one.snapshot_id for one in lab.snapshots(table)] for table in TABLES}
+    for source in sources.values():
+        trade(lab, source, random.Random(4), 10, 1)
+    lab.lose_checkpoint()
+    lab.again()
+    lab.ingest()
+    check(lab, sources)
+    assert {table: len(before[table]) + 1 for table in TABLES} == {
+        table: len(lab.snapshots(table)) for table in TABLES
+    }
+
+
+class CrashError(RuntimeError):
+    """All tables fail at once: Spark's checkpoint stays where it was, as when the driver is gone."""
+
+
+def test_a_crash_after_some_tables_converges(lab: Lab) -> None:
+    class Dying(TableWriter):
+        def write(self, portion: Portion) -> int:
+            if self.name.endswith("payments"):
+                raise CrashError("before the last table")
+            super().write(portion)
+            raise CrashError("after the commit")
+
+    sources = {table: Source(table) for table in TABLES}
+    for source in sources.values():
+        trade(lab, source, random.Random(5), 20, 0)
+    lab.again(Dying)
+    with pytest.raises(Exception, match="Crash"):
+        lab.ingest()
+    assert [1, 1, 0] == [len(lab.snapshots(table)) for table in TABLES]
+
+    lab.again()
+    lab.ingest()
+    lab.announce()
+
+    assert [1, 1, 1] == [len(lab.snapshots(table)) for table in TABLES]
+    check(lab, sources)
+    for table in TABLES:
+        assert [one.snapshot_id for one in lab.snapshots(table)] == [
+            one.snapshot_id for one in lab.events(table)
+        ]
+
+
+def test_a_column_that_comes_later_is_added(lab: Lab) -> None:
+    from support.changes import COLUMNS
+
+    old = Source("orders", columns={name: COLUMNS[name] for name in ("id", "name", "at")})
+    lab.send("orders", old.insert(1), old.insert(2))
+    lab.ingest()
+    new = Source("orders")
+    new.rows = {2: {**dict.fromkeys(COLUMNS), **old.rows[2]}}
+    lab.send("orders", new.insert(3), new.update(2, paid=True), old.insert(4))
+    lab.ingest()
+
+    expected = {
+        1: {**dict.fromkeys(COLUMNS), **old.rows[1]},
+        4: {**dict.fromkeys(COLUMNS), **old.rows[4]},
+        **new.rows,
+    }
+
+    assert latest(expected.values()) == latest(lab.rows("orders"))
+
+
+def test_an_unchanged_large_value_is_kept(lab: Lab) -> None:
+    away = "__debezium_unavailable_value"
+    source = Source("orders")
+    lab.send("orders", source.insert(1, name="large"), source.insert(2, name="old"))
+    lab.ingest()
+    # Known from the table; known from the batch itself; and one that is only alike.
+    lab.send("orders", source.update(1, name=away, paid=True), source.update(2, name="newer"))
+    lab.send("orders", source.update(2, name=away, paid=False), source.insert(3, name=f"not {away}"))
+    lab.ingest()
+
+    assert {1: "large", 2: "newer", 3: f"not {away}"} == {
+        row["id"]: row["name"] for row in lab.rows("orders")
+    }
+    assert {1: True, 2: False, 3: None} == {row["id"]: row["paid"] for row in lab.rows("orders")}
+
+
+def test_a_row_that_changes_its_partition_moves(lab: Lab) -> None:
+    """`immutable` was declared and is wrong: the batch is merged unpruned, and the intent names everything."""
+    source = Source("orders")
+    lab.send("orders", source.insert(1, 0), source.insert(2, 1))
+    lab.ingest()
+    lab.send("orders", source.update(1, at=moment(30)))
+    lab.ingest()
+
+    assert latest(source.rows.values()) == latest(lab.rows("orders"))
+    opened = [one for one in lab.control() if isinstance(one, Intent) and one.state == "open"]
+    first, second = ({*one.partitions} if one.partitions is not None else None for one in opened)
+    assert {partition_key({1000: HOUR_0}), partition_key({1000: HOUR_0 + 1})} == first
+    assert second is None
+
+
+# Bad input
+
+
+def test_what_cannot_be_decoded_goes_to_the_dead_letters_whole(lab: Lab) -> None:
+    source = Source("orders")
+    good = source.insert(1)
+    wrong_type = source.value("c", None, {**source.rows[1], "id": 2}).replace(b'"id":2', b'"id":"two"')
+    bad_time = source.value("c", None, {**source.rows[1], "id": 3}).replace(b"2024-01-01T", b"2024-13-01T")
+    no_key = source.value("c", None, {**source.rows[1], "id": None})
+    cut = good[1][:-30]
+    not_text = good[1].replace(b'"n1"', b'"\xff\xfe"')
+    truncate = source.value("t", None, None)
+    garbage = [
+        b"garbage",
+        b'{"schema":{"type":"struct"},"payload":7}',
+        b"",
+        wrong_type,
+        bad_time,
+        no_key,
+        cut,
+        not_text,
+        truncate,
+    ]
+    lab.send("orders", good)
+    lab.send(
+        "orders",
+        *((b"k%d" % place, value) for place, value in enumerate(garbage)),
+        headers=[("trace", b"\x00\x01")],
+    )
+    lab.send("orders", source.insert(5))
+    lab.ingest()
+
+    assert latest(source.rows.values()) == latest(lab.rows("orders"))
+    letters = lab.dead()
+    assert sorted(garbage) == sorted(letter.value or b"" for letter in letters)
+    by_key = {letter.key: letter for letter in letters}
+    reasons = {
+        0: b"no_schema", 1: b"undecodable", 2: b"no_schema", 3: b"undecodable", 4: b"undecodable_value",
+        5: b"null_key", 6: b"undecodable", 7: b"not_utf8", 8: b"unsupported_op",
+    }  # fmt: skip
+    assert reasons == {place: by_key[b"k%d" % place].headers["isotherm.reason"] for place in reasons}
+    assert b"\x00\x01" == by_key[b"k4"].headers["trace"]
+    assert b"undecodable_value:at" == by_key[b"k4"].headers["isotherm.error"]
+    assert (b"5", lab.topic("orders").encode()) == (
+        by_key[b"k4"].headers["isotherm.offset"],
+        by_key[b"k4"].headers["isotherm.topic"],
+    )
+
+
+def test_a_table_of_somebody_else_is_refused_and_caught_up_later(lab: Lab) -> None:
+    sources = {table: Source(table) for table in TABLES}
+    lab.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS lake.{lab.name}")
+    lab.spark.sql(f"CREATE TABLE lake.{lab.name}.orders USING iceberg AS SELECT 1L AS id, 'theirs' AS name")
+    for lap in range(2):
+        for source in sources.values():
+            trade(lab, source, random.Random(lap), 10, lap)
+        lab.ingest()
+
+    assert [{"id": 1, "name": "theirs"}] == lab.rows("orders")
+    check(lab, {name: sources[name] for name in ("customers", "payments")})
+
+    lab.spark.sql(f"DROP TABLE lake.{lab.name}.orders")
+    lab.again()
+    lab.send("orders", sources["orders"].insert(1000))
+    lab.ingest()
+
+    check(lab, sources)
+
+
+# Beside other writers
+
+
+class AtTheGate(TableWriter):
+    """Holds its first write open in the middle of the job, once it has planned."""
+
+    gate: Gate
+
+    def _prepare(self, portion: Portion, *, again: bool = False) -> Prepared | None:
+        prepared = super()._prepare(portion, again=again)
+        session = self._session
+        session.udf.register("hold", self.gate.function(), "bigint")
+        session.table(self._view).createOrReplaceTempView("inner_rows")
+        columns = ", ".join(
+            "hold(id) AS id" if name == "id" else f"`{name}`" for name in session.table("inner_rows").columns
+        )
+        session.sql(f"SELECT {columns} FROM inner_rows").createOrReplaceTempView(self._view)
+        return prepared
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    folder = tmp_path / "gate"
+    folder.mkdir()
+    gate = Gate(folder)
+    AtTheGate.gate = gate
+    yield gate
+    gate.open()
+    gate.close()
+
+
+@pytest.mark.parametrize("table", ["orders", "payments"])
+def test_a_write_that_loses_a_race_is_computed_again(lab: Lab, gate: Gate, table: str) -> None:
+    """A foreign row comes into the very partition while the write is open."""
+    source = Source(table)
+    lab.send(table, source.insert(1), source.insert(2))
+    lab.ingest()
+    lab.again(AtTheGate)
+    lab.send(table, source.update(1, name="newer"), source.insert(3))
+    with ThreadPoolExecutor(1) as pool:
+        write = pool.submit(lab.ingest)
+        gate.wait(write)
+        theirs = {**dict.fromkeys(source.columns), "id": 77, "at": moment(0)}
+        lab.spark.sql(
+            f"INSERT INTO lake.{lab.name}.{table} (id, at) VALUES (77, TIMESTAMP'2024-01-01 00:00:00Z')"
+        )
+        gate.open()
+        write.result(timeout=100)
+    lab.announce()
+
+    rows = [{name: row[name] for name in source.columns} for row in lab.rows(table)]
+    told = [row for _, row in source.log] if table == "payments" else list(source.rows.values())
+    assert latest([*told, theirs]) == latest(rows)
+    first, foreign, ours = lab.snapshots(table)
+    assert [INGEST_TOKEN in (one.summary.additional_properties or {}) for one in (first, foreign, ours)] == [
+        True,
+        False,
+        True,
+    ]
+    assert ["ingest", "foreign", "ingest"] == [event.origin for event in lab.events(table)]
+    intents = [one for one in lab.control() if isinstance(one, Intent)][2:]
+    said = list(dict.fromkeys((one.intent_id, one.state, one.attempt) for one in intents))
+    expected = [("open", 1), ("open", 2), ("closed", 2)] if table == "orders" else []
+    assert expected == [(state, attempt) for _, state, attempt in said]
+    assert len({intent_id for intent_id, _, _ in said}) <= 1
+    if table == "orders":
+        assert 1 == lab.metrics.recomputed.labels(f"{lab.name}.orders")._value.get()
+
+
+def test_every_snapshot_is_announced_in_order_whoever_made_it(lab: Lab) -> None:
+    source = Source("orders")
+    lab.send("orders", source.insert(1))
+    lab.ingest()
+    lab.announce()
+    # The emitter crashes: one of ours and one of theirs stay unannounced.
+    lab.send("orders", source.insert(2))
+    lab.ingest()
+    lab.spark.sql(f"DELETE FROM lake.{lab.name}.orders WHERE id = 1")
+    lab.again()
+    lab.announce()
+    lab.announce()
+
+    history = lab.snapshots("orders")
+    events = lab.events("orders")
+    assert 3 == len(history)
+    assert [one.snapshot_id for one in history] == [one.snapshot_id for one in events]
+    assert [None, *(one.snapshot_id for one in history[:-1])] == [one.parent_id for one in events]
+    assert ["ingest", "ingest", "foreign"] == [one.origin for one in events]
+    assert [lab.name, lab.name, ""] == [one.writer for one in events]
+    topic = lab.topic("orders")
+    assert [{topic: {"0": 1}}, {topic: {"0": 2}}, {}] == [dict(one.source_offsets) for one in events]
+    assert [(1, 0), (1, 0)] == [
+        (one.partitions[0].added_files, one.partitions[0].removed_files) for one in events[:2]
+    ]

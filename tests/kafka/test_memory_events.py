@@ -1,0 +1,11 @@
+import pytest
+
+from support.contracts.events import EventSourceContract
+from support.fakes import MemoryEvents, Topic
+
+
+class TestMemoryEvents(EventSourceContract):
+    @pytest.fixture
+    def open_source(self):
+        topic = Topic()
+        return lambda: MemoryEvents(topic)

@@ -1,0 +1,11 @@
+import pytest
+
+from support.contracts.holds import HoldTopicContract
+from support.fakes import MemoryHolds
+
+
+class TestMemoryHolds(HoldTopicContract):
+    @pytest.fixture
+    def open_topic(self):
+        records = []
+        return lambda: MemoryHolds(records)

@@ -1,0 +1,19 @@
+import pytest
+
+from support.contracts.sources import SourceTopicsContract
+from support.fakes import MemorySources, Topic
+
+
+class TestMemorySources(SourceTopicsContract):
+    @pytest.fixture
+    def topic(self):
+        return Topic()
+
+    @pytest.fixture
+    def put(self, topic):
+        return topic.messages.append
+
+    @pytest.fixture
+    def open_source(self, topic):
+        committed = {}
+        return lambda: MemorySources({"source": topic}, committed)

@@ -1,0 +1,366 @@
+"""Whatever goes wrong with one table stays with it: the others, and the daemon, do not notice."""
+
+import pytest
+
+from isotherm.core import observations as seen
+from isotherm.core.model import OutcomeKind
+from isotherm.service.barrier import AWAY_IN_A_ROW, Barrier
+from isotherm.service.ports import Fenced, TableMissing, Unavailable, Unreadable
+from support.lab import Lab, believed, counted, settle, wait_for_children
+
+
+def of(lab, kind):
+    return [one for one in lab.seen if isinstance(one, kind)]
+
+
+def uuid_of(table):
+    return str(table.metadata.table_uuid)
+
+
+def started(lab):
+    service = lab.service()
+    service.start()
+    return service
+
+
+def three_tables(lab):
+    tables = [lab.create(f"shop.{name}") for name in ("aaa", "bbb", "ccc")]
+    for table in tables:
+        lab.append(table, 1)
+    return tables
+
+
+def failing(service, name, error, method="load"):
+    """The catalog fails for one table, as long as the list is not empty."""
+    real, faults = getattr(service.catalog, method), [error]
+
+    def load(asked, *more):
+        asked_name = asked if isinstance(asked, str) else asked.table.name
+        if faults and asked_name == name:
+            raise faults[0]
+        return real(asked, *more)
+
+    setattr(service.catalog, method, load)
+    return faults
+
+
+# --- by itself
+
+
+class Seen(list):
+    def of(self, kind):
+        return [one for one in self if isinstance(one, kind)]
+
+
+def barrier():
+    heard, clock = Seen(), [0.0]
+    return Barrier(heard.append, lambda: clock[0]), heard, clock
+
+
+def test_pauses_grow_and_end_with_success():
+    made, heard, clock = barrier()
+    pauses = []
+    for _ in range(12):
+        with made.around("t", "looking"):
+            raise RuntimeError("ours")
+        began = clock[0]
+        while made.is_aside("t"):
+            clock[0] += 5
+        pauses.append(clock[0] - began)
+
+    assert pauses[:4] == [10, 20, 40, 80]
+    assert pauses[-1] == 3600
+    assert "RuntimeError: ours" in heard.of(seen.TableFailed)[0].traceback
+    with made.around("t", "looking"):
+        made.went_well("t")
+    assert [one.name for one in heard.of(seen.TableRecovered)] == ["t"]
+    with made.around("t", "looking"):
+        raise RuntimeError("again")
+    clock[0] += 10
+    assert not made.is_aside("t")
+
+
+@pytest.mark.parametrize("error", [Fenced("another has our place"), KeyboardInterrupt()])
+def test_what_concerns_the_whole_daemon_goes_through(error):
+    made, *_ = barrier()
+
+    with pytest.raises(type(error)), made.around("t", "looking"):
+        raise error
+
+
+def test_several_tables_in_a_row_without_an_answer_are_no_matter_of_the_tables():
+    made, _, clock = barrier()
+    for number in range(AWAY_IN_A_ROW):
+        assert not made.is_away
+        with made.around(f"t{number}", "looking"):
+            raise Unavailable("time-out")
+
+    assert made.is_away
+    made.try_again()
+    assert not made.is_away
+    # One answer, and all that only did not answer are looked at again at once.
+    made.went_well("t0")
+    assert not made.is_aside("t2")
+    assert clock == [0.0]
+
+
+@pytest.mark.parametrize("error", [Unreadable("format version 4"), TableMissing("no"), RuntimeError("ours")])
+def test_tables_that_make_no_sense_are_not_an_outage(error):
+    made, *_ = barrier()
+    for number in range(10):
+        with made.around(f"t{number}", "looking"):
+            raise error
+
+    assert not made.is_away
+
+
+# --- in the daemon
+
+
+@pytest.mark.parametrize(
+    "error", [Unreadable("damaged"), RuntimeError("a mistake of ours"), RecursionError()]
+)
+@pytest.mark.parametrize("method", ["load", "scan", "live_files"])
+def test_one_table_that_fails_keeps_no_other_from_being_maintained(lab, error, method):
+    tables = [lab.create(f"shop.{name}") for name in ("aaa", "bbb")]
+    for table in tables:
+        for hour in (1, 1, 1, 2, 3, 4):
+            lab.append(table, hour)
+    service = started(lab)
+    failing(service, "shop.aaa", error, method)
+    for _ in range(60):
+        service.step(0)
+        wait_for_children(service)
+        if [one for one in of(lab, seen.JobEnded) if one.table.name == "shop.bbb"]:
+            break
+
+    ended = [one for one in of(lab, seen.JobEnded) if one.table.name == "shop.bbb"]
+    assert [one.outcome for one in ended] == [OutcomeKind.DONE]
+    assert {one.name for one in of(lab, seen.TableFailed)} == {"shop.aaa"}
+    service.stop()
+
+
+def test_a_table_that_is_mended_is_maintained_again(lab):
+    tables = three_tables(lab)
+    service = started(lab)
+    faults = failing(service, "shop.bbb", RuntimeError("a mistake of ours"))
+    settle(service)
+    assert set(service.fold.names().values()) == {"shop.aaa", "shop.ccc"}
+    faults.clear()
+    lab.ahead_ms += 11_000
+    settle(service)
+
+    assert set(service.fold.names().values()) == {"shop.aaa", "shop.bbb", "shop.ccc"}
+    assert [one.name for one in of(lab, seen.TableRecovered)] == ["shop.bbb"]
+    assert believed(service, uuid_of(tables[1])) == counted(lab.scan("shop.bbb"))
+    service.stop()
+
+
+def test_where_nothing_answers_a_round_ends_early_and_the_next_begins_behind(lab):
+    for number in range(8):
+        lab.append(lab.create(f"shop.t{number}"), 1)
+    service = started(lab)
+    settle(service)
+    asked = []
+    real = service.catalog.load
+
+    def away(name):
+        asked.append(name)
+        raise Unavailable("time-out")
+
+    service.catalog.load = away
+    service.round()
+    first = list(asked)
+    assert len(first) == AWAY_IN_A_ROW
+    assert service.health.missing() == ["the catalog does not answer"]
+    service.round()
+    assert set(asked[len(first) : 2 * len(first)]).isdisjoint(first)
+
+    service.catalog.load = real
+    lab.ahead_ms += 1000
+    service.round()
+    service.round()
+    assert service.health.missing() == []
+    service.stop()
+
+
+def test_a_turn_of_the_loop_does_not_wait_for_a_long_round(lab):
+    for number in range(6):
+        lab.append(lab.create(f"shop.t{number}"), 1)
+    service = started(lab)
+    real = service.catalog.load
+
+    def slow(name):
+        lab.ahead_ms += 1500
+        return real(name)
+
+    service.catalog.load = slow
+    service.step(0)
+
+    assert service.rounds.is_open
+    assert 0 < len(service.fold.names()) < 6
+    for _ in range(5):
+        service.step(0)
+    assert len(service.fold.names()) == 6
+    service.stop()
+
+
+def test_a_message_at_which_we_fail_is_set_aside_and_the_others_are_taken(lab):
+    tables = three_tables(lab)
+    service = started(lab)
+    settle(service)
+    real = service.follower.take
+
+    def take(message):
+        if message.key == uuid_of(tables[1]).encode():
+            raise RuntimeError("a mistake of ours")
+        return real(message)
+
+    service.follower.take = take
+    for table in tables:
+        lab.append(table, 2)
+    service.consume(service.events.poll(0))
+
+    assert len(of(lab, seen.EventApplied)[-2:]) == 2
+    assert ["it could not be taken in" in one.reason for one in of(lab, seen.EventRejected)] == [True]
+    settle(service)
+    assert believed(service, uuid_of(tables[1])) == counted(lab.scan("shop.bbb"))
+    service.stop()
+
+
+def test_messages_that_could_not_be_saved_are_handed_out_again(lab):
+    import sqlite3
+
+    (table, *_) = three_tables(lab)
+    service = started(lab)
+    settle(service)
+    committed = service.events.committed
+
+    def full(_):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    service.follower.take = full
+    lab.append(table, 2)
+    with pytest.raises(sqlite3.OperationalError):
+        service.step(0)
+    service.stop()
+
+    assert service.events.committed == committed
+
+
+def test_a_mistake_at_the_end_of_a_job_ends_that_job_alone(lab):
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(table, hour)
+    service = started(lab)
+    for _ in range(40):
+        service.step(0)
+        if len(service.compactions):
+            wait_for_children(service)
+            break
+    real = service.maintainer.commit
+
+    def crash(*_):
+        service.maintainer.commit = real
+        raise RuntimeError("a mistake of ours")
+
+    service.maintainer.commit = crash
+    for _ in range(8):
+        for _ in range(4):
+            service.step(0)
+            wait_for_children(service)
+        lab.ahead_ms += 61_000
+
+    assert [one.doing[:11] for one in of(lab, seen.TableFailed)] == ["ending job "]
+    states = [(one.state, one.reason) for one in service.ledger.operations()]
+    assert ("failed", "crashed") in states
+    assert states[0][0] == "done"
+    service.stop()
+
+
+def test_a_catalog_that_has_lost_everything_for_a_moment_makes_nothing_gone(lab):
+    three_tables(lab)
+    service = started(lab)
+    settle(service)
+    load, names = service.catalog.load, service.catalog.names
+
+    def lost(name):
+        raise TableMissing(name)
+
+    service.catalog.load = lost
+    for name in ("shop.aaa", "shop.bbb", "shop.ccc"):
+        service.follower.suspects.add(name)
+    for _ in range(3):
+        service.round()
+        lab.ahead_ms += 400_000
+    assert of(lab, seen.TableGone) == []
+
+    # Nor where the list is empty as well: that is no list.
+    service.catalog.names = lambda: type(names())([], {})
+    for _ in range(3):
+        service.round()
+        lab.ahead_ms += 4_000_000
+    assert of(lab, seen.TableGone) == []
+    service.catalog.load, service.catalog.names = load, names
+    lab.ahead_ms += 4_000_000
+    settle(service)
+    assert len(service.fold.names()) == 3
+    service.stop()
+
+
+def test_a_table_that_is_made_again_is_found_though_another_daemon_had_the_old_one(lab):
+    table = lab.create()
+    lab.append(table, 1)
+    old = uuid_of(table)
+    service = started(lab)
+    owned = service.events.owns
+    service.events.owns = lambda uuid: uuid != old
+    service.follower._owns = service.recount.owns = service.events.owns
+    settle(service)
+    assert service.fold.names() == {}
+    lab.catalog.drop_table("shop.orders")
+    again = lab.create()
+    lab.append(again, 5)
+    settle(service)
+
+    assert list(service.fold.names()) == [uuid_of(again)]
+    assert owned(old)
+    service.stop()
+
+
+def test_a_job_that_takes_the_daemon_with_it_counts_against_its_partition(lab):
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(table, hour)
+    begun = 0
+    for _ in range(12):
+        service = started(lab)
+        for _ in range(12):
+            service.step(0)
+            if len(service.compactions):
+                break
+        died = len(service.compactions)
+        begun += died
+        # As SIGKILL for the whole group: the child is gone, and nothing is written down.
+        for job_id in list(lab.executor.running()):
+            lab.executor.cancel(job_id)
+        service.fold.close()
+        service.ledger.close()
+        lab.ahead_ms += 61_000
+
+    assert begun < 6
+    service = started(lab)
+    service.step(0)
+    (quarantine,) = service.ledger.quarantined(uuid_of(table)).values()
+    assert quarantine.failures >= 3
+    assert "crashed" in quarantine.why
+    service.stop()
+
+
+def test_the_default_lab_is_quiet(tmp_path):
+    """The barrier says nothing where nothing is wrong."""
+    lab = Lab(tmp_path)
+    three_tables(lab)
+    lab.settled().stop()
+
+    assert of(lab, seen.TableFailed) == []

@@ -1,0 +1,78 @@
+"""What an event costs does not depend on its table: counted in steps of SQLite and in files read, not in seconds."""
+
+from collections import Counter
+
+import pytest
+
+from isotherm.runtime.clock import now_ms
+from perf.made import make
+from support.lab import Lab
+
+NEVER_DUE = """
+tables: "*"
+compact: {min_files: 1000000, fill_files: 1000000}
+expire: {enabled: false}
+"""
+ALL_DUE = """
+tables: "*"
+cold: {after: 1, quiet_for: 0s, quiet_commits: 2}
+compact: {min_files: 3}
+expire: {enabled: false}
+"""
+SMALL = {"files": 200, "manifests": 10, "partitions": 20, "snapshots": 20}
+STEP = 10
+"""SQLite tells of every so many steps of its virtual machine."""
+
+
+def cost_of_an_event(folder, policy=NEVER_DUE, **size):
+    """Steps of each store for one event, and the files that were opened for it."""
+    lab = Lab(folder, policy=policy)
+    made = make(lab, "shop.orders", columns=3, now_ms=now_ms(), **{**SMALL, **size})
+    service = lab.service()
+    service.start()
+    service.follower.confirm(made.name)
+    row = service.fold.table(made.uuid)
+    service.verdicts.decide(row, (), whole=True)
+    opened = []
+    loaded = service.follower.loaded(made.uuid)
+    new_input = loaded.handle.io.new_input
+    loaded.handle.io.new_input = lambda location: opened.append(location) or new_input(location)
+    steps = Counter()
+
+    def count(store):
+        steps[store] += STEP
+
+    # The first two create what SQLite and the fold create but once.
+    for number in range(3):
+        lab.topic.messages.append(made.event(now_ms()))
+        if number == 2:
+            opened.clear()
+            service.fold._db.set_progress_handler(lambda: count("fold"), STEP)
+            service.ledger._db.set_progress_handler(lambda: count("ledger"), STEP)
+        service.consume(service.events.poll(0))
+    row = service.fold.table(made.uuid)
+    assert (row.state.head, row.is_trusted) == (made.head, True)
+    lab.executor.stop()
+    return steps, len(opened)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"files": 20_000},
+        {"files": 20_000, "partitions": 2000},
+        {"snapshots": 3000},
+        {"files": 2000, "manifests": 500},
+        {"files": 20_000, "partitions": 2000, "policy": ALL_DUE},
+    ],
+    ids=["files", "partitions", "snapshots", "manifests", "partitions that are due"],
+)
+def test_an_event_costs_the_same_however_large_its_table_is(tmp_path, more):
+    few, opened_few = cost_of_an_event(tmp_path / "few")
+    many, opened_many = cost_of_an_event(tmp_path / "many", **more)
+
+    assert (opened_few, opened_many) == (1, 1)
+    for store in ("fold", "ledger"):
+        assert many[store] <= 1.2 * few[store], (
+            f"{store}: {few[store]} steps, {many[store]} for the larger table"
+        )

@@ -1,0 +1,389 @@
+"""What holds a table back: halts, pauses, quarantines, a lost ledger; here, and from another daemon."""
+
+import json
+
+import pytest
+
+from isotherm.core import observations as seen
+from isotherm.core.model import JOB_ID, Hold, HoldKind, OutcomeKind
+from isotherm.core.planner.plan import Verdict
+from isotherm.service.holds import Holds
+from isotherm.service.ports import Unbound
+from isotherm.store import Ledger
+from isotherm.store.database import to_json
+from support.fakes import MemoryHolds
+from support.lab import EXPIRING, Lab, settle, wait_for_children
+
+
+def of(lab, kind):
+    return [one for one in lab.seen if isinstance(one, kind)]
+
+
+def ours(table):
+    return [s for s in table.refresh().snapshots() if JOB_ID in s.summary.additional_properties]
+
+
+def due_table(lab):
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(table, hour)
+    return table
+
+
+def hold_of(table, kind=HoldKind.HALT, **fields):
+    return Hold(kind, str(table.metadata.table_uuid), "shop.orders", "somebody said so", 1, **fields)
+
+
+def put(lab, hold):
+    """As another daemon, or a person, would."""
+    lab.held.append((hold.key, to_json(hold).encode()))
+
+
+def until_a_job_runs(service):
+    for _ in range(40):
+        service.step(0)
+        if len(service.compactions):
+            return
+    raise AssertionError("no job began")
+
+
+def finish(service):
+    for _ in range(100):
+        wait_for_children(service)
+        service.compactions.finish()
+        if not len(service.compactions):
+            return
+    raise AssertionError("the job does not end")
+
+
+def halt(lab, table, _):
+    put(lab, hold_of(table))
+
+
+def pause(lab, table, _):
+    put(lab, hold_of(table, HoldKind.PAUSE))
+
+
+def becomes(part, name, value):
+    return lambda _lab, _table, service: setattr(getattr(service, part), name, value)
+
+
+@pytest.mark.parametrize("kind", [HoldKind.HALT, HoldKind.PAUSE])
+def test_a_hold_of_another_daemon_is_known_before_a_job_begins_and_lifted_with_it(lab, kind):
+    table = due_table(lab)
+    put(lab, hold_of(table, kind))
+    service = lab.settled()
+
+    assert of(lab, seen.JobStarted) == ours(table) == []
+    assert of(lab, seen.HoldChanged)[0].why == "somebody said so"
+    lab.held.append((hold_of(table, kind).key, None))
+    settle(service)
+    assert len(ours(table)) == 1
+    service.stop()
+
+
+def test_nothing_begins_where_the_topic_with_holds_cannot_be_read(lab):
+    table = due_table(lab)
+    service = lab.service()
+    service.hold_topic.is_reachable = False
+    service.start()
+    for _ in range(20):
+        service.step(0)
+
+    assert of(lab, seen.JobStarted) == []
+    assert of(lab, seen.RoundPlanned)[-1].requests
+    service.hold_topic.is_reachable = True
+    settle(service)
+    assert len(ours(table)) == 1
+    service.stop()
+
+
+@pytest.mark.parametrize(
+    ("reason", "happens"),
+    [
+        ("halted", halt),
+        ("paused", pause),
+        ("topic", becomes("hold_topic", "is_reachable", False)),
+        ("owner", becomes("events", "is_member", False)),
+        ("owner", becomes("events", "term", 2)),
+        ("owner", becomes("events", "term", None)),
+    ],
+    ids=["halt", "pause", "unreadable", "stranger", "came-back", "moved"],
+)
+def test_what_happens_while_a_job_runs_is_seen_by_the_last_look(lab, reason, happens):
+    table = due_table(lab)
+    service = lab.service()
+    service.start()
+    until_a_job_runs(service)
+    ((operation, _),) = service.compactions._running.values()
+    happens(lab, table, service)
+    finish(service)
+
+    assert ours(table) == []
+    ended = of(lab, seen.JobEnded)[-1]
+    assert (ended.outcome, ended.reason) == (OutcomeKind.FAILED, reason)
+    assert not list((lab.root / "warehouse").rglob(f"isotherm-{operation.job_id}*"))
+    assert service.ledger.quarantined(operation.table.uuid) == {}
+    service.stop()
+
+
+@pytest.mark.parametrize(
+    ("reason", "happens"),
+    [
+        ("halted", halt),
+        ("owner", becomes("events", "term", 2)),
+    ],
+    ids=["halt", "came-back"],
+)
+def test_a_running_job_is_cancelled_at_once(lab, reason, happens):
+    table = due_table(lab)
+    service = lab.service()
+    service.start()
+    until_a_job_runs(service)
+    happens(lab, table, service)
+    service.compactions.cancel_moved()
+    service.holds.refresh(0)
+    service.compactions.cancel_held()
+
+    assert len(service.compactions) == 0
+    assert of(lab, seen.JobEnded)[-1].reason == reason
+    service.stop()
+
+
+def test_a_table_that_moved_away_is_told_once_and_not_planned(lab):
+    table = due_table(lab)
+    service = lab.settled()
+    service.events.term = None
+    for _ in range(3):
+        service.step(0)
+
+    assert [one.table.uuid for one in of(lab, seen.TableMoved)] == [str(table.metadata.table_uuid)]
+    service.stop()
+
+
+def test_no_expiry_for_somebody_elses_table(tmp_path):
+    lab = Lab(tmp_path, policy=EXPIRING.replace("min_files: 3", "enabled: false"))
+    table = due_table(lab)
+    service = lab.service()
+    service.start()
+    service.events.is_member = False
+    for _ in range(5):
+        service.step(0)
+        wait_for_children(service)
+    before = len(table.refresh().snapshots())
+    ended = {(one.state, one.reason, one.outcome_why) for one in service.ledger.operations()}
+
+    assert before == 6
+    ended -= {("running", "", "")}
+    assert ended == {("failed", "owner", "somebody else is")}
+    assert service.ledger.deletions(str(table.metadata.table_uuid)) == {}
+
+    service.events.is_member = True
+    settle(service)
+    assert len(table.refresh().snapshots()) < before
+    service.stop()
+
+
+def test_lost_messages_are_told_and_every_table_is_looked_at(lab):
+    table = due_table(lab)
+    service = lab.settled()
+    lab.append(table, 5, announce=False)
+    service.config = service.config.model_copy(
+        update={"loop": service.config.loop.model_copy(update={"poll_tables_every_s": 3600})}
+    )
+    service.events.lost.append("the topic was made again")
+    service.step(0)
+
+    assert [one.why for one in of(lab, seen.EventsLost)] == ["the topic was made again"]
+    uuid = str(table.metadata.table_uuid)
+    assert service.fold.table(uuid).state.head == table.refresh().current_snapshot().snapshot_id
+    service.stop()
+
+
+# A daemon whose partition fails
+
+
+class Broken:
+    """A maintainer whose rewrites all fail at once, until it is mended."""
+
+    def __init__(self, real):
+        self._real, self.is_mended, self._failed = real, False, []
+
+    def __getattr__(self, name):
+        return getattr(self._real, name)
+
+    def start(self, loaded, job):
+        if self.is_mended:
+            self._real.start(loaded, job)
+        else:
+            self._failed.append(job.job_id)
+
+    def finished(self):
+        failed, self._failed = self._failed, []
+        return [(job_id, Unbound("missing_file", "it is gone")) for job_id in failed] + self._real.finished()
+
+
+def test_a_partition_is_tried_again_soon_and_quarantined_from_the_third_failure_in_a_row(lab):
+    table = due_table(lab)
+    uuid = str(table.metadata.table_uuid)
+    service = lab.service()
+    service.maintainer = service.compactions.maintainer = Broken(service.maintainer)
+    late_ms = 0
+    now_ms = service.now_ms
+    service.compactions.now_ms = service.verdicts._now_ms = service.now_ms = lambda: now_ms() + late_ms
+    service.start()
+    verdicts, spans_s = [], []
+    for _ in range(4):
+        until_a_job_runs(service)
+        finish(service)
+        service.step(0)
+        ((key, quarantine),) = service.ledger.quarantined(uuid).items()
+        spans_s.append(round((quarantine.until_ms - service.now_ms()) / 1000, -1))
+        verdicts.append(next(one.verdict for one in service.fold.partitions(uuid) if one.key == key))
+        late_ms += quarantine.until_ms - service.now_ms()
+
+    assert verdicts == [Verdict.WAITING, Verdict.WAITING, Verdict.QUARANTINED, Verdict.QUARANTINED]
+    assert spans_s == [60, 120, 240, 480]
+    assert of(lab, seen.TablePlanned)[-1].quarantined == 1
+
+    # It follows the table, and is forgotten after a success.
+    ((told, value),) = dict(lab.held).items()
+    assert (told, json.loads(value)["failures"]) == (f"{uuid}/quarantine/{key}", 4)
+    service.maintainer.is_mended = True
+    settle(service)
+    assert len(ours(table)) == 1
+    assert service.ledger.quarantined(uuid) == {}
+    assert lab.held[-1] == (told, None)
+    service.stop()
+
+
+# What one daemon says, and another hears
+
+
+@pytest.fixture
+def two(tmp_path):
+    """The holds of two daemons on one topic."""
+    records, heard = [], []
+    ledgers = [Ledger(tmp_path / name / "ledger.db") for name in ("one", "two")]
+    return [
+        Holds(MemoryHolds(records), ledger, heard.append, lambda: 1000, heard.append) for ledger in ledgers
+    ]
+
+
+HALT = Hold(HoldKind.HALT, "t", "shop.orders", "mismatch: rows", 5)
+
+
+def test_what_one_holds_the_other_holds_and_what_one_lifts_is_lifted(two):
+    one, other = two
+    one.put(HALT)
+    assert other.refresh(0)
+    assert one.stops("t") == other.stops("t") == "halted: mismatch: rows"
+    other.lift("t", HoldKind.HALT)
+    one.refresh(0)
+
+    assert one.stops("t") is other.stops("t") is None
+
+
+def test_a_halt_that_could_not_be_told_holds_here_and_is_told_later(two):
+    one, other = two
+    one.put(HALT)
+    one.lift("t", HoldKind.HALT)
+    one._topic.is_reachable = False
+    one.put(HALT)
+    assert one.stops("t")
+    assert not one.refresh(0)
+    one._topic.is_reachable = True
+    assert one.refresh(0), "the tombstone on the topic is older than what was never told"
+    other.refresh(0)
+
+    assert one.stops("t") == other.stops("t") == "halted: mismatch: rows"
+
+
+def test_a_topic_that_was_lost_is_told_what_the_ledgers_know(two):
+    one, other = two
+    one.put(HALT)
+    one.refresh(0)
+    one._topic.records.clear()
+    one.refresh(0)
+    other.refresh(0)
+
+    assert one.stops("t") == other.stops("t") == "halted: mismatch: rows"
+
+
+def test_garbage_among_them_is_told_and_stops_nothing(two):
+    one, other = two
+    one._topic.records += [
+        ("t/halt", b"\xff"),
+        ("t/halt", b'{"kind": "halt"}'),
+        ("x", b"[]"),
+        ("u/halt", to_json(HALT).encode()),
+    ]
+    one.put(HALT)
+
+    assert other.refresh(0)
+    assert other.stops("t") == "halted: mismatch: rows"
+    assert other.stops("u") is None
+
+
+def test_a_pause_ends_by_itself(two):
+    one, _ = two
+    one.put(Hold(HoldKind.PAUSE, "t", "shop.orders", "load test", 5, until_ms=1001))
+    one.put(Hold(HoldKind.PAUSE, "u", "shop.items", "load test", 5, until_ms=1000))
+
+    assert one.stops("t") == "paused: load test"
+    assert one.stops("u") is None
+
+
+# A ledger that was lost
+
+
+def lose_ledger(lab, *also):
+    for name in ("ledger.db", "ledger.db-wal", "ledger.db-shm", *also):
+        (lab.root / "state" / name).unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("also", [(), ("fold.db", "fold.db-wal", "fold.db-shm")], ids=["ledger", "folder"])
+def test_a_daemon_whose_ledger_is_lost_only_tells_what_it_would_delete_until_it_is_told_to(tmp_path, also):
+    lab = Lab(tmp_path, policy=EXPIRING.replace("keep_last: 2, at_once: 2", "keep_last: 4, at_once: 2"))
+    table = due_table(lab)
+    service = lab.settled()
+    service.stop()
+    service.fold.close()
+    service.ledger.close()
+    assert ours(table)
+    lose_ledger(lab, *also)
+    for hour in (4, 5, 6):
+        lab.append(table, hour)
+    before = {s.snapshot_id for s in table.refresh().snapshots()}
+    service = lab.settled()
+
+    assert before <= {s.snapshot_id for s in table.refresh().snapshots()}
+    assert len(of(lab, seen.LedgerLost)) == 1
+    assert of(lab, seen.RoundPlanned)[-1].deletions_held
+    expiry = next(
+        one for one in service.fold.table(str(table.metadata.table_uuid)).of_table if one.action == "expire"
+    )
+    assert expiry.verdict is Verdict.HALTED
+    assert "`isotherm resume` lets it delete again" in expiry.why
+
+    # It is still so after a restart, and over after the word of a person.
+    service.stop()
+    service = lab.settled()
+    assert before <= {s.snapshot_id for s in table.refresh().snapshots()}
+    (key,) = [key for key in dict(lab.held) if key.endswith("/ledger")]
+    lab.held.append((key, None))
+    settle(service)
+    assert len(table.refresh().snapshots()) < len(before)
+    assert not of(lab, seen.RoundPlanned)[-1].deletions_held
+    service.stop()
+
+
+def test_a_new_daemon_on_new_tables_deletes_from_the_start(tmp_path):
+    lab = Lab(tmp_path, policy=EXPIRING)
+    table = due_table(lab)
+    service = lab.settled()
+    service.stop()
+
+    assert of(lab, seen.LedgerLost) == []
+    assert not service.ledger.is_new
+    assert len(table.refresh().snapshots()) <= 3

@@ -1,0 +1,444 @@
+"""The daemon's whole path on real tables: events, state, compaction, expiry, deletion, announcement."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from isotherm.contract.events import CommitEvent, Intent, decode
+from isotherm.core import observations as seen
+from isotherm.core.deletion import LEFTOVER_GRACE_MS
+from isotherm.core.model import JOB_ID, FileStats, OutcomeKind
+from isotherm.core.planner.plan import Verdict
+from support.lab import EXPIRING, Lab, believed, counted, event_of, settle, wait_for_children
+
+
+def rows(table, snapshot_id=None):
+    return sorted(map(repr, table.refresh().scan(snapshot_id=snapshot_id).to_arrow().to_pylist()))
+
+
+def files_on_disk(root):
+    return {str(path) for path in (root / "warehouse").rglob("*") if path.is_file() and path.suffix != ".crc"}
+
+
+def of(lab, kind):
+    return [one for one in lab.seen if isinstance(one, kind)]
+
+
+def test_what_the_stream_has_left_is_compacted_and_the_rest_is_untouched(lab):
+    table = lab.create()
+    for hour in (1, 1, 1, 1, 2, 2, 3, 3, 4, 4):
+        lab.append(table, hour)
+    before = {s.snapshot_id: rows(table, s.snapshot_id) for s in table.refresh().snapshots()}
+    hot_before = {
+        t.file.file_path for t in table.scan(row_filter="at >= '2026-01-01T03:00:00+00:00'").plan_files()
+    }
+    service = lab.settled()
+    service.stop()
+
+    ours = [s for s in table.refresh().snapshots() if JOB_ID in s.summary.additional_properties]
+    assert [str(s.summary.operation.value) for s in ours] == ["replace"]
+    assert before == {snapshot_id: rows(table, snapshot_id) for snapshot_id in before}
+    assert rows(table) == before[ours[0].parent_snapshot_id]
+    scan = table.scan(row_filter="at < '2026-01-01T02:00:00+00:00'")
+    assert len(list(scan.plan_files())) == 1
+    hot_after = {
+        t.file.file_path for t in table.scan(row_filter="at >= '2026-01-01T03:00:00+00:00'").plan_files()
+    }
+    assert hot_before == hot_after
+
+
+def test_the_state_equals_a_full_scan_after_every_step(lab):
+    table = lab.create()
+    service = lab.service()
+    service.start()
+    uuid = str(table.metadata.table_uuid)
+    for hour in (1, 1, 2, 1, 3, 3, 4, 1, 5, 6):
+        lab.append(table, hour, hour + 1)
+        service.step(0)
+        settle(service)
+
+        assert counted(lab.scan()) == believed(service, uuid)
+    service.stop()
+    assert of(lab, seen.EventApplied)
+    assert not of(lab, seen.StateDrifted)
+
+
+def test_an_event_alone_makes_the_verdict_without_asking_the_catalog(lab):
+    table = lab.create()
+    lab.append(table, 1)
+    service = lab.settled()
+    lab.append(table, 1, 2)
+    uuid = str(table.metadata.table_uuid)
+    service.consume(service.events.poll(0))
+
+    assert [one.snapshot_id for one in of(lab, seen.EventApplied)] == [table.current_snapshot().snapshot_id]
+    assert {one.verdict for one in service.fold.partitions(uuid)} <= {Verdict.HOT, Verdict.CLEAN}
+    assert counted(lab.scan()) == believed(service, uuid)
+    service.stop()
+
+
+def test_our_own_commit_is_announced(lab):
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(table, hour)
+    service = lab.settled()
+    service.stop()
+
+    events = [decode(message) for message in lab.topic.messages]
+    announced = {event.snapshot_id for event in events if isinstance(event, CommitEvent)}
+    assert {s.snapshot_id for s in table.refresh().snapshots()} == announced
+    assert [event.origin for event in events if event.announced_by == "isotherm"] == ["maintenance"]
+
+
+def test_expired_snapshots_take_exactly_the_files_with_them_that_nothing_else_needs(tmp_path):
+    lab = Lab(tmp_path, policy=EXPIRING)
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 2, 2, 3, 3, 4, 5):
+        lab.append(table, hour)
+    expected = rows(table)
+    service = lab.settled()
+    service.stop()
+
+    table.refresh()
+    assert expected == rows(table)
+    assert len(table.snapshots()) < 10
+    reachable = set()
+    for snapshot in table.snapshots():
+        reachable.add(snapshot.manifest_list)
+        for manifest in snapshot.manifests(table.io):
+            reachable.add(manifest.manifest_path)
+            reachable |= {e.data_file.file_path for e in manifest.fetch_manifest_entry(table.io)}
+        assert rows(table, snapshot.snapshot_id)
+    on_disk = {f"file://{path}" for path in files_on_disk(tmp_path) if not path.endswith(".metadata.json")}
+    assert reachable == on_disk
+
+
+def test_a_tag_keeps_its_snapshot_and_files(tmp_path):
+    lab = Lab(tmp_path, policy=EXPIRING)
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 2, 2, 3):
+        lab.append(table, hour)
+    tagged = table.refresh().snapshots()[1].snapshot_id
+    expected = rows(table, tagged)
+    table.manage_snapshots().create_tag(tagged, "audit-2026").commit()
+    service = lab.settled()
+    service.stop()
+
+    assert expected == rows(table, tagged)
+
+
+def test_an_intent_on_a_running_jobs_partition_cancels_that_job(lab):
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(table, hour)
+    service = lab.service()
+    service.start()
+    for _ in range(20):
+        service.step(0)
+        if len(service.compactions):
+            break
+    uuid = str(table.metadata.table_uuid)
+    ((operation, job),) = service.compactions._running.values()
+    intent = Intent(
+        table_uuid=uuid,
+        table="shop.orders",
+        intent_id="m1",
+        writer="w",
+        state="open",
+        at_ms=0,
+        expires_at_ms=2**50,
+        partitions=(job.partition,),
+    )
+    lab.announce(intent)
+    service.step(0)
+
+    assert len(service.compactions) == 0
+    ended = of(lab, seen.JobEnded)[-1]
+    assert (ended.outcome, ended.reason) == (OutcomeKind.FAILED, "cancelled")
+    assert not [path for path in files_on_disk(lab.root) if operation.job_id in path]
+    settle(service)
+    assert not [s for s in table.refresh().snapshots() if JOB_ID in s.summary.additional_properties]
+    service.stop()
+
+
+def test_a_commit_that_arrives_during_the_rewrite_wins(lab):
+    """Nobody announces it: the last look before the swap finds it in the catalog."""
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(table, hour)
+    service = lab.service()
+    service.start()
+    for _ in range(20):
+        service.step(0)
+        if len(service.compactions):
+            break
+    lab.append(table, 1, announce=False)
+    expected = rows(table)
+    service.events.topic.messages.clear()
+    service.events.position = 0
+    for _ in range(100):
+        if not len(service.compactions):
+            break
+        wait_for_children(service)
+        service.compactions.finish()
+
+    ended = of(lab, seen.JobEnded)[-1]
+    assert ended.outcome is OutcomeKind.FAILED
+    assert ended.reason in {"conflict", "hot"}
+    assert expected == rows(table)
+    service.stop()
+
+
+def test_a_daemon_that_died_in_the_middle_leaves_nothing_behind(lab):
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(table, hour)
+    expected = rows(table)
+    service = lab.service()
+    service.start()
+    for _ in range(20):
+        service.step(0)
+        if len(service.compactions):
+            break
+    ((operation, _),) = service.compactions._running.values()
+    lab.executor.cancel(operation.job_id)  # as a SIGKILL of the daemon takes its children with it
+    leftover = Path(table.location().removeprefix("file://")) / "data" / "at_hour=2026-01-01-01"
+    (leftover / f"isotherm-{operation.job_id}-00000.parquet").write_bytes(b"half a file")
+
+    again = lab.settled()
+    again.stop()
+
+    states = {one.job_id: (one.state, one.reason) for one in again.ledger.operations()}
+    assert states.pop(operation.job_id) == ("failed", "crashed")
+    assert states == {}  # perhaps it was the job that took the daemon with it: its partition waits a moment
+    # Whether a request had been sent only the dead daemon knew: it waits a day, and is looked at then.
+    assert [path for path in files_on_disk(lab.root) if operation.job_id in path]
+    lab.ahead_ms += LEFTOVER_GRACE_MS
+    last = lab.settled()
+    last.stop()
+    assert [one.state for one in last.ledger.operations()] == ["done", "failed"]
+    assert not [path for path in files_on_disk(lab.root) if operation.job_id in path]
+    assert expected == rows(table)
+
+
+def test_garbage_is_counted_and_stops_nothing(lab):
+    table = lab.create()
+    lab.topic.messages += [
+        None,
+        b"",
+        b"\xff\xfe",
+        b"[1,2]",
+        b'{"specversion":"1.0","type":"io.isotherm.commit.v1","data":{}}',
+    ]
+    lab.append(table, 1)
+    service = lab.settled()
+    service.stop()
+
+    assert len(of(lab, seen.EventRejected)) == 5
+    assert counted(lab.scan()) == believed(lab.service(), str(table.metadata.table_uuid))
+
+
+@pytest.mark.parametrize(
+    "deliver", ["dropped", "doubled", "reversed", "forged-parent", "forged-manifests", "forged-operation"]
+)
+def test_what_happens_to_events_delays_and_never_misleads(lab, deliver, tmp_path):
+    table = lab.create()
+    lab.append(table, 1)
+    service = lab.settled()
+    events = [lab.append(table, hour, announce=False) for hour in (1, 2, 2, 3)]
+    match deliver:
+        case "dropped":
+            events = []
+        case "doubled":
+            events = [event for event in events for _ in range(2)]
+        case "reversed":
+            events.reverse()
+        case "forged-parent":
+            events = [event.model_copy(update={"parent_id": 17}) for event in events]
+        case "forged-manifests":
+            events = [events[0].model_copy(update={"added_manifests": events[1].added_manifests})]
+        case "forged-operation":
+            events = [event.model_copy(update={"operation": "replace", "summary": {}}) for event in events]
+    for event in events:
+        lab.announce(event)
+    settle(service)
+
+    assert counted(lab.scan()) == believed(service, str(table.metadata.table_uuid))
+    service.stop()
+
+
+def test_an_event_of_a_snapshot_that_was_never_committed_is_undone(lab):
+    table = lab.create()
+    lab.append(table, 1)
+    service = lab.settled()
+    real = lab.append(table, 2, announce=False)
+    head = table.snapshots()[0]
+    forged = real.model_copy(
+        update={
+            "snapshot_id": 4711,
+            "parent_id": head.snapshot_id,
+            "sequence_number": 9,
+            "added_manifests": (),
+        }
+    )
+    lab.announce(forged)
+    settle(service)
+
+    assert counted(lab.scan()) == believed(service, str(table.metadata.table_uuid))
+    service.stop()
+
+
+def test_a_rollback_is_followed_back_and_forth(lab):
+    table = lab.create()
+    for hour in (1, 2, 3):
+        lab.append(table, hour)
+    service = lab.settled()
+    ids = [s.snapshot_id for s in table.refresh().snapshots()]
+    uuid = str(table.metadata.table_uuid)
+    for target in (ids[0], ids[2], ids[1]):
+        table.manage_snapshots().set_current_snapshot(target).commit()
+        settle(service)
+
+        assert counted(lab.scan()) == believed(service, uuid)
+    service.stop()
+
+
+def test_a_table_that_is_dropped_and_made_again_begins_anew(lab):
+    table = lab.create()
+    lab.append(table, 1)
+    service = lab.settled()
+    lab.catalog.drop_table("shop.orders")
+    settle(service)
+    # A catalog that is restarted says the same for a moment.
+    assert set(service.fold.tables()) == {str(table.metadata.table_uuid)}
+    for _ in range(2):
+        lab.ahead_ms += 301_000
+        settle(service)
+    assert service.fold.tables() == {}
+    again = lab.create()
+    lab.append(again, 5)
+    settle(service)
+
+    assert list(service.fold.tables()) == [str(again.metadata.table_uuid)]
+    assert counted(lab.scan()) == believed(service, str(again.metadata.table_uuid))
+    service.stop()
+
+
+def test_a_corrupt_fold_is_rebuilt(lab):
+    table = lab.create()
+    lab.append(table, 1)
+    service = lab.settled()
+    service.stop()
+    service.fold.close()
+    (lab.root / "state" / "fold.db").write_bytes(b"this is no database" * 1000)
+    again = lab.settled()
+
+    assert counted(lab.scan()) == believed(again, str(table.metadata.table_uuid))
+    again.stop()
+
+
+def test_a_policy_that_breaks_leaves_the_last_good_one_in_force(lab):
+    table = lab.create()
+    lab.append(table, 1)
+    service = lab.settled()
+    (lab.root / "policies" / "all.yaml").write_text("tables: '*'\ncold: {quiet_fro: 5m}")
+    settle(service)
+
+    loaded = of(lab, seen.PoliciesLoaded)[-1]
+    assert not loaded.ok
+    assert "all.yaml:2:8: cold.quiet_fro: unknown key; did you mean `quiet_for`?" in loaded.complaints
+    assert service.policies.resolve("shop.orders", {}).policy.cold.quiet_commits == 2
+    service.stop()
+
+
+def test_a_foreign_event_names_itself(lab):
+    """The event that a lab sends is the one that the real contract carries."""
+    table = lab.create()
+    event = lab.append(table, 1)
+
+    assert event == decode(lab.topic.messages[0]) == event_of(table)
+
+
+def test_nothing_is_rewritten_while_the_topic_cannot_be_read_to_its_end(lab):
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(table, hour)
+    service = lab.service()
+    service.events.is_reachable = False
+    service.start()
+    for _ in range(60):
+        service.step(0)
+        if len(service.compactions):
+            wait_for_children(service)
+
+    ended = [(one.outcome, one.reason) for one in of(lab, seen.JobEnded)]
+    assert ended == [(OutcomeKind.FAILED, "topic")]
+    service.events.is_reachable = True
+    settle(service)
+    assert of(lab, seen.JobEnded)[-1].outcome is OutcomeKind.DONE
+    service.stop()
+
+
+def test_a_true_event_is_enough_the_table_is_scanned_once(lab):
+    """Ingest leaves the long offset vector out of the event's summary, and says itself who it is."""
+    table = lab.create()
+    lab.append(table, 1)
+    service = lab.settled()
+    token = {"ingest.source": '{"topics":{}}', "ingest.valid-through": "1767225600000"}
+    for hour in (1, 2, 3):
+        event = lab.append(table, hour, announce=False, snapshot_properties=token)
+        summary = {name: value for name, value in event.summary.items() if name != "ingest.source"}
+        lab.announce(event.model_copy(update={"summary": summary, "valid_through_ms": 1_767_225_600_000}))
+        settle(service)
+
+    assert event.origin == "ingest"
+    assert len(of(lab, seen.EventApplied)) == 3
+    assert [one.why for one in of(lab, seen.TableScanned)] == ["first seen"]
+    service.stop()
+
+
+def test_the_self_audit_finds_a_partition_that_is_wrong_and_has_the_table_built_anew(lab):
+    """The totals are right, so that no comparison with a summary could find it."""
+    table = lab.create()
+    for hour in range(12):
+        lab.append(table, hour, rows=1)
+    service = lab.settled()
+    uuid = str(table.metadata.table_uuid)
+    one, other, *_ = (row for row in service.fold.partitions(uuid) if row.state.data_total.files == 1)
+    swapped = {
+        one.key: None,
+        other.key: replace(other.state, data=other.state.data | {3: FileStats(1, 1, 3)}),
+    }
+    service.fold.save_partitions(uuid, swapped)
+    lab.seen.clear()
+    for _ in range(4):
+        service.recount.sample(service.recount.next_table())
+        if of(lab, seen.StateDrifted):
+            break
+
+    assert [drift.gap.startswith("counted anew: ") for drift in of(lab, seen.StateDrifted)] == [True]
+    settle(service)
+    assert believed(service, uuid) == counted(lab.scan())
+    assert of(lab, seen.TableScanned)
+
+
+def test_the_self_audit_comes_to_every_partition_of_every_table_and_finds_nothing_where_all_is_right(lab):
+    for name in ("shop.orders", "shop.items"):
+        table = lab.create(name)
+        for hour in range(7):
+            lab.append(table, hour, rows=1)
+    service = lab.settled()
+    lab.seen.clear()
+    for _ in range(4):
+        service.recount.sample(service.recount.next_table())
+    found = of(lab, seen.PartitionsRecounted)
+
+    assert sorted((one.table.name, one.partitions) for one in found) == [
+        ("shop.items", 2),
+        ("shop.items", 5),
+        ("shop.orders", 2),
+        ("shop.orders", 5),
+    ]
+    assert all(one.wrong == 0 for one in found)
+    assert not of(lab, seen.StateDrifted)

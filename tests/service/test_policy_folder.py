@@ -1,0 +1,334 @@
+"""The folder of policies on a real disk: atomic, the last good version kept, whatever the files are."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from isotherm.service.policy_folder import MAX_FILE_BYTES, MAX_UNSETTLED, PolicyFolder, read_policies
+
+GOOD = "tables: shop.*\ncold: {after: 1}\n"
+BETTER = "tables: shop.*\ncold: {after: 2}\n"
+
+
+class Folder:
+    """A folder of policies, and how it is read."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        root.mkdir()
+        self.policies = PolicyFolder(root)
+
+    def write(self, text: str | bytes, name: str = "shop.yaml") -> None:
+        """Written aside and swapped in, as careful programs do."""
+        aside = self.root / f".{name}.tmp"
+        aside.write_bytes(text.encode() if isinstance(text, str) else text)
+        aside.rename(self.root / name)
+
+    def settle(self):
+        """Two rounds: what changed is seen, and then taken."""
+        first, second = self.policies.reload(), self.policies.reload()
+        assert first is None
+        return second
+
+    def after(self, table: str = "shop.orders") -> float | None:
+        found = self.policies.resolve(table, {})
+        return None if found is None else found.policy.cold.after
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = Folder(tmp_path / "policies")
+    folder.write(GOOD)
+    assert folder.policies.reload() is not None
+    assert (folder.after(), folder.policies.complaints) == (1, ())
+    return folder
+
+
+def test_a_change_is_taken_once_it_looks_the_same_twice(folder):
+    folder.write(BETTER)
+
+    assert folder.policies.reload() is None
+    assert folder.after() == 1
+    reading = folder.policies.reload()
+    assert (reading.before.files["shop.yaml"].cold.after, reading.after.files["shop.yaml"].cold.after) == (
+        1,
+        2,
+    )
+    assert folder.after() == 2
+    assert folder.policies.reload() is None
+
+
+def test_nothing_is_opened_that_looks_as_before(folder, monkeypatch):
+    opened = []
+    real = Path.open
+    monkeypatch.setattr(
+        Path, "open", lambda path, *rest, **how: opened.append(path.name) or real(path, *rest, **how)
+    )
+    folder.write(GOOD.replace("shop", "web"), "web.yaml")
+    folder.settle()
+    for _ in range(3):
+        folder.policies.reload()
+
+    assert [name for name in opened if not name.startswith(".")] == ["web.yaml"]
+
+
+def test_a_file_that_is_written_piece_by_piece_is_waited_for(folder):
+    """Its first half is a good policy too: of another kind."""
+    path = folder.root / "shop.yaml"
+    with path.open("w") as file:
+        for piece in ("tables: shop.*\n", "cold: {after: 2}\n", "expire: {keep_for: 30d}\n"):
+            file.write(piece)
+            file.flush()
+            assert folder.policies.reload() is None
+            assert folder.after() == 1
+    folder.policies.reload()
+
+    assert folder.policies.resolve("shop.orders", {}).policy.expire.keep_for == 30 * 86_400_000
+
+
+def test_files_that_change_together_are_taken_together(folder):
+    folder.write(GOOD.replace("shop", "web"), "web.yaml")
+    folder.policies.reload()
+    folder.write(BETTER)
+    folder.policies.reload()
+
+    assert (folder.after(), folder.after("web.clicks")) == (1, None)
+    folder.policies.reload()
+    assert (folder.after(), folder.after("web.clicks")) == (2, 1)
+
+
+def test_a_folder_that_never_rests_is_taken_all_the_same(folder):
+    folder.write(BETTER)
+    for count in range(MAX_UNSETTLED + 1):
+        folder.write(GOOD.replace("shop", f"noise{count}"), "noise.yaml")
+        folder.policies.reload()
+
+    assert folder.after() == 2
+
+
+def test_a_file_that_is_deleted_ends_its_policy(folder):
+    (folder.root / "shop.yaml").unlink()
+    reading = folder.settle()
+
+    assert (list(reading.before.files), list(reading.after.files)) == (["shop.yaml"], [])
+    assert (folder.after(), folder.policies.complaints) == (None, ())
+
+
+def test_a_folder_that_disappears_keeps_the_last_good_ones(folder):
+    aside = folder.root.with_name("aside")
+    folder.root.rename(aside)
+    reading = folder.policies.reload()
+
+    assert reading.before is reading.after
+    assert folder.after() == 1
+    assert "no such folder" in folder.policies.complaints[0]
+    assert folder.policies.reload() is None
+
+    aside.rename(folder.root)
+    folder.settle()
+    assert (folder.after(), folder.policies.complaints) == (1, ())
+
+
+def test_a_folder_that_comes_back_with_other_files_is_taken_anew(folder):
+    (folder.root / "shop.yaml").rename(folder.root.with_name("shop.yaml"))
+    folder.root.rmdir()
+    folder.policies.reload()
+    folder.root.mkdir()
+    folder.settle()
+
+    assert (folder.after(), folder.policies.complaints) == (None, ())
+
+
+def test_a_config_map_is_swapped_by_a_link(tmp_path):
+    """Kubernetes: shop.yaml → ..data/shop.yaml, ..data → ..2026_01; a swap replaces ..data alone."""
+    root = tmp_path / "policies"
+    for version, text in (("..2026_01", GOOD), ("..2026_02", BETTER)):
+        (root / version).mkdir(parents=True)
+        (root / version / "shop.yaml").write_text(text)
+    (root / "..data").symlink_to("..2026_01")
+    (root / "shop.yaml").symlink_to("..data/shop.yaml")
+    policies = PolicyFolder(root)
+    policies.reload()
+    assert policies.resolve("shop.orders", {}).policy.cold.after == 1
+
+    (root / "..data_tmp").symlink_to("..2026_02")
+    (root / "..data_tmp").rename(root / "..data")
+    policies.reload()
+    policies.reload()
+
+    assert policies.resolve("shop.orders", {}).policy.cold.after == 2
+    assert policies.complaints == ()
+
+
+BOMB = "a: &a [x, x]\n" + "\n".join(f"b{n}: &b{n} [*a, *a]" for n in range(9))
+
+
+def _directory(path):
+    path.mkdir()
+
+
+def _dangling(path):
+    path.symlink_to("nowhere")
+
+
+def _pipe(path):
+    os.mkfifo(path)
+
+
+def _loop(path):
+    path.symlink_to(path.name)
+
+
+BROKEN = {
+    "half written": (lambda path: path.write_text("tables: shop.*\ncold: {after: "), "shop.yaml:2:"),
+    "empty": (lambda path: path.write_text(""), "shop.yaml:1:1: tables: is missing"),
+    "an unknown key": (lambda path: path.write_text(GOOD + "colt: {}"), "did you mean `cold`?"),
+    "below a floor": (lambda path: path.write_text(GOOD + "expire: {keep_last: 1}"), "below the floor"),
+    "a YAML bomb": (lambda path: path.write_text(BOMB), "aliases (*name) are not allowed"),
+    "huge": (lambda path: path.write_text(GOOD + "#" * MAX_FILE_BYTES), "larger than 100000 bytes"),
+    "no UTF-8": (lambda path: path.write_bytes(GOOD.encode("utf-16")), "shop.yaml: not UTF-8: byte 1"),
+    "zero bytes": (lambda path: path.write_bytes(bytes(100)), "shop.yaml: not YAML"),
+    "a folder": (_directory, "shop.yaml: is no file"),
+    "a link to nowhere": (_dangling, "shop.yaml: cannot be read: No such file or directory"),
+    "a link to itself": (_loop, "shop.yaml: cannot be read: Too many levels of symbolic links"),
+    "a pipe that nobody writes to": (_pipe, "shop.yaml: is no file"),
+    "deeply nested": (lambda path: path.write_text("[" * 5_000), "nested too deeply"),
+    "a number of 5,000 digits": (
+        lambda path: path.write_text("tables: " + "9" * 5000),
+        "shop.yaml:1:9: no value",
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "complaint"), BROKEN.values(), ids=BROKEN)
+class TestBroken:
+    def test_the_last_good_version_holds_until_it_is_mended(self, folder, make, complaint):
+        (folder.root / "shop.yaml").unlink()
+        make(folder.root / "shop.yaml")
+        reading = folder.settle()
+
+        assert reading.before is reading.after
+        assert folder.after() == 1
+        assert complaint in folder.policies.complaints[0]
+        assert folder.policies.reload() is None  # told once
+
+        path = folder.root / "shop.yaml"
+        path.rmdir() if path.is_dir() else path.unlink()
+        folder.write(BETTER)
+        folder.settle()
+        assert (folder.after(), folder.policies.complaints) == (2, ())
+
+    def test_what_never_was_good_stops_nobody_else(self, folder, make, complaint):
+        good = (folder.root / "shop.yaml").read_text()
+        (folder.root / "shop.yaml").rename(folder.root / "aside.yaml").write_text(
+            good.replace("shop", "other")
+        )
+        make(folder.root / "shop.yaml")
+        fresh = PolicyFolder(folder.root)
+        fresh.reload()
+
+        assert complaint in fresh.complaints[0]
+        assert [name for name, _ in fresh.files()] == ["aside.yaml"]
+        assert fresh.resolve("other.orders", {}).policy.cold.after == 1
+
+    def test_a_restart_does_not_forget_the_last_good_version(self, folder, make, complaint):
+        in_force = folder.policies.texts()
+        (folder.root / "shop.yaml").unlink()
+        make(folder.root / "shop.yaml")
+        again = PolicyFolder(folder.root)
+        again.recall(in_force)
+        again.reload()
+
+        assert again.resolve("shop.orders", {}).policy.cold.after == 1
+        assert complaint in again.complaints[0]
+
+
+def test_a_file_deleted_while_the_daemon_was_down_has_ended_its_policy(folder):
+    in_force = folder.policies.texts()
+    (folder.root / "shop.yaml").unlink()
+    again = PolicyFolder(folder.root)
+    again.recall(in_force)
+    reading = again.reload()
+
+    assert (list(reading.before.files), list(reading.after.files)) == (["shop.yaml"], [])
+
+
+def test_what_another_version_of_the_program_held_is_forgotten_where_it_says_nothing_to_this_one(folder):
+    again = PolicyFolder(folder.root)
+    again.recall({"old.yaml": "tables: a\nno_such_section: {}", "shop.yaml": BETTER})
+
+    assert [name for name, _ in again.files()] == ["shop.yaml"]
+
+
+def test_the_right_to_read_is_asked_for_again(folder, monkeypatch):
+    """Root may read everything, so the refusal is played."""
+    real, is_refused = Path.open, True
+
+    def refuse(path, *rest, **how):
+        if is_refused and path.name == "shop.yaml":
+            raise PermissionError(13, "Permission denied")
+        return real(path, *rest, **how)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    folder.write(BETTER)
+    folder.settle()
+    assert folder.policies.complaints == ("shop.yaml: cannot be read: Permission denied",)
+    is_refused = False
+    folder.policies.reload()
+    folder.policies.reload()
+
+    assert (folder.after(), folder.policies.complaints) == (2, ())
+
+
+def test_hidden_files_and_others_are_not_looked_at(folder):
+    (folder.root / ".#shop.yaml").symlink_to("somebody@somewhere.123")
+    (folder.root / ".shop.yaml.swp").write_bytes(b"\0")
+    (folder.root / "notes.txt").write_text("no policy")
+    (folder.root / "sub").mkdir()
+    (folder.root / "sub" / "shop.yaml").write_text("no: policy")
+
+    assert folder.policies.reload() is None
+    assert folder.policies.reload() is None
+    assert folder.policies.complaints == ()
+
+
+def test_a_name_that_is_no_text_is_told_in_text(folder):
+    (Path(os.fsdecode(os.fsencode(folder.root) + b"/\xff.yaml"))).write_text(GOOD)
+    folder.settle()
+
+    assert folder.policies.complaints == (r"\xff.yaml: cannot be read: No such file or directory",)
+
+
+def test_two_files_that_disagree_are_a_complaint_and_the_later_name_holds(folder):
+    folder.write(BETTER, "web.yaml")
+    folder.settle()
+
+    assert folder.after() == 2
+    assert "web.yaml: cold.after is 2, and 1 in shop.yaml (for shop.*)" in folder.policies.complaints[0]
+
+
+def test_the_same_text_written_again_changes_nothing(folder):
+    folder.write(GOOD)
+
+    assert folder.settle() is None
+
+
+def test_a_round_with_a_thousand_files_opens_none(folder, monkeypatch):
+    for number in range(1000):
+        folder.write(f"tables: ns{number}.*\ncold: {{after: {number}}}", f"{number}.yaml")
+    folder.settle()
+    monkeypatch.setattr(Path, "open", None)
+
+    assert folder.policies.reload() is None
+    assert folder.after("ns77.t") == 77
+
+
+def test_policies_that_a_person_names_are_one_set(folder):
+    folder.write("tables: a\nx: 1", "bad.yml")
+    found = read_policies([folder.root, folder.root / "missing.yaml"])
+
+    assert [name for name, _ in found.files] == [str(folder.root / "shop.yaml")]
+    assert [str(folder.root / "bad.yml") + ":2:1", str(folder.root / "missing.yaml")] == [
+        text.split(": ")[0] for text in found.complaints
+    ]

@@ -1,0 +1,293 @@
+"""What other systems announce becomes our own event, as the catalog has it, or is counted and dropped."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from isotherm.contract.events import decode
+from isotherm.core import observations as seen
+from isotherm.core.paths import normalised
+from isotherm.iceberg.catalog import IcebergCatalog
+from isotherm.kafka.formats import FORMATS
+from isotherm.service.ports import Unavailable
+from isotherm.service.relay import MAX_TRIES, RETRY_AFTER_S, TABLES_A_TURN, Sources
+from support.fakes import MemoryLetters, MemorySources, Topic
+from support.kafka_connect import COMMIT, RECORDED, commit_to_table
+from support.lab import believed, counted, settle
+
+TOPIC = "control-iceberg"
+
+
+class Heard:
+    """A daemon of a lab with a source, and what it has heard."""
+
+    def __init__(self, lab, **more):
+        self.lab = lab
+        self.topic = Topic()
+        self.committed = {}
+        self.service = self.open(**more)
+
+    def open(self, **more):
+        topics = MemorySources({TOPIC: self.topic}, self.committed)
+        sources = Sources(topics, {TOPIC: FORMATS["iceberg-kafka-connect"]})
+        service = self.lab.service(sources=sources, **more)
+        service.start()
+        return service
+
+    def hear(self, *messages):
+        self.topic.messages.extend(messages)
+        self.service.relay.turn()
+
+    @property
+    def outcomes(self):
+        return Counter(one.outcome for one in self.lab.seen if isinstance(one, seen.SourceHeard))
+
+    @property
+    def published(self):
+        return [decode(value) for value in self.lab.topic.messages]
+
+
+@pytest.fixture
+def heard(lab):
+    heard = Heard(lab)
+    yield heard
+    heard.service.stop()
+
+
+def test_a_commit_that_the_sink_names_is_announced_as_its_metadata_has_it(lab, heard):
+    table = lab.create()
+    expected = lab.append(table, 1, announce=False)
+    heard.hear(commit_to_table("shop.orders", expected.snapshot_id, expected.table_uuid))
+    (event,) = heard.published
+
+    assert (event.announced_by, event.writer, event.catalog) == ("isotherm", "connect-sink", "lake")
+    assert event.added_manifests == expected.added_manifests
+    assert event.added_manifests_complete
+    assert {
+        name: text for name, text in expected.summary.items() if name.startswith("total-")
+    } == event.summary
+    names = (
+        "table_uuid",
+        "snapshot_id",
+        "parent_id",
+        "sequence_number",
+        "timestamp_ms",
+        "operation",
+        "origin",
+    )
+    assert [getattr(event, name) for name in names] == [getattr(expected, name) for name in names]
+    assert heard.outcomes == {"announced": 1}
+    assert heard.committed == {TOPIC: 1}
+
+
+def test_the_daemon_follows_a_table_by_nothing_but_a_source_and_asks_the_catalog_no_more(lab, heard):
+    table = lab.create()
+    first = lab.append(table, 1, announce=False)
+    heard.hear(commit_to_table("shop.orders", first.snapshot_id))
+    settle(heard.service)
+    for hour in (1, 2, 2, 3):
+        event = lab.append(table, hour, announce=False)
+        heard.hear(commit_to_table("shop.orders", event.snapshot_id))
+        heard.service.consume(heard.service.events.poll(0))
+
+        assert counted(lab.scan()) == believed(heard.service, event.table_uuid)
+    applied = [one for one in lab.seen if isinstance(one, seen.EventApplied)]
+    assert len(applied) == 4
+
+
+def test_what_is_not_there_is_counted_and_dropped(lab, heard):
+    table = lab.create()
+    event = lab.append(table, 1, announce=False)
+    other = "00000000-0000-4000-8000-000000000000"
+    heard.hear(
+        commit_to_table("shop.orders", 4711),
+        commit_to_table("shop.nothing", event.snapshot_id),
+        commit_to_table("nowhere.at_all", None),
+        commit_to_table("shop.orders", event.snapshot_id, other),
+        commit_to_table("x" * 5_000 + ".'; DROP TABLE iceberg_tables; --", event.snapshot_id),
+        RECORDED["data-written"],
+    )
+
+    assert heard.outcomes == {"unknown_snapshot": 1, "unknown_table": 4, "other_type": 1}
+    assert heard.published == []
+    assert heard.committed == {TOPIC: 6}
+
+
+def test_a_commit_to_a_branch_is_not_announced(lab, heard):
+    table = lab.create()
+    first = lab.append(table, 1, announce=False)
+    table.manage_snapshots().create_branch(first.snapshot_id, "audit").commit()
+    table.append(table.scan().to_arrow(), branch="audit")
+    staged = table.refresh().snapshot_by_name("audit").snapshot_id
+    heard.hear(commit_to_table("shop.orders", staged))
+
+    assert heard.outcomes == {"other_ref": 1}
+    assert heard.published == []
+
+
+def test_a_message_without_a_snapshot_means_the_newest(lab, heard):
+    table = lab.create()
+    heard.hear(commit_to_table("shop.orders", None))
+    newest = lab.append(table, 1, announce=False)
+    heard.hear(commit_to_table("shop.orders", None))
+
+    assert heard.outcomes == {"unknown_snapshot": 1, "announced": 1}
+    assert [event.snapshot_id for event in heard.published] == [newest.snapshot_id]
+
+
+def test_one_batch_announces_a_snapshot_once_and_several_in_order(lab, heard):
+    table = lab.create()
+    ids = [lab.append(table, hour, announce=False).snapshot_id for hour in (1, 2, 3)]
+    heard.hear(*[commit_to_table("shop.orders", one) for one in (*ids, *ids)])
+
+    assert [event.snapshot_id for event in heard.published] == ids
+
+
+def test_many_tables_at_once_are_announced_a_few_in_each_turn(lab, heard):
+    tables = [lab.create(f"shop.t{number}") for number in range(TABLES_A_TURN + 3)]
+    ids = {".".join(t.name()): lab.append(t, 1, announce=False).snapshot_id for t in tables}
+    heard.hear(*[commit_to_table(name, one) for name, one in ids.items()])
+
+    assert len(heard.published) == TABLES_A_TURN
+    assert heard.service.relay.is_busy
+    assert heard.committed == {}
+    heard.service.relay.turn()
+    assert {event.table: event.snapshot_id for event in heard.published} == ids
+    assert not heard.service.relay.is_busy
+    assert heard.committed == {TOPIC: len(ids)}
+
+
+class AwayCatalog(IcebergCatalog):
+    """A catalog that does not answer until it is told to."""
+
+    is_away = True
+
+    def load(self, name):
+        if self.is_away:
+            raise Unavailable("the catalog: no answer")
+        return super().load(name)
+
+
+def test_a_catalog_that_is_away_makes_it_wait_and_nothing_is_acknowledged(lab, heard):
+    table = lab.create()
+    event = lab.append(table, 1, announce=False)
+    catalog = AwayCatalog(lab.catalog)
+    at_s = [0.0]
+    relay = replace(heard.service.relay, catalog=catalog, monotonic_s=lambda: at_s[0])
+    heard.topic.messages.append(commit_to_table("shop.orders", event.snapshot_id))
+    relay.turn()
+    relay.turn()
+
+    assert heard.committed == {}
+    assert len([one for one in lab.seen if isinstance(one, seen.TrySoon)]) == 1
+    catalog.is_away = False
+    relay.turn()
+    assert heard.published == []
+    at_s[0] = 60.0
+    relay.turn()
+    assert [one.snapshot_id for one in heard.published] == [event.snapshot_id]
+    assert heard.committed == {TOPIC: 1}
+
+
+def test_what_was_not_announced_before_a_crash_is_announced_after_it(lab, heard):
+    table = lab.create()
+    ids = [lab.append(table, hour, announce=False).snapshot_id for hour in (1, 2)]
+    heard.topic.messages.extend(commit_to_table("shop.orders", one) for one in ids)
+    heard.service.relay._hear()
+    again = heard.open()
+    again.relay.turn()
+
+    assert [event.snapshot_id for event in heard.published] == ids
+    again.stop()
+
+
+def test_what_nobody_can_read_is_set_aside_and_the_rest_goes_on(lab):
+    letters = MemoryLetters()
+    heard = Heard(lab, letters=letters)
+    event = lab.append(lab.create(), 1, announce=False)
+    garbage = [b"", None, b"\xff" * 2_000_000, COMMIT[:-1], b'{"specversion":"1.0"}']
+    heard.hear(*garbage, commit_to_table("shop.orders", event.snapshot_id))
+    heard.service.stop()
+
+    assert [one.snapshot_id for one in heard.published] == [event.snapshot_id]
+    assert heard.outcomes == {"rejected": 5, "announced": 1}
+    assert [(message.value, message.offset) for message, _ in letters.safe] == [
+        (value, at) for at, value in enumerate(garbage)
+    ]
+
+
+def test_a_table_that_cannot_be_read_keeps_no_other_waiting_and_is_let_go_at_last(lab, heard):
+    lab.append(lab.create("shop.aaa"), 1, announce=False)
+    sound = lab.create("shop.bbb")
+    expected = lab.append(sound, 1, announce=False)
+    relay = heard.service.relay
+    load = relay.catalog.load
+
+    def broken(name):
+        if name == "shop.aaa":
+            raise Unavailable("403")
+        return load(name)
+
+    relay.catalog.load = broken
+    now_s = [0.0]
+    relay.monotonic_s = lambda: now_s[0]
+    heard.hear(
+        commit_to_table("shop.aaa", 1, None),
+        commit_to_table("shop.bbb", expected.snapshot_id, expected.table_uuid),
+    )
+
+    assert [event.table for event in heard.published] == ["shop.bbb"]
+    assert heard.committed == {}
+    for _ in range(MAX_TRIES):
+        now_s[0] += RETRY_AFTER_S
+        relay.turn()
+    assert heard.outcomes["unreadable_table"] == 1
+    assert heard.committed != {}
+
+
+def test_a_damaged_manifest_list_keeps_no_other_table_waiting(lab, heard):
+    damaged, sound = lab.create("shop.aaa"), lab.create("shop.bbb")
+    lost = lab.append(damaged, 1, announce=False)
+    expected = lab.append(sound, 1, announce=False)
+    path = Path(normalised(damaged.refresh().current_snapshot().manifest_list))
+    relay = heard.service.relay
+    event = relay.catalog.event
+
+    def spoiled_meanwhile(loaded, snapshot_id):
+        if loaded.table.name == "shop.aaa":
+            path.write_bytes(b"not Avro")
+        return event(loaded, snapshot_id)
+
+    relay.catalog.event = spoiled_meanwhile
+    heard.hear(
+        commit_to_table("shop.aaa", lost.snapshot_id, lost.table_uuid),
+        commit_to_table("shop.bbb", expected.snapshot_id, expected.table_uuid),
+    )
+
+    assert [event.table for event in heard.published] == ["shop.bbb"]
+    assert heard.committed == {}
+
+
+def test_nothing_is_let_go_while_the_catalog_is_away_as_a_whole(lab, heard):
+    expected = lab.append(lab.create(), 1, announce=False)
+    relay = heard.service.relay
+    load, names = relay.catalog.load, relay.catalog.names
+
+    def away(*_):
+        raise Unavailable("timed out")
+
+    relay.catalog.load = relay.catalog.names = away
+    now_s = [0.0]
+    relay.monotonic_s = lambda: now_s[0]
+    heard.hear(commit_to_table("shop.orders", expected.snapshot_id, expected.table_uuid))
+    for _ in range(2 * MAX_TRIES):
+        now_s[0] += RETRY_AFTER_S
+        relay.turn()
+    assert (heard.published, heard.committed, sum(heard.outcomes.values())) == ([], {}, 0)
+
+    relay.catalog.load, relay.catalog.names = load, names
+    now_s[0] += RETRY_AFTER_S
+    relay.turn()
+    assert [event.snapshot_id for event in heard.published] == [expected.snapshot_id]

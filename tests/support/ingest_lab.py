@@ -1,0 +1,180 @@
+"""Ingest in the test's own process: a pipeline of its own on the shared broker and the shared Spark session."""
+
+import itertools
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from isotherm.contract.events import CommitEvent, Intent, decode
+from isotherm.runtime.config import parse_yaml
+from isotherm_ingest.announce.intents import Intents
+from isotherm_ingest.announce.outbox import Outbox
+from isotherm_ingest.batches.batches import Batches
+from isotherm_ingest.dead_letters import DeadLetters
+from isotherm_ingest.job import namespaces, prepare_topics, start_query
+from isotherm_ingest.kafka import Broker
+from isotherm_ingest.metrics import Metrics
+from isotherm_ingest.streams import StreamsConfig
+from isotherm_ingest.tables.lake import Lake
+from isotherm_ingest.tables.writer import TableWriter, Tools
+from support.spark import CATALOG
+from support.spark import Lake as LakeFolder
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Letter:
+    key: bytes | None
+    value: bytes | None
+    headers: dict[str, bytes | None]
+    timestamp: int
+
+
+class Lab:
+    """One pipeline; `again()` is a driver that starts anew after the last one has vanished."""
+
+    def __init__(self, kafka: Any, spark: Any, folder: LakeFolder, scratch: Path, streams: str) -> None:
+        self.name = f"p{next(_numbers)}"
+        self.spark = spark
+        self.kafka = kafka
+        self.checkpoint = scratch / "checkpoint"
+        self.text = f"""
+pipeline: {self.name}
+catalog: {{name: {CATALOG}, properties: {_flow(folder.pyiceberg_properties)}}}
+kafka:
+  properties: {{bootstrap.servers: "{kafka.bootstrap_servers}"}}
+  control_topic: {self.name}.control
+  dead_letter_topic: {self.name}.dead
+checkpoint: "{self.checkpoint}"
+streams:
+{streams.replace("NS", self.name)}
+"""
+        self.config = parse_yaml(self.text, "streams.yaml", StreamsConfig)
+        self.producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
+        prepare_topics(Broker(self.config.kafka.properties), self.config)
+        self._open()
+
+    def _open(self, make_writer: Callable[..., TableWriter] = TableWriter) -> None:
+        config = self.config
+        self.metrics = Metrics()
+        self.broker = Broker(config.kafka.properties)
+        self.lake = Lake(config.catalog.name, config.catalog.properties)
+        self.intents = Intents(self.broker, config.kafka.control_topic, config.pipeline)
+        dead = DeadLetters(self.broker, config.kafka.dead_letter_topic, config.pipeline, self.metrics)
+        self.tools = Tools(self.lake, self.intents, dead, self.metrics, config.pipeline)
+        self.outbox = Outbox(
+            self.lake,
+            self.broker,
+            config.pipeline,
+            config.kafka.control_topic,
+            config.kafka.announced_topic,
+            self.metrics,
+            3600,
+        )
+        self.outbox.recall(namespaces(config))
+        self.batches = Batches(config, self.spark, self.broker, self.tools, self.outbox, make_writer)
+
+    def again(self, make_writer: Callable[..., TableWriter] = TableWriter) -> None:
+        """A new driver on the same checkpoint, that knows nothing but what is written down."""
+        self.close()
+        self._open(make_writer)
+
+    def lose_checkpoint(self) -> None:
+        shutil.rmtree(self.checkpoint)
+
+    def close(self) -> None:
+        self.batches.stop()
+        self.intents.stop()
+
+    def topic(self, table: str) -> str:
+        return f"{self.name}.public.{table}"
+
+    def make_topics(self, *tables: str, partitions: int = 1) -> None:
+        for table in tables:
+            self.kafka.create_topic(self.topic(table), partitions)
+
+    def send(
+        self,
+        table: str,
+        *messages: tuple[bytes | None, bytes | None],
+        headers: Any = None,
+        partition: int = -1,
+    ) -> None:
+        for key, value in messages:
+            self.producer.produce(
+                self.topic(table), key=key, value=value, headers=headers, partition=partition
+            )
+        self.producer.flush()
+
+    def ingest(self) -> None:
+        """Until everything that is in Kafka has been through a batch."""
+        query = start_query(self.config, self.spark, self.batches)
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+
+    def announce(self) -> None:
+        for name in sorted(self.outbox.names):
+            self.outbox.announce(name)
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        return [
+            row.asDict(recursive=True) for row in self.spark.table(f"{CATALOG}.{self.name}.{table}").collect()
+        ]
+
+    def snapshots(self, table: str) -> list[Any]:
+        """Main's history, the oldest first."""
+        now = self.lake.load(f"{self.name}.{table}")
+        return [] if now is None else list(now.ancestry())[::-1]
+
+    def control(self) -> list[CommitEvent | Intent]:
+        found = [decode(letter.value) for letter in self.read(self.config.kafka.control_topic)]
+        return [event for event in found if event is not None]
+
+    def events(self, table: str) -> list[CommitEvent]:
+        name = f"{self.name}.{table}"
+        return [event for event in self.control() if isinstance(event, CommitEvent) and event.table == name]
+
+    def dead(self) -> list[Letter]:
+        return self.read(self.config.kafka.dead_letter_topic)
+
+    def read(self, topic: str) -> list[Letter]:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.kafka.bootstrap_servers,
+                "group.id": "lab",
+                "enable.auto.commit": False,
+            }
+        )
+        try:
+            numbers = consumer.list_topics(topic, 30).topics[topic].partitions
+            letters = []
+            for number in numbers:
+                low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), 30)
+                consumer.assign([TopicPartition(topic, number, low)])
+                while low < high:
+                    message = consumer.poll(30)
+                    assert message is not None, f"{topic} ends early"
+                    assert message.error() is None, message.error()
+                    low = message.offset() + 1
+                    letters.append(
+                        Letter(
+                            message.key(),
+                            message.value(),
+                            dict(message.headers() or []),
+                            message.timestamp()[1],
+                        )
+                    )
+            return letters
+        finally:
+            consumer.close()
+
+
+def _flow(values: dict[str, str]) -> str:
+    return "{" + ", ".join(f'{key}: "{value}"' for key, value in values.items()) + "}"

@@ -1,0 +1,155 @@
+"""What the tests of executor and committer share: a job from bind to outcome, and Spark as the judge."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pyiceberg.table import Table
+
+from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, may_go_at_once, own_folders
+from isotherm.core.model import CompactionJob, Outcome, OutcomeKind, PartitionKey, Rewrite, TableId
+from isotherm.iceberg.compaction.committer import commit_compaction
+from isotherm.iceberg.compaction.rewrite import attempt, leftovers
+from isotherm.iceberg.manifests.live import Unsupported, bind, live_files
+from isotherm.iceberg.manifests.reachability import never
+from isotherm.iceberg.remover import deleted, sweep
+from isotherm.service.ports import Sweep, Swept
+
+NOW_MS = 1_700_000_000_000
+"""Long ago: a commit never goes back behind its parent's time, so this shows that it need not be right."""
+TARGET_BYTES = 128 * 1024 * 1024
+_numbers = itertools.count(1)
+
+
+def bound(table: Table, partition: PartitionKey, **changes: Any) -> CompactionJob:
+    """A job for a partition of the table as it is now."""
+    job = try_to_bind(table, partition, **changes)
+    assert isinstance(job, CompactionJob), job
+    return job
+
+
+def try_to_bind(table: Table, partition: PartitionKey, **changes: Any) -> CompactionJob | Unsupported:
+    name = ".".join(table.name())
+    head = table.metadata.current_snapshot()
+    assert head is not None
+    arguments = {
+        "job_id": f"job{next(_numbers)}",
+        "table": TableId(str(table.metadata.table_uuid), name),
+        "partition_label": str(partition),
+        "target_size_bytes": TARGET_BYTES,
+        "policy_hash": "policy",
+        "why": "a test",
+    }
+    return bind(table.metadata, table.io, head, partition, **{**arguments, **changes})
+
+
+def rewritten(table: Table, job: CompactionJob) -> Rewrite:
+    """What the executor makes of a job, in this process."""
+    result = attempt(job, table.metadata_location, table.catalog.properties)
+    assert isinstance(result, Rewrite), result
+    return result
+
+
+def always(_: Table) -> None:
+    """May commit."""
+
+
+def commit(catalog: Any, job: CompactionJob, rewrite: Rewrite, may_commit: Any = always) -> Outcome:
+    return commit_compaction(catalog, job, rewrite, may_commit, NOW_MS, pause=lambda _: None)
+
+
+def compacted(catalog: Any, name: str, partition: PartitionKey, **changes: Any) -> Outcome:
+    """Bind, rewrite, commit."""
+    table = catalog.load_table(name)
+    job = bound(table, partition, **changes)
+    return commit(catalog, job, rewritten(table, job))
+
+
+def partitions(table: Table) -> list[PartitionKey]:
+    """Every partition with live files."""
+    head = table.metadata.current_snapshot()
+    assert head is not None
+    return sorted({entry.partition for entry in live_files(table.metadata, table.io, head)})
+
+
+def compact_all(catalog: Any, name: str) -> list[Outcome]:
+    """Compact whatever has something to compact, as often as it takes for every spec; all must go through."""
+    outcomes = []
+    for key in partitions(catalog.load_table(name)):
+        for _ in range(5):
+            table = catalog.load_table(name)
+            job = try_to_bind(table, key)
+            if isinstance(job, Unsupported):
+                assert job.reason == "nothing_to_do", job
+                break
+            outcome = commit(catalog, job, rewritten(table, job))
+            assert outcome.kind is OutcomeKind.DONE, outcome
+            outcomes.append(outcome)
+    return outcomes
+
+
+def rows(spark: Any, name: str, snapshot_id: int | None = None) -> list[str]:
+    """Every row as Spark reads it, as text, sorted."""
+    version = f" VERSION AS OF {snapshot_id}" if snapshot_id is not None else ""
+    found = spark.sql(f"SELECT * FROM lake.{name}{version}").collect()
+    return sorted(str(row.asDict(recursive=True)) for row in found)
+
+
+@dataclass
+class Hooked:
+    """A real catalog that lets something happen just before or after it is asked to commit, or instead of it."""
+
+    catalog: Any
+    commit_hook: Callable[..., Any]
+
+    @property
+    def __class__(self) -> Any:
+        # Taken for what it wraps: the committer treats catalogs that PyIceberg updates itself in their own way.
+        return type(self.catalog)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.catalog, name)
+
+    def commit_table(self, *arguments: Any) -> Any:
+        return self.commit_hook(self.catalog, *arguments)
+
+
+@contextmanager
+def fresh(spark: Any, name: str, columns: str, rest: str = "") -> Iterator[str]:
+    """A table of format version 2 that merges on read."""
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.db")
+    spark.sql(f"DROP TABLE IF EXISTS lake.{name}")
+    spark.sql(
+        f"CREATE TABLE lake.{name} ({columns}) USING iceberg {rest} TBLPROPERTIES ('format-version'='2', "
+        "'write.merge.mode'='merge-on-read', 'write.delete.mode'='merge-on-read', "
+        "'write.update.mode'='merge-on-read', 'write.distribution-mode'='none', "
+        "'write.merge.isolation-level'='serializable')"
+    )
+    yield name
+
+
+def swept(table: Table, job: CompactionJob, outcome: Outcome) -> Swept:
+    """What becomes of a job's leftovers after their grace; all that the outcome does not need is marked."""
+    paths = outcome.leftovers
+    if outcome.kind is OutcomeKind.FAILED:
+        paths = (*leftovers(table.io, table.metadata, job), *paths)
+    marks = tuple(
+        Mark(path, job.job_id, Cause.LEFTOVER, Seen(job.base_snapshot_id, job.base_sequence_number))
+        for path in paths
+    )
+    return sweep(
+        table,
+        Sweep(job.table.uuid, marks, {}, Neighbours(own_folders(table.metadata.location, (), "", ""))),
+        never,
+    )
+
+
+def cleaned(table: Table, job: CompactionJob, outcome: Outcome | None = None) -> tuple[str, ...]:
+    """What the service does after a failure before any request."""
+    assert outcome is None or not outcome.was_sent
+    found = (*leftovers(table.io, table.metadata, job), *(outcome.leftovers if outcome else ()))
+    assert all(may_go_at_once(path, job.job_id, was_sent=False) for path in found)
+    assert deleted(table.io, found) == (list(found), {})
+    return found

@@ -1,0 +1,71 @@
+"""What the daemon exports, and what it stops exporting; how loud a line of its log is."""
+
+import json
+import sys
+
+import pytest
+from prometheus_client import generate_latest
+
+from isotherm.core import observations as seen
+from isotherm.core.model import TableId
+from isotherm.runtime import logs
+from isotherm.telemetry.metrics import Metrics
+
+
+def planned(name):
+    return seen.TablePlanned(
+        TableId(f"uuid of {name}", name),
+        snapshots=1, metadata_bytes=1, partitions=9, hot=1, due=1, unsupported=1, waiting=1, quarantined=1, score=1.5,
+        files_per_partition=1, backlog_files=1, backlog_bytes=1, oldest_due_at_ms=None, halted=False, paused=False,
+        last_event_at_ms=1,
+    )  # fmt: skip
+
+
+def with_tables(count):
+    metrics = Metrics(lambda: 0, "test")
+    for number in range(count):
+        metrics(planned(f"t{number}"))
+    return metrics
+
+
+def text(metrics):
+    return generate_latest(metrics.registry).decode()
+
+
+@pytest.mark.parametrize("kind", [seen.TableGone, seen.TableMoved])
+def test_a_table_that_is_gone_or_another_daemons_leaves_no_series_behind(kind):
+    metrics = with_tables(2)
+    gone = TableId("uuid of t0", "t0")
+    metrics(seen.SnapshotsExpired(gone, 3, 1))
+    metrics(kind(gone, "dropped") if kind is seen.TableGone else kind(gone))
+
+    assert 'table="t0"' not in text(metrics)
+    assert text(metrics).count('table="t1"') == text(with_tables(2)).count('table="t1"') > 10
+    metrics(planned("t0"))
+    assert 'isotherm_snapshots_expired_total{table="t0"} 0.0' in text(metrics)
+
+
+def calls_to_forget_one_of(count):
+    metrics, calls = with_tables(count), []
+    sys.setprofile(lambda *_: calls.append(1))
+    try:
+        metrics(seen.TableGone(TableId("uuid of t0", "t0"), "dropped"))
+    finally:
+        sys.setprofile(None)
+    return len(calls)
+
+
+def test_to_forget_a_table_costs_the_same_however_many_there_are():
+    assert calls_to_forget_one_of(200) == calls_to_forget_one_of(2)
+
+
+def test_no_series_says_when_a_counter_was_born():
+    assert "_created" not in text(with_tables(1))
+
+
+@pytest.mark.parametrize(("ok", "level"), [(True, "info"), (False, "warning")])
+def test_policies_with_complaints_are_a_warning(capsys, ok, level):
+    logs.configure(style="json")
+    logs.tell(seen.PoliciesLoaded(ok=ok, files=1, complaints="" if ok else "a.yaml:1:1: unknown key"))
+
+    assert json.loads(capsys.readouterr().err)["level"] == level
