@@ -32,7 +32,8 @@ from isotherm.core.planner.plan import Plan, Verdict
 from isotherm.core.policy.precedence import PolicyFile
 from isotherm.core.units import parse_span_ms
 from isotherm.runtime.clock import now_ms
-from isotherm.runtime.config import load_config, read_yaml
+from isotherm.runtime.config import load_config
+from isotherm.runtime.yaml_reader import read_yaml
 
 app = typer.Typer(
     name="isotherm",

@@ -18,7 +18,7 @@ from typing import TypeVar
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_when_event_set, wait_exponential
 from tenacity.nap import sleep_using_event
 
-from isotherm.contract.events import CONTROL_PARTITIONS
+from isotherm.contract.topics import CONTROL_PARTITIONS
 from isotherm.core.observations import Observation, TrySoon
 from isotherm.iceberg import catalog
 from isotherm.iceberg.compaction.executor import LocalExecutor
@@ -31,7 +31,8 @@ from isotherm.kafka.hold_topic import KafkaHolds
 from isotherm.kafka.source_topics import DEAD_LETTER_TOPIC, KafkaDeadLetters, KafkaSources
 from isotherm.runtime import logs
 from isotherm.runtime.clock import monotonic_s, now_ms
-from isotherm.runtime.config import EXIT_BAD_CONFIG, IsothermConfig
+from isotherm.runtime.config import IsothermConfig
+from isotherm.runtime.settings import EXIT_BAD_CONFIG
 from isotherm.service.health import Health
 from isotherm.service.loop import Service
 from isotherm.service.policy_folder import PolicyFolder

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from isotherm.runtime import logs
-from isotherm.runtime.config import EXIT_BAD_CONFIG, ConfigError
+from isotherm.runtime.settings import EXIT_BAD_CONFIG, ConfigError
 from isotherm_ingest.streams import StreamsConfig, load_streams
 
 app = typer.Typer(

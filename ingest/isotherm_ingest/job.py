@@ -16,7 +16,7 @@ from tenacity import RetryCallState, Retrying, retry_if_not_exception_type, wait
 from tenacity.nap import sleep_using_event
 from tenacity.stop import stop_when_event_set
 
-from isotherm.contract.events import CONTROL_PARTITIONS
+from isotherm.contract.topics import CONTROL_PARTITIONS
 from isotherm.runtime import logs
 from isotherm_ingest.announce.intents import Intents
 from isotherm_ingest.announce.outbox import Outbox

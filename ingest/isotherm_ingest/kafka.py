@@ -20,13 +20,12 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
+from isotherm.contract.topics import PARTITIONER
 from isotherm.runtime.clock import monotonic_s
 from isotherm_ingest.tables.offsets import Position
 
 TIMEOUT_S = 15.0
 """For one request. Longer than a leader election; the batch is retried after that."""
-PARTITIONER = "murmur2_random"
-"""The JVM's default for keyed messages, so that every producer puts a table into the same Kafka partition."""
 
 
 class BrokerError(RuntimeError):

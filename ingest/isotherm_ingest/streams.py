@@ -13,7 +13,9 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from isotherm.runtime.config import HttpConfig, Settings, environment_overrides, read_yaml
+from isotherm.runtime.config import HttpConfig
+from isotherm.runtime.settings import Settings
+from isotherm.runtime.yaml_reader import environment_overrides, read_yaml
 
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 PLACEHOLDERS = ("table", "schema", "topic")

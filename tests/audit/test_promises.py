@@ -28,7 +28,7 @@ from isotherm.audit.promises import (
     writer_wins,
 )
 from isotherm.contract.events import Intent
-from isotherm.core.model import PartitionKey
+from isotherm.contract.identity import PartitionKey
 
 HOUR_MS = 3_600_000
 FIVE = PartitionKey('{"1000":5}')

@@ -12,12 +12,13 @@ from isotherm.cli import app
 from isotherm.commands.inspector import Inspector
 from isotherm.commands.simulate import simulate
 from isotherm.commands.table_history import read_history
-from isotherm.core.model import Origin
+from isotherm.contract.summary import Origin
 from isotherm.core.policy.precedence import PolicyFile, resolve
 from isotherm.core.replay.replay import Assumed, replay
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.runtime.clock import now_ms
-from isotherm.runtime.config import load_config, parse_yaml
+from isotherm.runtime.config import load_config
+from isotherm.runtime.yaml_reader import parse_yaml
 from isotherm.store import Fold, Ledger
 from support.builders import HOUR
 from support.lab import EAGER, EXPIRING, Lab, settle

@@ -14,13 +14,15 @@ from isotherm.contract.events import (
     EventError,
     Intent,
     PartitionChange,
-    announcement,
     decode,
     encode,
     json_schemas,
     shortened,
 )
-from isotherm.core.model import Change, Origin, PartitionDelta, PartitionKey, TableId
+from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.contract.summary import Origin
+from isotherm.core.model import Change, PartitionDelta
+from isotherm.service.announcer import announcement
 
 FOLDER = Path(__file__).parents[2] / "docs" / "commit-event"
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=1, max_size=20)

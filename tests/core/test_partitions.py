@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotherm.core.model import PartitionField, partition_key
+from isotherm.contract.identity import partition_key
+from isotherm.core.model import PartitionField
 from isotherm.core.partitions import DAY_MS, label, span_text, time_span
 from support.builders import HOUR, HOURLY
 

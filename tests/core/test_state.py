@@ -2,9 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotherm.core.model import FileKind, FileStats, Origin, PartitionDelta, total
+from isotherm.contract.boundary import MAX_AHEAD_MS
+from isotherm.contract.summary import Origin
+from isotherm.core.model import FileKind, FileStats, PartitionDelta, total
 from isotherm.core.partitions import HOUR_MS
-from isotherm.core.state import MAX_AHEAD_MS, PartitionState, StateError, apply, built
+from isotherm.core.state import PartitionState, StateError, apply, built
 from support.builders import (
     BUCKETS,
     HOUR,

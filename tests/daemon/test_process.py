@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer
 
 from isotherm.contract.events import encode
-from isotherm.core.model import JOB_ID
+from isotherm.contract.summary import JOB_ID
 from isotherm.store import Fold
 from support.daemon_process import Daemon
 from support.lab import EAGER, Lab, counted

@@ -2,8 +2,8 @@
 
 import pytest
 
+from isotherm.contract.summary import JOB_ID
 from isotherm.core import observations as seen
-from isotherm.core.model import JOB_ID
 from support.lab import EXPIRING, Lab, believed, counted, settle
 from support.object_store import BUCKET, Fault, object_store
 

@@ -16,7 +16,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from isotherm.contract.events import encode
-from isotherm.core.model import JOB_ID
+from isotherm.contract.summary import JOB_ID
 from isotherm.daemon import EXIT_FENCED
 from isotherm.kafka.control_topic import KafkaEvents, partition_of
 from isotherm.store import Fold, Ledger

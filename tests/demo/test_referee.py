@@ -16,7 +16,8 @@ from pyiceberg.transforms import HourTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 from isotherm.audit.promises import FilesChecked, History, Promise, SourceCompared, Verdict, judge
-from isotherm.core.model import JOB_ID, UNPARTITIONED
+from isotherm.contract.identity import UNPARTITIONED
+from isotherm.contract.summary import JOB_ID
 from isotherm.demo.lake import Rows, SeenFile, local_path
 from isotherm.demo.referee import canonical, sum_of
 from isotherm.demo.report import promises, quantiles

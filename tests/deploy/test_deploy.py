@@ -13,7 +13,9 @@ from isotherm.cli import app
 from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import PolicyFile, resolve
 from isotherm.daemon import EXIT_FENCED
-from isotherm.runtime.config import EXIT_BAD_CONFIG, IsothermConfig, load_config, read_yaml
+from isotherm.runtime.config import IsothermConfig, load_config
+from isotherm.runtime.settings import EXIT_BAD_CONFIG
+from isotherm.runtime.yaml_reader import read_yaml
 from isotherm.service.policy_folder import PolicyFolder
 
 ROOT = Path(__file__).parents[2]

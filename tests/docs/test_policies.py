@@ -16,7 +16,8 @@ from isotherm.core.policy.policy import FLOORS, RULES, Policy
 from isotherm.core.policy.precedence import PROPERTIES, PolicyFile
 from isotherm.core.policy.schema import schema
 from isotherm.demo import files as demo_files
-from isotherm.runtime.config import ConfigError, parse_yaml
+from isotherm.runtime.settings import ConfigError
+from isotherm.runtime.yaml_reader import parse_yaml
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

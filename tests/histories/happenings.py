@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 from histories.judges import Live
 from histories.made_up import MadeUp
-from isotherm.core.model import INGEST_TOKEN, JOB_ID, FileKind
+from isotherm.contract.summary import INGEST_TOKEN, JOB_ID
+from isotherm.core.model import FileKind
 from isotherm.runtime.clock import now_ms
 
 Step = Callable[[MadeUp], str | None]

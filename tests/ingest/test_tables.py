@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from isotherm.contract.events import Intent
-from isotherm.core.model import INGEST_TOKEN, partition_key
+from isotherm.contract.identity import partition_key
+from isotherm.contract.summary import INGEST_TOKEN
 from isotherm_ingest.tables.writer import Portion, Prepared, TableWriter
 from support.changes import Source, latest, moment
 from support.gate import Gate

@@ -9,7 +9,9 @@ import time
 
 from measure import times_row
 
-from isotherm.core.model import Change, Origin, PartitionField, partition_key
+from isotherm.contract.identity import partition_key
+from isotherm.contract.summary import Origin
+from isotherm.core.model import Change, PartitionField
 from isotherm.core.policy.policy import Policy
 from isotherm.core.replay.history import History, Recorded
 from isotherm.core.replay.replay import Assumed, replay

@@ -2,13 +2,9 @@
 
 import pytest
 
-from isotherm.runtime.config import (
-    ConfigError,
-    IsothermConfig,
-    environment_overrides,
-    load_config,
-    parse_yaml,
-)
+from isotherm.runtime.config import IsothermConfig, load_config
+from isotherm.runtime.settings import ConfigError
+from isotherm.runtime.yaml_reader import environment_overrides, parse_yaml
 
 TEXT = """
 catalog: {}

@@ -9,9 +9,10 @@ from pyiceberg.exceptions import ForbiddenError, NoSuchTableError
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 
 from faults import FaultyCatalog
+from isotherm.contract.summary import JOB_ID
 from isotherm.core import observations as seen
 from isotherm.core.deletion import LEFTOVER_GRACE_MS
-from isotherm.core.model import JOB_ID, Action, Hold, HoldKind, OutcomeKind
+from isotherm.core.model import Action, Hold, HoldKind, OutcomeKind
 from isotherm.core.planner.plan import Verdict
 from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.store import FolderTakenError, Ledger, StateFolder

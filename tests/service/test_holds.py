@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from isotherm.contract.summary import JOB_ID
 from isotherm.core import observations as seen
-from isotherm.core.model import JOB_ID, Hold, HoldKind, OutcomeKind
+from isotherm.core.model import Hold, HoldKind, OutcomeKind
 from isotherm.core.planner.plan import Verdict
 from isotherm.service.holds import Holds
 from isotherm.service.ports import Unbound

@@ -8,8 +8,8 @@ from collections import Counter
 
 import pytest
 
+from isotherm.contract.summary import JOB_ID
 from isotherm.core.deletion import LEFTOVER_GRACE_MS
-from isotherm.core.model import JOB_ID
 from support.lab import EXPIRING, Lab, believed, counted, settle, wait_for_children
 
 THRIFTY = EXPIRING.replace("keep_last: 2, at_once: 2", "keep_last: 3, at_once: 3")

@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from isotherm.contract.events import Intent, decode, encode
-from isotherm.core.model import Hold, HoldKind, PartitionField, TableId, partition_key
+from isotherm.contract.identity import TableId, partition_key
+from isotherm.core.model import Hold, HoldKind, PartitionField
 from isotherm.core.partitions import time_span, with_epochs
 from isotherm.core.paths import normalised
 from isotherm.core.planner.plan import Verdict

@@ -4,8 +4,9 @@ import sqlite3
 
 import pytest
 
+from isotherm.contract.identity import PartitionKey
 from isotherm.core.deletion import Cause, Mark
-from isotherm.core.model import HoldKind, PartitionKey
+from isotherm.core.model import HoldKind
 from isotherm.store import Fold, Ledger
 from isotherm.store.database import StoreError, connect
 

@@ -1,17 +1,8 @@
 """Values with good defaults; a test says only what matters to it."""
 
-from isotherm.core.model import (
-    Change,
-    FileKind,
-    FileStats,
-    Origin,
-    PartitionDelta,
-    PartitionField,
-    PartitionKey,
-    TableId,
-    partition_key,
-    size_bucket,
-)
+from isotherm.contract.identity import PartitionKey, TableId, partition_key
+from isotherm.contract.summary import Origin
+from isotherm.core.model import Change, FileKind, FileStats, PartitionDelta, PartitionField, size_bucket
 from isotherm.core.planner.coldness import Surroundings
 from isotherm.core.planner.plan import Snapshot, TableFacts, View
 from isotherm.core.state import PartitionState, TableState

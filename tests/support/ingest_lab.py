@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from isotherm.contract.events import CommitEvent, Intent, decode
-from isotherm.runtime.config import parse_yaml
+from isotherm.runtime.yaml_reader import parse_yaml
 from isotherm_ingest.announce.intents import Intents
 from isotherm_ingest.announce.outbox import Outbox
 from isotherm_ingest.batches.batches import Batches

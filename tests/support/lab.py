@@ -14,7 +14,7 @@ from pyiceberg.transforms import HourTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 from isotherm.contract.events import AddedManifest, CommitEvent, encode
-from isotherm.core.model import origin_of
+from isotherm.contract.summary import origin_of
 from isotherm.iceberg.catalog import IcebergCatalog, connect, loaded_table
 from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.iceberg.maintainer import IcebergMaintainer

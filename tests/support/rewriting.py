@@ -8,8 +8,9 @@ from typing import Any
 
 from pyiceberg.table import Table
 
+from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, may_go_at_once, own_folders
-from isotherm.core.model import CompactionJob, Outcome, OutcomeKind, PartitionKey, Rewrite, TableId
+from isotherm.core.model import CompactionJob, Outcome, OutcomeKind, Rewrite
 from isotherm.iceberg.compaction.committer import commit_compaction
 from isotherm.iceberg.compaction.rewrite import attempt, leftovers
 from isotherm.iceberg.manifests.live import Unsupported, bind, live_files

@@ -8,16 +8,9 @@ import shlex
 from dataclasses import replace
 
 from isotherm.contract.events import Intent, OpenWindow
-from isotherm.core.model import (
-    Action,
-    Change,
-    FileKind,
-    FileStats,
-    Origin,
-    PartitionDelta,
-    PartitionField,
-    partition_key,
-)
+from isotherm.contract.identity import partition_key
+from isotherm.contract.summary import Origin
+from isotherm.core.model import Action, Change, FileKind, FileStats, PartitionDelta, PartitionField
 from isotherm.core.partitions import with_epochs
 from isotherm.core.planner.backlog import after
 from isotherm.core.planner.coldness import Surroundings, Word
@@ -25,7 +18,7 @@ from isotherm.core.planner.plan import Flight, Quarantine, Verdict, View, plan
 from isotherm.core.policy.precedence import PolicyFile, resolve
 from isotherm.core.state import TableState, apply
 from isotherm.core.units import parse_span_ms
-from isotherm.runtime.config import parse_yaml
+from isotherm.runtime.yaml_reader import parse_yaml
 from support.builders import TABLE, facts, files, snapshots
 
 DAY_MS = 20_000 * 86_400_000  # 2024-10-04

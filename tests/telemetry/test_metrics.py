@@ -6,8 +6,8 @@ import sys
 import pytest
 from prometheus_client import generate_latest
 
+from isotherm.contract.identity import TableId
 from isotherm.core import observations as seen
-from isotherm.core.model import TableId
 from isotherm.runtime import logs
 from isotherm.telemetry.metrics import Metrics
 

@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime
 from enum import StrEnum
 
 from isotherm.contract.events import Intent
-from isotherm.core.model import PartitionKey, partition_values
+from isotherm.contract.identity import PartitionKey, partition_values
 
 MARGIN_MS = 1000
 """A commit of ours looks at the control topic for the last time shortly before it swaps: within this margin of its

@@ -35,7 +35,8 @@ from isotherm.audit.promises import (
     judge,
 )
 from isotherm.contract.events import CommitEvent, EventError, Intent, decode
-from isotherm.core.model import INGEST_VALID_THROUGH, JOB_ID, POLICY_HASH, PartitionKey, partition_key
+from isotherm.contract.identity import PartitionKey, partition_key
+from isotherm.contract.summary import INGEST_VALID_THROUGH, JOB_ID, POLICY_HASH
 from isotherm.iceberg.catalog import IcebergCatalog, connect
 from isotherm.runtime.clock import monotonic_s, now_ms
 from isotherm.runtime.config import IsothermConfig

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from isotherm.commands.table_history import read_history
-from isotherm.core.model import Action, FileStats, PartitionKey
+from isotherm.contract.identity import PartitionKey
+from isotherm.core.model import Action, FileStats
 from isotherm.core.partitions import clock_text, label, span_text
 from isotherm.core.planner.coldness import Surroundings, Wake, findings
 from isotherm.core.planner.debt import debt

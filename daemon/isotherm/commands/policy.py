@@ -34,7 +34,9 @@ from isotherm.core.policy.policy import RULES, Policy
 from isotherm.core.policy.precedence import BUILT_IN, Resolved, resolve
 from isotherm.core.policy.schema import schema
 from isotherm.runtime.clock import now_ms
-from isotherm.runtime.config import EXIT_BAD_CONFIG, line_of, load_config
+from isotherm.runtime.config import load_config
+from isotherm.runtime.settings import EXIT_BAD_CONFIG
+from isotherm.runtime.yaml_reader import line_of
 from isotherm.service.policy_folder import PolicyFolder, PolicySet, read_policies
 from isotherm.store.database import StoreError
 

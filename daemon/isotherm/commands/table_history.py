@@ -8,7 +8,8 @@ history begins after it, and says so.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from isotherm.core.model import Origin, PartitionKey
+from isotherm.contract.identity import PartitionKey
+from isotherm.contract.summary import Origin
 from isotherm.core.planner.plan import Snapshot
 from isotherm.core.replay.history import History, Recorded, counted_back, traced_back
 from isotherm.core.state import PartitionState, StateError

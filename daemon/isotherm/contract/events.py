@@ -15,20 +15,24 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from isotherm.core.model import Change, Origin, PartitionKey, TableId, partition_key, partition_values
+from isotherm.contract.identity import PartitionKey, partition_key, partition_values
+from isotherm.contract.summary import Origin
 
 COMMIT_TYPE = "io.isotherm.commit.v1"
+
 INTENT_TYPE = "io.isotherm.intent.v1"
+
 CONTENT_TYPE = "application/cloudevents+json; charset=UTF-8"
 
-CONTROL_PARTITIONS = 8
-"""Partitions of the control topic where one of the two halves makes it: so many daemons can divide the tables."""
 MAX_MANIFESTS = 200
 """Manifests named in one event; above it the list is cut and flagged, the daemon reads the manifest list."""
+
 MAX_PARTITIONS = 500
 """Partitions named in one event: some 60 bytes each, but for those with long texts as values (`shortened`)."""
+
 MAX_ANNOUNCEMENT_BYTES = 900_000
 """What we send ourselves stays below Kafka's default limit of a megabyte, with room for key, headers and framing."""
+
 MAX_EVENT_BYTES = 1_000_000
 """A larger message is nobody's event."""
 
@@ -47,9 +51,13 @@ def _canonical(key: str) -> str:
 
 # What SQLite and Iceberg hold, and what a calendar has: no number of an event is ever larger.
 Long = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+
 Count = Annotated[int, Field(ge=0, lt=2**63)]
+
 TimeMs = Annotated[int, Field(ge=0, lt=253_402_300_800_000)]
+
 Key = Annotated[str, AfterValidator(_canonical)]
+
 Name = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
@@ -195,36 +203,6 @@ def shortened(event: CommitEvent, max_bytes: int = MAX_ANNOUNCEMENT_BYTES) -> Co
 def json_schemas() -> dict[str, dict[str, object]]:
     """JSON Schemas of the `data` of each type, for writers in other languages."""
     return {"commit": CommitEvent.model_json_schema(), "intent": Intent.model_json_schema()}
-
-
-def announcement(table: TableId, catalog: str, change: Change, announced_by: str) -> CommitEvent:
-    """The event of a snapshot that is known as a change; its manifests are left to be found by who wants them."""
-    named = sorted(change.partitions.items())[:MAX_PARTITIONS]
-    return CommitEvent(
-        table_uuid=table.uuid,
-        table=table.name,
-        catalog=catalog,
-        snapshot_id=change.snapshot_id,
-        parent_id=change.parent_id,
-        sequence_number=change.sequence_number,
-        timestamp_ms=change.committed_at_ms,
-        operation=change.operation,
-        origin=change.origin.value,
-        writer=announced_by if change.origin is Origin.MAINTENANCE else "",
-        partitions=tuple(
-            PartitionChange(
-                partition=key,
-                added_files=delta.added.files,
-                removed_files=delta.removed.files,
-                added_rows=delta.added.rows,
-                removed_rows=delta.removed.rows,
-            )
-            for key, delta in named
-        ),
-        partitions_complete=len(named) == len(change.partitions),
-        valid_through_ms=change.valid_through_ms,
-        announced_by=announced_by,
-    )
 
 
 def decode(value: bytes | None) -> CommitEvent | Intent | None:

@@ -1,50 +1,11 @@
-"""The nouns that every other module speaks of: tables, partitions, files, changes, jobs, outcomes.
+"""The nouns that every other module speaks of: tables, files, changes, jobs, outcomes. Values only."""
 
-Values only. Nothing here reads a clock, a file or a network; a value never changes, it is replaced.
-"""
-
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NewType
 
-PartitionKey = NewType("PartitionKey", str)
-"""A value of the *unified* partition type, as canonical JSON: `{"1000":494350}`.
-
-The keys are partition field ids, the values what the transform gave (ordinals for year, month, day and hour).
-Nulls are left out: a field that a file's spec does not have and a field that is null are one and the same in
-the unified type, so a key stays the same when a spec evolves (and counts cannot go negative, iceberg#17915).
-"""
-
-UNPARTITIONED = PartitionKey("{}")
-
-Scalar = str | int | float | bool
-
-_encode = json.JSONEncoder(separators=(",", ":")).encode
-"""Kept, for `json.dumps` makes an encoder of its own for every key."""
-
-
-def partition_key(values: Mapping[int, Scalar | None]) -> PartitionKey:
-    """The key of a partition, from its values by partition field id."""
-    present = {str(field_id): values[field_id] for field_id in sorted(values) if values[field_id] is not None}
-    return PartitionKey(_encode(present))
-
-
-def partition_values(key: PartitionKey) -> dict[int, Scalar]:
-    """The values of a partition by partition field id; nulls are absent."""
-    return {int(field_id): value for field_id, value in json.loads(key).items()}
-
-
-@dataclass(frozen=True, slots=True)
-class TableId:
-    """A table: its uuid, which never changes, and the name by which the catalog knows it now."""
-
-    uuid: str
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
+from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.contract.summary import Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,41 +68,6 @@ class Action(StrEnum):
     TRIM_METADATA = "trim_metadata"
     COMPACT = "compact"
     REMOVE_ORPHANS = "remove_orphans"
-
-
-class Origin(StrEnum):
-    """Who made a snapshot, told by the keys of its summary."""
-
-    INGEST = "ingest"
-    MAINTENANCE = "maintenance"
-    FOREIGN = "foreign"
-
-
-JOB_ID = "isotherm.job-id"
-POLICY_HASH = "isotherm.policy-hash"
-INGEST_TOKEN = "ingest.source"  # noqa: S105 (the summary key of the offset vector, not a secret)
-INGEST_PIPELINE = "ingest.pipeline"
-INGEST_VALID_THROUGH = "ingest.valid-through"
-
-
-KAFKA_CONNECT_OFFSETS = "kafka.connect.offsets."
-"""Where Iceberg's sink keeps its place: this, its control topic and its group. It looks no further than snapshots."""
-
-
-def token_of(summary: Mapping[str, str]) -> str:
-    """Whose place in its source the snapshot with this summary keeps; empty: nobody's."""
-    if INGEST_TOKEN in summary:
-        return f"ingest.{summary.get(INGEST_PIPELINE, '')}"
-    return next((name for name in summary if name.startswith(KAFKA_CONNECT_OFFSETS)), "")
-
-
-def origin_of(summary: Mapping[str, str]) -> Origin:
-    """Who made the snapshot with this summary."""
-    if JOB_ID in summary:
-        return Origin.MAINTENANCE
-    if INGEST_TOKEN in summary:
-        return Origin.INGEST
-    return Origin.FOREIGN
 
 
 def size_bucket(size_bytes: int) -> int:

@@ -5,7 +5,8 @@ The service emits them; `logs.py` and `metrics.py` translate. The name of the cl
 
 from dataclasses import dataclass
 
-from isotherm.core.model import Action, HoldKind, OutcomeKind, TableId
+from isotherm.contract.identity import TableId
+from isotherm.core.model import Action, HoldKind, OutcomeKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 
-from isotherm.core.model import PartitionField, PartitionKey, Scalar, partition_values
+from isotherm.contract.identity import PartitionKey, Scalar, partition_values
+from isotherm.core.model import PartitionField
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

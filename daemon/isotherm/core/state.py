@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from isotherm.contract.boundary import BOUNDARY_QUANTILE, MAX_AHEAD_MS
+from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.lateness import UNTAUGHT, Lateness
 from isotherm.core.model import (
     DELETE_KINDS,
@@ -22,17 +24,10 @@ from isotherm.core.model import (
     FileStats,
     PartitionDelta,
     PartitionField,
-    PartitionKey,
-    TableId,
     bucket_bounds,
     total,
 )
-from isotherm.core.partitions import HOUR_MS, time_span
-
-MAX_AHEAD_MS = HOUR_MS
-"""A boundary may run at most this far ahead of the commit that moved it: rows from 2099 exist, and clocks differ."""
-BOUNDARY_QUANTILE = 0.95
-"""For writers that vouch for nothing: this part of a commit's rows must lie before the boundary it gives."""
+from isotherm.core.partitions import time_span
 
 
 class StateError(Exception):
@@ -44,7 +39,7 @@ class PartitionState:
     """One partition's live files, and when the stream last wrote to it."""
 
     data: Mapping[int, FileStats] = field(default_factory=dict)
-    """Data files by size bucket (`model.size_bucket`)."""
+    """Data files by size bucket (`size_bucket`)."""
     deletes: Mapping[FileKind, FileStats] = field(default_factory=dict)
     """Delete files by kind; their rows are an upper bound of the delete rows that still apply."""
     first_write_at_ms: int | None = None

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from isotherm.audit.promises import Judgement
-from isotherm.core.model import Origin
+from isotherm.contract.summary import Origin
 from isotherm.demo.report import Report, promises, quantiles, table_report
 from isotherm.demo.stage import Stage
 

@@ -20,7 +20,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
-from isotherm.core.model import PartitionKey, partition_key
+from isotherm.contract.identity import PartitionKey, partition_key
 
 JOB_ID_KEY = "isotherm.job-id"
 POLICY_KEY = "isotherm.policy-hash"

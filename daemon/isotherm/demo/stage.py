@@ -13,7 +13,7 @@ from pathlib import Path
 from pyiceberg.catalog import Catalog, load_catalog
 
 from isotherm.audit.promises import Judgement, Promise, Verdict
-from isotherm.core.model import PartitionKey, partition_values
+from isotherm.contract.identity import PartitionKey, partition_values
 from isotherm.core.planner.plan import Verdict as PartitionVerdict
 from isotherm.demo.files import CATALOG, CONTROL_TOPIC, DEAD_LETTERS, DemoFolder, write_files
 from isotherm.demo.logbook import Logbook, Tail

@@ -20,7 +20,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from isotherm.audit.promises import Commit, FilesChecked, RowsCompared, Said, Touch
 from isotherm.contract.events import CommitEvent, EventError, Intent, decode
-from isotherm.core.model import PartitionKey
+from isotherm.contract.identity import PartitionKey
 from isotherm.demo import lake
 from isotherm.demo.files import GRACE_S
 from isotherm.demo.lake import SeenChange, SeenFile

@@ -11,7 +11,8 @@ from pyiceberg.catalog import Catalog as PyIcebergCatalog
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 
-from isotherm.core.model import CompactionJob, Outcome, PartitionKey, Rewrite, TableId
+from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.core.model import CompactionJob, Outcome, Rewrite
 from isotherm.iceberg import expiry
 from isotherm.iceberg.catalog import loaded_table, translated
 from isotherm.iceberg.compaction import committer

@@ -32,24 +32,30 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from isotherm.contract.events import MAX_ANNOUNCEMENT_BYTES, CommitEvent, encode, shortened
+from isotherm.contract.topics import PARTITIONER
 from isotherm.runtime.clock import monotonic_s, now_ms
 from isotherm.service.ports import Fenced, Message, Unavailable
 
 BATCH = 500
+
 BATCH_BYTES = 8_000_000
 """A batch with more than this ends early: a flood of large messages is read in turns, each of them small."""
+
 CHUNK = 8
 """Messages taken from the client at once; a batch is larger than its limit by at most so many."""
+
 QUEUED_KB = 16_384
 """What librdkafka fetches ahead; its default, 64 MB for each Kafka partition, is for who reads all day."""
+
 REQUEST_TIMEOUT_S = 5
+
 SESSION_TIMEOUT_MS = 15_000
 """A daemon that died is replaced after this long; `group.instance.id` in the configuration makes it at once."""
+
 SHRINK = 4
+
 SMALLEST_LIMIT_BYTES = 1000
 """Where a topic takes less than our own limit, an announcement is cut further; what is left fits into this."""
-PARTITIONER = "murmur2_random"
-"""The JVM's default for keyed messages, so that every producer puts a table into the same Kafka partition."""
 
 
 class KafkaEvents:

@@ -19,7 +19,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from isotherm.kafka.control_topic import PARTITIONER, QUEUED_KB, REQUEST_TIMEOUT_S, offset_bounds
+from isotherm.contract.topics import PARTITIONER
+from isotherm.kafka.control_topic import QUEUED_KB, REQUEST_TIMEOUT_S, offset_bounds
 from isotherm.runtime.clock import monotonic_s
 from isotherm.service.ports import HoldReading, Unavailable
 

@@ -1,293 +1,20 @@
-"""Configuration: `isotherm.yaml`, and how any YAML file of ours is read.
+"""`isotherm.yaml`: one file for the daemon's process, as a validated model.
 
-A file is parsed once, here, into a frozen model that refuses what it does not know. Every complaint names file,
-line and column, and the nearest thing that would have been right. Single values come from the environment too:
-`ISOTHERM_HTTP__PORT=0`, nested by two underscores. No rule about a table stands here: that is a policy's.
+Single values come from the environment too: `ISOTHERM_HTTP__PORT=0`, nested by two underscores. The file holds no
+rule about a table, because that belongs into a policy.
 """
 
-import difflib
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-EXIT_BAD_CONFIG = 78
-"""sysexits.h EX_CONFIG."""
-MAX_FILE_BYTES = 1_000_000
-"""No configuration is larger; what is, is not read."""
-MAX_COMPLAINTS = 20
-"""A file with more mistakes than this is another kind of file; the rest is counted."""
-MAX_SHOWN = 80
-"""Characters of a key or value that a complaint repeats."""
+from isotherm.runtime.settings import ConfigError, Properties, Settings
+from isotherm.runtime.yaml_reader import environment_overrides, read_yaml
 
-
-_SECRET = re.compile(r"^properties$|passw|secret|token|credential|key", re.IGNORECASE)
-"""Names of what may be secret; all of a client's properties are."""
-
-
-class ConfigError(ValueError):
-    """A file that cannot be used; the text names place and remedy, one complaint a line."""
-
-
-class Settings(BaseModel):
-    """The parent of every model that a person writes in YAML: frozen, and closed to unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
-
-
-Model = TypeVar("Model", bound=BaseModel)
 ClientConfig = TypeVar("ClientConfig", "CatalogConfig", "KafkaConfig")
-
-
-class _SafeLoader(yaml.SafeLoader):
-    """Safe YAML with what a configuration needs, and no more.
-
-    Plain words are read as YAML 1.2 reads them: `off` and `no` are words, `2026-01-01` and `12:30` are text. Aliases
-    are refused (a file of ours needs none, and ten lines of them can fill the memory), and so is whatever else could
-    surprise a model: keys that are no words, keys that stand twice, half characters.
-    """
-
-    yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 (declared so by PyYAML)
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            event = self.peek_event()  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(
-                problem="aliases (*name) are not allowed", problem_mark=event.start_mark
-            )
-        return super().compose_node(parent, index)
-
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        try:
-            return super().construct_object(node, deep)
-        except (ValueError, OverflowError, LookupError) as err:
-            # A number of 5,000 digits, `!!int x`, `!!bool x`, …
-            # Not what it says: it may be a password.
-            raise yaml.MarkedYAMLError(problem="no value of its type", problem_mark=node.start_mark) from err
-
-    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
-        value = super().construct_scalar(node)
-        if isinstance(value, str) and _HALF_CHARACTER.search(value):
-            raise yaml.MarkedYAMLError(
-                problem="half of a character (a lone surrogate)", problem_mark=node.start_mark
-            )
-        return value
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[Any] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if not isinstance(key, str | int | float):
-                raise yaml.MarkedYAMLError(problem="a key must be a word", problem_mark=key_node.start_mark)
-            if key in seen:
-                raise yaml.MarkedYAMLError(
-                    problem=f"key {_shown(key)} stands twice", problem_mark=key_node.start_mark
-                )
-            seen.add(key)
-        return super().construct_mapping(node, deep)
-
-
-_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
-for _tag, _pattern, _first in (
-    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
-    ("int", r"[-+]?(0|[1-9][0-9]*)", "-+0123456789"),
-    (
-        "float",
-        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
-        "-+.0123456789",
-    ),
-    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-):
-    _SafeLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), _first)
-
-
-def read_yaml(path: Path, model: type[Model], overrides: Mapping[str, Any] | None = None) -> Model:
-    """The file as a validated model; `overrides` (nested mappings) win over what the file says.
-
-    Raises:
-        ConfigError: the file is missing, no YAML, or says what the model does not allow.
-    """
-    return parse_yaml(read_text(path), str(path), model, overrides)
-
-
-def parse_yaml(text: str, name: str, model: type[Model], overrides: Mapping[str, Any] | None = None) -> Model:
-    """Like `read_yaml`, from text; `name` is what complaints call it."""
-    try:
-        loader = _SafeLoader(text)
-        try:
-            node = loader.get_single_node()
-            data = {} if node is None else loader.construct_document(node)
-        finally:
-            loader.dispose()
-    except RecursionError as err:
-        raise ConfigError(f"{name}: nested too deeply") from err
-    except yaml.MarkedYAMLError as err:
-        mark = err.problem_mark
-        place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-        # A password that begins with `!` is a tag for YAML.
-        problem = re.sub(r"(tag(?: handle)?) '.*", r"\1: quote a text that begins with !", str(err.problem))
-        raise ConfigError(f"{place}: {problem}") from err
-    except (yaml.YAMLError, ValueError, OverflowError) as err:
-        # ValueError: the scanner on an escape such as "\\U00110000".
-        raise ConfigError(f"{name}: not YAML: {str(err).splitlines()[0]}") from err
-    if not isinstance(data, dict):
-        raise ConfigError(f"{name}:1:1: expected `key: value` lines")
-    try:
-        return model.model_validate(_merged(data, overrides or {}))
-    except ValidationError as err:
-        errors = err.errors(include_url=False)
-        complaints = [_complaint(name, node, model, error) for error in errors[:MAX_COMPLAINTS]]
-        if len(errors) > MAX_COMPLAINTS:
-            complaints.append(f"{name}: … and {len(errors) - MAX_COMPLAINTS} more")
-        raise ConfigError("\n".join(complaints)) from err
-
-
-def read_text(path: Path, max_bytes: int = MAX_FILE_BYTES) -> str:
-    """A file of ours, whole.
-
-    Raises:
-        ConfigError: it is missing, too large, no text, or cannot be read.
-    """
-    try:
-        if not path.is_file() and path.exists():
-            raise ConfigError(f"{path}: is no file")
-        if path.stat().st_size > max_bytes:
-            raise ConfigError(f"{path}: larger than {max_bytes} bytes; not read")
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError as err:
-        raise ConfigError(f"{path}: no such file") from err
-    except (OSError, UnicodeDecodeError) as err:
-        raise ConfigError(f"{path}: cannot be read: {err}") from err
-
-
-def line_of(text: str, path: tuple[str | int, ...]) -> int:
-    """The line, from 1, at which a part of a good file stands: `("tests", 2)`."""
-    loader = _SafeLoader(text)
-    try:
-        return _locate(loader.get_single_node(), path)[0]
-    finally:
-        loader.dispose()
-
-
-def _merged(data: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(data)
-    for key, value in overrides.items():
-        below = merged.get(key)
-        merged[key] = (
-            _merged(below, value) if isinstance(value, Mapping) and isinstance(below, Mapping) else value
-        )
-    return merged
-
-
-def _complaint(name: str, root: yaml.Node | None, model: type[BaseModel], error: Any) -> str:
-    """One line: where, what is wrong, and what would be right."""
-    path = tuple(step for step in error["loc"] if isinstance(step, str | int))
-    line, column, matched = _locate(root, path)
-    where = ".".join(str(step) for step in path)
-    text = error["msg"].removeprefix("Value error, ")
-    if error["type"] == "extra_forbidden":
-        known = _known_keys(model, path[:-1])
-        near = difflib.get_close_matches(str(path[-1])[:MAX_SHOWN], known, n=1, cutoff=0.6)
-        text = (
-            f"unknown key; did you mean `{near[0]}`?" if near else f"unknown key; known: {', '.join(known)}"
-        )
-    elif error["type"] == "missing":
-        where, text = ".".join(map(str, path)), "is missing"
-    elif (
-        matched == len(path)
-        and isinstance(error.get("input"), str | int | float | bool)
-        and not _is_secret(model, path)
-    ):
-        text = f"{text} (it says {_shown(error['input'])})"
-    return f"{name}:{line}:{column}: {_cut(where) + ': ' if where else ''}{text}"
-
-
-def _is_secret(model: type[BaseModel], path: tuple[str | int, ...]) -> bool:
-    """Whether a value may be a password, which a complaint must not repeat: complaints are logged, and sent around."""
-    return model is Properties or any(_SECRET.search(str(step)) for step in path)
-
-
-def _shown(value: Any) -> str:
-    """A key or a value in a complaint: never a whole page of it."""
-    try:
-        return _cut(repr(value))
-    except ValueError:  # an integer of more digits than Python writes
-        return "a very large number"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
-
-
-def _locate(root: yaml.Node | None, path: tuple[str | int, ...]) -> tuple[int, int, int]:
-    """Line and column (from 1) of the deepest part of the path that stands in the file, and its depth."""
-    node, mark, depth = root, root.start_mark if root else None, 0
-    for step in path:
-        found: yaml.Node | None = None
-        if isinstance(node, yaml.MappingNode):
-            for key_node, value_node in node.value:
-                if key_node.value == str(step):
-                    found, mark = value_node, key_node.start_mark
-        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-            found = node.value[step]
-            mark = found.start_mark
-        if found is None:
-            break
-        node, depth = found, depth + 1
-    return (mark.line + 1, mark.column + 1, depth) if mark else (1, 1, 0)
-
-
-def _known_keys(model: type[BaseModel], path: tuple[str | int, ...]) -> list[str]:
-    """The keys that the model takes at a path; falls back to all that it takes anywhere."""
-    current: Any = model
-    for step in path:
-        fields = getattr(current, "model_fields", {})
-        if isinstance(step, str) and step in fields:
-            current = _model_in(fields[step].annotation)
-    return sorted(getattr(current, "model_fields", model.model_fields))
-
-
-def _model_in(annotation: Any) -> Any:
-    """The model inside an annotation such as `Expire | None` or `tuple[Stream, ...]`."""
-    if hasattr(annotation, "model_fields"):
-        return annotation
-    for argument in getattr(annotation, "__args__", ()):
-        found = _model_in(argument)
-        if found is not None:
-            return found
-    return None
-
-
-def environment_overrides(prefix: str, environ: Mapping[str, str]) -> dict[str, Any]:
-    """`PREFIX_HTTP__PORT=0` as `{"http": {"port": 0}}`; names without two underscores are left to others."""
-    overrides: dict[str, Any] = {}
-    for name, value in environ.items():
-        if not name.startswith(prefix) or "__" not in name:
-            continue
-        *parents, last = name.removeprefix(prefix).lower().split("__")
-        place = overrides
-        for parent in parents:
-            place = place.setdefault(parent, {})
-        place[last] = _plain_value(name, value)
-    return overrides
-
-
-def _plain_value(name: str, text: str) -> Any:
-    """What an environment variable says, read like a value in a file."""
-    try:
-        return yaml.load(text, _SafeLoader)  # noqa: S506 (a safe loader of our own)
-    except (yaml.YAMLError, ValueError, OverflowError) as err:
-        raise ConfigError(f"environment variable {name}: not YAML; what it says is not shown") from err
-
-
-class Properties(RootModel[dict[str, str | int | bool]]):
-    """A file with properties of a client: secrets that stand apart from the rest of the configuration."""
-
-    model_config = ConfigDict(frozen=True)
 
 
 class CatalogConfig(Settings):
@@ -295,7 +22,7 @@ class CatalogConfig(Settings):
 
     name: str = Field("lake", min_length=1)
     """Name of the catalog; Spark must use the same one."""
-    properties: dict[str, str] = {}
+    properties: dict[str, str] = Field(default_factory=dict)
     """PyIceberg's catalog properties: `type`, `uri`, `warehouse`, `s3.endpoint`, …"""
     properties_from: Path | None = None
     """A YAML file with more of them, for instance a mounted secret; what stands there wins."""
@@ -319,7 +46,7 @@ class SourceConfig(Settings):
 class KafkaConfig(Settings):
     """Kafka and the control topic."""
 
-    properties: dict[str, str | int | bool] = {}
+    properties: dict[str, str | int | bool] = Field(default_factory=dict)
     """librdkafka's properties: `bootstrap.servers`, `security.protocol`, `sasl.username`, …"""
     properties_from: Path | None = None
     """A YAML file with more of them, for instance a mounted secret; what stands there wins."""
@@ -329,7 +56,7 @@ class KafkaConfig(Settings):
     """Where halts, pauses and quarantines stand, compacted; empty: the control topic's name with `.state` behind it."""
     group: str = "isotherm"
     """Consumer group of the daemons; it divides the tables among them. Sources are read as `<group>.sources`."""
-    sources: list[SourceConfig] = []
+    sources: list[SourceConfig] = Field(default_factory=list)
     """Topics of other systems, on the same brokers."""
     dead_letter_topic: str | None = None
     """Where messages go that nobody can read, as they came; None: a line in the log is all."""
@@ -398,7 +125,7 @@ class BudgetsConfig(Settings):
 class DeletionsConfig(Settings):
     """Where files may be deleted."""
 
-    also_under: list[str] = []
+    also_under: list[str] = Field(default_factory=list)
     """Folders outside of tables' locations, as `s3://bucket/folder`, in which files of expired snapshots may be
     deleted: needed for tables with `write.data.path`. A table's owner sets that property, so it alone is no right."""
 

@@ -2,11 +2,43 @@
 
 from dataclasses import dataclass
 
-from isotherm.contract.events import CommitEvent, announcement
-from isotherm.core.model import Change, TableId
+from isotherm.contract.events import MAX_PARTITIONS, CommitEvent, PartitionChange
+from isotherm.contract.identity import TableId
+from isotherm.contract.summary import Origin
+from isotherm.core.model import Change
 from isotherm.service.ports import Catalog, EventSource
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger
+
+
+def announcement(table: TableId, catalog: str, change: Change, announced_by: str) -> CommitEvent:
+    """The event of a snapshot that is known as a change; its manifests are left to be found by who wants them."""
+    named = sorted(change.partitions.items())[:MAX_PARTITIONS]
+    return CommitEvent(
+        table_uuid=table.uuid,
+        table=table.name,
+        catalog=catalog,
+        snapshot_id=change.snapshot_id,
+        parent_id=change.parent_id,
+        sequence_number=change.sequence_number,
+        timestamp_ms=change.committed_at_ms,
+        operation=change.operation,
+        origin=change.origin.value,
+        writer=announced_by if change.origin is Origin.MAINTENANCE else "",
+        partitions=tuple(
+            PartitionChange(
+                partition=key,
+                added_files=delta.added.files,
+                removed_files=delta.removed.files,
+                added_rows=delta.added.rows,
+                removed_rows=delta.removed.rows,
+            )
+            for key, delta in named
+        ),
+        partitions_complete=len(named) == len(change.partitions),
+        valid_through_ms=change.valid_through_ms,
+        announced_by=announced_by,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ round, which finds its new snapshots. A writer that announces its own is given t
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from isotherm.core.model import TableId
+from isotherm.contract.identity import TableId
 from isotherm.core.observations import GapHealed, TrySoon
 from isotherm.service.policy_folder import PolicyFolder
 from isotherm.service.ports import Catalog, Listener

@@ -11,16 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from isotherm.core.model import (
-    CompactionJob,
-    Hold,
-    HoldKind,
-    Outcome,
-    OutcomeKind,
-    PartitionKey,
-    Rewrite,
-    TableId,
-)
+from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.core.model import CompactionJob, Hold, HoldKind, Outcome, OutcomeKind, Rewrite
 from isotherm.core.observations import JobStarted, TableHalted, TrySoon
 from isotherm.core.planner.plan import Flight, Request
 from isotherm.service.announcer import Announcer

@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from isotherm.contract.events import CommitEvent, EventError, Intent, OpenWindow, decode
-from isotherm.core.model import Change, Origin, PartitionKey, TableId
+from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.contract.summary import Origin
+from isotherm.core.model import Change
 from isotherm.core.observations import EventSeen, StateDrifted, TableGone, TableScanned
 from isotherm.core.partitions import with_epochs
 from isotherm.core.planner.coldness import Word

@@ -11,7 +11,8 @@ Save, then acknowledge: what an event changed is saved before its offset is comm
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from isotherm.core.model import Hold, TableId
+from isotherm.contract.identity import TableId
+from isotherm.core.model import Hold
 from isotherm.core.observations import EventApplied
 from isotherm.runtime.config import IsothermConfig
 from isotherm.service.announcer import Announcer

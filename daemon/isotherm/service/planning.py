@@ -5,7 +5,7 @@ Changes nothing in the world; asks nobody but the stores.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from isotherm.core.model import PartitionKey
+from isotherm.contract.identity import PartitionKey
 from isotherm.core.observations import TablePlanned
 from isotherm.core.partitions import DAY_MS, HOUR_MS
 from isotherm.core.planner.admission import Room

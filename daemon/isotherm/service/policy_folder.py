@@ -19,7 +19,8 @@ from pydantic import BaseModel
 from isotherm.core.policy.conflicts import conflicts
 from isotherm.core.policy.precedence import PolicyFile, Resolved
 from isotherm.core.policy.rulebook import Rulebook
-from isotherm.runtime.config import ConfigError, parse_yaml, read_text
+from isotherm.runtime.settings import ConfigError
+from isotherm.runtime.yaml_reader import parse_yaml, read_text
 
 MAX_FILE_BYTES = 100_000
 """No policy is larger; what is, is not read. It also bounds how long a reading takes: about 2 s for the worst."""

@@ -8,17 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from isotherm.contract.events import CommitEvent
+from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.deletion import Mark, Neighbours, Seen, Verdict
-from isotherm.core.model import (
-    Change,
-    CompactionJob,
-    FileKind,
-    FileStats,
-    Outcome,
-    PartitionKey,
-    Rewrite,
-    TableId,
-)
+from isotherm.core.model import Change, CompactionJob, FileKind, FileStats, Outcome, Rewrite
 from isotherm.core.observations import Observation
 from isotherm.core.planner.plan import Snapshot, TableFacts
 from isotherm.core.state import PartitionState

@@ -9,7 +9,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from isotherm.core.model import Action, TableId
+from isotherm.contract.identity import TableId
+from isotherm.core.model import Action
 from isotherm.core.observations import EventsLost, RoundPlanned, TableMoved, TrySoon
 from isotherm.core.partitions import HOUR_MS
 from isotherm.core.planner.admission import admit

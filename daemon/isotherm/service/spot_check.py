@@ -8,7 +8,7 @@ What differs is published, and the table is built again from a full scan.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from isotherm.core.model import PartitionKey, TableId
+from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.observations import PartitionsRecounted, StateDrifted
 from isotherm.core.partitions import label
 from isotherm.service.follow import Follower

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isotherm.contract.events import Intent
-from isotherm.core.model import Change, PartitionKey
+from isotherm.contract.identity import PartitionKey
+from isotherm.core.model import Change
 from isotherm.core.planner.coldness import Word
 from isotherm.core.planner.plan import Decision, Plan, Snapshot, TableFacts, Verdict
 from isotherm.core.state import PartitionState, Prior, TableState

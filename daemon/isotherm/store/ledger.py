@@ -15,19 +15,10 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 
+from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.deletion import Cause, Mark, Seen, pause_ms
 from isotherm.core.lateness import Lateness
-from isotherm.core.model import (
-    Action,
-    Change,
-    CompactionJob,
-    Hold,
-    HoldKind,
-    Outcome,
-    PartitionKey,
-    Rewrite,
-    TableId,
-)
+from isotherm.core.model import Action, Change, CompactionJob, Hold, HoldKind, Outcome, Rewrite
 from isotherm.core.observations import PoliciesLoaded
 from isotherm.core.planner.plan import Quarantine
 from isotherm.store.database import connect, from_json, to_json, transaction

@@ -9,7 +9,7 @@ import uuid
 from dataclasses import dataclass, replace
 
 from isotherm.contract.events import MAX_PARTITIONS, Intent, encode
-from isotherm.core.model import PartitionKey, TableId
+from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.runtime import clock, logs
 from isotherm_ingest.kafka import Broker, BrokerError, Record
 from isotherm_ingest.threads import context

@@ -21,15 +21,14 @@ from isotherm.contract.events import (
     PartitionChange,
     encode,
 )
-from isotherm.core.model import (
+from isotherm.contract.identity import PartitionKey, partition_key, scalar
+from isotherm.contract.summary import (
     INGEST_PIPELINE,
     INGEST_TOKEN,
     INGEST_VALID_THROUGH,
     Origin,
-    PartitionKey,
-    Scalar,
     origin_of,
-    partition_key,
+    property_name,
 )
 from isotherm.runtime import logs
 from isotherm_ingest.announce.pending import Break, Link, Watermark, pending
@@ -42,8 +41,10 @@ from isotherm_ingest.threads import context
 
 MAX_ENTRIES = 5_000
 """Manifest entries that are read for one event, some 0.2 s; above it the change by partition is left out."""
+
 EVENTS_AT_ONCE = 200
 """Events sent before the watermark moves; a crash sends at most these again."""
+
 EXCERPT = 2_000
 """Characters of one value of a summary in an event; the token has a field of its own."""
 
@@ -97,7 +98,7 @@ class Outbox:
             if table is not None and (
                 table.properties.get(PIPELINE_PROPERTY) == self._pipeline
                 or table.uuid in self._watermarks
-                or offsets.property_name(self._pipeline) in table.properties
+                or property_name(self._pipeline) in table.properties
             ):
                 self._names.add(name)
 
@@ -297,7 +298,7 @@ def _changes(
                 if entry.status is ManifestEntryStatus.EXISTING or entry.snapshot_id != snapshot.snapshot_id:
                     continue
                 values = entry.data_file.partition
-                key = partition_key({field.field_id: _scalar(values[at]) for at, field in enumerate(fields)})
+                key = partition_key({field.field_id: scalar(values[at]) for at, field in enumerate(fields)})
                 count = counts.setdefault(key, [0, 0, 0, 0])
                 removed = entry.status is ManifestEntryStatus.DELETED
                 count[1 if removed else 0] += 1
@@ -310,14 +311,3 @@ def _changes(
         )
         for key, (new, old, came, left) in counts.items()
     }
-
-
-def _scalar(value: object) -> Scalar | None:
-    """A partition value as the daemon writes it; times are ordinals in manifests already."""
-    match value:
-        case None | bool() | int() | float() | str():
-            return value
-        case bytes():
-            return value.hex()
-        case _:
-            return str(value)

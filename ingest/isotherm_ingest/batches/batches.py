@@ -19,6 +19,7 @@ from functools import partial
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from isotherm.contract import summary
 from isotherm.runtime import clock, logs
 from isotherm_ingest.announce.outbox import Outbox
 from isotherm_ingest.failures import Stopping, TableRefused, brief
@@ -298,7 +299,7 @@ class Batches:
                 raise TableRefused(
                     f"{writer.name} needs {position[0]}/{position[1]} from offset {known}, Kafka holds it from "
                     f"{starts[position]}: changes are lost. Rebuild the table, or accept the loss by a table property "
-                    f"{offsets.property_name(self._config.pipeline)} with the offsets to go on from"
+                    f"{summary.property_name(self._config.pipeline)} with the offsets to go on from"
                 )
             if starts[position] < end:
                 left[position] = (max(known, starts[position]), end)

@@ -9,8 +9,8 @@ the table's columns and, beside them, what is said of each change: `_op`, `_ts`,
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from isotherm.contract.boundary import BOUNDARY_QUANTILE
 from isotherm_ingest.sql.debezium import CODEC, ChangeSchema, Column, literal, quoted
-from isotherm_ingest.tables.boundary import QUANTILE
 from isotherm_ingest.tables.lake import SpecField
 from isotherm_ingest.tables.offsets import Position
 
@@ -178,7 +178,7 @@ def survey_sql(
     else:
         name, kind = event_time
         moment = quoted(name) if kind == "TIMESTAMP" else f"CAST({quoted(name)} AS TIMESTAMP)"
-        quantile = f"percentile_approx(unix_millis({moment}), {QUANTILE}, 1000) {fine}"
+        quantile = f"percentile_approx(unix_millis({moment}), {BOUNDARY_QUANTILE}, 1000) {fine}"
     touched = before = "CAST(NULL AS ARRAY<STRING>)"
     unknown = moved = "0L"
     if partitioned_by:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from isotherm.core.model import PartitionKey, Scalar, partition_key
+from isotherm.contract.identity import PartitionKey, Scalar, partition_key
 from isotherm_ingest.sql.debezium import Column, literal, quoted
 from isotherm_ingest.tables.lake import SpecField
 

@@ -7,12 +7,8 @@ that is read to its end holds nothing back. Never decreasing, never more than `M
 
 from collections.abc import Collection, Mapping
 
+from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm_ingest.tables.offsets import Position
-
-QUANTILE = 0.95
-"""High enough to follow the stream, low enough that a few rows from the future say nothing."""
-MAX_AHEAD_MS = 3_600_000
-"""How far event time may run ahead of the commit's own time."""
 
 
 def advance(running: Mapping[Position, int], batch: Mapping[Position, int]) -> dict[Position, int]:

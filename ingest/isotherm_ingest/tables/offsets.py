@@ -9,17 +9,22 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from isotherm.core.model import INGEST_PIPELINE, INGEST_TOKEN, INGEST_VALID_THROUGH
+from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN, INGEST_VALID_THROUGH, property_name
 
 Vector = Mapping[str, Mapping[int, int]]
 """Topic → Kafka partition → next offset that is needed."""
+
 Position = tuple[str, int]
 """A Kafka partition: topic and number."""
 
 TOKEN_VERSION = "ingest.v"  # noqa: S105 (a summary key)
+
 TOKEN_QUERY = "ingest.query"  # noqa: S105
+
 TOKEN_BATCH = "ingest.batch"  # noqa: S105
+
 TOKEN_TABLE = "ingest.table-uuid"  # noqa: S105
+
 RECENT_TOKENS = 10
 """Newest tokens that are merged: a driver that hung for a while may have committed an older one last."""
 
@@ -43,11 +48,6 @@ class Token:
 
     source: Source
     valid_through_ms: int | None = None
-
-
-def property_name(pipeline: str) -> str:
-    """The table property that holds the newest vector, once its snapshot may have expired."""
-    return f"ingest.{pipeline}.source"
 
 
 def tag_name(pipeline: str) -> str:

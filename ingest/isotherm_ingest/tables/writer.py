@@ -16,7 +16,14 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from isotherm.core.model import INGEST_PIPELINE, INGEST_TOKEN, INGEST_VALID_THROUGH, JOB_ID, Scalar, TableId
+from isotherm.contract.identity import Scalar, TableId
+from isotherm.contract.summary import (
+    INGEST_PIPELINE,
+    INGEST_TOKEN,
+    INGEST_VALID_THROUGH,
+    JOB_ID,
+    property_name,
+)
 from isotherm.runtime import clock, logs
 from isotherm_ingest.announce.intents import Intents, Open
 from isotherm_ingest.dead_letters import DeadLetters
@@ -28,7 +35,8 @@ from isotherm_ingest.sql.debezium import Column, fits, literal, quoted, widened
 from isotherm_ingest.sql.decode import Group, Wanted, can_name_partitions, decoded_sql, survey_sql
 from isotherm_ingest.sql.mirror import Touched, merge_sql, newest_sql, pruning_sql
 from isotherm_ingest.streams import Stream
-from isotherm_ingest.tables import boundary, offsets
+from isotherm_ingest.tables import offsets
+from isotherm_ingest.tables.boundary import advance, valid_through
 from isotherm_ingest.tables.lake import (
     CHANGELOG_COLUMNS,
     PIPELINE_PROPERTY,
@@ -311,7 +319,7 @@ class TableWriter:
             oldest = next(iter(deque(now.ancestry(), maxlen=1)), None)
             ours = now.properties.get(PIPELINE_PROPERTY) == self._tools.pipeline
             if oldest is not None and not (ours and oldest.parent_snapshot_id is None):
-                remedy = offsets.property_name(self._tools.pipeline)
+                remedy = property_name(self._tools.pipeline)
                 raise TableRefused(
                     f"{self.name} has snapshots and no token of pipeline {self._tools.pipeline!r}: writing could double "
                     f'its rows. Use an empty table, or set its property {remedy} to {{"topics":{{}}}} to begin at the beginning'
@@ -369,14 +377,14 @@ class TableWriter:
     def _boundary(
         self, survey: Survey, vector: offsets.Vector, portion: Portion, previous_ms: int | None
     ) -> int | None:
-        self._running = boundary.advance(self._running, survey.reached_ms)
+        self._running = advance(self._running, survey.reached_ms)
         topics = {group.topic for group in portion.groups}
         behind = {
             position
             for position, end in portion.ends.items()
             if position[0] in topics and (offsets.next_offset(vector, position) or 0) < end
         }
-        return boundary.valid_through(self._running, behind, previous_ms, clock.now_ms())
+        return valid_through(self._running, behind, previous_ms, clock.now_ms())
 
     # The write itself
 

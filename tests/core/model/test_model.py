@@ -2,7 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotherm.core.model import bucket_bounds, partition_key, partition_values, size_bucket, token_of
+from isotherm.contract.identity import partition_key, partition_values
+from isotherm.contract.summary import token_of
+from isotherm.core.model import bucket_bounds, size_bucket
 
 SCALARS = st.one_of(st.integers(), st.text(), st.booleans())
 

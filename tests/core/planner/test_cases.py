@@ -6,7 +6,8 @@ from isotherm.core.model import FileKind, FileStats
 from isotherm.core.planner.plan import Verdict
 from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import PolicyFile, resolve
-from isotherm.runtime.config import ConfigError, line_of, parse_yaml
+from isotherm.runtime.settings import ConfigError
+from isotherm.runtime.yaml_reader import line_of, parse_yaml
 from support.builders import DAY, HOUR, KIB, MIB
 
 NOON = 1_767_268_800_000  # 2026-01-01T12:00:00Z

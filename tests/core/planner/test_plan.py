@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotherm.core.model import Action, FileKind, FileStats, Hold, HoldKind, TableId
+from isotherm.contract.identity import TableId
+from isotherm.core.model import Action, FileKind, FileStats, Hold, HoldKind
 from isotherm.core.planner.admission import Room, admit
 from isotherm.core.planner.backlog import MAX_ROUNDS, after, backlog
 from isotherm.core.planner.plan import Flight, Plan, Quarantine, Request, Verdict, plan

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from isotherm.core.policy.policy import RULES
 from isotherm.core.policy.precedence import PolicyFile
-from isotherm.runtime.config import MAX_COMPLAINTS, ConfigError, parse_yaml
+from isotherm.runtime.settings import ConfigError
+from isotherm.runtime.yaml_reader import MAX_COMPLAINTS, parse_yaml
 
 WORDS = st.sampled_from(
     [

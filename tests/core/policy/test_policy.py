@@ -8,7 +8,8 @@ from isotherm.core.policy.policy import FLOORS, RULES, Mode, Policy
 from isotherm.core.policy.precedence import PolicyFile, resolve
 from isotherm.core.policy.rulebook import Rulebook
 from isotherm.core.units import MAX_SIZE, MAX_SPAN_MS, parse_size, parse_span_ms, size_written, span_written
-from isotherm.runtime.config import ConfigError, parse_yaml
+from isotherm.runtime.settings import ConfigError
+from isotherm.runtime.yaml_reader import parse_yaml
 from support.builders import DAY, GIB, HOUR, KIB, MIB, MINUTE
 
 

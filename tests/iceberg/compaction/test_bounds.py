@@ -39,7 +39,8 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from isotherm.core.model import UNPARTITIONED, OutcomeKind
+from isotherm.contract.identity import UNPARTITIONED
+from isotherm.core.model import OutcomeKind
 from support.rewriting import compacted
 
 NAME = "db.t"

@@ -18,7 +18,9 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
-from isotherm.core.model import JOB_ID, CompactionJob, Outcome, OutcomeKind, PartitionKey, Rewrite, TableId
+from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.contract.summary import JOB_ID
+from isotherm.core.model import CompactionJob, Outcome, OutcomeKind, Rewrite
 from isotherm.iceberg.compaction import committer
 from isotherm.iceberg.compaction.committer import ATTEMPTS, SENDS
 from isotherm.iceberg.manifests.live import live_files

@@ -7,7 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from isotherm.core.model import JOB_ID, POLICY_HASH, OutcomeKind, PartitionKey
+from isotherm.contract.identity import PartitionKey
+from isotherm.contract.summary import JOB_ID, POLICY_HASH
+from isotherm.core.model import OutcomeKind
 from support.rewriting import compact_all, compacted, fresh, partitions, rows, try_to_bind
 
 pytestmark = pytest.mark.spark

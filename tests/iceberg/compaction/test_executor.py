@@ -42,7 +42,8 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from isotherm.core.model import CompactionJob, FileKind, LiveFile, OutcomeKind, PartitionKey, Rewrite
+from isotherm.contract.identity import PartitionKey
+from isotherm.core.model import CompactionJob, FileKind, LiveFile, OutcomeKind, Rewrite
 from isotherm.core.paths import normalised
 from isotherm.iceberg.compaction.executor import GRACE_S, LAST_WAIT_S, LocalExecutor, _ended
 from isotherm.iceberg.compaction.nearby import nearby

@@ -32,7 +32,8 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from isotherm.core.model import CompactionJob, FileKind, LiveFile, PartitionKey, TableId
+from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.core.model import CompactionJob, FileKind, LiveFile
 from isotherm.iceberg.compaction.committer import mismatch
 from isotherm.iceberg.compaction.rewrite import FailureKind
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from isotherm.core.model import OutcomeKind, PartitionKey
+from isotherm.contract.identity import PartitionKey
+from isotherm.core.model import OutcomeKind
 from support.gate import PATIENCE_S, Gate
 from support.rewriting import bound, cleaned, commit, compacted, fresh, rewritten, rows
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from isotherm.core.model import PartitionKey
+from isotherm.contract.identity import PartitionKey
 from isotherm_ingest.sql.mirror import MAX_RANGES, Touched, contiguous, merge_sql, pruning_sql
 from isotherm_ingest.tables.lake import SpecField
 from isotherm_ingest.tables.writer import survey_of

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotherm_ingest.tables.boundary import MAX_AHEAD_MS, advance, valid_through
+from isotherm.contract.boundary import MAX_AHEAD_MS
+from isotherm_ingest.tables.boundary import advance, valid_through
 
 A, B = ("orders", 0), ("orders", 1)
 NOW = 1_700_000_000_000

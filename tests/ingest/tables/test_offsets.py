@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotherm.core.model import INGEST_PIPELINE, INGEST_TOKEN, INGEST_VALID_THROUGH
+from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN, INGEST_VALID_THROUGH, property_name
 from isotherm_ingest.tables.offsets import (
     Source,
     TokenError,
@@ -13,7 +13,6 @@ from isotherm_ingest.tables.offsets import (
     find_token,
     merge,
     next_offset,
-    property_name,
     same_topics,
 )
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from isotherm.contract.events import Intent, OpenWindow
-from isotherm.core.model import PartitionField, PartitionKey
+from isotherm.contract.identity import PartitionKey
+from isotherm.core.model import PartitionField
 from isotherm.core.partitions import HOUR_MS, clock_text, span_text, time_span
 from isotherm.core.policy.policy import Cold
 from isotherm.core.state import PartitionState, TableState

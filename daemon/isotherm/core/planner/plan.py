@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from isotherm.core.model import Action, FileKind, Hold, PartitionField, PartitionKey, TableId
+from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.core.model import Action, FileKind, Hold, PartitionField
 from isotherm.core.partitions import HOUR_MS, label, size_text, span_text
 from isotherm.core.planner.coldness import NEVER, Surroundings, Wake, first_hot
 from isotherm.core.planner.debt import Trigger, debt

@@ -13,24 +13,15 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from isotherm.contract.events import Intent
-from isotherm.core.model import (
-    UNPARTITIONED,
-    Action,
-    FileKind,
-    FileStats,
-    PartitionField,
-    PartitionKey,
-    TableId,
-    partition_key,
-    size_bucket,
-)
+from isotherm.contract.identity import UNPARTITIONED, PartitionKey, TableId, partition_key
+from isotherm.core.model import Action, FileKind, FileStats, PartitionField, size_bucket
 from isotherm.core.partitions import with_epochs
 from isotherm.core.planner.coldness import Surroundings
 from isotherm.core.planner.plan import Decision, Snapshot, TableFacts, Verdict, View, plan
 from isotherm.core.policy.policy import Policy
 from isotherm.core.state import PartitionState, TableState
 from isotherm.core.units import MAX_COUNT, Count, Size, Span, parse_size, parse_span_ms
-from isotherm.runtime.config import Settings
+from isotherm.runtime.settings import Settings
 
 FIELD_ID = 1000
 ROWS_PER_FILE = 1000

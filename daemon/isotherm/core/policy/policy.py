@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 from isotherm.core.model import Action
 from isotherm.core.policy.cron import checked_cron
 from isotherm.core.units import MAX_COUNT, Count, Size, Span, Unit, size_written, span_written
-from isotherm.runtime.config import Settings
+from isotherm.runtime.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

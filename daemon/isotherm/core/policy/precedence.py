@@ -32,7 +32,7 @@ from isotherm.core.policy.policy import (
     Policy,
     Work,
 )
-from isotherm.runtime.config import Settings
+from isotherm.runtime.settings import Settings
 
 BUILT_IN = "built-in"
 """The origin of a value that nobody said."""

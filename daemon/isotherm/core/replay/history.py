@@ -14,16 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from isotherm.core.model import (
-    NO_FILES,
-    Change,
-    FileKind,
-    FileStats,
-    PartitionDelta,
-    PartitionKey,
-    TableId,
-    total,
-)
+from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.core.model import NO_FILES, Change, FileKind, FileStats, PartitionDelta, total
 from isotherm.core.planner.plan import Snapshot, TableFacts
 from isotherm.core.state import PartitionState, StateError
 

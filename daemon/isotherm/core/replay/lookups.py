@@ -9,7 +9,8 @@ import heapq
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from isotherm.core.model import Action, PartitionKey
+from isotherm.contract.identity import PartitionKey
+from isotherm.core.model import Action
 from isotherm.core.planner.plan import Decision, Snapshot, Verdict
 from isotherm.core.policy.policy import Policy
 

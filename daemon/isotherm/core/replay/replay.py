@@ -20,7 +20,9 @@ from dataclasses import dataclass, field, replace
 from statistics import mean
 
 from isotherm.contract.events import OpenWindow
-from isotherm.core.model import DELETE_KINDS, Action, Change, FileKind, Origin, PartitionKey, bucket_bounds
+from isotherm.contract.identity import PartitionKey
+from isotherm.contract.summary import Origin
+from isotherm.core.model import DELETE_KINDS, Action, Change, FileKind, bucket_bounds
 from isotherm.core.partitions import DAY_MS, HOUR_MS, with_epochs
 from isotherm.core.planner.admission import Room, admit
 from isotherm.core.planner.backlog import compact

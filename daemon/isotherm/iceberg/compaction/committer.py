@@ -45,7 +45,8 @@ from pyiceberg.table.update import (
 from tenacity import retry, retry_if_not_exception_type, stop_after_attempt, wait_exponential_jitter
 from tenacity.nap import sleep
 
-from isotherm.core.model import JOB_ID, POLICY_HASH, CompactionJob, FileKind, Outcome, OutcomeKind, Rewrite
+from isotherm.contract.summary import JOB_ID, POLICY_HASH
+from isotherm.core.model import CompactionJob, FileKind, Outcome, OutcomeKind, Rewrite
 from isotherm.iceberg.manifests.live import (
     LiveEntry,
     identity,

@@ -21,17 +21,10 @@ from pyiceberg.partitioning import PartitionField
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import UUIDType
 
-from isotherm.core.model import (
-    FileKind,
-    FileStats,
-    PartitionDelta,
-    PartitionKey,
-    bucket_bounds,
-    partition_key,
-    size_bucket,
-)
+from isotherm.contract.identity import PartitionKey, partition_key, scalar
+from isotherm.core.model import FileKind, FileStats, PartitionDelta, bucket_bounds, size_bucket
 from isotherm.iceberg.manifests.columns import NotReadError, read_columns
-from isotherm.iceberg.manifests.live import file_kind, scalar
+from isotherm.iceberg.manifests.live import file_kind
 from isotherm.iceberg.manifests.reading import Manifest, UnreadableError, entries
 
 LARGE_BYTES = 24 * 1024

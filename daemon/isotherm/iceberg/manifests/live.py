@@ -45,22 +45,22 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from isotherm.core.model import (
+from isotherm.contract.identity import (
     UNPARTITIONED,
-    CompactionJob,
-    FileKind,
-    LiveFile,
     PartitionKey,
     Scalar,
     TableId,
     partition_key,
     partition_values,
+    scalar,
 )
+from isotherm.core.model import CompactionJob, FileKind, LiveFile
 from isotherm.core.paths import normalised
 from isotherm.iceberg.manifests.reading import read_manifest, read_manifest_list
 
 DELETE_FILE_PATH = 2147483546
 """Field id of `file_path` in position-delete files; its bounds say which data files a delete file can name."""
+
 KEEP_FRACTION = 0.75
 """A data file of at least this part of the target, without deletes, is left alone: rewriting it gains nothing."""
 
@@ -194,23 +194,6 @@ def entry_partition_key(metadata: TableMetadata, spec_id: int, entry: ManifestEn
         return UNPARTITIONED
     values = entry.data_file.partition
     return partition_key({field.field_id: scalar(values[place]) for place, field in enumerate(fields)})
-
-
-def scalar(value: Any) -> Scalar | None:
-    """A partition value as manifests hold it, in a form that JSON can carry.
-
-    Dates, times and timestamps are ordinals already; decimals keep their scale, binary becomes hexadecimal digits,
-    as in Iceberg's own JSON form of single values.
-    """
-    match value:
-        case None | bool() | int() | float() | str():
-            return value
-        case Decimal() | uuid.UUID():
-            return str(value)
-        case bytes():
-            return value.hex()
-        case _:
-            raise TypeError(f"a partition value of type {type(value).__name__}")
 
 
 def typed(value: Scalar | None, field_type: IcebergType) -> Any:

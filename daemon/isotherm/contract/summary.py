@@ -1,0 +1,51 @@
+"""The keys that we write into summaries and properties of tables, and what they say of a snapshot.
+
+They are in tables that outlive every version of this program, so a key never changes its meaning.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+
+class Origin(StrEnum):
+    """Who made a snapshot, told by the keys of its summary."""
+
+    INGEST = "ingest"
+    MAINTENANCE = "maintenance"
+    FOREIGN = "foreign"
+
+
+JOB_ID = "isotherm.job-id"
+
+POLICY_HASH = "isotherm.policy-hash"
+
+INGEST_TOKEN = "ingest.source"  # noqa: S105 (the summary key of the offset vector, not a secret)
+
+INGEST_PIPELINE = "ingest.pipeline"
+
+INGEST_VALID_THROUGH = "ingest.valid-through"
+
+
+KAFKA_CONNECT_OFFSETS = "kafka.connect.offsets."
+"""Where Iceberg's sink keeps its place: this, its control topic and its group. It looks no further than snapshots."""
+
+
+def token_of(summary: Mapping[str, str]) -> str:
+    """Whose place in its source the snapshot with this summary keeps; empty: nobody's."""
+    if INGEST_TOKEN in summary:
+        return f"ingest.{summary.get(INGEST_PIPELINE, '')}"
+    return next((name for name in summary if name.startswith(KAFKA_CONNECT_OFFSETS)), "")
+
+
+def origin_of(summary: Mapping[str, str]) -> Origin:
+    """Who made the snapshot with this summary."""
+    if JOB_ID in summary:
+        return Origin.MAINTENANCE
+    if INGEST_TOKEN in summary:
+        return Origin.INGEST
+    return Origin.FOREIGN
+
+
+def property_name(pipeline: str) -> str:
+    """The table property that holds the newest vector, once its snapshot may have expired."""
+    return f"ingest.{pipeline}.source"
