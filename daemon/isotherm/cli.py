@@ -27,10 +27,9 @@ from isotherm.commands.terminal import (
     plain_errors,
     print_json,
 )
-from isotherm.core.partitions import clock_text, size_text, span_text
-from isotherm.core.planner.plan import Plan, Verdict
+from isotherm.core.model.decisions import Plan, Verdict
 from isotherm.core.policy.precedence import PolicyFile
-from isotherm.core.units import parse_span_ms
+from isotherm.core.units import clock_text, parse_span_ms, size_text, span_text
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import load_config
 from isotherm.runtime.yaml_reader import read_yaml

@@ -21,7 +21,7 @@ from isotherm.contract.events import (
 )
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.summary import Origin
-from isotherm.core.model import Change, PartitionDelta
+from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.service.announcer import announcement
 
 FOLDER = Path(__file__).parents[2] / "docs" / "commit-event"

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isotherm.contract.identity import partition_key
-from isotherm.core.model import PartitionField
-from isotherm.core.partitions import DAY_MS, label, span_text, time_span
+from isotherm.core.model.tables import PartitionField
+from isotherm.core.partitions import label, time_span
+from isotherm.core.units import DAY_MS, span_text
 from support.builders import HOUR, HOURLY
 
 

@@ -4,9 +4,10 @@ from hypothesis import strategies as st
 
 from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.summary import Origin
-from isotherm.core.model import FileKind, FileStats, PartitionDelta, total
-from isotherm.core.partitions import HOUR_MS
+from isotherm.core.model.changes import PartitionDelta
+from isotherm.core.model.files import FileKind, FileStats, total
 from isotherm.core.state import PartitionState, StateError, apply, built
+from isotherm.core.units import HOUR_MS
 from support.builders import (
     BUCKETS,
     HOUR,

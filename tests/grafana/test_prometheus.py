@@ -12,7 +12,7 @@ from grafana.prometheus import empty_after, scraping
 from grafana.queries import daemon_metrics, ingest_metrics, panel_queries, program, substituted
 from isotherm.contract.identity import TableId
 from isotherm.core import observations as seen
-from isotherm.core.model import Action, OutcomeKind
+from isotherm.core.model.jobs import Action, OutcomeKind
 from support.lab import EXPIRING, Lab, settle
 
 TABLE = TableId("uuid-1", "shop.orders")

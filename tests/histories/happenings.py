@@ -9,7 +9,7 @@ from collections.abc import Callable
 from histories.judges import Live
 from histories.made_up import MadeUp
 from isotherm.contract.summary import INGEST_TOKEN, JOB_ID
-from isotherm.core.model import FileKind
+from isotherm.core.model.files import FileKind
 from isotherm.runtime.clock import now_ms
 
 Step = Callable[[MadeUp], str | None]

@@ -39,7 +39,7 @@ import pyarrow.parquet as pq
 from pyiceberg.manifest import DataFileContent, FileFormat, ManifestFile
 from pyiceberg.table import Table
 
-from isotherm.core.model import FileKind, FileStats, size_bucket
+from isotherm.core.model.files import FileKind, FileStats, size_bucket
 from isotherm.core.state import PartitionState
 
 Key = frozenset[tuple[int, str]]

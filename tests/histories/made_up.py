@@ -10,7 +10,7 @@ from pyiceberg.table import Table
 
 from histories.java import Java, refusing
 from histories.judges import Live, Reader
-from isotherm.core.model import FileKind
+from isotherm.core.model.files import FileKind
 
 SPECS: tuple[tuple[tuple[str, str], ...], ...] = (
     (),

@@ -16,7 +16,7 @@ from histories.fates import ANY, Post
 from histories.happenings import ALL, Step, drop
 from histories.java import NAME, Java, RefusedError, refusing
 from histories.made_up import MadeUp
-from isotherm.core.model import FileKind, FileStats
+from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.observations import Observation, StateDrifted, TableGone, TableScanned, TrySoon
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.iceberg.compaction.executor import LocalExecutor

@@ -13,7 +13,7 @@ from pyiceberg.table.statistics import BlobMetadata, StatisticsFile
 from pyiceberg.types import LongType, NestedField
 
 from isotherm.core.deletion import Cause, Mark, Neighbours, own_folders
-from isotherm.core.model import OutcomeKind
+from isotherm.core.model.jobs import OutcomeKind
 from isotherm.core.paths import normalised
 from isotherm.iceberg.expiry import expire, newest_tokens, read, still_going
 from isotherm.iceberg.manifests.reachability import Stopped, never, reached, unreachable

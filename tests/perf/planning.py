@@ -8,7 +8,7 @@ from pathlib import Path
 from measure import in_turns, times_row
 
 import support.builders as b
-from isotherm.core.model import FileKind, FileStats
+from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.planner.plan import plan
 from isotherm.core.policy.policy import Policy
 from isotherm.runtime.clock import now_ms

@@ -11,7 +11,8 @@ from measure import times_row
 
 from isotherm.contract.identity import partition_key
 from isotherm.contract.summary import Origin
-from isotherm.core.model import Change, PartitionField
+from isotherm.core.model.changes import Change
+from isotherm.core.model.tables import PartitionField
 from isotherm.core.policy.policy import Policy
 from isotherm.core.replay.history import History, Recorded
 from isotherm.core.replay.replay import Assumed, replay

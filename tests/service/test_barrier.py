@@ -3,7 +3,7 @@
 import pytest
 
 from isotherm.core import observations as seen
-from isotherm.core.model import OutcomeKind
+from isotherm.core.model.jobs import OutcomeKind
 from isotherm.service.barrier import AWAY_IN_A_ROW, Barrier
 from isotherm.service.ports import Fenced, TableMissing, Unavailable, Unreadable
 from support.lab import Lab, believed, counted, settle, wait_for_children

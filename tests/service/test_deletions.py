@@ -12,8 +12,9 @@ from faults import FaultyCatalog
 from isotherm.contract.summary import JOB_ID
 from isotherm.core import observations as seen
 from isotherm.core.deletion import LEFTOVER_GRACE_MS
-from isotherm.core.model import Action, Hold, HoldKind, OutcomeKind
-from isotherm.core.planner.plan import Verdict
+from isotherm.core.model.decisions import Verdict
+from isotherm.core.model.holds import Hold, HoldKind
+from isotherm.core.model.jobs import Action, OutcomeKind
 from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.store import FolderTakenError, Ledger, StateFolder
 from support.lab import EXPIRING, Lab, settle, wait_for_children

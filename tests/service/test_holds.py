@@ -6,8 +6,9 @@ import pytest
 
 from isotherm.contract.summary import JOB_ID
 from isotherm.core import observations as seen
-from isotherm.core.model import Hold, HoldKind, OutcomeKind
-from isotherm.core.planner.plan import Verdict
+from isotherm.core.model.decisions import Verdict
+from isotherm.core.model.holds import Hold, HoldKind
+from isotherm.core.model.jobs import OutcomeKind
 from isotherm.service.holds import Holds
 from isotherm.service.ports import Unbound
 from isotherm.store import Ledger

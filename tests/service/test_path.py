@@ -9,8 +9,9 @@ from isotherm.contract.events import CommitEvent, Intent, decode
 from isotherm.contract.summary import JOB_ID
 from isotherm.core import observations as seen
 from isotherm.core.deletion import LEFTOVER_GRACE_MS
-from isotherm.core.model import FileStats, OutcomeKind
-from isotherm.core.planner.plan import Verdict
+from isotherm.core.model.decisions import Verdict
+from isotherm.core.model.files import FileStats
+from isotherm.core.model.jobs import OutcomeKind
 from support.lab import EXPIRING, Lab, believed, counted, event_of, settle, wait_for_children
 
 

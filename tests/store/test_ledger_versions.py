@@ -6,7 +6,7 @@ import pytest
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.deletion import Cause, Mark
-from isotherm.core.model import HoldKind
+from isotherm.core.model.holds import HoldKind
 from isotherm.store import Fold, Ledger
 from isotherm.store.database import StoreError, connect
 

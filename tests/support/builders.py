@@ -2,9 +2,10 @@
 
 from isotherm.contract.identity import PartitionKey, TableId, partition_key
 from isotherm.contract.summary import Origin
-from isotherm.core.model import Change, FileKind, FileStats, PartitionDelta, PartitionField, size_bucket
-from isotherm.core.planner.coldness import Surroundings
-from isotherm.core.planner.plan import Snapshot, TableFacts, View
+from isotherm.core.model.changes import Change, PartitionDelta
+from isotherm.core.model.files import FileKind, FileStats, size_bucket
+from isotherm.core.model.tables import PartitionField, Snapshot, TableFacts
+from isotherm.core.planner.view import Surroundings, View
 from isotherm.core.state import PartitionState, TableState
 
 TABLE = TableId("uuid-1", "shop.orders")

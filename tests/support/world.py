@@ -10,11 +10,17 @@ from dataclasses import replace
 from isotherm.contract.events import Intent, OpenWindow
 from isotherm.contract.identity import partition_key
 from isotherm.contract.summary import Origin
-from isotherm.core.model import Action, Change, FileKind, FileStats, PartitionDelta, PartitionField
+from isotherm.core.model.changes import Change, PartitionDelta
+from isotherm.core.model.decisions import Verdict
+from isotherm.core.model.files import FileKind, FileStats
+from isotherm.core.model.holds import Quarantine
+from isotherm.core.model.jobs import Action
+from isotherm.core.model.tables import PartitionField
+from isotherm.core.model.writers import Word
 from isotherm.core.partitions import with_epochs
 from isotherm.core.planner.backlog import after
-from isotherm.core.planner.coldness import Surroundings, Word
-from isotherm.core.planner.plan import Flight, Quarantine, Verdict, View, plan
+from isotherm.core.planner.plan import plan
+from isotherm.core.planner.view import Flight, Surroundings, View
 from isotherm.core.policy.precedence import PolicyFile, resolve
 from isotherm.core.state import TableState, apply
 from isotherm.core.units import parse_span_ms

@@ -9,16 +9,20 @@ from dataclasses import dataclass, replace
 
 from isotherm.commands.table_history import read_history
 from isotherm.contract.identity import PartitionKey
-from isotherm.core.model import Action, FileStats
-from isotherm.core.partitions import clock_text, label, span_text
-from isotherm.core.planner.coldness import Surroundings, Wake, findings
+from isotherm.core.model.decisions import Decision, Plan, Verdict, Wake
+from isotherm.core.model.files import FileStats
+from isotherm.core.model.jobs import Action
+from isotherm.core.partitions import label
+from isotherm.core.planner.coldness import findings
 from isotherm.core.planner.debt import debt
-from isotherm.core.planner.plan import Decision, Flight, Plan, Verdict, View, plan
+from isotherm.core.planner.plan import plan
+from isotherm.core.planner.view import Flight, Surroundings, View
 from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import PolicyFile, Resolved, resolve
 from isotherm.core.replay.history import History
 from isotherm.core.replay.replay import Assumed
 from isotherm.core.state import PartitionState
+from isotherm.core.units import clock_text, span_text
 from isotherm.iceberg.catalog import IcebergCatalog, connect
 from isotherm.runtime.clock import now_ms as wall_clock_ms
 from isotherm.runtime.config import IsothermConfig

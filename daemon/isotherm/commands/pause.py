@@ -4,7 +4,7 @@ Orders are written to the topic that every daemon reads before it begins or comm
 which of them maintains the table, or whether any runs. They take effect within a planning round.
 """
 
-from isotherm.core.model import Hold, HoldKind
+from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.iceberg.catalog import IcebergCatalog, connect
 from isotherm.kafka.control_topic import ensure_topic
 from isotherm.kafka.hold_topic import TOPIC, KafkaHolds

@@ -26,7 +26,7 @@ from isotherm.commands.terminal import (
     plain_errors,
     print_json,
 )
-from isotherm.core.planner.plan import Decision
+from isotherm.core.model.decisions import Decision
 from isotherm.core.policy.case import Judged
 from isotherm.core.policy.diff import FieldChange, policy_changes
 from isotherm.core.policy.patterns import example_table, specificity

@@ -15,10 +15,10 @@ from rich.text import Text
 
 from isotherm.commands.chart import Series, Ticks, draw
 from isotherm.commands.inspector import Inspector
-from isotherm.core.partitions import DAY_MS, clock_text, size_text, span_text
 from isotherm.core.policy.precedence import PolicyFile
 from isotherm.core.replay.history import History
 from isotherm.core.replay.replay import Assumed, Sample, SimulatedJob, Totals, replay
+from isotherm.core.units import DAY_MS, clock_text, size_text, span_text
 from isotherm.service.ports import NoSuchTableError
 
 ROUNDS = 5000

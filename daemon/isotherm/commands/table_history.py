@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.contract.summary import Origin
-from isotherm.core.planner.plan import Snapshot
+from isotherm.core.model.tables import Snapshot
 from isotherm.core.replay.history import History, Recorded, counted_back, traced_back
 from isotherm.core.state import PartitionState, StateError
 from isotherm.iceberg.catalog import IcebergCatalog

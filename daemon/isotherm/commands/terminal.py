@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from isotherm.core.planner.plan import Verdict
+from isotherm.core.model.decisions import Verdict
 from isotherm.runtime.config import load_config
 from isotherm.runtime.settings import EXIT_BAD_CONFIG, ConfigError
 from isotherm.service.ports import NoSuchTableError, TableMissing, Unavailable

@@ -9,7 +9,7 @@ Values in, values out; the readings come from the edges.
 
 from dataclasses import dataclass, field, replace
 
-from isotherm.core.partitions import span_text
+from isotherm.core.units import span_text
 
 JUMP_MS = 60_000
 """A clock that is corrected step by step stays far below."""

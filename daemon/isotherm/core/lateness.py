@@ -16,7 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from isotherm.core.partitions import DAY_MS, HOUR_MS, TimeSpan
+from isotherm.core.partitions import TimeSpan
+from isotherm.core.units import DAY_MS, HOUR_MS
 
 AGES: Final = 20
 """Ages that are told apart: 0 to 1 intervals, 1 to 2, 2 to 4, … what is older than the last is not watched."""

@@ -6,7 +6,8 @@ The service emits them; `logs.py` and `metrics.py` translate. The name of the cl
 from dataclasses import dataclass
 
 from isotherm.contract.identity import TableId
-from isotherm.core.model import Action, HoldKind, OutcomeKind
+from isotherm.core.model.holds import HoldKind
+from isotherm.core.model.jobs import Action, OutcomeKind
 
 
 @dataclass(frozen=True, slots=True)

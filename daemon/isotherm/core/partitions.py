@@ -10,14 +10,15 @@ from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 
 from isotherm.contract.identity import PartitionKey, Scalar, partition_values
-from isotherm.core.model import PartitionField
+from isotherm.core.model.tables import PartitionField
+from isotherm.core.units import DAY_MS, HOUR_MS
 
-HOUR_MS = 3_600_000
-DAY_MS = 24 * HOUR_MS
 FARTHEST_MS = 10**15
 """Some thirty thousand years: a number beyond is held in another unit than the policy says, and is no time."""
+
 REMEMBERED = 20_000
 """Labels and spans of so many partitions are kept: each round asks for those of the same ones."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -103,6 +104,7 @@ def with_epochs(fields: Iterable[PartitionField], epochs: Mapping[str, str]) -> 
 
 
 _UNIT_MS = {"s": 1000.0, "ms": 1.0, "us": 0.001, "d": float(DAY_MS)}
+
 _WIDTH = re.compile(r"truncate\[(\d+)\]")
 
 
@@ -159,37 +161,3 @@ def _days_before_year(year: int, month: int) -> int:
     day_of_year = (153 * ((month + 10) % 12) + 2) // 5
     day_of_era = year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year
     return era * 146_097 + day_of_era - 719_468
-
-
-def clock_text(at_ms: int) -> str:
-    """A point in time for people, in UTC: `2026-11-21 13:05:09`."""
-    try:
-        return (_EPOCH + timedelta(milliseconds=at_ms)).strftime("%Y-%m-%d %H:%M:%S")
-    except OverflowError:
-        return f"{at_ms} ms"
-
-
-def span_text(span_ms: int) -> str:
-    """A span for people, in its two largest units: `5h 3m`, `12s`."""
-    if span_ms < 0:
-        return f"-{span_text(-span_ms)}"
-    units = (("d", DAY_MS), ("h", HOUR_MS), ("m", 60_000), ("s", 1000))
-    parts: list[str] = []
-    rest = span_ms
-    for name, size in units:
-        count, rest = divmod(rest, size)
-        if count or (name == "s" and not parts):
-            parts.append(f"{count}{name}")
-        elif parts:
-            break
-    return " ".join(parts[:2])
-
-
-def size_text(size_bytes: float) -> str:
-    """Bytes for people: `1.5 GiB`."""
-    size = float(size_bytes)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(size) < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"

@@ -16,17 +16,9 @@ from typing import TypeVar
 from isotherm.contract.boundary import BOUNDARY_QUANTILE, MAX_AHEAD_MS
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.lateness import UNTAUGHT, Lateness
-from isotherm.core.model import (
-    DELETE_KINDS,
-    NO_FILES,
-    Change,
-    FileKind,
-    FileStats,
-    PartitionDelta,
-    PartitionField,
-    bucket_bounds,
-    total,
-)
+from isotherm.core.model.changes import Change, PartitionDelta
+from isotherm.core.model.files import DELETE_KINDS, NO_FILES, FileKind, FileStats, bucket_bounds, total
+from isotherm.core.model.tables import PartitionField
 from isotherm.core.partitions import time_span
 
 

@@ -1,18 +1,63 @@
-"""Spans, sizes and counts as people write them, held as whole numbers.
+"""Spans, sizes, counts and times as people write and read them, held as whole numbers.
 
 `15m` is 900,000 milliseconds, `512MiB` so many bytes. What is read here can be written back exactly. Every value has
 a bound, so that no arithmetic with one of them leaves 64 bits.
 """
 
 import re
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
+HOUR_MS = 3_600_000
+
+DAY_MS = 24 * HOUR_MS
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def clock_text(at_ms: int) -> str:
+    """A point in time for people, in UTC: `2026-11-21 13:05:09`."""
+    try:
+        return (_EPOCH + timedelta(milliseconds=at_ms)).strftime("%Y-%m-%d %H:%M:%S")
+    except OverflowError:
+        return f"{at_ms} ms"
+
+
+def span_text(span_ms: int) -> str:
+    """A span for people, in its two largest units: `5h 3m`, `12s`."""
+    if span_ms < 0:
+        return f"-{span_text(-span_ms)}"
+    units = (("d", DAY_MS), ("h", HOUR_MS), ("m", 60_000), ("s", 1000))
+    parts: list[str] = []
+    rest = span_ms
+    for name, size in units:
+        count, rest = divmod(rest, size)
+        if count or (name == "s" and not parts):
+            parts.append(f"{count}{name}")
+        elif parts:
+            break
+    return " ".join(parts[:2])
+
+
+def size_text(size_bytes: float) -> str:
+    """Bytes for people: `1.5 GiB`."""
+    size = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(size) < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
 _SPANS_MS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
+
 _SPAN_PART = r"[0-9]{1,12}\s*(?:ms|[smhdw])"
+
 _SPAN = re.compile(rf"\s*(?:{_SPAN_PART}\s*)+", re.ASCII)
+
 _SIZES = {
     "B": 1,
     "KiB": 2**10,
@@ -24,11 +69,15 @@ _SIZES = {
     "GB": 10**9,
     "TB": 10**12,
 }
+
 _SIZE = re.compile(r"\s*([0-9]{1,19}(?:\.[0-9]{1,9})?)\s*([A-Za-z]{1,3})\s*", re.ASCII)
+
 MAX_SPAN_MS = 100 * 365 * _SPANS_MS["d"]
 """A century: more is a mistake."""
+
 MAX_SIZE = 2**60
 """An exbibyte."""
+
 MAX_COUNT = 1_000_000_000
 
 

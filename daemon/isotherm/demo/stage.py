@@ -14,7 +14,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 
 from isotherm.audit.promises import Judgement, Promise, Verdict
 from isotherm.contract.identity import PartitionKey, partition_values
-from isotherm.core.planner.plan import Verdict as PartitionVerdict
+from isotherm.core.model.decisions import Verdict as PartitionVerdict
 from isotherm.demo.files import CATALOG, CONTROL_TOPIC, DEAD_LETTERS, DemoFolder, write_files
 from isotherm.demo.logbook import Logbook, Tail
 from isotherm.demo.programs import Chaos, Memory, Programs, tree

@@ -39,9 +39,10 @@ from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.events import MAX_MANIFESTS, AddedManifest, CommitEvent
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.summary import INGEST_VALID_THROUGH, JOB_ID, Origin, origin_of, token_of
-from isotherm.core.model import Change, FileKind, PartitionDelta, PartitionField
+from isotherm.core.model.changes import Change, PartitionDelta
+from isotherm.core.model.files import FileKind
+from isotherm.core.model.tables import PartitionField, Snapshot, TableFacts
 from isotherm.core.paths import normalised
-from isotherm.core.planner.plan import Snapshot, TableFacts
 from isotherm.core.state import PartitionState, boundary_of_rows
 from isotherm.iceberg.catalog_client import concerns_one_thing, open_catalog
 from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Counted, Question, census

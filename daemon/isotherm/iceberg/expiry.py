@@ -41,7 +41,7 @@ from tenacity.nap import sleep
 
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
 from isotherm.core.deletion import is_gc_enabled
-from isotherm.core.model import Outcome, OutcomeKind
+from isotherm.core.model.jobs import Outcome, OutcomeKind
 from isotherm.iceberg.manifests.reachability import IsStopped, never, unreachable, youngest
 from isotherm.iceberg.manifests.reading import UnreadableError
 from isotherm.service.ports import Expired, ExpiryReading

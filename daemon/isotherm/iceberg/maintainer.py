@@ -12,7 +12,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.core.model import CompactionJob, Outcome, Rewrite
+from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite
 from isotherm.iceberg import expiry
 from isotherm.iceberg.catalog import loaded_table, translated
 from isotherm.iceberg.compaction import committer

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from isotherm.contract.events import MAX_PARTITIONS, CommitEvent, PartitionChange
 from isotherm.contract.identity import TableId
 from isotherm.contract.summary import Origin
-from isotherm.core.model import Change
+from isotherm.core.model.changes import Change
 from isotherm.service.ports import Catalog, EventSource
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger

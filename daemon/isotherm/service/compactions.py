@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.core.model import CompactionJob, Hold, HoldKind, Outcome, OutcomeKind, Rewrite
+from isotherm.core.model.decisions import Request
+from isotherm.core.model.holds import Hold, HoldKind
+from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
 from isotherm.core.observations import JobStarted, TableHalted, TrySoon
-from isotherm.core.planner.plan import Flight, Request
+from isotherm.core.planner.view import Flight
 from isotherm.service.announcer import Announcer
 from isotherm.service.barrier import Barrier
 from isotherm.service.deletions import Deletions

@@ -20,7 +20,7 @@ from isotherm.core.deletion import (
     obstacle,
     own_folders,
 )
-from isotherm.core.model import CompactionJob, Rewrite
+from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.observations import FilesDeleted, TrySoon
 from isotherm.core.paths import folder
 from isotherm.service.holds import Holds

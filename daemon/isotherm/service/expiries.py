@@ -10,9 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from isotherm.core.deletion import Cause, Mark
-from isotherm.core.model import Action, Hold, HoldKind, Outcome, OutcomeKind
+from isotherm.core.model.decisions import Request
+from isotherm.core.model.holds import Hold, HoldKind
+from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
 from isotherm.core.observations import SnapshotsExpired, TableHalted
-from isotherm.core.planner.plan import Flight, Request
+from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Policy
 from isotherm.service.barrier import Barrier
 from isotherm.service.deletions import Deletions

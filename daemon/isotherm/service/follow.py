@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from isotherm.contract.events import CommitEvent, EventError, Intent, OpenWindow, decode
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.summary import Origin
-from isotherm.core.model import Change
+from isotherm.core.model.changes import Change
+from isotherm.core.model.tables import Snapshot, TableFacts
+from isotherm.core.model.writers import Word
 from isotherm.core.observations import EventSeen, StateDrifted, TableGone, TableScanned
 from isotherm.core.partitions import with_epochs
-from isotherm.core.planner.coldness import Word
-from isotherm.core.planner.plan import Snapshot, TableFacts
 from isotherm.core.policy.precedence import PROPERTIES
 from isotherm.core.state import StateError, apply, built
 from isotherm.service.dead_letters import SetAside

@@ -12,7 +12,7 @@ lifts it once more, which is better than the other mistake.
 from collections.abc import Callable
 
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.core.model import Hold, HoldKind
+from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.observations import HoldChanged, HoldRejected, LedgerLost, TrySoon
 from isotherm.service.ledger_age import SUFFIX, LedgerAge
 from isotherm.service.ports import HoldReading, HoldTopic, Listener, Unavailable

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from isotherm.contract.identity import TableId
-from isotherm.core.model import Hold
+from isotherm.core.model.holds import Hold
 from isotherm.core.observations import EventApplied
 from isotherm.runtime.config import IsothermConfig
 from isotherm.service.announcer import Announcer

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from isotherm.core.model import CompactionJob, Outcome
+from isotherm.core.model.jobs import CompactionJob, Outcome
 from isotherm.core.observations import JobEnded
 from isotherm.service.ports import Listener
 from isotherm.store.ledger import Ledger, Operation

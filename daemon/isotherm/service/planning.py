@@ -6,15 +6,17 @@ Changes nothing in the world; asks nobody but the stores.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from isotherm.contract.identity import PartitionKey
+from isotherm.core.model.decisions import Plan, Verdict
 from isotherm.core.observations import TablePlanned
-from isotherm.core.partitions import DAY_MS, HOUR_MS
 from isotherm.core.planner.admission import Room
 from isotherm.core.planner.backlog import backlog
-from isotherm.core.planner.coldness import Surroundings, first_hot
-from isotherm.core.planner.plan import Flight, Plan, Verdict, View, plan
+from isotherm.core.planner.coldness import first_hot
+from isotherm.core.planner.plan import plan
+from isotherm.core.planner.view import Flight, Surroundings, View
 from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import Resolved
 from isotherm.core.state import PartitionState
+from isotherm.core.units import DAY_MS, HOUR_MS
 from isotherm.service.policy_folder import PolicyFolder
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger

@@ -10,9 +10,11 @@ from typing import Any, Protocol
 from isotherm.contract.events import CommitEvent
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.deletion import Mark, Neighbours, Seen, Verdict
-from isotherm.core.model import Change, CompactionJob, FileKind, FileStats, Outcome, Rewrite
+from isotherm.core.model.changes import Change
+from isotherm.core.model.files import FileKind, FileStats
+from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite
+from isotherm.core.model.tables import Snapshot, TableFacts
 from isotherm.core.observations import Observation
-from isotherm.core.planner.plan import Snapshot, TableFacts
 from isotherm.core.state import PartitionState
 
 Listener = Callable[[Observation], None]

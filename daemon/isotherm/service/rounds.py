@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from isotherm.contract.identity import TableId
-from isotherm.core.model import Action
+from isotherm.core.model.decisions import Plan, Request
+from isotherm.core.model.jobs import Action
 from isotherm.core.observations import EventsLost, RoundPlanned, TableMoved, TrySoon
-from isotherm.core.partitions import HOUR_MS
 from isotherm.core.planner.admission import admit
-from isotherm.core.planner.plan import Flight, Plan, Request
+from isotherm.core.planner.view import Flight
+from isotherm.core.units import HOUR_MS
 from isotherm.runtime.config import IsothermConfig
 from isotherm.service.barrier import Barrier
 from isotherm.service.catalog_poller import Poller

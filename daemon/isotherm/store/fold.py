@@ -12,9 +12,10 @@ from pathlib import Path
 
 from isotherm.contract.events import Intent
 from isotherm.contract.identity import PartitionKey
-from isotherm.core.model import Change
-from isotherm.core.planner.coldness import Word
-from isotherm.core.planner.plan import Decision, Plan, Snapshot, TableFacts, Verdict
+from isotherm.core.model.changes import Change
+from isotherm.core.model.decisions import Decision, Plan, Verdict
+from isotherm.core.model.tables import Snapshot, TableFacts
+from isotherm.core.model.writers import Word
 from isotherm.core.state import PartitionState, Prior, TableState
 from isotherm.store.database import StoreError, connect, from_json, to_json, transaction
 

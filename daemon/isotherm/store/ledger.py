@@ -18,9 +18,10 @@ from pathlib import Path
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.deletion import Cause, Mark, Seen, pause_ms
 from isotherm.core.lateness import Lateness
-from isotherm.core.model import Action, Change, CompactionJob, Hold, HoldKind, Outcome, Rewrite
+from isotherm.core.model.changes import Change
+from isotherm.core.model.holds import Hold, HoldKind, Quarantine
+from isotherm.core.model.jobs import Action, CompactionJob, Outcome, Rewrite
 from isotherm.core.observations import PoliciesLoaded
-from isotherm.core.planner.plan import Quarantine
 from isotherm.store.database import connect, from_json, to_json, transaction
 
 KEEP_MS = 90 * 86_400_000

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from isotherm.contract.identity import partition_key, partition_values
 from isotherm.contract.summary import token_of
-from isotherm.core.model import bucket_bounds, size_bucket
+from isotherm.core.model.files import bucket_bounds, size_bucket
 
 SCALARS = st.one_of(st.integers(), st.text(), st.booleans())
 

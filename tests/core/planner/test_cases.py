@@ -2,8 +2,8 @@
 
 import pytest
 
-from isotherm.core.model import FileKind, FileStats
-from isotherm.core.planner.plan import Verdict
+from isotherm.core.model.decisions import Verdict
+from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import PolicyFile, resolve
 from isotherm.runtime.settings import ConfigError

@@ -6,10 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isotherm.contract.identity import TableId
-from isotherm.core.model import Action, FileKind, FileStats, Hold, HoldKind
+from isotherm.core.model.decisions import Plan, Request, Verdict
+from isotherm.core.model.files import FileKind, FileStats
+from isotherm.core.model.holds import Hold, HoldKind, Quarantine
+from isotherm.core.model.jobs import Action
 from isotherm.core.planner.admission import Room, admit
 from isotherm.core.planner.backlog import MAX_ROUNDS, after, backlog
-from isotherm.core.planner.plan import Flight, Plan, Quarantine, Request, Verdict, plan
+from isotherm.core.planner.plan import plan
+from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Compact, Expire, Policy, Schedule, Work
 from isotherm.core.state import PartitionState
 from support.builders import (

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isotherm.contract.summary import Origin
-from isotherm.core.model import NO_FILES, Change, FileKind, FileStats, PartitionDelta, size_bucket
+from isotherm.core.model.changes import Change, PartitionDelta
+from isotherm.core.model.files import NO_FILES, FileKind, FileStats, size_bucket
 from isotherm.core.policy.policy import Cold, Compact, Expire, Policy, Schedule, Window, Work
 from isotherm.core.replay.history import History, Recorded, carried_over, counted_back
 from isotherm.core.replay.replay import Assumed, replay

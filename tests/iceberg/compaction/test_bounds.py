@@ -40,7 +40,7 @@ from pyiceberg.types import (
 )
 
 from isotherm.contract.identity import UNPARTITIONED
-from isotherm.core.model import OutcomeKind
+from isotherm.core.model.jobs import OutcomeKind
 from support.rewriting import compacted
 
 NAME = "db.t"

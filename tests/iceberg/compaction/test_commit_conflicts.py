@@ -20,7 +20,7 @@ from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.summary import JOB_ID
-from isotherm.core.model import CompactionJob, Outcome, OutcomeKind, Rewrite
+from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
 from isotherm.iceberg.compaction import committer
 from isotherm.iceberg.compaction.committer import ATTEMPTS, SENDS
 from isotherm.iceberg.manifests.live import live_files

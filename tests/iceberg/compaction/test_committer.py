@@ -9,7 +9,7 @@ import pytest
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.contract.summary import JOB_ID, POLICY_HASH
-from isotherm.core.model import OutcomeKind
+from isotherm.core.model.jobs import OutcomeKind
 from support.rewriting import compact_all, compacted, fresh, partitions, rows, try_to_bind
 
 pytestmark = pytest.mark.spark

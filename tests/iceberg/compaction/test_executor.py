@@ -43,7 +43,8 @@ from pyiceberg.types import (
 )
 
 from isotherm.contract.identity import PartitionKey
-from isotherm.core.model import CompactionJob, FileKind, LiveFile, OutcomeKind, Rewrite
+from isotherm.core.model.files import FileKind, LiveFile
+from isotherm.core.model.jobs import CompactionJob, OutcomeKind, Rewrite
 from isotherm.core.paths import normalised
 from isotherm.iceberg.compaction.executor import GRACE_S, LAST_WAIT_S, LocalExecutor, _ended
 from isotherm.iceberg.compaction.nearby import nearby

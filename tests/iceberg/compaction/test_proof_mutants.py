@@ -33,7 +33,8 @@ from pyiceberg.types import (
 )
 
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.core.model import CompactionJob, FileKind, LiveFile
+from isotherm.core.model.files import FileKind, LiveFile
+from isotherm.core.model.jobs import CompactionJob
 from isotherm.iceberg.compaction.committer import mismatch
 from isotherm.iceberg.compaction.rewrite import FailureKind
 

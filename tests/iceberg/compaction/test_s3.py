@@ -14,7 +14,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField
 
 from isotherm.contract.identity import PartitionKey
-from isotherm.core.model import OutcomeKind
+from isotherm.core.model.jobs import OutcomeKind
 from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.iceberg.compaction.rewrite import Failure, FailureKind, attempt
 from isotherm.iceberg.storage import WHOLE_FILE_BYTES, properties_with_retries

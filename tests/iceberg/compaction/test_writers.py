@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from isotherm.contract.identity import PartitionKey
-from isotherm.core.model import OutcomeKind
+from isotherm.core.model.jobs import OutcomeKind
 from support.gate import PATIENCE_S, Gate
 from support.rewriting import bound, cleaned, commit, compacted, fresh, rewritten, rows
 

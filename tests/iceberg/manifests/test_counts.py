@@ -54,7 +54,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from isotherm.core.model import FileKind, size_bucket
+from isotherm.core.model.files import FileKind, size_bucket
 from isotherm.core.paths import normalised
 from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Question, census
 from isotherm.iceberg.manifests.reading import Manifest, UnreadableError, read_manifest_list

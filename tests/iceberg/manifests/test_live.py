@@ -38,7 +38,7 @@ from pyiceberg.types import (
 )
 
 from isotherm.contract.identity import PartitionKey
-from isotherm.core.model import OutcomeKind, WrittenFile
+from isotherm.core.model.jobs import OutcomeKind, WrittenFile
 from isotherm.iceberg.manifests.live import entry_partition_key, live_files, may_hold, partition_record
 from isotherm.iceberg.manifests.reading import (
     MAX_BYTES,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from isotherm.core.planner.plan import Plan, Request
+from isotherm.core.model.decisions import Plan, Request
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,12 @@ definition of work to do.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from isotherm.core.model import Action, FileKind, FileStats, size_bucket
+from isotherm.core.model.decisions import Plan, Request
+from isotherm.core.model.files import FileKind, FileStats, size_bucket
+from isotherm.core.model.jobs import Action
 from isotherm.core.planner.debt import SMALL
-from isotherm.core.planner.plan import Plan, Request, View, plan
+from isotherm.core.planner.plan import plan
+from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Policy
 from isotherm.core.state import PartitionState
 

@@ -8,35 +8,24 @@ kept until then. What only an event says may make a partition hot, never cold.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from isotherm.contract.events import Intent, OpenWindow
 from isotherm.contract.identity import PartitionKey
-from isotherm.core.model import PartitionField
-from isotherm.core.partitions import HOUR_MS, clock_text, span_text, time_span
+from isotherm.core.model.decisions import NEVER, Wake
+from isotherm.core.partitions import time_span
+from isotherm.core.planner.view import Surroundings
 from isotherm.core.policy.policy import Cold
-from isotherm.core.state import PartitionState, TableState
+from isotherm.core.state import PartitionState
+from isotherm.core.units import HOUR_MS, clock_text, span_text
 
 JOB_OVERHEAD_MS = 10_000
+
 JOB_BYTES_PER_S = 20 * 1024**2
 """What a job is assumed to take: reading, writing, reading back and committing, on a modest machine."""
+
 HEAR_AGAIN_MS = 60_000
 """A partition in a writer's open window is looked at again after this."""
+
 LEARN_AGAIN_MS = 6 * HOUR_MS
 """A partition that is held back for late writes is looked at again after this, for the history fades."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wake:
-    """When a verdict could change by itself, without anything touching its partition."""
-
-    at_ms: int | None = None
-    """At this time."""
-    boundary_ms: int | None = None
-    """When the table's boundary reaches this event time."""
-    commits: int | None = None
-    """When the table's count of foreign commits reaches this number."""
-
-
-NEVER = Wake()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,29 +36,6 @@ class Finding:
     is_hot: bool
     why: str
     wake: Wake = NEVER
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """The newest thing that a writer said of itself: its open window, and when."""
-
-    writer: str
-    at_ms: int
-    window: OpenWindow
-    announces: bool = False
-    """Whether it says in intents what it is about to touch."""
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What the rules look at beside the partition itself."""
-
-    state: TableState
-    fields: tuple[PartitionField, ...]
-    intents: tuple[Intent, ...] = ()
-    """Open ones, their expiry already capped."""
-    words: tuple[Word, ...] = ()
-    """The newest of each writer, retired ones too."""
 
 
 Rule = Callable[[PartitionKey, PartitionState, Surroundings, Cold, int], Finding]

@@ -6,10 +6,10 @@ The score is debt divided by its threshold; 1.0 or more is due, and a job brings
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from isotherm.core.model import FileKind, FileStats
-from isotherm.core.partitions import size_text
+from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.policy.policy import Compact
 from isotherm.core.state import PartitionState
+from isotherm.core.units import size_text
 
 SMALL = 0.75
 """A file below this part of the target is small: Iceberg's own `min-file-size-bytes` (its 180 % has no use here,

@@ -6,11 +6,11 @@ of either: inside its span a schedule is another number to compare with, and a j
 
 from dataclasses import dataclass
 
-from isotherm.core.model import Action
-from isotherm.core.partitions import span_text
-from isotherm.core.planner.coldness import NEVER, Wake
+from isotherm.core.model.decisions import NEVER, Wake
+from isotherm.core.model.jobs import Action
 from isotherm.core.policy.cron import Opening, opening
 from isotherm.core.policy.policy import Policy, Schedule
+from isotherm.core.units import span_text
 
 
 @dataclass(frozen=True, slots=True)

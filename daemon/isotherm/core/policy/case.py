@@ -14,10 +14,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, mod
 
 from isotherm.contract.events import Intent
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey, TableId, partition_key
-from isotherm.core.model import Action, FileKind, FileStats, PartitionField, size_bucket
+from isotherm.core.model.decisions import Decision, Verdict
+from isotherm.core.model.files import FileKind, FileStats, size_bucket
+from isotherm.core.model.jobs import Action
+from isotherm.core.model.tables import PartitionField, Snapshot, TableFacts
 from isotherm.core.partitions import with_epochs
-from isotherm.core.planner.coldness import Surroundings
-from isotherm.core.planner.plan import Decision, Snapshot, TableFacts, Verdict, View, plan
+from isotherm.core.planner.plan import plan
+from isotherm.core.planner.view import Surroundings, View
 from isotherm.core.policy.policy import Policy
 from isotherm.core.state import PartitionState, TableState
 from isotherm.core.units import MAX_COUNT, Count, Size, Span, parse_size, parse_span_ms

@@ -15,7 +15,7 @@ from typing import Annotated, Any, get_args
 from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic.fields import FieldInfo
 
-from isotherm.core.model import Action
+from isotherm.core.model.jobs import Action
 from isotherm.core.policy.cron import checked_cron
 from isotherm.core.units import MAX_COUNT, Count, Size, Span, Unit, size_written, span_written
 from isotherm.runtime.settings import Settings

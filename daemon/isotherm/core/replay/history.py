@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.core.model import NO_FILES, Change, FileKind, FileStats, PartitionDelta, total
-from isotherm.core.planner.plan import Snapshot, TableFacts
+from isotherm.core.model.changes import Change, PartitionDelta
+from isotherm.core.model.files import NO_FILES, FileKind, FileStats, total
+from isotherm.core.model.tables import Snapshot, TableFacts
 from isotherm.core.state import PartitionState, StateError
 
 Part = TypeVar("Part", int, FileKind)

@@ -1,7 +1,7 @@
 """What a replay keeps in memory, so that a round need not look at everything: decisions, and the log of snapshots.
 
 A partition is looked at again when it was touched, while it is due (only its turn is missing), or when one of the
-three things has come that its decision names: a time, a boundary, a number of commits (`coldness.Wake`). The fold does
+three things has come that its decision names: a time, a boundary, a number of commits (`decisions.Wake`). The fold does
 the same with its indexes.
 """
 
@@ -10,8 +10,9 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 from isotherm.contract.identity import PartitionKey
-from isotherm.core.model import Action
-from isotherm.core.planner.plan import Decision, Snapshot, Verdict
+from isotherm.core.model.decisions import Decision, Verdict
+from isotherm.core.model.jobs import Action
+from isotherm.core.model.tables import Snapshot
 from isotherm.core.policy.policy import Policy
 
 

@@ -1,6 +1,6 @@
 """A table's history, lived through once more under a policy: what would have been done, and what it would have cost.
 
-The same functions as in the service: `state.apply` for every change, `planner.plan` and `admission.admit` for every
+The same functions as in the service: `state.apply` for every change, `plan` and `admission.admit` for every
 round, `simulate.compact` for what a job leaves. A round looks only at the partitions that were touched or whose kept
 decision may change by itself (`Wake`), as the service's rounds do. The service plans every few seconds; so that rounds
 may be rarer here, one also follows the end of a job where another partition waits for its turn. Our own recorded
@@ -22,17 +22,24 @@ from statistics import mean
 from isotherm.contract.events import OpenWindow
 from isotherm.contract.identity import PartitionKey
 from isotherm.contract.summary import Origin
-from isotherm.core.model import DELETE_KINDS, Action, Change, FileKind, bucket_bounds
-from isotherm.core.partitions import DAY_MS, HOUR_MS, with_epochs
+from isotherm.core.model.changes import Change
+from isotherm.core.model.decisions import Decision, Request, Verdict
+from isotherm.core.model.files import DELETE_KINDS, FileKind, bucket_bounds
+from isotherm.core.model.jobs import Action
+from isotherm.core.model.tables import Snapshot
+from isotherm.core.model.writers import Word
+from isotherm.core.partitions import with_epochs
 from isotherm.core.planner.admission import Room, admit
 from isotherm.core.planner.backlog import compact
-from isotherm.core.planner.coldness import JOB_BYTES_PER_S, JOB_OVERHEAD_MS, Surroundings, Word
+from isotherm.core.planner.coldness import JOB_BYTES_PER_S, JOB_OVERHEAD_MS
 from isotherm.core.planner.debt import SMALL
-from isotherm.core.planner.plan import NOTHING_SAID, Decision, Flight, Request, Snapshot, Verdict, View, plan
+from isotherm.core.planner.plan import NOTHING_SAID, plan
+from isotherm.core.planner.view import Flight, Surroundings, View
 from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.replay.history import History, Recorded, carried_over, difference
 from isotherm.core.replay.lookups import KeptDecisions, SnapshotLog
 from isotherm.core.state import PartitionState, apply, built
+from isotherm.core.units import DAY_MS, HOUR_MS
 
 SAMPLES = 500
 """Points of a timeline: more than a terminal has columns, few enough to keep."""

@@ -46,7 +46,8 @@ from tenacity import retry, retry_if_not_exception_type, stop_after_attempt, wai
 from tenacity.nap import sleep
 
 from isotherm.contract.summary import JOB_ID, POLICY_HASH
-from isotherm.core.model import CompactionJob, FileKind, Outcome, OutcomeKind, Rewrite
+from isotherm.core.model.files import FileKind
+from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
 from isotherm.iceberg.manifests.live import (
     LiveEntry,
     identity,

@@ -21,7 +21,7 @@ from multiprocessing import Pipe, connection
 from multiprocessing.connection import Connection
 from typing import IO, Any
 
-from isotherm.core.model import CompactionJob, Rewrite
+from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.iceberg.compaction import child
 from isotherm.iceberg.compaction.rewrite import Failure, FailureKind
 from isotherm.runtime.clock import monotonic_s

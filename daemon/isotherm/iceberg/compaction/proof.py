@@ -43,7 +43,8 @@ from pyiceberg.types import (
     TimeType,
 )
 
-from isotherm.core.model import LiveFile, WrittenFile
+from isotherm.core.model.files import LiveFile
+from isotherm.core.model.jobs import WrittenFile
 from isotherm.iceberg.compaction.nearby import FOLDER, local_paths
 
 MEMORY_BYTES = 256 * 1024 * 1024

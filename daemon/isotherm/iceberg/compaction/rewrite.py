@@ -35,7 +35,8 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import BooleanType
 from pyiceberg.utils.properties import property_as_bool, property_as_int
 
-from isotherm.core.model import CompactionJob, LiveFile, Rewrite, WrittenFile
+from isotherm.core.model.files import LiveFile
+from isotherm.core.model.jobs import CompactionJob, Rewrite, WrittenFile
 from isotherm.core.paths import normalised
 from isotherm.iceberg.compaction.nearby import nearby
 from isotherm.iceberg.compaction.projection import Node, nodes, project

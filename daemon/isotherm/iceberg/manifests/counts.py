@@ -22,7 +22,8 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import UUIDType
 
 from isotherm.contract.identity import PartitionKey, partition_key, scalar
-from isotherm.core.model import FileKind, FileStats, PartitionDelta, bucket_bounds, size_bucket
+from isotherm.core.model.changes import PartitionDelta
+from isotherm.core.model.files import FileKind, FileStats, bucket_bounds, size_bucket
 from isotherm.iceberg.manifests.columns import NotReadError, read_columns
 from isotherm.iceberg.manifests.live import file_kind
 from isotherm.iceberg.manifests.reading import Manifest, UnreadableError, entries

@@ -54,7 +54,8 @@ from isotherm.contract.identity import (
     partition_values,
     scalar,
 )
-from isotherm.core.model import CompactionJob, FileKind, LiveFile
+from isotherm.core.model.files import FileKind, LiveFile
+from isotherm.core.model.jobs import CompactionJob
 from isotherm.core.paths import normalised
 from isotherm.iceberg.manifests.reading import read_manifest, read_manifest_list
 

@@ -35,7 +35,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Record
 from pyiceberg.types import IntegerType, ListType, PrimitiveType, StructType
 
-from isotherm.core.model import WrittenFile
+from isotherm.core.model.jobs import WrittenFile
 from isotherm.iceberg.manifests.live import partition_type
 from isotherm.iceberg.manifests.reading import READ_VERSION
 

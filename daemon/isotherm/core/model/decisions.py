@@ -1,0 +1,98 @@
+"""Verdicts: what is decided for a partition or a table, why, and until when that holds.
+
+A skip has a why too. The score is debt divided by its threshold in the policy; 1.0 or more is due.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.core.model.jobs import Action
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """When a verdict could change by itself, without anything touching its partition."""
+
+    at_ms: int | None = None
+    """At this time."""
+    boundary_ms: int | None = None
+    """When the table's boundary reaches this event time."""
+    commits: int | None = None
+    """When the table's count of foreign commits reaches this number."""
+
+
+NEVER = Wake()
+
+
+class Verdict(StrEnum):
+    """What is decided for one partition, or for the table."""
+
+    DUE = "due"
+    CLEAN = "clean"
+    """Below every threshold."""
+    HOT = "hot"
+    """It would be due, or may become so, but the stream still writes it."""
+    RUNNING = "running"
+    WAITING = "waiting"
+    """It is due, and must wait: for a window, for a budget, for a moment after a failure."""
+    QUARANTINED = "quarantined"
+    """It failed repeatedly; tried again later."""
+    UNSUPPORTED = "unsupported"
+    """It would be due, but we cannot do it; counted, never silent."""
+    HALTED = "halted"
+    """A person must look."""
+    OFF = "off"
+    """The policy says no."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A verdict with its why."""
+
+    action: Action
+    partition: PartitionKey | None
+    label: str
+    verdict: Verdict
+    score: float
+    why: str
+    wake: Wake = NEVER
+    files: int = 0
+    """Files that the job would take: small ones, and those with deletes."""
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Something due: a decision that became work, not yet bound to files."""
+
+    table: TableId
+    decision: Decision
+    snapshots: tuple[int, ...] = ()
+    """For expiry: the snapshots that go."""
+
+    @property
+    def benefit(self) -> float:
+        """Debt removed per byte rewritten; what costs nothing comes first."""
+        return self.decision.score / max(self.decision.bytes, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Every verdict, and the requests in the order in which they should be done."""
+
+    table: TableId
+    of_table: tuple[Decision, ...]
+    """On the table as a whole, in the order of `Action`; empty where the view did not hold its snapshots."""
+    of_partitions: tuple[Decision, ...]
+    """In the order of their keys."""
+    requests: tuple[Request, ...]
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """All of them."""
+        return self.of_table + self.of_partitions
+
+    def on_table(self, action: Action) -> Decision | None:
+        """The verdict on one action on the table as a whole."""
+        return next((decision for decision in self.of_table if decision.action is action), None)

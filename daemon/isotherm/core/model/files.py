@@ -1,0 +1,81 @@
+"""The files of a table: what kinds there are, how many of which size, and one of them by name."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class FileKind(StrEnum):
+    """What a live file holds."""
+
+    DATA = "data"
+    POSITION_DELETES = "position_deletes"
+    EQUALITY_DELETES = "equality_deletes"
+    DELETION_VECTORS = "deletion_vectors"
+
+
+DELETE_KINDS = (FileKind.POSITION_DELETES, FileKind.EQUALITY_DELETES, FileKind.DELETION_VECTORS)
+
+
+@dataclass(frozen=True, slots=True)
+class FileStats:
+    """How many files, the rows that they hold, and their bytes. Differences may be negative, states may not."""
+
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: "FileStats") -> "FileStats":
+        return FileStats(self.files + other.files, self.rows + other.rows, self.bytes + other.bytes)
+
+    def __sub__(self, other: "FileStats") -> "FileStats":
+        return FileStats(self.files - other.files, self.rows - other.rows, self.bytes - other.bytes)
+
+    def __bool__(self) -> bool:
+        return bool(self.files or self.rows or self.bytes)
+
+
+NO_FILES = FileStats()
+
+
+def total(stats: Iterable[FileStats]) -> FileStats:
+    """The sum of some file statistics."""
+    return sum(stats, NO_FILES)
+
+
+def size_bucket(size_bytes: int) -> int:
+    """The bucket of the size histogram that a file falls into; see `bucket_bounds`.
+
+    Two buckets an octave, bounded by 2^k and 3·2^(k-1): three quarters of any power of two is a bound, so the
+    usual question ("below three quarters of the target?") has an exact answer.
+    """
+    octave = max(size_bytes, 1).bit_length() - 1
+    return 2 * octave + (2 * size_bytes >= 3 * (1 << octave))
+
+
+def bucket_bounds(bucket: int) -> tuple[int, int]:
+    """The sizes in a bucket, in bytes: from the first (inclusive) to the second (exclusive)."""
+    octave, upper_half = divmod(bucket, 2)
+    low = 1 << octave
+    middle = (3 * low + 1) // 2
+    return (middle, 2 * low) if upper_half else (low if octave else 0, middle)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """One live file of a partition, as its manifest entry has it."""
+
+    path: str
+    kind: FileKind
+    size_bytes: int
+    rows: int
+    sequence_number: int
+    """Data sequence number: deletes apply to data files by it."""
+    content_offset: int | None = None
+    """Where a deletion vector begins in its Puffin file: files are told apart by (path, offset)."""
+    referenced_data_file: str | None = None
+
+    @property
+    def identity(self) -> tuple[str, int | None]:
+        """What tells this file from every other."""
+        return self.path, self.content_offset

@@ -1,0 +1,108 @@
+"""Work: what can be done, a compaction bound to its files, what an executor made of it, what came of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.core.model.files import LiveFile
+
+
+class Action(StrEnum):
+    """What can be done. The order is the order within a table: expiry and manifests make the rest cheap."""
+
+    EXPIRE = "expire"
+    REWRITE_MANIFESTS = "rewrite_manifests"
+    TRIM_METADATA = "trim_metadata"
+    COMPACT = "compact"
+    REMOVE_ORPHANS = "remove_orphans"
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionJob:
+    """A compaction bound to the files that it replaces: all live files of one partition and one spec, or a part."""
+
+    job_id: str
+    table: TableId
+    partition: PartitionKey
+    partition_label: str
+    spec_id: int
+    base_snapshot_id: int
+    base_sequence_number: int
+    data_files: tuple[LiveFile, ...]
+    delete_files: tuple[LiveFile, ...]
+    """Every delete file that may apply to one of the data files."""
+    bystanders: frozenset[tuple[str, int | None]]
+    """The partition's other live files, which stay: whatever else appears refuses the commit."""
+    target_size_bytes: int
+    policy_hash: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A data file that an executor wrote: what a manifest entry needs. Bounds are Iceberg's single-value bytes."""
+
+    path: str
+    size_bytes: int
+    rows: int
+    column_sizes: Mapping[int, int]
+    value_counts: Mapping[int, int]
+    null_value_counts: Mapping[int, int]
+    nan_value_counts: Mapping[int, int]
+    lower_bounds: Mapping[int, bytes]
+    upper_bounds: Mapping[int, bytes]
+    split_offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """What an executor made of a job, with the sums that prove it."""
+
+    job_id: str
+    files: tuple[WrittenFile, ...]
+    rows_read: int
+    """Rows in the data files, before deletes."""
+    rows_deleted: int
+    """Distinct positions that deletes removed."""
+    hash_read: int
+    """Sum modulo 2^128 of the row hashes of what was read, less deletes, in the target schema."""
+    hash_written: int
+    """The same sum over the written files, read back from storage."""
+    rows_written: int
+    bytes_read: int
+    bytes_written: int
+    seconds: float
+    peak_memory_bytes: int
+    schema_id: int | None = None
+    """The schema in which the files are written."""
+
+
+class OutcomeKind(StrEnum):
+    """What came of a job. There is no fourth."""
+
+    DONE = "done"
+    FAILED = "failed"
+    """As far as a look shows, nothing of it is in the table. What it wrote goes the way of `deletion`."""
+    UNKNOWN = "unknown"
+    """Nobody can say yet: touch nothing, find out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The end of a job, and why."""
+
+    job_id: str
+    kind: OutcomeKind
+    reason: str
+    """One word of a closed list, for metrics: `committed`, `conflict`, `hot`, `cancelled`, `mismatch`, …"""
+    why: str
+    """A sentence for a person, numbers included."""
+    snapshot_id: int | None = None
+    asserted_head_id: int | None = None
+    """With UNKNOWN: the head that the request asserts; while it is the table's head, the request may yet land."""
+    was_sent: bool = False
+    """Whether a request of this job may have reached the catalog, whatever it answered."""
+    leftovers: tuple[str, ...] = ()
+    """Manifests and manifest lists that were written for the commit and that no snapshot of it names, as far as is
+    known."""

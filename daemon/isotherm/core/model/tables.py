@@ -1,0 +1,56 @@
+"""A table as its metadata describes it: its partition fields, its facts, its snapshots."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionField:
+    """One field of a partition spec, as far as decisions need it."""
+
+    field_id: int
+    name: str
+    transform: str
+    """As Iceberg writes it: `hour`, `day`, `month`, `year`, `identity`, `bucket[16]`, `truncate[4]`, `void`."""
+    source_type: str
+    """Iceberg's name of the source column's type: `timestamptz`, `date`, `int`, …"""
+    epoch: str | None = None
+    """How a number or a text in it holds a time, where the policy says that it does (`policy.Epoch`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One snapshot of `main`, as far as expiry needs it."""
+
+    snapshot_id: int
+    sequence_number: int
+    committed_at_ms: int
+    token: str = ""
+    """Whose place in its source it keeps: a pipeline of ingest, a sink of Kafka Connect; empty: nobody's."""
+    is_pinned: bool = False
+    """A tag or a branch other than main names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """What the table's metadata said when the catalog last confirmed its head, apart from its log of snapshots."""
+
+    location: str
+    format_version: int
+    fields: tuple[PartitionField, ...]
+    """The unified partition type: the fields of all specs."""
+    default_spec_id: int = 0
+    properties: Mapping[str, str] = field(default_factory=dict)
+    snapshots: int = 0
+    """How many ancestors of the head still exist, the head included."""
+    manifests: int = 0
+    """Manifests that the head needs."""
+    metadata_bytes: int = 0
+    """Size of these manifests."""
+    metadata_file_bytes: int = 0
+    """Size of metadata.json."""
+    metadata_versions: int = 0
+    """Old metadata.json files that the metadata still names."""
+    has_ours: bool = False
+    """A job of Isotherm's committed one of the snapshots in its metadata."""
+    confirmed_at_ms: int = 0

@@ -1,0 +1,16 @@
+"""The writers of a table, as far as they speak of themselves."""
+
+from dataclasses import dataclass
+
+from isotherm.contract.events import OpenWindow
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """The newest thing that a writer said of itself: its open window, and when."""
+
+    writer: str
+    at_ms: int
+    window: OpenWindow
+    announces: bool = False
+    """Whether it says in intents what it is about to touch."""

@@ -1,0 +1,71 @@
+"""All that the planner may know of one table, put together by whoever asks it.
+
+What is not in a view cannot change a verdict. So `plan`, `explain`, `simulate` and the service cannot disagree.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from isotherm.contract.events import Intent
+from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.core.model.holds import Hold, Quarantine
+from isotherm.core.model.jobs import Action
+from isotherm.core.model.tables import PartitionField, Snapshot, TableFacts
+from isotherm.core.model.writers import Word
+from isotherm.core.state import PartitionState, TableState
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the rules look at beside the partition itself."""
+
+    state: TableState
+    fields: tuple[PartitionField, ...]
+    intents: tuple[Intent, ...] = ()
+    """Open ones, their expiry already capped."""
+    words: tuple[Word, ...] = ()
+    """The newest of each writer, retired ones too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """A job that runs."""
+
+    job_id: str
+    action: Action
+    partition: PartitionKey | None
+    base_snapshot_id: int
+    started_at_ms: int
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All that the planner may know of one table. `partitions` may be those alone whose verdict could have changed."""
+
+    around: Surroundings
+    facts: TableFacts
+    partitions: Mapping[PartitionKey, PartitionState]
+    snapshots: tuple[Snapshot, ...] | None = None
+    """The ancestors of the head that still exist, oldest first, the head last; None: not looked at this time, and
+    then nothing is decided of the table as a whole."""
+    flights: tuple[Flight, ...] = ()
+    quarantined: Mapping[PartitionKey, Quarantine] = field(default_factory=dict)
+    setbacks: Mapping[Action, Quarantine] = field(default_factory=dict)
+    """The same of actions on the table as a whole."""
+    halted: str | None = None
+    pause: Hold | None = None
+    """A person's wish that the table be left alone; it may be over."""
+    deletions_held: str | None = None
+    """Why this daemon deletes nothing: what would be deleted is only told."""
+    announced_sequence_number: int | None = None
+    """Up to where this table's snapshots have been announced and consumed; None: nothing was."""
+    last_done_ms: Mapping[Action, int] = field(default_factory=dict)
+    """When each action on the table as a whole was last done."""
+    hour_budget_bytes: int | None = None
+    """What isotherm.yaml lets all compactions read in an hour; None: no limit."""
+
+    @property
+    def table(self) -> TableId:
+        """The table."""
+        return self.around.state.table

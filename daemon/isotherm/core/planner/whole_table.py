@@ -1,0 +1,183 @@
+"""Verdicts on a table as a whole: its snapshots, manifests, metadata.json files, and orphans.
+
+Each has triggers with scores; the highest one speaks.
+"""
+
+import math
+from collections.abc import Iterable
+
+from isotherm.core.model.decisions import NEVER, Decision, Verdict, Wake
+from isotherm.core.model.jobs import Action
+from isotherm.core.model.tables import Snapshot
+from isotherm.core.planner.debt import Trigger
+from isotherm.core.planner.held import after_failures, standstill
+from isotherm.core.planner.retention import expirable
+from isotherm.core.planner.schedules import Pace, earlier
+from isotherm.core.planner.view import View
+from isotherm.core.policy.policy import Expire, Mode, Policy
+from isotherm.core.units import size_text, span_text
+
+CAPABLE = frozenset({Action.EXPIRE, Action.COMPACT})
+"""What this version can do; the rest is judged, explained and counted, but not done."""
+
+DELETING = frozenset({Action.EXPIRE, Action.TRIM_METADATA, Action.REMOVE_ORPHANS})
+"""What takes something away that a lost ledger might still have needed."""
+
+WHOLE = {
+    Action.EXPIRE: "(snapshots)",
+    Action.REWRITE_MANIFESTS: "(manifests)",
+    Action.TRIM_METADATA: "(metadata)",
+    Action.REMOVE_ORPHANS: "(orphans)",
+}
+"""What verdicts on the table as a whole are called, where those on partitions have a label."""
+
+MANIFEST_BYTES = 8 * 1024**2
+"""Size of a well-filled manifest: Iceberg's default of `commit.manifest.target-size-bytes`."""
+
+
+def _decide_whole(
+    action: Action,
+    triggers: Iterable[Trigger],
+    view: View,
+    pace: Pace,
+    now_ms: int,
+    *,
+    off: str | None,
+    files: int = 0,
+    wake: Wake = NEVER,
+) -> Decision:
+    """The verdict on one action on the whole table, from its triggers; `off` says why it is not wanted at all."""
+    speaker = max(triggers, key=lambda trigger: trigger.score)
+
+    def verdict(kind: Verdict, why: str, wake: Wake = NEVER) -> Decision:
+        return Decision(action, None, WHOLE[action], kind, round(speaker.score, 4), why, wake, files=files)
+
+    if (held := standstill(view, now_ms)) is not None:
+        return verdict(*held)
+    if off is not None:
+        return verdict(Verdict.OFF, off)
+    if any(flight.action is action for flight in view.flights):
+        return verdict(Verdict.RUNNING, f"it is running: {speaker.why}")
+    threshold, schedule = pace.threshold(action)
+    if speaker.score < threshold:
+        return verdict(Verdict.CLEAN, speaker.why, earlier(wake, pace.opens(action, speaker.score)))
+    until = pace.closes(action, speaker.score)
+    if action not in CAPABLE:
+        what = action.replace("_", " ")
+        return verdict(Verdict.UNSUPPORTED, f"due, but this version cannot {what} yet: {speaker.why}", until)
+    if view.deletions_held is not None and action in DELETING:
+        return verdict(Verdict.HALTED, f"due, but nothing is deleted: {view.deletions_held}: {speaker.why}")
+    if (failed := after_failures(view.setbacks.get(action), now_ms)) is not None:
+        kind, why, wake = failed
+        return verdict(kind, why, earlier(wake, until))
+    if (waits := pace.waits(now_ms)) is not None:
+        return verdict(Verdict.WAITING, f"due, but {waits[0]}: {speaker.why}", earlier(waits[1], until))
+    by = f"by the schedule {schedule}: " if speaker.score < 1 else ""
+    return verdict(Verdict.DUE, f"{by}{speaker.why}")
+
+
+def decide_expiry(
+    view: View, snapshots: tuple[Snapshot, ...], expire: Expire, pace: Pace, now_ms: int
+) -> tuple[Decision, tuple[int, ...]]:
+    """The verdict on expiry, and the snapshots that would go."""
+    going, kept_why = expirable(view, expire, now_ms)
+    gone = set(going)
+    why = f"{len(going)} of {len(snapshots)} snapshots may go, due at {expire.at_once}{kept_why}"
+    triggers = [Trigger("expire.at_once", len(going) / expire.at_once, why)]
+    overdue_at_ms = None
+    if going:
+        oldest_ms = next(s.committed_at_ms for s in snapshots if s.snapshot_id in gone)
+        overdue_ms = max(now_ms - oldest_ms - expire.keep_for, 0)
+        overdue_at_ms = oldest_ms + expire.keep_for + expire.at_latest
+        said = f"the oldest could have gone {span_text(overdue_ms)} ago, {span_text(expire.at_latest)} at the latest"
+        triggers.append(
+            Trigger("expire.at_latest", overdue_ms / expire.at_latest if expire.at_latest else 1.0, said)
+        )
+        size, limit = view.facts.metadata_file_bytes, int(expire.max_metadata_size)
+        said = f"metadata.json has {size_text(size)} of {size_text(limit)}, and {len(going)} snapshots may go"
+        triggers.append(Trigger("expire.max_metadata_size", size / limit, said))
+    ripening = sorted(
+        at_ms
+        for s in snapshots
+        if s.snapshot_id not in gone and (at_ms := s.committed_at_ms + expire.keep_for) > now_ms
+    )
+    missing = expire.at_once - len(going)
+    times = [ripening[missing - 1]] if 0 < missing <= len(ripening) else []
+    if ripening:
+        is_large = view.facts.metadata_file_bytes >= expire.max_metadata_size
+        times.append(ripening[0] + (0 if is_large else expire.at_latest))
+    if overdue_at_ms is not None and overdue_at_ms > now_ms:
+        times.append(overdue_at_ms)
+    decision = _decide_whole(
+        Action.EXPIRE,
+        triggers,
+        view,
+        pace,
+        now_ms,
+        off=None if expire.enabled else "the policy does not expire snapshots of this table",
+        files=len(going),
+        wake=Wake(at_ms=min(times)) if times else NEVER,
+    )
+    return decision, going
+
+
+def decide_manifests(view: View, policy: Policy, pace: Pace, now_ms: int) -> Decision:
+    """The verdict on regrouping manifests."""
+    count, partitions = view.facts.manifests, max(view.around.state.partitions, 1)
+    # So many there must be, however they are grouped.
+    needed = max(math.ceil(view.facts.metadata_bytes / MANIFEST_BYTES), 1)
+    limits = policy.manifests
+    many = max(count - needed, 0) / limits.min_count
+    spread = count / (limits.max_per_partition * partitions)
+    why = (
+        f"{count} manifests for {partitions} partitions, {needed} would do "
+        f"(due {limits.min_count} above that, at {limits.max_per_partition:g} to a partition)"
+    )
+    option = "manifests.min_count" if many < spread else "manifests.max_per_partition"
+    return _decide_whole(
+        Action.REWRITE_MANIFESTS,
+        [Trigger(option, min(many, spread), why)],
+        view,
+        pace,
+        now_ms,
+        off=None if limits.enabled else "the policy does not regroup manifests of this table",
+    )
+
+
+def decide_metadata(view: View, policy: Policy, pace: Pace, now_ms: int) -> Decision:
+    """The verdict on trimming old metadata.json files."""
+    limits, versions = policy.metadata, view.facts.metadata_versions
+    going = max(versions - limits.keep_last, 0)
+    why = f"{going} of {versions} old metadata.json files may go, due at {limits.at_once}"
+    return _decide_whole(
+        Action.TRIM_METADATA,
+        [Trigger("metadata.at_once", going / limits.at_once, why)],
+        view,
+        pace,
+        now_ms,
+        off=None
+        if limits.enabled
+        else "the policy, or the table itself, looks after old metadata.json files",
+        files=going,
+    )
+
+
+def decide_orphans(view: View, policy: Policy, pace: Pace, now_ms: int) -> Decision:
+    """The verdict on looking for orphans."""
+    orphans, done_ms = policy.orphans, view.last_done_ms.get(Action.REMOVE_ORPHANS)
+    if done_ms is None:
+        score, why, wake = 1.0, "nobody has looked for orphans yet", NEVER
+    else:
+        ago_ms = max(now_ms - done_ms, 0)
+        score = ago_ms / orphans.every if orphans.every else 1.0
+        why = f"looked for {span_text(ago_ms)} ago, every {span_text(orphans.every)}"
+        wake = Wake(at_ms=done_ms + orphans.every)
+    return _decide_whole(
+        Action.REMOVE_ORPHANS,
+        [Trigger("orphans.every", score, why)],
+        view,
+        pace,
+        now_ms,
+        off="the policy does not look for orphans" if orphans.mode is Mode.OFF else None,
+        wake=wake,
+    )
