@@ -4,35 +4,15 @@ Commands that ask read the stores beside a running daemon and the catalog; they 
 output, as a table or as JSON (`-o json`, a documented contract); everything else goes to standard error.
 """
 
-from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from isotherm.commands.policy import policy_app
-from isotherm.commands.terminal import (
-    DEFAULT_CONFIG,
-    EXIT_ERROR,
-    EXIT_WORK_TO_DO,
-    VERDICT_STYLES,
-    ConfigOption,
-    Output,
-    OutputOption,
-    err,
-    inspector_of,
-    out,
-    plain_errors,
-    print_json,
-)
-from isotherm.core.model.decisions import Plan, Verdict
-from isotherm.core.policy.precedence import PolicyFile
-from isotherm.core.units import clock_text, parse_span_ms, size_text, span_text
-from isotherm.runtime.clock import now_ms
+from isotherm.commands.terminal import DEFAULT_CONFIG, ConfigOption, Output, OutputOption, plain_errors
+from isotherm.core.units import parse_span_ms
 from isotherm.runtime.config import load_config
-from isotherm.runtime.yaml_reader import read_yaml
 
 app = typer.Typer(
     name="isotherm",
@@ -41,6 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+
 app.add_typer(policy_app, name="policy")
 
 
@@ -84,29 +65,9 @@ def audit(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Do the promises hold? From the table's own history, the ledger and the control topic."""
-    from isotherm.audit.promises import Verdict as Judged
-    from isotherm.audit.promises import judge
-    from isotherm.audit.reader import read_history
+    from isotherm.commands.audit import show_audit
 
-    with plain_errors():
-        judgements = judge(read_history(load_config(config), table))
-        if output is Output.JSON:
-            print_json(judgements)
-        else:
-            styles = {Judged.PROVED: "green", Judged.BROKEN: "bold red", Judged.NOT_PROVABLE: "yellow"}
-            for one in judgements:
-                out.print(
-                    Text.assemble(
-                        (one.promise, "bold"), ": ", (one.verdict, styles[one.verdict]), f": {one.why}"
-                    )
-                )
-                if one.from_ms is not None and one.to_ms is not None:
-                    covers = f"  covers {clock_text(one.from_ms)} to {clock_text(one.to_ms)}"
-                    out.print(Text(covers, style="dim"))
-                for line in one.evidence:
-                    out.print(Text(f"  {line}"))
-        if any(one.verdict is Judged.BROKEN for one in judgements):
-            raise typer.Exit(EXIT_ERROR)
+    show_audit(table, config, output)
 
 
 @app.command()
@@ -121,55 +82,9 @@ def plan(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """What would be done now, and why not the rest."""
-    with plain_errors():
-        inspector = inspector_of(config)
-        override = None if policy is None else read_yaml(policy, PolicyFile)
-        plans = inspector.plans(table, override, now_ms() if at is None else _time_ms(at))
-        due = [decision for one in plans for decision in one.decisions if decision.verdict is Verdict.DUE]
-        if output is Output.JSON:
-            print_json([{"table": one.table.name, "decisions": one.decisions} for one in plans])
-        else:
-            for one in plans:
-                _print_plan(one, brief=table is None)
-        if exit_code and due:
-            raise typer.Exit(EXIT_WORK_TO_DO)
+    from isotherm.commands.plan import show_plans
 
-
-def _time_ms(text: str) -> int:
-    from datetime import UTC, datetime
-
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is no ISO 8601 time, such as 2026-11-21T13:00:00Z") from error
-    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-BRIEF = 12
-"""Rows for each table where all are shown; `plan TABLE` shows every one."""
-
-
-def _print_plan(one: Plan, *, brief: bool) -> None:
-    name = one.table.name
-    counts = Counter(decision.verdict for decision in one.of_partitions)
-    summary = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
-    out.print(Text.assemble((name, "bold"), f"  partitions: {summary or 'none'}"))
-    ordered = sorted(
-        one.decisions, key=lambda d: (d.verdict is not Verdict.DUE, d.verdict, -d.score, d.label)
-    )
-    shown = ordered[:BRIEF] if brief else ordered
-    grid = Table(box=None, pad_edge=False, show_edge=False, expand=False)
-    grid.add_column("verdict")
-    grid.add_column("score", justify="right")
-    grid.add_column("partition", overflow="fold", max_width=32)
-    grid.add_column("why", overflow="fold")
-    for decision in shown:
-        verdict = Text(decision.verdict, style=VERDICT_STYLES[decision.verdict])
-        grid.add_row(verdict, f"{decision.score:.2f}", decision.label, decision.why)
-    out.print(grid)
-    if len(ordered) > len(shown):
-        out.print(f"… and {len(ordered) - len(shown)} more: isotherm plan {name}")
-    out.print()
+    show_plans(table, policy, at, exit_code=exit_code, config=config, output=output)
 
 
 @app.command()
@@ -182,24 +97,9 @@ def explain(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Each condition: value, limit, where the limit comes from, and when it could change."""
-    with plain_errors():
-        explanation = inspector_of(config).explain(table, partition, now_ms())
-        if output is Output.JSON:
-            print_json(explanation)
-            return
-        out.print(Text.assemble((explanation.table, "bold"), f"  {explanation.subject}"))
-        out.print(Text(explanation.why, style=VERDICT_STYLES[explanation.verdict]))
-        grid = Table(box=None, pad_edge=False, show_edge=False)
-        for heading in ("", "condition", "what is", "limit from"):
-            grid.add_column(heading, overflow="fold")
-        for condition in explanation.conditions:
-            mark = Text("✓", "green") if condition.holds else Text("✗", "red")
-            grid.add_row(mark, condition.name, condition.text, condition.origin)
-        out.print(grid)
-        if explanation.next_at:
-            out.print(f"next: {explanation.next_at}")
-        for line in explanation.history:
-            out.print(Text(line, style="dim"))
+    from isotherm.commands.explain import show_explanation
+
+    show_explanation(table, partition, config, output)
 
 
 @app.command()
@@ -217,37 +117,9 @@ def simulate(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """What other rules would have made of the table's own history."""
-    from isotherm.commands.simulate import print_simulation
-    from isotherm.commands.simulate import simulate as run_simulation
+    from isotherm.commands.simulate import show_simulation
 
-    with plain_errors():
-        files: list[tuple[str, PolicyFile | None]] = [("in force", None)]
-        if against is not None:
-            files = [(against.name, read_yaml(against, PolicyFile))]
-        if policy is not None:
-            files.append((policy.name, read_yaml(policy, PolicyFile)))
-        loaded = load_config(config)
-        simulation = run_simulation(
-            inspector_of(config),
-            table,
-            files,
-            now_ms=now_ms(),
-            for_ms=_span_ms(for_, "--for"),
-            every_ms=_span_ms(every, "--every"),
-            plan_every_ms=int(loaded.loop.plan_every_s * 1000),
-            err=err,
-        )
-        if output is Output.JSON:
-            print_json(simulation)
-        else:
-            print_simulation(simulation, out)
-
-
-def _span_ms(text: str | None, option: str) -> int | None:
-    try:
-        return None if text is None else parse_span_ms(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from error
+    show_simulation(table, policy, against, for_, every, config, output)
 
 
 @app.command()
@@ -258,33 +130,9 @@ def state(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """What the daemon believes of a table, against a full scan."""
-    with plain_errors():
-        answer = inspector_of(config).state(table, verify=verify)
-        if output is Output.JSON:
-            print_json(answer)
-        else:
-            grid = Table(box=None, pad_edge=False, show_edge=False)
-            grid.add_column("partition", overflow="fold")
-            for heading in ("files", "rows", "size", "deletes", "rows", "verdict"):
-                grid.add_column(heading, justify="right", no_wrap=True)
-            for row in answer.partitions:
-                grid.add_row(
-                    row.label,
-                    str(row.data.files),
-                    str(row.data.rows),
-                    size_text(row.data.bytes),
-                    str(row.deletes.files),
-                    str(row.deletes.rows),
-                    row.verdict,
-                )
-            out.print(grid)
-            out.print(f"head {answer.head}, sequence {answer.sequence_number}, boundary {answer.boundary}")
-            for line in answer.differences:
-                out.print(Text(line, style="red"))
-            if verify:
-                out.print(Text(answer.verified, style="red" if answer.differences else "green"))
-        if answer.differences:
-            raise typer.Exit(EXIT_ERROR)
+    from isotherm.commands.state import show_state
+
+    show_state(table, verify=verify, config=config, output=output)
 
 
 @app.command()
@@ -297,14 +145,9 @@ def pause(
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
     """Leave a table alone, for a time or until `resume`; whichever daemon maintains it."""
-    for_ms = _span_ms(for_, "--for")
-    with plain_errors():
-        from isotherm.commands.pause import Orders
+    from isotherm.commands.pause import pause_table
 
-        at_ms = now_ms()
-        Orders(load_config(config)).pause(table, why, at_ms, None if for_ms is None else at_ms + for_ms)
-        until = "until `isotherm resume`" if for_ms is None else f"for {span_text(for_ms)}"
-        out.print(f"{table} is paused {until}; it takes effect within a planning round")
+    pause_table(table, for_, why, config)
 
 
 @app.command()
@@ -316,14 +159,9 @@ def resume(
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
     """Lift whatever holds a table back: a halt, a pause, quarantines. Look at `explain` before."""
-    with plain_errors():
-        from isotherm.commands.pause import Orders
+    from isotherm.commands.pause import resume_tables
 
-        lifted = Orders(load_config(config)).resume(table)
-        for hold in lifted:
-            out.print(Text(f"{hold.kind} lifted: {hold.partition or ''} {hold.why}"))
-        if not lifted:
-            out.print("nothing was held back")
+    resume_tables(table, config)
 
 
 def main() -> None:

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from isotherm.audit.promises import (
+from isotherm.audit.evidence import (
     ColdRule,
     Commit,
+    Evidence,
     FailedBatch,
     FilesChecked,
-    History,
+    Judged,
     Judgement,
     Promise,
     Recomputed,
@@ -18,7 +19,8 @@ from isotherm.audit.promises import (
     Said,
     SourceCompared,
     Touch,
-    Verdict,
+)
+from isotherm.audit.promises import (
     cold_only,
     event_time_span,
     judge,
@@ -60,7 +62,7 @@ def rewrite(snapshot_id: int, at_ms: int, *partitions: PartitionKey, policy: str
     )
 
 
-def history(*commits: Commit, **more: Any) -> History:
+def history(*commits: Commit, **more: Any) -> Evidence:
     """A table by the hour, written and maintained; everything announced, accounted for and compared."""
     ids = frozenset(commit.snapshot_id for commit in commits)
     ours = [commit.snapshot_id for commit in commits if commit.is_ours]
@@ -72,7 +74,7 @@ def history(*commits: Commit, **more: Any) -> History:
         "now_ms": 10_000_000,
         **more,
     }
-    return History(
+    return Evidence(
         table="shop.orders", transforms={1000: "hour"}, commits=commits, rules={POLICY: RULE}, **filled
     )
 
@@ -92,7 +94,7 @@ def intent(at_ms: int, state: str = "open", **more: Any) -> Said:
     return Said(at_ms, Intent(**values))
 
 
-def verdict(judgement: Judgement) -> Verdict:
+def verdict(judgement: Judgement) -> Judged:
     return judgement.verdict
 
 
@@ -105,7 +107,7 @@ COLD = (write(1, 1_000, FIVE), write(2, 50_000, NINE, through_h=9.5), rewrite(3,
 def test_a_rewrite_of_a_partition_that_is_quiet_and_behind_the_stream_is_proved() -> None:
     found = cold_only(history(*COLD))
 
-    assert found.verdict is Verdict.PROVED
+    assert found.verdict is Judged.PROVED
     assert found.counts == {"commits": 1, "partitions_touched": 1, "hot_partitions_touched": 0}
     assert (found.from_ms, found.to_ms) == (1_000, 10_000_000)
 
@@ -115,7 +117,7 @@ def test_a_write_within_the_quiet_span_makes_a_rewrite_of_that_partition_a_breac
 
     found = cold_only(history(*commits))
 
-    assert found.verdict is Verdict.BROKEN
+    assert found.verdict is Judged.BROKEN
     assert found.counts["hot_partitions_touched"] == 1
     assert "9999 ms before" in found.evidence[0]
 
@@ -123,13 +125,13 @@ def test_a_write_within_the_quiet_span_makes_a_rewrite_of_that_partition_a_breac
 def test_a_write_at_the_very_end_of_the_quiet_span_is_none() -> None:
     commits = (write(1, 1_000, FIVE), write(2, 50_000, FIVE, through_h=9.5), rewrite(3, 60_000, FIVE))
 
-    assert verdict(cold_only(history(*commits))) is Verdict.PROVED
+    assert verdict(cold_only(history(*commits))) is Judged.PROVED
 
 
 def test_a_write_into_another_partition_does_not_count() -> None:
     commits = (write(1, 1_000, FIVE), write(2, 59_999, NINE, through_h=9.5), rewrite(3, 60_000, FIVE))
 
-    assert verdict(cold_only(history(*commits))) is Verdict.PROVED
+    assert verdict(cold_only(history(*commits))) is Judged.PROVED
 
 
 def test_a_rewrite_of_somebody_else_is_no_write_and_not_ours_to_answer_for() -> None:
@@ -143,19 +145,19 @@ def test_a_rewrite_of_somebody_else_is_no_write_and_not_ours_to_answer_for() -> 
 
     found = cold_only(history(*commits))
 
-    assert found.verdict is Verdict.PROVED
+    assert found.verdict is Judged.PROVED
     assert found.counts["commits"] == 1
 
 
 def test_our_own_rewrite_is_no_write() -> None:
     commits = (*COLD, rewrite(4, 60_500, FIVE))
 
-    assert verdict(cold_only(history(*commits))) is Verdict.PROVED
+    assert verdict(cold_only(history(*commits))) is Judged.PROVED
 
 
-@pytest.mark.parametrize(("through_h", "expected"), [(7.0, Verdict.PROVED), (6.99, Verdict.BROKEN)])
+@pytest.mark.parametrize(("through_h", "expected"), [(7.0, Judged.PROVED), (6.99, Judged.BROKEN)])
 def test_a_partition_must_end_a_whole_interval_behind_the_newest_boundary(
-    through_h: float, expected: Verdict
+    through_h: float, expected: Judged
 ) -> None:
     commits = (write(1, 1_000, FIVE), write(2, 50_000, NINE, through_h=through_h), rewrite(3, 60_000, FIVE))
 
@@ -170,32 +172,32 @@ def test_a_boundary_that_came_after_the_rewrite_does_not_excuse_it() -> None:
         write(4, 70_000, NINE, through_h=20),
     )
 
-    assert verdict(cold_only(history(*commits))) is Verdict.BROKEN
+    assert verdict(cold_only(history(*commits))) is Judged.BROKEN
 
 
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        ((intent(55_000),), Verdict.BROKEN),
-        ((intent(55_000, partitions=None),), Verdict.BROKEN),
-        ((intent(55_000, partitions=(NINE,)),), Verdict.PROVED),
-        ((intent(55_000), intent(58_000, "closed")), Verdict.PROVED),
-        ((intent(55_000), intent(59_500, "closed")), Verdict.BROKEN),
+        ((intent(55_000),), Judged.BROKEN),
+        ((intent(55_000, partitions=None),), Judged.BROKEN),
+        ((intent(55_000, partitions=(NINE,)),), Judged.PROVED),
+        ((intent(55_000), intent(58_000, "closed")), Judged.PROVED),
+        ((intent(55_000), intent(59_500, "closed")), Judged.BROKEN),
         # Within the margin nobody can tell whether we could have read it.
-        ((intent(59_500),), Verdict.PROVED),
+        ((intent(59_500),), Judged.PROVED),
         # It had expired, by its own word.
-        ((intent(55_000, expires_at_ms=58_000),), Verdict.PROVED),
+        ((intent(55_000, expires_at_ms=58_000),), Judged.PROVED),
     ],
 )
-def test_an_open_intent_makes_its_partitions_hot(said: tuple[Said, ...], expected: Verdict) -> None:
+def test_an_open_intent_makes_its_partitions_hot(said: tuple[Said, ...], expected: Judged) -> None:
     assert verdict(cold_only(history(*COLD, intents=said))) is expected
 
 
 def test_an_intent_without_an_end_is_capped() -> None:
     for_ever = intent(10_000, expires_at_ms=10_000_000)
 
-    assert verdict(cold_only(history(*COLD, intents=(for_ever,), intent_cap_ms=40_000))) is Verdict.PROVED
-    assert verdict(cold_only(history(*COLD, intents=(for_ever,), intent_cap_ms=60_000))) is Verdict.BROKEN
+    assert verdict(cold_only(history(*COLD, intents=(for_ever,), intent_cap_ms=40_000))) is Judged.PROVED
+    assert verdict(cold_only(history(*COLD, intents=(for_ever,), intent_cap_ms=60_000))) is Judged.BROKEN
 
 
 def test_a_rewrite_under_a_policy_that_nobody_knows_any_more_is_not_provable() -> None:
@@ -203,7 +205,7 @@ def test_a_rewrite_under_a_policy_that_nobody_knows_any_more_is_not_provable() -
 
     found = cold_only(history(*commits))
 
-    assert found.verdict is Verdict.NOT_PROVABLE
+    assert found.verdict is Judged.NOT_PROVABLE
     assert "policy" in found.evidence[0]
 
 
@@ -211,15 +213,15 @@ def test_a_rewrite_whose_past_has_expired_is_not_provable_and_a_later_one_is() -
     cut = (replace(write(2, 59_000, NINE, through_h=9.5), parent_id=1), rewrite(3, 60_000, FIVE))
     later = (*cut, rewrite(4, 75_000, FIVE))
 
-    assert verdict(cold_only(history(*cut))) is Verdict.NOT_PROVABLE
+    assert verdict(cold_only(history(*cut))) is Judged.NOT_PROVABLE
     found = cold_only(history(*later))
-    assert (found.verdict, found.from_ms) == (Verdict.PROVED, 60_001)
+    assert (found.verdict, found.from_ms) == (Judged.PROVED, 60_001)
 
 
 def test_a_rewrite_whose_manifests_are_gone_is_not_provable() -> None:
     commits = (*COLD[:2], replace(COLD[2], touches=None))
 
-    assert verdict(cold_only(history(*commits))) is Verdict.NOT_PROVABLE
+    assert verdict(cold_only(history(*commits))) is Judged.NOT_PROVABLE
 
 
 def test_a_snapshot_of_ours_that_touches_no_file_has_nothing_to_answer_for() -> None:
@@ -227,7 +229,7 @@ def test_a_snapshot_of_ours_that_touches_no_file_has_nothing_to_answer_for() -> 
 
     found = cold_only(history(*commits))
 
-    assert (found.verdict, found.counts["commits"]) == (Verdict.PROVED, 0)
+    assert (found.verdict, found.counts["commits"]) == (Judged.PROVED, 0)
 
 
 @pytest.mark.parametrize(
@@ -254,12 +256,12 @@ def test_a_quiet_history_costs_the_writer_nothing() -> None:
         history(*COLD, intents=(intent(40_000), intent(50_000, "closed", outcome="committed")))
     )
 
-    assert (found.verdict, found.counts["intents"]) == (Verdict.PROVED, 1)
+    assert (found.verdict, found.counts["intents"]) == (Judged.PROVED, 1)
 
 
-@pytest.mark.parametrize(("opened_ms", "expected"), [(58_000, Verdict.BROKEN), (59_500, Verdict.PROVED)])
+@pytest.mark.parametrize(("opened_ms", "expected"), [(58_000, Judged.BROKEN), (59_500, Judged.PROVED)])
 def test_a_merge_computed_again_because_of_us_is_a_breach_if_its_intent_stood(
-    opened_ms: int, expected: Verdict
+    opened_ms: int, expected: Judged
 ) -> None:
     said = (intent(opened_ms, partitions=(NINE,)), intent(62_000, "closed", outcome="committed"))
     again = Recomputed(at_ms=61_000, intent_id="i1", base_id=2, head_id=3)
@@ -276,7 +278,7 @@ def test_a_commit_of_ours_behind_another_head_is_found() -> None:
 
     found = writer_wins(history(*commits, intents=(intent(58_000, partitions=(NINE,)),), recomputed=(again,)))
 
-    assert found.verdict is Verdict.BROKEN
+    assert found.verdict is Judged.BROKEN
 
 
 def test_a_merge_computed_again_because_of_somebody_else_is_only_counted() -> None:
@@ -284,11 +286,11 @@ def test_a_merge_computed_again_because_of_somebody_else_is_only_counted() -> No
 
     found = writer_wins(history(*COLD, intents=(intent(40_000),), recomputed=(again,)))
 
-    assert (found.verdict, found.counts["merges_recomputed"]) == (Verdict.PROVED, 1)
+    assert (found.verdict, found.counts["merges_recomputed"]) == (Judged.PROVED, 1)
 
 
-@pytest.mark.parametrize(("opened_ms", "expected"), [(58_000, Verdict.BROKEN), (59_500, Verdict.PROVED)])
-def test_without_a_log_the_attempts_of_an_intent_tell(opened_ms: int, expected: Verdict) -> None:
+@pytest.mark.parametrize(("opened_ms", "expected"), [(58_000, Judged.BROKEN), (59_500, Judged.PROVED)])
+def test_without_a_log_the_attempts_of_an_intent_tell(opened_ms: int, expected: Judged) -> None:
     said = (
         intent(opened_ms, partitions=(NINE,)),
         intent(61_000, partitions=(NINE,), attempt=2),
@@ -303,12 +305,12 @@ def test_without_a_log_the_attempts_of_an_intent_tell(opened_ms: int, expected: 
 def test_a_second_attempt_long_before_our_commit_is_not_our_doing() -> None:
     said = (intent(40_000, partitions=(NINE,)), intent(41_000, partitions=(NINE,), attempt=2))
 
-    assert verdict(writer_wins(history(*COLD, intents=said))) is Verdict.PROVED
+    assert verdict(writer_wins(history(*COLD, intents=said))) is Judged.PROVED
 
 
-@pytest.mark.parametrize(("failed_at_ms", "expected"), [(61_000, Verdict.BROKEN), (59_000, Verdict.PROVED)])
+@pytest.mark.parametrize(("failed_at_ms", "expected"), [(61_000, Judged.BROKEN), (59_000, Judged.PROVED)])
 def test_a_failed_batch_is_a_breach_where_a_commit_of_ours_lies_within_it(
-    failed_at_ms: int, expected: Verdict
+    failed_at_ms: int, expected: Judged
 ) -> None:
     failed = FailedBatch(at_ms=failed_at_ms, started_at_ms=failed_at_ms - 2_000, error="conflict")
 
@@ -320,13 +322,13 @@ def test_a_failed_batch_is_a_breach_where_a_commit_of_ours_lies_within_it(
 def test_a_merge_that_gave_up_while_we_committed_is_a_breach() -> None:
     said = (intent(50_000, partitions=(NINE,)), intent(61_000, "closed", outcome="failed"))
 
-    assert verdict(writer_wins(history(*COLD, intents=said))) is Verdict.BROKEN
-    assert verdict(writer_wins(history(*COLD[:2], intents=said))) is Verdict.PROVED
+    assert verdict(writer_wins(history(*COLD, intents=said))) is Judged.BROKEN
+    assert verdict(writer_wins(history(*COLD[:2], intents=said))) is Judged.PROVED
 
 
 def test_what_the_control_topic_has_forgotten_is_not_provable() -> None:
-    assert verdict(writer_wins(history(*COLD, announced_since_ms=70_000))) is Verdict.NOT_PROVABLE
-    assert verdict(writer_wins(history(*COLD, topic_is_known=False))) is Verdict.NOT_PROVABLE
+    assert verdict(writer_wins(history(*COLD, announced_since_ms=70_000))) is Judged.NOT_PROVABLE
+    assert verdict(writer_wins(history(*COLD, topic_is_known=False))) is Judged.NOT_PROVABLE
 
 
 # Same rows
@@ -335,33 +337,31 @@ def test_what_the_control_topic_has_forgotten_is_not_provable() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        ((7, 77), (7, 77), Verdict.PROVED),
-        ((7, 77), (6, 70), Verdict.BROKEN),
-        ((7, 77), (7, 78), Verdict.BROKEN),
+        ((7, 77), (7, 77), Judged.PROVED),
+        ((7, 77), (6, 70), Judged.BROKEN),
+        ((7, 77), (7, 78), Judged.BROKEN),
     ],
 )
-def test_a_rewrite_keeps_every_row(
-    before: tuple[int, int], after: tuple[int, int], expected: Verdict
-) -> None:
+def test_a_rewrite_keeps_every_row(before: tuple[int, int], after: tuple[int, int], expected: Judged) -> None:
     found = same_rows(history(*COLD, rows=(RowsCompared(3, before, after),)))
 
     assert found.verdict is expected
 
 
 def test_a_rewrite_whose_rows_nobody_can_read_is_not_provable() -> None:
-    assert verdict(same_rows(history(*COLD, rows=()))) is Verdict.NOT_PROVABLE
+    assert verdict(same_rows(history(*COLD, rows=()))) is Judged.NOT_PROVABLE
 
 
 def test_a_rewrite_that_has_expired_is_said_to_be_missing() -> None:
     found = same_rows(history(*COLD, lost_commits_until_ms=(500,)))
 
-    assert found.verdict is Verdict.PROVED
+    assert found.verdict is Judged.PROVED
     assert found.evidence == ("1 older commits of ours have expired from the table",)
-    assert verdict(same_rows(history(*COLD[:2], lost_commits_until_ms=(500,)))) is Verdict.NOT_PROVABLE
+    assert verdict(same_rows(history(*COLD[:2], lost_commits_until_ms=(500,)))) is Judged.NOT_PROVABLE
 
 
-@pytest.mark.parametrize(("equal", "expected"), [(True, Verdict.PROVED), (False, Verdict.BROKEN)])
-def test_the_table_holds_the_rows_of_its_source(equal: bool, expected: Verdict) -> None:
+@pytest.mark.parametrize(("equal", "expected"), [(True, Judged.PROVED), (False, Judged.BROKEN)])
+def test_the_table_holds_the_rows_of_its_source(equal: bool, expected: Judged) -> None:
     assert verdict(same_rows(history(*COLD, source=SourceCompared(9, 9, equal)))) is expected
 
 
@@ -371,13 +371,13 @@ def test_the_table_holds_the_rows_of_its_source(equal: bool, expected: Verdict) 
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        (FilesChecked(3, 10), Verdict.PROVED),
-        (FilesChecked(3, 10, missing=("a.parquet (needed by snapshot 2)",)), Verdict.BROKEN),
-        (FilesChecked(3, 10, failed_scans=("snapshot 2: no such file",)), Verdict.BROKEN),
-        (None, Verdict.NOT_PROVABLE),
+        (FilesChecked(3, 10), Judged.PROVED),
+        (FilesChecked(3, 10, missing=("a.parquet (needed by snapshot 2)",)), Judged.BROKEN),
+        (FilesChecked(3, 10, failed_scans=("snapshot 2: no such file",)), Judged.BROKEN),
+        (None, Judged.NOT_PROVABLE),
     ],
 )
-def test_every_file_that_is_reached_is_there(files: FilesChecked | None, expected: Verdict) -> None:
+def test_every_file_that_is_reached_is_there(files: FilesChecked | None, expected: Judged) -> None:
     assert verdict(nothing_needed_deleted(history(*COLD, files=files))) is expected
 
 
@@ -387,16 +387,16 @@ def test_every_file_that_is_reached_is_there(files: FilesChecked | None, expecte
 def test_a_snapshot_that_was_never_announced_is_a_breach() -> None:
     found = nothing_unseen(history(*COLD, announced=frozenset({1, 3})))
 
-    assert found.verdict is Verdict.BROKEN
+    assert found.verdict is Judged.BROKEN
     assert found.evidence == ("snapshot 2 was never announced",)
 
 
 def test_a_snapshot_that_the_daemon_does_not_know_is_a_breach() -> None:
-    assert verdict(nothing_unseen(history(*COLD, accounted=frozenset({1, 2})))) is Verdict.BROKEN
+    assert verdict(nothing_unseen(history(*COLD, accounted=frozenset({1, 2})))) is Judged.BROKEN
 
 
 def test_a_snapshot_that_somebody_saw_and_that_left_no_trace_is_a_breach() -> None:
-    assert verdict(nothing_unseen(history(*COLD, seen=frozenset({99})))) is Verdict.BROKEN
+    assert verdict(nothing_unseen(history(*COLD, seen=frozenset({99})))) is Judged.BROKEN
 
 
 def test_a_young_snapshot_may_still_be_on_its_way() -> None:
@@ -404,19 +404,19 @@ def test_a_young_snapshot_may_still_be_on_its_way() -> None:
         history(*COLD, announced=frozenset({1, 2}), now_ms=61_000, announce_within_ms=5_000)
     )
 
-    assert (found.verdict, found.counts["on_the_way"]) == (Verdict.PROVED, 1)
+    assert (found.verdict, found.counts["on_the_way"]) == (Judged.PROVED, 1)
     late = nothing_unseen(
         history(*COLD, announced=frozenset({1, 2}), now_ms=65_001, announce_within_ms=5_000)
     )
-    assert late.verdict is Verdict.BROKEN
+    assert late.verdict is Judged.BROKEN
 
 
 def test_announcements_older_than_the_control_topic_are_not_provable_and_the_rest_is() -> None:
     found = nothing_unseen(history(*COLD, announced=frozenset({2, 3}), announced_since_ms=40_000))
 
-    assert (found.verdict, found.from_ms) == (Verdict.PROVED, 1_001)
-    assert verdict(nothing_unseen(history(*COLD, topic_is_known=False))) is Verdict.NOT_PROVABLE
-    assert verdict(nothing_unseen(history(*COLD, accounted=None))) is Verdict.NOT_PROVABLE
+    assert (found.verdict, found.from_ms) == (Judged.PROVED, 1_001)
+    assert verdict(nothing_unseen(history(*COLD, topic_is_known=False))) is Judged.NOT_PROVABLE
+    assert verdict(nothing_unseen(history(*COLD, accounted=None))) is Judged.NOT_PROVABLE
 
 
 # All of them
@@ -425,10 +425,10 @@ def test_announcements_older_than_the_control_topic_are_not_provable_and_the_res
 def test_a_clean_history_proves_all_five() -> None:
     found = judge(history(*COLD, intents=(intent(40_000), intent(50_000, "closed"))))
 
-    assert dict.fromkeys(Promise, Verdict.PROVED) == {one.promise: one.verdict for one in found}
+    assert dict.fromkeys(Promise, Judged.PROVED) == {one.promise: one.verdict for one in found}
 
 
 def test_a_table_without_history_proves_nothing() -> None:
     found = judge(history(files=None))
 
-    assert {Verdict.NOT_PROVABLE} == {one.verdict for one in found}
+    assert {Judged.NOT_PROVABLE} == {one.verdict for one in found}

@@ -15,7 +15,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import HourTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
-from isotherm.audit.promises import FilesChecked, History, Promise, SourceCompared, Verdict, judge
+from isotherm.audit.evidence import Evidence, FilesChecked, Judged, Promise, SourceCompared
+from isotherm.audit.promises import judge
 from isotherm.contract.identity import UNPARTITIONED
 from isotherm.contract.summary import JOB_ID
 from isotherm.demo.lake import Rows, SeenFile, local_path
@@ -70,7 +71,7 @@ def rows() -> Iterator[Rows]:
     reader.close()
 
 
-def history(seen: SeenTable, **more: Any) -> History:
+def history(seen: SeenTable, **more: Any) -> Evidence:
     ids = frozenset(seen.commits)
     filled = {
         "announced": ids,
@@ -81,10 +82,10 @@ def history(seen: SeenTable, **more: Any) -> History:
         **more,
     }
     commits = tuple(seen.commits.values())
-    return History(table=seen.name, transforms=seen.transforms, commits=commits, rules={}, **filled)
+    return Evidence(table=seen.name, transforms=seen.transforms, commits=commits, rules={}, **filled)
 
 
-def verdicts(given: History) -> dict[Promise, Verdict]:
+def verdicts(given: Evidence) -> dict[Promise, Judged]:
     return {one.promise: one.verdict for one in judge(given)}
 
 
@@ -116,7 +117,7 @@ def test_a_commit_in_our_name_that_loses_rows_breaks_a_promise(
     found = verdicts(history(seen))
     assert [(one.files_before, one.files_after) for one in seen.rewritten] == [(2, 1)]
     assert [(one.before[0], one.after[0]) for one in seen.rows] == [(3, 2)]
-    assert found[Promise.SAME_ROWS] is Verdict.BROKEN
+    assert found[Promise.SAME_ROWS] is Judged.BROKEN
 
 
 def test_a_file_that_is_gone_breaks_a_promise(catalog: Catalog, witness: Witness, rows: Rows) -> None:
@@ -132,7 +133,7 @@ def test_a_file_that_is_gone_breaks_a_promise(catalog: Catalog, witness: Witness
     files = witness.check_files(catalog)["shop.orders"]
     found = verdicts(history(witness.tables["shop.orders"], files=files))
     assert [line.split(" (")[0] for line in files.missing] == [victim]
-    assert found[Promise.NOTHING_NEEDED_DELETED] is Verdict.BROKEN
+    assert found[Promise.NOTHING_NEEDED_DELETED] is Judged.BROKEN
 
 
 def test_position_deletes_are_applied(tmp_path: Path, rows: Rows) -> None:

@@ -1,207 +1,37 @@
 """Do the promises hold? Rules that judge a table's history after the fact.
 
-Pure: a `History` goes in, five judgements come out. The history is made elsewhere, by a reader of the table, the
-control topic and the ledger (`audit_reader`), or by the demo's witness, which also saw what has expired since.
+Pure: `Evidence` goes in, five judgements come out. The evidence is gathered elsewhere, by a reader of the table, the
+control topic and the ledger (`reader`), or by the demo's witness, which also saw what has expired since.
 
 The rules share nothing with the code that decides and commits (coldness, planner, state, stores): what they have to
 know of partitions and time is written down here a second time, on purpose. A judgement is *proved*, *broken*, or
 *not provable any more* where the evidence has expired, and it names the range of history that it covers.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
-from enum import StrEnum
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 
-from isotherm.contract.events import Intent
+from isotherm.audit.evidence import ColdRule, Commit, Evidence, Judged, Judgement, Promise
+from isotherm.audit.intents import (
+    MARGIN_MS,
+    ancestors,
+    failures_because_of_us,
+    recomputed_because,
+    repeated_because_of_us,
+    time_text,
+    told_stories,
+)
 from isotherm.contract.identity import PartitionKey, partition_values
 
-MARGIN_MS = 1000
-"""A commit of ours looks at the control topic for the last time shortly before it swaps: within this margin of its
-snapshot's timestamp nobody can tell from outside which came first, the message or the look."""
-ANNOUNCE_WITHIN_MS = 120_000
-"""A snapshot younger than this may still be on its way to the control topic; it is not judged yet. The daemon
-republishes what it finds after half a minute, and its broker may be slow."""
-INTENT_CAP_MS = 900_000
-"""No intent counts longer than this after its last word, whatever it says (the daemon's default cap)."""
 EVIDENCE_LIMIT = 20
 """Sentences of evidence for each promise; the rest is counted."""
+
 HOUR_MS = 3_600_000
+
 DAY_MS = 24 * HOUR_MS
 
 
-class Promise(StrEnum):
-    """The five promises."""
-
-    COLD_ONLY = "cold_only"
-    WRITER_WINS = "writer_wins"
-    SAME_ROWS = "same_rows"
-    NOTHING_NEEDED_DELETED = "nothing_needed_deleted"
-    NOTHING_UNSEEN = "nothing_unseen"
-
-
-class Verdict(StrEnum):
-    """What can be said of a promise afterwards."""
-
-    PROVED = "proved"
-    BROKEN = "broken"
-    NOT_PROVABLE = "not provable any more"
-
-
-@dataclass(frozen=True, slots=True)
-class Touch:
-    """What one snapshot did to the files of one partition, of every kind."""
-
-    partition: PartitionKey
-    added: int
-    removed: int
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """One snapshot of `main`."""
-
-    snapshot_id: int
-    parent_id: int | None
-    committed_at_ms: int
-    operation: str
-    job_id: str | None = None
-    """Set where the snapshot is ours."""
-    policy_hash: str | None = None
-    valid_through_ms: int | None = None
-    touches: tuple[Touch, ...] | None = ()
-    """None: its manifests cannot be read any more."""
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether the daemon made it."""
-        return self.job_id is not None
-
-    @property
-    def is_write(self) -> bool:
-        """Whether it counts as a write of somebody else: not ours, and no rewrite of what was there."""
-        return not self.is_ours and self.operation != "replace"
-
-
-@dataclass(frozen=True, slots=True)
-class ColdRule:
-    """When a partition counted as cold, as far as the policy says."""
-
-    after: float
-    """Intervals between the partition's end and the boundary."""
-    after_at_most_ms: int
-    quiet_for_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """One intent message, with the broker's time."""
-
-    at_ms: int
-    intent: Intent
-
-
-@dataclass(frozen=True, slots=True)
-class Recomputed:
-    """A MERGE that was computed again, as the writer's log says."""
-
-    at_ms: int
-    intent_id: str
-    base_id: int | None
-    """The snapshot from which it had been planned."""
-    head_id: int | None
-    """The head that it ran into."""
-
-
-@dataclass(frozen=True, slots=True)
-class FailedBatch:
-    """A batch of the writer that failed, as its log says."""
-
-    at_ms: int
-    started_at_ms: int
-    error: str
-
-
-@dataclass(frozen=True, slots=True)
-class RowsCompared:
-    """The rows of what one commit of ours touched, counted and summed before and after."""
-
-    snapshot_id: int
-    before: tuple[int, int]
-    after: tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class SourceCompared:
-    """The rows of the source and of the table, at rest."""
-
-    source_rows: int
-    lake_rows: int
-    equal: bool
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class FilesChecked:
-    """Whether the files that snapshots reach are there."""
-
-    snapshots: int
-    files: int
-    missing: tuple[str, ...] = ()
-    """`path (needed by snapshot …)`."""
-    failed_scans: tuple[str, ...] = ()
-    """Scans of readable snapshots that failed while the table was maintained."""
-    scans: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """All that is known of a table's past."""
-
-    table: str
-    transforms: Mapping[int, str]
-    """Partition field id → Iceberg's name of the transform, over all specs; `date` for identity of a date."""
-    commits: tuple[Commit, ...]
-    """The ancestry of `main`, oldest first, as far as it is known."""
-    rules: Mapping[str, ColdRule]
-    """Policy hash → the rule that it stood for."""
-    now_ms: int
-    intents: tuple[Said, ...] = ()
-    announced: frozenset[int] = frozenset()
-    announced_since_ms: int | None = None
-    """The control topic is known from this time on; None: from its beginning."""
-    topic_is_known: bool = True
-    accounted: frozenset[int] | None = None
-    """Snapshots in the daemon's ledger; None: there is no ledger to ask."""
-    seen: frozenset[int] = frozenset()
-    """Further snapshots that were seen to be current by somebody who looked on."""
-    recomputed: tuple[Recomputed, ...] = ()
-    failed_batches: tuple[FailedBatch, ...] = ()
-    rows: tuple[RowsCompared, ...] = ()
-    source: SourceCompared | None = None
-    files: FilesChecked | None = None
-    lost_commits_until_ms: tuple[int, ...] = ()
-    """When the commits of ours were made that the ledger knows and the table has forgotten."""
-    announce_within_ms: int = ANNOUNCE_WITHIN_MS
-    intent_cap_ms: int = INTENT_CAP_MS
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """What can be said of one promise."""
-
-    promise: Promise
-    verdict: Verdict
-    from_ms: int | None
-    """The answer covers history from here …"""
-    to_ms: int | None
-    """… to here; None: there is no history."""
-    why: str
-    evidence: tuple[str, ...] = ()
-    counts: Mapping[str, int] = field(default_factory=dict)
-
-
-def judge(history: History) -> tuple[Judgement, ...]:
+def judge(history: Evidence) -> tuple[Judgement, ...]:
     """Each of the five promises."""
     return (
         cold_only(history),
@@ -212,7 +42,7 @@ def judge(history: History) -> tuple[Judgement, ...]:
     )
 
 
-def cold_only(history: History) -> Judgement:
+def cold_only(history: Evidence) -> Judgement:
     """No commit of ours added or removed a file of a partition that was hot."""
     broken: list[str] = []
     unprovable: dict[int, str] = {}
@@ -226,7 +56,7 @@ def cold_only(history: History) -> Judgement:
         if rule is None:
             unprovable[commit.snapshot_id] = "its policy is not known any more"
             continue
-        before = tuple(_ancestors(history.commits, commit))
+        before = tuple(ancestors(history.commits, commit))
         for touch in commit.touches:
             touched += 1
             complaint = _why_hot(history, commit, touch.partition, before, rule)
@@ -246,17 +76,8 @@ def cold_only(history: History) -> Judgement:
     )
 
 
-def _ancestors(commits: Sequence[Commit], commit: Commit) -> Iterator[Commit]:
-    """The ancestors of a commit, newest first."""
-    by_id = {one.snapshot_id: one for one in commits}
-    parent = commit.parent_id
-    while parent is not None and parent in by_id:
-        yield by_id[parent]
-        parent = by_id[parent].parent_id
-
-
 def _why_hot(
-    history: History, commit: Commit, key: PartitionKey, before: Sequence[Commit], rule: ColdRule
+    history: Evidence, commit: Commit, key: PartitionKey, before: Sequence[Commit], rule: ColdRule
 ) -> str | None:
     """Why a partition that a commit of ours touched was hot; None: it was cold, as far as can be seen."""
     for other in before:
@@ -277,7 +98,7 @@ def _why_hot(
         if boundary_ms is not None and boundary_ms - span[1] < needed_ms:
             return f"it ends at {span[1]}, {boundary_ms - span[1]} ms behind the stream, {needed_ms} ms are needed"
     looked_at_ms = commit.committed_at_ms - MARGIN_MS
-    for story in _stories(history):
+    for story in told_stories(history):
         if story.holds(key, looked_at_ms, history.intent_cap_ms):
             return f"the intent {story.intent_id} named it and was open {MARGIN_MS} ms before"
     return None
@@ -326,66 +147,21 @@ def _month_start_ms(months: int) -> int:
     return (date(1970 + years, month + 1, 1) - date(1970, 1, 1)).days * DAY_MS
 
 
-@dataclass(frozen=True, slots=True)
-class _Story:
-    """An intent from its first message to its last."""
-
-    intent_id: str
-    messages: tuple[Said, ...]
-
-    @property
-    def opened_at_ms(self) -> int:
-        return self.messages[0].at_ms
-
-    def holds(self, key: PartitionKey, at_ms: int, cap_ms: int) -> bool:
-        """Whether it named the partition and was open at a time."""
-        said = [message for message in self.messages if message.at_ms <= at_ms]
-        if not said or said[-1].intent.state == "closed":
-            return False
-        newest = said[-1]
-        if at_ms >= min(newest.intent.expires_at_ms, newest.at_ms + cap_ms):
-            return False
-        return newest.intent.partitions is None or key in newest.intent.partitions
-
-    def attempts(self) -> Iterator[tuple[int, int]]:
-        """From when to when each attempt ran that had to be made again."""
-        began_ms, attempt = self.messages[0].at_ms, self.messages[0].intent.attempt
-        for message in self.messages[1:]:
-            if message.intent.attempt > attempt:
-                yield began_ms, message.at_ms
-                began_ms, attempt = message.at_ms, message.intent.attempt
-
-    def failed_at_ms(self) -> int | None:
-        """When its writer gave up; None: it did not."""
-        last = self.messages[-1]
-        return last.at_ms if last.intent.state == "closed" and last.intent.outcome == "failed" else None
-
-
-def _stories(history: History) -> tuple[_Story, ...]:
-    messages: dict[str, list[Said]] = {}
-    for said in history.intents:
-        messages.setdefault(said.intent.intent_id, []).append(said)
-    return tuple(
-        _Story(intent_id, tuple(sorted(told, key=lambda said: said.at_ms)))
-        for intent_id, told in messages.items()
-    )
-
-
-def writer_wins(history: History) -> Judgement:
+def writer_wins(history: Evidence) -> Judgement:
     """No commit of ours made a batch fail, or a MERGE be computed again whose intent stood when we last looked.
 
     The writer's log names the head that a MERGE ran into; where there is no log, the attempts that its intent counts
     are held against the times of our commits.
     """
     ours = [commit for commit in history.commits if commit.is_ours]
-    stories = _stories(history)
-    repeated = list(_repeated_because_of_us(history, ours, stories))
+    stories = told_stories(history)
+    repeated = list(repeated_because_of_us(history, ours, stories))
     broken = [
-        _recomputed_because(story, commit)
+        recomputed_because(story, commit)
         for story, commit in repeated
         if story.opened_at_ms <= commit.committed_at_ms - MARGIN_MS
     ]
-    broken += _failures_because_of_us(history, ours, stories)
+    broken += failures_because_of_us(history, ours, stories)
     unprovable: dict[int, str] = {}
     if not history.topic_is_known:
         unprovable = {commit.snapshot_id: "the control topic cannot be read" for commit in ours}
@@ -406,71 +182,7 @@ def writer_wins(history: History) -> Judgement:
     return _judgement(history, Promise.WRITER_WINS, broken, unprovable, why, counts)
 
 
-def _repeated_because_of_us(
-    history: History, ours: Sequence[Commit], stories: Sequence[_Story]
-) -> Iterator[tuple[_Story, Commit]]:
-    """MERGEs that were computed again, with the commit of ours in their way."""
-    by_intent = {story.intent_id: story for story in stories}
-    for recomputed in history.recomputed:
-        story = by_intent.get(recomputed.intent_id)
-        culprit = _ours_between(history.commits, recomputed.base_id, recomputed.head_id)
-        if story is not None and culprit is not None:
-            yield story, culprit
-    logged = {recomputed.intent_id for recomputed in history.recomputed}
-    for story in stories:
-        for began_ms, ended_ms in story.attempts() if story.intent_id not in logged else ():
-            yield from ((story, c) for c in ours if began_ms <= c.committed_at_ms <= ended_ms)
-
-
-def _ours_between(commits: Sequence[Commit], base_id: int | None, head_id: int | None) -> Commit | None:
-    """The newest commit of ours that came after the base, up to the head."""
-    head = next((commit for commit in commits if commit.snapshot_id == head_id), None)
-    if head is None:
-        return None
-    for commit in (head, *_ancestors(commits, head)):
-        if commit.snapshot_id == base_id:
-            return None
-        if commit.is_ours:
-            return commit
-        if (
-            base_id is None
-        ):  # nothing says where the MERGE began: only the head itself is known to be in its way
-            return None
-    return None
-
-
-def _failures_because_of_us(
-    history: History, ours: Sequence[Commit], stories: Sequence[_Story]
-) -> Iterator[str]:
-    """Batches and MERGEs that failed for good while a commit of ours landed."""
-    for failed in history.failed_batches:
-        culprits = [c for c in ours if failed.started_at_ms <= c.committed_at_ms <= failed.at_ms]
-        if culprits:
-            yield (
-                f"a batch failed at {_time(failed.at_ms)} ({failed.error}) "
-                f"while snapshot {culprits[-1].snapshot_id} of ours was committed"
-            )
-    for story in stories:
-        gave_up_ms = story.failed_at_ms()
-        if gave_up_ms is None:
-            continue
-        culprits = [c for c in ours if story.opened_at_ms + MARGIN_MS <= c.committed_at_ms <= gave_up_ms]
-        if culprits:
-            yield (
-                f"the MERGE of intent {story.intent_id} failed at {_time(gave_up_ms)} "
-                f"while snapshot {culprits[-1].snapshot_id} of ours was committed"
-            )
-
-
-def _recomputed_because(story: _Story, commit: Commit) -> str:
-    ahead_ms = commit.committed_at_ms - story.opened_at_ms
-    return (
-        f"the MERGE of intent {story.intent_id} was computed again because of snapshot {commit.snapshot_id} "
-        f"of ours, committed {ahead_ms} ms after the intent stood on the topic"
-    )
-
-
-def same_rows(history: History) -> Judgement:
+def same_rows(history: Evidence) -> Judgement:
     """What we rewrote holds the rows that it held before, and the table those of its source."""
     broken = [
         f"snapshot {one.snapshot_id}: {one.before[0]} rows before, {one.after[0]} after"
@@ -496,13 +208,13 @@ def same_rows(history: History) -> Judgement:
     return _judgement(history, Promise.SAME_ROWS, broken, unprovable, why, counts)
 
 
-def nothing_needed_deleted(history: History) -> Judgement:
+def nothing_needed_deleted(history: Evidence) -> Judgement:
     """Every file that a readable snapshot reaches is there."""
     files = history.files
     if files is None:
         return Judgement(
             Promise.NOTHING_NEEDED_DELETED,
-            Verdict.NOT_PROVABLE,
+            Judged.NOT_PROVABLE,
             None,
             None,
             "the table's files cannot be looked at",
@@ -516,7 +228,7 @@ def nothing_needed_deleted(history: History) -> Judgement:
     return _judgement(history, Promise.NOTHING_NEEDED_DELETED, broken, {}, why, counts)
 
 
-def nothing_unseen(history: History) -> Judgement:
+def nothing_unseen(history: Evidence) -> Judgement:
     """Every snapshot that became the current one was announced, and the daemon accounted for it."""
     broken: list[str] = []
     unprovable: dict[int, str] = {}
@@ -558,7 +270,7 @@ def nothing_unseen(history: History) -> Judgement:
 
 
 def _judgement(
-    history: History,
+    history: Evidence,
     promise: Promise,
     broken: Sequence[str],
     unprovable: Mapping[int, str],
@@ -572,9 +284,7 @@ def _judgement(
     lost = [at_ms for at_ms in history.lost_commits_until_ms if promise in _NEED_THE_PAST]
     doubts = [times[snapshot_id] for snapshot_id in unprovable if snapshot_id in times]
     if broken:
-        return Judgement(
-            promise, Verdict.BROKEN, from_ms, to_ms, f"{len(broken)} times", _cut(broken), counts
-        )
+        return Judgement(promise, Judged.BROKEN, from_ms, to_ms, f"{len(broken)} times", _cut(broken), counts)
     evidence = _grouped(unprovable, times)
     if lost:
         evidence = (*evidence, f"{len(lost)} older commits of ours have expired from the table")
@@ -583,13 +293,14 @@ def _judgement(
     nothing_left = not relevant and (doubts or lost)
     if not times or nothing_left:
         reason = "there is no history" if not times else "everything that it rests on has expired"
-        return Judgement(promise, Verdict.NOT_PROVABLE, from_ms, to_ms, reason, evidence, counts)
+        return Judgement(promise, Judged.NOT_PROVABLE, from_ms, to_ms, reason, evidence, counts)
     if doubts and from_ms is not None:
         from_ms = max(doubts) + 1
-    return Judgement(promise, Verdict.PROVED, from_ms, to_ms, why, evidence, counts)
+    return Judgement(promise, Judged.PROVED, from_ms, to_ms, why, evidence, counts)
 
 
 _ABOUT_OURS = frozenset({Promise.COLD_ONLY, Promise.WRITER_WINS, Promise.SAME_ROWS})
+
 _NEED_THE_PAST = frozenset({Promise.COLD_ONLY, Promise.SAME_ROWS})
 
 
@@ -612,12 +323,4 @@ def _grouped(unprovable: Mapping[int, str], times: Mapping[int, int]) -> tuple[s
 
 def _newest(ids: Iterable[int], times: Mapping[int, int]) -> str:
     known = [times[snapshot_id] for snapshot_id in ids if snapshot_id in times]
-    return _time(max(known)) if known else "a time unknown"
-
-
-def _time(at_ms: int) -> str:
-    """A point in time for people; times that no calendar holds stay numbers."""
-    try:
-        return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    except (OverflowError, ValueError, OSError):
-        return f"{at_ms} ms"
+    return time_text(max(known)) if known else "a time unknown"

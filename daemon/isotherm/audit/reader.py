@@ -6,7 +6,7 @@ their partitions twice.
 """
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.manifest import ManifestEntryStatus, ManifestFile
@@ -23,30 +22,27 @@ from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.typedef import Record
 
-from isotherm.audit.promises import (
+from isotherm.audit.evidence import (
     ColdRule,
     Commit,
+    Evidence,
     FilesChecked,
-    History,
-    Judgement,
     RowsCompared,
     Said,
     Touch,
-    judge,
 )
 from isotherm.contract.events import CommitEvent, EventError, Intent, decode
 from isotherm.contract.identity import PartitionKey, partition_key
 from isotherm.contract.summary import INGEST_VALID_THROUGH, JOB_ID, POLICY_HASH
 from isotherm.iceberg.catalog import IcebergCatalog, connect
-from isotherm.runtime.clock import monotonic_s, now_ms
+from isotherm.kafka.past import read_past
+from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import IsothermConfig
 from isotherm.service.policy_folder import PolicyFolder
 from isotherm.store.database import StoreError
 from isotherm.store.ledger import Ledger
 
 ROWS_COMPARED = 20
-READ_TOPIC_WITHIN_S = 60
-REQUEST_TIMEOUT_S = 10
 LOOKERS = 16
 """Threads that ask whether files exist: on object stores each answer takes some ten milliseconds."""
 UNREADABLE = OSError
@@ -64,17 +60,7 @@ class Heard:
     is_known: bool = True
 
 
-def audit(config: IsothermConfig, table: str) -> tuple[Judgement, ...]:
-    """The five promises for one table.
-
-    Raises:
-        TableMissing: the catalog has no such table.
-        Unavailable: the catalog does not answer.
-    """
-    return judge(read_history(config, table))
-
-
-def read_history(config: IsothermConfig, name: str) -> History:
+def read_history(config: IsothermConfig, name: str) -> Evidence:
     """Everything that is still known of a table's past."""
     catalog = IcebergCatalog(connect(config.catalog))
     table = _load(catalog, name)
@@ -86,7 +72,7 @@ def read_history(config: IsothermConfig, name: str) -> History:
     for commit in [one for one in reversed(commits) if one.is_ours and one.touches][:ROWS_COMPARED]:
         compared += list(_compared(table, commit))
     # Loaded again: what was expired while we read is not missed, it has left.
-    return History(
+    return Evidence(
         table=name,
         transforms=_transforms(table),
         commits=commits,
@@ -303,59 +289,14 @@ def _from_ledger(
 def listen(config: IsothermConfig, table_uuid: str) -> Heard:
     """Every event and intent of a table that the control topic still has."""
     heard = Heard()
-    consumer = Consumer(
-        {
-            **config.kafka.properties,
-            # Never joined and nothing committed: the daemon's own group is not disturbed.
-            "group.id": f"{config.kafka.group}-audit-{uuid.uuid4()}",
-            "enable.auto.commit": False,
-            "allow.auto.create.topics": False,
-            "log_level": 0,
-        }
+    past = read_past(
+        config.kafka.properties,
+        config.kafka.control_topic,
+        f"{config.kafka.group}-audit-{uuid.uuid4()}",
+        lambda at_ms, value: _hear(heard, table_uuid, at_ms, value),
     )
-    try:
-        _read_all(
-            consumer,
-            config.kafka.control_topic,
-            lambda at_ms, value: _hear(heard, table_uuid, at_ms, value),
-            heard,
-        )
-    except KafkaException:
-        heard.is_known = False
-    finally:
-        consumer.close()
+    heard.is_known, heard.since_ms = past.is_whole, past.since_ms
     return heard
-
-
-def _read_all(
-    consumer: Consumer, topic: str, hear: Callable[[int, bytes | None], None], heard: Heard
-) -> None:
-    known = consumer.list_topics(topic, REQUEST_TIMEOUT_S).topics.get(topic)
-    if known is None or not known.partitions:
-        heard.is_known = False
-        return
-    parts = [TopicPartition(topic, number, OFFSET_BEGINNING) for number in known.partitions]
-    marks = {
-        part.partition: consumer.get_watermark_offsets(part, timeout=REQUEST_TIMEOUT_S) for part in parts
-    }
-    left = {number for number, (low, high) in marks.items() if high > low}
-    was_cut = any(low > 0 for low, _ in marks.values())
-    oldest_ms: int | None = None
-    consumer.assign(parts)
-    deadline_s = monotonic_s() + READ_TOPIC_WITHIN_S
-    while left:
-        if monotonic_s() > deadline_s:
-            heard.is_known = False
-            return
-        for message in consumer.consume(500, 0.5):
-            if message.error() is not None:
-                continue
-            at_ms = message.timestamp()[1]
-            oldest_ms = at_ms if oldest_ms is None else min(oldest_ms, at_ms)
-            hear(at_ms, message.value())
-        positions = consumer.position(list(parts))
-        left = {part.partition for part in positions if part.offset < marks[part.partition][1]} & left
-    heard.since_ms = oldest_ms if was_cut else None
 
 
 def _hear(heard: Heard, table_uuid: str, at_ms: int, value: bytes | None) -> None:

@@ -4,13 +4,41 @@ Orders are written to the topic that every daemon reads before it begins or comm
 which of them maintains the table, or whether any runs. They take effect within a planning round.
 """
 
+from pathlib import Path
+
+from rich.text import Text
+
+from isotherm.commands.terminal import out, plain_errors, span_option_ms
 from isotherm.core.model.holds import Hold, HoldKind
+from isotherm.core.units import span_text
 from isotherm.iceberg.catalog import IcebergCatalog, connect
 from isotherm.kafka.control_topic import ensure_topic
 from isotherm.kafka.hold_topic import TOPIC, KafkaHolds
-from isotherm.runtime.config import IsothermConfig
+from isotherm.runtime.clock import now_ms
+from isotherm.runtime.config import IsothermConfig, load_config
 from isotherm.service.ports import Unavailable
 from isotherm.store.database import from_json, to_json
+
+
+def pause_table(table: str, for_: str | None, why: str, config: Path) -> None:
+    """Leave a table alone, for a time or until `resume`; whichever daemon maintains it."""
+    for_ms = span_option_ms(for_, "--for")
+    with plain_errors():
+        at_ms = now_ms()
+        Orders(load_config(config)).pause(table, why, at_ms, None if for_ms is None else at_ms + for_ms)
+        until = "until `isotherm resume`" if for_ms is None else f"for {span_text(for_ms)}"
+        out.print(f"{table} is paused {until}; it takes effect within a planning round")
+
+
+def resume_tables(table: str | None, config: Path) -> None:
+    """Lift whatever holds a table back: a halt, a pause, quarantines. Look at `explain` before."""
+    with plain_errors():
+        lifted = Orders(load_config(config)).resume(table)
+        for hold in lifted:
+            out.print(Text(f"{hold.kind} lifted: {hold.partition or ''} {hold.why}"))
+        if not lifted:
+            out.print("nothing was held back")
+
 
 TIMEOUT_S = 15
 

@@ -27,7 +27,7 @@ from isotherm.commands.terminal import (
     print_json,
 )
 from isotherm.core.model.decisions import Decision
-from isotherm.core.policy.case import Judged
+from isotherm.core.planner.cases import Judged, judge_case
 from isotherm.core.policy.diff import FieldChange, policy_changes
 from isotherm.core.policy.patterns import example_table, specificity
 from isotherm.core.policy.policy import RULES, Policy
@@ -116,7 +116,7 @@ def _tested(found: PolicySet) -> Iterator[Tested]:
         for number, case in enumerate(file.tests):
             table = case.table or example_table(file.tables)
             resolved = resolve(table, case.properties, found.files)
-            judged = case.judged(None if resolved is None else resolved.policy)
+            judged = judge_case(case, None if resolved is None else resolved.policy)
             yield Tested(name, line_of(found.texts[name], ("tests", number)), table, judged)
 
 

@@ -6,6 +6,7 @@ Tells what it assumes and what it cannot know in plain words, for its numbers lo
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 from rich.padding import Padding
@@ -15,26 +16,78 @@ from rich.text import Text
 
 from isotherm.commands.chart import Series, Ticks, draw
 from isotherm.commands.inspector import Inspector
+from isotherm.commands.terminal import (
+    Output,
+    err,
+    inspector_of,
+    out,
+    plain_errors,
+    print_json,
+    span_option_ms,
+)
 from isotherm.core.policy.precedence import PolicyFile
 from isotherm.core.replay.history import History
 from isotherm.core.replay.replay import Assumed, Sample, SimulatedJob, Totals, replay
 from isotherm.core.units import DAY_MS, clock_text, size_text, span_text
-from isotherm.service.ports import NoSuchTableError
+from isotherm.runtime.clock import now_ms
+from isotherm.runtime.config import load_config
+from isotherm.runtime.yaml_reader import read_yaml
+from isotherm.service.ports import UnknownTable
+
+
+def show_simulation(
+    table: str,
+    policy: Path | None,
+    against: Path | None,
+    for_: str | None,
+    every: str | None,
+    config: Path,
+    output: Output,
+) -> None:
+    """What other rules would have made of the table's own history."""
+    with plain_errors():
+        files: list[tuple[str, PolicyFile | None]] = [("in force", None)]
+        if against is not None:
+            files = [(against.name, read_yaml(against, PolicyFile))]
+        if policy is not None:
+            files.append((policy.name, read_yaml(policy, PolicyFile)))
+        loaded = load_config(config)
+        simulation = simulate(
+            inspector_of(config),
+            table,
+            files,
+            now_ms=now_ms(),
+            for_ms=span_option_ms(for_, "--for"),
+            every_ms=span_option_ms(every, "--every"),
+            plan_every_ms=int(loaded.loop.plan_every_s * 1000),
+            err=err,
+        )
+        if output is Output.JSON:
+            print_json(simulation)
+        else:
+            print_simulation(simulation, out)
+
 
 ROUNDS = 5000
 """Where nobody says how often is planned: as the daemon does, but no more often than makes so many rounds."""
+
 WIDTH = 80
+
 MOST_WIDTH = 120
 
 APPROXIMATE = (
     "Appended files are exact. What others removed is taken from what would have been there, by its share of rows; "
     "what rewriting larger files would have cost them is not counted."
 )
+
 UNSEEN = (
     "Intents and open windows are not in the history: jobs that these would have held back end as conflicts."
 )
+
 SMOOTH = "Every change is heard of when it was, and no job fails but by a conflict."
+
 LEFT_OUT = "Manifests, metadata files and orphans are not replayed."
+
 ASSUMED = (APPROXIMATE, UNSEEN, SMOOTH, LEFT_OUT)
 """What the numbers rest on, and what nobody can know afterwards."""
 
@@ -94,7 +147,7 @@ def simulate(
     with _progress(err, "reading the history", None) as tell:
         history = inspector.history(table, 0 if for_ms is None else now_ms - for_ms, now_ms, tell)
     if not history.recorded:
-        raise NoSuchTableError(f"nothing is known of what happened to {table} in this time")
+        raise UnknownTable(f"nothing is known of what happened to {table} in this time")
     assumed = inspector.assumed(table, every_ms or _pace_ms(history, plan_every_ms))
     runs = []
     for file, resolved in policies:
@@ -169,8 +222,6 @@ def _pace(assumed: Assumed) -> str:
     return said
 
 
-# --- the table -----------------------------------------------------------------------------------------------
-
 _Value = float | int | None
 
 
@@ -235,8 +286,6 @@ def _difference(values: list[_Value], text: Callable[[float], str]) -> str:
 def _short(name: str) -> str:
     return name if len(name) <= 16 else f"..{name[-14:]}"
 
-
-# --- the pictures --------------------------------------------------------------------------------------------
 
 _PICTURES: tuple[tuple[str, Callable[[Sample], float], Callable[[float], str]], ...] = (
     ("data files", lambda s: s.files, _count),

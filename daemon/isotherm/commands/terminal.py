@@ -14,16 +14,28 @@ from rich.console import Console
 from rich.text import Text
 
 from isotherm.core.model.decisions import Verdict
+from isotherm.core.units import parse_span_ms
 from isotherm.runtime.config import load_config
 from isotherm.runtime.settings import EXIT_BAD_CONFIG, ConfigError
-from isotherm.service.ports import NoSuchTableError, TableMissing, Unavailable
+from isotherm.service.ports import TableMissing, Unavailable, UnknownTable
 from isotherm.store.database import StoreError
 
 if TYPE_CHECKING:
     from isotherm.commands.inspector import Inspector
 
+
+def span_option_ms(text: str | None, option: str) -> int | None:
+    """A span that a person gave with an option; None where none was given."""
+    try:
+        return None if text is None else parse_span_ms(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
+
+
 EXIT_ERROR = 1
+
 EXIT_USAGE = 2
+
 EXIT_WORK_TO_DO = 3
 
 
@@ -38,12 +50,17 @@ ConfigOption = Annotated[
     Path,
     typer.Option("--config", "-c", envvar="ISOTHERM_CONFIG", help="The file for the process, isotherm.yaml."),
 ]
+
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="A table for people, or JSON.")]
+
 DEFAULT_CONFIG = Path("isotherm.yaml")
+
 out = Console(highlight=False, soft_wrap=False)
 """For answers."""
+
 err = Console(stderr=True, highlight=False)
 """For everything else."""
+
 VERDICT_STYLES = {
     Verdict.DUE: "yellow",
     Verdict.HOT: "red",
@@ -66,7 +83,7 @@ def plain_errors() -> Iterator[None]:
         # Whole lines, however narrow the terminal: editors and CI find the place by them.
         err.print(Text(str(error), style="red"), soft_wrap=True)
         raise typer.Exit(EXIT_BAD_CONFIG) from error
-    except NoSuchTableError as error:
+    except UnknownTable as error:
         err.print(Text(str(error), style="red"))
         raise typer.Exit(EXIT_USAGE) from error
     except (Unavailable, TableMissing, StoreError) as error:

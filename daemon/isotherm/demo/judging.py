@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from isotherm.audit.promises import Judgement
+from isotherm.audit.evidence import Judgement
 from isotherm.contract.summary import Origin
 from isotherm.demo.report import Report, promises, quantiles, table_report
 from isotherm.demo.stage import Stage

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from isotherm.audit.promises import FailedBatch, Recomputed
+from isotherm.audit.evidence import FailedBatch, Recomputed
 
 BATCH_S = 60
 """Where the log of a failed batch does not say how long it ran: it began at most this long before."""

@@ -17,16 +17,16 @@ import psycopg
 import yaml
 from pyiceberg.catalog import Catalog
 
-from isotherm.audit.promises import (
+from isotherm.audit.evidence import (
     ColdRule,
+    Evidence,
     FailedBatch,
     FilesChecked,
-    History,
     Judgement,
     Recomputed,
     SourceCompared,
-    judge,
 )
+from isotherm.audit.promises import judge
 from isotherm.core.policy.precedence import PolicyFile, resolve
 from isotherm.demo import lake
 from isotherm.demo.shop import TABLES, ShopTable, table_named
@@ -180,7 +180,7 @@ class Referee:
         """The promises in the middle of a run, without files and sources: for the live view."""
         announced = frozenset(self._witness.announced.get(seen.uuid, {}))
         return judge(
-            History(
+            Evidence(
                 table=seen.name,
                 transforms=seen.transforms,
                 commits=tuple(seen.commits.values()),
@@ -204,7 +204,7 @@ class Referee:
         accounted: frozenset[int],
         recomputed: tuple[Recomputed, ...],
         failed: tuple[FailedBatch, ...],
-    ) -> History:
+    ) -> Evidence:
         source = None
         if compared is not None and table_named(seen.name) is not None:
             detail = ""
@@ -213,7 +213,7 @@ class Referee:
             if compared.scan is not None and compared.scan != compared.lake:
                 detail = f"DuckDB and PyIceberg disagree: {compared.lake[0]} and {compared.scan[0]} rows"
             source = SourceCompared(compared.source[0], compared.lake[0], compared.is_equal, detail)
-        return History(
+        return Evidence(
             table=seen.name,
             transforms=seen.transforms,
             commits=tuple(seen.commits.values()),

@@ -11,7 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from isotherm.audit.promises import Judgement, Promise, Verdict
+from isotherm.audit.evidence import Judged, Judgement, Promise
 from isotherm.demo.referee import Compared
 from isotherm.demo.witness import SeenTable
 
@@ -132,7 +132,7 @@ def promises(
             against += [
                 f"{table}: {line}"
                 for one in judgements
-                if one.promise is promise and one.verdict is not Verdict.PROVED
+                if one.promise is promise and one.verdict is not Judged.PROVED
                 for line in (one.evidence or (one.why,))
             ]
         if not judged:

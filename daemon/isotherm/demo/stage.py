@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pyiceberg.catalog import Catalog, load_catalog
 
-from isotherm.audit.promises import Judgement, Promise, Verdict
+from isotherm.audit.evidence import Judged, Judgement, Promise
 from isotherm.contract.identity import PartitionKey, partition_values
 from isotherm.core.model.decisions import Verdict as PartitionVerdict
 from isotherm.demo.files import CATALOG, CONTROL_TOPIC, DEAD_LETTERS, DemoFolder, write_files
@@ -249,7 +249,7 @@ class Stage:
             for judgement in self.referee.so_far(seen):
                 judged[judgement.promise].append(judgement)
         self._judged = {
-            promise.value: (all(one.verdict is not Verdict.BROKEN for one in found), _counters(found))
+            promise.value: (all(one.verdict is not Judged.BROKEN for one in found), _counters(found))
             for promise, found in judged.items()
         }
         return self._judged

@@ -18,7 +18,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from isotherm.audit.promises import Commit, FilesChecked, RowsCompared, Said, Touch
+from isotherm.audit.evidence import Commit, FilesChecked, RowsCompared, Said, Touch
 from isotherm.contract.events import CommitEvent, EventError, Intent, decode
 from isotherm.contract.identity import PartitionKey
 from isotherm.demo import lake

@@ -40,7 +40,7 @@ class TableMissing(Exception):  # noqa: N818 (it says what is)
     """The catalog says that it has no such table; or the table that it has no such snapshot."""
 
 
-class NoSuchTableError(Exception):
+class UnknownTable(Exception):  # noqa: N818 (said to a person, as the two above)
     """The daemon knows no such table, or partition; the text names the nearest."""
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileKind, FileStats
+from isotherm.core.planner.cases import decision_on, judge_case, view_of
 from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import PolicyFile, resolve
 from isotherm.runtime.settings import ConfigError
@@ -23,7 +24,7 @@ def case(text: str):
 
 def judged(text: str, rules: str = ""):
     file = policy_file(text, rules)
-    return file.tests[0].judged(resolve("shop.orders", {}, [("p.yaml", file)]).policy)
+    return judge_case(file.tests[0], resolve("shop.orders", {}, [("p.yaml", file)]).policy)
 
 
 COLD_HOUR = "partition: 2026-01-01-08, files: 120 of 1MiB"
@@ -50,7 +51,7 @@ def test_verdict_and_words_must_both_be_right(expected, ok):
 
 
 def test_a_table_that_no_file_names_is_only_observed():
-    result = case(f"{COLD_HOUR}, expect: due").judged(None)
+    result = judge_case(case(f"{COLD_HOUR}, expect: due"), None)
 
     assert (result.ok, result.verdict) == (False, "off")
 
@@ -72,7 +73,7 @@ def test_a_table_that_no_file_names_is_only_observed():
 def test_a_partition_is_named_as_plan_names_it(spec, partition, label):
     one = case(f"spec: '{spec}', partition: {partition}, expect: due")
 
-    assert one._decision(Policy()).label == label
+    assert decision_on(one, Policy()).label == label
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,7 @@ def test_the_facts_are_what_was_written():
         "snapshots: {count: 3, oldest: 2d}, manifests: 9, partitions: 4, metadata_size: 5MiB, metadata_versions: 6, "
         "action: expire, last_done: 1d ago, expect: due"
     )
-    view = one.view(Policy())
+    view = view_of(one, Policy())
     (state,) = view.partitions.values()
 
     assert one.at == NOON + 12 * HOUR

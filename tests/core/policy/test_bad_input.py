@@ -5,6 +5,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from isotherm.core.planner.cases import judge_case
 from isotherm.core.policy.policy import RULES
 from isotherm.core.policy.precedence import PolicyFile
 from isotherm.runtime.settings import ConfigError
@@ -152,7 +153,7 @@ def test_any_case_is_judged_in_words_and_by_the_planner(fields, spec):
         yaml.safe_dump({"tables": "a", "tests": [{**CASE, "spec": spec, **fields}]}, allow_unicode=True)
     )
     for case in found.tests if found else ():
-        assert case.judged(None).why
+        assert judge_case(case, None).why
 
 
 N = 99_000

@@ -1,8 +1,6 @@
 """The `tests:` of a policy file: facts about one partition or table at one time, and what should be decided.
 
-A case is turned into the planner's own view of the world and judged by the planner itself, so a test that passes
-says what the daemon will do. What a case does not say is ordinary: nobody is about to write, nothing runs, the
-stream has come as far as the clock, and many commits went by since the partition was last written.
+Only what a person writes stands here, and how it is read. `planner.cases` turns a case into a view and judges it.
 """
 
 import re
@@ -12,25 +10,14 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from isotherm.contract.events import Intent
-from isotherm.contract.identity import UNPARTITIONED, PartitionKey, TableId, partition_key
-from isotherm.core.model.decisions import Decision, Verdict
-from isotherm.core.model.files import FileKind, FileStats, size_bucket
+from isotherm.contract.identity import UNPARTITIONED, PartitionKey, partition_key
+from isotherm.core.model.decisions import Verdict
+from isotherm.core.model.files import FileStats
 from isotherm.core.model.jobs import Action
-from isotherm.core.model.tables import PartitionField, Snapshot, TableFacts
-from isotherm.core.partitions import with_epochs
-from isotherm.core.planner.plan import plan
-from isotherm.core.planner.view import Surroundings, View
-from isotherm.core.policy.policy import Policy
-from isotherm.core.state import PartitionState, TableState
 from isotherm.core.units import MAX_COUNT, Count, Size, Span, parse_size, parse_span_ms
 from isotherm.runtime.settings import Settings
 
 FIELD_ID = 1000
-ROWS_PER_FILE = 1000
-MANIFEST_BYTES = 8 * 1024
-ORDINARY_COMMITS = 1_000_000
-"""Foreign commits of the table: more than any `commits_since` that a rule could wait for."""
 
 
 def _moment_ms(value: Any) -> int:
@@ -126,6 +113,7 @@ def _transform(value: str) -> str:
 
 
 _TRANSFORM = r"hour|day|month|year|identity|none|bucket\[\d{1,6}\]|truncate\[\d{1,6}\]"
+
 Transform = Annotated[
     str, AfterValidator(_transform), WithJsonSchema({"type": "string", "pattern": f"^({_TRANSFORM})$"})
 ]
@@ -214,99 +202,7 @@ class Case(Settings):
             return UNPARTITIONED
         return partition_key({FIELD_ID: _ordinal(self.spec, self.partition)})
 
-    def judged(self, policy: Policy | None) -> "Judged":
-        """What the planner decides under a policy; None: no file names the table."""
-        decision = self._decision(policy)
-        is_expected = decision.verdict is self.expect and self.why in decision.why
-        return Judged(self.name, is_expected, str(self.expect), self.why, str(decision.verdict), decision.why)
 
-    def _decision(self, policy: Policy | None) -> Decision:
-        key = self.key() if self.action is Action.COMPACT else None
-        planned = plan(self.view(policy), policy, self.at)
-        return next(one for one in planned.decisions if one.action is self.action and one.partition == key)
-
-    def view(self, policy: Policy | None) -> View:
-        """The facts as the planner sees them."""
-        table = TableId("00000000-0000-0000-0000-000000000000", self.table or "test")
-        kind = "string" if isinstance(self.partition, str) else "int"
-        field = PartitionField(FIELD_ID, self.field, self.spec, _SOURCES.get(self.spec, kind))
-        epochs = {} if policy is None else policy.cold.epochs
-        fields = () if self.spec == "none" else with_epochs((field,), epochs)
-        snapshots = self._snapshots()
-        boundary_ms = self.at if self.boundary is None else self.boundary
-        state = TableState(
-            table=table,
-            head=snapshots[-1].snapshot_id,
-            boundary_ms=boundary_ms,
-            foreign_commits=ORDINARY_COMMITS,
-            partitions=self.partitions,
-        )
-        intent = Intent(
-            table_uuid=table.uuid,
-            table=table.name,
-            intent_id="test",
-            writer="test",
-            state="open",
-            at_ms=self.at,
-            expires_at_ms=self.at + 60_000,
-            partitions=None,
-        )
-        return View(
-            around=Surroundings(state, fields, (intent,) if self.intent else ()),
-            facts=TableFacts(
-                location="",
-                format_version=3 if self.deletion_vectors else 2,
-                fields=fields,
-                properties=self.properties,
-                snapshots=len(snapshots),
-                manifests=self.manifests,
-                metadata_bytes=MANIFEST_BYTES * self.manifests,
-                metadata_file_bytes=self.metadata_size,
-                metadata_versions=self.metadata_versions,
-                confirmed_at_ms=self.at,
-            ),
-            partitions={self.key(): self._partition()},
-            snapshots=snapshots,
-            last_done_ms={} if self.last_done is None else {self.action: self.at - self.last_done},
-            announced_sequence_number=len(snapshots),
-        )
-
-    def _partition(self) -> PartitionState:
-        count = sum(one.count for one in self.files)
-        rows = ROWS_PER_FILE * count if self.rows is None else self.rows
-        data: dict[int, FileStats] = {}
-        placed = 0
-        for one in self.files:
-            placed += one.count
-            # Rows are spread evenly, and none is lost to rounding.
-            share = rows * placed // count - rows * (placed - one.count) // count if count else 0
-            bucket = size_bucket(one.size)
-            data[bucket] = data.get(bucket, FileStats()) + FileStats(one.count, share, one.count * one.size)
-        deletes = {
-            FileKind.POSITION_DELETES: self.deletes,
-            FileKind.EQUALITY_DELETES: self.equality_deletes,
-            FileKind.DELETION_VECTORS: self.deletion_vectors,
-        }
-        written_at_ms = None if self.last_write is None else self.at - self.last_write
-        return PartitionState(
-            data={bucket: stats for bucket, stats in data.items() if stats},
-            deletes={kind: stats for kind, stats in deletes.items() if stats},
-            first_write_at_ms=written_at_ms,
-            last_write_at_ms=written_at_ms,
-            last_write_number=ORDINARY_COMMITS - min(self.commits_since, ORDINARY_COMMITS),
-        )
-
-    def _snapshots(self) -> tuple[Snapshot, ...]:
-        if self.snapshots is None:
-            return (Snapshot(1, 1, self.at),)
-        apart_ms = self.snapshots.oldest / max(self.snapshots.count - 1, 1)
-        return tuple(
-            Snapshot(number + 1, number + 1, self.at - self.snapshots.oldest + round(number * apart_ms))
-            for number in range(self.snapshots.count)
-        )
-
-
-_SOURCES = {"hour": "timestamptz", "day": "timestamptz", "month": "timestamptz", "year": "timestamptz"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -334,15 +230,3 @@ def _ordinal(transform: str, value: str | int) -> str | int:
         raise ValueError(
             f"{text[:40]!r} is no partition of `{transform}`, such as `{example.get(transform, '7')}`"
         ) from None
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """What came of a case."""
-
-    name: str
-    ok: bool
-    expected: str
-    expected_why: str
-    verdict: str
-    why: str

@@ -1,0 +1,189 @@
+"""What the audit judges, and what it answers: values, made by a reader or by the demo's witness.
+
+They repeat what the daemon's own values say of partitions and time, on purpose: a judge shares nothing with the judged.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from isotherm.contract.events import Intent
+from isotherm.contract.identity import PartitionKey
+
+ANNOUNCE_WITHIN_MS = 120_000
+"""A snapshot younger than this may still be on its way to the control topic; it is not judged yet. The daemon
+republishes what it finds after half a minute, and its broker may be slow."""
+
+INTENT_CAP_MS = 900_000
+"""No intent counts longer than this after its last word, whatever it says (the daemon's default cap)."""
+
+
+class Promise(StrEnum):
+    """The five promises."""
+
+    COLD_ONLY = "cold_only"
+    WRITER_WINS = "writer_wins"
+    SAME_ROWS = "same_rows"
+    NOTHING_NEEDED_DELETED = "nothing_needed_deleted"
+    NOTHING_UNSEEN = "nothing_unseen"
+
+
+class Judged(StrEnum):
+    """What can be said of a promise afterwards."""
+
+    PROVED = "proved"
+    BROKEN = "broken"
+    NOT_PROVABLE = "not provable any more"
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """What one snapshot did to the files of one partition, of every kind."""
+
+    partition: PartitionKey
+    added: int
+    removed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One snapshot of `main`."""
+
+    snapshot_id: int
+    parent_id: int | None
+    committed_at_ms: int
+    operation: str
+    job_id: str | None = None
+    """Set where the snapshot is ours."""
+    policy_hash: str | None = None
+    valid_through_ms: int | None = None
+    touches: tuple[Touch, ...] | None = ()
+    """None: its manifests cannot be read any more."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the daemon made it."""
+        return self.job_id is not None
+
+    @property
+    def is_write(self) -> bool:
+        """Whether it counts as a write of somebody else: not ours, and no rewrite of what was there."""
+        return not self.is_ours and self.operation != "replace"
+
+
+@dataclass(frozen=True, slots=True)
+class ColdRule:
+    """When a partition counted as cold, as far as the policy says."""
+
+    after: float
+    """Intervals between the partition's end and the boundary."""
+    after_at_most_ms: int
+    quiet_for_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One intent message, with the broker's time."""
+
+    at_ms: int
+    intent: Intent
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """A MERGE that was computed again, as the writer's log says."""
+
+    at_ms: int
+    intent_id: str
+    base_id: int | None
+    """The snapshot from which it had been planned."""
+    head_id: int | None
+    """The head that it ran into."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedBatch:
+    """A batch of the writer that failed, as its log says."""
+
+    at_ms: int
+    started_at_ms: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class RowsCompared:
+    """The rows of what one commit of ours touched, counted and summed before and after."""
+
+    snapshot_id: int
+    before: tuple[int, int]
+    after: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCompared:
+    """The rows of the source and of the table, at rest."""
+
+    source_rows: int
+    lake_rows: int
+    equal: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FilesChecked:
+    """Whether the files that snapshots reach are there."""
+
+    snapshots: int
+    files: int
+    missing: tuple[str, ...] = ()
+    """`path (needed by snapshot …)`."""
+    failed_scans: tuple[str, ...] = ()
+    """Scans of readable snapshots that failed while the table was maintained."""
+    scans: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that is known of a table's past."""
+
+    table: str
+    transforms: Mapping[int, str]
+    """Partition field id → Iceberg's name of the transform, over all specs; `date` for identity of a date."""
+    commits: tuple[Commit, ...]
+    """The ancestry of `main`, oldest first, as far as it is known."""
+    rules: Mapping[str, ColdRule]
+    """Policy hash → the rule that it stood for."""
+    now_ms: int
+    intents: tuple[Said, ...] = ()
+    announced: frozenset[int] = frozenset()
+    announced_since_ms: int | None = None
+    """The control topic is known from this time on; None: from its beginning."""
+    topic_is_known: bool = True
+    accounted: frozenset[int] | None = None
+    """Snapshots in the daemon's ledger; None: there is no ledger to ask."""
+    seen: frozenset[int] = frozenset()
+    """Further snapshots that were seen to be current by somebody who looked on."""
+    recomputed: tuple[Recomputed, ...] = ()
+    failed_batches: tuple[FailedBatch, ...] = ()
+    rows: tuple[RowsCompared, ...] = ()
+    source: SourceCompared | None = None
+    files: FilesChecked | None = None
+    lost_commits_until_ms: tuple[int, ...] = ()
+    """When the commits of ours were made that the ledger knows and the table has forgotten."""
+    announce_within_ms: int = ANNOUNCE_WITHIN_MS
+    intent_cap_ms: int = INTENT_CAP_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What can be said of one promise."""
+
+    promise: Promise
+    verdict: Judged
+    from_ms: int | None
+    """The answer covers history from here …"""
+    to_ms: int | None
+    """… to here; None: there is no history."""
+    why: str
+    evidence: tuple[str, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)

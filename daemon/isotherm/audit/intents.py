@@ -1,0 +1,141 @@
+"""What writers said before and after a MERGE, as stories, and whether a commit of ours stood in their way."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from isotherm.audit.evidence import Commit, Evidence, Said
+from isotherm.contract.identity import PartitionKey
+
+MARGIN_MS = 1000
+"""A commit of ours looks at the control topic for the last time shortly before it swaps: within this margin of its
+snapshot's timestamp nobody can tell from outside which came first, the message or the look."""
+
+
+def ancestors(commits: Sequence[Commit], commit: Commit) -> Iterator[Commit]:
+    """The ancestors of a commit, newest first."""
+    by_id = {one.snapshot_id: one for one in commits}
+    parent = commit.parent_id
+    while parent is not None and parent in by_id:
+        yield by_id[parent]
+        parent = by_id[parent].parent_id
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """An intent from its first message to its last."""
+
+    intent_id: str
+    messages: tuple[Said, ...]
+
+    @property
+    def opened_at_ms(self) -> int:
+        """When it was first said."""
+        return self.messages[0].at_ms
+
+    def holds(self, key: PartitionKey, at_ms: int, cap_ms: int) -> bool:
+        """Whether it named the partition and was open at a time."""
+        said = [message for message in self.messages if message.at_ms <= at_ms]
+        if not said or said[-1].intent.state == "closed":
+            return False
+        newest = said[-1]
+        if at_ms >= min(newest.intent.expires_at_ms, newest.at_ms + cap_ms):
+            return False
+        return newest.intent.partitions is None or key in newest.intent.partitions
+
+    def attempts(self) -> Iterator[tuple[int, int]]:
+        """From when to when each attempt ran that had to be made again."""
+        began_ms, attempt = self.messages[0].at_ms, self.messages[0].intent.attempt
+        for message in self.messages[1:]:
+            if message.intent.attempt > attempt:
+                yield began_ms, message.at_ms
+                began_ms, attempt = message.at_ms, message.intent.attempt
+
+    def failed_at_ms(self) -> int | None:
+        """When its writer gave up; None: it did not."""
+        last = self.messages[-1]
+        return last.at_ms if last.intent.state == "closed" and last.intent.outcome == "failed" else None
+
+
+def told_stories(history: Evidence) -> tuple[Story, ...]:
+    """Every intent from its first word to its last, in the order of their ids."""
+    messages: dict[str, list[Said]] = {}
+    for said in history.intents:
+        messages.setdefault(said.intent.intent_id, []).append(said)
+    return tuple(
+        Story(intent_id, tuple(sorted(told, key=lambda said: said.at_ms)))
+        for intent_id, told in messages.items()
+    )
+
+
+def repeated_because_of_us(
+    history: Evidence, ours: Sequence[Commit], stories: Sequence[Story]
+) -> Iterator[tuple[Story, Commit]]:
+    """MERGEs that were computed again, with the commit of ours in their way."""
+    by_intent = {story.intent_id: story for story in stories}
+    for recomputed in history.recomputed:
+        story = by_intent.get(recomputed.intent_id)
+        culprit = ours_between(history.commits, recomputed.base_id, recomputed.head_id)
+        if story is not None and culprit is not None:
+            yield story, culprit
+    logged = {recomputed.intent_id for recomputed in history.recomputed}
+    for story in stories:
+        for began_ms, ended_ms in story.attempts() if story.intent_id not in logged else ():
+            yield from ((story, c) for c in ours if began_ms <= c.committed_at_ms <= ended_ms)
+
+
+def ours_between(commits: Sequence[Commit], base_id: int | None, head_id: int | None) -> Commit | None:
+    """The newest commit of ours that came after the base, up to the head."""
+    head = next((commit for commit in commits if commit.snapshot_id == head_id), None)
+    if head is None:
+        return None
+    for commit in (head, *ancestors(commits, head)):
+        if commit.snapshot_id == base_id:
+            return None
+        if commit.is_ours:
+            return commit
+        if (
+            base_id is None
+        ):  # nothing says where the MERGE began: only the head itself is known to be in its way
+            return None
+    return None
+
+
+def failures_because_of_us(
+    history: Evidence, ours: Sequence[Commit], stories: Sequence[Story]
+) -> Iterator[str]:
+    """Batches and MERGEs that failed for good while a commit of ours landed."""
+    for failed in history.failed_batches:
+        culprits = [c for c in ours if failed.started_at_ms <= c.committed_at_ms <= failed.at_ms]
+        if culprits:
+            yield (
+                f"a batch failed at {time_text(failed.at_ms)} ({failed.error}) "
+                f"while snapshot {culprits[-1].snapshot_id} of ours was committed"
+            )
+    for story in stories:
+        gave_up_ms = story.failed_at_ms()
+        if gave_up_ms is None:
+            continue
+        culprits = [c for c in ours if story.opened_at_ms + MARGIN_MS <= c.committed_at_ms <= gave_up_ms]
+        if culprits:
+            yield (
+                f"the MERGE of intent {story.intent_id} failed at {time_text(gave_up_ms)} "
+                f"while snapshot {culprits[-1].snapshot_id} of ours was committed"
+            )
+
+
+def recomputed_because(story: Story, commit: Commit) -> str:
+    """The sentence about a MERGE that was recomputed because of a commit of ours."""
+    ahead_ms = commit.committed_at_ms - story.opened_at_ms
+    return (
+        f"the MERGE of intent {story.intent_id} was computed again because of snapshot {commit.snapshot_id} "
+        f"of ours, committed {ahead_ms} ms after the intent stood on the topic"
+    )
+
+
+def time_text(at_ms: int) -> str:
+    """A point in time for people; times that no calendar holds stay numbers."""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, ValueError, OSError):
+        return f"{at_ms} ms"

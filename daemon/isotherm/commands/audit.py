@@ -1,0 +1,37 @@
+"""`isotherm audit`: the judgement of each promise, its evidence, and the history that it covers."""
+
+from pathlib import Path
+
+import typer
+from rich.text import Text
+
+from isotherm.commands.terminal import EXIT_ERROR, Output, out, plain_errors, print_json
+from isotherm.core.units import clock_text
+from isotherm.runtime.config import load_config
+
+
+def show_audit(table: str, config: Path, output: Output) -> None:
+    """Do the promises hold? From the table's own history, the ledger and the control topic."""
+    from isotherm.audit.evidence import Judged
+    from isotherm.audit.promises import judge
+    from isotherm.audit.reader import read_history
+
+    with plain_errors():
+        judgements = judge(read_history(load_config(config), table))
+        if output is Output.JSON:
+            print_json(judgements)
+        else:
+            styles = {Judged.PROVED: "green", Judged.BROKEN: "bold red", Judged.NOT_PROVABLE: "yellow"}
+            for one in judgements:
+                out.print(
+                    Text.assemble(
+                        (one.promise, "bold"), ": ", (one.verdict, styles[one.verdict]), f": {one.why}"
+                    )
+                )
+                if one.from_ms is not None and one.to_ms is not None:
+                    covers = f"  covers {clock_text(one.from_ms)} to {clock_text(one.to_ms)}"
+                    out.print(Text(covers, style="dim"))
+                for line in one.evidence:
+                    out.print(Text(f"  {line}"))
+        if any(one.verdict is Judged.BROKEN for one in judgements):
+            raise typer.Exit(EXIT_ERROR)

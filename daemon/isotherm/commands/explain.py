@@ -1,0 +1,224 @@
+"""`isotherm explain`: each condition of a decision, its value, its limit, and where the limit comes from.
+
+The conditions are those of the planner's own rules, so an explanation cannot differ from what the service does.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from isotherm.commands.inspector import HISTORY, Inspector
+from isotherm.commands.terminal import VERDICT_STYLES, Output, inspector_of, out, plain_errors, print_json
+from isotherm.contract.identity import PartitionKey
+from isotherm.core.model.decisions import Decision, Plan, Verdict, Wake
+from isotherm.core.model.jobs import Action
+from isotherm.core.planner.coldness import findings
+from isotherm.core.planner.debt import debt
+from isotherm.core.planner.plan import plan
+from isotherm.core.planner.view import Surroundings, View
+from isotherm.core.policy.policy import Policy
+from isotherm.core.policy.precedence import Resolved
+from isotherm.core.state import PartitionState
+from isotherm.core.units import clock_text, span_text
+from isotherm.runtime.clock import now_ms
+from isotherm.service.ports import UnknownTable
+from isotherm.store.fold import TableRow
+
+
+def show_explanation(table: str, partition: str | None, config: Path, output: Output) -> None:
+    """Each condition: value, limit, where the limit comes from, and when it could change."""
+    with plain_errors():
+        explanation = explained(inspector_of(config), table, partition, now_ms())
+        if output is Output.JSON:
+            print_json(explanation)
+            return
+        out.print(Text.assemble((explanation.table, "bold"), f"  {explanation.subject}"))
+        out.print(Text(explanation.why, style=VERDICT_STYLES[explanation.verdict]))
+        grid = Table(box=None, pad_edge=False, show_edge=False)
+        for heading in ("", "condition", "what is", "limit from"):
+            grid.add_column(heading, overflow="fold")
+        for condition in explanation.conditions:
+            mark = Text("✓", "green") if condition.holds else Text("✗", "red")
+            grid.add_row(mark, condition.name, condition.text, condition.origin)
+        out.print(grid)
+        if explanation.next_at:
+            out.print(f"next: {explanation.next_at}")
+        for line in explanation.history:
+            out.print(Text(line, style="dim"))
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One line of an explanation."""
+
+    name: str
+    holds: bool
+    text: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why something is, or is not, done."""
+
+    table: str
+    subject: str
+    verdict: Verdict
+    score: float
+    why: str
+    conditions: tuple[Condition, ...]
+    next_at: str
+    history: tuple[str, ...]
+
+
+def _decision(planned: Plan, partition: str) -> Decision:
+    for decision in planned.of_partitions:
+        if partition in (decision.label, decision.partition):
+            return decision
+    near = [d.label for d in planned.of_partitions if partition in d.label][:5]
+    known = ", ".join(near or [d.label for d in planned.of_partitions[:5]]) or "none"
+    raise UnknownTable(f"{planned.table.name} has no partition {partition}; for instance: {known}")
+
+
+def explained(inspector: Inspector, table: str, partition: str | None, now_ms: int) -> Explanation:
+    """Each condition for one partition, or for the table's snapshots."""
+    row = inspector.row(table)
+    resolved = inspector.verdicts.policy_of(row) or Resolved(Policy(), {})
+    is_maintained = inspector.verdicts.policy_of(row) is not None
+    view = inspector.view(row, now_ms)
+    planned = plan(view, resolved.policy if is_maintained else None, now_ms)
+    if partition is None:
+        return _of_table(inspector, row, view, planned, resolved, now_ms)
+    decision = _decision(planned, partition)
+    key = decision.partition
+    assert key is not None  # noqa: S101 (only the table's own decision has none)
+    conditions = (
+        *_coldness(key, view.partitions[key], view.around, resolved, now_ms),
+        *_debt(view.partitions[key], resolved),
+    )
+    return Explanation(
+        table=table,
+        subject=decision.label,
+        verdict=decision.verdict,
+        score=decision.score,
+        why=decision.why,
+        conditions=conditions,
+        next_at=_wake_text(decision.wake, row, now_ms),
+        history=_history(inspector, row, key),
+    )
+
+
+def _coldness(
+    key: PartitionKey, state: PartitionState, around: Surroundings, resolved: Resolved, now_ms: int
+) -> list[Condition]:
+    fields = {
+        "window": "cold.writer_silent_for",
+        "boundary": "cold.after",
+        "quiet": "cold.quiet_for",
+        "lateness": "cold.late_write_risk",
+    }
+    found = findings(key, state, around, resolved.policy.cold, now_ms)
+    return [
+        Condition(one.rule, not one.is_hot, one.why, _origin(resolved, fields.get(one.rule, "")))
+        for one in found
+    ]
+
+
+def _debt(state: PartitionState, resolved: Resolved) -> list[Condition]:
+    return [
+        Condition(
+            # Each trigger by the name of its option: that is what a person would change.
+            one.option.removeprefix("compact."),
+            one.score >= 1,
+            f"{one.score:.2f} of 1: {one.why}",
+            _origin(resolved, one.option),
+        )
+        for one in debt(state, resolved.policy.compact).triggers
+    ]
+
+
+def _of_table(
+    inspector: Inspector, row: TableRow, view: View, planned: Plan, resolved: Resolved, now_ms: int
+) -> Explanation:
+    oldest = view.snapshots[0] if view.snapshots else None
+    age = (
+        "no snapshot" if oldest is None else f"the oldest is {span_text(now_ms - oldest.committed_at_ms)} old"
+    )
+    expire = resolved.policy.expire
+    options = {
+        Action.EXPIRE: "expire.at_once",
+        Action.REWRITE_MANIFESTS: "manifests.min_count",
+        Action.TRIM_METADATA: "metadata.keep_last",
+        Action.REMOVE_ORPHANS: "orphans.every",
+    }
+    conditions = (
+        Condition(
+            "age",
+            oldest is not None and now_ms - oldest.committed_at_ms >= expire.keep_for,
+            f"{age}, kept for {span_text(expire.keep_for)}",
+            _origin(resolved, "expire.keep_for"),
+        ),
+        Condition(
+            "count",
+            view.facts.snapshots > expire.keep_last,
+            f"{view.facts.snapshots} snapshots, the last {expire.keep_last} stay",
+            _origin(resolved, "expire.keep_last"),
+        ),
+        *(
+            Condition(
+                str(one.action).replace("_", " "),
+                one.score >= 1,
+                f"{one.verdict}, {one.score:.2f} of 1: {one.why}",
+                _origin(resolved, options[one.action]),
+            )
+            for one in planned.of_table
+        ),
+    )
+    first = max(planned.of_table, key=lambda one: (one.verdict is Verdict.DUE, one.action is Action.EXPIRE))
+    counts: dict[str, int] = {}
+    for decision in planned.of_partitions:
+        counts[decision.verdict] = counts.get(decision.verdict, 0) + 1
+    subject = "partitions: " + (", ".join(f"{n} {v}" for v, n in sorted(counts.items())) or "none")
+    return Explanation(
+        table=row.state.table.name,
+        subject=subject,
+        verdict=first.verdict,
+        score=first.score,
+        why=first.why,
+        conditions=conditions,
+        next_at=_wake_text(first.wake, row, now_ms),
+        history=_history(inspector, row, None),
+    )
+
+
+def _history(inspector: Inspector, row: TableRow, key: PartitionKey | None) -> tuple[str, ...]:
+    action = Action.EXPIRE if key is None else Action.COMPACT
+    operations = [
+        operation
+        for operation in inspector.ledger.operations(row.state.table.uuid)
+        if operation.action is action and operation.partition == key
+    ]
+    return tuple(
+        f"{clock_text(op.started_at_ms)} {op.action} {op.state}"
+        f"{': ' + op.outcome_why if op.outcome_why else ''}"
+        f"{f' ({op.files_before} → {op.files_after} files)' if key and op.state == 'done' else ''}"
+        for op in operations[:HISTORY]
+    )
+
+
+def _origin(resolved: Resolved, name: str) -> str:
+    return resolved.origins.get(name, "built-in") if name else ""
+
+
+def _wake_text(wake: Wake, row: TableRow, now_ms: int) -> str:
+    """When the verdict could change by itself, for people."""
+    parts = []
+    if wake.at_ms is not None:
+        parts.append(f"in {span_text(max(wake.at_ms - now_ms, 0))}")
+    if wake.boundary_ms is not None:
+        parts.append(f"when the stream reaches {clock_text(wake.boundary_ms)}")
+    if wake.commits is not None:
+        parts.append(f"after {max(wake.commits - row.state.foreign_commits, 0)} more commits")
+    return ", or ".join(parts)

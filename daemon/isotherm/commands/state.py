@@ -1,0 +1,41 @@
+"""`isotherm state`: what the daemon believes of a table, and how a full scan differs."""
+
+from pathlib import Path
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from isotherm.commands.terminal import EXIT_ERROR, Output, inspector_of, out, plain_errors, print_json
+from isotherm.core.units import size_text
+
+
+def show_state(table: str, *, verify: bool, config: Path, output: Output) -> None:
+    """What the daemon believes of a table, against a full scan."""
+    with plain_errors():
+        answer = inspector_of(config).state(table, verify=verify)
+        if output is Output.JSON:
+            print_json(answer)
+        else:
+            grid = Table(box=None, pad_edge=False, show_edge=False)
+            grid.add_column("partition", overflow="fold")
+            for heading in ("files", "rows", "size", "deletes", "rows", "verdict"):
+                grid.add_column(heading, justify="right", no_wrap=True)
+            for row in answer.partitions:
+                grid.add_row(
+                    row.label,
+                    str(row.data.files),
+                    str(row.data.rows),
+                    size_text(row.data.bytes),
+                    str(row.deletes.files),
+                    str(row.deletes.rows),
+                    row.verdict,
+                )
+            out.print(grid)
+            out.print(f"head {answer.head}, sequence {answer.sequence_number}, boundary {answer.boundary}")
+            for line in answer.differences:
+                out.print(Text(line, style="red"))
+            if verify:
+                out.print(Text(answer.verified, style="red" if answer.differences else "green"))
+        if answer.differences:
+            raise typer.Exit(EXIT_ERROR)
