@@ -24,11 +24,12 @@ from isotherm.iceberg import catalog
 from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.iceberg.maintainer import IcebergMaintainer
 from isotherm.iceberg.storage import spool_in
-from isotherm.kafka import control_topic
+from isotherm.kafka import client, control_topic
+from isotherm.kafka.dead_letter_topic import DEAD_LETTER_TOPIC, KafkaDeadLetters
 from isotherm.kafka.formats import FORMATS
 from isotherm.kafka.hold_topic import TOPIC as HOLD_TOPIC
 from isotherm.kafka.hold_topic import KafkaHolds
-from isotherm.kafka.source_topics import DEAD_LETTER_TOPIC, KafkaDeadLetters, KafkaSources
+from isotherm.kafka.source_topics import KafkaSources
 from isotherm.runtime import logs
 from isotherm.runtime.clock import monotonic_s, now_ms
 from isotherm.runtime.config import IsothermConfig
@@ -162,7 +163,7 @@ def _service(
         topic, properties = config.kafka.control_topic, config.kafka.properties
         wait_for(
             "the broker",
-            lambda: control_topic.ensure_topic(properties, topic, CONTROL_PARTITIONS, CONTROL_TOPIC),
+            lambda: client.ensure_topic(properties, topic, CONTROL_PARTITIONS, CONTROL_TOPIC),
         )
         wait_for("the broker", lambda: ensure_hold_topic(config))
         events = control_topic.KafkaEvents(
@@ -176,7 +177,7 @@ def _service(
         if dead_letter_topic is not None:
             wait_for(
                 "the broker",
-                lambda: control_topic.ensure_topic(properties, dead_letter_topic, config=DEAD_LETTER_TOPIC),
+                lambda: client.ensure_topic(properties, dead_letter_topic, config=DEAD_LETTER_TOPIC),
             )
             letters = KafkaDeadLetters(properties, dead_letter_topic)
         local = config.executors.local
@@ -227,7 +228,7 @@ def _sources(config: IsothermConfig, listen: Callable[[Observation], None]) -> S
 
 def ensure_hold_topic(config: IsothermConfig) -> None:
     """Make the topic with what holds tables back, where there is none. Raises Unavailable."""
-    control_topic.ensure_topic(config.kafka.properties, config.kafka.hold_topic, config=HOLD_TOPIC)
+    client.ensure_topic(config.kafka.properties, config.kafka.hold_topic, config=HOLD_TOPIC)
 
 
 def _stop_on_signals(stopping: Event) -> None:

@@ -18,7 +18,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from isotherm.contract.events import encode
 from isotherm.contract.summary import JOB_ID
 from isotherm.daemon import EXIT_FENCED
-from isotherm.kafka.control_topic import KafkaEvents, partition_of
+from isotherm.kafka.client import partition_of
+from isotherm.kafka.control_topic import KafkaEvents
 from isotherm.store import Fold, Ledger
 from support.daemon_process import Daemon, eventually
 from support.lab import EAGER, Lab, counted, wait_for_children

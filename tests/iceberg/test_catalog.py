@@ -9,7 +9,8 @@ import pytest
 
 from isotherm.core.observations import TrySoon
 from isotherm.core.paths import normalised
-from isotherm.iceberg.catalog import IcebergCatalog, connect, translated
+from isotherm.iceberg.catalog import IcebergCatalog, connect
+from isotherm.iceberg.errors import translated
 from isotherm.runtime.config import CatalogConfig
 from isotherm.service.ports import Fenced, TableMissing, Unavailable, Unreadable
 from support.servers import http_server

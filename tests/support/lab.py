@@ -15,10 +15,11 @@ from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 from isotherm.contract.events import AddedManifest, CommitEvent, encode
 from isotherm.contract.summary import origin_of
-from isotherm.iceberg.catalog import IcebergCatalog, connect, loaded_table
+from isotherm.iceberg.catalog import IcebergCatalog, connect
 from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.iceberg.maintainer import IcebergMaintainer
 from isotherm.iceberg.manifests.reading import read_manifest_list
+from isotherm.iceberg.values import loaded_table
 from isotherm.runtime.clock import monotonic_s, now_ms
 from isotherm.runtime.config import CatalogConfig, IsothermConfig, KafkaConfig, LoopConfig, StateConfig
 from isotherm.service.loop import Service

@@ -11,9 +11,11 @@ from pyiceberg.table import Table
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, may_go_at_once, own_folders
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
+from isotherm.iceberg.compaction.binding import Unsupported, bind
 from isotherm.iceberg.compaction.committer import commit_compaction
-from isotherm.iceberg.compaction.rewrite import attempt, leftovers
-from isotherm.iceberg.manifests.live import Unsupported, bind, live_files
+from isotherm.iceberg.compaction.names import leftovers
+from isotherm.iceberg.compaction.rewrite import attempt
+from isotherm.iceberg.manifests.live import live_files
 from isotherm.iceberg.manifests.reachability import never
 from isotherm.iceberg.remover import deleted, sweep
 from isotherm.service.ports import Sweep, Swept

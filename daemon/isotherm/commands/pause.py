@@ -12,7 +12,7 @@ from isotherm.commands.terminal import out, plain_errors, span_option_ms
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.units import span_text
 from isotherm.iceberg.catalog import IcebergCatalog, connect
-from isotherm.kafka.control_topic import ensure_topic
+from isotherm.kafka.client import ensure_topic
 from isotherm.kafka.hold_topic import TOPIC, KafkaHolds
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import IsothermConfig, load_config

@@ -14,13 +14,15 @@ from pyiceberg.table import Table
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite
 from isotherm.iceberg import expiry
-from isotherm.iceberg.catalog import loaded_table, translated
 from isotherm.iceberg.compaction import committer
+from isotherm.iceberg.compaction.binding import Unsupported, bind
 from isotherm.iceberg.compaction.executor import LocalExecutor
-from isotherm.iceberg.compaction.rewrite import Failure, leftovers
-from isotherm.iceberg.manifests.live import Unsupported, bind
+from isotherm.iceberg.compaction.failures import Failure
+from isotherm.iceberg.compaction.names import leftovers
+from isotherm.iceberg.errors import translated
 from isotherm.iceberg.remover import Beside, deleted, sweep
 from isotherm.iceberg.storage import plain_properties
+from isotherm.iceberg.values import loaded_table
 from isotherm.service.ports import Expired, ExpiryReading, LoadedTable, Sweep, Swept, Unbound
 
 LIMIT_S = 1800.0

@@ -47,17 +47,12 @@ from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import CompactionJob, OutcomeKind, Rewrite
 from isotherm.core.paths import normalised
 from isotherm.iceberg.compaction.executor import GRACE_S, LAST_WAIT_S, LocalExecutor, _ended
+from isotherm.iceberg.compaction.failures import Failure, FailureKind
 from isotherm.iceberg.compaction.nearby import nearby
 from isotherm.iceberg.compaction.projection import nodes, project
 from isotherm.iceberg.compaction.proof import Proof, _spelled
-from isotherm.iceberg.compaction.rewrite import (
-    BATCH_BYTES,
-    BATCH_ROWS,
-    Failure,
-    FailureKind,
-    _Source,
-    attempt,
-)
+from isotherm.iceberg.compaction.rewrite import attempt
+from isotherm.iceberg.compaction.source import BATCH_BYTES, BATCH_ROWS, Source
 from isotherm.runtime.clock import monotonic_s
 from support.rewriting import bound, cleaned, commit, rewritten
 
@@ -351,13 +346,13 @@ def flipped(path: Path) -> None:
 
 def test_one_wrong_value_is_a_mismatch_and_commits_nothing(catalog: Any, job: CompactionJob) -> None:
     """The sums are of what storage gives back: here storage gives back another value."""
-    import isotherm.iceberg.compaction.rewrite as subject
+    from isotherm.iceberg.compaction.rewrite import _read_back
 
     table = catalog.load_table(NAME)
     honest = rewritten(table, job)
     path = Path(honest.files[0].path.removeprefix("file://"))
     flipped(path)
-    tally = subject._read_back(
+    tally = _read_back(
         table.io, honest.files[0], Proof(table.schema(), None, locations=[honest.files[0].path])
     )
     assert (tally.rows, honest.hash_written == tally.hash) == (60, False)
@@ -485,7 +480,7 @@ def test_rows_that_a_dictionary_makes_small_are_read_a_few_at_a_time(
 
     sizes = [
         (batch.num_rows, batch.nbytes)
-        for batch in _Source(
+        for batch in Source(
             str(path), replace(job.data_files[0], path=str(path), rows=65_000), metadata
         ).batches()
     ]

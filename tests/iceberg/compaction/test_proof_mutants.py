@@ -8,6 +8,7 @@ import datetime as dt
 import importlib
 import itertools
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -36,7 +37,7 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import CompactionJob
 from isotherm.iceberg.compaction.committer import mismatch
-from isotherm.iceberg.compaction.rewrite import FailureKind
+from isotherm.iceberg.compaction.failures import FailureKind
 
 PACKAGE = "isotherm.iceberg.compaction"
 SCHEMA = Schema(
@@ -159,30 +160,39 @@ def deleted(folder: Path, sequence_number: int, positions: list[tuple[str, int]]
     return LiveFile(str(path), FileKind.POSITION_DELETES, path.stat().st_size, len(places), sequence_number)
 
 
-def changed(name: str, *changes: tuple[str, str]) -> ModuleType:
-    """A copy of a module of the rewrite, with some of its text changed; each must be there just once."""
-    original = importlib.import_module(f"{PACKAGE}.{name}")
-    assert original.__file__ is not None
-    source = Path(original.__file__).read_text(encoding="utf-8")
+MAKERS = ("statistics", "projection", "source", "output", "rewrite")
+"""The modules that make a file, each after those that it imports."""
+
+
+def changed(name: str, copied: Sequence[str], changes: Sequence[tuple[str, str]]) -> ModuleType:
+    """A copy of a module of the rewrite, with some of its text changed; it imports the copies of other modules."""
+    source = text_of(name)
     for old, new in changes:
         assert source.count(old) == 1, (source.count(old), old)
         source = source.replace(old, new)
+    for other in copied:
+        source = source.replace(f"from {PACKAGE}.{other} import", f"from {PACKAGE}.changed_{other} import")
     copy = ModuleType(f"{PACKAGE}.changed_{name}")
     copy.__package__ = PACKAGE
     sys.modules[copy.__name__] = copy
-    exec(compile(source, original.__file__, "exec"), copy.__dict__)  # noqa: S102 (that is what a mutant is)
+    exec(compile(source, name, "exec"), copy.__dict__)  # noqa: S102 (that is what a mutant is)
     return copy
+
+
+def text_of(name: str) -> str:
+    file = importlib.import_module(f"{PACKAGE}.{name}").__file__
+    assert file is not None
+    return Path(file).read_text(encoding="utf-8")
 
 
 def verdict(world: World, module: str, *changes: tuple[str, str]) -> str | None:
     """What the proof says to the work of a changed module; None: that it is right."""
-    if module == "rewrite":
-        rewrite = changed("rewrite", *changes)
-    else:
-        changed(module, *changes)
-        rewrite = changed(
-            "rewrite", (f"from {PACKAGE}.{module} import", f"from {PACKAGE}.changed_{module} import")
-        )
+    # The rewrite itself stands in three files: each change is one of them.
+    parts = ("source", "output", "rewrite") if module == "rewrite" else (module,)
+    assert all(any(old in text_of(part) for part in parts) for old, _ in changes), changes
+    for place, name in enumerate(MAKERS):
+        mine = [change for change in changes if name in parts and change[0] in text_of(name)]
+        rewrite = changed(name, MAKERS[:place], mine)
     result = rewrite.attempt(world.job, world.metadata_location, world.properties)
     if hasattr(result, "kind"):
         # Wrong values may also be none of the table's type.

@@ -48,14 +48,8 @@ from tenacity.nap import sleep
 from isotherm.contract.summary import JOB_ID, POLICY_HASH
 from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
-from isotherm.iceberg.manifests.live import (
-    LiveEntry,
-    identity,
-    live_files,
-    may_apply,
-    may_hold,
-    partition_record,
-)
+from isotherm.iceberg.compaction.binding import may_apply
+from isotherm.iceberg.manifests.live import LiveEntry, identity, live_files, may_hold, partition_record
 from isotherm.iceberg.manifests.reading import read_manifest, read_manifest_list
 from isotherm.iceberg.manifests.writing import added, deleted, existing, write_manifest, write_manifest_list
 

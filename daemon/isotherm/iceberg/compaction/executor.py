@@ -23,7 +23,7 @@ from typing import IO, Any
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.iceberg.compaction import child
-from isotherm.iceberg.compaction.rewrite import Failure, FailureKind
+from isotherm.iceberg.compaction.failures import Failure, FailureKind
 from isotherm.runtime.clock import monotonic_s
 
 GRACE_S = 0.3

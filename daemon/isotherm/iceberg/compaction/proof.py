@@ -49,6 +49,7 @@ from isotherm.iceberg.compaction.nearby import FOLDER, local_paths
 
 MEMORY_BYTES = 256 * 1024 * 1024
 """DuckDB reads page by page: a row group of 250 MB fits."""
+
 BYTES_PER_DELETE = 48
 """A deleted position in a table, and once more in the hash table of the join."""
 
@@ -209,9 +210,6 @@ def _spelled(path: str) -> str:
     return text
 
 
-# --- columns -------------------------------------------------------------------------------------------------
-
-
 def _tree(rows: Iterator[tuple[str, int | None, str | None, int, str]]) -> _Column:
     """The next element of a footer's schema, which lists the children of an element behind it."""
     name, field_id, sql_type, children, kind = next(rows)
@@ -245,9 +243,6 @@ def _identified(column: _Column, fields: Sequence[MappedField]) -> _Column:
         for place, child in enumerate(column.children)
     )
     return _Column(column.name, found.field_id if found is not None else None, column.sql_type, children)
-
-
-# --- hashes --------------------------------------------------------------------------------------------------
 
 
 def _hashed(columns: Sequence[_Column], target: Schema, constants: Mapping[int, Any]) -> str:
@@ -353,9 +348,6 @@ def _sql_type(iceberg: IcebergType) -> str:
             return _SQL_TYPES[str(iceberg)]
         case _:
             raise TypeError(f"columns of type {iceberg} cannot be compacted")
-
-
-# --- statistics ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,181 @@
+"""From a partition that is due to a job: which of its files go, which deletes apply to them, which stay.
+
+A job names every file that it replaces and every other file of its partition, so that the committer can refuse what
+came in between. What we cannot rewrite yet is refused here, with a word for metrics and a sentence for a person.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import FileFormat
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.transforms import VoidTransform
+
+from isotherm.contract.identity import UNPARTITIONED, PartitionKey, TableId
+from isotherm.core.model.files import FileKind
+from isotherm.core.model.jobs import CompactionJob
+from isotherm.core.paths import normalised
+from isotherm.iceberg.manifests.live import LiveEntry, live_files
+
+KEEP_FRACTION = 0.75
+"""A data file of at least this part of the target, without deletes, is left alone: rewriting it gains nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """Why there is no job: one word for metrics, one sentence for a person."""
+
+    reason: str
+    why: str
+
+
+def bind(
+    metadata: TableMetadata,
+    io: FileIO,
+    snapshot: Snapshot,
+    partition: PartitionKey,
+    spec_id: int | None = None,
+    *,
+    job_id: str,
+    table: TableId,
+    partition_label: str,
+    target_size_bytes: int,
+    policy_hash: str,
+    why: str,
+) -> CompactionJob | Unsupported:
+    """A compaction job for a partition as it stands in a snapshot, bound to the files that it will replace.
+
+    Data files that are large enough and have no deletes stay; so do files of other specs. Without a `spec_id` the
+    spec that has the most small files in the partition is taken.
+    """
+    if metadata.format_version != 2:
+        return Unsupported(
+            f"format_v{metadata.format_version}",
+            f"the table has format version {metadata.format_version}; only version 2 is compacted so far",
+        )
+    live = live_files(metadata, io, snapshot, partition)
+    if spec_id is None:
+        spec_id = _spec_with_most_files(live)
+        if spec_id is None:
+            return Unsupported("nothing_to_do", "the partition has no data files")
+    here = [entry for entry in live if entry.spec_id == spec_id]
+    data = [entry for entry in here if entry.kind is FileKind.DATA]
+    deletes = [entry for entry in live if entry.kind is FileKind.POSITION_DELETES]
+    equality = [
+        entry
+        for entry in _equality_deletes(metadata, io, snapshot, partition, live)
+        if any(entry.sequence_number > one.sequence_number for one in data)
+    ]
+    if refusal := _refusal(data, deletes, equality):
+        return refusal
+    chosen = [
+        one
+        for one in data
+        if one.file.file_size_in_bytes < KEEP_FRACTION * target_size_bytes
+        or any(may_apply(delete, one) for delete in deletes)
+    ]
+    applicable = [delete for delete in deletes if any(may_apply(delete, one) for one in chosen)]
+    if not chosen or (len(chosen) == 1 and not applicable):
+        return Unsupported(
+            "nothing_to_do",
+            f"{len(chosen)} of {len(data)} data files is below {KEEP_FRACTION:.0%} of the target of "
+            f"{target_size_bytes} bytes, and no delete applies",
+        )
+    taken = {entry.identity for entry in (*chosen, *applicable)}
+    return CompactionJob(
+        job_id=job_id,
+        table=table,
+        partition=partition,
+        partition_label=partition_label,
+        spec_id=spec_id,
+        base_snapshot_id=snapshot.snapshot_id,
+        base_sequence_number=snapshot.sequence_number or 0,
+        data_files=tuple(entry.live_file() for entry in sorted(chosen, key=_in_order)),
+        delete_files=tuple(entry.live_file() for entry in sorted(applicable, key=_in_order)),
+        bystanders=frozenset(entry.identity for entry in live if entry.identity not in taken),
+        target_size_bytes=target_size_bytes,
+        policy_hash=policy_hash,
+        why=why,
+    )
+
+
+def may_apply(delete: LiveEntry, data: LiveEntry) -> bool:
+    """Whether a position-delete file may name rows of a data file, as far as manifests tell.
+
+    By the specification: not written before the data file, and either naming that one file, or lying in the same
+    partition of the same spec (and then within the bounds of the paths that it names).
+    """
+    if delete.sequence_number < data.sequence_number:
+        return False
+    path = normalised(data.file.file_path)
+    if (one := delete.referenced_data_file) is not None:
+        return normalised(one) == path
+    if (delete.spec_id, delete.partition) != (data.spec_id, data.partition):
+        return False
+    low, high = delete.path_bounds
+    if low is None or high is None or _spelling(low) != _spelling(high):
+        return True
+    return normalised(low) <= path <= normalised(high)
+
+
+def _spelling(location: str) -> str:
+    """How a location begins: the order of paths tells nothing when one file spells them in two ways."""
+    return location.removesuffix(normalised(location).lstrip("/"))
+
+
+def _refusal(
+    data: Iterable[LiveEntry], deletes: Iterable[LiveEntry], equality: list[LiveEntry]
+) -> Unsupported | None:
+    """Why these files cannot be compacted, if they cannot."""
+    if equality:
+        return Unsupported(
+            "equality_deletes",
+            f"{len(equality)} equality-delete files apply, for instance {equality[0].file.file_path}",
+        )
+    for entry in (*data, *deletes):
+        if entry.file.file_format != FileFormat.PARQUET:
+            name = entry.file.file_format.value.lower()
+            return Unsupported(
+                f"format_{name}", f"{entry.file.file_path} is an {name} file; only Parquet is read"
+            )
+        if entry.file.key_metadata is not None:
+            return Unsupported("encrypted", f"{entry.file.file_path} is encrypted")
+    return None
+
+
+def _equality_deletes(
+    metadata: TableMetadata,
+    io: FileIO,
+    snapshot: Snapshot,
+    partition: PartitionKey,
+    live: list[LiveEntry],
+) -> Iterator[LiveEntry]:
+    """Equality deletes of the partition, and those of unpartitioned specs, which apply everywhere."""
+    yield from (entry for entry in live if entry.kind is FileKind.EQUALITY_DELETES)
+    unpartitioned = {spec_id for spec_id, spec in metadata.specs().items() if _is_unpartitioned(spec)}
+    if partition == UNPARTITIONED or not unpartitioned:
+        return
+    for entry in live_files(metadata, io, snapshot, UNPARTITIONED):
+        if entry.spec_id in unpartitioned and entry.kind is FileKind.EQUALITY_DELETES:
+            yield entry
+
+
+def _is_unpartitioned(spec: PartitionSpec) -> bool:
+    """Whether a spec divides nothing, by the specification: what version 1 leaves of a dropped field is a void one."""
+    return all(isinstance(field.transform, VoidTransform) for field in spec.fields)
+
+
+def _spec_with_most_files(live: Iterable[LiveEntry]) -> int | None:
+    counts: dict[int, int] = {}
+    for entry in live:
+        if entry.kind is FileKind.DATA:
+            counts[entry.spec_id] = counts.get(entry.spec_id, 0) + 1
+    return max(counts, key=lambda spec_id: (counts[spec_id], spec_id), default=None)
+
+
+def _in_order(entry: LiveEntry) -> tuple[int, str]:
+    """Oldest first: rows that came together stay together."""
+    return entry.sequence_number, entry.file.file_path

@@ -1,0 +1,70 @@
+"""PyIceberg's errors as the two that the service knows: try later, or it is not there.
+
+What does not answer becomes `Unavailable`. What is not there, or makes no sense, becomes `TableMissing`.
+"""
+
+import re
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pydantic
+import pyiceberg.exceptions
+from pyiceberg.exceptions import NoSuchIdentifierError, NoSuchNamespaceError, NoSuchTableError
+from requests.exceptions import RequestException
+
+from isotherm.service.ports import Fenced, TableMissing, Unavailable, Unreadable
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Whatever PyIceberg and its clients raise as the three that the service knows.
+
+    Only an answer makes something missing. What we do not understand is there, as far as we know: a table is never
+    forgotten because of it. What our own callbacks raise, and our own stores, goes through.
+    """
+    try:
+        yield
+    except (TableMissing, Unavailable, Fenced, sqlite3.Error):
+        raise
+    except (NoSuchTableError, NoSuchNamespaceError, NoSuchIdentifierError) as err:
+        if _NOT_THE_CATALOG.match(str(err)):
+            raise Unavailable(f"{what}: {_first_line(err)}") from err
+        raise TableMissing(f"{what}: the catalog does not have it") from err
+    except FileNotFoundError as err:  # the table's own metadata names it
+        raise Unreadable(f"{what} cannot be read: {_first_line(err)}") from err
+    except (RequestException, OSError) as err:  # some of them are a ValueError too
+        raise Unavailable(f"{what}: {_first_line(err)}") from err
+    except _NOT_UNDERSTOOD as err:
+        raise Unreadable(f"{what} cannot be read: {_first_line(err)}") from err
+    except Exception as err:
+        raise Unavailable(f"{what}: {_first_line(err)}") from err
+
+
+_NOT_THE_CATALOG = re.compile(r"RESTError 404: |\w+: RestError: ")
+"""How PyIceberg words a 404 that has no error of a catalog in it: a proxy's, or a wrong path."""
+
+_NOT_UNDERSTOOD = (
+    pydantic.ValidationError,
+    pyiceberg.exceptions.ValidationError,
+    pa.ArrowException,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    RecursionError,
+    SystemError,
+    TypeError,
+    ValueError,
+    zlib.error,
+)
+"""What parsers raise at bytes that are not what they should be."""
+
+
+def _first_line(err: Any) -> str:
+    lines = str(err).strip().splitlines()
+    return f"{type(err).__name__}: {lines[0] if lines else ''}"

@@ -1,0 +1,86 @@
+"""A table from scratch: everything that a state says, from all manifests of its head.
+
+This is what the fold must equal at every head that the catalog confirms.
+"""
+
+from collections.abc import Sequence
+
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot as PyIcebergSnapshot
+
+from isotherm.contract.boundary import MAX_AHEAD_MS
+from isotherm.contract.summary import Origin, origin_of
+from isotherm.core.model.changes import Change
+from isotherm.core.model.tables import PartitionField
+from isotherm.core.state import PartitionState, boundary_of_rows
+from isotherm.iceberg.manifests.counts import Question, census
+from isotherm.iceberg.manifests.reading import read_manifest_list
+from isotherm.iceberg.values import added_manifests, change_of, operation_of, summary_of, valid_through_of
+from isotherm.service.ports import LoadedTable, Scan
+
+RECENT = 20
+"""Snapshots behind the head whose changes a full scan reads too: who wrote where lately, also by removing files."""
+
+
+def scanned(table: Table, loaded: LoadedTable) -> Scan:
+    """Everything about a table, from all manifests of its head."""
+    # By hand: PyIceberg looks for a snapshot from the first one on, and logs are long.
+    snapshots = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
+    ancestors = [snapshots[snapshot_id] for snapshot_id in reversed(loaded.ancestors())]
+    writes = [
+        s
+        for s in ancestors
+        if origin_of(summary_of(s)) is not Origin.MAINTENANCE and operation_of(s) != "replace"
+    ]
+    numbers = {snapshot.snapshot_id: number for number, snapshot in enumerate(writes, start=1)}
+    head = ancestors[-1]
+    live = census(
+        table.metadata,
+        table.io,
+        read_manifest_list(table.io, head.manifest_list),
+        Question(numbers=numbers),
+    )
+    last = {key: partition.number for key, partition in live.partitions.items()}
+    recent = [change_of(table, s, added_manifests(table.io, s)) for s in writes[-RECENT:]]
+    for change in recent:
+        for key in change.partitions:
+            last[key] = max(last.get(key, 0), numbers[change.snapshot_id])
+    # What only snapshots long gone have written was written before the oldest that is left.
+    oldest_ms = ancestors[0].timestamp_ms
+    times = [oldest_ms, *(snapshot.timestamp_ms for snapshot in writes)]
+    partitions = {}
+    for key, partition in live.partitions.items():
+        delta = partition.delta()
+        partitions[key] = PartitionState(
+            data=delta.data,
+            deletes=delta.deletes,
+            first_write_at_ms=times[last[key]],
+            last_write_at_ms=times[last[key]],
+            last_write_number=last[key],
+        )
+    return Scan(
+        partitions=partitions,
+        head=change_of(table, head, ()),
+        boundary_ms=_boundary(writes, recent, loaded.facts.fields),
+        foreign_commits=len(writes),
+        files=live.files,
+        read_slowly=live.read_slowly,
+    )
+
+
+def _boundary(
+    writes: Sequence[PyIcebergSnapshot], recent: Sequence[Change], fields: tuple[PartitionField, ...]
+) -> int | None:
+    """The furthest event time that the retained history gives, each commit capped by its own time."""
+    reached = [
+        (said, snapshot.timestamp_ms)
+        for snapshot in writes
+        if (said := valid_through_of(summary_of(snapshot))) is not None
+    ]
+    if not reached:
+        reached = [
+            (by_rows, change.committed_at_ms)
+            for change in recent
+            if (by_rows := boundary_of_rows(change.partitions, fields)) is not None
+        ]
+    return max((min(at_ms, committed_ms + MAX_AHEAD_MS) for at_ms, committed_ms in reached), default=None)

@@ -1,0 +1,221 @@
+"""PyIceberg's tables, snapshots and manifests as our values.
+
+It looks only at what its caller has loaded, and at manifests. It decides nothing and reads no clock.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import ManifestContent, ManifestFile
+from pyiceberg.table import Table
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.snapshots import Snapshot as PyIcebergSnapshot
+from pyiceberg.transforms import VoidTransform
+
+from isotherm.contract.events import MAX_MANIFESTS, AddedManifest, CommitEvent
+from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.contract.summary import INGEST_VALID_THROUGH, JOB_ID, origin_of, token_of
+from isotherm.core.model.changes import Change, PartitionDelta
+from isotherm.core.model.tables import PartitionField, Snapshot, TableFacts
+from isotherm.iceberg.manifests.counts import Question, census
+from isotherm.iceberg.manifests.reading import read_manifest_list
+from isotherm.service.ports import LoadedTable, TableMissing
+
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
+"""A number in a summary; a longer one fits nowhere, and says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListSize:
+    """What the facts of a table take from its head's manifest list, which need not be read again for it."""
+
+    location: str
+    manifests: int
+    bytes: int
+
+
+def loaded_table(table: Table, name: str, known: ListSize | None = None) -> LoadedTable:
+    """PyIceberg's table as ours."""
+    metadata = table.metadata
+    head = table.current_snapshot()
+    pinned = {ref.snapshot_id for name, ref in metadata.refs.items() if name != MAIN_BRANCH}
+    snapshots = {
+        snapshot.snapshot_id: _known(snapshot, is_pinned=snapshot.snapshot_id in pinned)
+        for snapshot in metadata.snapshots
+    }
+    parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots}
+    loaded = LoadedTable(
+        table=TableId(str(metadata.table_uuid), name),
+        facts=_facts(table, _list_size(table, known)),
+        head=None if head is None else head.snapshot_id,
+        snapshots=snapshots,
+        parents=parents,
+        handle=table,
+    )
+    return replace(loaded, facts=replace(loaded.facts, snapshots=len(loaded.ancestors())))
+
+
+def _list_size(table: Table, known: ListSize | None) -> ListSize:
+    head = table.current_snapshot()
+    if head is None:
+        return ListSize("", 0, 0)
+    if known is not None and known.location == head.manifest_list:
+        return known
+    manifests = read_manifest_list(table.io, head.manifest_list)
+    return ListSize(
+        head.manifest_list, len(manifests), sum(manifest.manifest_length for manifest in manifests)
+    )
+
+
+def _facts(table: Table, listed: ListSize) -> TableFacts:
+    metadata = table.metadata
+    fields: dict[int, PartitionField] = {}
+    for spec in metadata.partition_specs:
+        for part in spec.fields:
+            if isinstance(part.transform, VoidTransform):
+                continue
+            source = _source_type(table, part.source_id)
+            fields[part.field_id] = PartitionField(part.field_id, part.name, str(part.transform), source)
+    return TableFacts(
+        has_ours=any(JOB_ID in summary_of(snapshot) for snapshot in reversed(metadata.snapshots)),
+        location=metadata.location,
+        format_version=metadata.format_version,
+        fields=tuple(fields[field_id] for field_id in sorted(fields)),
+        default_spec_id=metadata.default_spec_id,
+        properties=dict(metadata.properties),
+        manifests=listed.manifests,
+        metadata_bytes=listed.bytes,
+        metadata_file_bytes=len(table.io.new_input(table.metadata_location)),
+        metadata_versions=len(metadata.metadata_log),
+    )
+
+
+def _source_type(table: Table, source_id: int) -> str:
+    """Iceberg's name of a source column's type, also of one that was dropped since."""
+    for schema in reversed(table.metadata.schemas):
+        try:
+            return str(schema.find_type(source_id))
+        except ValueError:
+            continue
+    return "unknown"
+
+
+def _known(snapshot: PyIcebergSnapshot, *, is_pinned: bool) -> Snapshot:
+    return Snapshot(
+        snapshot_id=snapshot.snapshot_id,
+        sequence_number=snapshot.sequence_number or 0,
+        committed_at_ms=snapshot.timestamp_ms,
+        token=token_of(summary_of(snapshot)),
+        is_pinned=is_pinned,
+    )
+
+
+def summary_of(snapshot: PyIcebergSnapshot) -> Mapping[str, str]:
+    """The summary of a snapshot; empty where it has none."""
+    return {} if snapshot.summary is None else snapshot.summary.additional_properties
+
+
+def operation_of(snapshot: PyIcebergSnapshot) -> str:
+    """The operation of a snapshot; empty where its summary says none."""
+    return "" if snapshot.summary is None else snapshot.summary.operation.value
+
+
+def snapshot_of(table: Table, snapshot_id: int) -> PyIcebergSnapshot:
+    """A snapshot by its id. Raises TableMissing where the metadata has it no more."""
+    snapshot = table.metadata.snapshot_by_id(snapshot_id)
+    if snapshot is None:
+        raise TableMissing(f"snapshot {snapshot_id} is not in the metadata")
+    return snapshot
+
+
+def added_manifests(io: FileIO, snapshot: PyIcebergSnapshot) -> list[ManifestFile]:
+    """The manifests that this snapshot added, without those that only carry files over."""
+    return [
+        manifest
+        for manifest in read_manifest_list(io, snapshot.manifest_list)
+        if manifest.added_snapshot_id == snapshot.snapshot_id
+        # Unknown counts (version 1 may leave them out) are looked into.
+        and (manifest.added_files_count != 0 or manifest.deleted_files_count != 0)
+    ]
+
+
+def change_of(table: Table, snapshot: PyIcebergSnapshot, manifests: Iterable[ManifestFile]) -> Change:
+    """What a snapshot did to each partition, from the manifests that it added."""
+    summary = summary_of(snapshot)
+    manifests = list(manifests)
+    return Change(
+        snapshot_id=snapshot.snapshot_id,
+        parent_id=snapshot.parent_snapshot_id,
+        sequence_number=snapshot.sequence_number or 0,
+        committed_at_ms=snapshot.timestamp_ms,
+        operation=operation_of(snapshot),
+        origin=origin_of(summary),
+        partitions=deltas_of(table, manifests, snapshot.snapshot_id),
+        manifests=names_of(manifests),
+        valid_through_ms=valid_through_of(summary),
+        totals=totals_of(summary),
+    )
+
+
+def event_of(table: TableId, snapshot: PyIcebergSnapshot, added: Sequence[ManifestFile]) -> CommitEvent:
+    """The announcement of a snapshot."""
+    summary = summary_of(snapshot)
+    # Version 1 may leave the counts out, and an event must not guess.
+    counted = [m for m in added if None not in {m.added_files_count, m.deleted_files_count}]
+    named = counted[:MAX_MANIFESTS]
+    return CommitEvent(
+        table_uuid=table.uuid,
+        table=table.name,
+        snapshot_id=snapshot.snapshot_id,
+        parent_id=snapshot.parent_snapshot_id,
+        sequence_number=snapshot.sequence_number or 0,
+        timestamp_ms=snapshot.timestamp_ms,
+        operation=operation_of(snapshot),
+        origin=origin_of(summary).value,
+        schema_id=snapshot.schema_id,
+        manifest_list=snapshot.manifest_list,
+        added_manifests=tuple(
+            AddedManifest(
+                path=manifest.manifest_path,
+                length=manifest.manifest_length,
+                spec_id=manifest.partition_spec_id,
+                content="deletes" if manifest.content == ManifestContent.DELETES else "data",
+                added_files=manifest.added_files_count or 0,
+                deleted_files=manifest.deleted_files_count or 0,
+            )
+            for manifest in named
+        ),
+        added_manifests_complete=len(named) == len(added),
+        summary={name: text for name, text in summary.items() if name.startswith("total-")},
+        valid_through_ms=valid_through_of(summary),
+    )
+
+
+def names_of(manifests: Iterable[ManifestFile]) -> tuple[tuple[str, int], ...]:
+    """What manifests are held against each other by: path and spec."""
+    return tuple(sorted((manifest.manifest_path, manifest.partition_spec_id) for manifest in manifests))
+
+
+def valid_through_of(summary: Mapping[str, str]) -> int | None:
+    """The event time that the writer vouches for, where it does."""
+    text = summary.get(INGEST_VALID_THROUGH, "")
+    return int(text) if _NUMBER.fullmatch(text) else None
+
+
+def totals_of(summary: Mapping[str, str]) -> dict[str, int]:
+    """The `total-*` counters of a summary, as far as they are numbers."""
+    return {
+        name: int(text)
+        for name, text in summary.items()
+        if name.startswith("total-") and _NUMBER.fullmatch(text)
+    }
+
+
+def deltas_of(
+    table: Table, manifests: Iterable[ManifestFile], snapshot_id: int
+) -> dict[PartitionKey, PartitionDelta]:
+    """What one snapshot added to and removed from each partition, by these manifests."""
+    counted = census(table.metadata, table.io, manifests, Question(snapshot_id))
+    return {key: partition.delta() for key, partition in counted.partitions.items()}

@@ -1,0 +1,111 @@
+"""What every topic of ours needs: it is made, its messages are taken apart, its keys find their partition."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+
+from isotherm.service.ports import Message, Unavailable
+
+QUEUED_KB = 16_384
+"""What librdkafka fetches ahead; its default, 64 MB for each Kafka partition, is for who reads all day."""
+
+REQUEST_TIMEOUT_S = 5
+
+
+def as_messages(raw: Sequence[Any], on_error: Callable[[Any], None]) -> list[Message]:
+    """What librdkafka gives as our messages; `on_error` is given those that carry an error instead."""
+    messages = []
+    for one in raw:
+        if one.error() is None:
+            at_ms = one.timestamp()[1]
+            messages.append(
+                Message(one.topic(), one.partition(), one.offset(), at_ms, one.value(), one.key())
+            )
+        elif one.error().code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 (the library's public constant)
+            on_error(one)
+    return messages
+
+
+def offset_bounds(
+    admin: AdminClient, topic: str, partitions: Iterable[int], timeout_s: float
+) -> dict[int, tuple[int, int]]:
+    """Where each partition of a topic begins and ends, in two requests for all of them.
+
+    A consumer can ask as well, but for one partition after another, each time behind what it waits for already.
+
+    Raises:
+        KafkaException: the broker refuses.
+        TimeoutError: it does not answer in time.
+    """
+    parts = [TopicPartition(topic, number) for number in partitions]
+    if not parts:
+        return {}
+    lows, highs = (
+        admin.list_offsets(
+            dict.fromkeys(parts, spec),
+            # As the consumers read: not up to the oldest open transaction.
+            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            request_timeout=timeout_s,
+        )
+        for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
+    )
+    return {
+        part.partition: (lows[part].result(timeout_s).offset, highs[part].result(timeout_s).offset)
+        for part in parts
+    }
+
+
+def ensure_topic(
+    properties: Mapping[str, Any], topic: str, partitions: int = 1, config: Mapping[str, str] | None = None
+) -> None:
+    """Make a topic where there is none.
+
+    Raises:
+        Unavailable: the broker does not answer, or refuses.
+    """
+    causes: list[str] = []
+    client: dict[str, Any] = {**properties, "log_level": 0}
+    client["error_cb"] = lambda error: causes.append(error.str())
+    admin = AdminClient(client)
+    try:
+        if topic in admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics:
+            return
+        future = admin.create_topics([NewTopic(topic, num_partitions=partitions, config=dict(config or {}))])[
+            topic
+        ]
+        future.result(REQUEST_TIMEOUT_S)
+    except (KafkaException, TimeoutError) as err:
+        if isinstance(err, TimeoutError):
+            why = "no answer"
+        elif err.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            return
+        else:
+            why = err.args[0].str()
+        # The error itself names no broker; what the client was told on the way does.
+        admin.poll(0)
+        cause = causes[0] if causes else f"brokers: {properties.get('bootstrap.servers')}"
+        raise Unavailable(f"topic {topic}: {why} ({cause})") from err
+
+
+def partition_of(key: str, partitions: int) -> int:
+    """The Kafka partition of a key under the JVM's default partitioner (murmur2, as `murmur2_random`)."""
+    return (_murmur2(key.encode()) & 0x7FFFFFFF) % partitions
+
+
+def _murmur2(data: bytes) -> int:
+    """Kafka's variant of MurmurHash2, 32 bits (`org.apache.kafka.common.utils.Utils.murmur2`)."""
+    mask, mix, shift = 0xFFFFFFFF, 0x5BD1E995, 24
+    length = len(data)
+    value = (0x9747B28C ^ length) & mask
+    whole = length - length % 4
+    for start in range(0, whole, 4):
+        word = int.from_bytes(data[start : start + 4], "little") * mix & mask
+        word = (word ^ (word >> shift)) * mix & mask
+        value = (value * mix & mask) ^ word
+    rest = data[whole:]
+    if rest:
+        value = (value ^ int.from_bytes(rest, "little")) * mix & mask
+    value = (value ^ (value >> 13)) * mix & mask
+    return value ^ (value >> 15)
