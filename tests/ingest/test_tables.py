@@ -11,7 +11,8 @@ import pytest
 from isotherm.contract.events import Intent
 from isotherm.contract.identity import partition_key
 from isotherm.contract.summary import INGEST_TOKEN
-from isotherm_ingest.tables.writer import Portion, Prepared, TableWriter
+from isotherm_ingest.tables.preparing import Portion, Prepared
+from isotherm_ingest.tables.writer import TableWriter
 from support.changes import Source, latest, moment
 from support.gate import Gate
 from support.ingest_lab import Lab

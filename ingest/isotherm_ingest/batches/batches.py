@@ -5,11 +5,9 @@ table is then brought up to date by its own writer. A table that fails is left o
 by a batch read of Kafka once it works again, so one bad table never stalls the others. Only when all fail does the
 batch: then Spark's checkpoint must not go on.
 """
-# ruff: noqa: S608 (every name in the SQL is quoted, every value a literal)
 
+# ruff: noqa: S608 (every name in the SQL is quoted, every value a literal)
 import itertools
-import json
-import re
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,38 +15,29 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from isotherm.contract import summary
 from isotherm.runtime import clock, logs
 from isotherm_ingest.announce.outbox import Outbox
+from isotherm_ingest.batches.catch_up import read_range
+from isotherm_ingest.batches.routing import Routing
 from isotherm_ingest.failures import Stopping, TableRefused, brief
 from isotherm_ingest.kafka import Broker
-from isotherm_ingest.sql.debezium import ChangeSchema, SchemaError, change_schema, literal
-from isotherm_ingest.sql.decode import NO_SCHEMA, RAW_COLUMNS, TOMBSTONE, Group
-from isotherm_ingest.streams import PLACEHOLDER, Stream, StreamsConfig, spark_kafka
+from isotherm_ingest.sql.decode import RAW_COLUMNS, TOMBSTONE, Group
+from isotherm_ingest.streams import Stream, StreamsConfig
 from isotherm_ingest.tables import offsets
 from isotherm_ingest.tables.offsets import Position
-from isotherm_ingest.tables.writer import Portion, TableWriter, Tools
+from isotherm_ingest.tables.preparing import Portion
+from isotherm_ingest.tables.writer import TableWriter, Tools
 from isotherm_ingest.threads import context
 
 FIRST_RETRY_S = 2.0
+
 LAST_RETRY_S = 120.0
 """A table that failed is tried again after 2, 4, 8, … seconds, at most two minutes."""
-SCHEMAS_AT_ONCE = 500
-"""Unknown schemas that one query asks for; real tables bring a few a day, garbage may bring thousands."""
 
 _numbers = itertools.count(1)
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """Where the messages of one topic and schema go, or why they go nowhere."""
-
-    table: str | None
-    stream: Stream | None
-    schema: ChangeSchema | None
-    problem: str | None = None
 
 
 @dataclass
@@ -93,7 +82,7 @@ class Batches:
         self._outbox = outbox
         self._make_writer = make_writer
         self._tables: dict[str, TableProgress] = {}
-        self._routes: dict[tuple[str, int], Route] = {}
+        self._routing = Routing(config, tools.dead_letters)
         self._reached: dict[Position, int] = {}
         self._cluster = broker.cluster_id()
         self._lock = threading.Lock()
@@ -168,9 +157,9 @@ class Batches:
             ranges[position] = (min(first, row["first"]), max(end, row["last"] + 1))
             if row["_schema"] != TOMBSTONE:
                 groups.add((row["topic"], row["_schema"]))
-        self._learn(view, raw.sparkSession, groups)
+        self._routing.learn(view, raw.sparkSession, groups)
         if only is None:
-            self._dead_letter_unrouted(view, raw.sparkSession, groups, batch)
+            self._routing.dead_letter_unrouted(view, raw.sparkSession, groups, batch)
             for position, (_, end) in ranges.items():
                 self._reached[position] = max(end, self._reached.get(position, 0))
         topics = {topic for topic, _ in groups}
@@ -178,7 +167,7 @@ class Batches:
         ids = self._broker.topic_ids(topics)
         portions: dict[str, Portion] = {}
         for topic, schema_hash in sorted(groups):
-            route = self._routes.get((topic, schema_hash))
+            route = self._routing.of(topic, schema_hash)
             if (
                 route is None
                 or route.table is None
@@ -232,9 +221,10 @@ class Batches:
     def _table(self, name: str, portion: Portion) -> TableProgress:
         progress = self._tables.get(name)
         if progress is None:
-            stream = self._routes[portion.groups[0].topic, portion.groups[0].schema_hash].stream
-            assert stream is not None  # noqa: S101 (a portion has a route)
-            progress = TableProgress(self._make_writer(name, stream, self._spark, self._tools))
+            route = self._routing.of(portion.groups[0].topic, portion.groups[0].schema_hash)
+            assert route is not None  # noqa: S101 (a portion has a route)
+            assert route.stream is not None  # noqa: S101 (a portion has a route)
+            progress = TableProgress(self._make_writer(name, route.stream, self._spark, self._tools))
             self._tables[name] = progress
         return progress
 
@@ -286,7 +276,7 @@ class Batches:
         """Read from Kafka what the table lacks below some offsets, in portions, and write it."""
         writer = progress.writer
         vector = writer.vector()
-        topics = {topic for topic, _ in up_to} & self._topics_of(writer.name)
+        topics = {topic for topic, _ in up_to} & self._routing.topics_of(writer.name)
         starts = self._broker.starts(topics)
         left: dict[Position, tuple[int, int]] = {}
         for position, end in up_to.items():
@@ -312,7 +302,9 @@ class Batches:
             logs.get().info(
                 "catching_up", table=writer.name, messages=sum(end - first for first, end in chunk.values())
             )
-            rows += self._process(self._read(chunk), "catch-up", -1, only=writer.name)
+            rows += self._process(
+                read_range(self._spark, self._config.kafka, chunk), "catch-up", -1, only=writer.name
+            )
             self._outbox.wake(progress.writer.name)
             for position, (_, end) in chunk.items():
                 progress.done[position] = end
@@ -322,110 +314,3 @@ class Batches:
                 if chunk[position][1] < end
             }
         return rows
-
-    def _topics_of(self, table: str) -> set[str]:
-        return {topic for (topic, _), route in self._routes.items() if route.table == table}
-
-    def _read(self, chunk: Mapping[Position, tuple[int, int]]) -> DataFrame:
-        def as_json(which: int) -> str:
-            by_topic: dict[str, dict[str, int]] = {}
-            for (topic, partition), span in chunk.items():
-                by_topic.setdefault(topic, {})[str(partition)] = span[which]
-            return json.dumps(by_topic)
-
-        assigned: dict[str, list[int]] = {}
-        for topic, partition in chunk:
-            assigned.setdefault(topic, []).append(partition)
-        return (
-            self._spark.read.format("kafka")
-            .options(**spark_kafka(self._config.kafka))
-            .option("assign", json.dumps(assigned))
-            .option("startingOffsets", as_json(0))
-            .option("endingOffsets", as_json(1))
-            .option("includeHeaders", "true")
-            .load()
-        )
-
-    # Routing
-
-    def _learn(self, view: str, session: SparkSession, groups: set[tuple[str, int]]) -> None:
-        """Find out where the messages of schemas go that were not seen before, from one message of each."""
-        unknown = sorted(
-            {schema_hash for topic, schema_hash in groups if (topic, schema_hash) not in self._routes}
-        )
-        for start in range(0, len(unknown), SCHEMAS_AT_ONCE):
-            hashes = ", ".join(f"{schema_hash}L" for schema_hash in unknown[start : start + SCHEMAS_AT_ONCE])
-            samples = session.sql(
-                "SELECT topic, _schema, first(struct(CAST(value AS STRING) AS value, CAST(key AS STRING) AS key)) AS one "
-                f"FROM {view} WHERE _schema IN ({hashes}) AND is_valid_utf8(CAST(value AS STRING)) "
-                "AND get_json_object(CAST(value AS STRING), '$.payload.op') IS NOT NULL GROUP BY topic, _schema"
-            ).collect()
-            self._keep_routes(samples)
-
-    def _keep_routes(self, samples: list[Row]) -> None:
-        for row in samples:
-            if (row["topic"], row["_schema"]) in self._routes:
-                continue
-            route = self._route(row["topic"], row["one"]["value"], row["one"]["key"])
-            self._routes[row["topic"], row["_schema"]] = route
-            if route.problem is not None:
-                logs.get().error("schema_refused", topic=row["topic"], why=route.problem)
-            else:
-                logs.get().info("schema_learned", topic=row["topic"], table=route.table)
-
-    def _route(self, topic: str, value: str, key: str | None) -> Route:
-        stream = self._config.stream_of(topic)
-        if stream is None:
-            return Route(None, None, None, "no_stream:no stream has this topic")
-        try:
-            schema = change_schema(value, key)
-            return Route(table_name(stream.table, topic, schema), stream, schema)
-        except SchemaError as err:
-            return Route(None, stream, None, f"no_schema:{err}")
-
-    def _dead_letter_unrouted(
-        self, view: str, session: SparkSession, groups: set[tuple[str, int]], batch: int
-    ) -> None:
-        """Send on what has no table: no schema, no envelope, no name."""
-        routed = [
-            group for group in sorted(groups) if (route := self._routes.get(group)) and route.problem is None
-        ]
-        if len(routed) == len(groups):
-            return
-        whens = ["WHEN value IS NULL THEN NULL"]
-        whens += [f"WHEN {_is_group(group)} THEN NULL" for group in routed]
-        whens += [
-            f"WHEN {_is_group(group)} THEN {literal(route.problem)}"
-            for group in sorted(groups)
-            if (route := self._routes.get(group)) and route.problem is not None
-        ]
-        whens.append(f"WHEN _schema = {NO_SCHEMA}L THEN 'no_schema:the message has no schema'")
-        whens.append("ELSE 'undecodable:no readable change event'")
-        bad = session.sql(
-            "SELECT * FROM (SELECT key AS _raw_key, value AS _raw_value, headers AS _raw_headers, "
-            "timestamp AS _raw_timestamp, topic AS _topic, partition AS _topic_partition, offset AS _offset, "
-            f"CASE {' '.join(whens)} END AS _problem FROM {view}) WHERE _problem IS NOT NULL"
-        )
-        count = self._tools.dead_letters.send(bad)
-        logs.get().warning("dead_lettered", table=None, rows=count, batch=batch)
-
-
-def _is_group(group: tuple[str, int]) -> str:
-    return f"topic = {literal(group[0])} AND _schema = {group[1]}L"
-
-
-def table_name(template: str, topic: str, schema: ChangeSchema) -> str:
-    """The table's name for a change, from a stream's template.
-
-    Raises:
-        SchemaError: the source has no name that a table could have.
-    """
-    values = {
-        "table": schema.source_table,
-        "schema": schema.source_schema,
-        "topic": re.sub(r"[^A-Za-z0-9_]", "_", topic),
-    }
-    name = PLACEHOLDER.sub(lambda match: values[match[1]], template)
-    if not re.fullmatch(r"[^.\s`]+(\.[^.\s`]+)+", name):
-        raise SchemaError(f"{name!r} cannot be the name of a table")
-    return name

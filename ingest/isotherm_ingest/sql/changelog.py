@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import lit
 
-from isotherm_ingest.sql.debezium import quoted
+from isotherm_ingest.sql.text import quoted
 from isotherm_ingest.tables.lake import CHANGELOG_COLUMNS
 
 

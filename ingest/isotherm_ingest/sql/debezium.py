@@ -10,11 +10,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from isotherm_ingest.sql.text import literal, quoted
+
 UNAVAILABLE = "__debezium_unavailable_value"
 """What stands in place of a large value that an update did not change (PostgreSQL's TOAST)."""
+
 CODEC = "map('columnNameOfCorruptRecord', '_corrupt')"
+
 MIN_MICROS, MAX_MICROS = -62_135_596_800_000_000, 253_402_300_799_999_999
 """Years 1 to 9999. PostgreSQL's infinities lie beyond, and would overflow hour ordinals."""
+
 _TWO_64 = "CAST(18446744073709551616 AS DECIMAL(20,0))"
 
 
@@ -85,16 +90,6 @@ class ChangeSchema:
             f"source: STRUCT<`schema`: STRING, `db`: STRING, `table`: STRING, ts_ms: BIGINT{lsn}>, op: STRING>, "
             "_corrupt STRING"
         )
-
-
-def quoted(name: str) -> str:
-    """A name as Spark's SQL takes any name."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def literal(text: str) -> str:
-    """A text as Spark's SQL takes any text."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def change_schema(value: str, key: str | None) -> ChangeSchema:
@@ -232,12 +227,19 @@ def _array(item: Kind) -> Kind:
 
 
 _JSON_TEXT = Kind("STRING", "STRING")
+
 _TEXT = Kind("STRING", "STRING", placeholder=literal(UNAVAILABLE))
+
 _DATE = Kind("DATE", "INT", lambda wire: f"date_from_unix_date({wire})")
+
 _MILLIS = Kind("TIMESTAMP_NTZ", "BIGINT", _timestamp("try_multiply({}, 1000L)"), may_fail=True)
+
 _MICROS = Kind("TIMESTAMP_NTZ", "BIGINT", _timestamp("{}"), may_fail=True)
+
 _NANOS = Kind("TIMESTAMP_NTZ", "BIGINT", _timestamp("({} div 1000)"), may_fail=True)
+
 _ZONED = Kind("TIMESTAMP", "STRING", lambda wire: f"TRY_CAST({wire} AS TIMESTAMP)", may_fail=True)
+
 _PLAIN = {
     "int8": Kind("INT", "INT"),
     "int16": Kind("INT", "INT"),
@@ -251,6 +253,7 @@ _PLAIN = {
     "string": _TEXT,
     "bytes": Kind("BINARY", "BINARY", placeholder=f"CAST({literal(UNAVAILABLE)} AS BINARY)"),
 }
+
 _NAMED = {
     "io.debezium.time.Date": _DATE,
     "org.apache.kafka.connect.data.Date": _DATE,

@@ -4,14 +4,13 @@ A raw view has the columns of Spark's Kafka source and `_schema`, the hash of a 
 the table's columns and, beside them, what is said of each change: `_op`, `_ts`, `_lsn`, its Kafka position, and
 `_problem`, which is null for a row that can be written.
 """
-# ruff: noqa: S608 (every name in the SQL is quoted, every value a literal)
 
+# ruff: noqa: S608 (every name in the SQL is quoted, every value a literal)
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from isotherm.contract.boundary import BOUNDARY_QUANTILE
-from isotherm_ingest.sql.debezium import CODEC, ChangeSchema, Column, literal, quoted
-from isotherm_ingest.tables.lake import SpecField
+from isotherm_ingest.sql.debezium import CODEC, ChangeSchema, Column
+from isotherm_ingest.sql.text import literal, quoted
 from isotherm_ingest.tables.offsets import Position
 
 RAW_COLUMNS = (
@@ -32,10 +31,13 @@ RAW_COLUMNS = (
     """,
 )
 """Connect's converter writes the schema first, so the text before the payload tells schemas apart at no cost."""
+
 RAW_KEPT = ("key", "value", "headers", "timestamp")
 """What dead letters need of the message itself; in a decoded view as `_raw_…`, for a row may have such columns."""
+
 TOMBSTONE, NO_SCHEMA = 0, 42
 """Hashes that stand for no schema: no value at all, and (xxhash64 of null is its seed) no schema in it."""
+
 ROW_OPS = "('r', 'c', 'u', 'd')"
 
 
@@ -155,77 +157,3 @@ def _unavailable(columns: Sequence[Column]) -> str:
         if column.kind.placeholder is not None
     ]
     return f"(j.payload.op = 'u' AND ({' OR '.join(checks)}))" if checks else "false"
-
-
-def survey_sql(
-    view: str,
-    event_time: tuple[str, str] | None,
-    partitioned_by: Sequence[tuple[SpecField, str]],
-    catalog: str,
-) -> str:
-    """SQL that looks over a decoded view: by Kafka partition, how many rows, what problems, which partitions.
-
-    Args:
-        view: the decoded view.
-        event_time: the column that `valid_through` speaks of, and its type.
-        partitioned_by: the fields of the spec and the types of their columns, where their columns never change for
-            a key; empty: not wanted.
-        catalog: the catalog's name, for Iceberg's own functions.
-    """
-    fine = "FILTER (WHERE _problem IS NULL)"
-    if event_time is None:
-        quantile = "CAST(NULL AS BIGINT)"
-    else:
-        name, kind = event_time
-        moment = quoted(name) if kind == "TIMESTAMP" else f"CAST({quoted(name)} AS TIMESTAMP)"
-        quantile = f"percentile_approx(unix_millis({moment}), {BOUNDARY_QUANTILE}, 1000) {fine}"
-    touched = before = "CAST(NULL AS ARRAY<STRING>)"
-    unknown = moved = "0L"
-    if partitioned_by:
-        row = [_ordinal(field, kind, quoted(field.column), catalog) for field, kind in partitioned_by]
-        old = [
-            _ordinal(field, kind, quoted("_before_" + field.column), catalog)
-            for field, kind in partitioned_by
-        ]
-        columns = {field.column: None for field, _ in partitioned_by}
-        null_in_row = " OR ".join(f"{quoted(name)} IS NULL" for name in columns)
-        no_old = " OR ".join(f"{quoted('_before_' + name)} IS NULL" for name in columns)
-        differs = " OR ".join(f"NOT {quoted(name)} <=> {quoted('_before_' + name)}" for name in columns)
-        touched = f"collect_set(struct({', '.join(row)})) {fine}"
-        before = f"collect_set(struct({', '.join(old)})) FILTER (WHERE _problem IS NULL AND NOT ({no_old}))"
-        unknown = f"count_if({null_in_row}) {fine}"
-        moved = f"count_if(_op = 'u' AND NOT ({no_old}) AND ({differs})) {fine}"
-    return f"""
-        SELECT _topic, _topic_partition, count(*) {fine} AS rows, count(_problem) AS problems,
-            count_if(_unavailable) {fine} AS unavailable, unix_millis(max(_ts)) AS newest_ms,
-            {quantile} AS reached_ms, {unknown} AS unknown, {moved} AS moved,
-            {touched} AS touched, {before} AS touched_before
-        FROM {view} GROUP BY _topic, _topic_partition"""
-
-
-def _ordinal(field: SpecField, kind: str, column: str, catalog: str) -> str:
-    """SQL of a partition value, as manifests hold it: Iceberg's own functions, so that nobody counts differently."""
-    functions = f"{quoted(catalog)}.system"
-    match field.transform:
-        case "hours" | "months" | "years":
-            value = f"{functions}.{field.transform}({column})"
-        case "days":
-            value = f"unix_date({functions}.days({column}))"
-        case "bucket" | "truncate":
-            value = f"{functions}.{field.transform}({field.width}, {column})"
-        case _:
-            value = f"unix_date({column})" if kind == "DATE" else column
-    return f"{value} AS p{field.field_id}"
-
-
-def can_name_partitions(field: SpecField, kind: str) -> bool:
-    """Whether the values of this field can be said as JSON in the one way that everybody says them."""
-    match field.transform:
-        case "hours" | "days" | "months" | "years" | "bucket":
-            return True
-        case "truncate":
-            return kind in {"STRING", "INT", "BIGINT"}
-        case "identity":
-            return kind in {"STRING", "INT", "BIGINT", "BOOLEAN", "DATE"}
-        case _:
-            return False

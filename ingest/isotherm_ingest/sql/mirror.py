@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from isotherm.contract.identity import PartitionKey, Scalar, partition_key
-from isotherm_ingest.sql.debezium import Column, literal, quoted
+from isotherm_ingest.sql.debezium import Column
+from isotherm_ingest.sql.text import literal, quoted
 from isotherm_ingest.tables.lake import SpecField
 
 MAX_RANGES = 60

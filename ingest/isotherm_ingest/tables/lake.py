@@ -42,7 +42,7 @@ from pyiceberg.types import (
 )
 
 from isotherm_ingest.announce.pending import Link
-from isotherm_ingest.sql.debezium import quoted
+from isotherm_ingest.sql.text import quoted
 from isotherm_ingest.tables.offsets import Token, find_token, tag_name
 
 PIPELINE_PROPERTY = "ingest.pipeline"

@@ -5,18 +5,17 @@ letters and wait for the acknowledgement; say the intent (a mirror); commit rows
 that loses a race is computed again from the table as it then is; one whose fate is unknown looks for its own vector
 first. Whatever is repeated finds its rows below the vector.
 """
-# ruff: noqa: S608 (every name in the SQL is quoted, every value a literal)
 
+# ruff: noqa: S608 (every name in the SQL is quoted, every value a literal)
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import SparkSession
 
-from isotherm.contract.identity import Scalar, TableId
+from isotherm.contract.identity import TableId
 from isotherm.contract.summary import (
     INGEST_PIPELINE,
     INGEST_TOKEN,
@@ -31,9 +30,10 @@ from isotherm_ingest.failures import TableRefused, Verdict, brief, verdict
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.session import FORCED
 from isotherm_ingest.sql.changelog import changelog_sql, fenced_append
-from isotherm_ingest.sql.debezium import Column, fits, literal, quoted, widened
-from isotherm_ingest.sql.decode import Group, Wanted, can_name_partitions, decoded_sql, survey_sql
+from isotherm_ingest.sql.decode import Group, Wanted, decoded_sql
 from isotherm_ingest.sql.mirror import Touched, merge_sql, newest_sql, pruning_sql
+from isotherm_ingest.sql.survey import Survey, can_name_partitions, survey_of, survey_sql
+from isotherm_ingest.sql.text import literal
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offsets
 from isotherm_ingest.tables.boundary import advance, valid_through
@@ -48,14 +48,19 @@ from isotherm_ingest.tables.lake import (
     summary_of,
 )
 from isotherm_ingest.tables.offsets import Position, Source
+from isotherm_ingest.tables.preparing import Portion, Prepared, wanted_from
+from isotherm_ingest.tables.schema_fit import changes_for
 
 MAX_ATTEMPTS = 8
 """A write that loses this often competes with a writer that never rests; the table is left out for a while."""
+
 _creating = threading.Lock()
 """Two threads that make one namespace at the same time: a catalog may refuse one of them."""
+
 SMALL = 20_000
 """Messages up to which a batch is small: one task, no generated code. Compiling a new class for the literals of each
 batch takes longer than interpreting a few thousand rows."""
+
 SMALL_CONF = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
@@ -63,62 +68,8 @@ SMALL_CONF = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.iceberg.distribution-mode": "none",
 }
+
 CONF_PREFIX = "spark.sql.iceberg.snapshot-property."
-
-
-@dataclass(frozen=True, slots=True)
-class Portion:
-    """What one batch holds for one table."""
-
-    view: str
-    """The raw messages, as a view that every session sees."""
-    query: str
-    batch: int
-    groups: tuple[Group, ...]
-    ranges: Mapping[Position, tuple[int, int]]
-    """Of each Kafka partition: the first offset, and the one after the last."""
-    ends: Mapping[Position, int]
-    """Where the topics end now."""
-    topic_ids: Mapping[str, str]
-    cluster: str
-
-
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """What looking over the rows told."""
-
-    rows: int
-    problems: int
-    unavailable: int
-    newest_ms: int | None
-    reached_ms: Mapping[Position, int]
-    touched: Touched | None
-    """None: a row does not tell its partition, or a column changed that should not."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A write, ready to be tried."""
-
-    now: TableNow
-    columns: Mapping[str, str]
-    key: tuple[str, ...]
-    unavailable: Mapping[str, Column]
-    view: str
-    from_offsets: Mapping[Position, int]
-    source: Source
-    survey: Survey
-    valid_through_ms: int | None
-
-    def still_fits(self, now: TableNow, from_offsets: Mapping[Position, int]) -> bool:
-        """Whether the same rows are to be written to the same columns and partitions."""
-        mine, other = self.now.table.metadata, now.table.metadata
-        return (
-            self.now.uuid == now.uuid
-            and mine.current_schema_id == other.current_schema_id
-            and mine.default_spec_id == other.default_spec_id
-            and dict(self.from_offsets) == dict(from_offsets)
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -528,54 +479,3 @@ class _Standing:
     def close(self, outcome: str) -> None:
         if self.now is not None and self._intents is not None:
             self._intents.close(self.now, outcome)
-
-
-def changes_for(columns: Mapping[str, str], group: Group) -> tuple[str | None, list[str]]:
-    """What does not fit into the columns, if anything; else the ALTERs that make room for a schema."""
-    known = {name.lower(): kind for name, kind in columns.items()}
-    changes: list[str] = []
-    for column in group.schema.columns:
-        kind = known.get(column.name.lower())
-        if kind is None:
-            changes.append(f"ADD COLUMN {quoted(column.name)} {column.kind.type}")
-        elif widened(kind, column.kind.type):
-            changes.append(f"ALTER COLUMN {quoted(column.name)} TYPE {column.kind.type}")
-        elif not fits(kind, column.kind.type):
-            return f"column {column.name} is {kind} in the table and {column.kind.type} in the message", []
-    return None, changes
-
-
-def wanted_from(source: Source, portion: Portion) -> dict[Position, int] | None:
-    """Below which offsets rows are left out, where the batch reaches below; None: the table has it all."""
-    from_offsets: dict[Position, int] = {}
-    lacks = False
-    for position, (first, end) in portion.ranges.items():
-        known = offsets.next_offset(source.vector, position) or 0
-        lacks = lacks or known < end
-        if known > first:
-            from_offsets[position] = known
-    return from_offsets if lacks else None
-
-
-def survey_of(
-    rows: Sequence[Mapping[str, Any]] | Sequence[Any], fields: tuple[tuple[SpecField, str], ...]
-) -> Survey:
-    """One survey of the rows of all Kafka partitions."""
-    touched: Touched | None = None
-    if fields and not any(row["unknown"] or row["moved"] for row in rows):
-        values: set[tuple[Scalar, ...]] = {
-            tuple(one) for row in rows for name in ("touched", "touched_before") for one in row[name] or ()
-        }
-        touched = Touched(fields, frozenset(values))
-    return Survey(
-        rows=sum(row["rows"] for row in rows),
-        problems=sum(row["problems"] for row in rows),
-        unavailable=sum(row["unavailable"] for row in rows),
-        newest_ms=max((row["newest_ms"] for row in rows if row["newest_ms"] is not None), default=None),
-        reached_ms={
-            (row["_topic"], row["_topic_partition"]): row["reached_ms"]
-            for row in rows
-            if row["reached_ms"] is not None
-        },
-        touched=touched,
-    )

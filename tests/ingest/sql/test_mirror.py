@@ -4,8 +4,8 @@ import pytest
 
 from isotherm.contract.identity import PartitionKey
 from isotherm_ingest.sql.mirror import MAX_RANGES, Touched, contiguous, merge_sql, pruning_sql
+from isotherm_ingest.sql.survey import survey_of
 from isotherm_ingest.tables.lake import SpecField
-from isotherm_ingest.tables.writer import survey_of
 
 HOURS = (SpecField(1000, "at", "hours"), "TIMESTAMP")
 REGION = (SpecField(1001, "region", "identity"), "STRING")

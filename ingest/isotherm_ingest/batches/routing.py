@@ -1,0 +1,130 @@
+"""Which table a message belongs to, told by its topic and its schema.
+
+A schema is looked at once, in one message of it. What belongs nowhere is sent to the dead letters, with the reason.
+"""
+
+# ruff: noqa: S608 (every name in the SQL is quoted, every value a literal)
+import re
+from dataclasses import dataclass
+
+from pyspark.sql import Row, SparkSession
+
+from isotherm.runtime import logs
+from isotherm_ingest.dead_letters import DeadLetters
+from isotherm_ingest.sql.debezium import ChangeSchema, SchemaError, change_schema
+from isotherm_ingest.sql.decode import NO_SCHEMA
+from isotherm_ingest.sql.text import literal
+from isotherm_ingest.streams import PLACEHOLDER, Stream, StreamsConfig
+
+SCHEMAS_AT_ONCE = 500
+"""Unknown schemas that one query asks for; real tables bring a few a day, garbage may bring thousands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where the messages of one topic and schema go, or why they go nowhere."""
+
+    table: str | None
+    stream: Stream | None
+    schema: ChangeSchema | None
+    problem: str | None = None
+
+
+class Routing:
+    """Where the messages of each topic and schema go, learned from one message of each."""
+
+    def __init__(self, config: StreamsConfig, dead_letters: DeadLetters) -> None:
+        """Nothing is known yet."""
+        self._config = config
+        self._dead_letters = dead_letters
+        self._routes: dict[tuple[str, int], Route] = {}
+
+    def of(self, topic: str, schema_hash: int) -> Route | None:
+        """Where they go; None: no message of them was seen yet."""
+        return self._routes.get((topic, schema_hash))
+
+    def topics_of(self, table: str) -> set[str]:
+        """The topics from which a table has its rows."""
+        return {topic for (topic, _), route in self._routes.items() if route.table == table}
+
+    def learn(self, view: str, session: SparkSession, groups: set[tuple[str, int]]) -> None:
+        """Find out where the messages of schemas go that were not seen before, from one message of each."""
+        unknown = sorted(
+            {schema_hash for topic, schema_hash in groups if (topic, schema_hash) not in self._routes}
+        )
+        for start in range(0, len(unknown), SCHEMAS_AT_ONCE):
+            hashes = ", ".join(f"{schema_hash}L" for schema_hash in unknown[start : start + SCHEMAS_AT_ONCE])
+            samples = session.sql(
+                "SELECT topic, _schema, first(struct(CAST(value AS STRING) AS value, CAST(key AS STRING) AS key)) AS one "
+                f"FROM {view} WHERE _schema IN ({hashes}) AND is_valid_utf8(CAST(value AS STRING)) "
+                "AND get_json_object(CAST(value AS STRING), '$.payload.op') IS NOT NULL GROUP BY topic, _schema"
+            ).collect()
+            self._keep_routes(samples)
+
+    def _keep_routes(self, samples: list[Row]) -> None:
+        for row in samples:
+            if (row["topic"], row["_schema"]) in self._routes:
+                continue
+            route = self._route(row["topic"], row["one"]["value"], row["one"]["key"])
+            self._routes[row["topic"], row["_schema"]] = route
+            if route.problem is not None:
+                logs.get().error("schema_refused", topic=row["topic"], why=route.problem)
+            else:
+                logs.get().info("schema_learned", topic=row["topic"], table=route.table)
+
+    def _route(self, topic: str, value: str, key: str | None) -> Route:
+        stream = self._config.stream_of(topic)
+        if stream is None:
+            return Route(None, None, None, "no_stream:no stream has this topic")
+        try:
+            schema = change_schema(value, key)
+            return Route(table_name(stream.table, topic, schema), stream, schema)
+        except SchemaError as err:
+            return Route(None, stream, None, f"no_schema:{err}")
+
+    def dead_letter_unrouted(
+        self, view: str, session: SparkSession, groups: set[tuple[str, int]], batch: int
+    ) -> None:
+        """Send on what has no table: no schema, no envelope, no name."""
+        routed = [
+            group for group in sorted(groups) if (route := self._routes.get(group)) and route.problem is None
+        ]
+        if len(routed) == len(groups):
+            return
+        whens = ["WHEN value IS NULL THEN NULL"]
+        whens += [f"WHEN {_is_group(group)} THEN NULL" for group in routed]
+        whens += [
+            f"WHEN {_is_group(group)} THEN {literal(route.problem)}"
+            for group in sorted(groups)
+            if (route := self._routes.get(group)) and route.problem is not None
+        ]
+        whens.append(f"WHEN _schema = {NO_SCHEMA}L THEN 'no_schema:the message has no schema'")
+        whens.append("ELSE 'undecodable:no readable change event'")
+        bad = session.sql(
+            "SELECT * FROM (SELECT key AS _raw_key, value AS _raw_value, headers AS _raw_headers, "
+            "timestamp AS _raw_timestamp, topic AS _topic, partition AS _topic_partition, offset AS _offset, "
+            f"CASE {' '.join(whens)} END AS _problem FROM {view}) WHERE _problem IS NOT NULL"
+        )
+        count = self._dead_letters.send(bad)
+        logs.get().warning("dead_lettered", table=None, rows=count, batch=batch)
+
+
+def _is_group(group: tuple[str, int]) -> str:
+    return f"topic = {literal(group[0])} AND _schema = {group[1]}L"
+
+
+def table_name(template: str, topic: str, schema: ChangeSchema) -> str:
+    """The table's name for a change, from a stream's template.
+
+    Raises:
+        SchemaError: the source has no name that a table could have.
+    """
+    values = {
+        "table": schema.source_table,
+        "schema": schema.source_schema,
+        "topic": re.sub(r"[^A-Za-z0-9_]", "_", topic),
+    }
+    name = PLACEHOLDER.sub(lambda match: values[match[1]], template)
+    if not re.fullmatch(r"[^.\s`]+(\.[^.\s`]+)+", name):
+        raise SchemaError(f"{name!r} cannot be the name of a table")
+    return name
