@@ -10,6 +10,7 @@ from pyiceberg.exceptions import CommitFailedException, ForbiddenError
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.statistics import BlobMetadata, StatisticsFile
+from pyiceberg.table.update import SetSnapshotRefUpdate
 from pyiceberg.types import LongType, NestedField
 
 from isotherm.core.deletion import Cause, Mark, Neighbours, own_folders
@@ -18,6 +19,7 @@ from isotherm.core.paths import normalised
 from isotherm.iceberg.expiry import expire, newest_tokens, read, still_going
 from isotherm.iceberg.manifests.reachability import Stopped, never, reached, unreachable
 from isotherm.iceberg.remover import sweep
+from isotherm.runtime.clock import now_ms
 from isotherm.service.ports import Expired, ExpiryReading, Sweep, Swept
 from support.rewriting import Hooked
 
@@ -66,7 +68,7 @@ def contents(table: Table, snapshot_id: int | None = None) -> list[int]:
 
 def expired(catalog: Any, reading: ExpiryReading, may_send: Any = lambda _: None) -> Expired:
     uuid = str(load(catalog).metadata.table_uuid)
-    return expire(catalog, NAME, uuid, reading, "job", may_send, pause=lambda _: None)
+    return expire(catalog, NAME, uuid, reading, "job", may_send, now_ms(), pause=lambda _: None)
 
 
 def load(catalog: Any) -> Table:
@@ -98,7 +100,7 @@ def test_what_only_old_snapshots_reach_goes_and_nothing_else(catalog: Any, table
     going = ids(table)[:4]
     before = {one: contents(table, one) for one in ids(table)[4:]}
 
-    reading = read(table, going)
+    reading = read(table, going, now_ms())
     outcome = expired(catalog, reading).outcome
     gone = swept(table, reading)
 
@@ -130,7 +132,7 @@ def test_the_head_what_is_named_and_what_is_on_no_way_to_main_do_not_go(table: T
 
     everything = [one.snapshot_id for one in table.refresh().metadata.snapshots]
 
-    assert still_going(table.metadata, everything) == (known[0], *known[2:-1])
+    assert still_going(table.metadata, everything, now_ms()) == (known[0], *known[2:-1])
 
 
 def test_statistics_of_snapshots_that_stay_stay(catalog: Any, table: Table) -> None:
@@ -166,7 +168,7 @@ def test_statistics_of_snapshots_that_stay_stay(catalog: Any, table: Table) -> N
 
 def test_a_tag_that_comes_in_between_is_not_dropped(catalog: Any, table: Table) -> None:
     going = ids(table)[:3]
-    reading = read(table, going)
+    reading = read(table, going, now_ms())
 
     def tagging(real: Any, *arguments: Any) -> Any:
         if len(load(real).metadata.refs) == 1:
@@ -183,7 +185,7 @@ def test_a_tag_that_comes_in_between_is_not_dropped(catalog: Any, table: Table) 
 
 def test_a_rollback_to_a_snapshot_that_goes_wins(catalog: Any, table: Table) -> None:
     going = ids(table)[:3]
-    reading = read(table, going)
+    reading = read(table, going, now_ms())
 
     def rolling_back(real: Any, *arguments: Any) -> Any:
         load(real).manage_snapshots().set_current_snapshot(going[1]).commit()
@@ -197,7 +199,7 @@ def test_a_rollback_to_a_snapshot_that_goes_wins(catalog: Any, table: Table) -> 
 
 
 def test_a_stream_that_commits_before_each_request_stops_no_expiry(catalog: Any, table: Table) -> None:
-    reading = read(table, ids(table)[:3])
+    reading = read(table, ids(table)[:3], now_ms())
     sent = []
 
     def streaming(real: Any, *arguments: Any) -> Any:
@@ -217,7 +219,7 @@ def test_a_stream_that_commits_before_each_request_stops_no_expiry(catalog: Any,
 def test_after_a_lost_answer_a_look_says_what_came_of_it(
     catalog: Any, table: Table, error: Exception, lands: bool
 ) -> None:
-    reading = read(table, ids(table)[:3])
+    reading = read(table, ids(table)[:3], now_ms())
 
     def cut(real: Any, *arguments: Any) -> Any:
         if lands:
@@ -234,7 +236,7 @@ def test_a_refusal_is_told_in_the_catalogs_words(catalog: Any, table: Table) -> 
     def forbidding(*_: Any) -> Any:
         raise ForbiddenError("Principal 'isotherm' is not authorized for op UPDATE_TABLE")
 
-    outcome = expired(Hooked(catalog, forbidding), read(table, ids(table)[:3])).outcome
+    outcome = expired(Hooked(catalog, forbidding), read(table, ids(table)[:3], now_ms())).outcome
 
     assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, "refused")
     assert "not authorized for op UPDATE_TABLE" in outcome.why
@@ -243,7 +245,7 @@ def test_a_refusal_is_told_in_the_catalogs_words(catalog: Any, table: Table) -> 
 def test_nothing_expires_from_another_table_of_that_name_or_under_gc_disabled(
     catalog: Any, table: Table
 ) -> None:
-    reading = read(table, ids(table)[:3])
+    reading = read(table, ids(table)[:3], now_ms())
     with table.transaction() as change:
         change.set_properties({"gc.enabled": "false"})
 
@@ -251,14 +253,16 @@ def test_nothing_expires_from_another_table_of_that_name_or_under_gc_disabled(
 
     catalog.drop_table(NAME)
     catalog.create_table(NAME, SCHEMA)
-    found = expire(catalog, NAME, str(table.metadata.table_uuid), reading, "job", lambda _: None)
+    found = expire(catalog, NAME, str(table.metadata.table_uuid), reading, "job", lambda _: None, now_ms())
     assert (found.outcome.reason, found.outcome.was_sent) == ("gone", False)
 
 
 def test_who_may_not_mark_sends_nothing(catalog: Any, table: Table) -> None:
     before = ids(table)
 
-    outcome = expired(catalog, read(table, before[:3]), lambda _: "owner: another daemon has it").outcome
+    outcome = expired(
+        catalog, read(table, before[:3], now_ms()), lambda _: "owner: another daemon has it"
+    ).outcome
 
     assert (outcome.reason, outcome.why, outcome.was_sent) == ("owner", "another daemon has it", False)
     assert ids(table) == before
@@ -272,7 +276,7 @@ def test_the_newest_token_of_each_pipeline_is_kept_as_a_property(catalog: Any, t
     going = ids(table)[:-1]
 
     assert newest_tokens(table.metadata) == {"ingest.a.source": "a3", "ingest.b.source": "b2"}
-    assert OutcomeKind.DONE is expired(catalog, read(table, going)).outcome.kind
+    assert OutcomeKind.DONE is expired(catalog, read(table, going, now_ms())).outcome.kind
     said = load(catalog).metadata.properties
     assert (said["ingest.a.source"], said["ingest.b.source"]) == ("a3", "b2")
 
@@ -285,7 +289,7 @@ def test_a_going_snapshot_that_cannot_be_read_goes_and_its_files_stay(catalog: A
     damaged = table.metadata.snapshots[2]
     Path(normalised(damaged.manifest_list)).write_bytes(b"nothing")
 
-    reading = read(table, going)
+    reading = read(table, going, now_ms())
 
     assert reading.damage == ""
     assert OutcomeKind.DONE is expired(catalog, reading).outcome.kind
@@ -297,7 +301,7 @@ def test_where_a_staying_snapshot_cannot_be_read_snapshots_go_and_no_file(catalo
     going = ids(table)[:3]
     Path(normalised(table.metadata.snapshots[4].manifest_list)).unlink()
 
-    reading = read(table, going)
+    reading = read(table, going, now_ms())
 
     assert (reading.snapshots, reading.files) == (tuple(going), ())
     assert "cannot be read" in reading.damage
@@ -305,7 +309,7 @@ def test_where_a_staying_snapshot_cannot_be_read_snapshots_go_and_no_file(catalo
 
 
 def test_a_proof_that_cannot_be_read_postpones_everything(catalog: Any, table: Table) -> None:
-    reading = read(table, ids(table)[:3])
+    reading = read(table, ids(table)[:3], now_ms())
     expired(catalog, reading)
     append(table, 55)
     Path(normalised(table.refresh().metadata.snapshots[-1].manifest_list)).unlink()
@@ -320,7 +324,7 @@ def test_a_proof_that_cannot_be_read_postpones_everything(catalog: Any, table: T
 
 def waiting(catalog: Any, table: Table) -> tuple[ExpiryReading, str]:
     """An expiry that is committed, and one of the data files that wait for their grace."""
-    reading = read(table, ids(table)[:4])
+    reading = read(table, ids(table)[:4], now_ms())
     assert OutcomeKind.DONE is expired(catalog, reading).outcome.kind
     return reading, next(path for path in reading.files if path.endswith(".parquet"))
 
@@ -386,7 +390,7 @@ def test_files_of_another_table_stay_whoever_names_them(catalog: Any, table: Tab
         change.set_properties({"write.data.path": str(Path(normalised(table.metadata.location)).parent)})
     table.refresh().add_files([task.file.file_path])
     table.refresh().overwrite(rows(1))
-    reading = read(table.refresh(), ids(table)[:-1])
+    reading = read(table.refresh(), ids(table)[:-1], now_ms())
     assert task.file.file_path in reading.files
     expired(catalog, reading)
 
@@ -469,6 +473,54 @@ def test_a_conflict_is_given_up_after_a_while(catalog: Any, table: Table) -> Non
     def losing(*_: Any) -> Any:
         raise CommitFailedException("Requirement failed: branch main has changed")
 
-    outcome = expired(Hooked(catalog, losing), read(table, ids(table)[:3])).outcome
+    outcome = expired(Hooked(catalog, losing), read(table, ids(table)[:3], now_ms())).outcome
 
     assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, "conflict")
+
+
+# --- what branches and tags keep
+
+
+def branch(table: Table, name: str, snapshot_id: int, **keeps: int) -> None:
+    table.refresh().manage_snapshots().create_branch(snapshot_id, name, **keeps).commit()
+
+
+@pytest.mark.parametrize(
+    ("keeps", "left"),
+    [
+        ({}, [4]),
+        ({"min_snapshots_to_keep": 3}, [2, 3, 4]),
+        ({"max_snapshot_age_ms": 3_600_000}, [0, 1, 2, 3, 4]),
+        ({"max_snapshot_age_ms": 1}, [4]),
+    ],
+)
+def test_a_branch_keeps_of_its_history_what_it_states(
+    catalog: Any, table: Table, keeps: Any, left: Any
+) -> None:
+    known = ids(table)
+    branch(table, "audit", known[4], **keeps)
+    reading = read(table.refresh(), known[:-1], now_ms() + 60_000)
+
+    assert [place for place, one in enumerate(known[:5]) if one not in reading.snapshots] == left
+    assert OutcomeKind.DONE is expired(catalog, reading).outcome.kind
+    swept(table, reading)
+    every_snapshot_reads(table)
+
+
+def test_what_mains_own_ref_states_is_kept_too(catalog: Any, table: Table) -> None:
+    known = ids(table)
+    ref = SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=known[-1], min_snapshots_to_keep=4)
+    catalog.commit_table(table, (), (ref,))
+
+    assert still_going(load(catalog).metadata, known, now_ms()) == tuple(known[:-4])
+
+
+def test_the_tables_properties_speak_for_a_branch_that_states_nothing(catalog: Any, table: Table) -> None:
+    known = ids(table)
+    branch(table, "audit", known[4])
+    with table.refresh().transaction() as change:
+        change.set_properties({"history.expire.min-snapshots-to-keep": "2"})
+
+    going = still_going(load(catalog).metadata, known, now_ms())
+
+    assert [place for place, one in enumerate(known[:5]) if one not in going] == [3, 4]

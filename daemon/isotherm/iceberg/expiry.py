@@ -44,6 +44,7 @@ from isotherm.core.deletion import is_gc_enabled
 from isotherm.core.model.jobs import Outcome, OutcomeKind
 from isotherm.iceberg.manifests.reachability import IsStopped, never, unreachable, youngest
 from isotherm.iceberg.manifests.reading import UnreadableError
+from isotherm.iceberg.values import kept_until_ms
 from isotherm.service.ports import Expired, ExpiryReading
 
 ATTEMPTS = 20
@@ -78,7 +79,7 @@ class AssertNoRefNames(ValidatableTableRequirement):
                 raise CommitFailedException(f"Requirement failed: snapshot {snapshot_id} is gone already")
 
 
-def read(table: Table, snapshots: Iterable[int], is_stopped: IsStopped = never) -> ExpiryReading:
+def read(table: Table, snapshots: Iterable[int], now_ms: int, is_stopped: IsStopped = never) -> ExpiryReading:
     """What an expiry of these snapshots would leave without a reader, as the table is now.
 
     Snapshots that may not go, or are gone, are left out. Where a staying snapshot is damaged, nothing can be shown to
@@ -89,7 +90,7 @@ def read(table: Table, snapshots: Iterable[int], is_stopped: IsStopped = never) 
         Stopped: so it was wanted.
     """
     metadata = table.metadata
-    going, damage = still_going(metadata, snapshots)[:MOST_AT_ONCE], ""
+    going, damage = still_going(metadata, snapshots, now_ms)[:MOST_AT_ONCE], ""
     files: list[str] = []
     try:
         files = unreachable(metadata, table.io, going, is_stopped) if going else []
@@ -110,6 +111,7 @@ def expire(
     reading: ExpiryReading,
     job_id: str,
     may_send: Callable[[str], str | None],
+    now_ms: int,
     pause: Callable[[float], None] = sleep,
 ) -> Expired:
     """Expire snapshots in one commit; the newest ingest tokens are kept as table properties by the same commit.
@@ -124,9 +126,10 @@ def expire(
         job_id: ours.
         may_send: called before each request with the location of the metadata that it is based on; says why it must
             not be sent (`reason: sentence`), or None. The files are marked by then.
+        now_ms: the time, for what branches keep by age.
         pause: waits so many seconds between two attempts.
     """
-    expiry = _Expiry(catalog, name, uuid, reading, job_id, may_send, pause)
+    expiry = _Expiry(catalog, name, uuid, reading, job_id, may_send, now_ms, pause)
     try:
         return expiry.run()
     except Exception as err:  # noqa: BLE001 (whatever the world, or a mistake of ours, may do)
@@ -143,6 +146,7 @@ class _Expiry:
     reading: ExpiryReading
     job_id: str
     may_send: Callable[[str], str | None]
+    now_ms: int
     pause: Callable[[float], None]
     base: str = ""
     """The metadata that the last request was based on; empty: none was sent."""
@@ -204,7 +208,7 @@ class _Expiry:
             return self._failed("gone", f"{self.name} is another table now: {metadata.table_uuid}")
         if not is_gc_enabled(metadata.properties):
             return self._failed("gc_disabled", "the table says gc.enabled=false")
-        staying = set(self.going) - set(still_going(metadata, self.going))
+        staying = set(self.going) - set(still_going(metadata, self.going, self.now_ms))
         if staying and self.base and not staying & {one.snapshot_id for one in metadata.snapshots}:
             # They are gone, after a request of ours that was answered otherwise: it has landed.
             return self.unclear(CommitFailedException("a request was refused, and its snapshots are gone"))
@@ -259,16 +263,19 @@ def lost_refs(
     return ()
 
 
-def still_going(metadata: TableMetadata, snapshots: Iterable[int]) -> tuple[int, ...]:
-    """Of the planned ones, those that lie on `main` behind its head and that no ref names."""
+def still_going(metadata: TableMetadata, snapshots: Iterable[int], now_ms: int) -> tuple[int, ...]:
+    """Of the planned ones, those that lie on `main` behind its head and that no branch or tag keeps."""
     parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots}
+    kept = kept_until_ms(metadata)
     named = {ref.snapshot_id for ref in metadata.refs.values()}
     behind: set[int] = set()
     current = parents.get(metadata.current_snapshot_id or -1)
     while current is not None and current in parents and current not in behind:
         behind.add(current)
         current = parents[current]
-    return tuple(one for one in snapshots if one in behind and one not in named)
+    return tuple(
+        one for one in snapshots if one in behind and one not in named and kept.get(one, 0) <= now_ms
+    )
 
 
 def _requirements(catalog: Catalog, table: Table, going: Sequence[int]) -> tuple[TableRequirement, ...]:

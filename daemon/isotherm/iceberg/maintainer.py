@@ -119,7 +119,9 @@ class IcebergMaintainer:
 
     def start_reading(self, loaded: LoadedTable, job_id: str, snapshots: Sequence[int]) -> None:
         """Begin to find out what an expiry would leave without a reader."""
-        self._readings.start(job_id, lambda is_stopped: expiry.read(loaded.handle, snapshots, is_stopped))
+        self._readings.start(
+            job_id, lambda is_stopped: expiry.read(loaded.handle, snapshots, self._now_ms(), is_stopped)
+        )
 
     def read(self) -> Sequence[tuple[str, ExpiryReading | Unbound]]:
         """Readings that ended since the last call."""
@@ -132,7 +134,7 @@ class IcebergMaintainer:
         self, table: TableId, reading: ExpiryReading, job_id: str, may_send: Callable[[str], str | None]
     ) -> Expired:
         """Expire snapshots."""
-        return expiry.expire(self._catalog, table.name, table.uuid, reading, job_id, may_send)
+        return expiry.expire(self._catalog, table.name, table.uuid, reading, job_id, may_send, self._now_ms())
 
     def lost_refs(self, loaded: LoadedTable, base: str, taken: Sequence[int]) -> Sequence[str]:
         """Branches and tags that a catalog dropped with the snapshots that an expiry took, since that metadata."""

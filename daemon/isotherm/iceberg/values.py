@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
-from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot as PyIcebergSnapshot
 from pyiceberg.transforms import VoidTransform
 
@@ -19,6 +20,7 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.summary import INGEST_VALID_THROUGH, JOB_ID, origin_of, token_of
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.tables import PartitionField, Snapshot, TableFacts
+from isotherm.core.planner.retention import FOREVER_MS, Ref, kept_by_refs
 from isotherm.iceberg.manifests.counts import Question, census
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.service.ports import LoadedTable, TableMissing
@@ -40,9 +42,9 @@ def loaded_table(table: Table, name: str, known: ListSize | None = None) -> Load
     """PyIceberg's table as ours."""
     metadata = table.metadata
     head = table.current_snapshot()
-    pinned = {ref.snapshot_id for name, ref in metadata.refs.items() if name != MAIN_BRANCH}
+    kept = kept_until_ms(metadata)
     snapshots = {
-        snapshot.snapshot_id: _known(snapshot, is_pinned=snapshot.snapshot_id in pinned)
+        snapshot.snapshot_id: _known(snapshot, kept.get(snapshot.snapshot_id, 0))
         for snapshot in metadata.snapshots
     }
     parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots}
@@ -102,13 +104,49 @@ def _source_type(table: Table, source_id: int) -> str:
     return "unknown"
 
 
-def _known(snapshot: PyIcebergSnapshot, *, is_pinned: bool) -> Snapshot:
+def kept_until_ms(metadata: TableMetadata) -> dict[int, int]:
+    """Until when the table's own branches and tags keep its snapshots (`retention.kept_by_refs`).
+
+    What a branch does not state itself the table's properties may state; for `main` those are the policy's to weigh.
+    """
+    least, oldest = (
+        metadata.properties.get(f"history.expire.{name}")
+        for name in ("min-snapshots-to-keep", "max-snapshot-age-ms")
+    )
+    refs = []
+    for name, ref in metadata.refs.items():
+        is_main = name == MAIN_BRANCH
+        if is_main and ref.min_snapshots_to_keep is None and ref.max_snapshot_age_ms is None:
+            continue
+        refs.append(
+            Ref(
+                ref.snapshot_id,
+                ref.snapshot_ref_type is SnapshotRefType.BRANCH,
+                _stated(ref.min_snapshots_to_keep, None if is_main else least),
+                _stated(ref.max_snapshot_age_ms, None if is_main else oldest),
+            )
+        )
+    return kept_by_refs(
+        refs,
+        {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots},
+        {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in metadata.snapshots},
+    )
+
+
+def _stated(by_ref: int | None, by_table: str | None) -> int | None:
+    if by_ref is not None or by_table is None:
+        return by_ref
+    return int(by_table) if _NUMBER.fullmatch(by_table) else None
+
+
+def _known(snapshot: PyIcebergSnapshot, kept_until_ms: int) -> Snapshot:
     return Snapshot(
         snapshot_id=snapshot.snapshot_id,
         sequence_number=snapshot.sequence_number or 0,
         committed_at_ms=snapshot.timestamp_ms,
         token=token_of(summary_of(snapshot)),
-        is_pinned=is_pinned,
+        is_pinned=kept_until_ms >= FOREVER_MS,
+        kept_until_ms=min(kept_until_ms, FOREVER_MS),
     )
 
 

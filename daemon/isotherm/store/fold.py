@@ -19,7 +19,7 @@ from isotherm.core.model.writers import Word
 from isotherm.core.state import PartitionState, Prior, TableState
 from isotherm.store.database import StoreError, connect, from_json, to_json, transaction
 
-VERSION = 5
+VERSION = 6
 JOURNAL_LENGTH = 200
 """Changes kept for each table to undo; a rollback beyond them rebuilds the table."""
 
@@ -36,7 +36,8 @@ CREATE INDEX IF NOT EXISTS tables_agenda
 CREATE INDEX IF NOT EXISTS tables_name ON tables (name);
 CREATE TABLE IF NOT EXISTS snapshots (
     uuid TEXT NOT NULL, place INTEGER NOT NULL, snapshot_id INTEGER NOT NULL, sequence_number INTEGER NOT NULL,
-    committed_at_ms INTEGER NOT NULL, token TEXT NOT NULL, is_pinned INTEGER NOT NULL, PRIMARY KEY (uuid, place)
+    committed_at_ms INTEGER NOT NULL, token TEXT NOT NULL, is_pinned INTEGER NOT NULL, kept_until_ms INTEGER NOT NULL,
+    PRIMARY KEY (uuid, place)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS partitions (
     uuid TEXT NOT NULL, key TEXT NOT NULL, state TEXT NOT NULL,
@@ -101,7 +102,7 @@ class _Decisions:
     of_table: tuple[Decision, ...]
 
 
-_SNAPSHOT = "snapshot_id, sequence_number, committed_at_ms, token, is_pinned"
+_SNAPSHOT = "snapshot_id, sequence_number, committed_at_ms, token, is_pinned, kept_until_ms"
 _COLUMNS = (
     "state, facts, confirmed_head, last_event_at_ms, of_table, trusted, whole_touched, whole_wake_at_ms"
 )
@@ -232,7 +233,10 @@ class Fold:
             (uuid,),
         )
         places = {tuple(entry): place for place, *entry in rows}
-        log = [(s.snapshot_id, s.sequence_number, s.committed_at_ms, s.token, s.is_pinned) for s in snapshots]
+        log = [
+            (s.snapshot_id, s.sequence_number, s.committed_at_ms, s.token, s.is_pinned, s.kept_until_ms)
+            for s in snapshots
+        ]
         if log == list(places):
             return
         known = set(log)
@@ -247,7 +251,7 @@ class Fold:
             "DELETE FROM snapshots WHERE uuid = ? AND place = ?", [(uuid, place) for place in gone]
         )
         self._db.executemany(
-            "INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [(uuid, place, *entry) for place, entry in enumerate(fresh, start=following)],
         )
 
@@ -258,8 +262,8 @@ class Fold:
             (uuid,),
         )
         return tuple(
-            Snapshot(snapshot_id, sequence_number, at_ms, token, bool(is_pinned))
-            for snapshot_id, sequence_number, at_ms, token, is_pinned in rows
+            Snapshot(snapshot_id, sequence_number, at_ms, token, bool(is_pinned), kept_until_ms)
+            for snapshot_id, sequence_number, at_ms, token, is_pinned, kept_until_ms in rows
         )
 
     def note_event(self, uuid: str, at_ms: int) -> None:

@@ -307,6 +307,14 @@ def test_the_newest_and_the_young_stay():
     ("fields", "kept"),
     [
         ({"snapshots": tuple(replace(s, is_pinned=s.snapshot_id == 4) for s in snapshots(20))}, {4}),
+        (
+            {
+                "snapshots": tuple(
+                    replace(s, kept_until_ms=NOW + 1 if s.snapshot_id == 4 else NOW) for s in snapshots(20)
+                )
+            },
+            {4},
+        ),
         ({"flights": (Flight("j", Action.COMPACT, key(1), 7, NOW),)}, {7}),
         ({"announced_sequence_number": 8}, {9, 10}),
         ({"announced_sequence_number": None}, set(range(1, 11))),

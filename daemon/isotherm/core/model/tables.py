@@ -28,7 +28,9 @@ class Snapshot:
     token: str = ""
     """Whose place in its source it keeps: a pipeline of ingest, a sink of Kafka Connect; empty: nobody's."""
     is_pinned: bool = False
-    """A tag or a branch other than main names it."""
+    """A tag or a branch keeps it, whatever its age."""
+    kept_until_ms: int = 0
+    """A branch keeps it until then, by the age that the branch itself states."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,6 +108,7 @@ def decide_expiry(
         times.append(ripening[0] + (0 if is_large else expire.at_latest))
     if overdue_at_ms is not None and overdue_at_ms > now_ms:
         times.append(overdue_at_ms)
+    times += sorted(s.kept_until_ms for s in snapshots if not s.is_pinned and s.kept_until_ms > now_ms)[:1]
     decision = _decide_whole(
         Action.EXPIRE,
         triggers,
