@@ -1,17 +1,18 @@
 """The daemon's process: builds the real parts, turns the loop, ends it in good order.
 
 What is away at the start is waited for, with a line that says what and where; the HTTP port answers meanwhile. SIGTERM
-and Ctrl-C stop the loop at the next turn, a second one at once.
+and Ctrl-C stop the loop at the next turn, within twenty seconds in any case, a second one at once.
 """
 
 import contextlib
+import faulthandler
+import os
 import signal
-import sqlite3
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from threading import Event
+from threading import Event, Timer
 from types import FrameType
 from typing import TypeVar
 
@@ -40,10 +41,12 @@ from isotherm.service.policy_folder import PolicyFolder
 from isotherm.service.ports import Fenced, Unavailable
 from isotherm.service.relay import Sources
 from isotherm.store import Fold, FolderTakenError, Ledger, StateFolder
-from isotherm.store.database import StoreError
+from isotherm.store.database import StoreBusy, StoreError
 from isotherm.telemetry.http import HttpServer
 from isotherm.telemetry.metrics import Metrics
 
+STOP_WITHIN_S = 18
+"""Kubernetes gives thirty seconds, and what stops it twenty: a daemon that hangs in a request by then just ends."""
 LONGEST_PAUSE_S = 30
 LOOP_PAUSE_S = 0.2
 """How long a turn of the loop waits for events: an ended rewrite is seen after this at the latest."""
@@ -62,7 +65,7 @@ def run(config: IsothermConfig) -> int:
     """The daemon, until it is told to stop; gives the exit code."""
     logs.configure(config.log.level, program="isotherm")
     stopping = Event()
-    _stop_on_signals(stopping)
+    stop_on_signals(stopping)
     metrics = Metrics(now_ms, version("isotherm"))
 
     def listen(what: Observation) -> None:
@@ -89,7 +92,7 @@ def run(config: IsothermConfig) -> int:
     except (StoreError, OSError) as err:
         logs.get().error("bad_state", why=str(err))
         # A store that is locked, or a disk that is full, may be another one in a moment.
-        return EXIT_ERROR if isinstance(err.__cause__, sqlite3.OperationalError) else EXIT_BAD_CONFIG
+        return EXIT_ERROR if isinstance(err.__cause__, StoreBusy) else EXIT_BAD_CONFIG
     try:
         service = _service(config, stores, health, listen, wait_for)
         if service is not None:
@@ -231,11 +234,23 @@ def ensure_hold_topic(config: IsothermConfig) -> None:
     client.ensure_topic(config.kafka.properties, config.kafka.hold_topic, config=HOLD_TOPIC)
 
 
-def _stop_on_signals(stopping: Event) -> None:
+def stop_on_signals(stopping: Event, within_s: float = STOP_WITHIN_S) -> None:
+    """Have SIGTERM and Ctrl-C end the loop at its next turn, and the process after so many seconds in any case."""
+
+    def give_up() -> None:
+        # Whatever hangs (a store, a catalog, a broker) hangs in a request, and not in a write of ours: what was begun
+        # stands in the ledger, and the next daemon looks for it. Children end with this process.
+        logs.get().warning("stopped_hard", after_s=within_s)
+        faulthandler.dump_traceback()
+        os._exit(0)
+
     def stop(number: int, _: FrameType | None) -> None:
         if stopping.is_set():
             sys.exit(128 + number)
         stopping.set()
+        last_resort = Timer(within_s, give_up)
+        last_resort.daemon = True
+        last_resort.start()
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)

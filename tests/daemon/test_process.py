@@ -1,6 +1,8 @@
 """The daemon as a process beside a real broker: it starts, answers, works, waits for what is away, and stops."""
 
 import signal
+import subprocess
+import sys
 import uuid
 
 import pytest
@@ -8,7 +10,10 @@ from confluent_kafka import Producer
 
 from isotherm.contract.events import encode
 from isotherm.contract.summary import JOB_ID
-from isotherm.store import Fold
+from isotherm.core.deletion import LEFTOVER_GRACE_MS
+from isotherm.core.paths import normalised
+from isotherm.runtime.clock import now_ms
+from isotherm.store import Fold, Ledger
 from support.daemon_process import Daemon
 from support.lab import EAGER, Lab, counted
 
@@ -96,9 +101,33 @@ def test_killed_in_the_middle_of_a_job_it_goes_on_where_it_was(lab, kafka, start
     interrupted = again.until("job_ended", job_id=started["job_id"])
     done = again.until("job_ended", outcome="done")
 
-    assert (interrupted["outcome"], interrupted["reason"]) == ("failed", "cancelled")
+    assert (interrupted["outcome"], interrupted["reason"]) == ("failed", "crashed")
     assert done["label"] == started["label"]
     assert again.stop() == 0
     ours = [s for s in table.refresh().snapshots() if JOB_ID in s.summary.additional_properties]
     assert [s.summary.additional_properties[JOB_ID] for s in ours] == [done["job_id"]]
-    assert not list((lab.root / "warehouse").rglob(f"isotherm-{started['job_id']}*"))
+    # What it had written waits for a day: only the dead one knew whether a request was on its way.
+    ledger = Ledger(again.folder / "state" / "ledger.db", read_only=True)
+    left = {normalised(path) for path in map(str, (lab.root / "warehouse").rglob(f"*{started['job_id']}*"))}
+    due = ledger.due_deletions(str(table.metadata.table_uuid), now_ms() + LEFTOVER_GRACE_MS, 100)
+    assert left == {normalised(mark.path) for mark in due}
+
+
+def test_what_hangs_keeps_nobody_from_stopping_the_daemon():
+    """SIGTERM is heard by the loop; if that hangs in a request, the process ends by itself, and says where it was."""
+    program = (
+        "import os, signal, threading\n"
+        "from isotherm.daemon import stop_on_signals\n"
+        "stop_on_signals(threading.Event(), within_s=0.2)\n"
+        "os.kill(os.getpid(), signal.SIGTERM)\n"
+        "threading.Event().wait(120)\n"
+        "raise SystemExit(3)\n"
+    )
+
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert ended.returncode == 0
+    assert "stopped_hard" in ended.stdout + ended.stderr
+    assert 'File "<string>", line 5' in ended.stderr

@@ -213,7 +213,7 @@ def test_a_daemon_that_died_in_the_middle_leaves_nothing_behind(lab):
 
     states = {one.job_id: (one.state, one.reason) for one in again.ledger.operations()}
     assert states.pop(operation.job_id) == ("failed", "crashed")
-    assert states == {}  # perhaps it was the job that took the daemon with it: its partition waits a moment
+    assert [state for state, _ in states.values()] == ["done"]
     # Whether a request had been sent only the dead daemon knew: it waits a day, and is looked at then.
     assert [path for path in files_on_disk(lab.root) if operation.job_id in path]
     lab.ahead_ms += LEFTOVER_GRACE_MS

@@ -146,7 +146,7 @@ class TablePlanned:
     backlog_files: int
     backlog_bytes: int
     oldest_due_at_ms: int | None
-    """Since when the longest waiting due partition is due."""
+    """Since when the partition that has waited longest has a debt of 1 or more, whatever it waits for."""
     halted: bool
     paused: bool
     last_event_at_ms: int

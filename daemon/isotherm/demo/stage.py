@@ -5,7 +5,6 @@ they do.
 """
 
 import random
-import sqlite3
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -28,7 +27,7 @@ from isotherm.demo.witness import SeenTable, Witness
 from isotherm.demo.workload import Workload
 from isotherm.runtime.clock import monotonic_s
 from isotherm.store import Fold, Ledger
-from isotherm.store.database import StoreError
+from isotherm.store.database import StoreError, StoreTrouble
 
 Say = Callable[[str], None]
 
@@ -193,7 +192,7 @@ class Stage:
 
     def _verdicts(self) -> dict[str, dict[PartitionKey, str]]:
         """The daemon's verdicts by table, from its fold; empty while it cannot be read."""
-        with suppress(StoreError, sqlite3.Error):  # between two lives of the daemon it may be half there
+        with suppress(StoreError, StoreTrouble):  # between two lives of the daemon it may be half there
             fold = Fold(self.folder.state / "fold.db", read_only=True)
             try:
                 return {

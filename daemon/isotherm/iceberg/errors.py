@@ -4,7 +4,6 @@ What does not answer becomes `Unavailable`. What is not there, or makes no sense
 """
 
 import re
-import sqlite3
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from pyiceberg.exceptions import NoSuchIdentifierError, NoSuchNamespaceError, No
 from requests.exceptions import RequestException
 
 from isotherm.service.ports import Fenced, TableMissing, Unavailable, Unreadable
+from isotherm.store.database import StoreTrouble
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def translated(what: str) -> Iterator[None]:
     """
     try:
         yield
-    except (TableMissing, Unavailable, Fenced, sqlite3.Error):
+    except (TableMissing, Unavailable, Fenced, StoreTrouble):
         raise
     except (NoSuchTableError, NoSuchNamespaceError, NoSuchIdentifierError) as err:
         if _NOT_THE_CATALOG.match(str(err)):

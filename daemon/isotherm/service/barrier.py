@@ -5,7 +5,6 @@ others do not notice. Only what concerns the whole daemon goes through: its stor
 group.
 """
 
-import sqlite3
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,8 +12,9 @@ from dataclasses import dataclass, field
 
 from isotherm.core.observations import TableFailed, TableRecovered, TrySoon
 from isotherm.service.ports import Fenced, Listener, TableMissing, Unavailable, Unreadable
+from isotherm.store.database import StoreTrouble
 
-FATAL = (Fenced, sqlite3.Error)
+FATAL = (Fenced, StoreTrouble)
 """What ends the daemon: without its stores it does not know what it does, and fenced it has nothing to do."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 10.0, 3600.0
 AWAY_PAUSE_S = 300.0

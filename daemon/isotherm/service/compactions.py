@@ -308,6 +308,8 @@ class Compactions:
         known = self.ledger.quarantined(uuid).get(operation.partition)
         failures, now_ms = (known.failures if known else 0) + 1, self.now_ms()
         span_ms = min(RETRY_MS << min(failures - 1, 20), MAX_RETRY_MS)
+        if reason == "crashed" and failures == 1:
+            span_ms = 0  # most daemons that die do not die of their job
         hold = Hold(
             HoldKind.QUARANTINE,
             uuid,

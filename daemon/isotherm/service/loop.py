@@ -36,6 +36,7 @@ from isotherm.service.spot_check import Recount
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger
 
+PRUNE_EVERY_S = 3600.0
 STEP_BUDGET_S = 2.0
 """A turn of the loop looks at tables for so long, then at events again."""
 
@@ -72,6 +73,7 @@ class Service:
     barrier: Barrier = field(init=False)
     rounds: Rounds = field(init=False)
     _last_round_s: float = float("-inf")
+    _prune_at_s: float = float("-inf")
     _last_recount_s: float = float("-inf")
 
     def __post_init__(self) -> None:
@@ -185,7 +187,6 @@ class Service:
         """Load the policies, so that the first verdicts are the right ones."""
         recall_policies(self.policies, self.ledger)
         self.reload_policies()
-        self.ledger.prune(self.now_ms())
         if self.ledger.is_new and self.fold.names():
             self.holds.doubt_ledger("the ledger of this daemon is new, but the fold beside it is not")
             self.ledger.settle_in()
@@ -209,6 +210,7 @@ class Service:
         if self.rounds.is_open or self.monotonic_s() - self._last_round_s >= self.config.loop.plan_every_s:
             self.round(STEP_BUDGET_S)
         elif not messages and not len(self.compactions):
+            self._prune()
             self._recount()
         self.health.ticked_at_s = self.monotonic_s()
 
@@ -303,6 +305,11 @@ class Service:
     def _touch(self, hold: Hold) -> None:
         """What was held back, or is no more, is decided again."""
         self.fold.touch(hold.uuid, None if hold.partition is None else [hold.partition])
+
+    def _prune(self) -> None:
+        """Forget a little of what is long over, once an hour until nothing is left of it."""
+        if self.monotonic_s() >= self._prune_at_s and not self.ledger.prune(self.now_ms()):
+            self._prune_at_s = self.monotonic_s() + PRUNE_EVERY_S
 
     def _recount(self) -> None:
         """A sample of the self-audit, when it is time; there is nothing else to do."""

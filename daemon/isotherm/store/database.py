@@ -15,6 +15,12 @@ BUSY_TIMEOUT_S = 10
 """A reader beside the daemon may hold it up for so long at most."""
 
 
+StoreTrouble = sqlite3.Error
+"""Whatever SQLite raises: without its stores the daemon does not know what it does."""
+StoreBusy = sqlite3.OperationalError
+"""A store that is locked, or a disk that is full: it may be another one in a moment."""
+
+
 class StoreError(Exception):
     """The file is not a store of ours, is corrupt, or comes from another version."""
 
@@ -43,6 +49,8 @@ def connect(
     try:
         connection = _open(path, read_only=read_only)
         if not read_only:
+            # Before the first table is made, else it has no effect: what was deleted gives its room back.
+            connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
             connection.execute("PRAGMA journal_mode=WAL")
             # In WAL mode NORMAL loses the newest transactions when the machine stops: good enough for a cache.
             connection.execute(f"PRAGMA synchronous={'FULL' if is_durable else 'NORMAL'}")

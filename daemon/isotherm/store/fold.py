@@ -102,6 +102,8 @@ class _Decisions:
     of_table: tuple[Decision, ...]
 
 
+_NOT_OWED = (Verdict.OFF, Verdict.CLEAN)
+"""Verdicts on partitions that nobody waits for, whatever their debt."""
 _SNAPSHOT = "snapshot_id, sequence_number, committed_at_ms, token, is_pinned, kept_until_ms"
 _COLUMNS = (
     "state, facts, confirmed_head, last_event_at_ms, of_table, trusted, whole_touched, whole_wake_at_ms"
@@ -385,7 +387,8 @@ class Fold:
                     decision.wake.at_ms,
                     decision.wake.boundary_ms,
                     decision.wake.commits,
-                    decision.verdict is Verdict.DUE,
+                    # Through everything that it waits for: a job, a failure, the stream that came back.
+                    decision.score >= 1 and decision.verdict not in _NOT_OWED,
                     now_ms,
                     uuid,
                     decision.partition,

@@ -28,6 +28,10 @@ KEEP_MS = 90 * 86_400_000
 """Finished operations, deletions and accounts are kept this long."""
 PASSING = frozenset({"stale", "owner", "stopped", "halted", "paused", "policy"})
 """Ends of an expiry that say nothing against the next one."""
+KEEP_DELETIONS_MS = 7 * 86_400_000
+"""Which files went is kept this long; how many stands with the operation."""
+PRUNED_AT_ONCE = 2000
+"""Rows of each kind that one call forgets: some 20 ms."""
 KEEP_CHANGES_MS = 31 * 86_400_000
 """Recorded changes are kept this long: a month is what `simulate` replays."""
 
@@ -102,6 +106,9 @@ INSERT INTO taken SELECT job_id, snapshot_id, uuid FROM expired;
 DROP TABLE expired;
 CREATE TABLE locations (uuid TEXT NOT NULL, location TEXT NOT NULL, at_ms INTEGER NOT NULL,
     PRIMARY KEY (uuid, location)) WITHOUT ROWID;
+CREATE INDEX deletions_ended ON deletions (ended_at_ms) WHERE ended_at_ms IS NOT NULL;
+CREATE INDEX accounts_received ON accounts (received_at_ms) WHERE announced;
+CREATE INDEX operations_started ON operations (started_at_ms, action);
 INSERT INTO facts VALUES ('acts', 0);
 """
 """`acts` counts what was done that cannot be undone; the topic with holds knows the newest count too."""
@@ -626,14 +633,29 @@ class Ledger:
         rows = self._db.execute("SELECT at_ms, value FROM reloads ORDER BY number DESC LIMIT ?", (limit,))
         return [(at_ms, from_json(PoliciesLoaded, value)) for at_ms, value in rows]
 
-    def prune(self, now_ms: int) -> None:
-        """Forget what is long over."""
+    def prune(self, now_ms: int, limit: int = PRUNED_AT_ONCE) -> bool:
+        """Forget some of what is long over; whether there is more of it."""
         before_ms = now_ms - KEEP_MS
+        old = {
+            "operations": ("job_id", "started_at_ms < ? AND state IN ('done', 'failed')", before_ms),
+            "deletions": ("uuid, path", "ended_at_ms < ?", now_ms - KEEP_DELETIONS_MS),
+            "reloads": ("number", "at_ms < ?", before_ms),
+            "accounts": ("uuid, snapshot_id", "announced AND received_at_ms < ?", before_ms),
+            "changes": ("uuid, snapshot_id", "received_at_ms < ?", now_ms - KEEP_CHANGES_MS),
+            "taken": (
+                "job_id, snapshot_id",
+                "NOT EXISTS (SELECT 1 FROM operations WHERE operations.job_id = taken.job_id AND started_at_ms > ?)",
+                before_ms,
+            ),
+        }
+        has_more = False
         with self.transaction():
-            self._db.execute(
-                "DELETE FROM operations WHERE state IN ('done', 'failed') AND started_at_ms < ?", (before_ms,)
-            )
-            self._db.execute("DELETE FROM deletions WHERE ended_at_ms < ?", (before_ms,))
-            self._db.execute("DELETE FROM reloads WHERE at_ms < ?", (before_ms,))
-            self._db.execute("DELETE FROM accounts WHERE announced AND received_at_ms < ?", (before_ms,))
-            self._db.execute("DELETE FROM changes WHERE received_at_ms < ?", (now_ms - KEEP_CHANGES_MS,))
+            for table, (key, condition, than_ms) in old.items():
+                found = self._db.execute(
+                    f"DELETE FROM {table} WHERE ({key}) IN "  # noqa: S608 (our own words)
+                    f"(SELECT {key} FROM {table} WHERE {condition} LIMIT ?)",
+                    (than_ms, limit),
+                )
+                has_more = has_more or found.rowcount >= limit
+        self._db.execute("PRAGMA incremental_vacuum(1000)")
+        return has_more

@@ -85,7 +85,7 @@ class Metrics:
         self.todo_bytes = Gauge("isotherm_todo_bytes", "Bytes that would be rewritten now.", ["table"], **one)
         self.compaction_lag = Gauge(
             "isotherm_compaction_lag_seconds",
-            "For how long the longest waiting due partition has been due.",
+            "For how long some partition has had a debt of 1 or more, whatever it waits for.",
             ["table"],
             **one,
         )

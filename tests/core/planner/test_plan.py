@@ -319,7 +319,7 @@ def test_the_newest_and_the_young_stay():
         ({"announced_sequence_number": 8}, {9, 10}),
         ({"announced_sequence_number": None}, set(range(1, 11))),
     ],
-    ids=["tag", "base of a job", "not announced", "nothing announced"],
+    ids=["tag", "branch", "base of a job", "not announced", "nothing announced"],
 )
 def test_what_somebody_may_still_need_stays(fields, kept):
     _, going = expiry(20, **fields)

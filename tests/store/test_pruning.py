@@ -1,0 +1,98 @@
+"""The ledger forgets what is long over, a little at a time, and nothing else."""
+
+import pytest
+
+from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.core.deletion import Cause, Mark
+from isotherm.core.model.decisions import Decision, Plan, Verdict
+from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
+from isotherm.core.state import PartitionState
+from isotherm.store import Fold, Ledger
+from isotherm.store.ledger import Account, Operation
+
+DAY_MS = 86_400_000
+NOW = 1000 * DAY_MS
+KEY = PartitionKey("{}")
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    made = Ledger(tmp_path / "ledger.db")
+    yield made
+    made.close()
+
+
+def operation(job_id, at_ms, kind=OutcomeKind.DONE):
+    begun = Operation(job_id, TableId("u", "t"), Action.EXPIRE, None, "", "", "", 0, at_ms)
+    return begun if kind is None else begun.ended(Outcome(job_id, kind, "", ""), at_ms)
+
+
+def account(snapshot_id, at_ms, *, announced=True):
+    return Account(snapshot_id, snapshot_id, "ingest", at_ms, at_ms, at_ms, announced)
+
+
+def test_only_what_is_over_for_long_enough_goes(ledger):
+    for number, at_ms in enumerate((NOW - 91 * DAY_MS, NOW - 89 * DAY_MS)):
+        ledger.save(operation(f"done{number}", at_ms))
+        ledger.save(operation(f"open{number}", at_ms, None))
+        ledger.account("u", account(number, at_ms))
+        ledger.account("u", account(10 + number, at_ms, announced=False))
+    for number, at_ms in enumerate((NOW - 8 * DAY_MS, NOW - 6 * DAY_MS)):
+        marks = [Mark(f"{state}{number}", "j", Cause.EXPIRED, None) for state in ("gone", "kept", "waits")]
+        ledger.mark("u", "j", marks, at_ms, due_at_ms=at_ms)
+        ledger.deleted("u", [f"gone{number}"], at_ms)
+        ledger.kept("u", {f"kept{number}": "reached"}, at_ms)
+
+    assert not ledger.prune(NOW)
+
+    assert {one.job_id for one in ledger.operations()} == {"done1", "open0", "open1"}
+    assert {one.snapshot_id for one in ledger.accounts("u")} == {1, 10, 11}
+    assert ledger.deletions("u") == {"deleted": 1, "kept": 1, "waiting": 2}
+
+
+def test_it_is_done_a_little_at_a_time(ledger):
+    for number in range(25):
+        ledger.account("u", account(number, 0))
+
+    assert [ledger.prune(NOW, limit=10) for _ in range(4)] == [True, True, False, False]
+    assert ledger.accounts("u") == []
+
+
+def test_questions_about_a_time_read_an_index(ledger):
+    plans = [
+        ledger._db.execute(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()
+        for sql, values in (
+            ("SELECT value FROM operations WHERE started_at_ms >= ? AND action = ?", (0, "compact")),
+            ("SELECT uuid, path FROM deletions WHERE ended_at_ms < ? LIMIT 5", (0,)),
+            ("SELECT uuid FROM accounts WHERE announced AND received_at_ms < ? LIMIT 5", (0,)),
+        )
+    ]
+
+    assert all("USING" in row[-1] and "INDEX" in row[-1] for plan in plans for row in plan), plans
+
+
+@pytest.mark.parametrize(
+    ("verdict", "score", "since"),
+    [
+        (Verdict.DUE, 1.5, 100),
+        (Verdict.RUNNING, 1.5, 100),
+        (Verdict.QUARANTINED, 1.5, 100),
+        (Verdict.WAITING, 1.5, 100),
+        (Verdict.HOT, 1.5, 100),
+        (Verdict.CLEAN, 0.4, None),
+        (Verdict.OFF, 1.5, None),
+    ],
+)
+def test_a_debt_is_counted_from_when_it_first_was_due_whatever_it_waits_for(verdict, score, since):
+    fold = Fold(None)
+    table = TableId("u", "t")
+    fold.save_partitions("u", {KEY: PartitionState()})
+
+    def decided(kind, how_much, now_ms):
+        decision = Decision(Action.COMPACT, KEY, "p", kind, how_much, "why")
+        fold.save_decisions("u", Plan(table, (), (decision,), ()), now_ms)
+
+    decided(Verdict.DUE, 1.2, 100)
+    decided(verdict, score, 200)
+
+    assert fold.tally("u").oldest_due_at_ms == since
