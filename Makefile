@@ -3,13 +3,15 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check bench soak lock clean venv venv-java
+.PHONY: help demo quick test fmt check bench soak lock clean venv venv-java
 
 PYTHON := .venv/bin/python
 
 help:
 	@echo 'make demo  [ARGS="--for 2m --report demo.json"]   the whole system on a live PostgreSQL, on this machine'
 	@echo 'make test  [ARGS="tests/core -k planner"]          the tests'
+	@echo 'make quick [ARGS="-k planner"]                      the tests of a minute: no Java, no servers'
+	@echo 'make fmt                                           format, and mend what can be mended'
 	@echo 'make check                                         format, lint, types, imports'
 	@echo 'make bench [ARGS=…]                                the benchmarks; writes bench.json'
 	@echo 'make soak  [ARGS=…]                                the long tests'
@@ -27,6 +29,17 @@ demo: venv-java
 
 test: venv-java
 	@exec $(PYTHON) -m pytest $(ARGS)
+
+# What needs no server and no daemon as a whole; `make test` has it too.
+QUICK := tests/core tests/contract tests/runtime tests/ingest tests/store tests/audit tests/kafka tests/docs \
+	tests/deploy tests/telemetry
+
+quick: venv
+	@exec $(PYTHON) -m pytest -m "not spark and not stack" $(QUICK) $(ARGS)
+
+fmt: venv
+	@$(PYTHON) -m ruff check --fix .
+	@$(PYTHON) -m ruff format .
 
 check: venv
 	@$(PYTHON) -m ruff format --check .

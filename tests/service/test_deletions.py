@@ -8,7 +8,6 @@ import pytest
 from pyiceberg.exceptions import ForbiddenError, NoSuchTableError
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 
-from faults import FaultyCatalog
 from isotherm.contract.summary import JOB_ID
 from isotherm.core import observations as seen
 from isotherm.core.deletion import LEFTOVER_GRACE_MS
@@ -17,6 +16,7 @@ from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import Action, OutcomeKind
 from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.store import FolderTakenError, Ledger, StateFolder
+from support.faults import FaultyCatalog
 from support.lab import EXPIRING, Lab, settle, wait_for_children
 
 DAY_MS = 86_400_000
