@@ -64,11 +64,14 @@ def test_a_file_is_reached_under_any_spelling():
     assert found(mark, reached=frozenset({PATH})) == (Finding.KEEP, "reached")
 
 
-@pytest.mark.parametrize("other", [f"{HOME}/data", "s3a://lake/shop/orders/data/", HOME])
-def test_a_file_under_another_known_tables_location_waits(other):
-    neighbours = Neighbours(OWN, frozenset({folder(other)}))
+@pytest.mark.parametrize("part", ["data", "metadata"])
+@pytest.mark.parametrize("other", ["{HOME}/{part}", "s3a://lake/shop/orders/{part}/", "{HOME}"])
+def test_a_file_under_another_known_tables_location_waits(other, part):
+    neighbours = Neighbours(OWN, frozenset({folder(other.format(HOME=HOME, part=part))}))
+    mark = Mark(f"{HOME}/{part}/a", "job", Cause.EXPIRED, SEEN)
 
-    assert found(neighbours=neighbours) == (Finding.WAIT, "other_table")
+    assert found(mark, neighbours=neighbours) == (Finding.WAIT, "other_table")
+    assert found(mark) == (Finding.GO, "unreached")
 
 
 @pytest.mark.parametrize("other", [f"{HOME}/dat", "s3://lake/shop", "s3://lake", f"{HOME}2"])

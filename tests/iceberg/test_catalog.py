@@ -12,7 +12,7 @@ from isotherm.core.paths import normalised
 from isotherm.iceberg.catalog import IcebergCatalog, connect
 from isotherm.iceberg.errors import translated
 from isotherm.runtime.config import CatalogConfig
-from isotherm.service.ports import Fenced, TableMissing, Unavailable, Unreadable
+from isotherm.service.ports import Fenced, Refused, TableMissing, Unavailable, Unreadable
 from support.servers import http_server
 
 CONFIG = {"defaults": {}, "overrides": {}}
@@ -91,7 +91,7 @@ def rest_error(code):
         (404, "<html>default backend - 404</html>", Unavailable),
         (404, "", Unavailable),
         (404, {"detail": "Not Found"}, Unavailable),
-        (403, rest_error(403), Unavailable),
+        (403, rest_error(403), Refused),
         (501, rest_error(501), Unavailable),
         (503, "", Unavailable),
         (200, "<html>Please sign in</html>", Unreadable),

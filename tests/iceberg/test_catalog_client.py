@@ -5,6 +5,7 @@ import pickle
 from pathlib import Path
 
 import pytest
+from pyiceberg.exceptions import BadRequestError
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from isotherm.core.paths import normalised
@@ -68,6 +69,25 @@ def test_a_rest_catalog_that_falls_silent_later_is_unavailable():
             catalog.load("shop.orders")
 
     assert asked == ["/v1/config", "/v1/namespaces/shop/tables/orders"]
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_catalog_that_redirects_a_request_to_change_something_is_not_followed(status):
+    """`requests` would follow a POST with a GET, whose answer looks like that of a commit."""
+    asked = []
+
+    def answer(method, path):
+        asked.append(method)
+        if path.startswith("/v1/config"):
+            return 200, {"defaults": {}, "overrides": {}}
+        return status, {}, {"Location": "/elsewhere"}
+
+    with http_server(answer) as url:
+        catalog = connect(rest(url))
+        with pytest.raises(BadRequestError, match=r"redirects POST .* to /elsewhere"):
+            catalog.create_namespace("shop")
+
+    assert asked == ["GET", "POST"]
 
 
 def test_nobody_at_the_address_of_a_rest_catalog_is_unavailable():

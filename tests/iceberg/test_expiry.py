@@ -1,5 +1,6 @@
 """Expiry and deletion, layer by layer: real catalog, real files, and somebody who comes in between."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitFailedException, ForbiddenError
 from pyiceberg.schema import Schema
-from pyiceberg.table import Table
+from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.statistics import BlobMetadata, StatisticsFile
 from pyiceberg.table.update import SetSnapshotRefUpdate
 from pyiceberg.types import LongType, NestedField
@@ -476,6 +477,45 @@ def test_a_conflict_is_given_up_after_a_while(catalog: Any, table: Table) -> Non
     outcome = expired(Hooked(catalog, losing), read(table, ids(table)[:3], now_ms())).outcome
 
     assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, "conflict")
+
+
+def test_done_is_what_the_answer_shows(catalog: Any, table: Table) -> None:
+    reading = read(table, ids(table)[:3], now_ms())
+
+    def pretends(real: Any, *_: Any) -> Any:
+        now = load(real)
+        return CommitTableResponse(metadata=now.metadata, metadata_location=now.metadata_location)
+
+    outcome = expired(Hooked(catalog, pretends), reading).outcome
+
+    assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, "refused")
+    assert set(reading.snapshots) <= set(ids(table))
+
+
+@pytest.mark.parametrize("error", [ForbiddenError("no"), CommitFailedException("409")])
+def test_a_refusal_of_a_second_copy_is_looked_into(catalog: Any, table: Table, error: Exception) -> None:
+    reading = read(table, ids(table)[:3], now_ms())
+
+    def doubled(real: Any, *arguments: Any) -> Any:
+        real.commit_table(*arguments)
+        raise error
+
+    assert OutcomeKind.DONE is expired(Hooked(catalog, doubled), reading).outcome.kind
+    assert not set(reading.snapshots) & set(ids(table))
+
+
+def test_a_look_that_takes_long_is_taken_again_and_then_given_up(catalog: Any, table: Table) -> None:
+    reading, _ = waiting(catalog, table)
+    marks = tuple(Mark(path, "job", Cause.EXPIRED, reading.seen) for path in reading.files)
+    own = own_folders(table.metadata.location, (), "db", "t")
+    wanted = Sweep(str(table.metadata.table_uuid), marks, {}, Neighbours(own))
+    slow = itertools.count(0, 31)
+
+    found = sweep(load(catalog), wanted, never, lambda: next(slow))
+
+    assert found.gone == ()
+    assert set(found.postponed) == set(reading.files)
+    assert "quickly enough" in next(iter(found.postponed.values()))
 
 
 # --- what branches and tags keep

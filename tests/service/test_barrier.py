@@ -2,10 +2,12 @@
 
 import pytest
 
+from isotherm.contract.identity import TableId
 from isotherm.core import observations as seen
-from isotherm.core.model.jobs import OutcomeKind
+from isotherm.core.model.jobs import Action, OutcomeKind
 from isotherm.service.barrier import AWAY_IN_A_ROW, Barrier
-from isotherm.service.ports import Fenced, TableMissing, Unavailable, Unreadable
+from isotherm.service.ports import Fenced, Refused, TableMissing, Unavailable, Unreadable
+from isotherm.store.ledger import Operation
 from support.lab import Lab, believed, counted, settle, wait_for_children
 
 
@@ -181,6 +183,92 @@ def test_where_nothing_answers_a_round_ends_early_and_the_next_begins_behind(lab
     service.round()
     service.round()
     assert service.health.missing() == []
+    service.stop()
+
+
+def test_tables_that_nobody_can_read_keep_no_other_from_being_found(lab):
+    for number in range(12):
+        lab.append(lab.create(f"shop.a{number:02}"), 1)
+    last = lab.create("shop.zzz")
+    lab.append(last, 1, announce=False)
+    service = started(lab)
+    real = service.catalog.load
+
+    def locked(name):
+        if name != "shop.zzz":
+            raise Unavailable("time-out")
+        return real(name)
+
+    service.catalog.load = locked
+    rounds = 0
+    while "shop.zzz" not in service.fold.names().values():
+        service.round()
+        lab.ahead_ms += 10_000
+        rounds += 1
+        assert rounds < 12
+
+    service.stop()
+
+
+def test_a_table_that_refuses_us_is_no_outage():
+    made, *_ = barrier()
+    for number in range(10):
+        with made.around(f"t{number}", "looking"):
+            raise Refused("403")
+
+    assert not made.is_away
+
+
+def test_operations_of_tables_that_are_gone_keep_no_other_from_being_settled(lab):
+    table = lab.create()
+    lab.append(table, 1)
+    service = started(lab)
+    settle(service)
+    for number in range(30):
+        gone = Operation(
+            f"gone{number}",
+            TableId(f"u{number}", f"shop.gone{number}"),
+            Action.EXPIRE,
+            None,
+            "",
+            "",
+            "",
+            0,
+            number,
+        )
+        service.ledger.save(gone)
+    live = Operation(
+        "live", TableId(uuid_of(table), "shop.orders"), Action.EXPIRE, None, "", "", "", 0, 10**6
+    )
+    service.ledger.save(live)
+    for _ in range(6):
+        service.round()
+        lab.ahead_ms += 1000
+    assert "live" not in {one.job_id for one, _ in service.ledger.unfinished()}
+
+    # They are given up after a week, and nothing is deleted for it.
+    lab.ahead_ms += 8 * 86_400_000
+    for _ in range(4):
+        service.round()
+    assert service.ledger.unfinished() == []
+    assert {one.reason for one in service.ledger.operations() if one.job_id.startswith("gone")} == {"gone"}
+    service.stop()
+
+
+def test_a_mistake_while_deleting_is_over_with_the_next_sweep_that_goes_well(lab):
+    three_tables(lab)
+    service = started(lab)
+    settle(service)
+    service.deletions.ledger.tables_to_sweep, sweep = (
+        (lambda _: 1 / 0),
+        service.deletions.ledger.tables_to_sweep,
+    )
+    service.round()
+    assert [one.name for one in of(lab, seen.TableFailed)] == ["all tables"]
+    service.deletions.ledger.tables_to_sweep = sweep
+    service.round()
+
+    assert [one.name for one in of(lab, seen.TableRecovered)] == ["all tables"]
     service.stop()
 
 

@@ -3,6 +3,7 @@
 import shutil
 import sqlite3
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pyiceberg.exceptions import ForbiddenError, NoSuchTableError
@@ -14,6 +15,7 @@ from isotherm.core.deletion import LEFTOVER_GRACE_MS
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import Action, OutcomeKind
+from isotherm.core.paths import normalised
 from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.store import FolderTakenError, Ledger, StateFolder
 from support.faults import FaultyCatalog
@@ -639,4 +641,93 @@ def test_a_tag_between_plan_and_commit_stops_only_that_expiry(tmp_path):
     assert len(table.snapshots()) < 5
     assert service.ledger.deletions(uuid_of(table))["deleted"] > 0
     assert OutcomeKind.DONE in {one.outcome for one in of(lab, seen.JobEnded)}
+    service.stop()
+
+
+@pytest.mark.parametrize("gap_s", [1, 400])
+def test_a_table_made_in_the_place_of_one_that_is_gone_is_swept_as_any(tmp_path, gap_s):
+    lab = Lab(tmp_path, policy=GRACE)
+    old = lab.create()
+    lab.append(old, 1)
+    service = started(lab)
+    settle(service)
+    lab.catalog.drop_table("shop.orders")
+    for _ in range(4):
+        turn(service, 2)
+        lab.ahead_ms += gap_s * 1000
+    table = lab.create()
+    assert table.location() == old.location()
+    for hour in (1, 1, 1, 1, 1, 9, 9):
+        lab.append(table, hour)
+    for _ in range(40):
+        turn(service, 1)
+        if service.ledger.deletions(uuid_of(table)).get("waiting"):
+            break
+    for _ in range(2):
+        lab.ahead_ms += 2 * 3_600_000
+        turn(service, 8)
+
+    assert set(service.ledger.deletions(uuid_of(table))) == {"deleted"}
+    every_snapshot_reads(table)
+    service.stop()
+
+
+@pytest.mark.parametrize(
+    "record", [b"garbage", b'{"acts": 4611686018427387903, "process": "x"}', b'{"acts": 1e999}']
+)
+def test_a_forged_count_holds_once_and_a_person_can_lift_it(lab, record):
+    _, service = with_a_job(lab)
+    service.holds.act()
+    lab.held.append((f"{service.ledger.id}/acts", record))
+    turn(service, 2)
+    assert "makes no sense" in service.ledger.deletions_held()
+    service.holds.lift(service.ledger.id, HoldKind.LEDGER)
+    for _ in range(2):
+        turn(service, 2)
+        service.holds.act()
+        assert service.ledger.deletions_held() is None
+    closed(service)
+    service = reborn(lab)
+    turn(service, 2)
+
+    assert service.ledger.deletions_held() is None
+    service.stop()
+
+
+def test_a_lost_ledger_is_noticed_though_one_table_cannot_be_read(tmp_path):
+    lab = Lab(tmp_path, policy=GRACE)
+    table, service = with_waiting_files(lab)
+    settle(service)
+    closed(service)
+    broken = lab.create("shop.aaa")
+    Path(normalised(broken.metadata_location)).write_text("{")
+    shutil.rmtree(lab.root / "state")
+    lab.held.clear()
+
+    service = reborn(lab)
+    before = {one.snapshot_id for one in table.refresh().snapshots()}
+    turn(service, 4)
+
+    assert "the ledger of this daemon is new" in service.ledger.deletions_held()
+    assert before <= {one.snapshot_id for one in table.refresh().snapshots()}
+    service.stop()
+
+
+def test_a_policy_that_keeps_more_stops_an_expiry_that_is_being_read(tmp_path):
+    lab = Lab(tmp_path, policy=GRACE.replace("min_files: 3", "enabled: false"))
+    table = lab.create()
+    for hour in (1, 1, 1, 9, 9):
+        lab.append(table, hour)
+    service = started(lab)
+    while not len(service.expiries):
+        service.step(0)
+    service.maintainer.wait(30)
+    (lab.config.policies / "all.yaml").write_text(lab.policy.replace("keep_last: 2", "keep_last: 4"))
+    for _ in range(2):
+        service.reload_policies()
+    service.expiries.finish()
+
+    (operation,) = service.ledger.operations()
+    assert (operation.state, operation.reason) == ("failed", "stale")
+    assert len(table.refresh().snapshots()) == 5
     service.stop()

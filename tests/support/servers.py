@@ -48,7 +48,7 @@ def silent_server(*, hangs_up=False):
 
 @contextmanager
 def http_server(answer):
-    """A server whose answers are `answer(method, path)`: a status, and what becomes JSON (or text as it is).
+    """A server whose answers are `answer(method, path)`: a status, what becomes JSON (or text as it is), and headers.
 
     `answer` may raise `Hang`: then nothing comes.
     """
@@ -60,13 +60,15 @@ def http_server(answer):
         def do_GET(self):
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             try:
-                status, body = answer(self.command, self.path)
+                status, body, *more = answer(self.command, self.path)
             except Hang:
                 done.wait()
                 return
             text = (body if isinstance(body, str) else json.dumps(body)).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(text)))
+            for name, value in more[0].items() if more else ():
+                self.send_header(name, value)
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(text)

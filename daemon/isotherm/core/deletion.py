@@ -11,7 +11,7 @@ ledger (`deletions` in the service). What was rejected stands in docs/designs/de
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from isotherm.core.paths import deepest, folder, is_plain, normalised
@@ -126,14 +126,15 @@ class Evidence:
 class Neighbours:
     """Where the table's files may lie, and those of others."""
 
-    own: Collection[str] = ()
-    """The folders in which files of this table may be deleted (`paths.folder`)."""
+    own: Mapping[str, str] = field(default_factory=dict)
+    """The folders in which files of this table may be deleted (`paths.folder`), each with the folder that it belongs
+    to: the table's location, or what the operator allows."""
     others: Collection[str] = ()
     """The folders of all other known tables (`paths.folder`)."""
 
 
-def own_folders(location: str, also_under: Collection[str], namespace: str, name: str) -> frozenset[str]:
-    """The folders in which files of a table may be deleted.
+def own_folders(location: str, also_under: Collection[str], namespace: str, name: str) -> dict[str, str]:
+    """The folders in which files of a table may be deleted, each with the folder that it belongs to.
 
     The owner of a table chooses its location, at any time, and may choose a folder in which other tables lie. So only
     the two folders count that Iceberg makes by itself, under the location that the table was first seen with;
@@ -145,9 +146,10 @@ def own_folders(location: str, also_under: Collection[str], namespace: str, name
         namespace: of the table, its parts joined by slashes.
         name: the table's, without namespace.
     """
-    made = {f"{folder(location)}{part}/" for part in ("data", "metadata")}
+    home = folder(location)
+    made = {f"{home}{part}/": home for part in ("data", "metadata")}
     allowed = {folder(one.replace("{namespace}", namespace).replace("{name}", name)) for one in also_under}
-    return frozenset(made | allowed)
+    return {one: one for one in allowed} | made
 
 
 def judge(mark: Mark, expired: Collection[int], evidence: Evidence, neighbours: Neighbours) -> Verdict:
@@ -177,7 +179,7 @@ def judge(mark: Mark, expired: Collection[int], evidence: Evidence, neighbours: 
         return Verdict(
             Finding.KEEP, "elsewhere", "it lies in none of the folders where files of this table go"
         )
-    if others is not None and len(others) >= len(own.removesuffix("data/").removesuffix("metadata/")):
+    if others is not None and len(others) >= len(neighbours.own[own]):
         return _wait("other_table", f"it lies under the location of another table, {others}")
     return GO
 

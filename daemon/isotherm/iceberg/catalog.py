@@ -22,7 +22,7 @@ from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.changes import Change
 from isotherm.core.model.files import FileKind
 from isotherm.core.paths import normalised
-from isotherm.iceberg.catalog_client import concerns_one_thing, open_catalog
+from isotherm.iceberg.catalog_client import open_catalog
 from isotherm.iceberg.errors import translated
 from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Counted, Question, census
 from isotherm.iceberg.manifests.live import live_files, may_hold
@@ -41,7 +41,7 @@ from isotherm.iceberg.values import (
     totals_of,
 )
 from isotherm.runtime.config import CatalogConfig
-from isotherm.service.ports import Count, Listing, LoadedTable, Scan, TableMissing, Unavailable
+from isotherm.service.ports import Count, Listing, LoadedTable, Refused, Scan, TableMissing, Unavailable
 
 RECOUNT_MANIFESTS = 200
 """A sample that needs more manifests than this is not worth a second in which events wait."""
@@ -107,7 +107,7 @@ class IcebergCatalog:
             except TableMissing:
                 continue  # it was dropped since it was listed
             except Unavailable as err:
-                if err.__cause__ is None or not concerns_one_thing(err.__cause__):
+                if not isinstance(err, Refused):
                     raise
                 unlisted[".".join(namespace)] = str(err)
                 continue

@@ -23,7 +23,7 @@ from pyiceberg.catalog import (
     load_catalog,
 )
 from pyiceberg.catalog.rest import SIGV4_MAX_RETRIES, RestCatalog, TableResponse
-from pyiceberg.exceptions import RESTError, ServiceUnavailableError, TooManyRequestsError
+from pyiceberg.exceptions import BadRequestError
 from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.table import Table
 from pyiceberg.typedef import EMPTY_DICT, Properties
@@ -75,16 +75,6 @@ def _kind(name: str, given: Mapping[str, Any]) -> CatalogType | None:
     return infer_catalog_type(name, dict(given))
 
 
-def concerns_one_thing(error: BaseException) -> bool:
-    """Whether a catalog has answered and refused what was asked, so that asking for something else makes sense."""
-    if isinstance(error, RESTError):
-        return not isinstance(error, ServiceUnavailableError | TooManyRequestsError)
-    # AWS: a family that exists only where boto3 is installed.
-    answer = getattr(error, "response", None)
-    code = answer.get("Error", {}).get("Code", "") if isinstance(answer, dict) else ""
-    return "AccessDenied" in code
-
-
 class _RestCatalog(RestCatalog):
     """A REST catalog each of whose requests ends."""
 
@@ -114,7 +104,16 @@ def _bound(session: Session, timeout_s: float) -> None:
 
     def bounded(request: PreparedRequest, **kwargs: Any) -> Response:
         kwargs["timeout"] = kwargs.get("timeout") or (min(CONNECT_TIMEOUT_S, timeout_s), timeout_s)
-        return send(request, **kwargs)
+        if request.method in ("GET", "HEAD"):
+            return send(request, **kwargs)
+        # `requests` would follow with a GET, whose answer looks like that of a commit.
+        answer = send(request, **{**kwargs, "allow_redirects": False})
+        if answer.is_redirect:
+            raise BadRequestError(
+                f"the catalog redirects {request.method} {request.url} to {answer.headers.get('Location')}: "
+                "put that address into catalog.properties.uri"
+            )
+        return answer
 
     session.send = bounded  # type: ignore[method-assign]
 

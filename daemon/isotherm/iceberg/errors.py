@@ -12,11 +12,30 @@ from typing import Any
 import pyarrow as pa
 import pydantic
 import pyiceberg.exceptions
-from pyiceberg.exceptions import NoSuchIdentifierError, NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.exceptions import (
+    NoSuchIdentifierError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    RESTError,
+    ServiceUnavailableError,
+    TooManyRequestsError,
+)
 from requests.exceptions import RequestException
 
-from isotherm.service.ports import Fenced, TableMissing, Unavailable, Unreadable
+from isotherm.service.ports import Fenced, Refused, TableMissing, Unavailable, Unreadable
 from isotherm.store.database import StoreTrouble
+
+
+def concerns_one_thing(error: BaseException) -> bool:
+    """Whether a catalog has answered and refused what was asked, so that asking for something else makes sense."""
+    if isinstance(error, PermissionError):
+        return True
+    if isinstance(error, RESTError):
+        return not isinstance(error, ServiceUnavailableError | TooManyRequestsError)
+    # AWS: a family that exists only where boto3 is installed.
+    answer = getattr(error, "response", None)
+    code = answer.get("Error", {}).get("Code", "") if isinstance(answer, dict) else ""
+    return "AccessDenied" in code
 
 
 @contextmanager
@@ -36,12 +55,16 @@ def translated(what: str) -> Iterator[None]:
         raise TableMissing(f"{what}: the catalog does not have it") from err
     except FileNotFoundError as err:  # the table's own metadata names it
         raise Unreadable(f"{what} cannot be read: {_first_line(err)}") from err
+    except (RESTError, PermissionError) as err:
+        kind = Refused if concerns_one_thing(err) else Unavailable
+        raise kind(f"{what}: {_first_line(err)}") from err
     except (RequestException, OSError) as err:  # some of them are a ValueError too
         raise Unavailable(f"{what}: {_first_line(err)}") from err
     except _NOT_UNDERSTOOD as err:
         raise Unreadable(f"{what} cannot be read: {_first_line(err)}") from err
     except Exception as err:
-        raise Unavailable(f"{what}: {_first_line(err)}") from err
+        kind = Refused if concerns_one_thing(err) else Unavailable
+        raise kind(f"{what}: {_first_line(err)}") from err
 
 
 _NOT_THE_CATALOG = re.compile(r"RESTError 404: |\w+: RestError: ")

@@ -173,19 +173,27 @@ class _Expiry:
             except CommitFailedException as err:
                 trouble = str(err)
             except (BadRequestError, ForbiddenError, UnauthorizedError, AuthorizationExpiredError) as err:
-                return self._failed("refused", f"the catalog refused the request: {err}")
+                return self._looked("refused", f"the catalog refused the request: {err}")
             else:
                 landed = answer.metadata
+                if {snapshot.snapshot_id for snapshot in landed.snapshots} & set(self.going):
+                    return self._looked(
+                        "refused", "the catalog said that it is done, and its answer shows it is not"
+                    )
                 return replace(
                     self._done(), lost_refs=lost_refs(self.catalog, table.io, landed, self.base, self.going)
                 )
-        return self._failed("conflict", f"lost {ATTEMPTS} races against other commits, the last: {trouble}")
+        return self._looked("conflict", f"lost {ATTEMPTS} races against other commits, the last: {trouble}")
 
     def unclear(self, trouble: Exception) -> Expired:
         """After an error that is no answer: a look shows whether the snapshots are gone."""
         why = f"{type(trouble).__name__}: {trouble}"
         if not self.base:
             return self._failed("catalog", why)
+        return self._looked("", why)
+
+    def _looked(self, refused: str, why: str) -> Expired:
+        """What a look at the table says, after an answer that was none, or a refusal of what may be a second copy."""
         with suppress(Exception):
             table = self.catalog.load_table(self.name)
             left = {snapshot.snapshot_id for snapshot in table.metadata.snapshots} & set(self.going)
@@ -193,6 +201,8 @@ class _Expiry:
                 # An expiry cannot be told from another's, nor need it be.
                 lost = lost_refs(self.catalog, table.io, table.metadata, self.base, self.going)
                 return replace(self._done(), lost_refs=lost)
+            if refused:
+                return self._failed(refused, why)
         outcome = Outcome(
             self.job_id, OutcomeKind.UNKNOWN, "no_answer", f"the catalog did not answer: {why}", was_sent=True
         )
@@ -228,8 +238,10 @@ class _Expiry:
 
 def lost_refs(
     catalog: Catalog, io: FileIO, landed: TableMetadata, base: str, going: Collection[int]
-) -> tuple[str, ...]:
+) -> tuple[str, ...] | None:
     """Branches and tags that came after our look, and that the catalog dropped with their snapshots.
+
+    None: a version in between cannot be read any more, so nobody can say.
 
     A REST catalog cannot be asked to refuse then. The versions of the table between the one that we saw and the one
     that took the snapshots away have them.
@@ -243,14 +255,15 @@ def lost_refs(
     """
     if not isinstance(catalog, RestCatalog):
         return ()
-    log = [entry.metadata_file for entry in landed.metadata_log]
-    if base not in log:
-        return (f"whatever was made after {base}, which the table's log of versions does not name any more",)
-    for location in log[log.index(base) + 1 :]:
+    try:
+        log = _versions_since(io, landed, base)
+    except Exception:  # noqa: BLE001 (a version that nobody can read shows nothing)
+        return None
+    for location in log:
         try:
             version = FromInputFile.table_metadata(io.new_input(location))
-        except Exception as err:  # noqa: BLE001 (a version that nobody can read shows nothing)
-            return (f"whatever was made in {location}, which cannot be read: {err}",)
+        except Exception:  # noqa: BLE001 (a version that nobody can read shows nothing)
+            return None
         if not {snapshot.snapshot_id for snapshot in version.snapshots} & set(going):
             break  # it came after ours
         named = [
@@ -311,3 +324,14 @@ def newest_tokens(metadata: TableMetadata) -> dict[str, str]:
             tokens.setdefault(f"ingest.{summary.get(INGEST_PIPELINE, '')}.source", summary[INGEST_TOKEN])
         current = snapshot.parent_snapshot_id
     return tokens
+
+
+def _versions_since(io: FileIO, landed: TableMetadata, base: str) -> list[str]:
+    """The versions of a table after one of them, oldest first. Each version names the hundred or so before it."""
+    log = [entry.metadata_file for entry in landed.metadata_log]
+    while base not in log:
+        before = FromInputFile.table_metadata(io.new_input(log[0])).metadata_log
+        if not before:
+            raise LookupError(base)
+        log = [entry.metadata_file for entry in before] + log
+    return log[log.index(base) + 1 :]

@@ -136,7 +136,7 @@ class IcebergMaintainer:
         """Expire snapshots."""
         return expiry.expire(self._catalog, table.name, table.uuid, reading, job_id, may_send, self._now_ms())
 
-    def lost_refs(self, loaded: LoadedTable, base: str, taken: Sequence[int]) -> Sequence[str]:
+    def lost_refs(self, loaded: LoadedTable, base: str, taken: Sequence[int]) -> Sequence[str] | None:
         """Branches and tags that a catalog dropped with the snapshots that an expiry took, since that metadata."""
         table: Table = loaded.handle
         return expiry.lost_refs(self._catalog, table.io, table.metadata, base, taken)

@@ -28,6 +28,8 @@ from isotherm.iceberg.manifests.reading import UnreadableError
 from isotherm.runtime.clock import monotonic_s
 from isotherm.service.ports import Sweep, Swept
 
+LOOKS = 4
+"""Each looks at what came since the one before."""
 LOOK_IS_GOOD_FOR_S = 30.0
 """So long after the last look at a table its files are deleted; then another look is due."""
 STOPPED = "stopped"
@@ -58,8 +60,18 @@ def sweep(
     postponed = {path: verdict.why for path, verdict in verdicts.items() if verdict.finding is Finding.WAIT}
     going = [path for path, verdict in verdicts.items() if verdict.finding is Finding.GO]
     try:
-        # Gathering may have taken minutes: what came meanwhile is read now.
-        looked_s, late = clock_s(), _late(table, wanted, going, is_stopped)
+        # Gathering may have taken minutes: what came meanwhile is read now, until that takes no time to speak of.
+        late: dict[str, str] = {}
+        seen = table
+        for _ in range(LOOKS):
+            looked_s = clock_s()
+            seen, more = _late(seen, wanted, going, is_stopped)
+            late |= more
+            if clock_s() - looked_s < LOOK_IS_GOOD_FOR_S / 2:
+                break
+        else:
+            why = "the table cannot be looked at quickly enough to be sure"
+            return Swept(wanted.uuid, (), kept, postponed | dict.fromkeys(going, why) | late)
     except Stopped:
         return Swept(wanted.uuid, (), kept, postponed)
     except Exception as err:  # noqa: BLE001 (whatever keeps us from looking, we have not looked)
@@ -73,22 +85,26 @@ def sweep(
     return Swept(wanted.uuid, tuple(gone), kept, postponed | late | failed)
 
 
-def _late(table: Table, wanted: Sweep, going: Sequence[str], is_stopped: IsStopped) -> dict[str, str]:
-    """Of the files that may go, those that must wait because of what happened since the evidence was gathered."""
+def _late(
+    table: Table, wanted: Sweep, going: Sequence[str], is_stopped: IsStopped
+) -> tuple[Table, dict[str, str]]:
+    """The table now, and of the files that may go those that must wait because of what happened since."""
     now = table.catalog.load_table(table.name())
     if str(now.metadata.table_uuid) != wanted.uuid:
-        return dict.fromkeys(going, "the table was replaced while it was looked at")
+        return table, dict.fromkeys(going, "the table was replaced while it was looked at")
     if now.metadata_location == table.metadata_location:
-        return {}
+        return now, {}
     if not is_gc_enabled(now.metadata.properties):
-        return dict.fromkeys(going, "the table says gc.enabled=false")
+        return now, dict.fromkeys(going, "the table says gc.enabled=false")
     back = {snapshot.snapshot_id for snapshot in now.metadata.snapshots} & {
         snapshot_id for taken in wanted.expired.values() for snapshot_id in taken
     }
     if back:
-        return dict.fromkeys(going, f"snapshot {min(back)} is in the table, though it was expired")
+        return now, dict.fromkeys(going, f"snapshot {min(back)} is in the table, though it was expired")
     found = reached(now.metadata, now.io, going, youngest(table.metadata), is_stopped)
-    return {path: "a snapshot that has just come reaches it" for path in going if normalised(path) in found}
+    return now, {
+        path: "a snapshot that has just come reaches it" for path in going if normalised(path) in found
+    }
 
 
 def gathered(table: Table, marks: Sequence[Mark], is_stopped: IsStopped) -> Evidence:

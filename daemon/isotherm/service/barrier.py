@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from isotherm.core.observations import TableFailed, TableRecovered, TrySoon
-from isotherm.service.ports import Fenced, Listener, TableMissing, Unavailable, Unreadable
+from isotherm.service.ports import Fenced, Listener, Refused, TableMissing, Unavailable, Unreadable
 from isotherm.store.database import StoreTrouble
 
 FATAL = (Fenced, StoreTrouble)
@@ -67,7 +67,7 @@ class Barrier:
         except FATAL:
             raise
         except (Unavailable, TableMissing) as err:
-            is_away = isinstance(err, Unavailable) and not isinstance(err, Unreadable)
+            is_away = isinstance(err, Unavailable) and not isinstance(err, Unreadable | Refused)
             self._away_in_a_row += is_away
             self.listen(TrySoon(f"table {name}", str(err)))
             self.put_aside(job_id or name, is_away=is_away)

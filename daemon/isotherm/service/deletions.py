@@ -8,7 +8,7 @@ or whose files cannot be deleted, is passed over.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from isotherm.core.clock_check import ClockCheck
+from isotherm.core.clock_check import SKEW_MS, ClockCheck
 from isotherm.core.deletion import (
     LEFTOVER_GRACE_MS,
     Cause,
@@ -68,9 +68,8 @@ class Deletions:
     clock: ClockCheck = field(default_factory=ClockCheck)
     _sweeping: dict[str, int | None] = field(default_factory=dict)
     """By uuid of the table whose files are being deleted: the tenure under which that began."""
-    _witness: LoadedTable | None = None
-    """The table by which the store's clock was looked at last."""
-    _witnessed_at_s: float = 0.0
+    _witnesses: dict[str, tuple[LoadedTable, float]] = field(default_factory=dict)
+    """By store: the table by which its clock was looked at last, and when."""
     _last: str = ""
     """The table whose turn was last."""
 
@@ -134,12 +133,17 @@ class Deletions:
 
     def _neighbours(self, loaded: LoadedTable) -> Neighbours:
         """Where files of a table may be deleted, and where all others lie."""
-        places = self.ledger.places()
-        own = [location for uuid, location in places if uuid == loaded.table.uuid]
+        places, mine = self.ledger.places(), loaded.table.uuid
+        own = [location for uuid, location, _ in places if uuid == mine]
         namespace, _, name = loaded.table.name.rpartition(".")
         return Neighbours(
-            own=own_folders(own[0], self.also_under, namespace.replace(".", "/"), name) if own else (),
-            others=frozenset(folder(location) for uuid, location in places if uuid != loaded.table.uuid),
+            own=own_folders(own[0], self.also_under, namespace.replace(".", "/"), name) if own else {},
+            others=frozenset(
+                folder(location)
+                for uuid, location, is_gone in places
+                # Where a table was made in the place of one that is gone, that one keeps nothing back.
+                if uuid != mine and not (is_gone and folder(location) == folder(own[0] if own else ""))
+            ),
         )
 
     def _turn_clock(self) -> None:
@@ -149,13 +153,14 @@ class Deletions:
         skew_ms = self.catalog.clock_skew_ms()
         if skew_ms is not None:
             self.clock = self.clock.compared(CATALOG, skew_ms, now_s)
-        if self._witness is not None and now_s - self._witnessed_at_s >= WITNESS_AGAIN_S:
-            self._witnessed_at_s = now_s
-            if any(name.startswith(STORE) and self.clock.wants(name, now_s) for name in self.clock.skews):
-                try:
-                    self.check_clock(self._witness)
-                except (Unavailable, TableMissing) as err:
-                    self.listen(TrySoon("the clock of the store", str(err)))
+        for store, (witness, looked_s) in list(self._witnesses.items()):
+            if now_s - looked_s < WITNESS_AGAIN_S or abs(self.clock.skews.get(store, (0.0, 0))[1]) <= SKEW_MS:
+                continue
+            try:
+                self.check_clock(witness)
+            except (Unavailable, TableMissing) as err:
+                self._witnesses[store] = (witness, now_s)
+                self.listen(TrySoon(f"the clock of {store}", str(err)))
 
     def check_clock(self, loaded: LoadedTable) -> str | None:
         """Hold this machine's clock against those of the store and the catalog, where it is time; why not, or None.
@@ -164,9 +169,10 @@ class Deletions:
             Unavailable: the store does not take the small file by which its time is told.
         """
         now_s = self.monotonic_s()
-        store = f"{STORE} {loaded.facts.location.partition('://')[0] or 'files'}"
+        scheme, _, rest = loaded.facts.location.partition("://")
+        store = f"{STORE} {scheme}://{rest.partition('/')[0]}" if rest else f"{STORE} files"
         if self.clock.wants(store, now_s):
-            self._witness, self._witnessed_at_s = loaded, now_s
+            self._witnesses[store] = (loaded, now_s)
             skew_ms = self.maintainer.clock_skew_ms(loaded)
             if skew_ms is not None:
                 self.clock = self.clock.compared(store, skew_ms, now_s)

@@ -13,7 +13,8 @@ from isotherm.core.deletion import Cause, Mark
 from isotherm.core.model.decisions import Request
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
-from isotherm.core.observations import SnapshotsExpired, TableHalted
+from isotherm.core.observations import SnapshotsExpired, TableHalted, TrySoon
+from isotherm.core.planner.retention import expirable
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Policy
 from isotherm.service.barrier import Barrier
@@ -171,7 +172,8 @@ class Expiries:
         uuid, job_id = operation.table.uuid, operation.job_id
         row = self.fold.table(uuid)
         table = operation.table if row is None else row.state.table
-        if (against := self._against(uuid, tenure)) is not None:
+        against = self._against(uuid, tenure) or self._outdated(operation, reading)
+        if against is not None:
             reason, _, why = against.partition(": ")
             self._failed(operation, reason, why)
             return
@@ -212,11 +214,29 @@ class Expiries:
             return f"policy: {against}"
         return None
 
+    def _outdated(self, operation: Operation, reading: ExpiryReading) -> str | None:
+        """Why the plan is not what it would be now: a policy that keeps more, a rollback. None: it is."""
+        row = self.fold.table(operation.table.uuid)
+        resolved = None if row is None else self.verdicts.policy_of(row)
+        if row is None or resolved is None:
+            return "policy: the table is not maintained any more"
+        now_ms = self.now_ms()
+        view = self.verdicts.view(row, (), now_ms, partitions={})
+        going, _ = expirable(view, resolved.policy.expire, now_ms)
+        staying = set(reading.snapshots) - set(going)
+        return f"stale: {len(staying)} of its snapshots must stay by now" if staying else None
+
     def _landed(
-        self, operation: Operation, taken: Sequence[int], lost: Sequence[str], outcome: Outcome
+        self, operation: Operation, taken: Sequence[int], lost: Sequence[str] | None, outcome: Outcome
     ) -> None:
         """The snapshots are gone: their files may go after the grace, unless somebody had just named one of them."""
-        if lost:
+        if lost is None:
+            # A tag may have been dropped, and probably none was: the files stay for orphan removal.
+            self.ledger.drop_marks(operation.job_id)
+            self.listen(
+                TrySoon(f"tags of {operation.table}", "versions since the expiry cannot be read any more")
+            )
+        elif lost:
             # First the halt: what a crash leaves then is marks that nobody confirms.
             self._halt_for(operation, lost)
             self.ledger.drop_marks(operation.job_id)

@@ -203,9 +203,8 @@ class Follower:
         self._ledger.place(loaded.table.uuid, loaded.facts.location, self._now_ms())
         for uuid in self._fold.named(name):
             if uuid != loaded.table.uuid:
+                # If it was renamed, it is found again under its new name.
                 self._gone(name, f"dropped and created again with uuid {loaded.table.uuid}")
-                # In the place of the old one. If that was renamed, it is found under its new name, with its place.
-                self._ledger.displace(uuid, loaded.facts.location)
         if self._owns(loaded.table.uuid) or self._fold.table(loaded.table.uuid) is not None:
             try:
                 self.confirm_loaded(loaded)
@@ -382,6 +381,7 @@ class Follower:
         self.suspects.discard(name)
         for uuid in self._fold.named(name):
             self._listen(TableGone(TableId(uuid, name), why))
+            self._ledger.left(uuid)
             self._fold.drop(uuid)
             self._loaded.pop(uuid, None)
 

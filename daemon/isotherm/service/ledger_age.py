@@ -45,14 +45,14 @@ class LedgerAge:
 
     def heard(self, value: bytes) -> str | None:
         """Take in the count that the topic has; gives why this ledger is not to be believed, or None."""
+        known = self.ledger.acts
         acts, process = _read(value)
         if process == self.process:
             return None
-        if acts is None:
+        if acts is None or acts > known + MOST_BETWEEN:
             # Whoever wrote it may have wanted to hide the true count. Ours is put in its place.
             self._counted = self.ledger.acts
             return "the topic's count for the ledger of this daemon makes no sense"
-        known = self.ledger.acts
         if self._counted is not None and acts >= self._counted:
             self._counted = self.ledger.act(at_least=acts)
             return "another process works with a copy of the ledger of this daemon"
@@ -73,11 +73,11 @@ def _read(value: bytes) -> tuple[int | None, str]:
         acts, process = said["acts"], said["process"]
     except (ValueError, LookupError, TypeError, RecursionError):
         return None, ""
-    is_count = isinstance(acts, int) and not isinstance(acts, bool) and 0 <= acts < MOST
-    return (acts, str(process)) if is_count else (None, "")
+    is_count = isinstance(acts, int) and not isinstance(acts, bool) and acts >= 0
+    return acts if is_count else None, str(process)
 
 
-MOST = 2**62
-"""More acts than any daemon does; what is above was forged."""
+MOST_BETWEEN = 10**9
+"""More acts than any daemon does between a backup and its restoration; a count so far ahead was forged."""
 SUFFIX = "acts"
 """What the key of a count ends with."""

@@ -170,6 +170,7 @@ class Service:
             self.expiries,
             self.deletions,
             self.poller,
+            operations,
             self.barrier,
             self.health,
             self._read_to_the_end,

@@ -32,6 +32,10 @@ class Unreadable(Unavailable):
     """
 
 
+class Refused(Unavailable):
+    """What was asked for was refused, and other things may not be: a right is missing for one table."""
+
+
 class Fenced(Exception):  # noqa: N818 (it says what is)
     """Another process has taken this daemon's place in the group: there is nothing left to do but to end."""
 
@@ -314,8 +318,9 @@ class Expired:
     """What an expiry came to."""
 
     outcome: Outcome
-    lost_refs: tuple[str, ...] = ()
-    """Branches and tags that were made at the last moment and that the catalog dropped with their snapshots."""
+    lost_refs: tuple[str, ...] | None = ()
+    """Branches and tags that were made at the last moment and that the catalog dropped with their snapshots. None:
+    nobody can say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,7 +406,7 @@ class Maintainer(Protocol):
         """Expire snapshots; `may_send` is asked before each request, with the metadata that it is based on."""
         ...
 
-    def lost_refs(self, loaded: LoadedTable, base: str, taken: Sequence[int]) -> Sequence[str]:
+    def lost_refs(self, loaded: LoadedTable, base: str, taken: Sequence[int]) -> Sequence[str] | None:
         """Branches and tags that a catalog dropped with the snapshots that an expiry took, since that metadata."""
         ...
 

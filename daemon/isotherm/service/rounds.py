@@ -8,10 +8,11 @@ ends, and the next one begins where it stopped.
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from isotherm.contract.identity import TableId
 from isotherm.core.model.decisions import Plan, Request
-from isotherm.core.model.jobs import Action
+from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
 from isotherm.core.observations import EventsLost, RoundPlanned, TableMoved, TrySoon
 from isotherm.core.planner.admission import admit
 from isotherm.core.planner.view import Flight
@@ -25,6 +26,7 @@ from isotherm.service.expiries import Expiries
 from isotherm.service.follow import Follower
 from isotherm.service.health import Health
 from isotherm.service.holds import Holds
+from isotherm.service.operations import Operations
 from isotherm.service.planning import Verdicts
 from isotherm.service.ports import EventSource, Listener, Unavailable
 from isotherm.store.fold import Fold, TableRow
@@ -32,6 +34,8 @@ from isotherm.store.ledger import Ledger
 
 ELSEWHERE_S = 3600.0
 """A name under which another daemon's table was found is looked up again after this: it may be another table then."""
+GIVEN_UP_AFTER_MS = 7 * 86_400_000
+"""An operation of unknown end, whose table is gone, is looked for so long. Nothing is deleted when it is given up."""
 UNFINISHED_AT_ONCE = 20
 """Operations of unknown end that one round looks for."""
 
@@ -51,6 +55,7 @@ class Rounds:
     expiries: Expiries
     deletions: Deletions
     poller: Poller
+    operations: Operations
     barrier: Barrier
     health: Health
     is_blind: Callable[[], bool]
@@ -59,9 +64,9 @@ class Rounds:
     listen: Listener
     now_ms: Callable[[], int]
     monotonic_s: Callable[[], float]
-    _queue: deque[tuple[str, str | None]] | None = None
-    """The tables that are still to be looked at, by name, each with the uuid of the row that is meant; a new one has
-    none. None: no round is open."""
+    _queue: deque[tuple[str, str]] | None = None
+    """The tables that are still to be looked at, by name, each with the uuid of the row that is meant; empty for a new
+    one. None: no round is open."""
     _plans: list[Plan] = field(default_factory=list)
     _new_to_find: int = 0
     _began_s: float = 0.0
@@ -72,6 +77,8 @@ class Rounds:
     """Whether every table in the catalog that a policy matches was looked at, at the last search."""
     _last: str = ""
     """The table that was looked at last: where nothing answers, the next round begins behind it."""
+    _last_new: str = ""
+    """The same of names that we have no row for."""
     _elsewhere: dict[str, tuple[str, float]] = field(default_factory=dict)
     """Names of tables that are other daemons': their uuid, and when that was seen."""
     _is_listed: bool = False
@@ -96,20 +103,25 @@ class Rounds:
         agenda.update(uuid for name in self.follower.suspects for uuid in self.fold.named(name))
         names = self.fold.names()
         known = [(names[uuid], uuid) for uuid in agenda if uuid in names and self.events.owns(uuid)]
+        fresh = sorted(((name, "") for name in new), key=lambda item: (item[0] <= self._last_new, item))
         in_turn = sorted(known, key=lambda item: (item <= (self._last, ""), item))
         self._new_to_find = len(new)
-        self._queue = deque([*((name, None) for name in new), *in_turn])
+        # In turn: new tables that nobody can read must not keep the known ones waiting, nor the other way round.
+        pairs = zip_longest(fresh, in_turn)
+        self._queue = deque(item for pair in pairs for item in pair if item is not None)
 
     def go_on(self, budget_s: float) -> bool:
         """Look at tables for so long; whether the round is over."""
         deadline_s = self.monotonic_s() + budget_s
         while self._queue and not self.barrier.is_away:
             name, uuid = self._queue.popleft()
-            self._last = name
-            if uuid is None:
+            if not uuid:
+                self._last_new = name
                 self._find(name)
-            elif not self.barrier.is_aside(name):
-                self._look(name, uuid)
+            else:
+                self._last = name
+                if not self.barrier.is_aside(name):
+                    self._look(name, uuid)
             if self.monotonic_s() >= deadline_s and self._queue:
                 return False
         self._end()
@@ -131,6 +143,7 @@ class Rounds:
                     started += self._begin(request)
             with self.barrier.around("all tables", "deleting files"):
                 self.deletions.sweep()
+                self.barrier.forget("all tables")
         requests = sum(len(planned.requests) for planned in self._plans)
         held = self.deletions.everywhere() is not None
         seconds = self.monotonic_s() - self._began_s
@@ -205,11 +218,20 @@ class Rounds:
         open_ones = [
             (operation, job)
             for operation, job in self.ledger.unfinished()
-            if operation.job_id not in self.compactions and operation.job_id not in self.expiries
+            if operation.job_id not in self.compactions
+            and operation.job_id not in self.expiries
+            and not self.barrier.is_aside(operation.job_id)
         ]
         for operation, job in open_ones[:UNFINISHED_AT_ONCE]:
             name, job_id = operation.table.name, operation.job_id
-            if self.barrier.is_aside(job_id) or self.barrier.is_away:
+            if self.barrier.is_away:
+                return
+            is_gone = self.fold.table(operation.table.uuid) is None
+            if is_gone and self.now_ms() - operation.started_at_ms > GIVEN_UP_AFTER_MS:
+                why = "its table was not found for a week; what it left is for orphan removal"
+                self.ledger.drop_marks(job_id)
+                self.operations.end(operation, Outcome(job_id, OutcomeKind.FAILED, "gone", why))
+                self.barrier.forget(job_id)
                 continue
             with self.barrier.around(name, f"looking for the fate of job {job_id}", job_id):
                 is_known = (
@@ -249,7 +271,7 @@ class Rounds:
 
         (Or a daemon was added to others. It cannot know, and a person can.)
         """
-        if not self.ledger.is_new or not self._has_found_all:
+        if not self.ledger.is_new:
             return
         tables = self.fold.names()
         for uuid, name in tables.items():
@@ -258,7 +280,7 @@ class Rounds:
                 self.holds.doubt_ledger(f"the ledger of this daemon is new, but {name} has snapshots of ours")
                 self.ledger.settle_in()
                 return
-        if tables:
+        if tables and self._has_found_all:
             self.ledger.settle_in()
 
     def _tell_moved(self) -> None:

@@ -104,7 +104,7 @@ CREATE TABLE taken (
 ) WITHOUT ROWID;
 INSERT INTO taken SELECT job_id, snapshot_id, uuid FROM expired;
 DROP TABLE expired;
-CREATE TABLE locations (uuid TEXT NOT NULL, location TEXT NOT NULL, at_ms INTEGER NOT NULL,
+CREATE TABLE locations (uuid TEXT NOT NULL, location TEXT NOT NULL, at_ms INTEGER NOT NULL, gone INTEGER NOT NULL,
     PRIMARY KEY (uuid, location)) WITHOUT ROWID;
 CREATE INDEX deletions_ended ON deletions (ended_at_ms) WHERE ended_at_ms IS NOT NULL;
 CREATE INDEX accounts_received ON accounts (received_at_ms) WHERE announced;
@@ -402,15 +402,19 @@ class Ledger:
 
     def place(self, uuid: str, location: str, now_ms: int) -> None:
         """A table was seen at a location. It is remembered for as long as the ledger lives, whatever becomes of it."""
-        self._db.execute("INSERT OR IGNORE INTO locations VALUES (?, ?, ?)", (uuid, location, now_ms))
+        self._db.execute(
+            "INSERT INTO locations VALUES (?, ?, ?, 0) ON CONFLICT DO UPDATE SET gone = 0 WHERE gone",
+            (uuid, location, now_ms),
+        )
 
-    def displace(self, uuid: str, location: str) -> None:
-        """A table is not at a location any more: another one was made there."""
-        self._db.execute("DELETE FROM locations WHERE uuid = ? AND location = ?", (uuid, location))
+    def left(self, uuid: str) -> None:
+        """The catalog does not have the table any more, as far as we know; another may be made in its place."""
+        self._db.execute("UPDATE locations SET gone = 1 WHERE uuid = ?", (uuid,))
 
-    def places(self) -> list[tuple[str, str]]:
-        """The uuid of every table that was ever known, with each location that it was seen with, first to last."""
-        return self._db.execute("SELECT uuid, location FROM locations ORDER BY at_ms").fetchall()
+    def places(self) -> list[tuple[str, str, bool]]:
+        """The uuid of every table that was ever known, with each location, first to last, and whether it is gone."""
+        rows = self._db.execute("SELECT uuid, location, gone FROM locations ORDER BY at_ms")
+        return [(uuid, location, bool(gone)) for uuid, location, gone in rows]
 
     # Accounts
 

@@ -14,7 +14,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitFailedException, ForbiddenError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.table import Table
+from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
@@ -518,6 +518,22 @@ def test_a_catalog_that_forbids_is_believed(catalog: Any) -> None:
 
     assert sent == [1]
     assert_failed(catalog, outcome, "refused", job, head)
+
+
+def test_done_is_what_the_answer_shows(catalog: Any) -> None:
+    """A front that redirects a POST gives back what a GET gives: the table as it was."""
+    job, rewrite = ready(catalog)
+    head = catalog.load_table(NAME).metadata.current_snapshot_id
+
+    def pretends(real: Any, *_: Any) -> Any:
+        table = real.load_table(NAME)
+        return CommitTableResponse(metadata=table.metadata, metadata_location=table.metadata_location)
+
+    outcome = commit(Hooked(catalog, pretends), job, rewrite)
+
+    assert OutcomeKind.UNKNOWN is outcome.kind
+    assert outcome.asserted_head_id == head
+    assert head == catalog.load_table(NAME).metadata.current_snapshot_id
 
 
 def test_committing_twice_changes_nothing(catalog: Any) -> None:

@@ -541,7 +541,7 @@ class _Commit:
             self.asserted_head_id, self.was_sent = table.metadata.current_snapshot_id, True
             self.asserted_schema_id = table.metadata.current_schema_id
             try:
-                self.catalog.commit_table(table, requirements, updates)
+                answer = self.catalog.commit_table(table, requirements, updates)
             except (CommitFailedException, ValueError) as err:
                 # Another commit was faster, or a proxy has sent the request twice and this answers the second copy.
                 error = err
@@ -552,6 +552,15 @@ class _Commit:
                 error = err
                 is_refused = False
             else:
+                # What answers may be a proxy: done is what the answer's own metadata shows.
+                if all(one.snapshot_id != self.snapshot_id for one in answer.metadata.snapshots):
+                    error = ValueError(
+                        "the catalog said that it is done, and its answer does not show the snapshot"
+                    )
+                    table = self._load()
+                    if done := self._already(table):
+                        return done
+                    continue
                 why = f"snapshot {self.snapshot_id} of {self.job.table.name}"
                 return self._done(
                     table, self._outcome(OutcomeKind.DONE, "committed", why, snapshot_id=self.snapshot_id)
