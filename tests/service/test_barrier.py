@@ -8,21 +8,7 @@ from isotherm.core.model.jobs import Action, OutcomeKind
 from isotherm.service.barrier import AWAY_IN_A_ROW, Barrier
 from isotherm.service.ports import Fenced, Refused, TableMissing, Unavailable, Unreadable
 from isotherm.store.ledger import Operation
-from support.lab import Lab, believed, counted, settle, wait_for_children
-
-
-def of(lab, kind):
-    return [one for one in lab.seen if isinstance(one, kind)]
-
-
-def uuid_of(table):
-    return str(table.metadata.table_uuid)
-
-
-def started(lab):
-    service = lab.service()
-    service.start()
-    return service
+from support.lab import Lab, believed, counted, of, settle, started, uuid_of, wait_for_children
 
 
 def three_tables(lab):

@@ -19,18 +19,10 @@ from isotherm.core.paths import normalised
 from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.store import FolderTakenError, Ledger, StateFolder
 from support.faults import FaultyCatalog
-from support.lab import EXPIRING, Lab, settle, wait_for_children
+from support.lab import EXPIRING, Lab, of, settle, started, uuid_of, wait_for_children, with_a_job
 
 DAY_MS = 86_400_000
 GRACE = EXPIRING.replace("delete_after: 0s", "delete_after: 1h").replace(", expire.delete_after", "")
-
-
-def uuid_of(table):
-    return str(table.metadata.table_uuid)
-
-
-def of(lab, kind):
-    return [one for one in lab.seen if isinstance(one, kind)]
 
 
 def rows(table):
@@ -42,30 +34,10 @@ def every_snapshot_reads(table):
         table.scan(snapshot_id=snapshot.snapshot_id).to_arrow()
 
 
-def started(lab):
-    service = lab.service()
-    service.start()
-    return service
-
-
 def turn(service, times=4):
     for _ in range(times):
         service.step(0)
         wait_for_children(service)
-
-
-def with_a_job(lab):
-    """A table, and a daemon with a rewrite of hour 1 that is over and about to be committed."""
-    table = lab.create()
-    for hour in (1, 1, 1, 1, 9, 9, 9, 9):
-        lab.append(table, hour)
-    service = started(lab)
-    for _ in range(40):
-        service.step(0)
-        if len(service.compactions):
-            wait_for_children(service)
-            return table, service
-    raise AssertionError("no job began")
 
 
 def with_waiting_files(lab):

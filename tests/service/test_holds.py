@@ -14,11 +14,7 @@ from isotherm.service.ports import Unbound
 from isotherm.store import Ledger
 from isotherm.store.database import to_json
 from support.fakes import MemoryHolds
-from support.lab import EXPIRING, Lab, settle, wait_for_children
-
-
-def of(lab, kind):
-    return [one for one in lab.seen if isinstance(one, kind)]
+from support.lab import EXPIRING, Lab, of, settle, wait_for_children
 
 
 def ours(table):

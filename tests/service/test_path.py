@@ -12,7 +12,7 @@ from isotherm.core.deletion import LEFTOVER_GRACE_MS
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileStats
 from isotherm.core.model.jobs import OutcomeKind
-from support.lab import EXPIRING, Lab, believed, counted, event_of, settle, wait_for_children
+from support.lab import EXPIRING, Lab, believed, counted, event_of, of, settle, wait_for_children
 
 
 def rows(table, snapshot_id=None):
@@ -21,10 +21,6 @@ def rows(table, snapshot_id=None):
 
 def files_on_disk(root):
     return {str(path) for path in (root / "warehouse").rglob("*") if path.is_file() and path.suffix != ".crc"}
-
-
-def of(lab, kind):
-    return [one for one in lab.seen if isinstance(one, kind)]
 
 
 def test_what_the_stream_has_left_is_compacted_and_the_rest_is_untouched(lab):

@@ -15,36 +15,23 @@ from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.runtime.clock import now_ms
 from isotherm.service.policy_folder import PolicyFolder
 from isotherm.service.ports import TableMissing, Unavailable
-from support.lab import EXPIRING, Lab, believed, counted, event_of, settle, wait_for_children
-
-
-def uuid_of(table):
-    return str(table.metadata.table_uuid)
-
-
-def started(lab):
-    service = lab.service()
-    service.start()
-    return service
+from support.lab import (
+    EXPIRING,
+    Lab,
+    believed,
+    counted,
+    event_of,
+    settle,
+    started,
+    uuid_of,
+    wait_for_children,
+    with_a_job,
+)
 
 
 def turn(service, times=3):
     for _ in range(times):
         service.step(0)
-
-
-def with_a_job(lab):
-    """A daemon with a rewrite of hour 1 that is about to be committed."""
-    table = lab.create()
-    for hour in (1, 1, 1, 1, 9, 9, 9, 9):
-        lab.append(table, hour)
-    service = started(lab)
-    for _ in range(40):
-        service.step(0)
-        if len(service.compactions):
-            wait_for_children(service)
-            return table, service
-    raise AssertionError("no job began")
 
 
 def test_what_a_last_look_drains_is_kept_though_the_table_moved_away_meanwhile(lab):

@@ -155,6 +155,37 @@ class Beside(IcebergMaintainer):
         return skew_ms - self.lab.ahead_ms
 
 
+def uuid_of(table):
+    """A table's uuid, as text."""
+    return str(table.metadata.table_uuid)
+
+
+def of(lab, kind):
+    """What was told so far, of one kind."""
+    return [one for one in lab.seen if isinstance(one, kind)]
+
+
+def started(lab):
+    """A daemon that has just begun."""
+    service = lab.service()
+    service.start()
+    return service
+
+
+def with_a_job(lab):
+    """A table, and a daemon with a rewrite of hour 1 that is over and about to be committed."""
+    table = lab.create()
+    for hour in (1, 1, 1, 1, 9, 9, 9, 9):
+        lab.append(table, hour)
+    service = started(lab)
+    for _ in range(40):
+        service.step(0)
+        if len(service.compactions):
+            wait_for_children(service)
+            return table, service
+    raise AssertionError("no job began")
+
+
 def settle(service, rounds=400):
     """Turn the loop until there is nothing to do any more; fails where that does not come."""
     quiet = 0
