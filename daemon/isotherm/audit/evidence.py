@@ -156,6 +156,8 @@ class Evidence:
     now_ms: int
     intents: tuple[Said, ...] = ()
     announced: frozenset[int] = frozenset()
+    accounted_since_ms: int | None = None
+    """When the daemon first looked at the table: what stood in it by then nobody had to announce to it."""
     announced_since_ms: int | None = None
     """The control topic is known from this time on; None: from its beginning."""
     topic_is_known: bool = True

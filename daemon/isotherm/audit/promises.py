@@ -251,6 +251,8 @@ def nothing_unseen(history: Evidence) -> Judgement:
             and at_ms < history.announced_since_ms
         ):
             unprovable[snapshot_id] = "the control topic has forgotten its time"
+        elif snapshot_id not in history.announced and _stood_before(history, at_ms):
+            unprovable[snapshot_id] = "it stood in the table before this daemon looked at it"
         elif snapshot_id not in history.announced:
             broken.append(f"snapshot {snapshot_id} was never announced")
         if history.accounted is None:
@@ -267,6 +269,12 @@ def nothing_unseen(history: Evidence) -> Judgement:
     if pending:
         why += f" ({pending} so young that they may still be on their way)"
     return _judgement(history, Promise.NOTHING_UNSEEN, broken, unprovable, why, counts)
+
+
+def _stood_before(history: Evidence, at_ms: int | None) -> bool:
+    """Whether a snapshot was in the table when the daemon looked at it for the first time."""
+    since_ms = history.accounted_since_ms
+    return at_ms is not None and since_ms is not None and at_ms < since_ms
 
 
 def _judgement(

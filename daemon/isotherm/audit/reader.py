@@ -67,7 +67,9 @@ def read_history(config: IsothermConfig, name: str) -> Evidence:
     metadata = table.metadata
     commits = tuple(_commits(table))
     heard = listen(config, str(metadata.table_uuid))
-    accounted, lost = _from_ledger(config.state.path / "ledger.db", str(metadata.table_uuid), commits)
+    accounted, since_ms, lost = _from_ledger(
+        config.state.path / "ledger.db", str(metadata.table_uuid), commits
+    )
     compared = []
     for commit in [one for one in reversed(commits) if one.is_ours and one.touches][:ROWS_COMPARED]:
         compared += list(_compared(table, commit))
@@ -83,6 +85,7 @@ def read_history(config: IsothermConfig, name: str) -> Evidence:
         announced_since_ms=heard.since_ms,
         topic_is_known=heard.is_known,
         accounted=accounted,
+        accounted_since_ms=since_ms,
         rows=tuple(compared),
         files=_files(_load(catalog, name)),
         lost_commits_until_ms=lost,
@@ -262,14 +265,16 @@ def _rules(folder: Path, table: str, properties: Mapping[str, str]) -> dict[str,
 
 def _from_ledger(
     path: Path, table_uuid: str, commits: Iterable[Commit]
-) -> tuple[frozenset[int] | None, tuple[int, ...]]:
-    """Snapshots accounted for (None: no ledger), and when those of our commits were made that have expired."""
+) -> tuple[frozenset[int] | None, int | None, tuple[int, ...]]:
+    """Snapshots accounted for (None: no ledger), since when, and when those commits of ours were made that expired."""
     try:
         ledger = Ledger(path, read_only=True)
     except StoreError:
-        return None, ()
+        return None, None, ()
     try:
-        accounted = frozenset(account.snapshot_id for account in ledger.accounts(table_uuid))
+        accounts = ledger.accounts(table_uuid)
+        accounted = frozenset(account.snapshot_id for account in accounts)
+        since_ms = min((account.received_at_ms for account in accounts), default=None)
         known = {commit.snapshot_id for commit in commits}
         lost = tuple(
             operation.ended_at_ms
@@ -278,7 +283,7 @@ def _from_ledger(
             and operation.snapshot_id not in known
             and operation.ended_at_ms is not None
         )
-        return accounted, lost
+        return accounted, since_ms, lost
     finally:
         ledger.close()
 

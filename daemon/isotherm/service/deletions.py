@@ -172,7 +172,7 @@ class Deletions:
         scheme, _, rest = loaded.facts.location.partition("://")
         store = f"{STORE} {scheme}://{rest.partition('/')[0]}" if rest else f"{STORE} files"
         if self.clock.wants(store, now_s):
-            self._witnesses[store] = (loaded, now_s)
+            self._witnesses[store] = (self.catalog.light(loaded), now_s)
             skew_ms = self.maintainer.clock_skew_ms(loaded)
             if skew_ms is not None:
                 self.clock = self.clock.compared(store, skew_ms, now_s)
