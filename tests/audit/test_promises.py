@@ -385,13 +385,15 @@ def test_every_file_that_is_reached_is_there(files: FilesChecked | None, expecte
 
 
 @pytest.mark.parametrize(
-    ("since_ms", "expected"), [(None, Judged.BROKEN), (50_000, Judged.BROKEN), (50_001, Judged.NOT_PROVABLE)]
+    ("since_ms", "expected"), [(None, Judged.BROKEN), (50_000, Judged.BROKEN), (50_001, Judged.PROVED)]
 )
 def test_what_stood_in_the_table_before_us_is_not_broken(since_ms: int | None, expected: Judged) -> None:
     """The first minute on a lake that exists: nobody had announced its snapshots to a topic that was not there."""
     found = nothing_unseen(history(*COLD, announced=frozenset({1, 3}), accounted_since_ms=since_ms))
 
     assert verdict(found) is expected
+    # What is said covers the time since then alone.
+    assert found.from_ms == (50_001 if expected is Judged.PROVED else 1_000)
 
 
 def test_a_snapshot_that_was_never_announced_is_a_breach() -> None:
