@@ -14,7 +14,7 @@ from pyiceberg.table import Table
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite
 from isotherm.iceberg import expiry
-from isotherm.iceberg.compaction import committer
+from isotherm.iceberg.compaction import committer, fate
 from isotherm.iceberg.compaction.binding import Unsupported, bind
 from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.iceberg.compaction.failures import Failure
@@ -104,7 +104,7 @@ class IcebergMaintainer:
         self, names: Sequence[str], job: CompactionJob, asserted_head_id: int | None
     ) -> Outcome | None:
         """What came of a commit whose answer is missing."""
-        return committer.settled(self._catalog, names, job, asserted_head_id)
+        return fate.settled(self._catalog, names, job, asserted_head_id)
 
     def leftovers(self, loaded: LoadedTable, job: CompactionJob) -> Sequence[str]:
         """The data files that a job has written so far."""

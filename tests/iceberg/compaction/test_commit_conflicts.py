@@ -21,7 +21,7 @@ from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.summary import JOB_ID
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
-from isotherm.iceberg.compaction import committer
+from isotherm.iceberg.compaction import fate
 from isotherm.iceberg.compaction.committer import ATTEMPTS, SENDS
 from isotherm.iceberg.manifests.live import live_files
 from support.rewriting import Hooked, bound, commit, compacted, fresh, rewritten, rows, swept
@@ -81,7 +81,7 @@ def metadata_files(catalog: Any, job: CompactionJob | Outcome) -> list[str]:
 
 
 def settled(catalog: Any, job: CompactionJob, asserted_head_id: int | None = None) -> Outcome | None:
-    return committer.settled(catalog, [NAME], job, asserted_head_id)
+    return fate.settled(catalog, [NAME], job, asserted_head_id)
 
 
 def assert_done(catalog: Any, outcome: Outcome, before: list[Any]) -> None:

@@ -1,0 +1,86 @@
+"""What became of a job: a look at its table's history, whatever the ledger or an answer says."""
+
+from collections.abc import Iterable
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+
+from isotherm.contract.summary import JOB_ID
+from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind
+from isotherm.iceberg.manifests.live import live_files
+
+
+def settled(
+    catalog: Catalog, names: Iterable[str], job: CompactionJob, asserted_head_id: int | None
+) -> Outcome | None:
+    """What became of a job whose end is unknown, by a look at its table, or None where nobody can say yet.
+
+    A name that the catalog does not know, or that belongs to another table, says nothing about the job: its table may
+    have been renamed, and a catalog that is restarted answers so for a moment.
+
+    Args:
+        catalog: PyIceberg's catalog.
+        names: the names under which the job's table may be found.
+        job: the job.
+        asserted_head_id: the head that its last request asserted, as far as the ledger knows. None: the ledger knows
+            of no request. That is a hint only, because the ledger may be older than the table.
+    """
+    table = _found(catalog, names, job.table.uuid)
+    if table is None:
+        return None
+    try:
+        return _settled(table, job, asserted_head_id)
+    except (OSError, ValueError):
+        return None
+
+
+def _found(catalog: Catalog, names: Iterable[str], uuid: str) -> Table | None:
+    """The table with this uuid, or None where it is not found or the catalog does not answer."""
+    for name in dict.fromkeys(names):
+        try:
+            table = catalog.load_table(name)
+        except Exception:  # noqa: BLE001, S112 (whatever keeps us from looking, we have not looked)
+            continue
+        if str(table.metadata.table_uuid) == uuid:
+            return table
+    return None
+
+
+def _settled(table: Table, job: CompactionJob, asserted_head_id: int | None) -> Outcome | None:
+    metadata = table.metadata
+    if done := landed(metadata, job):
+        return done
+    head = metadata.current_snapshot()
+    live = live_files(metadata, table.io, head, job.partition) if head is not None else []
+    if any(f"/isotherm-{job.job_id}-" in entry.file.file_path for entry in live):
+        why = "its files are live; its snapshot is expired"
+        return Outcome(job.job_id, OutcomeKind.DONE, "committed", why, was_sent=True)
+    head_id = head.snapshot_id if head is not None else None
+    if asserted_head_id is None:
+        why = "the daemon ended while it ran, and the table's history does not show it"
+        return Outcome(job.job_id, OutcomeKind.FAILED, "crashed", why, was_sent=True)
+    if head_id != asserted_head_id or {entry.identity for entry in live} != known_files(job):
+        why = f"the head is {head_id} by now, and the table's history does not show the job"
+        return Outcome(job.job_id, OutcomeKind.FAILED, "lost", why, was_sent=True)
+    return None
+
+
+def known_files(job: CompactionJob) -> set[tuple[str, int | None]]:
+    """Every live file of the partition that the job knew."""
+    return {file.identity for file in (*job.data_files, *job.delete_files)} | job.bystanders
+
+
+def landed(metadata: TableMetadata, job: CompactionJob) -> Outcome | None:
+    """DONE where the history has a snapshot of this job, whatever became of it afterwards."""
+    for snapshot in reversed(metadata.snapshots):
+        if snapshot.summary is not None and snapshot.summary.get(JOB_ID) == job.job_id:
+            return Outcome(
+                job.job_id,
+                OutcomeKind.DONE,
+                "committed",
+                f"snapshot {snapshot.snapshot_id} of {job.table.name}",
+                snapshot_id=snapshot.snapshot_id,
+                was_sent=True,
+            )
+    return None

@@ -1,0 +1,246 @@
+"""The snapshot that swaps files: its manifests, its list, its summary, and what must hold for it.
+
+Written for each attempt; what was rewritten for a lost one is used again where its source still stands. Everything
+that is written is noted, so that whatever the commit comes to can say what it leaves behind.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pyiceberg.exceptions import (
+    CommitFailedException,
+)
+from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestEntryStatus, ManifestFile
+from pyiceberg.table import Table
+from pyiceberg.table.locations import SimpleLocationProvider
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary, UpdateMetrics
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertCurrentSchemaId,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    SetSnapshotRefUpdate,
+    TableRequirement,
+    TableUpdate,
+    ValidatableTableRequirement,
+)
+
+from isotherm.contract.summary import JOB_ID, POLICY_HASH
+from isotherm.core.model.files import FileKind
+from isotherm.core.model.jobs import CompactionJob, Rewrite
+from isotherm.iceberg.compaction.binding import may_apply
+from isotherm.iceberg.manifests.live import LiveEntry, identity, may_hold, partition_record
+from isotherm.iceberg.manifests.reading import read_manifest, read_manifest_list
+from isotherm.iceberg.manifests.writing import added, deleted, existing, write_manifest, write_manifest_list
+
+_TOTALS = (
+    ("total-data-files", "added-data-files", "deleted-data-files"),
+    ("total-delete-files", "added-delete-files", "removed-delete-files"),
+    ("total-records", "added-records", "deleted-records"),
+    ("total-files-size", "added-files-size", "removed-files-size"),
+    ("total-position-deletes", "added-position-deletes", "removed-position-deletes"),
+    ("total-equality-deletes", "added-equality-deletes", "removed-equality-deletes"),
+)
+"""Counters of a summary: the total, what adds to it, what takes from it."""
+
+
+class AssertUnmoved(ValidatableTableRequirement):
+    """For catalogs that PyIceberg itself updates: no commit on any branch came in between.
+
+    Their update would else be applied to newer metadata: an error, or on version 3 the same sequence number twice.
+    A REST catalog assigns for itself and knows no such requirement.
+    """
+
+    type: Literal["assert-unmoved"] = "assert-unmoved"
+    next_sequence_number: int
+
+    def validate(self, base_metadata: TableMetadata | None) -> None:  # type: ignore[override]
+        """Compare with the metadata that is about to be replaced."""
+        found = base_metadata.next_sequence_number() if base_metadata is not None else None
+        if found != self.next_sequence_number:
+            raise CommitFailedException(
+                f"the next sequence number is {found}, no longer {self.next_sequence_number}"
+            )
+
+
+def _is_live(entry: ManifestEntry) -> bool:
+    return entry.status != ManifestEntryStatus.DELETED
+
+
+@dataclass
+class ReplaceSnapshot:
+    """The requests of one commit, and what they share."""
+
+    job: CompactionJob
+    rewrite: Rewrite
+    is_metastore: bool
+    """PyIceberg itself applies the commit, and can be given a requirement of ours."""
+    now_ms: int
+    snapshot_id: int = 0
+    """The same in every attempt, so that manifests that were written for a lost one can be used again."""
+    known: dict[str, list[ManifestEntry]] = field(default_factory=dict)
+    """Entries by manifest; they never change."""
+    restated: dict[str, ManifestFile] = field(default_factory=dict)
+    """What was written in the place of a manifest, by the manifest's path."""
+    new: ManifestFile | None = None
+    written: list[str] = field(default_factory=list)
+    """Every manifest and list that this commit wrote."""
+
+    def request(
+        self, table: Table, live: list[LiveEntry], attempt: int
+    ) -> tuple[tuple[TableRequirement, ...], tuple[TableUpdate, ...]]:
+        """The snapshot, its manifests written, and what must hold for it."""
+        metadata = table.metadata
+        head = metadata.current_snapshot()
+        if head is None:
+            raise ValueError("the table has no current snapshot")
+        if not self.snapshot_id:
+            self.snapshot_id = metadata.new_snapshot_id()
+        leaving = self._leaving(live)
+        sequence_number = metadata.next_sequence_number()
+        location = self._location(
+            metadata, f"snap-{self.snapshot_id}-{attempt}-isotherm-{self.job.job_id}.avro"
+        )
+        manifests = self._manifests(table, head, {entry.identity for entry in leaving})
+        self.written.append(location)
+        write_manifest_list(
+            table.io, metadata, location, self.snapshot_id, head.snapshot_id, sequence_number, manifests
+        )
+        snapshot = Snapshot(
+            snapshot_id=self.snapshot_id,
+            parent_snapshot_id=head.snapshot_id,
+            sequence_number=sequence_number,
+            # A writer's clock may be ahead of ours; history must not run backwards.
+            timestamp_ms=max(self.now_ms, head.timestamp_ms, metadata.last_updated_ms),
+            manifest_list=location,
+            summary=_summary(self.job, self.rewrite, leaving, head.summary),
+            schema_id=metadata.current_schema_id,
+        )
+        return self._requirements(metadata, head), (AddSnapshotUpdate(snapshot=snapshot), self._ref(metadata))
+
+    def _leaving(self, live: list[LiveEntry]) -> list[LiveEntry]:
+        """The job's data files, and every position-delete file that applies to nothing that stays."""
+        replaced = {file.identity for file in self.job.data_files}
+        staying = [entry for entry in live if entry.kind is FileKind.DATA and entry.identity not in replaced]
+        return [
+            entry
+            for entry in live
+            if entry.identity in replaced
+            or (
+                entry.kind is FileKind.POSITION_DELETES
+                and not any(may_apply(entry, data) for data in staying)
+            )
+        ]
+
+    def _manifests(
+        self, table: Table, head: Snapshot, leaving: set[tuple[str, int | None]]
+    ) -> list[ManifestFile]:
+        """The new list: our manifest, restated ones where files leave, and the rest as it is."""
+        found: list[ManifestFile] = []
+        if self.rewrite.files:
+            found.append(self._new_manifest(table))
+        kept: list[ManifestFile] = []
+        for manifest in read_manifest_list(table.io, head.manifest_list):
+            if not manifest.has_added_files() and not manifest.has_existing_files():
+                continue
+            if may_hold(table.metadata, manifest, self.job.partition):
+                entries = self._entries(table, manifest)
+                if any(_is_live(entry) and identity(entry) in leaving for entry in entries):
+                    found.append(self._restated(table, manifest, entries, leaving))
+                    continue
+            kept.append(manifest)
+        return found + kept
+
+    def _new_manifest(self, table: Table) -> ManifestFile:
+        if self.new is None:
+            job, metadata = self.job, table.metadata
+            partition = partition_record(metadata, job.spec_id, job.partition)
+            entries = [
+                added(file, partition, self.snapshot_id, job.base_sequence_number)
+                for file in self.rewrite.files
+            ]
+            self.new = self._write(table, job.spec_id, ManifestContent.DATA, entries)
+        return self.new
+
+    def _restated(
+        self,
+        table: Table,
+        manifest: ManifestFile,
+        entries: Iterable[ManifestEntry],
+        leaving: set[tuple[str, int | None]],
+    ) -> ManifestFile:
+        path = manifest.manifest_path
+        if path not in self.restated:
+            # Entries that were deleted by an earlier snapshot are that snapshot's news, not ours.
+            said = [
+                deleted(entry, self.snapshot_id) if identity(entry) in leaving else existing(entry)
+                for entry in entries
+                if _is_live(entry)
+            ]
+            self.restated[path] = self._write(table, manifest.partition_spec_id, manifest.content, said)
+        return self.restated[path]
+
+    def _entries(self, table: Table, manifest: ManifestFile) -> list[ManifestEntry]:
+        path = manifest.manifest_path
+        if path not in self.known:
+            self.known[path] = read_manifest(table.io, manifest)
+        return self.known[path]
+
+    def _write(
+        self, table: Table, spec_id: int, content: ManifestContent, entries: list[ManifestEntry]
+    ) -> ManifestFile:
+        location = self._location(table.metadata, f"isotherm-{self.job.job_id}-m{len(self.written)}.avro")
+        self.written.append(location)
+        return write_manifest(table.io, table.metadata, location, spec_id, content, self.snapshot_id, entries)
+
+    def _location(self, metadata: TableMetadata, name: str) -> str:
+        return SimpleLocationProvider(metadata.location, metadata.properties).new_metadata_location(name)
+
+    def _requirements(self, metadata: TableMetadata, head: Snapshot) -> tuple[TableRequirement, ...]:
+        requirements: list[ValidatableTableRequirement] = [
+            AssertTableUUID(uuid=metadata.table_uuid),
+            AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=head.snapshot_id),
+            AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
+        ]
+        if self.is_metastore:
+            requirements.append(AssertUnmoved(next_sequence_number=metadata.next_sequence_number()))
+        return tuple(requirements)  # type: ignore[arg-type]  # PyIceberg's union is closed, its check is not
+
+    def _ref(self, metadata: TableMetadata) -> SetSnapshotRefUpdate:
+        """`main` at the new snapshot. What it says of retention is said again, or it would be wiped."""
+        ref = metadata.refs.get(MAIN_BRANCH)
+        return SetSnapshotRefUpdate(
+            ref_name=MAIN_BRANCH,
+            type=SnapshotRefType.BRANCH,
+            snapshot_id=self.snapshot_id,
+            max_ref_age_ms=ref.max_ref_age_ms if ref else None,
+            max_snapshot_age_ms=ref.max_snapshot_age_ms if ref else None,
+            min_snapshots_to_keep=ref.min_snapshots_to_keep if ref else None,
+        )
+
+
+def _summary(
+    job: CompactionJob, rewrite: Rewrite, leaving: Iterable[LiveEntry], before: Summary | None
+) -> Summary:
+    """The counters that Spark's own rewrite writes, and whose work it is.
+
+    Totals are the parent's, plus and minus; one that the parent does not tell cannot be told.
+    """
+    counts = UpdateMetrics()
+    for file in rewrite.files:
+        counts.added_data_files += 1
+        counts.added_records += file.rows
+        counts.added_file_size += file.size_bytes
+    for entry in leaving:
+        counts.remove_file(entry.file)
+    said = counts.to_dict()
+    totals = {}
+    for total, plus, minus in _TOTALS:
+        known = before.get(total) if before is not None else None
+        if known is not None and known.isdigit():
+            totals[total] = str(int(known) + int(said.get(plus, 0)) - int(said.get(minus, 0)))
+    ours = {JOB_ID: job.job_id, POLICY_HASH: job.policy_hash}
+    return Summary(operation=Operation.REPLACE, **said, **{"changed-partition-count": "1"}, **totals, **ours)
