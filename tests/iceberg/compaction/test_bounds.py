@@ -367,6 +367,27 @@ def test_how_a_file_holds_a_value_makes_no_difference(
     assert [one for one in wanted for _ in range(2)] == storage.to_pylist()
 
 
+def test_what_geoparquet_calls_a_geometry_keeps_its_bytes(catalog: Any, tmp_path: Path) -> None:
+    """DuckDB would write the point with its bytes the other way round, and refuse what is no geometry."""
+    point = struct.pack(">BIdd", 0, 1, 1.0, 2.0)
+    geo = (
+        b'{"version": "1.0.0", "primary_column": "v", '
+        b'"columns": {"v": {"encoding": "WKB", "geometry_types": ["Point"]}}}'
+    )
+    rows = pa.table({"v": pa.array([point, b"no geometry", None], pa.binary())})
+    table = catalog.create_table(NAME, rows.schema, properties={"format-version": "2"})
+    for number in range(2):
+        path = tmp_path / f"{number}.parquet"
+        pq.write_table(rows.replace_schema_metadata({b"geo": geo}), path)
+        table.add_files([f"file://{path}"])
+
+    outcome = compacted(catalog, NAME, UNPARTITIONED)
+
+    assert OutcomeKind.DONE is outcome.kind, outcome
+    found = catalog.load_table(NAME).scan().to_arrow()["v"].to_pylist()
+    assert sorted([point, b"no geometry"] * 2) == sorted(value for value in found if value is not None)
+
+
 def test_a_file_without_ids_and_a_table_without_names_are_matched_by_order(
     catalog: Any, make: Callable[..., Table], tmp_path: Path
 ) -> None:

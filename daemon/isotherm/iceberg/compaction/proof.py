@@ -101,6 +101,8 @@ class Proof:
             },
         )
         self._duckdb.execute("SET disable_parquet_prefetching = true")
+        # A footer's `geo` key would turn bytes into geometries, which come back as other bytes.
+        self._duckdb.execute("SET enable_geoparquet_conversion = false")
         self._duckdb.execute("SET TimeZone = 'UTC'")
         self._duckdb.execute(f"SET allowed_directories = ['{FOLDER}']")
         self._duckdb.execute("SET allowed_paths = ?", [local_paths(locations)])
