@@ -13,6 +13,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import load_catalog
@@ -52,7 +53,7 @@ from isotherm.iceberg.compaction.nearby import nearby
 from isotherm.iceberg.compaction.projection import nodes, project
 from isotherm.iceberg.compaction.proof import Proof, _spelled
 from isotherm.iceberg.compaction.rewrite import attempt
-from isotherm.iceberg.compaction.source import BATCH_BYTES, BATCH_ROWS, Source
+from isotherm.iceberg.compaction.source import BATCH_BYTES, BATCH_ROWS, Source, deleted_positions
 from isotherm.runtime.clock import monotonic_s
 from support.rewriting import bound, cleaned, commit, rewritten
 
@@ -418,6 +419,40 @@ def test_deletes_apply_by_path_position_and_sequence_number(
     found = pq.read_table(result.files[0].path.removeprefix("file://"), partitioning=None)
     gone = {0, 3, 19, 25}
     assert [one for one in range(60) if one not in gone] == found.column("id").to_pylist()
+
+
+def test_a_deleted_position_takes_a_few_bytes_however_long_the_names_of_its_file_are(
+    catalog: Any, job: CompactionJob, tmp_path: Path
+) -> None:
+    """Of 400,000 positions, in four files with names of two hundred characters, by two delete files that overlap."""
+    files = tuple(
+        replace(file, path=f"file:///{'x' * 200}/{number}", rows=400_000)
+        for number, file in enumerate(job.data_files)
+    )
+    deletes = []
+    for number in range(2):
+        path = tmp_path / f"deletes-{number}.parquet"
+        names = pa.array([files[one % 2].path for one in range(200_000)])
+        positions = pc.multiply(pa.arange(0, 200_000), 1 + number)
+        pq.write_table(pa.table({"file_path": names, "pos": positions}), path)
+        deletes.append(LiveFile(str(path), FileKind.POSITION_DELETES, path.stat().st_size, 200_000, 9))
+    job = replace(job, data_files=files, delete_files=tuple(deletes))
+    proof = Proof(catalog.load_table(NAME).schema(), None, files, [delete.path for delete in deletes])
+    before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(pool)
+    try:
+        deleted = deleted_positions(catalog.load_table(NAME).io, job, proof)
+    finally:
+        pa.set_memory_pool(before)
+
+    wanted = [
+        set(range(start, 200_000, 2)) | {2 * one for one in range(start, 200_000, 2)} for start in (0, 1)
+    ]
+    assert [sorted(one) for one in wanted] == [list(found) for found in deleted.by_path.values()]
+    held = sum(sys.getsizeof(found) for found in deleted.by_path.values())
+    assert held <= 10 * 400_000
+    # While they are read, and put in order.
+    assert pool.max_memory() <= 50 * 400_000
 
 
 # --- size ----------------------------------------------------------------------------------------------------

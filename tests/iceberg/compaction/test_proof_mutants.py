@@ -237,14 +237,21 @@ DELETES = {
         "bisect_left(positions, start + rows - 1)",
     ),
     "deletes do not apply to files of their own age": (
-        "delete.sequence_number >= number",
-        "delete.sequence_number > number",
+        "is_younger = pc.greater(written_at",
+        "is_younger = pc.greater_equal(written_at",
     ),
-    "deletes apply to younger files": ("if delete.sequence_number >= number", "if number"),
-    "another spelling is another file": ("[normalised(one) for one in paths", "[str(one) for one in paths"),
+    "deletes apply to younger files": ("pc.if_else(is_younger, None, paths)", "paths"),
+    "another spelling is another file": (
+        "[normalised(name) for name in names",
+        "[str(name) for name in names",
+    ),
     "the last delete file is forgotten": (
-        "found += _positions_in(path, delete, older)",
-        "found += _positions_in(path, delete, older) if delete != job.delete_files[-1] else ()",
+        "in _positions_in(path, delete, paths, written_at):",
+        "in _positions_in(path, delete, paths, written_at) if delete != job.delete_files[-1] else ():",
+    ),
+    "files of a batch are not told apart": (
+        "yield number, positions[start:end]",
+        "yield runs.values[0].as_py(), positions[start:end]",
     ),
     "what is deleted stays, and what stays goes": (
         "pc.invert(pc.is_in(pa.arange(start",

@@ -51,7 +51,7 @@ MEMORY_BYTES = 256 * 1024 * 1024
 """DuckDB reads page by page: a row group of 250 MB fits."""
 
 BYTES_PER_DELETE = 48
-"""A deleted position in a table, and once more in the hash table of the join."""
+"""A deleted position in a table, once more while they are sorted, or in the hash table of the join."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +109,10 @@ class Proof:
         self._duckdb.execute("SET enable_external_access = false")
         self._duckdb.execute("CREATE TABLE data (number INTEGER, path VARCHAR, sequence_number BIGINT)")
         self._duckdb.execute("CREATE TABLE deleted (number INTEGER, position BIGINT)")
-        self._touched: set[int] = set()
-        """The data files that deletes name."""
+        self._deletes = 0
+        """How many positions are known."""
+        self._touched: set[int] | None = None
+        """The data files that deletes name; None as long as the positions lie as they came."""
         self._duckdb.execute(
             f"INSERT INTO data SELECT unnest(?), {_spelled('unnest(?)')}, unnest(?)",
             [list(range(len(data))), [file.path for file in data], [file.sequence_number for file in data]],
@@ -122,19 +124,26 @@ class Proof:
 
     def delete(self, path: str, sequence_number: int, rows: int) -> None:
         """Take the positions that a delete file names out of data files that are not younger than it."""
-        self._make_room(rows)
-        self._duckdb.execute(
-            "INSERT INTO deleted SELECT DISTINCT number, CAST(pos AS BIGINT) "  # noqa: S608 (made here)
+        limit = MEMORY_BYTES + BYTES_PER_DELETE * (self._deletes + rows)
+        self._duckdb.execute(f"SET memory_limit = '{limit}B'")
+        ((kept,),) = self._duckdb.execute(
+            "INSERT INTO deleted SELECT number, CAST(pos AS BIGINT) "  # noqa: S608 (made here)
             f"FROM read_parquet('{path}') AS named JOIN data ON data.path = {_spelled('named.file_path')} "
             f"WHERE data.sequence_number <= {sequence_number}"
-        )
-        numbers = self._duckdb.execute("SELECT DISTINCT number FROM deleted").fetchall()
-        self._touched = {number for (number,) in numbers}
+        ).fetchall()
+        self._deletes += kept
+        self._touched = None
 
-    def _make_room(self, deletes: int) -> None:
-        ((known,),) = self._duckdb.execute("SELECT count(*) FROM deleted").fetchall()
-        limit = MEMORY_BYTES + BYTES_PER_DELETE * (known + deletes)
-        self._duckdb.execute(f"SET memory_limit = '{limit}B'")
+    def _sort(self) -> set[int]:
+        """Put the positions of each data file together, so that DuckDB need not look at the others for it."""
+        self._duckdb.execute(
+            "CREATE TABLE sorted AS SELECT number, position FROM deleted ORDER BY number, position"
+        )
+        self._duckdb.execute("DROP TABLE deleted")
+        self._duckdb.execute("ALTER TABLE sorted RENAME TO deleted")
+        return {
+            number for (number,) in self._duckdb.execute("SELECT DISTINCT number FROM deleted").fetchall()
+        }
 
     def sum(self, path: str, number: int, constants: Mapping[int, Any]) -> Tally:
         """The rows of the data file of this number, which can be read at this path.
@@ -144,6 +153,8 @@ class Proof:
         columns = self._columns(path)
         parts = _hashed(columns, self._target, constants)
         source = self._source(path, columns)
+        if self._touched is None:
+            self._touched = self._sort()
         if number in self._touched:
             gone = f"(SELECT position FROM deleted WHERE number = {number})"  # noqa: S608 (made here)
             source = f"{source} ANTI JOIN {gone} USING (position)"
