@@ -367,6 +367,38 @@ def test_how_a_file_holds_a_value_makes_no_difference(
     assert [one for one in wanted for _ in range(2)] == storage.to_pylist()
 
 
+LAYOUTS: dict[str, pa.Array] = {
+    "text views": pa.array(["a", "b" * 50, None], pa.string_view()),
+    "binary views": pa.array([b"a", b"b" * 50, None], pa.binary_view()),
+    "lists of a fixed size": pa.array([[1.0, 2.0], [3.0, None], None], pa.list_(pa.float32(), 2)),
+    "large lists": pa.array([[1], [], None], pa.large_list(pa.int64())),
+    "a dictionary": pa.array(["a", "b", None]).dictionary_encode(),
+    "lists of dictionaries": pa.array(
+        [["a", "a", None], [], None], pa.list_(pa.dictionary(pa.int32(), pa.string()))
+    ),
+    "lists of a fixed size in a struct": pa.array(
+        [{"l": [1, 2]}, {"l": None}, None], pa.struct([("l", pa.list_(pa.int32(), 2))])
+    ),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_layout_of_arrow_that_a_file_was_written_from_makes_no_difference(
+    catalog: Any, tmp_path: Path, layout: str
+) -> None:
+    rows = pa.table({"id": pa.arange(0, 3), "v": LAYOUTS[layout]})
+    table = catalog.create_table(NAME, rows.schema, properties={"format-version": "2"})
+    for number in range(2):
+        pq.write_table(rows, tmp_path / f"{number}.parquet")
+        table.add_files([f"file://{tmp_path}/{number}.parquet"])
+
+    outcome = compacted(catalog, NAME, UNPARTITIONED)
+
+    assert OutcomeKind.DONE is outcome.kind, outcome
+    found = catalog.load_table(NAME).scan().to_arrow().sort_by("id")["v"].to_pylist()
+    assert [value for value in LAYOUTS[layout].to_pylist() for _ in range(2)] == found
+
+
 def test_what_geoparquet_calls_a_geometry_keeps_its_bytes(catalog: Any, tmp_path: Path) -> None:
     """DuckDB would write the point with its bytes the other way round, and refuse what is no geometry."""
     point = struct.pack(">BIdd", 0, 1, 1.0, 2.0)

@@ -30,13 +30,18 @@ BATCH_ROWS = 8192
 
 READ_BUFFER_BYTES = 1024 * 1024
 
+ARROW_SCHEMA = b"ARROW:schema"
+"""The key under which Arrow's writers keep their own schema in a footer."""
+
 
 class Source:
     """A Parquet file, batch by batch, of the columns that the table still has."""
 
     def __init__(self, path: str, file: LiveFile, metadata: TableMetadata) -> None:
+        content = pa.OSFile(path)
         self._parquet = pq.ParquetFile(
-            pa.OSFile(path),
+            content,
+            metadata=_without_arrow(pq.read_metadata(content)),
             buffer_size=READ_BUFFER_BYTES,
             pre_buffer=False,
             # As nanoseconds, which is PyArrow's way, 0001-01-01 and 2999-12-31 become other days.
@@ -107,6 +112,21 @@ class Source:
             places.setdefault(name, []).append(place)
         arrays = [batch.column(places[name][number]) for name, number in self._places]
         return pa.RecordBatch.from_arrays(arrays, names=[f"c{one}" for one in range(len(arrays))])
+
+
+def _without_arrow(footer: pq.FileMetaData) -> pq.FileMetaData:
+    """A footer that does not say in which layout of Arrow's its rows were when they were written.
+
+    PyArrow would read them in that layout again: as views, lists of a fixed size, or dictionaries, whose rows take next
+    to nothing until they are written.
+    """
+    if ARROW_SCHEMA not in (footer.metadata or {}):
+        return footer
+    stream = pa.BufferOutputStream()
+    footer.write_metadata_file(stream)
+    # These keys stand behind the names of columns; one of the same length that nobody knows leaves the rest as it is.
+    before, _, behind = stream.getvalue().to_pybytes().rpartition(ARROW_SCHEMA)
+    return pq.read_metadata(pa.py_buffer(before + ARROW_SCHEMA.lower() + behind))
 
 
 @dataclass
