@@ -26,7 +26,10 @@ BATCH_BYTES = 16 * 1024 * 1024
 """Rows are read in batches of at most about this size in memory, and of no more than `BATCH_ROWS`."""
 
 BATCH_ROWS = 8192
-"""The first batch in which rows become large holds as many: 160 MB of documents of 20 kB."""
+"""Where rows become large behind small ones, a batch holds as many once: 160 MB of documents of 20 kB."""
+
+FIRST_BATCH_ROWS = 64
+"""Of these nothing is known yet: 64 MB of documents of a megabyte."""
 
 READ_BUFFER_BYTES = 1024 * 1024
 
@@ -77,34 +80,16 @@ class Source:
         """The rows in the order of their positions, in batches of at most about `BATCH_BYTES`.
 
         How much memory a row takes is only known when it is there, because a dictionary makes ten bytes of twenty
-        thousand. So the batches are small, and where rows turn out to be large, the row group is begun again with
-        fewer at a time.
+        thousand. So the first batch is small, and each is of as many rows as fit by the measure of the one before,
+        but of no more than twice as many.
         """
-        rows = BATCH_ROWS
-        for group in range(self._parquet.metadata.num_row_groups):
-            done, whole = 0, self._parquet.metadata.row_group(group).num_rows
-            while done < whole:
-                for batch in self._of_group(group, rows, done):
-                    yield batch
-                    done += batch.num_rows
-                    fitting = max(BATCH_BYTES * batch.num_rows // max(batch.nbytes, 1), 1)
-                    if fitting <= rows // 2:
-                        rows = fitting
-                        break
-                else:
-                    break
-
-    def _of_group(self, group: int, rows: int, start: int) -> Iterator[pa.RecordBatch]:
-        """Batches of a row group from a row on: what is before it is decoded, and let go of."""
-        batches = self._parquet.iter_batches(
-            batch_size=rows, row_groups=[group], columns=self._names, use_threads=False
-        )
-        for batch in batches:
-            if start >= batch.num_rows:
-                start -= batch.num_rows
-                continue
-            yield self._chosen(batch.slice(start))
-            start = 0
+        rows = FIRST_BATCH_ROWS
+        for batch in self._parquet.iter_batches(batch_size=rows, columns=self._names, use_threads=False):
+            yield self._chosen(batch)
+            fitting = BATCH_BYTES * batch.num_rows // max(batch.nbytes, 1)
+            rows = max(min(fitting, 2 * rows, BATCH_ROWS), 1)
+            # The reader asks for it before each batch.
+            self._parquet.reader.set_batch_size(rows)
 
     def _chosen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         places: dict[str, list[int]] = {}
