@@ -195,6 +195,16 @@ FAR = {
         pa.array([-(2**60), 0, 2**62, 5], pa.int64()).cast(pa.timestamp("us")),
         "<q",
     ),
+    "infinite timestamp": (
+        TimestampType(),
+        pa.array([2**63 - 1, 0, 7, 5], pa.int64()).cast(pa.timestamp("us")),
+        "<q",
+    ),
+    "infinite date": (
+        DateType(),
+        pa.array([2**31 - 1, 0, -(2**31) + 1, 5], pa.int32()).cast(pa.date32()),
+        "<i",
+    ),
     "string": (StringType(), pa.array(["e" * 15 + "\ud7ff" + "f", "a", "b", "c"]), None),
 }
 """Values of which Python, or PyIceberg, makes no bounds: PostgreSQL's infinity comes out as such days."""

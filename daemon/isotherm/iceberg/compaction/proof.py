@@ -396,7 +396,8 @@ class _Fact:
             return f"column {self.name} is said to have {self.values} values in {rows} rows"
         if self.nulls is not None and self.nulls != rows - count:
             return f"column {self.name} is said to have {self.nulls} nulls, and has {rows - count}"
-        if least is None:
+        if least is None and (count == 0 or self._is_float):
+            # Nothing counts: there is no value, or none that is a number.
             return None
         if self.lower is not None and not _ordinal(self.field_type, self.lower) <= least:
             return f"column {self.name} has values below its lower bound"
@@ -433,17 +434,27 @@ def _facts_of(
         )
 
 
+_INFINITY = 2**63 - 1
+
+
 def _comparable(value: str, field_type: PrimitiveType) -> str:
     """SQL for a value that Python compares as Iceberg does; Python's own times end at year 9999."""
     match field_type:
         case DateType():
             return f"({value} - DATE '1970-01-01')"
-        case TimeType() | TimestampType() | TimestamptzType():
+        case TimeType():
             return f"epoch_us({value})"
+        case TimestampType() | TimestamptzType():
+            return _ticks(value, "epoch_us")
         case StringType():
             return f"encode({value})"
         case _:
             return value
+
+
+def _ticks(value: str, function: str) -> str:
+    """The number that a time is made of: DuckDB takes two of the numbers for infinite, and gives none of them."""
+    return f"CASE {value} WHEN 'infinity' THEN {_INFINITY} WHEN '-infinity' THEN -{_INFINITY} ELSE {function}({value}) END"
 
 
 def _ordinal(field_type: PrimitiveType, bound: bytes) -> Any:
