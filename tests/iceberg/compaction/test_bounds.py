@@ -328,6 +328,16 @@ def add(table: Table, path: Path, rows: pa.Table) -> None:
 PHYSICAL: dict[str, tuple[IcebergType, pa.Array, list[Any]]] = {
     "milliseconds": (TimestampType(), pa.array([1, -1, None], pa.timestamp("ms")), [1000, -1000, None]),
     "nanoseconds": (TimestampType(), pa.array([5000, -5000, None], pa.timestamp("ns")), [5, -5, None]),
+    "parts of microseconds": (
+        TimestampType(),
+        pa.array([5001, -5001, None, 2**63 - 1, -(2**63)], pa.timestamp("ns")),
+        [5, -6, None, 9223372036854775, -9223372036854776],
+    ),
+    "parts of microseconds with a zone": (
+        TimestamptzType(),
+        pa.array([5999, -1, None, 2**63 - 1, -(2**63) + 1], pa.timestamp("ns", "UTC")),
+        [5, -1, None, 9223372036854775, -9223372036854776],
+    ),
     "with a zone": (TimestampType(), pa.array([5, -5, None], pa.timestamp("us", "UTC")), [5, -5, None]),
     "without a zone": (TimestamptzType(), pa.array([5, -5, None], pa.timestamp("us")), [5, -5, None]),
     "time in milliseconds": (TimeType(), pa.array([5, 0, None], pa.time32("ms")), [5000, 0, None]),

@@ -318,6 +318,11 @@ def _cast(value: str, column: _Column | None, target: IcebergType) -> str:
         return f"decode({value})"
     if held == "VARCHAR" and isinstance(target, BinaryType | FixedType):
         return f"encode({value})"
+    if held.startswith("TIMESTAMP") and held.endswith("_NS"):
+        nanoseconds = _ticks(value, "epoch_ns")
+        # DuckDB's own cast, and its division, cut towards 1970.
+        down = f"({nanoseconds}) // 1000 - CAST(({nanoseconds}) % 1000 < 0 AS BIGINT)"
+        value = f"make_timestamp(CAST({down} AS BIGINT))"
     return f"CAST({value} AS {_sql_type(target)})"
 
 
