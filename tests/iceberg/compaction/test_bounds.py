@@ -195,6 +195,16 @@ FAR = {
         pa.array([-(2**60), 0, 2**62, 5], pa.int64()).cast(pa.timestamp("us")),
         "<q",
     ),
+    "infinite timestamp": (
+        TimestampType(),
+        pa.array([2**63 - 1, 0, 7, 5], pa.int64()).cast(pa.timestamp("us")),
+        "<q",
+    ),
+    "infinite date": (
+        DateType(),
+        pa.array([2**31 - 1, 0, -(2**31) + 1, 5], pa.int32()).cast(pa.date32()),
+        "<i",
+    ),
     "string": (StringType(), pa.array(["e" * 15 + "\ud7ff" + "f", "a", "b", "c"]), None),
 }
 """Values of which Python, or PyIceberg, makes no bounds: PostgreSQL's infinity comes out as such days."""
@@ -318,6 +328,16 @@ def add(table: Table, path: Path, rows: pa.Table) -> None:
 PHYSICAL: dict[str, tuple[IcebergType, pa.Array, list[Any]]] = {
     "milliseconds": (TimestampType(), pa.array([1, -1, None], pa.timestamp("ms")), [1000, -1000, None]),
     "nanoseconds": (TimestampType(), pa.array([5000, -5000, None], pa.timestamp("ns")), [5, -5, None]),
+    "parts of microseconds": (
+        TimestampType(),
+        pa.array([5001, -5001, None, 2**63 - 1, -(2**63)], pa.timestamp("ns")),
+        [5, -6, None, 9223372036854775, -9223372036854776],
+    ),
+    "parts of microseconds with a zone": (
+        TimestamptzType(),
+        pa.array([5999, -1, None, 2**63 - 1, -(2**63) + 1], pa.timestamp("ns", "UTC")),
+        [5, -1, None, 9223372036854775, -9223372036854776],
+    ),
     "with a zone": (TimestampType(), pa.array([5, -5, None], pa.timestamp("us", "UTC")), [5, -5, None]),
     "without a zone": (TimestamptzType(), pa.array([5, -5, None], pa.timestamp("us")), [5, -5, None]),
     "time in milliseconds": (TimeType(), pa.array([5, 0, None], pa.time32("ms")), [5000, 0, None]),
@@ -365,6 +385,59 @@ def test_how_a_file_holds_a_value_makes_no_difference(
     if not isinstance(field_type, (StringType, UUIDType)):
         storage = storage.cast(pa.int64())
     assert [one for one in wanted for _ in range(2)] == storage.to_pylist()
+
+
+LAYOUTS: dict[str, pa.Array] = {
+    "text views": pa.array(["a", "b" * 50, None], pa.string_view()),
+    "binary views": pa.array([b"a", b"b" * 50, None], pa.binary_view()),
+    "lists of a fixed size": pa.array([[1.0, 2.0], [3.0, None], None], pa.list_(pa.float32(), 2)),
+    "large lists": pa.array([[1], [], None], pa.large_list(pa.int64())),
+    "a dictionary": pa.array(["a", "b", None]).dictionary_encode(),
+    "lists of dictionaries": pa.array(
+        [["a", "a", None], [], None], pa.list_(pa.dictionary(pa.int32(), pa.string()))
+    ),
+    "lists of a fixed size in a struct": pa.array(
+        [{"l": [1, 2]}, {"l": None}, None], pa.struct([("l", pa.list_(pa.int32(), 2))])
+    ),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_layout_of_arrow_that_a_file_was_written_from_makes_no_difference(
+    catalog: Any, tmp_path: Path, layout: str
+) -> None:
+    rows = pa.table({"id": pa.arange(0, 3), "v": LAYOUTS[layout]})
+    table = catalog.create_table(NAME, rows.schema, properties={"format-version": "2"})
+    for number in range(2):
+        pq.write_table(rows, tmp_path / f"{number}.parquet")
+        table.add_files([f"file://{tmp_path}/{number}.parquet"])
+
+    outcome = compacted(catalog, NAME, UNPARTITIONED)
+
+    assert OutcomeKind.DONE is outcome.kind, outcome
+    found = catalog.load_table(NAME).scan().to_arrow().sort_by("id")["v"].to_pylist()
+    assert [value for value in LAYOUTS[layout].to_pylist() for _ in range(2)] == found
+
+
+def test_what_geoparquet_calls_a_geometry_keeps_its_bytes(catalog: Any, tmp_path: Path) -> None:
+    """DuckDB would write the point with its bytes the other way round, and refuse what is no geometry."""
+    point = struct.pack(">BIdd", 0, 1, 1.0, 2.0)
+    geo = (
+        b'{"version": "1.0.0", "primary_column": "v", '
+        b'"columns": {"v": {"encoding": "WKB", "geometry_types": ["Point"]}}}'
+    )
+    rows = pa.table({"v": pa.array([point, b"no geometry", None], pa.binary())})
+    table = catalog.create_table(NAME, rows.schema, properties={"format-version": "2"})
+    for number in range(2):
+        path = tmp_path / f"{number}.parquet"
+        pq.write_table(rows.replace_schema_metadata({b"geo": geo}), path)
+        table.add_files([f"file://{path}"])
+
+    outcome = compacted(catalog, NAME, UNPARTITIONED)
+
+    assert OutcomeKind.DONE is outcome.kind, outcome
+    found = catalog.load_table(NAME).scan().to_arrow()["v"].to_pylist()
+    assert sorted([point, b"no geometry"] * 2) == sorted(value for value in found if value is not None)
 
 
 def test_a_file_without_ids_and_a_table_without_names_are_matched_by_order(

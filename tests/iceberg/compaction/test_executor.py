@@ -13,6 +13,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import load_catalog
@@ -52,7 +53,7 @@ from isotherm.iceberg.compaction.nearby import nearby
 from isotherm.iceberg.compaction.projection import nodes, project
 from isotherm.iceberg.compaction.proof import Proof, _spelled
 from isotherm.iceberg.compaction.rewrite import attempt
-from isotherm.iceberg.compaction.source import BATCH_BYTES, BATCH_ROWS, Source
+from isotherm.iceberg.compaction.source import BATCH_BYTES, BATCH_ROWS, Source, deleted_positions
 from isotherm.runtime.clock import monotonic_s
 from support.rewriting import bound, cleaned, commit, rewritten
 
@@ -420,6 +421,40 @@ def test_deletes_apply_by_path_position_and_sequence_number(
     assert [one for one in range(60) if one not in gone] == found.column("id").to_pylist()
 
 
+def test_a_deleted_position_takes_a_few_bytes_however_long_the_names_of_its_file_are(
+    catalog: Any, job: CompactionJob, tmp_path: Path
+) -> None:
+    """Of 400,000 positions, in four files with names of two hundred characters, by two delete files that overlap."""
+    files = tuple(
+        replace(file, path=f"file:///{'x' * 200}/{number}", rows=400_000)
+        for number, file in enumerate(job.data_files)
+    )
+    deletes = []
+    for number in range(2):
+        path = tmp_path / f"deletes-{number}.parquet"
+        names = pa.array([files[one % 2].path for one in range(200_000)])
+        positions = pc.multiply(pa.arange(0, 200_000), 1 + number)
+        pq.write_table(pa.table({"file_path": names, "pos": positions}), path)
+        deletes.append(LiveFile(str(path), FileKind.POSITION_DELETES, path.stat().st_size, 200_000, 9))
+    job = replace(job, data_files=files, delete_files=tuple(deletes))
+    proof = Proof(catalog.load_table(NAME).schema(), None, files, [delete.path for delete in deletes])
+    before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(pool)
+    try:
+        deleted = deleted_positions(catalog.load_table(NAME).io, job, proof)
+    finally:
+        pa.set_memory_pool(before)
+
+    wanted = [
+        set(range(start, 200_000, 2)) | {2 * one for one in range(start, 200_000, 2)} for start in (0, 1)
+    ]
+    assert [sorted(one) for one in wanted] == [list(found) for found in deleted.by_path.values()]
+    held = sum(sys.getsizeof(found) for found in deleted.by_path.values())
+    assert held <= 10 * 400_000
+    # While they are read, and put in order.
+    assert pool.max_memory() <= 50 * 400_000
+
+
 # --- size ----------------------------------------------------------------------------------------------------
 
 
@@ -490,6 +525,50 @@ def test_rows_that_a_dictionary_makes_small_are_read_a_few_at_a_time(
     large = sorted(size for _, size in sizes if size > 2 * BATCH_BYTES)
     assert len(large) <= 1
     assert max(large, default=0) <= BATCH_ROWS * 20_100
+
+
+def large_source(
+    catalog: Any, job: CompactionJob, path: Path, column: pa.Array, store_schema: bool
+) -> Source:
+    """A file of one row group whose column `part` is this."""
+    field = pa.field("part", column.type, metadata={"PARQUET:field_id": "2"})
+    table = pa.Table.from_arrays([column], schema=pa.schema([field]))
+    is_dictionary = pa.types.is_dictionary(column.type)
+    pq.write_table(table, path, compression="none", use_dictionary=is_dictionary, store_schema=store_schema)
+    file = replace(job.data_files[0], path=str(path), rows=len(column))
+    return Source(str(path), file, catalog.load_table(NAME).metadata)
+
+
+@pytest.mark.parametrize("store_schema", [False, True])
+def test_rows_that_are_large_from_the_first_on_never_take_much(
+    catalog: Any, job: CompactionJob, tmp_path: Path, store_schema: bool
+) -> None:
+    """With Arrow's schema too, which says that these are a dictionary: they are texts when they are written."""
+    values = pa.DictionaryArray.from_arrays(pa.array([0] * BATCH_ROWS, pa.int32()), pa.array(["x" * 20_000]))
+    source = large_source(catalog, job, tmp_path / "large.parquet", values, store_schema)
+
+    sizes = [(batch.num_rows, batch.column(0).cast(pa.string()).nbytes) for batch in source.batches()]
+
+    assert sum(rows for rows, _ in sizes) == BATCH_ROWS
+    assert max(size for _, size in sizes) <= 2 * BATCH_BYTES
+
+
+def test_rows_that_become_large_are_not_read_twice(catalog: Any, job: CompactionJob, tmp_path: Path) -> None:
+    path = tmp_path / "later.parquet"
+    small = [str(one) for one in range(33_000)]
+    large = [str(one) * 2_500 for one in range(10_000, 13_000)]
+    source = large_source(catalog, job, path, pa.array(small + large + small[:10_000]), True)
+    before = bytes_read()
+
+    rows = [batch.num_rows for batch in source.batches()]
+
+    assert (sum(rows), max(rows)) == (46_000, BATCH_ROWS)
+    assert bytes_read() - before < 1.3 * path.stat().st_size
+
+
+def bytes_read() -> int:
+    """What this process has read so far, as the kernel counts it."""
+    return int(Path("/proc/self/io").read_text().split("rchar: ")[1].split()[0])
 
 
 WRITTEN = {

@@ -150,10 +150,20 @@ def _contents(array: pa.Array, *children: pa.Array) -> tuple[pa.Array, tuple[pa.
 
 
 def _cast(array: pa.Array, arrow: pa.DataType) -> pa.Array:
-    """A widened value, or the same in Arrow's other layout; loses nothing, or raises."""
+    """A widened value, or the same in Arrow's other layout; loses nothing but nanoseconds, or raises."""
     if array.type == arrow:
         return array
     if isinstance(arrow, pa.ExtensionType):
         storage = array.storage if isinstance(array, pa.ExtensionArray) else array
         return pa.ExtensionArray.from_storage(arrow, storage.cast(arrow.storage_type))
+    if pa.types.is_timestamp(arrow) and pa.types.is_timestamp(array.type) and array.type.unit == "ns":
+        return _microseconds(array).cast(arrow)
     return array.cast(arrow)
+
+
+def _microseconds(array: pa.Array) -> pa.Array:
+    """Nanoseconds in whole microseconds, the earlier ones: as Java and Spark read 96-bit timestamps."""
+    nanoseconds = array.view(pa.int64())
+    toward_zero = pc.divide(nanoseconds, 1000)
+    is_before = pc.less(nanoseconds, pc.multiply(toward_zero, 1000))
+    return pc.subtract(toward_zero, is_before.cast(pa.int64()))

@@ -51,7 +51,7 @@ MEMORY_BYTES = 256 * 1024 * 1024
 """DuckDB reads page by page: a row group of 250 MB fits."""
 
 BYTES_PER_DELETE = 48
-"""A deleted position in a table, and once more in the hash table of the join."""
+"""A deleted position in a table, once more while they are sorted, or in the hash table of the join."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +101,18 @@ class Proof:
             },
         )
         self._duckdb.execute("SET disable_parquet_prefetching = true")
+        # A footer's `geo` key would turn bytes into geometries, which come back as other bytes.
+        self._duckdb.execute("SET enable_geoparquet_conversion = false")
         self._duckdb.execute("SET TimeZone = 'UTC'")
         self._duckdb.execute(f"SET allowed_directories = ['{FOLDER}']")
         self._duckdb.execute("SET allowed_paths = ?", [local_paths(locations)])
         self._duckdb.execute("SET enable_external_access = false")
         self._duckdb.execute("CREATE TABLE data (number INTEGER, path VARCHAR, sequence_number BIGINT)")
         self._duckdb.execute("CREATE TABLE deleted (number INTEGER, position BIGINT)")
-        self._touched: set[int] = set()
-        """The data files that deletes name."""
+        self._deletes = 0
+        """How many positions are known."""
+        self._touched: set[int] | None = None
+        """The data files that deletes name; None as long as the positions lie as they came."""
         self._duckdb.execute(
             f"INSERT INTO data SELECT unnest(?), {_spelled('unnest(?)')}, unnest(?)",
             [list(range(len(data))), [file.path for file in data], [file.sequence_number for file in data]],
@@ -120,19 +124,26 @@ class Proof:
 
     def delete(self, path: str, sequence_number: int, rows: int) -> None:
         """Take the positions that a delete file names out of data files that are not younger than it."""
-        self._make_room(rows)
-        self._duckdb.execute(
-            "INSERT INTO deleted SELECT DISTINCT number, CAST(pos AS BIGINT) "  # noqa: S608 (made here)
+        limit = MEMORY_BYTES + BYTES_PER_DELETE * (self._deletes + rows)
+        self._duckdb.execute(f"SET memory_limit = '{limit}B'")
+        ((kept,),) = self._duckdb.execute(
+            "INSERT INTO deleted SELECT number, CAST(pos AS BIGINT) "  # noqa: S608 (made here)
             f"FROM read_parquet('{path}') AS named JOIN data ON data.path = {_spelled('named.file_path')} "
             f"WHERE data.sequence_number <= {sequence_number}"
-        )
-        numbers = self._duckdb.execute("SELECT DISTINCT number FROM deleted").fetchall()
-        self._touched = {number for (number,) in numbers}
+        ).fetchall()
+        self._deletes += kept
+        self._touched = None
 
-    def _make_room(self, deletes: int) -> None:
-        ((known,),) = self._duckdb.execute("SELECT count(*) FROM deleted").fetchall()
-        limit = MEMORY_BYTES + BYTES_PER_DELETE * (known + deletes)
-        self._duckdb.execute(f"SET memory_limit = '{limit}B'")
+    def _sort(self) -> set[int]:
+        """Put the positions of each data file together, so that DuckDB need not look at the others for it."""
+        self._duckdb.execute(
+            "CREATE TABLE sorted AS SELECT number, position FROM deleted ORDER BY number, position"
+        )
+        self._duckdb.execute("DROP TABLE deleted")
+        self._duckdb.execute("ALTER TABLE sorted RENAME TO deleted")
+        return {
+            number for (number,) in self._duckdb.execute("SELECT DISTINCT number FROM deleted").fetchall()
+        }
 
     def sum(self, path: str, number: int, constants: Mapping[int, Any]) -> Tally:
         """The rows of the data file of this number, which can be read at this path.
@@ -142,6 +153,8 @@ class Proof:
         columns = self._columns(path)
         parts = _hashed(columns, self._target, constants)
         source = self._source(path, columns)
+        if self._touched is None:
+            self._touched = self._sort()
         if number in self._touched:
             gone = f"(SELECT position FROM deleted WHERE number = {number})"  # noqa: S608 (made here)
             source = f"{source} ANTI JOIN {gone} USING (position)"
@@ -305,6 +318,11 @@ def _cast(value: str, column: _Column | None, target: IcebergType) -> str:
         return f"decode({value})"
     if held == "VARCHAR" and isinstance(target, BinaryType | FixedType):
         return f"encode({value})"
+    if held.startswith("TIMESTAMP") and held.endswith("_NS"):
+        nanoseconds = _ticks(value, "epoch_ns")
+        # DuckDB's own cast, and its division, cut towards 1970.
+        down = f"({nanoseconds}) // 1000 - CAST(({nanoseconds}) % 1000 < 0 AS BIGINT)"
+        value = f"make_timestamp(CAST({down} AS BIGINT))"
     return f"CAST({value} AS {_sql_type(target)})"
 
 
@@ -368,8 +386,9 @@ class _Fact:
         count = f"count({self.value})"
         if self.lower is None and self.upper is None:
             return count, "NULL", "NULL"
-        kept = f" FILTER (WHERE NOT isnan({self.value}))" if self._is_float else ""
-        low, high = (_comparable(f"{name}({self.value}){kept}", self.field_type) for name in ("min", "max"))
+        # Not by FILTER: DuckDB takes quadratic time for many aggregates with filters of their own.
+        kept = f"CASE WHEN NOT isnan({self.value}) THEN {self.value} END" if self._is_float else self.value
+        low, high = (_comparable(f"{name}({kept})", self.field_type) for name in ("min", "max"))
         return count, low, high
 
     @property
@@ -382,7 +401,8 @@ class _Fact:
             return f"column {self.name} is said to have {self.values} values in {rows} rows"
         if self.nulls is not None and self.nulls != rows - count:
             return f"column {self.name} is said to have {self.nulls} nulls, and has {rows - count}"
-        if least is None:
+        if least is None and (count == 0 or self._is_float):
+            # Nothing counts: there is no value, or none that is a number.
             return None
         if self.lower is not None and not _ordinal(self.field_type, self.lower) <= least:
             return f"column {self.name} has values below its lower bound"
@@ -419,17 +439,27 @@ def _facts_of(
         )
 
 
+_INFINITY = 2**63 - 1
+
+
 def _comparable(value: str, field_type: PrimitiveType) -> str:
     """SQL for a value that Python compares as Iceberg does; Python's own times end at year 9999."""
     match field_type:
         case DateType():
             return f"({value} - DATE '1970-01-01')"
-        case TimeType() | TimestampType() | TimestamptzType():
+        case TimeType():
             return f"epoch_us({value})"
+        case TimestampType() | TimestamptzType():
+            return _ticks(value, "epoch_us")
         case StringType():
             return f"encode({value})"
         case _:
             return value
+
+
+def _ticks(value: str, function: str) -> str:
+    """The number that a time is made of: DuckDB takes two of the numbers for infinite, and gives none of them."""
+    return f"CASE {value} WHEN 'infinity' THEN {_INFINITY} WHEN '-infinity' THEN -{_INFINITY} ELSE {function}({value}) END"
 
 
 def _ordinal(field_type: PrimitiveType, bound: bytes) -> Any:

@@ -3,10 +3,10 @@
 Memory holds one batch and the deleted positions; it does not grow with the partition.
 """
 
+from array import array
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,17 +26,25 @@ BATCH_BYTES = 16 * 1024 * 1024
 """Rows are read in batches of at most about this size in memory, and of no more than `BATCH_ROWS`."""
 
 BATCH_ROWS = 8192
-"""The first batch in which rows become large holds as many: 160 MB of documents of 20 kB."""
+"""Where rows become large behind small ones, a batch holds as many once: 160 MB of documents of 20 kB."""
+
+FIRST_BATCH_ROWS = 64
+"""Of these nothing is known yet: 64 MB of documents of a megabyte."""
 
 READ_BUFFER_BYTES = 1024 * 1024
+
+ARROW_SCHEMA = b"ARROW:schema"
+"""The key under which Arrow's writers keep their own schema in a footer."""
 
 
 class Source:
     """A Parquet file, batch by batch, of the columns that the table still has."""
 
     def __init__(self, path: str, file: LiveFile, metadata: TableMetadata) -> None:
+        content = pa.OSFile(path)
         self._parquet = pq.ParquetFile(
-            pa.OSFile(path),
+            content,
+            metadata=_without_arrow(pq.read_metadata(content)),
             buffer_size=READ_BUFFER_BYTES,
             pre_buffer=False,
             # As nanoseconds, which is PyArrow's way, 0001-01-01 and 2999-12-31 become other days.
@@ -72,34 +80,16 @@ class Source:
         """The rows in the order of their positions, in batches of at most about `BATCH_BYTES`.
 
         How much memory a row takes is only known when it is there, because a dictionary makes ten bytes of twenty
-        thousand. So the batches are small, and where rows turn out to be large, the row group is begun again with
-        fewer at a time.
+        thousand. So the first batch is small, and each is of as many rows as fit by the measure of the one before,
+        but of no more than twice as many.
         """
-        rows = BATCH_ROWS
-        for group in range(self._parquet.metadata.num_row_groups):
-            done, whole = 0, self._parquet.metadata.row_group(group).num_rows
-            while done < whole:
-                for batch in self._of_group(group, rows, done):
-                    yield batch
-                    done += batch.num_rows
-                    fitting = max(BATCH_BYTES * batch.num_rows // max(batch.nbytes, 1), 1)
-                    if fitting <= rows // 2:
-                        rows = fitting
-                        break
-                else:
-                    break
-
-    def _of_group(self, group: int, rows: int, start: int) -> Iterator[pa.RecordBatch]:
-        """Batches of a row group from a row on: what is before it is decoded, and let go of."""
-        batches = self._parquet.iter_batches(
-            batch_size=rows, row_groups=[group], columns=self._names, use_threads=False
-        )
-        for batch in batches:
-            if start >= batch.num_rows:
-                start -= batch.num_rows
-                continue
-            yield self._chosen(batch.slice(start))
-            start = 0
+        rows = FIRST_BATCH_ROWS
+        for batch in self._parquet.iter_batches(batch_size=rows, columns=self._names, use_threads=False):
+            yield self._chosen(batch)
+            fitting = BATCH_BYTES * batch.num_rows // max(batch.nbytes, 1)
+            rows = max(min(fitting, 2 * rows, BATCH_ROWS), 1)
+            # The reader asks for it before each batch.
+            self._parquet.reader.set_batch_size(rows)
 
     def _chosen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         places: dict[str, list[int]] = {}
@@ -109,11 +99,26 @@ class Source:
         return pa.RecordBatch.from_arrays(arrays, names=[f"c{one}" for one in range(len(arrays))])
 
 
+def _without_arrow(footer: pq.FileMetaData) -> pq.FileMetaData:
+    """A footer that does not say in which layout of Arrow's its rows were when they were written.
+
+    PyArrow would read them in that layout again: as views, lists of a fixed size, or dictionaries, whose rows take next
+    to nothing until they are written.
+    """
+    if ARROW_SCHEMA not in (footer.metadata or {}):
+        return footer
+    stream = pa.BufferOutputStream()
+    footer.write_metadata_file(stream)
+    # These keys stand behind the names of columns; one of the same length that nobody knows leaves the rest as it is.
+    before, _, behind = stream.getvalue().to_pybytes().rpartition(ARROW_SCHEMA)
+    return pq.read_metadata(pa.py_buffer(before + ARROW_SCHEMA.lower() + behind))
+
+
 @dataclass
 class Deleted:
     """The positions that deletes remove, by data file: distinct, in order."""
 
-    by_path: dict[str, Any] = field(default_factory=dict)
+    by_path: dict[str, "array[int]"] = field(default_factory=dict)
 
     def keep(self, file: LiveFile, start: int, rows: int) -> pa.Array:
         """A mask of the rows that stay, of those that begin at a position."""
@@ -135,26 +140,26 @@ def deleted_positions(io: FileIO, job: CompactionJob, proof: Proof) -> Deleted:
 
     The proof reads the same files, and finds out for itself.
     """
-    written_at = {normalised(file.path): file.sequence_number for file in job.data_files}
-    found: list[pa.RecordBatch] = []
+    paths = pa.array([normalised(file.path) for file in job.data_files], pa.string())
+    written_at = pa.array([file.sequence_number for file in job.data_files], pa.int64())
+    # Eight bytes for a position: there may be a hundred million.
+    found = [array("q") for _ in job.data_files]
     for delete in job.delete_files:
-        older = {path for path, number in written_at.items() if delete.sequence_number >= number}
         with blaming(delete.path), nearby(io, delete.path) as path:
-            found += _positions_in(path, delete, older)
+            for number, positions in _positions_in(path, delete, paths, written_at):
+                found[number].frombytes(_bytes(positions))
             proof.delete(path, delete.sequence_number, delete.rows)
-    if not found:
-        return Deleted()
-    table = pa.Table.from_batches(found).group_by("path", use_threads=False)
-    distinct = table.aggregate([("pos", "distinct")])
-    by_path = {}
-    for key, positions in zip(distinct["path"], distinct["pos_distinct"], strict=True):
-        ordered = positions.values.take(pc.sort_indices(positions.values))
-        by_path[key.as_py()] = memoryview(ordered.buffers()[1]).cast("q")[: len(ordered)]
-    return Deleted(by_path)
+    by_path = zip(paths.to_pylist(), found, strict=True)
+    return Deleted({path: _distinct(positions) for path, positions in by_path if positions})
 
 
-def _positions_in(path: str, delete: LiveFile, of: Collection[str]) -> Iterator[pa.RecordBatch]:
-    """The positions that a delete file names in some data files, with those files' names in our spelling."""
+def _positions_in(
+    path: str, delete: LiveFile, paths: pa.Array, written_at: pa.Array
+) -> Iterator[tuple[int, pa.Array]]:
+    """The positions that a delete file names in data files that are not younger, with the places of these files.
+
+    They come batch by batch, in no order.
+    """
     parquet = pq.ParquetFile(pa.OSFile(path), pre_buffer=False, read_dictionary=["file_path"])
     if parquet.metadata.num_rows != delete.rows:
         raise RewriteError(
@@ -164,13 +169,42 @@ def _positions_in(path: str, delete: LiveFile, of: Collection[str]) -> Iterator[
                 delete.path,
             )
         )
+    is_younger = pc.greater(written_at, pa.scalar(delete.sequence_number, pa.int64()))
+    older = pc.if_else(is_younger, None, paths)
     for batch in parquet.iter_batches(columns=["file_path", "pos"], use_threads=False):
-        # As a dictionary: there may be thousands of names, each of them for many rows.
-        paths = batch.column("file_path")
-        names = pa.array([normalised(one) for one in paths.dictionary.to_pylist()], pa.string())
-        spelled = names.take(paths.indices)
-        ours = pc.is_in(spelled, value_set=pa.array(sorted(of), pa.string()))
-        found = pa.RecordBatch.from_arrays(
-            [spelled, batch.column("pos").cast(pa.int64())], names=["path", "pos"]
-        )
-        yield found.filter(ours)
+        # By the dictionary: a name is long, and there for many rows.
+        names = batch.column("file_path")
+        spelled = pa.array([normalised(name) for name in names.dictionary.to_pylist()], pa.string())
+        numbers = pc.index_in(spelled, value_set=older).take(names.indices)
+        positions = batch.column("pos").cast(pa.int64())
+        ours = pc.and_(numbers.is_valid(), positions.is_valid())
+        yield from _by_number(numbers.filter(ours), positions.filter(ours))
+
+
+def _by_number(numbers: pa.Array, positions: pa.Array) -> Iterator[tuple[int, pa.Array]]:
+    """Positions in pieces that have one number each."""
+    if pc.any(pc.less(numbers[1:], numbers[:-1])).as_py():
+        order = pc.sort_indices(numbers)
+        numbers, positions = numbers.take(order), positions.take(order)
+    start = 0
+    runs = pc.run_end_encode(numbers)
+    for number, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+        yield number, positions[start:end]
+        start = end
+
+
+def _bytes(numbers: pa.Array) -> memoryview:
+    """The content of an array of 64-bit numbers without nulls."""
+    return memoryview(numbers.buffers()[1])[8 * numbers.offset : 8 * (numbers.offset + len(numbers))]
+
+
+def _distinct(positions: "array[int]") -> "array[int]":
+    """The same positions, each once, in order."""
+    view = pa.Array.from_buffers(pa.int64(), len(positions), [None, pa.py_buffer(positions)])
+    if pc.all(pc.less(view[:-1], view[1:])).as_py():
+        return positions
+    ordered = view.take(pc.sort_indices(view))
+    is_last = pa.concat_arrays([pc.not_equal(ordered[:-1], ordered[1:]), pa.array([True])])
+    result = array("q")
+    result.frombytes(_bytes(ordered.filter(is_last)))
+    return result

@@ -1,0 +1,147 @@
+"""The proof by itself: what it says of a file's statistics, and how much work it makes of many columns and deletes."""
+
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.conversions import to_bytes
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.schema import Schema
+from pyiceberg.types import DoubleType, IcebergType, LongType, NestedField
+
+from isotherm.core.model.files import FileKind, LiveFile
+from isotherm.core.model.jobs import WrittenFile
+from isotherm.iceberg.compaction.nearby import nearby
+from isotherm.iceberg.compaction.proof import Proof, _facts
+from isotherm.iceberg.compaction.statistics import statistics
+
+NAN = float("nan")
+
+
+def schema_of(*types: IcebergType) -> Schema:
+    return Schema(
+        *(NestedField(one, f"c{one}", kind, required=False) for one, kind in enumerate(types, start=1))
+    )
+
+
+def file_of(folder: Path, schema: Schema, columns: list[pa.Array]) -> WrittenFile:
+    """A file of these columns, with statistics that are true."""
+    path = folder / "written.parquet"
+    table = pa.table(
+        [column.cast(field.type) for column, field in zip(columns, schema.as_arrow(), strict=True)],
+        schema=schema.as_arrow(),
+    )
+    pq.write_table(table, path)
+    told = statistics(pq.ParquetFile(path).metadata, schema, {"write.metadata.metrics.default": "full"})
+    return WrittenFile(
+        path=str(path),
+        size_bytes=path.stat().st_size,
+        rows=table.num_rows,
+        column_sizes=told.column_sizes,
+        value_counts=told.value_counts,
+        null_value_counts=told.null_value_counts,
+        nan_value_counts=told.nan_value_counts,
+        lower_bounds=told.lower_bounds,
+        upper_bounds=told.upper_bounds,
+        split_offsets=told.split_offsets,
+    )
+
+
+def problem(schema: Schema, file: WrittenFile) -> str | None:
+    """What the proof finds wrong with what is told of a file."""
+    proof = Proof(schema, None, locations=[file.path])
+    with nearby(PyArrowFileIO(), file.path) as path:
+        return proof.read_back(path, file)[1]
+
+
+@pytest.mark.parametrize(
+    "values", [[NAN, 1.5, None, -2.5, NAN], [float("inf"), NAN, float("-inf"), 0.0], [-0.0, None, 0.0]]
+)
+def test_bounds_of_floats_are_judged_by_the_values_that_are_numbers(
+    tmp_path: Path, values: list[Any]
+) -> None:
+    schema = schema_of(DoubleType())
+    file = file_of(tmp_path, schema, [pa.array(values)])
+    numbers = [value for value in values if value is not None and not math.isnan(value)]
+
+    assert problem(schema, file) is None
+    for lie in (
+        {"lower_bounds": {1: to_bytes(DoubleType(), max(numbers) + 1)}},
+        {"upper_bounds": {1: to_bytes(DoubleType(), -7.0)}},
+    ):
+        assert problem(schema, replace(file, **lie)) is not None
+
+
+def test_no_number_at_all_is_below_or_above_no_bound(tmp_path: Path) -> None:
+    schema = schema_of(DoubleType())
+    file = file_of(tmp_path, schema, [pa.array([NAN, None, NAN])])
+    bound = to_bytes(DoubleType(), 1.0)
+
+    assert problem(schema, replace(file, lower_bounds={1: bound}, upper_bounds={1: bound})) is None
+
+
+def test_no_aggregate_of_the_query_that_reads_back_has_a_filter_of_its_own(tmp_path: Path) -> None:
+    """With filters DuckDB takes time by the square of their number; a clock would judge that badly."""
+    schema = schema_of(*[DoubleType()] * 10)
+    file = file_of(tmp_path, schema, [pa.array([1.0, NAN])] * 10)
+    proof = Proof(schema, None, locations=[file.path])
+    with nearby(PyArrowFileIO(), file.path) as path:
+        columns = proof._columns(path)
+    queries = [one for fact in _facts(columns, schema, file) for one in fact.sql]
+
+    assert [] == [query for query in queries if "FILTER" in query]
+
+
+class Recorder:
+    """A connection of DuckDB that remembers what it was asked."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection, self.asked = connection, []
+
+    def execute(self, query: str, *parameters: Any) -> Any:
+        self.asked.append(query)
+        return self._connection.execute(query, *parameters)
+
+
+def test_many_small_delete_files_are_gone_through_once(tmp_path: Path) -> None:
+    """No file is a reason to look at all that is known: neither a delete file, nor a data file."""
+    schema = schema_of(LongType())
+    files = [LiveFile(f"{tmp_path}/{number}.parquet", FileKind.DATA, 0, 200_000, 1) for number in range(4)]
+    for file in files:
+        pq.write_table(pa.table({"c1": pa.arange(0, file.rows)}), file.path)
+    deletes = []
+    for number in range(10):
+        # Each names all data files, one after the other and again.
+        positions = pa.arange(number * 40_000, (number + 1) * 40_000)
+        names = pa.array([files[place % 4].path for place in range(len(positions))])
+        path = f"{tmp_path}/delete-{number}.parquet"
+        pq.write_table(pa.table({"file_path": names, "pos": pc.divide(positions, 4)}), path)
+        deletes.append(path)
+    proof = Proof(schema, None, files, [*(file.path for file in files), *deletes])
+    recorder = Recorder(proof._duckdb)
+    proof._duckdb = recorder  # type: ignore[assignment]
+
+    for delete in deletes:
+        with nearby(PyArrowFileIO(), delete) as path:
+            proof.delete(path, 1, 40_000)
+    while_told = [query for query in recorder.asked if "FROM deleted" in query]
+    with nearby(PyArrowFileIO(), files[0].path) as path:
+        first = proof.sum(path, 0, {})
+    recorder.asked.clear()
+    with nearby(PyArrowFileIO(), files[3].path) as path:
+        last = proof.sum(path, 3, {})
+        (query,) = (one for one in recorder.asked if "FROM deleted" in one)
+        ((_, plan),) = recorder.execute(f"EXPLAIN (ANALYZE, FORMAT json) {query}").fetchall()
+
+    assert while_told == []
+    assert (200_000, 100_000) == (first.rows, first.live) == (last.rows, last.live)
+    # DuckDB keeps 122,880 rows together and passes over those groups in which a number is not.
+    assert "CREATE TABLE" not in "".join(recorder.asked)
+    (scanned,) = re.findall(r'main\.deleted".*?"row_groups_scanned": (\d+)', plan, re.DOTALL)
+    assert int(scanned) <= 2
