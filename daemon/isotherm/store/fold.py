@@ -17,7 +17,7 @@ from isotherm.core.model.decisions import Decision, Plan, Verdict
 from isotherm.core.model.tables import Snapshot, TableFacts
 from isotherm.core.model.writers import Word
 from isotherm.core.state import PartitionState, Prior, TableState
-from isotherm.store.database import StoreError, connect, from_json, to_json, transaction
+from isotherm.store.database import StoreBusy, StoreError, connect, from_json, to_json, transaction
 
 VERSION = 6
 JOURNAL_LENGTH = 200
@@ -129,10 +129,16 @@ class Fold:
 
     @classmethod
     def open_or_rebuild(cls, path: Path) -> tuple["Fold", str | None]:
-        """The fold, made anew where the file cannot be used; then also why."""
+        """The fold, made again where the file is corrupt or of another version; then also why.
+
+        Raises:
+            StoreError: it is locked, the disk is full, or it cannot be opened: that is no reason to delete it.
+        """
         try:
             return cls(path), None
         except StoreError as err:
+            if isinstance(err.__cause__, StoreBusy):
+                raise
             for leftover in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
                 leftover.unlink(missing_ok=True)
             return cls(path), str(err)
