@@ -1,6 +1,7 @@
-"""PyIceberg's errors as the two that the service knows: try later, or it is not there.
+"""PyIceberg's errors as those that the service knows.
 
-What does not answer becomes `Unavailable`. What is not there, or makes no sense, becomes `TableMissing`.
+What does not answer becomes `Unavailable`; of its kinds, `Refused` is a right that is missing for one thing, and
+`Unreadable` a table that nothing can be made of. Only the catalog's own word makes a table `TableMissing`.
 """
 
 import re
@@ -40,7 +41,7 @@ def concerns_one_thing(error: BaseException) -> bool:
 
 @contextmanager
 def translated(what: str) -> Iterator[None]:
-    """Whatever PyIceberg and its clients raise as the three that the service knows.
+    """Turn whatever PyIceberg and its clients raise into an error that the service knows.
 
     Only an answer makes something missing. What we do not understand is there, as far as we know: a table is never
     forgotten because of it. What our own callbacks raise, and our own stores, goes through.

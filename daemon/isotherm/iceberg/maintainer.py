@@ -164,7 +164,7 @@ class IcebergMaintainer:
         table: Table = loaded.handle
         if not isinstance(table.io, PyArrowFileIO):
             return None
-        # Always the same name: where nothing may be deleted, one small file stays.
+        # One name for the life of this process: where nothing may be deleted, one small file of it stays.
         location = f"{table.metadata.location.rstrip('/')}/metadata/isotherm-clock-{self._id}.txt"
         with translated(f"the store of {loaded.table}"):
             with table.io.new_output(location).create(overwrite=True) as stream:

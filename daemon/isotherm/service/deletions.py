@@ -1,8 +1,8 @@
 """Deletions as the service does them: what is marked, when it is looked at again, and what came of it.
 
-Whether a file may go is decided by `deletion`; it is proved and done by the maintainer, beside the loop. Here stands
-what the daemon knows (its ledger, clock, group, halts, policies), and tables take turns: one that waits for a person,
-or whose files cannot be deleted, is passed over.
+`core.deletion` decides whether a file may go; the maintainer proves it and deletes, beside the loop. This module knows
+what the daemon knows (its ledger, clock, group, halts, policies). Tables take turns: one that waits for a person, or
+whose files cannot be deleted, is passed over.
 """
 
 from collections.abc import Callable, Iterable, Sequence
