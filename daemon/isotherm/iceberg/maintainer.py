@@ -10,6 +10,7 @@ from uuid import uuid4
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
+from tenacity.nap import sleep
 
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite
@@ -20,9 +21,11 @@ from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.iceberg.compaction.failures import Failure
 from isotherm.iceberg.compaction.names import leftovers
 from isotherm.iceberg.errors import translated
-from isotherm.iceberg.remover import Beside, deleted, sweep
+from isotherm.iceberg.remover import deleted, sweep
 from isotherm.iceberg.storage import plain_properties
+from isotherm.iceberg.threads import THREADS, Beside, Threads
 from isotherm.iceberg.values import loaded_table
+from isotherm.runtime.clock import monotonic_s
 from isotherm.service.ports import Expired, ExpiryReading, LoadedTable, Sweep, Swept, Unbound
 
 LIMIT_S = 1800.0
@@ -32,13 +35,34 @@ LIMIT_S = 1800.0
 class IcebergMaintainer:
     """The real maintainer behind the port `Maintainer`."""
 
-    def __init__(self, catalog: PyIcebergCatalog, executor: LocalExecutor, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        catalog: PyIcebergCatalog,
+        executor: LocalExecutor,
+        now_ms: Callable[[], int],
+        clock_s: Callable[[], float] = monotonic_s,
+        pause: Callable[[float], None] = sleep,
+        threads: Threads = THREADS,
+    ) -> None:
+        """Nothing runs yet.
+
+        Args:
+            catalog: PyIceberg's catalog.
+            executor: where rewrites run.
+            now_ms: the wall clock.
+            clock_s: the monotonic clock.
+            pause: waits so many seconds between two attempts of a request.
+            threads: how work is done beside the loop.
+        """
         self._catalog = catalog
         self._executor = executor
         self._now_ms = now_ms
+        self._clock_s = clock_s
+        self._pause = pause
+        self._threads = threads
         self._id = uuid4()
-        self._readings = Beside[ExpiryReading](LIMIT_S)
-        self._sweeps = Beside[Swept](LIMIT_S)
+        self._readings: Beside[ExpiryReading] = threads.beside(LIMIT_S)
+        self._sweeps: Beside[Swept] = threads.beside(LIMIT_S)
         self._wanted: dict[str, Sweep] = {}
 
     def bind(
@@ -98,6 +122,7 @@ class IcebergMaintainer:
             rewrite,
             lambda table: may_commit(loaded_table(table, name)),
             self._now_ms(),
+            self._pause,
         )
 
     def settled(
@@ -115,7 +140,7 @@ class IcebergMaintainer:
     def delete_at_once(self, loaded: LoadedTable, paths: Sequence[str]) -> Mapping[str, str]:
         """Delete files of which it was decided that they may go at once; gives those that stay, and why."""
         table: Table = loaded.handle
-        return deleted(table.io, paths)[1]
+        return deleted(table.io, paths, threads=self._threads)[1]
 
     def start_reading(self, loaded: LoadedTable, job_id: str, snapshots: Sequence[int]) -> None:
         """Begin to find out what an expiry would leave without a reader."""
@@ -134,7 +159,9 @@ class IcebergMaintainer:
         self, table: TableId, reading: ExpiryReading, job_id: str, may_send: Callable[[str], str | None]
     ) -> Expired:
         """Expire snapshots."""
-        return expiry.expire(self._catalog, table.name, table.uuid, reading, job_id, may_send, self._now_ms())
+        return expiry.expire(
+            self._catalog, table.name, table.uuid, reading, job_id, may_send, self._now_ms(), self._pause
+        )
 
     def lost_refs(self, loaded: LoadedTable, base: str, taken: Sequence[int]) -> Sequence[str] | None:
         """Branches and tags that a catalog dropped with the snapshots that an expiry took, since that metadata."""
@@ -144,7 +171,10 @@ class IcebergMaintainer:
     def start_sweep(self, loaded: LoadedTable, wanted: Sweep) -> None:
         """Begin to prove and delete."""
         self._wanted[wanted.uuid] = wanted
-        self._sweeps.start(wanted.uuid, lambda is_stopped: sweep(loaded.handle, wanted, is_stopped))
+        self._sweeps.start(
+            wanted.uuid,
+            lambda is_stopped: sweep(loaded.handle, wanted, is_stopped, self._clock_s, self._threads),
+        )
 
     def swept(self) -> Sequence[Swept]:
         """Sweeps that ended since the last call."""

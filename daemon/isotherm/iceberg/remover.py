@@ -1,15 +1,11 @@
 """Deletes files: gathers the evidence about marked ones, has each judged, and deletes those that may go.
 
-It works beside the loop, in one thread for all tables: each of its steps is a request to a store. What it may do was
+It works beside the loop, one table after another: each of its steps is a request to a store. What it may do was
 decided before it began (`deletion.obstacle`) and is decided again by `deletion.judge` for every file; the loop can stop
 it between two files. A file that cannot be deleted waits alone and holds up no other.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, wait
-from multiprocessing.pool import ThreadPool
-from threading import Event, Thread
-from typing import Generic, TypeVar
+from collections.abc import Callable, Sequence
 
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
@@ -17,7 +13,6 @@ from pyiceberg.table import Table
 from isotherm.core.deletion import Evidence, Finding, Mark, Seen, is_gc_enabled, judge
 from isotherm.core.paths import normalised
 from isotherm.iceberg.manifests.reachability import (
-    IsStopped,
     Stopped,
     last_sequence_number,
     never,
@@ -25,6 +20,7 @@ from isotherm.iceberg.manifests.reachability import (
     youngest,
 )
 from isotherm.iceberg.manifests.reading import UnreadableError
+from isotherm.iceberg.threads import THREADS, IsStopped, Threads
 from isotherm.runtime.clock import monotonic_s
 from isotherm.service.ports import Sweep, Swept
 
@@ -38,7 +34,11 @@ DELETES_AT_ONCE = 8
 
 
 def sweep(
-    table: Table, wanted: Sweep, is_stopped: IsStopped, clock_s: Callable[[], float] = monotonic_s
+    table: Table,
+    wanted: Sweep,
+    is_stopped: IsStopped,
+    clock_s: Callable[[], float] = monotonic_s,
+    threads: Threads = THREADS,
 ) -> Swept:
     """Judge marked files by what the table is now, and delete those that may go.
 
@@ -81,7 +81,7 @@ def sweep(
     def is_late() -> bool:
         return is_stopped() or clock_s() - looked_s > LOOK_IS_GOOD_FOR_S
 
-    gone, failed = deleted(table.io, [path for path in going if path not in late], is_late)
+    gone, failed = deleted(table.io, [path for path in going if path not in late], is_late, threads)
     return Swept(wanted.uuid, tuple(gone), kept, postponed | late | failed)
 
 
@@ -130,7 +130,7 @@ def gathered(table: Table, marks: Sequence[Mark], is_stopped: IsStopped) -> Evid
 
 
 def deleted(
-    io: FileIO, paths: Sequence[str], is_stopped: IsStopped = never
+    io: FileIO, paths: Sequence[str], is_stopped: IsStopped = never, threads: Threads = THREADS
 ) -> tuple[list[str], dict[str, str]]:
     """Delete files; gives those that are gone, and why others are not. What was not there is gone."""
     gone: list[str] = []
@@ -147,87 +147,9 @@ def deleted(
             return f"{type(err).__name__}: {err}"
         return None
 
-    if not paths:
-        return gone, failed
-    # Threads that end with the process, whatever they wait for.
-    with ThreadPool(min(DELETES_AT_ONCE, len(paths))) as pool:
-        for path, why in zip(paths, pool.imap(delete, paths), strict=True):
-            if why is None:
-                gone.append(path)
-            elif why is not STOPPED:
-                failed[path] = why
+    for path, why in zip(paths, threads.each(delete, paths, DELETES_AT_ONCE), strict=True):
+        if why is None:
+            gone.append(path)
+        elif why is not STOPPED:
+            failed[path] = why
     return gone, failed
-
-
-Result = TypeVar("Result")
-
-
-class Beside(Generic[Result]):
-    """Work beside the loop: one thing after another in one thread, each under a name, stoppable, and with a limit.
-
-    What takes longer than the limit is given up: its thread is left to itself (it ends with the process), and the next
-    thing gets a new one. Such work may still do what it was about to; it must be safe at any time.
-    """
-
-    def __init__(self, limit_s: float, clock_s: Callable[[], float] = monotonic_s) -> None:
-        self._limit_s = limit_s
-        self._clock_s = clock_s
-        self._waiting: dict[str, Callable[[IsStopped], Result]] = {}
-        self._running: tuple[str, Future[Result], Event, float] | None = None
-
-    def start(self, name: str, work: Callable[[IsStopped], Result]) -> None:
-        """Begin some work, when what was begun before is over."""
-        self._waiting[name] = work
-        self._go_on()
-
-    def ended(self) -> Iterator[tuple[str, Result | BaseException]]:
-        """What ended since the last call, with its result or its error; each is given once."""
-        if self._running is not None:
-            name, future, stop, started_s = self._running
-            if future.done():
-                self._running = None
-                yield name, future.exception() or future.result()
-            elif self._clock_s() - started_s > self._limit_s:
-                stop.set()
-                self._running = None
-                yield name, TimeoutError(f"not done after {self._limit_s:.0f}s")
-        self._go_on()
-
-    def stop(self, name: str) -> None:
-        """Have some work end soon; it is still given by `ended`."""
-        if self._running is not None and self._running[0] == name:
-            self._running[2].set()
-
-    def forget(self, name: str) -> None:
-        """Have some work end soon, and never give it."""
-        self._waiting.pop(name, None)
-        if self._running is not None and self._running[0] == name:
-            self._running[2].set()
-            self._running = None
-
-    def wait(self, timeout_s: float) -> None:
-        """Return when something has ended, or the time is over."""
-        if self._running is not None:
-            wait([self._running[1]], timeout_s)
-
-    def close(self) -> None:
-        """End everything; the step that is being done ends by itself, or with the process."""
-        self._waiting.clear()
-        if self._running is not None:
-            self._running[2].set()
-            self._running = None
-
-    def _go_on(self) -> None:
-        if self._running is not None or not self._waiting:
-            return
-        name = next(iter(self._waiting))
-        work, stop, future = self._waiting.pop(name), Event(), Future[Result]()
-        self._running = (name, future, stop, self._clock_s())
-
-        def run() -> None:
-            try:
-                future.set_result(work(stop.is_set))
-            except BaseException as err:  # noqa: BLE001 (it is given to whoever asks)
-                future.set_exception(err)
-
-        Thread(target=run, name=f"isotherm-beside-{name}", daemon=True).start()

@@ -31,7 +31,7 @@ from pyiceberg.table.update import (
     TableRequirement,
     TableUpdate,
 )
-from tenacity import retry, retry_if_not_exception_type, stop_after_attempt, wait_exponential_jitter
+from tenacity import Retrying, retry_if_not_exception_type, stop_after_attempt, wait_exponential_jitter
 from tenacity.nap import sleep
 
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
@@ -50,6 +50,7 @@ SENDS = 3
 MayCommit = Callable[[Table], str | None]
 """Asked last, with the newest metadata: None, or a reason to refuse such as `hot: quiet for 5m of 15m`."""
 
+_NOT_FOUND = (NoSuchTableError, NoSuchNamespaceError)
 _REASON = re.compile(r"([a-z][a-z_]*)\b")
 
 
@@ -98,21 +99,19 @@ def mismatch(job: CompactionJob, rewrite: Rewrite) -> str | None:
     return None
 
 
-@retry(stop=stop_after_attempt(4), wait=wait_exponential_jitter(initial=0.2, max=2, jitter=0.2), reraise=True)
-def _loaded(catalog: Catalog, name: str) -> Table:
-    """The table now; a catalog that is away for two seconds is no reason to throw a compaction away."""
-    return catalog.load_table(name)
+def _loaded(catalog: Catalog, name: str, pause: Callable[[float], None], *, believes: bool) -> Table:
+    """The table now; a catalog that is away for two seconds is no reason to throw a compaction away.
 
-
-@retry(
-    stop=stop_after_attempt(4),
-    wait=wait_exponential_jitter(initial=0.2, max=2, jitter=0.2),
-    retry=retry_if_not_exception_type((NoSuchTableError, NoSuchNamespaceError)),
-    reraise=True,
-)
-def _loaded_if_there(catalog: Catalog, name: str) -> Table:
-    """The same, but "not found" is believed at once."""
-    return catalog.load_table(name)
+    Where the catalog is believed, "not found" is an answer; else it is trouble like any other.
+    """
+    retrying = Retrying(
+        stop=stop_after_attempt(4),
+        wait=wait_exponential_jitter(initial=0.2, max=2, jitter=0.2),
+        retry=retry_if_not_exception_type(_NOT_FOUND if believes else ()),
+        sleep=pause,
+        reraise=True,
+    )
+    return retrying(catalog.load_table, name)
 
 
 # --- one commit ----------------------------------------------------------------------------------------------
@@ -187,8 +186,8 @@ class _Commit:
         name = self.job.table.name
         try:
             # After a request "not found" is trouble like any other: it may come from a proxy, or a rename.
-            table = _loaded(self.catalog, name) if self.was_sent else _loaded_if_there(self.catalog, name)
-        except (NoSuchTableError, NoSuchNamespaceError) as err:
+            table = _loaded(self.catalog, name, self.pause, believes=not self.was_sent)
+        except _NOT_FOUND as err:
             raise _Refused("gone", f"the catalog has no table {name}") from err
         except Exception as err:
             raise _Refused("catalog", f"{name} cannot be loaded: {err}") from err
@@ -264,8 +263,6 @@ class _Commit:
             if size != file.size_bytes:
                 why = f"{file.path} has {size} bytes, {file.size_bytes} were written"
                 raise _Refused("missing_file", why)
-
-    # --- writing
 
     # --- sending
 

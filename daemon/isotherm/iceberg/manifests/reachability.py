@@ -5,7 +5,7 @@ these files does something reach after all (`reached`)? Reads only; decides noth
 read is an error of the answer, never a shorter answer.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 
 from pyiceberg.io import FileIO
@@ -16,11 +16,10 @@ from pyiceberg.table.snapshots import Snapshot
 from isotherm.core.deletion import Seen
 from isotherm.core.paths import normalised
 from isotherm.iceberg.manifests.reading import Manifest, UnreadableError, entries, read_manifest_list
+from isotherm.iceberg.threads import IsStopped
 
 _DAMAGED = (FileNotFoundError, UnreadableError)
 """What no second try mends."""
-IsStopped = Callable[[], bool]
-"""Asked between two files: true ends the reading with `Stopped`."""
 
 
 class Stopped(Exception):  # noqa: N818 (it is no error)

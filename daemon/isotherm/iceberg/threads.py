@@ -1,0 +1,108 @@
+"""Work beside the loop, in threads: the one place where the daemon has any.
+
+A simulation puts its own in their place, which does everything in turn.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
+from multiprocessing.pool import ThreadPool
+from threading import Event, Thread
+from typing import Generic, TypeVar
+
+from isotherm.runtime.clock import monotonic_s
+
+Result = TypeVar("Result")
+Item = TypeVar("Item")
+IsStopped = Callable[[], bool]
+"""Asked between two steps: true ends the work."""
+
+
+class Beside(Generic[Result]):
+    """Work beside the loop: one thing after another in one thread, each under a name, stoppable, and with a limit.
+
+    What takes longer than the limit is given up: its thread is left to itself (it ends with the process), and the next
+    thing gets a new one. Such work may still do what it was about to; it must be safe at any time.
+    """
+
+    def __init__(self, limit_s: float, clock_s: Callable[[], float] = monotonic_s) -> None:
+        self._limit_s = limit_s
+        self._clock_s = clock_s
+        self._waiting: dict[str, Callable[[IsStopped], Result]] = {}
+        self._running: tuple[str, Future[Result], Event, float] | None = None
+
+    def start(self, name: str, work: Callable[[IsStopped], Result]) -> None:
+        """Begin some work, when what was begun before is over."""
+        self._waiting[name] = work
+        self._go_on()
+
+    def ended(self) -> Iterator[tuple[str, Result | BaseException]]:
+        """What ended since the last call, with its result or its error; each is given once."""
+        if self._running is not None:
+            name, future, stop, started_s = self._running
+            if future.done():
+                self._running = None
+                yield name, future.exception() or future.result()
+            elif self._clock_s() - started_s > self._limit_s:
+                stop.set()
+                self._running = None
+                yield name, TimeoutError(f"not done after {self._limit_s:.0f}s")
+        self._go_on()
+
+    def stop(self, name: str) -> None:
+        """Have some work end soon; it is still given by `ended`."""
+        if self._running is not None and self._running[0] == name:
+            self._running[2].set()
+
+    def forget(self, name: str) -> None:
+        """Have some work end soon, and never give it."""
+        self._waiting.pop(name, None)
+        if self._running is not None and self._running[0] == name:
+            self._running[2].set()
+            self._running = None
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when something has ended, or the time is over."""
+        if self._running is not None:
+            wait([self._running[1]], timeout_s)
+
+    def close(self) -> None:
+        """End everything; the step that is being done ends by itself, or with the process."""
+        self._waiting.clear()
+        if self._running is not None:
+            self._running[2].set()
+            self._running = None
+
+    def _go_on(self) -> None:
+        if self._running is not None or not self._waiting:
+            return
+        name = next(iter(self._waiting))
+        work, stop, future = self._waiting.pop(name), Event(), Future[Result]()
+        self._running = (name, future, stop, self._clock_s())
+
+        def run() -> None:
+            try:
+                future.set_result(work(stop.is_set))
+            except BaseException as err:  # noqa: BLE001 (it is given to whoever asks)
+                future.set_exception(err)
+
+        Thread(target=run, name=f"isotherm-beside-{name}", daemon=True).start()
+
+
+class Threads:
+    """How work is done beside the loop."""
+
+    def beside(self, limit_s: float) -> "Beside[Result]":
+        """For one thing after another, each with this limit."""
+        return Beside(limit_s)
+
+    def each(self, work: Callable[[Item], Result], items: Sequence[Item], at_once: int) -> Iterator[Result]:
+        """The same for each of some items, so many at once; the results in their order."""
+        if not items:
+            return
+        # Threads that end with the process, whatever they wait for.
+        with ThreadPool(min(at_once, len(items))) as pool:
+            yield from pool.imap(work, items)
+
+
+THREADS = Threads()
+"""Real ones."""
