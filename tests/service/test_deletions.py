@@ -524,6 +524,25 @@ def test_a_table_within_another_tables_folder_keeps_its_files(tmp_path):
 # --- expiries that do not go through
 
 
+def test_a_rollback_while_it_is_read_for_an_expiry_keeps_what_the_policy_keeps(tmp_path):
+    lab = Lab(tmp_path, policy=GRACE.replace("min_files: 3", "min_files: 100"))
+    table = lab.create()
+    for hour in (1, 1, 1, 1, 9, 9):
+        lab.append(table, hour)
+    service = started(lab)
+    while not len(service.expiries):
+        service.step(0)
+    wait_for_children(service)
+    ids = [one.snapshot_id for one in table.refresh().snapshots()]
+    # It was decided to keep the last two, when there were six.
+    table.manage_snapshots().rollback_to_snapshot(ids[1]).commit()
+
+    turn(service, 10)
+    left = {one.snapshot_id for one in table.refresh().snapshots()}
+    assert set(ids[:2]) <= left
+    service.stop()
+
+
 def test_an_expiry_that_died_before_its_request_marks_nothing(tmp_path):
     lab = Lab(tmp_path, policy=GRACE)
     table = lab.create()
@@ -531,8 +550,8 @@ def test_an_expiry_that_died_before_its_request_marks_nothing(tmp_path):
         lab.append(table, hour)
     service = started(lab)
 
-    def die(_table, _reading, _job_id, may_send):
-        assert may_send("the metadata") is None
+    def die(table, _reading, _job_id, may_send):
+        assert may_send(service.catalog.load(table.name)) is None
         raise KeyboardInterrupt
 
     service.maintainer.expire = die

@@ -55,18 +55,19 @@ MOST_AT_ONCE = 1000
 """Snapshots that one commit takes, the oldest first: PyIceberg's work for them grows with their number squared."""
 
 
-class AssertNoRefNames(ValidatableTableRequirement):
-    """None of these snapshots is named by a branch or tag: one may come between our look and the commit.
+class AssertStillBehind(ValidatableTableRequirement):
+    """No branch or tag names these snapshots, and `main` has not gone back: either may come after our look.
 
     PyIceberg checks it itself where it applies the commit (SQL, Glue, Hive catalogs). A REST catalog knows only the
     requirements of its own specification, and gets `assert-ref-snapshot-id` for the refs that we saw instead.
     """
 
-    type: Literal["isotherm-assert-no-ref-names"] = "isotherm-assert-no-ref-names"
+    type: Literal["isotherm-assert-still-behind"] = "isotherm-assert-still-behind"
     snapshot_ids: list[int]
+    head_id: int | None
 
     def validate(self, base_metadata: TableMetadata | None) -> None:  # type: ignore[override]
-        """Refuse where a ref names one of them, or one is gone already."""
+        """Refuse where a ref names one of them, one is gone already, or the head that we saw is not in the history."""
         if base_metadata is None:
             raise CommitFailedException("Requirement failed: current table metadata is missing")
         named = {ref.snapshot_id: name for name, ref in base_metadata.refs.items()}
@@ -78,6 +79,11 @@ class AssertNoRefNames(ValidatableTableRequirement):
                 )
             if snapshot_id not in known:
                 raise CommitFailedException(f"Requirement failed: snapshot {snapshot_id} is gone already")
+        head_id = base_metadata.current_snapshot_id
+        if self.head_id not in {head_id, *_behind(base_metadata)}:
+            raise CommitFailedException(
+                f"Requirement failed: main went back from {self.head_id} to {head_id}"
+            )
 
 
 def read(table: Table, snapshots: Iterable[int], now_ms: int, is_stopped: IsStopped = never) -> ExpiryReading:
@@ -111,7 +117,7 @@ def expire(
     uuid: str,
     reading: ExpiryReading,
     job_id: str,
-    may_send: Callable[[str], str | None],
+    may_send: Callable[[Table], str | None],
     now_ms: int,
     pause: Callable[[float], None] = sleep,
 ) -> Expired:
@@ -125,8 +131,8 @@ def expire(
         uuid: the table's; another one under its name is left alone.
         reading: the snapshots that go, and the files that are left without a reader.
         job_id: ours.
-        may_send: called before each request with the location of the metadata that it is based on; says why it must
-            not be sent (`reason: sentence`), or None. The files are marked by then.
+        may_send: called before each request with the table that it is based on; says why it must not be sent
+            (`reason: sentence`), or None. The files are marked by then.
         now_ms: the time, for what branches keep by age.
         pause: waits so many seconds between two attempts.
     """
@@ -146,7 +152,7 @@ class _Expiry:
     uuid: str
     reading: ExpiryReading
     job_id: str
-    may_send: Callable[[str], str | None]
+    may_send: Callable[[Table], str | None]
     now_ms: int
     pause: Callable[[float], None]
     base: str = ""
@@ -161,7 +167,7 @@ class _Expiry:
             table = self.catalog.load_table(self.name)
             if refusal := self._refusal(table.metadata):
                 return refusal
-            if (against := self.may_send(table.metadata_location)) is not None:
+            if (against := self.may_send(table)) is not None:
                 reason, _, why = against.partition(": ")
                 return self._failed(reason, why)
             self.base = table.metadata_location
@@ -279,17 +285,22 @@ def lost_refs(
 
 def still_going(metadata: TableMetadata, snapshots: Iterable[int], now_ms: int) -> tuple[int, ...]:
     """Of the planned ones, those that lie on `main` behind its head and that no branch or tag keeps."""
-    parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots}
-    kept = kept_until_ms(metadata)
+    kept, behind = kept_until_ms(metadata), _behind(metadata)
     named = {ref.snapshot_id for ref in metadata.refs.values()}
+    return tuple(
+        one for one in snapshots if one in behind and one not in named and kept.get(one, 0) <= now_ms
+    )
+
+
+def _behind(metadata: TableMetadata) -> set[int]:
+    """The ancestors of the head that the metadata still has, without the head."""
+    parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots}
     behind: set[int] = set()
     current = parents.get(metadata.current_snapshot_id or -1)
     while current is not None and current in parents and current not in behind:
         behind.add(current)
         current = parents[current]
-    return tuple(
-        one for one in snapshots if one in behind and one not in named and kept.get(one, 0) <= now_ms
-    )
+    return behind
 
 
 def _requirements(catalog: Catalog, table: Table, going: Sequence[int]) -> tuple[TableRequirement, ...]:
@@ -299,7 +310,8 @@ def _requirements(catalog: Catalog, table: Table, going: Sequence[int]) -> tuple
         refs = table.metadata.refs.items()
         seen = (AssertRefSnapshotId(ref=name, **{"snapshot-id": ref.snapshot_id}) for name, ref in refs)
         return (uuid, *seen)
-    return (uuid, AssertNoRefNames(snapshot_ids=list(going)))  # type: ignore[return-value]
+    behind = AssertStillBehind(snapshot_ids=list(going), head_id=table.metadata.current_snapshot_id)
+    return (uuid, behind)  # type: ignore[return-value]
 
 
 def _updates(catalog: Catalog, table: Table, going: Sequence[int]) -> tuple[TableUpdate, ...]:

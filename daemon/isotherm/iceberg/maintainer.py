@@ -156,11 +156,22 @@ class IcebergMaintainer:
         ]
 
     def expire(
-        self, table: TableId, reading: ExpiryReading, job_id: str, may_send: Callable[[str], str | None]
+        self,
+        table: TableId,
+        reading: ExpiryReading,
+        job_id: str,
+        may_send: Callable[[LoadedTable], str | None],
     ) -> Expired:
         """Expire snapshots."""
         return expiry.expire(
-            self._catalog, table.name, table.uuid, reading, job_id, may_send, self._now_ms(), self._pause
+            self._catalog,
+            table.name,
+            table.uuid,
+            reading,
+            job_id,
+            lambda found: may_send(loaded_table(found, table.name)),
+            self._now_ms(),
+            self._pause,
         )
 
     def lost_refs(self, loaded: LoadedTable, base: str, taken: Sequence[int]) -> Sequence[str] | None:

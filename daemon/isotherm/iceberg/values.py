@@ -54,6 +54,7 @@ def loaded_table(table: Table, name: str, known: ListSize | None = None) -> Load
         head=None if head is None else head.snapshot_id,
         snapshots=snapshots,
         parents=parents,
+        metadata_location=table.metadata_location,
         handle=table,
     )
     return replace(loaded, facts=replace(loaded.facts, snapshots=len(loaded.ancestors())))

@@ -29,6 +29,7 @@ from isotherm.service.ports import (
     EventSource,
     ExpiryReading,
     Listener,
+    LoadedTable,
     Maintainer,
     Unavailable,
     Unbound,
@@ -172,19 +173,20 @@ class Expiries:
         uuid, job_id = operation.table.uuid, operation.job_id
         row = self.fold.table(uuid)
         table = operation.table if row is None else row.state.table
-        against = self._against(uuid, tenure) or self._outdated(operation, reading)
-        if against is not None:
+        if (against := self._against(uuid, tenure)) is not None:
             reason, _, why = against.partition(": ")
             self._failed(operation, reason, why)
             return
         marks = (Mark(path, job_id, Cause.EXPIRED, reading.seen) for path in reading.files)
         self.ledger.mark(uuid, job_id, marks, self.now_ms(), snapshots=reading.snapshots)
 
-        def may_send(base: str) -> str | None:
+        def may_send(loaded: LoadedTable) -> str | None:
             nonlocal operation
-            if (against := self._against(uuid, tenure)) is not None:
+            # While it was read for, which takes minutes, somebody may have rolled the table back.
+            self.follower.confirm_loaded(loaded)
+            if (against := self._against(uuid, tenure) or self._outdated(operation, reading)) is not None:
                 return against
-            operation = replace(operation, base_metadata=base)
+            operation = replace(operation, base_metadata=loaded.metadata_location)
             self.ledger.save(operation)
             try:
                 self.holds.act()

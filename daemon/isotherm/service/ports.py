@@ -195,6 +195,7 @@ class LoadedTable:
     snapshots: Mapping[int, Snapshot]
     """Every snapshot in the metadata, of all branches."""
     parents: Mapping[int, int | None]
+    metadata_location: str
     handle: Any
     """The adapter's own; a PyIceberg table in the real one."""
 
@@ -401,9 +402,13 @@ class Maintainer(Protocol):
         ...
 
     def expire(
-        self, table: TableId, reading: ExpiryReading, job_id: str, may_send: Callable[[str], str | None]
+        self,
+        table: TableId,
+        reading: ExpiryReading,
+        job_id: str,
+        may_send: Callable[[LoadedTable], str | None],
     ) -> Expired:
-        """Expire snapshots; `may_send` is asked before each request, with the metadata that it is based on."""
+        """Expire snapshots; `may_send` is asked before each request, with the table that it is based on."""
         ...
 
     def lost_refs(self, loaded: LoadedTable, base: str, taken: Sequence[int]) -> Sequence[str] | None:
