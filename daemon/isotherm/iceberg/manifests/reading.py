@@ -23,15 +23,16 @@ from typing import Any, Final
 from pyiceberg.avro.codecs import AVRO_CODEC_KEY
 from pyiceberg.avro.decoder import BinaryDecoder, StreamingBinaryDecoder, new_decoder
 from pyiceberg.avro.encoder import BinaryEncoder
-from pyiceberg.avro.file import META_SCHEMA, SYNC_SIZE, AvroFile, AvroFileHeader
+from pyiceberg.avro.file import META_SCHEMA, SYNC_SIZE, AvroFileHeader
 from pyiceberg.avro.reader import DoubleReader, Reader
 from pyiceberg.avro.resolver import (
     ReadSchemaResolver,
     SchemaPartnerAccessor,
     construct_reader,
     construct_writer,
+    resolve_reader,
 )
-from pyiceberg.io import FileIO, InputFile
+from pyiceberg.io import FileIO
 from pyiceberg.manifest import (
     MANIFEST_ENTRY_SCHEMAS,
     MANIFEST_LIST_FILE_SCHEMAS,
@@ -203,23 +204,14 @@ def _without_nanos(written: dict[str, Any]) -> dict[str, Any]:
     return {"type": "long"} if written.get("logicalType") == "timestamp-nanos" else written
 
 
-class _InMemory(InputFile):
-    """A file that was read already."""
-
-    def __init__(self, location: str, data: bytes) -> None:
-        super().__init__(location)
-        self._data = data
-
-    def __len__(self) -> int:
-        return len(self._data)
-
-    def exists(self) -> bool:
-        """Whether it is there: it was read."""
-        return True
-
-    def open(self, seekable: bool = True) -> Any:  # noqa: ARG002 (always seekable)
-        """Its bytes."""
-        return io.BytesIO(self._data)
+@lru_cache(maxsize=LAYOUTS_KEPT)
+def _list_reader(avro_schema: str) -> Reader:
+    return resolve_reader(
+        AvroSchemaConversion().avro_to_iceberg(json.loads(avro_schema)),
+        MANIFEST_LIST_FILE_SCHEMAS[READ_VERSION],
+        {-1: ManifestFile, 508: PartitionFieldSummary},
+        {517: ManifestContent},
+    )
 
 
 def read_manifest_list(files: FileIO, location: str) -> list[ManifestFile]:
@@ -232,20 +224,15 @@ def read_manifest_list(files: FileIO, location: str) -> list[ManifestFile]:
     try:
         decoder = StreamingBinaryDecoder(data)
         header: Any = _HEADER.read(decoder)
-        announced = sum(count for count, _ in _blocks(location, data, decoder.tell(), header.sync))
-        with AvroFile[ManifestFile](
-            _InMemory(location, data),
-            MANIFEST_LIST_FILE_SCHEMAS[READ_VERSION],
-            read_types={-1: ManifestFile, 508: PartitionFieldSummary},
-            read_enums={517: ManifestContent},
-        ) as reader:
-            manifests = list(reader)
+        codec, read = header.compression_codec(), _list_reader(header.meta[_SCHEMA]).read
+        manifests: list[ManifestFile] = []
+        for count, block in _blocks(location, data, decoder.tell(), header.sync):
+            entries_of = new_decoder(codec.decompress(block) if codec else block)
+            manifests.extend(read(entries_of) for _ in range(count))
     except UnreadableError:
         raise
     except Exception as err:  # rubbish ends in whatever a codec or a decoder says to it
         raise UnreadableError(f"manifest list {location}: {err}") from err
-    if len(manifests) != announced:
-        raise UnreadableError(f"manifest list {location} has {len(manifests)} of {announced} manifests")
     return manifests
 
 
