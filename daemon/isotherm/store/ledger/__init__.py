@@ -1,0 +1,7 @@
+"""The ledger, and the values that stand in it."""
+
+from isotherm.store.ledger.accounts import Account
+from isotherm.store.ledger.ledger import Ledger
+from isotherm.store.ledger.operations import Operation
+
+__all__ = ["Account", "Ledger", "Operation"]
