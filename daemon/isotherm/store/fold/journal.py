@@ -1,5 +1,7 @@
 """The journal in the fold: the newest changes of each table, so that they can be undone."""
 
+from collections.abc import Sequence
+
 from isotherm.core.model.changes import Change
 from isotherm.core.state import Prior
 from isotherm.store.database import Part, from_json, to_json
@@ -11,11 +13,11 @@ JOURNAL_LENGTH = 200
 class Journal(Part):
     """The journals of all tables."""
 
-    def record(self, uuid: str, change: Change, prior: Prior) -> None:
-        """Remember a change, so that it can be undone and held against the manifest list."""
-        self._db.execute(
+    def record(self, uuid: str, changes: Sequence[tuple[Change, Prior]]) -> None:
+        """Remember changes, so that they can be undone and held against the manifest list."""
+        self._db.executemany(
             "INSERT OR REPLACE INTO journal (uuid, snapshot_id, change, prior) VALUES (?, ?, ?, ?)",
-            (uuid, change.snapshot_id, to_json(change), to_json(prior)),
+            [(uuid, change.snapshot_id, to_json(change), to_json(prior)) for change, prior in changes],
         )
         self._db.execute(
             "DELETE FROM journal WHERE uuid = ? AND number <= "

@@ -1,5 +1,6 @@
 """Partitions in the fold: their states, their latest verdicts, and when these may change."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -38,14 +39,11 @@ class Partitions(Part):
 
     def states(self, uuid: str, keys: Iterable[PartitionKey]) -> dict[PartitionKey, PartitionState]:
         """The states of some partitions; those that do not exist are left out."""
-        found = {}
-        for key in keys:
-            row = self._db.execute(
-                "SELECT state FROM partitions WHERE uuid = ? AND key = ?", (uuid, key)
-            ).fetchone()
-            if row is not None:
-                found[key] = from_json(PartitionState, row[0])
-        return found
+        rows = self._db.execute(
+            "SELECT key, state FROM partitions WHERE uuid = ? AND key IN (SELECT value FROM json_each(?))",
+            (uuid, json.dumps(list(keys))),
+        )
+        return {PartitionKey(key): from_json(PartitionState, state) for key, state in rows}
 
     def sample(self, uuid: str, after: PartitionKey | None, limit: int) -> dict[PartitionKey, PartitionState]:
         """Some partitions of a table, those that follow a key."""
@@ -57,15 +55,18 @@ class Partitions(Part):
 
     def save_partitions(self, uuid: str, partitions: Mapping[PartitionKey, PartitionState | None]) -> None:
         """Keep new states, to be decided at the next round; None: the partition is gone."""
-        for key, state in partitions.items():
-            if state is None:
-                self._db.execute("DELETE FROM partitions WHERE uuid = ? AND key = ?", (uuid, key))
-            else:
-                self._db.execute(
-                    "INSERT INTO partitions (uuid, key, state, files) VALUES (?, ?, ?, ?) ON CONFLICT (uuid, key) "
-                    "DO UPDATE SET state = excluded.state, files = excluded.files, touched = 1",
-                    (uuid, key, to_json(state), state.data_total.files),
-                )
+        gone = [(uuid, key) for key, state in partitions.items() if state is None]
+        if gone:
+            self._db.executemany("DELETE FROM partitions WHERE uuid = ? AND key = ?", gone)
+        self._db.executemany(
+            "INSERT INTO partitions (uuid, key, state, files) VALUES (?, ?, ?, ?) ON CONFLICT (uuid, key) "
+            "DO UPDATE SET state = excluded.state, files = excluded.files, touched = 1",
+            (
+                (uuid, key, to_json(state), state.data_total.files)
+                for key, state in partitions.items()
+                if state is not None
+            ),
+        )
 
     def touch(self, uuid: str, keys: Iterable[PartitionKey] | None) -> None:
         """Decide these partitions anew at the next round; None: all of the table's, and the table as a whole."""

@@ -1,6 +1,6 @@
 """Tables in the fold: their state, what their metadata said, the log of their snapshots, and whose turn it is."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from isotherm.core.model.decisions import Decision
@@ -165,9 +165,12 @@ class Tables(Part):
             for snapshot_id, sequence_number, at_ms, token, is_pinned, kept_until_ms in rows
         )
 
-    def note_event(self, uuid: str, at_ms: int) -> None:
-        """An event of this table came."""
-        self._db.execute("UPDATE tables SET last_event_at_ms = ? WHERE uuid = ?", (at_ms, uuid))
+    def note_events(self, at_ms: Mapping[str, int]) -> None:
+        """When the last event of each of these tables came, by uuid."""
+        self._db.executemany(
+            "UPDATE tables SET last_event_at_ms = ? WHERE uuid = ?",
+            [(ms, uuid) for uuid, ms in at_ms.items()],
+        )
 
     def distrust(self, uuid: str) -> None:
         """Have the table scanned when it is confirmed next; until then its verdicts stand still."""

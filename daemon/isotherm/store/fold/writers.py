@@ -1,5 +1,7 @@
 """What writers say, as the fold has it: open intents, and the newest word of each."""
 
+from collections.abc import Iterable
+
 from isotherm.contract.events import Intent
 from isotherm.core.model.writers import Word
 from isotherm.store.database import Part, from_json, to_json
@@ -34,11 +36,11 @@ class Writers(Part):
         rows = self._db.execute("SELECT 1 FROM announcers WHERE uuid = ? AND writer = ?", (uuid, writer))
         return rows.fetchone() is not None
 
-    def save_word(self, uuid: str, word: Word) -> None:
-        """Keep a writer's newest word."""
-        self._db.execute(
+    def save_words(self, words: Iterable[tuple[str, Word]]) -> None:
+        """Keep the newest words of writers, each with the uuid of the table."""
+        self._db.executemany(
             "INSERT OR REPLACE INTO words (uuid, writer, value) VALUES (?, ?, ?)",
-            (uuid, word.writer, to_json(word)),
+            [(uuid, word.writer, to_json(word)) for uuid, word in words],
         )
 
     def words(self, uuid: str) -> tuple[Word, ...]:

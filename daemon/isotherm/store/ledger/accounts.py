@@ -1,6 +1,7 @@
 """What tables cannot give back: which snapshots were announced and when, what each did, how late writes come."""
 
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from isotherm.core.lateness import Lateness
@@ -26,21 +27,24 @@ class Account:
 class Accounts(Part):
     """The snapshots of all tables."""
 
-    def account(self, uuid: str, account: Account) -> None:
-        """A snapshot became part of the state."""
-        self._db.execute(
+    def account(self, uuid: str, accounts: Iterable[Account]) -> None:
+        """Snapshots became part of the state."""
+        self._db.executemany(
             "INSERT INTO accounts VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (uuid, snapshot_id) "
             "DO UPDATE SET announced = MAX(announced, excluded.announced)",
-            (
-                uuid,
-                account.snapshot_id,
-                account.sequence_number,
-                account.origin,
-                account.committed_at_ms,
-                account.received_at_ms,
-                account.decided_at_ms,
-                account.announced,
-            ),
+            [
+                (
+                    uuid,
+                    account.snapshot_id,
+                    account.sequence_number,
+                    account.origin,
+                    account.committed_at_ms,
+                    account.received_at_ms,
+                    account.decided_at_ms,
+                    account.announced,
+                )
+                for account in accounts
+            ],
         )
 
     def decided(self, uuid: str, now_ms: int) -> None:
@@ -100,13 +104,21 @@ class Accounts(Part):
         )
         return [Account(*row) for row in rows]
 
-    def record(self, uuid: str, change: Change, received_at_ms: int) -> None:
-        """Remember what a snapshot did, and when it was heard of: its metadata will expire."""
+    def record(self, uuid: str, changes: Iterable[tuple[Change, int]]) -> None:
+        """Remember what snapshots did, and when each was heard of: their metadata will expire."""
         # Which manifests it was read from means nothing later, and would be half of it.
-        text = to_json(replace(change, manifests=(), totals={}))
-        self._db.execute(
+        rows = [
+            (
+                uuid,
+                change.snapshot_id,
+                at_ms,
+                zlib.compress(to_json(replace(change, manifests=(), totals={})).encode()),
+            )
+            for change, at_ms in changes
+        ]
+        self._db.executemany(
             "INSERT OR REPLACE INTO changes (uuid, snapshot_id, received_at_ms, value) VALUES (?, ?, ?, ?)",
-            (uuid, change.snapshot_id, received_at_ms, zlib.compress(text.encode())),
+            rows,
         )
 
     def forget_change(self, uuid: str, snapshot_id: int) -> None:
