@@ -1,6 +1,6 @@
 """What holds tables back, as the ledger has it: what was read on the topic, and what is still to be told."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.holds import Hold, HoldKind, Quarantine
@@ -52,16 +52,31 @@ class Holds(Part):
 
     def halted(self, uuid: str) -> str | None:
         """Why a table stands still until a person has looked; None: it does not."""
-        return next((hold.why for hold in self.holds(uuid) if hold.kind is HoldKind.HALT), None)
+        return halt_of(self.holds(uuid))
 
     def paused(self, uuid: str) -> Hold | None:
         """A person's wish that a table be left alone, perhaps one that is over; None: there is none."""
-        return next((hold for hold in self.holds(uuid) if hold.kind is HoldKind.PAUSE), None)
+        return pause_of(self.holds(uuid))
 
     def quarantined(self, uuid: str) -> dict[PartitionKey, Quarantine]:
         """The partitions whose jobs fail, and until when they are left alone."""
-        return {
-            hold.partition: Quarantine(hold.until_ms or 0, hold.failures, hold.why)
-            for hold in self.holds(uuid)
-            if hold.kind is HoldKind.QUARANTINE and hold.partition is not None
-        }
+        return quarantines_of(self.holds(uuid))
+
+
+def halt_of(holds: Iterable[Hold]) -> str | None:
+    """Why a table with these holds stands still, or None."""
+    return next((hold.why for hold in holds if hold.kind is HoldKind.HALT), None)
+
+
+def pause_of(holds: Iterable[Hold]) -> Hold | None:
+    """The pause among some holds, or None."""
+    return next((hold for hold in holds if hold.kind is HoldKind.PAUSE), None)
+
+
+def quarantines_of(holds: Iterable[Hold]) -> dict[PartitionKey, Quarantine]:
+    """The quarantines among some holds, by partition."""
+    return {
+        hold.partition: Quarantine(hold.until_ms or 0, hold.failures, hold.why)
+        for hold in holds
+        if hold.kind is HoldKind.QUARANTINE and hold.partition is not None
+    }
