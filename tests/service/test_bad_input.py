@@ -69,7 +69,7 @@ def test_an_event_under_another_key_is_refused(lab, key):
     event = lab.append(table, 1)
     service = lab.service()
     (message,) = MemoryEvents(lab.topic).poll(0)
-    service.follower.take(replace(message, key=key))
+    service.intake.take([replace(message, key=key)])
 
     assert message.key == event.table_uuid.encode()
     assert [one.reason for one in lab.seen] == ["its key is not the uuid of its table"]
@@ -162,7 +162,7 @@ def test_an_event_with_other_bytes_in_it_changes_nothing_that_the_catalog_does_n
     for at, new, gone in edits:
         place = at % (len(value) + 1)
         value = value[:place] + new + value[place + gone :]
-    service.follower.take(Message("control", 0, 0, 0, value, key))
+    service.intake.take([Message("control", 0, 0, 0, value, key)])
     service.round()
 
     assert believed(service, event.table_uuid) == counted(lab.scan())

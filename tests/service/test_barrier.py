@@ -283,14 +283,14 @@ def test_a_message_at_which_we_fail_is_set_aside_and_the_others_are_taken(lab):
     tables = three_tables(lab)
     service = started(lab)
     settle(service)
-    real = service.follower.take
+    real = service.catalog.change_of
 
-    def take(message):
-        if message.key == uuid_of(tables[1]).encode():
+    def change_of(loaded, event):
+        if event.table_uuid == uuid_of(tables[1]):
             raise RuntimeError("a mistake of ours")
-        return real(message)
+        return real(loaded, event)
 
-    service.follower.take = take
+    service.catalog.change_of = change_of
     for table in tables:
         lab.append(table, 2)
     service.consume(service.events.poll(0))
@@ -310,10 +310,10 @@ def test_messages_that_could_not_be_saved_are_handed_out_again(lab):
     settle(service)
     committed = service.events.committed
 
-    def full(_):
+    def full(*_):
         raise sqlite3.OperationalError("database or disk is full")
 
-    service.follower.take = full
+    service.catalog.change_of = full
     lab.append(table, 2)
     with pytest.raises(sqlite3.OperationalError):
         service.step(0)

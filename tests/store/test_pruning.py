@@ -35,8 +35,7 @@ def test_only_what_is_over_for_long_enough_goes(ledger):
     for number, at_ms in enumerate((NOW - 91 * DAY_MS, NOW - 89 * DAY_MS)):
         ledger.save(operation(f"done{number}", at_ms))
         ledger.save(operation(f"open{number}", at_ms, None))
-        ledger.account("u", account(number, at_ms))
-        ledger.account("u", account(10 + number, at_ms, announced=False))
+        ledger.account("u", [account(number, at_ms), account(10 + number, at_ms, announced=False)])
     for number, at_ms in enumerate((NOW - 8 * DAY_MS, NOW - 6 * DAY_MS)):
         marks = [Mark(f"{state}{number}", "j", Cause.EXPIRED, None) for state in ("gone", "kept", "waits")]
         ledger.mark("u", "j", marks, at_ms, due_at_ms=at_ms)
@@ -52,7 +51,7 @@ def test_only_what_is_over_for_long_enough_goes(ledger):
 
 def test_it_is_done_a_little_at_a_time(ledger):
     for number in range(25):
-        ledger.account("u", account(number, 0))
+        ledger.account("u", [account(number, 0)])
 
     assert [ledger.prune(NOW, limit=10) for _ in range(4)] == [True, True, False, False]
     assert ledger.accounts("u") == []

@@ -7,6 +7,7 @@ a bound, so that no arithmetic with one of them leaves 64 bits.
 import re
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
@@ -18,6 +19,7 @@ DAY_MS = 24 * HOUR_MS
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+@lru_cache(maxsize=1024)
 def clock_text(at_ms: int) -> str:
     """A point in time for people, in UTC: `2026-11-21 13:05:09`."""
     try:
@@ -42,6 +44,7 @@ def span_text(span_ms: int) -> str:
     return " ".join(parts[:2])
 
 
+@lru_cache(maxsize=1024)
 def size_text(size_bytes: float) -> str:
     """Bytes for people: `1.5 GiB`."""
     size = float(size_bytes)

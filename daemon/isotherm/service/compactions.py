@@ -20,8 +20,9 @@ from isotherm.core.planner.view import Flight
 from isotherm.service.announcer import Announcer
 from isotherm.service.barrier import Barrier
 from isotherm.service.deletions import Deletions
-from isotherm.service.follow import Follower, Touched
+from isotherm.service.follow import Follower
 from isotherm.service.holds import Holds
+from isotherm.service.intake import Intake, Touched
 from isotherm.service.operations import Operations
 from isotherm.service.ownership import MOVED, has_still, why_moved
 from isotherm.service.planning import Verdicts
@@ -72,6 +73,7 @@ class Compactions:
     catalog: Catalog
     maintainer: Maintainer
     follower: Follower
+    intake: Intake
     verdicts: Verdicts
     holds: Holds
     announcer: Announcer
@@ -246,12 +248,11 @@ class Compactions:
     def _save(self, messages: Sequence[Message], but: str) -> None:
         """Take messages into the state; where that fails, they are to be handed out again."""
         try:
-            with self.fold.transaction(), self.ledger.transaction():
-                touched = [whom for whom, _ in map(self.follower.take, messages) if whom is not None]
+            taken = self.intake.take(messages)
         except BaseException:
             self.events.undo(messages)
             raise
-        self.cancel_touched(touched, but=but)
+        self.cancel_touched(taken.touched, but=but)
 
     def _close(self, operation: Operation, job: CompactionJob, outcome: Outcome) -> None:
         """The end of a compaction, whatever it was."""

@@ -1,28 +1,25 @@
-"""From events to state: what is announced, held against what the catalog says.
+"""From what the catalog says to state: heads are confirmed.
 
-A commit event that follows the state's head is applied from the manifests that it names, without asking the catalog;
-that may make a partition hot. Before anything is done to a table its head is confirmed: the catalog's metadata is
-loaded, every change that came from an event alone is compared with it, what was not announced is applied from the
-manifests, what is not in the history any more is undone, and where no path leads from the one to the other the table
-is scanned. So lost, doubled, late, reordered and forged events delay; they never mislead.
+Before anything is done to a table its head is confirmed: the catalog's metadata is loaded, every change that came from
+an event alone (`intake`) is compared with it, what was not announced is applied from the manifests, what is not in the
+history any more is undone, and where no path leads from the one to the other the table is scanned. So lost, doubled,
+late, reordered and forged events delay; they never mislead.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from isotherm.contract.events import CommitEvent, EventError, Intent, OpenWindow, decode
-from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.contract.summary import Origin
-from isotherm.core.model.changes import Change
+from isotherm.contract.events import OpenWindow
+from isotherm.contract.identity import TableId
 from isotherm.core.model.tables import Snapshot, TableFacts
 from isotherm.core.model.writers import Word
-from isotherm.core.observations import EventSeen, StateDrifted, TableGone, TableScanned
+from isotherm.core.observations import StateDrifted, TableGone, TableScanned
 from isotherm.core.partitions import with_epochs
 from isotherm.core.policy.precedence import PROPERTIES
-from isotherm.core.state import StateError, apply, built
-from isotherm.service.dead_letters import SetAside
-from isotherm.service.ports import Catalog, Listener, LoadedTable, Message, TableMissing, Unreadable
-from isotherm.store.fold import JOURNAL_LENGTH, Fold, TableRow
+from isotherm.core.state import StateError, TableState, built
+from isotherm.service.batch import Batch
+from isotherm.service.ports import Catalog, Listener, LoadedTable, TableMissing, Unreadable
+from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Account, Ledger
 
 NOBODY = "(unannounced)"
@@ -33,24 +30,6 @@ GONE_AFTER_S = 300.0
 
 Epochs = Callable[[str, Mapping[str, str]], Mapping[str, str]]
 """Of a table, by name and properties: the partition fields that hold a time as a number or text, and how."""
-
-
-@dataclass(frozen=True, slots=True)
-class Touched:
-    """Partitions that somebody else writes, or means to write; None: any of the table."""
-
-    uuid: str
-    partitions: frozenset[PartitionKey] | None
-
-
-@dataclass(frozen=True, slots=True)
-class AppliedEvent:
-    """A commit event that became part of the state."""
-
-    event: CommitEvent
-    partitions: int
-    received_at_ms: int
-    seconds: float
 
 
 class Follower:
@@ -64,9 +43,7 @@ class Follower:
         listen: Listener,
         now_ms: Callable[[], int],
         monotonic_s: Callable[[], float],
-        intent_timeout_ms: int,
         epochs_of: Epochs,
-        set_aside: SetAside,
         owns: Callable[[str], bool],
     ) -> None:
         self._owns = owns
@@ -77,9 +54,7 @@ class Follower:
         self._listen = listen
         self._now_ms = now_ms
         self._monotonic_s = monotonic_s
-        self._intent_timeout_ms = intent_timeout_ms
         self._epochs_of = epochs_of
-        self._set_aside = set_aside
         self._loaded: dict[str, LoadedTable] = {}
         self.suspects: set[str] = set()
         """Names of tables that the catalog should be asked about at the next round."""
@@ -87,101 +62,6 @@ class Follower:
     def loaded(self, uuid: str) -> LoadedTable | None:
         """The table as it was loaded last, without its older snapshots."""
         return self._loaded.get(uuid)
-
-    # Events
-
-    def take(self, message: Message) -> tuple[Touched | None, AppliedEvent | None]:
-        """One message of the control topic; saved by the caller's transaction."""
-        received_at_ms = self._now_ms()
-        try:
-            event = _keyed(decode(message.value), message.key)
-        except EventError as err:
-            self._set_aside(message, str(err))
-            return None, None
-        match event:
-            case None:
-                self._listen(EventSeen("other_type", ""))
-                return None, None
-            case Intent():
-                return self._take_intent(event, received_at_ms), None
-            case CommitEvent():
-                return self._take_commit(event, received_at_ms)
-
-    def _take_intent(self, intent: Intent, received_at_ms: int) -> Touched | None:
-        expires_at_ms = min(intent.expires_at_ms, received_at_ms + self._intent_timeout_ms)
-        self._fold.save_intent(intent.model_copy(update={"expires_at_ms": expires_at_ms}))
-        self._fold.note_intent(intent.table_uuid, intent.writer)
-        keys = None if intent.partitions is None else [PartitionKey(key) for key in intent.partitions]
-        self._fold.touch(intent.table_uuid, keys)
-        self._listen(EventSeen("intent", intent.table))
-        if intent.state == "closed":
-            return None
-        return Touched(intent.table_uuid, None if keys is None else frozenset(keys))
-
-    def _take_commit(
-        self, event: CommitEvent, received_at_ms: int
-    ) -> tuple[Touched | None, AppliedEvent | None]:
-        started_s = self._monotonic_s()
-        if event.ref != "main":
-            self.suspects.add(event.table)
-            self._listen(EventSeen("other_ref", event.table))
-            return None, None
-        row = self._fold.table(event.table_uuid)
-        if row is None:
-            # The catalog decides whether there is such a table; what the event says of it is not believed.
-            self.suspects.add(event.table)
-            self._listen(EventSeen("deferred", event.table))
-            return None, None
-        self._fold.note_event(event.table_uuid, received_at_ms)
-        self._keep_word(event, received_at_ms)
-        if self._ledger.is_known(event.table_uuid, event.snapshot_id):
-            self._ledger.announced(event.table_uuid, event.snapshot_id)
-            if event.sequence_number > row.state.sequence_number:
-                # The ledger was saved and the fold was not: a crash in between. The catalog has the rest.
-                self.suspects.add(row.state.table.name)
-            self._listen(EventSeen("duplicate", event.table))
-            return None, None
-        change = self._change_of(event, row)
-        if change is None:
-            self.suspects.add(row.state.table.name)
-            self._listen(EventSeen("deferred", event.table))
-            keys = frozenset(change.key for change in event.partitions) if event.partitions_complete else None
-            return (
-                Touched(event.table_uuid, keys) if event.origin_kind is not Origin.MAINTENANCE else None
-            ), None
-        try:
-            row = self._apply(row, change, received_at_ms, announced=True)
-        except StateError as err:
-            self._listen(StateDrifted(row.state.table, event.snapshot_id, str(err)))
-            self.rebuild_later(row.state.table)
-            return None, None
-        touched = Touched(event.table_uuid, frozenset(change.partitions)) if change.is_foreign_write else None
-        return touched, AppliedEvent(
-            event, len(change.partitions), received_at_ms, self._monotonic_s() - started_s
-        )
-
-    def _change_of(self, event: CommitEvent, row: TableRow) -> Change | None:
-        """The event's change, where it follows the head and names all that it added."""
-        loaded = self._loaded.get(event.table_uuid)
-        if event.parent_id != row.state.head or loaded is None:
-            return None
-        # Tables of version 1 have no sequence numbers: theirs are 0.
-        if row.state.head is not None and 0 < event.sequence_number <= row.state.sequence_number:
-            return None
-        if row.state.on_faith >= JOURNAL_LENGTH:
-            # What the journal does not hold any more could not be held against the catalog.
-            return None
-        return self._catalog.change_of(loaded, event)
-
-    def _keep_word(self, event: CommitEvent, received_at_ms: int) -> None:
-        if event.writer and event.origin_kind is not Origin.MAINTENANCE:
-            window = event.open_window or OpenWindow()
-            announces = self._fold.announces(event.table_uuid, event.writer)
-            self._fold.save_word(event.table_uuid, Word(event.writer, received_at_ms, window, announces))
-            if window.partitions:
-                self._fold.touch(event.table_uuid, [PartitionKey(key) for key in window.partitions])
-
-    # Confirmation
 
     def confirm(self, name: str) -> LoadedTable | None:
         """The table as the catalog has it now, with the fold brought to its head; None: it is gone.
@@ -282,11 +162,24 @@ class Follower:
         else:
             missing = list(ancestors[: places[row.state.head]])
             self._check(row, loaded, ancestors[places[row.state.head] :])
+        return self._catch_up(row, loaded, missing)
+
+    def _catch_up(self, row: TableRow, loaded: LoadedTable, missing: Sequence[int]) -> TableRow:
+        """Apply what nobody announced, newest first as it is given, from the manifests of each snapshot."""
+        uuid = loaded.table.uuid
+        batch = Batch(self._fold, self._ledger)
+        batch.begin_with(row)
         for snapshot_id in reversed(missing):
             change = self._catalog.change(loaded, snapshot_id)
-            row = self._apply(row, change, self._now_ms(), announced=False)
+            applied = batch.apply(row, change, self._now_ms(), announced=False)
+            row = replace(row, state=applied.state, is_trusted=row.is_trusted and not applied.drifted)
+            if applied.drifted:
+                self._listen(StateDrifted(row.state.table, snapshot_id, gap_text(applied.state)))
+                self.rebuild_later(row.state.table)
             if change.is_foreign_write:
-                self._fold.save_word(uuid, Word(NOBODY, self._now_ms(), OpenWindow()))
+                self._fold.save_words([(uuid, Word(NOBODY, self._now_ms(), OpenWindow()))])
+        with self._ledger.transaction():
+            batch.write()
         return row
 
     def _check(self, row: TableRow, loaded: LoadedTable, ancestors: Sequence[int]) -> None:
@@ -301,35 +194,6 @@ class Follower:
                 raise _NoPathError(
                     f"the event of snapshot {snapshot_id} said something else than its manifests do"
                 )
-
-    def _apply(self, row: TableRow, change: Change, received_at_ms: int, *, announced: bool) -> TableRow:
-        table = row.state.table
-        before = self._fold.states(table.uuid, change.partitions)
-        applied = apply(row.state, before, change, row.facts.fields, received_at_ms)
-        self._fold.save_partitions(table.uuid, applied.partitions)
-        self._fold.save_state(applied.state)
-        self._fold.record(table.uuid, change, applied.prior)
-        self._account(table.uuid, change, received_at_ms, announced=announced)
-        self._ledger.record(table.uuid, change, received_at_ms)
-        if applied.drifted:
-            gap = ", ".join(
-                f"{name} {value:+d}" for name, value in sorted(applied.state.summary_gap.items()) if value
-            )
-            self._listen(StateDrifted(table, change.snapshot_id, gap))
-            self.rebuild_later(table)
-        return replace(row, state=applied.state, is_trusted=row.is_trusted and not applied.drifted)
-
-    def _account(self, uuid: str, change: Change, received_at_ms: int, *, announced: bool) -> None:
-        account = Account(
-            snapshot_id=change.snapshot_id,
-            sequence_number=change.sequence_number,
-            origin=str(change.origin),
-            committed_at_ms=change.committed_at_ms,
-            received_at_ms=received_at_ms,
-            decided_at_ms=None,
-            announced=announced,
-        )
-        self._ledger.account(uuid, account)
 
     def rebuild_later(self, table: TableId) -> None:
         """Nothing of this state is to be trusted: forget it, the next round scans the table."""
@@ -375,7 +239,7 @@ class Follower:
             None,
             was_there,
         )
-        self._ledger.account(uuid, account)
+        self._ledger.account(uuid, [account])
 
     def _gone(self, name: str, why: str) -> None:
         self.suspects.discard(name)
@@ -386,15 +250,9 @@ class Follower:
             self._loaded.pop(uuid, None)
 
 
-def _keyed(event: CommitEvent | Intent | None, key: bytes | None) -> CommitEvent | Intent | None:
-    """The event, where it stands under its table's key: another key leads it to another daemon.
-
-    Raises:
-        EventError: it has another key, or none.
-    """
-    if event is not None and key != event.table_uuid.encode():
-        raise EventError("its key is not the uuid of its table")
-    return event
+def gap_text(state: TableState) -> str:
+    """How far the summary's counters are from ours, in words."""
+    return ", ".join(f"{name} {value:+d}" for name, value in sorted(state.summary_gap.items()) if value)
 
 
 class _NoPathError(Exception):

@@ -22,9 +22,10 @@ from isotherm.service.compactions import DRAIN_TIMEOUT_S, Compactions
 from isotherm.service.dead_letters import SetAside
 from isotherm.service.deletions import Deletions
 from isotherm.service.expiries import Expiries
-from isotherm.service.follow import AppliedEvent, Follower, Touched
+from isotherm.service.follow import Follower
 from isotherm.service.health import Health
 from isotherm.service.holds import Holds
+from isotherm.service.intake import AppliedEvent, Intake, Taken
 from isotherm.service.operations import Operations
 from isotherm.service.planning import Verdicts
 from isotherm.service.policy_folder import PolicyFolder
@@ -62,6 +63,7 @@ class Service:
     set_aside: SetAside = field(init=False)
     relay: Relay | None = field(init=False)
     follower: Follower = field(init=False)
+    intake: Intake = field(init=False)
     verdicts: Verdicts = field(init=False)
     holds: Holds = field(init=False)
     announcer: Announcer = field(init=False)
@@ -87,10 +89,20 @@ class Service:
             self.listen,
             self.now_ms,
             self.monotonic_s,
-            int(self.config.loop.intent_timeout_s * 1000),
             self._epochs_of,
-            self.set_aside,
             self.events.owns,
+        )
+        intent_timeout_ms = int(self.config.loop.intent_timeout_s * 1000)
+        self.intake = Intake(
+            self.fold,
+            self.ledger,
+            self.catalog,
+            self.follower,
+            self.set_aside,
+            self.listen,
+            self.now_ms,
+            self.monotonic_s,
+            intent_timeout_ms,
         )
         budget = self.config.budgets.bytes_per_hour
         self.verdicts = Verdicts(
@@ -121,6 +133,7 @@ class Service:
             self.catalog,
             self.maintainer,
             self.follower,
+            self.intake,
             self.verdicts,
             self.holds,
             self.announcer,
@@ -232,52 +245,45 @@ class Service:
         if not messages:
             return
         try:
-            applied, touched = self._taken(messages)
+            taken = self._taken(messages)
         except FATAL:
             self.events.undo(messages)
             raise
-        except Exception:  # noqa: BLE001 (one of them makes us fail: which?)
-            applied, touched = self._taken_one_by_one(messages)
         self.set_aside.flush()
         self.events.commit()
-        self.compactions.cancel_touched(touched)
-        for uuid in {one.event.table_uuid for one in applied} | {one.uuid for one in touched}:
-            row = self.fold.table(uuid)
-            if row is not None and row.is_trusted:
-                with self.barrier.around(row.state.table.name, "deciding after an event"):
-                    self.verdicts.decide(row, self.rounds.flights(uuid), with_due=False)
-        for one in applied:
+        self.compactions.cancel_touched(taken.touched)
+        self._decide(taken)
+        for one in taken.applied:
             self._tell_applied(one)
 
-    def _taken(self, messages: Sequence[Message]) -> tuple[list[AppliedEvent], list[Touched]]:
-        applied: list[AppliedEvent] = []
-        touched: list[Touched] = []
-        with self.fold.transaction(), self.ledger.transaction():
-            for message in messages:
-                whom, event = self.follower.take(message)
-                applied.extend([event] if event else [])
-                touched.extend([whom] if whom else [])
-        return applied, touched
+    def _taken(self, messages: Sequence[Message]) -> Taken:
+        """Take messages in; one at which we fail is set aside, and its table is looked up in the catalog."""
+        try:
+            return self.intake.take(messages)
+        except FATAL:
+            raise
+        except Exception as err:  # noqa: BLE001 (a mistake of ours keeps no other message back)
+            if len(messages) > 1:
+                # One of them makes us fail: it is in the one half or in the other.
+                half = len(messages) // 2
+                taken = self._taken(messages[:half])
+                taken += self._taken(messages[half:])
+                return taken
+            (message,) = messages
+            name = self.fold.names().get((message.key or b"").decode(errors="replace"))
+            if name is not None:
+                self.follower.suspects.add(name)
+            self.set_aside(message, f"it could not be taken in: {type(err).__name__}: {err}")
+            return Taken()
 
-    def _taken_one_by_one(self, messages: Sequence[Message]) -> tuple[list[AppliedEvent], list[Touched]]:
-        """The same, but a message at which we fail is set aside, and its table is looked up in the catalog."""
-        applied: list[AppliedEvent] = []
-        touched: list[Touched] = []
-        for message in messages:
-            try:
-                some_applied, some_touched = self._taken([message])
-            except FATAL:
-                self.events.undo(messages)
-                raise
-            except Exception as err:  # noqa: BLE001 (a mistake of ours keeps no other message back)
-                self.set_aside(message, f"it could not be taken in: {type(err).__name__}: {err}")
-                name = self.fold.names().get((message.key or b"").decode(errors="replace"))
-                if name is not None:
-                    self.follower.suspects.add(name)
-                continue
-            applied += some_applied
-            touched += some_touched
-        return applied, touched
+    def _decide(self, taken: Taken) -> None:
+        """New verdicts for the tables of a batch, once for each."""
+        with self.fold.transaction(), self.ledger.transaction():
+            for uuid in {one.event.table_uuid for one in taken.applied} | {one.uuid for one in taken.touched}:
+                row = taken.rows.get(uuid) or self.fold.table(uuid)
+                if row is not None and row.is_trusted:
+                    with self.barrier.around(row.state.table.name, "deciding after an event"):
+                        self.verdicts.decide(row, self.rounds.flights(uuid), with_due=False)
 
     def _tell_applied(self, one: AppliedEvent) -> None:
         self.listen(

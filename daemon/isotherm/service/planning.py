@@ -19,7 +19,7 @@ from isotherm.core.state import PartitionState
 from isotherm.core.units import DAY_MS, HOUR_MS
 from isotherm.service.policy_folder import PolicyFolder
 from isotherm.store.fold import Fold, TableRow
-from isotherm.store.ledger import Ledger
+from isotherm.store.ledger import Ledger, halt_of, pause_of, quarantines_of
 
 
 class Verdicts:
@@ -70,6 +70,7 @@ class Verdicts:
             partitions = self._fold.undecided(
                 uuid, now_ms, row.state.boundary_ms, row.state.foreign_commits, with_due=with_due
             )
+        holds = self._ledger.holds(uuid)
         return View(
             around=Surroundings(
                 row.state, row.facts.fields, self._fold.intents(uuid), self._fold.words(uuid)
@@ -78,9 +79,9 @@ class Verdicts:
             partitions=partitions,
             snapshots=self._fold.snapshots(uuid) if whole else None,
             flights=tuple(flights),
-            quarantined=self._ledger.quarantined(uuid),
-            halted=self._ledger.halted(uuid),
-            pause=self._ledger.paused(uuid),
+            quarantined=quarantines_of(holds),
+            halted=halt_of(holds),
+            pause=pause_of(holds),
             setbacks=self._ledger.setbacks(uuid) if whole else {},
             deletions_held=self._deletions_held(),
             announced_sequence_number=self._ledger.announced_through(uuid) if whole else None,

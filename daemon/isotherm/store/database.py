@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -114,6 +114,16 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
+
+
+class Part:
+    """Some tables of a store; a store is made of such parts, each with an idea of its own."""
+
+    _db: sqlite3.Connection
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """What is written inside is saved as a whole, or not at all."""
+        return transaction(self._db)
 
 
 @cache

@@ -24,12 +24,14 @@ from pyiceberg.types import UUIDType
 from isotherm.contract.identity import PartitionKey, partition_key, scalar
 from isotherm.core.model.changes import PartitionDelta
 from isotherm.core.model.files import FileKind, FileStats, bucket_bounds, size_bucket
+from isotherm.iceberg.manifests.brief import Brief
 from isotherm.iceberg.manifests.columns import NotReadError, read_columns
 from isotherm.iceberg.manifests.live import file_kind
-from isotherm.iceberg.manifests.reading import Manifest, UnreadableError, entries
+from isotherm.iceberg.manifests.reading import Manifest, UnreadableError
 
 LARGE_BYTES = 24 * 1024
 """From this size on columns are the faster: their set-up costs as much as PyIceberg needs for some 150 entries."""
+DELETED, EXISTING = ManifestEntryStatus.DELETED.value, ManifestEntryStatus.EXISTING.value
 ENTRY_BY_ENTRY = sys.maxsize
 """No manifest is large: PyIceberg reads them all."""
 READERS = 4
@@ -184,24 +186,33 @@ def _add(sums: list[int], one: _Sum, times: int) -> None:
 
 
 def _entry_by_entry(written: Manifest, manifest: ManifestFile, question: Question) -> Iterator[_Sum]:
-    for entry in entries(written, manifest):
-        removed = entry.status == ManifestEntryStatus.DELETED
+    for entry in written.briefly():
+        removed = entry.status == DELETED
+        # An entry without a snapshot inherits the manifest's.
+        snapshot_id = manifest.added_snapshot_id if entry.snapshot_id is None else entry.snapshot_id
         if question.snapshot_id is None:
             if removed:
                 continue
-        elif entry.status == ManifestEntryStatus.EXISTING or entry.snapshot_id != question.snapshot_id:
+        elif entry.status == EXISTING or snapshot_id != question.snapshot_id:
             continue
-        file = entry.data_file
         yield _Sum(
-            values=tuple(file.partition[place] for place in range(len(file.partition))),
-            kind=file_kind(file.content, puffin=file.file_format == FileFormat.PUFFIN),
-            bucket=size_bucket(file.file_size_in_bytes),
+            values=entry.partition,
+            kind=FileKind.DATA if not entry.content else _kind_of_deletes(entry),
+            bucket=size_bucket(entry.size_bytes),
             removed=removed,
             files=1,
-            rows=file.record_count,
-            bytes=file.file_size_in_bytes,
-            number=0 if entry.snapshot_id is None else question.numbers.get(entry.snapshot_id, 0),
+            rows=entry.rows,
+            bytes=entry.size_bytes,
+            number=0 if snapshot_id is None else question.numbers.get(snapshot_id, 0),
         )
+
+
+def _kind_of_deletes(entry: Brief) -> FileKind:
+    try:
+        puffin = FileFormat(entry.file_format) is FileFormat.PUFFIN
+    except ValueError as err:
+        raise UnreadableError(f"a file has the format {entry.file_format}") from err
+    return file_kind(DataFileContent(entry.content), puffin=puffin)
 
 
 # --- columns -------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ Reads through the FileIO that it is given, a file at a time; writes nothing.
 import io
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -49,6 +49,7 @@ from pyiceberg.schema import visit_with_partner
 from pyiceberg.types import DoubleType, IcebergType, StructType
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
+from isotherm.iceberg.manifests.brief import Brief, BriefReader
 from isotherm.iceberg.storage import retried
 
 READ_VERSION: Final = 3
@@ -72,6 +73,8 @@ class Layout:
     reader: Reader
     partition: StructType
     """The partition values, in the order in which they are written."""
+    brief: BriefReader
+    """Reads what counting needs of an entry."""
 
 
 class Manifest:
@@ -110,7 +113,13 @@ class Manifest:
 
     def __iter__(self) -> Iterator[ManifestEntry]:
         """Its entries as they are written, decoded one after another."""
-        read = self.layout.reader.read
+        return self._decoded(self.layout.reader.read)
+
+    def briefly(self) -> Iterator[Brief]:
+        """The same, of each no more than counting needs."""
+        return self._decoded(self.layout.brief.read)
+
+    def _decoded(self, read: Callable[[BinaryDecoder], Any]) -> Iterator[Any]:
         for count, block in self._blocks():
             try:
                 decoder = new_decoder(self._codec.decompress(block) if self._codec else block)
@@ -196,7 +205,7 @@ def _layout(avro_schema: str) -> Layout:
     partition = schema.find_type("data_file.partition")
     if not isinstance(partition, StructType):
         raise TypeError("its partition values are no struct")
-    return Layout(reader, partition)
+    return Layout(reader, partition, BriefReader(reader))
 
 
 def _without_nanos(written: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,123 @@
+"""Changes that came together are folded together: what they touch is read once, and written once.
+
+A batch holds tables and partitions as its changes leave them, in memory; nothing is saved before `write`. Of many
+events of one table only the last state is written, with everything that each of them adds: its change in the journal,
+its account, its writer's word.
+"""
+
+from dataclasses import dataclass, field, replace
+
+from isotherm.contract.identity import PartitionKey
+from isotherm.core.model.changes import Change
+from isotherm.core.model.writers import Word
+from isotherm.core.observations import Observation
+from isotherm.core.state import Applied, PartitionState, Prior, apply
+from isotherm.store.fold import Fold, TableRow
+from isotherm.store.ledger import Account, Ledger
+
+
+@dataclass(slots=True)
+class _Open:
+    """A table of the batch."""
+
+    row: TableRow
+    partitions: dict[PartitionKey, PartitionState | None] = field(default_factory=dict)
+    """Those that were read or changed; None: there is no such partition."""
+    changed: set[PartitionKey] = field(default_factory=set)
+    journal: list[tuple[Change, Prior]] = field(default_factory=list)
+    accounts: list[Account] = field(default_factory=list)
+
+
+class Batch:
+    """Some changes of some tables, until they are written."""
+
+    def __init__(self, fold: Fold, ledger: Ledger) -> None:
+        self._fold = fold
+        self._ledger = ledger
+        self._tables: dict[str, _Open | None] = {}
+        self._heard: dict[str, int] = {}
+        self._words: dict[tuple[str, str], Word] = {}
+        self.told: list[Observation] = []
+        """What is to be told when the batch is saved."""
+
+    def row(self, uuid: str) -> TableRow | None:
+        """A table as the batch leaves it; None where the fold has it not."""
+        if uuid not in self._tables:
+            row = self._fold.table(uuid)
+            self._tables[uuid] = None if row is None else _Open(row)
+        table = self._tables[uuid]
+        return None if table is None else table.row
+
+    def rows(self) -> dict[str, TableRow]:
+        """Every table that the batch looked at, by uuid."""
+        return {uuid: table.row for uuid, table in self._tables.items() if table is not None}
+
+    def begin_with(self, row: TableRow) -> None:
+        """Take a table as it is given, not as the fold has it."""
+        self._tables[row.state.table.uuid] = _Open(row)
+
+    def is_known(self, uuid: str, snapshot_id: int) -> bool:
+        """Whether a snapshot was accounted for, before or in the batch."""
+        table = self._tables.get(uuid)
+        if table is not None and any(one.snapshot_id == snapshot_id for one in table.accounts):
+            return True
+        return self._ledger.is_known(uuid, snapshot_id)
+
+    def apply(self, row: TableRow, change: Change, received_at_ms: int, *, announced: bool) -> Applied:
+        """Take a change into a table of the batch.
+
+        Raises:
+            StateError: it does not fit; then nothing of it is in the batch.
+        """
+        uuid = row.state.table.uuid
+        table = self._tables[uuid]
+        if table is None:
+            raise KeyError(uuid)
+        unread = [key for key in change.partitions if key not in table.partitions]
+        found = self._fold.states(uuid, unread)
+        table.partitions.update({key: found.get(key) for key in unread})
+        before = {key: state for key in change.partitions if (state := table.partitions[key]) is not None}
+        applied = apply(row.state, before, change, row.facts.fields, received_at_ms)
+        table.partitions.update(applied.partitions)
+        table.changed.update(applied.partitions)
+        table.journal.append((change, applied.prior))
+        table.accounts.append(
+            Account(
+                snapshot_id=change.snapshot_id,
+                sequence_number=change.sequence_number,
+                origin=str(change.origin),
+                committed_at_ms=change.committed_at_ms,
+                received_at_ms=received_at_ms,
+                decided_at_ms=None,
+                announced=announced,
+            )
+        )
+        table.row = replace(row, state=applied.state, is_trusted=row.is_trusted and not applied.drifted)
+        return applied
+
+    def distrust(self, uuid: str) -> None:
+        """The table is to be scanned."""
+        table = self._tables[uuid]
+        if table is not None:
+            table.row = replace(table.row, is_trusted=False)
+
+    def heard(self, uuid: str, at_ms: int, word: Word | None) -> None:
+        """An event of the table came, with its writer's word."""
+        self._heard[uuid] = at_ms
+        if word is not None:
+            self._words[uuid, word.writer] = word
+
+    def write(self) -> None:
+        """Save everything; the transactions are the caller's."""
+        for uuid, table in self._tables.items():
+            if table is None or not table.journal:
+                continue
+            self._fold.save_partitions(uuid, {key: table.partitions[key] for key in table.changed})
+            self._fold.save_state(table.row.state)
+            self._fold.record(uuid, table.journal)
+            self._ledger.account(uuid, table.accounts)
+            received = [one.received_at_ms for one in table.accounts]
+            changes = (change for change, _ in table.journal)
+            self._ledger.record(uuid, zip(changes, received, strict=True))
+        self._fold.note_events(self._heard)
+        self._fold.save_words((uuid, word) for (uuid, _), word in self._words.items())

@@ -1,0 +1,67 @@
+"""The fold on disk: tables, partitions with their latest verdicts, the journal, intents and writers' words.
+
+A cache: everything in it can be had again from the tables and the control topic. Rows stay on disk; a planning round
+reads those that were touched or whose verdict may have changed by itself. What an event costs here depends on what it
+touches: the log of a table's snapshots stands apart, and every question that an event or a round asks has an index.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from isotherm.contract.identity import PartitionKey
+from isotherm.core.model.tables import Snapshot, TableFacts
+from isotherm.core.state import PartitionState, TableState
+from isotherm.store.database import StoreBusy, StoreError, connect
+from isotherm.store.fold.journal import Journal
+from isotherm.store.fold.partitions import Partitions
+from isotherm.store.fold.schema import SCHEMA, VERSION
+from isotherm.store.fold.tables import Tables
+from isotherm.store.fold.writers import Writers
+
+
+class Fold(Tables, Partitions, Journal, Writers):
+    """The fold of all tables."""
+
+    def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
+        self.path = path
+        self._db = connect(path, (SCHEMA,), VERSION, read_only=read_only)
+
+    @classmethod
+    def open_or_rebuild(cls, path: Path) -> tuple["Fold", str | None]:
+        """The fold, made again where the file is corrupt or of another version; then also why.
+
+        Raises:
+            StoreError: it is locked, the disk is full, or it cannot be opened: that is no reason to delete it.
+        """
+        try:
+            return cls(path), None
+        except StoreError as err:
+            if isinstance(err.__cause__, StoreBusy):
+                raise
+            for leftover in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
+                leftover.unlink(missing_ok=True)
+            return cls(path), str(err)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    def drop(self, uuid: str) -> None:
+        """Forget a table, but for what writers said of it: a table that comes back is still theirs to write."""
+        for name in ("tables", "partitions", "snapshots", "journal"):
+            self._db.execute(f"DELETE FROM {name} WHERE uuid = ?", (uuid,))  # noqa: S608 (our own table names)
+
+    def replace(
+        self,
+        state: TableState,
+        facts: TableFacts,
+        partitions: Mapping[PartitionKey, PartitionState],
+        snapshots: Sequence[Snapshot],
+    ) -> None:
+        """A table after a full scan: its partitions and journal begin anew, intents and words stay."""
+        uuid = state.table.uuid
+        with self.transaction():
+            self._db.execute("DELETE FROM partitions WHERE uuid = ?", (uuid,))
+            self._db.execute("DELETE FROM journal WHERE uuid = ?", (uuid,))
+            self.save_table(state, facts, state.head, snapshots)
+            self.save_partitions(uuid, partitions)

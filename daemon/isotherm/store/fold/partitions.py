@@ -1,0 +1,165 @@
+"""Partitions in the fold: their states, their latest verdicts, and when these may change."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from isotherm.contract.identity import PartitionKey
+from isotherm.core.model.decisions import Plan, Verdict
+from isotherm.core.state import PartitionState
+from isotherm.store.database import Part, from_json, to_json
+from isotherm.store.fold.tables import Decisions
+
+_NOT_OWED = (Verdict.OFF, Verdict.CLEAN)
+"""Verdicts on partitions that nobody waits for, whatever their debt."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRow:
+    """A partition in the fold, with its latest verdict (None: not decided yet)."""
+
+    key: PartitionKey
+    state: PartitionState
+    verdict: Verdict | None
+    due_since_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A table's partitions, counted by verdict."""
+
+    verdicts: Mapping[str, int]
+    highest_score: float
+    most_files: int
+    oldest_due_at_ms: int | None
+
+
+class Partitions(Part):
+    """The partitions of all tables."""
+
+    def states(self, uuid: str, keys: Iterable[PartitionKey]) -> dict[PartitionKey, PartitionState]:
+        """The states of some partitions; those that do not exist are left out."""
+        rows = self._db.execute(
+            "SELECT key, state FROM partitions WHERE uuid = ? AND key IN (SELECT value FROM json_each(?))",
+            (uuid, json.dumps(list(keys))),
+        )
+        return {PartitionKey(key): from_json(PartitionState, state) for key, state in rows}
+
+    def sample(self, uuid: str, after: PartitionKey | None, limit: int) -> dict[PartitionKey, PartitionState]:
+        """Some partitions of a table, those that follow a key."""
+        rows = self._db.execute(
+            "SELECT key, state FROM partitions WHERE uuid = ? AND key > ? ORDER BY key LIMIT ?",
+            (uuid, after or "", limit),
+        )
+        return {PartitionKey(key): from_json(PartitionState, state) for key, state in rows}
+
+    def save_partitions(self, uuid: str, partitions: Mapping[PartitionKey, PartitionState | None]) -> None:
+        """Keep new states, to be decided at the next round; None: the partition is gone."""
+        gone = [(uuid, key) for key, state in partitions.items() if state is None]
+        if gone:
+            self._db.executemany("DELETE FROM partitions WHERE uuid = ? AND key = ?", gone)
+        self._db.executemany(
+            "INSERT INTO partitions (uuid, key, state, files) VALUES (?, ?, ?, ?) ON CONFLICT (uuid, key) "
+            "DO UPDATE SET state = excluded.state, files = excluded.files, touched = 1",
+            (
+                (uuid, key, to_json(state), state.data_total.files)
+                for key, state in partitions.items()
+                if state is not None
+            ),
+        )
+
+    def touch(self, uuid: str, keys: Iterable[PartitionKey] | None) -> None:
+        """Decide these partitions anew at the next round; None: all of the table's, and the table as a whole."""
+        if keys is None:
+            self._db.execute("UPDATE tables SET touched = 1, whole_touched = 1 WHERE uuid = ?", (uuid,))
+            self._db.execute("UPDATE partitions SET touched = 1 WHERE uuid = ?", (uuid,))
+            return
+        self._db.execute("UPDATE tables SET touched = 1 WHERE uuid = ?", (uuid,))
+        for key in keys:
+            self._db.execute("UPDATE partitions SET touched = 1 WHERE uuid = ? AND key = ?", (uuid, key))
+
+    def touch_whole(self, uuid: str) -> None:
+        """Decide of the table as a whole again at the next round."""
+        self._db.execute("UPDATE tables SET touched = 1, whole_touched = 1 WHERE uuid = ?", (uuid,))
+
+    def undecided(
+        self, uuid: str, now_ms: int, boundary_ms: int | None, commits: int, *, with_due: bool
+    ) -> dict[PartitionKey, PartitionState]:
+        """The partitions whose verdict may be another now: touched, or awake by time, boundary or commits.
+
+        Those that are due wait for a round that has room for them; an event need not look at them again.
+        """
+        # One question for each index: an OR over all of them would read every partition of the table. So would
+        # SQLite, without being told, where an index says no more than the primary key does.
+        rows = self._db.execute(
+            "SELECT key, state FROM partitions INDEXED BY partitions_touched WHERE uuid = ?1 AND touched "
+            "UNION SELECT key, state FROM partitions INDEXED BY partitions_due "
+            "WHERE uuid = ?1 AND verdict = 'due' AND ?5 "
+            "UNION SELECT key, state FROM partitions WHERE uuid = ?1 AND wake_at_ms <= ?2 "
+            "UNION SELECT key, state FROM partitions WHERE uuid = ?1 AND wake_boundary_ms <= ?3 "
+            "UNION SELECT key, state FROM partitions WHERE uuid = ?1 AND wake_commits <= ?4",
+            (uuid, now_ms, boundary_ms, commits, with_due),
+        )
+        return {PartitionKey(key): from_json(PartitionState, state) for key, state in rows}
+
+    def partitions(self, uuid: str) -> Iterator[PartitionRow]:
+        """Every partition of a table, in the order of their keys."""
+        for key, state, verdict, due_since_ms in self._db.execute(
+            "SELECT key, state, verdict, due_since_ms FROM partitions WHERE uuid = ? ORDER BY key", (uuid,)
+        ):
+            yield PartitionRow(
+                PartitionKey(key),
+                from_json(PartitionState, state),
+                None if verdict is None else Verdict(verdict),
+                due_since_ms,
+            )
+
+    def save_decisions(self, uuid: str, planned: Plan, now_ms: int) -> None:
+        """Keep verdicts until they could change."""
+        self._db.executemany(
+            "UPDATE partitions SET touched = 0, verdict = ?, score = ?, wake_at_ms = ?, wake_boundary_ms = ?, "
+            "wake_commits = ?, due_since_ms = CASE WHEN ? THEN COALESCE(due_since_ms, ?) END WHERE uuid = ? AND key = ?",
+            [
+                (
+                    decision.verdict,
+                    decision.score,
+                    decision.wake.at_ms,
+                    decision.wake.boundary_ms,
+                    decision.wake.commits,
+                    # Through everything that it waits for: a job, a failure, the stream that came back.
+                    decision.score >= 1 and decision.verdict not in _NOT_OWED,
+                    now_ms,
+                    uuid,
+                    decision.partition,
+                )
+                for decision in planned.of_partitions
+            ],
+        )
+        if planned.of_table:
+            times = [at_ms for one in planned.of_table if (at_ms := one.wake.at_ms) is not None]
+            self._db.execute(
+                "UPDATE tables SET of_table = ?, whole_touched = 0, whole_wake_at_ms = ? WHERE uuid = ?",
+                (to_json(Decisions(planned.of_table)), min(times, default=None), uuid),
+            )
+        whole_is_due = any(decision.verdict is Verdict.DUE for decision in planned.of_table)
+        self._db.execute(
+            "UPDATE tables SET wake_at_ms = (SELECT MIN(wake_at_ms) FROM partitions WHERE uuid = ?1 AND wake_at_ms NOT NULL), "
+            "due = EXISTS (SELECT 1 FROM partitions WHERE uuid = ?1 AND verdict = 'due') "
+            "OR CASE WHEN ?2 THEN ?3 ELSE due END WHERE uuid = ?1",
+            (uuid, bool(planned.of_table), whole_is_due),
+        )
+
+    def tally(self, uuid: str) -> Tally:
+        """How a table's partitions stand."""
+        verdicts = dict(
+            self._db.execute(
+                "SELECT COALESCE(verdict, 'undecided'), COUNT(*) FROM partitions WHERE uuid = ? GROUP BY 1",
+                (uuid,),
+            ).fetchall()
+        )
+        score, files, oldest = self._db.execute(
+            "SELECT MAX(CASE WHEN verdict <> 'hot' THEN score END), MAX(files), MIN(due_since_ms) "
+            "FROM partitions WHERE uuid = ?",
+            (uuid,),
+        ).fetchone()
+        return Tally(verdicts, score or 0.0, files or 0, oldest)

@@ -1,0 +1,177 @@
+"""Tables in the fold: their state, what their metadata said, the log of their snapshots, and whose turn it is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from isotherm.core.model.decisions import Decision
+from isotherm.core.model.tables import Snapshot, TableFacts
+from isotherm.core.state import TableState
+from isotherm.store.database import Part, from_json, to_json
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A table in the fold."""
+
+    state: TableState
+    facts: TableFacts
+    confirmed_head: int | None
+    """The head that the catalog confirmed last; None: never."""
+    last_event_at_ms: int
+    of_table: tuple[Decision, ...] = ()
+    """The latest verdicts on the table as a whole; empty: not decided yet."""
+    is_trusted: bool = True
+    """False: something did not add up, the table is scanned when it is confirmed next."""
+    is_whole_touched: bool = True
+    """Whether the verdicts on the table as a whole must be made anew."""
+    whole_wake_at_ms: int | None = None
+    """When they could change by themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """How the verdicts on a table as a whole are kept."""
+
+    of_table: tuple[Decision, ...]
+
+
+_SNAPSHOT = "snapshot_id, sequence_number, committed_at_ms, token, is_pinned, kept_until_ms"
+_COLUMNS = (
+    "state, facts, confirmed_head, last_event_at_ms, of_table, trusted, whole_touched, whole_wake_at_ms"
+)
+
+
+class Tables(Part):
+    """The tables that the fold has."""
+
+    def tables(self) -> dict[str, TableRow]:
+        """Every table by uuid."""
+        return {
+            row[0]: self._table_row(row[1:])
+            for row in self._db.execute(
+                f"SELECT uuid, {_COLUMNS} FROM tables ORDER BY name"  # noqa: S608 (our own column names)
+            )
+        }
+
+    def names(self) -> dict[str, str]:
+        """The name of every table, by uuid."""
+        return dict(self._db.execute("SELECT uuid, name FROM tables ORDER BY name").fetchall())
+
+    def agenda(self, now_ms: int, silent_since_ms: int) -> list[str]:
+        """The uuids of the tables that a planning round must look at, by name.
+
+        Those that were touched, that have something due or newly come due, that are not trusted, and those whose head
+        was confirmed last before `silent_since_ms`.
+        """
+        rows = self._db.execute(
+            "SELECT uuid, name FROM tables WHERE touched OR NOT trusted OR due > 0 OR wake_at_ms <= ? "
+            "OR whole_wake_at_ms <= ? OR confirmed_at_ms <= ?",
+            (now_ms, now_ms, silent_since_ms),
+        )
+        return [uuid for uuid, _ in sorted(rows, key=lambda row: (row[1], row[0]))]
+
+    def looked_at(self, uuid: str) -> None:
+        """A planning round has looked at the table; it comes back when something touches it or comes due."""
+        self._db.execute("UPDATE tables SET touched = 0 WHERE uuid = ?", (uuid,))
+
+    def named(self, name: str) -> list[str]:
+        """The uuids of the tables that have, or had, this name."""
+        return [row[0] for row in self._db.execute("SELECT uuid FROM tables WHERE name = ?", (name,))]
+
+    def table(self, uuid: str) -> TableRow | None:
+        """One table."""
+        row = self._db.execute(
+            f"SELECT {_COLUMNS} FROM tables WHERE uuid = ?",  # noqa: S608 (our own column names)
+            (uuid,),
+        ).fetchone()
+        return None if row is None else self._table_row(row)
+
+    @staticmethod
+    def _table_row(row: tuple[str, str, int | None, int, str, int, int, int | None]) -> TableRow:
+        state, facts, confirmed, last_event_at_ms, of_table, trusted, whole_touched, whole_wake_at_ms = row
+        return TableRow(
+            from_json(TableState, state),
+            from_json(TableFacts, facts),
+            confirmed,
+            last_event_at_ms,
+            from_json(Decisions, of_table).of_table,
+            bool(trusted),
+            bool(whole_touched),
+            whole_wake_at_ms,
+        )
+
+    def save_table(
+        self,
+        state: TableState,
+        facts: TableFacts,
+        confirmed_head: int | None,
+        snapshots: Sequence[Snapshot],
+    ) -> None:
+        """Keep a table's state, and what its metadata said when its head was confirmed."""
+        uuid = state.table.uuid
+        self._db.execute(
+            "INSERT INTO tables (uuid, name, state, facts, confirmed_head, confirmed_at_ms) VALUES (?, ?, ?, ?, ?, ?) "
+            "ON CONFLICT (uuid) DO UPDATE SET name = excluded.name, state = excluded.state, facts = excluded.facts, "
+            "confirmed_head = excluded.confirmed_head, confirmed_at_ms = excluded.confirmed_at_ms, trusted = 1, "
+            "touched = 1, whole_touched = 1",
+            (uuid, state.table.name, to_json(state), to_json(facts), confirmed_head, facts.confirmed_at_ms),
+        )
+        self._save_snapshots(uuid, snapshots)
+
+    def save_state(self, state: TableState) -> None:
+        """Keep a table's state alone: the steady path of an event."""
+        self._db.execute(
+            "UPDATE tables SET state = ?, touched = 1 WHERE uuid = ?", (to_json(state), state.table.uuid)
+        )
+
+    def _save_snapshots(self, uuid: str, snapshots: Sequence[Snapshot]) -> None:
+        """Keep the log of snapshots, writing only what is new, gone or different."""
+        # Plain rows on both sides: logs are long, and most of the time there is nothing to write.
+        rows = self._db.execute(
+            f"SELECT place, {_SNAPSHOT} FROM snapshots WHERE uuid = ? ORDER BY place",  # noqa: S608 (our own names)
+            (uuid,),
+        )
+        places = {tuple(entry): place for place, *entry in rows}
+        log = [
+            (s.snapshot_id, s.sequence_number, s.committed_at_ms, s.token, s.is_pinned, s.kept_until_ms)
+            for s in snapshots
+        ]
+        if log == list(places):
+            return
+        known = set(log)
+        kept = [entry for entry in places if entry in known]
+        if log[: len(kept)] == kept:
+            gone = [place for entry, place in places.items() if entry not in known]
+            fresh, following = log[len(kept) :], max(places.values(), default=-1) + 1
+        else:
+            # Not the old log with something gone and something new at its end: written as a whole.
+            gone, fresh, following = list(places.values()), log, 0
+        self._db.executemany(
+            "DELETE FROM snapshots WHERE uuid = ? AND place = ?", [(uuid, place) for place in gone]
+        )
+        self._db.executemany(
+            "INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [(uuid, place, *entry) for place, entry in enumerate(fresh, start=following)],
+        )
+
+    def snapshots(self, uuid: str) -> tuple[Snapshot, ...]:
+        """The ancestors of the confirmed head that still exist, oldest first."""
+        rows = self._db.execute(
+            f"SELECT {_SNAPSHOT} FROM snapshots WHERE uuid = ? ORDER BY place",  # noqa: S608 (our own names)
+            (uuid,),
+        )
+        return tuple(
+            Snapshot(snapshot_id, sequence_number, at_ms, token, bool(is_pinned), kept_until_ms)
+            for snapshot_id, sequence_number, at_ms, token, is_pinned, kept_until_ms in rows
+        )
+
+    def note_events(self, at_ms: Mapping[str, int]) -> None:
+        """When the last event of each of these tables came, by uuid."""
+        self._db.executemany(
+            "UPDATE tables SET last_event_at_ms = ? WHERE uuid = ?",
+            [(ms, uuid) for uuid, ms in at_ms.items()],
+        )
+
+    def distrust(self, uuid: str) -> None:
+        """Have the table scanned when it is confirmed next; until then its verdicts stand still."""
+        self._db.execute("UPDATE tables SET trusted = 0 WHERE uuid = ?", (uuid,))

@@ -1,0 +1,141 @@
+"""What tables cannot give back: which snapshots were announced and when, what each did, how late writes come."""
+
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from isotherm.core.lateness import Lateness
+from isotherm.core.model.changes import Change
+from isotherm.store.database import Part, from_json, to_json
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A snapshot that the daemon took into its state."""
+
+    snapshot_id: int
+    sequence_number: int
+    origin: str
+    committed_at_ms: int
+    received_at_ms: int
+    decided_at_ms: int | None
+    """When the verdicts of what it touched were made."""
+    announced: bool
+    """Whether an event brought it; else it was found in the catalog."""
+
+
+class Accounts(Part):
+    """The snapshots of all tables."""
+
+    def account(self, uuid: str, accounts: Iterable[Account]) -> None:
+        """Snapshots became part of the state."""
+        self._db.executemany(
+            "INSERT INTO accounts VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (uuid, snapshot_id) "
+            "DO UPDATE SET announced = MAX(announced, excluded.announced)",
+            [
+                (
+                    uuid,
+                    account.snapshot_id,
+                    account.sequence_number,
+                    account.origin,
+                    account.committed_at_ms,
+                    account.received_at_ms,
+                    account.decided_at_ms,
+                    account.announced,
+                )
+                for account in accounts
+            ],
+        )
+
+    def decided(self, uuid: str, now_ms: int) -> None:
+        """The verdicts for everything accounted for so far are made."""
+        # The index is named: without it SQLite would read every account of the table, by the primary key.
+        self._db.execute(
+            "UPDATE accounts INDEXED BY accounts_undecided SET decided_at_ms = ? "
+            "WHERE uuid = ? AND decided_at_ms IS NULL",
+            (now_ms, uuid),
+        )
+
+    def accounts_since(self, uuid: str) -> int | None:
+        """The commit time of the oldest snapshot of a table of which there is an account; None: there is none."""
+        row = self._db.execute("SELECT MIN(committed_at_ms) FROM accounts WHERE uuid = ?", (uuid,)).fetchone()
+        return None if row[0] is None else int(row[0])
+
+    def is_known(self, uuid: str, snapshot_id: int) -> bool:
+        """Whether a snapshot was accounted for before."""
+        row = self._db.execute(
+            "SELECT 1 FROM accounts WHERE uuid = ? AND snapshot_id = ?", (uuid, snapshot_id)
+        )
+        return row.fetchone() is not None
+
+    def announced(self, uuid: str, snapshot_id: int) -> None:
+        """An event of this snapshot was consumed, though it was known before."""
+        self._db.execute(
+            "UPDATE accounts SET announced = 1 WHERE uuid = ? AND snapshot_id = ?", (uuid, snapshot_id)
+        )
+
+    def unannounced(self, uuid: str, before_ms: int) -> list[int]:
+        """Snapshots found in the catalog before a time, that no event has brought yet; oldest first."""
+        rows = self._db.execute(
+            "SELECT snapshot_id FROM accounts INDEXED BY accounts_open "
+            "WHERE uuid = ? AND NOT announced AND received_at_ms <= ? "
+            "ORDER BY sequence_number",
+            (uuid, before_ms),
+        )
+        return [row[0] for row in rows]
+
+    def announced_through(self, uuid: str) -> int | None:
+        """The highest sequence number below which every snapshot that we know was announced; None: none was."""
+        first_open = self._db.execute(
+            "SELECT MIN(sequence_number) FROM accounts WHERE uuid = ? AND NOT announced", (uuid,)
+        ).fetchone()[0]
+        row = self._db.execute(
+            "SELECT MAX(sequence_number) FROM accounts WHERE uuid = ? AND announced AND (? IS NULL OR sequence_number < ?)",
+            (uuid, first_open, first_open),
+        ).fetchone()
+        return None if row[0] is None else int(row[0])
+
+    def accounts(self, uuid: str) -> list[Account]:
+        """Every snapshot accounted for, in the table's order."""
+        rows = self._db.execute(
+            "SELECT snapshot_id, sequence_number, origin, committed_at_ms, received_at_ms, decided_at_ms, announced "
+            "FROM accounts WHERE uuid = ? ORDER BY sequence_number",
+            (uuid,),
+        )
+        return [Account(*row) for row in rows]
+
+    def record(self, uuid: str, changes: Iterable[tuple[Change, int]]) -> None:
+        """Remember what snapshots did, and when each was heard of: their metadata will expire."""
+        # Which manifests it was read from means nothing later, and would be half of it.
+        rows = [
+            (
+                uuid,
+                change.snapshot_id,
+                at_ms,
+                zlib.compress(to_json(replace(change, manifests=(), totals={})).encode()),
+            )
+            for change, at_ms in changes
+        ]
+        self._db.executemany(
+            "INSERT OR REPLACE INTO changes (uuid, snapshot_id, received_at_ms, value) VALUES (?, ?, ?, ?)",
+            rows,
+        )
+
+    def forget_change(self, uuid: str, snapshot_id: int) -> None:
+        """A snapshot is not in the table's history any more."""
+        self._db.execute("DELETE FROM changes WHERE uuid = ? AND snapshot_id = ?", (uuid, snapshot_id))
+
+    def changes(self, uuid: str) -> list[tuple[Change, int]]:
+        """The recorded changes of a table with the time at which each was heard of, in the table's order."""
+        rows = self._db.execute("SELECT value, received_at_ms FROM changes WHERE uuid = ?", (uuid,))
+        found = [(from_json(Change, zlib.decompress(value).decode()), at_ms) for value, at_ms in rows]
+        return sorted(found, key=lambda one: (one[0].sequence_number, one[0].committed_at_ms))
+
+    def learn(self, uuid: str, lateness: Lateness) -> None:
+        """Keep what a table has taught about late writes."""
+        self._db.execute("INSERT OR REPLACE INTO lateness VALUES (?, ?)", (uuid, to_json(lateness)))
+
+    def learnt(self, uuid: str) -> Lateness:
+        """What a table has taught about late writes; nothing, where it is new."""
+        row = self._db.execute("SELECT value FROM lateness WHERE uuid = ?", (uuid,)).fetchone()
+        return Lateness() if row is None else from_json(Lateness, row[0])

@@ -1,0 +1,154 @@
+"""Deletions in the ledger: files that are wanted gone, and where all tables lie."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from isotherm.core.deletion import Cause, Mark, Seen, pause_ms
+from isotherm.store.database import Part
+
+
+class Deletions(Part):
+    """The marked files of all tables."""
+
+    def mark(
+        self,
+        uuid: str,
+        job_id: str,
+        marks: Iterable[Mark],
+        now_ms: int,
+        *,
+        snapshots: Sequence[int] = (),
+        due_at_ms: int | None = None,
+    ) -> None:
+        """Write down files that are wanted gone, in the place of what was written of them before.
+
+        Args:
+            uuid: the table.
+            job_id: what wants them gone.
+            marks: the files.
+            now_ms: the time.
+            snapshots: what an expiry is about to take, which makes the files unreachable.
+            due_at_ms: when they may go. None: when `confirm_marks` says so.
+        """
+        state, due = ("marked", 0) if due_at_ms is None else ("waiting", due_at_ms)
+        rows = [
+            (
+                uuid,
+                mark.path,
+                job_id,
+                state,
+                mark.cause,
+                None if mark.seen is None else mark.seen.sequence_number,
+                None if mark.seen is None else mark.seen.snapshot_id,
+                now_ms,
+                due,
+            )
+            for mark in marks
+        ]
+        with self.transaction():
+            self._db.executemany(
+                "INSERT OR REPLACE INTO deletions "
+                "(uuid, path, job_id, state, cause, seen_through, seen_snapshot, marked_at_ms, due_at_ms) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                rows,
+            )
+            self._db.executemany(
+                "INSERT OR IGNORE INTO taken (uuid, snapshot_id, job_id) VALUES (?, ?, ?)",
+                [(uuid, snapshot_id, job_id) for snapshot_id in snapshots],
+            )
+
+    def confirm_marks(self, job_id: str, due_at_ms: int) -> None:
+        """The expiry is committed: its files may go at this time."""
+        self._db.execute(
+            "UPDATE deletions SET state = 'waiting', due_at_ms = ? WHERE job_id = ? AND state = 'marked'",
+            (due_at_ms, job_id),
+        )
+
+    def drop_marks(self, job_id: str) -> None:
+        """The expiry did not happen."""
+        with self.transaction():
+            self._db.execute("DELETE FROM deletions WHERE job_id = ? AND state = 'marked'", (job_id,))
+            self._db.execute("DELETE FROM taken WHERE job_id = ?", (job_id,))
+
+    def tables_to_sweep(self, now_ms: int) -> list[str]:
+        """The uuids of tables with files whose grace is over."""
+        # From table to table: the files of one are never counted.
+        rows = self._db.execute(
+            "WITH RECURSIVE found (uuid) AS ("
+            "SELECT MIN(uuid) FROM deletions WHERE state = 'waiting' UNION ALL "
+            "SELECT (SELECT MIN(uuid) FROM deletions WHERE state = 'waiting' AND uuid > found.uuid) "
+            "FROM found WHERE found.uuid IS NOT NULL) "
+            "SELECT uuid FROM found WHERE uuid IS NOT NULL AND EXISTS (SELECT 1 FROM deletions "
+            "WHERE state = 'waiting' AND deletions.uuid = found.uuid AND due_at_ms <= ?)",
+            (now_ms,),
+        )
+        return [uuid for (uuid,) in rows]
+
+    def due_deletions(
+        self, uuid: str, now_ms: int, limit: int, causes: Iterable[Cause] = tuple(Cause)
+    ) -> list[Mark]:
+        """Files of a table whose grace is over, those that wait longest first."""
+        rows = self._db.execute(
+            "SELECT path, job_id, cause, seen_through, seen_snapshot, looks FROM deletions WHERE state = 'waiting' AND uuid = ? "
+            "AND due_at_ms <= ? AND cause IN (SELECT value FROM json_each(?)) ORDER BY due_at_ms LIMIT ?",
+            (uuid, now_ms, json.dumps(list(causes)), limit),
+        )
+        return [
+            Mark(path, job_id, Cause(cause), None if anchor is None else Seen(anchor, number), looks)
+            for path, job_id, cause, number, anchor, looks in rows
+        ]
+
+    def deleted(self, uuid: str, paths: Iterable[str], now_ms: int) -> None:
+        """These files are gone."""
+        self._db.executemany(
+            "UPDATE deletions SET state = 'deleted', ended_at_ms = ? WHERE uuid = ? AND path = ?",
+            [(now_ms, uuid, path) for path in paths],
+        )
+
+    def kept(self, uuid: str, whys: Mapping[str, str], now_ms: int) -> None:
+        """These files are not deleted after all; by path, why."""
+        self._db.executemany(
+            "UPDATE deletions SET state = 'kept', why = ?, ended_at_ms = ? WHERE uuid = ? AND path = ?",
+            [(why, now_ms, uuid, path) for path, why in whys.items()],
+        )
+
+    def postponed(self, uuid: str, whys: Mapping[str, str], now_ms: int) -> None:
+        """These files wait longer, each for longer than the time before; by path, why."""
+        looks = self._db.execute(
+            "SELECT path, looks FROM deletions WHERE uuid = ? AND path IN (SELECT value FROM json_each(?))",
+            (uuid, json.dumps(list(whys))),
+        )
+        self._db.executemany(
+            "UPDATE deletions SET looks = looks + 1, due_at_ms = ?, why = ? WHERE uuid = ? AND path = ?",
+            [(now_ms + pause_ms(count), whys[path], uuid, path) for path, count in looks.fetchall()],
+        )
+
+    def deletions(self, uuid: str) -> dict[str, int]:
+        """How many files stand in which state: `marked`, `waiting`, `deleted`, `kept`."""
+        return dict(
+            self._db.execute(
+                "SELECT state, COUNT(*) FROM deletions WHERE uuid = ? GROUP BY state", (uuid,)
+            ).fetchall()
+        )
+
+    def expired_by(self, job_id: str) -> list[int]:
+        """The snapshots that one expiry took, or was about to take."""
+        return [
+            row[0] for row in self._db.execute("SELECT snapshot_id FROM taken WHERE job_id = ?", (job_id,))
+        ]
+
+    def place(self, uuid: str, location: str, now_ms: int) -> None:
+        """A table was seen at a location. It is remembered for as long as the ledger lives, whatever becomes of it."""
+        self._db.execute(
+            "INSERT INTO locations VALUES (?, ?, ?, 0) ON CONFLICT DO UPDATE SET gone = 0 WHERE gone",
+            (uuid, location, now_ms),
+        )
+
+    def left(self, uuid: str) -> None:
+        """The catalog does not have the table any more, as far as we know; another may be made in its place."""
+        self._db.execute("UPDATE locations SET gone = 1 WHERE uuid = ?", (uuid,))
+
+    def places(self) -> list[tuple[str, str, bool]]:
+        """The uuid of every table that was ever known, with each location, first to last, and whether it is gone."""
+        rows = self._db.execute("SELECT uuid, location, gone FROM locations ORDER BY at_ms")
+        return [(uuid, location, bool(gone)) for uuid, location, gone in rows]

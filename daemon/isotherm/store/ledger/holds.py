@@ -1,0 +1,82 @@
+"""What holds tables back, as the ledger has it: what was read on the topic, and what is still to be told."""
+
+from collections.abc import Collection, Iterable
+
+from isotherm.contract.identity import PartitionKey
+from isotherm.core.model.holds import Hold, HoldKind, Quarantine
+from isotherm.store.database import Part, from_json, to_json
+
+
+class Holds(Part):
+    """The holds of all tables."""
+
+    def hold(self, hold: Hold, *, told: bool) -> None:
+        """Keep a hold, in the place of one with the same key; `told`: the topic has it."""
+        self._db.execute(
+            "INSERT OR REPLACE INTO holds VALUES (?, ?, ?, ?)", (hold.key, hold.uuid, to_json(hold), told)
+        )
+
+    def lift(self, key: str, *, told: bool) -> None:
+        """Forget a hold; what the topic does not know yet is kept until it does."""
+        if told:
+            self._db.execute("DELETE FROM holds WHERE key = ?", (key,))
+        else:
+            self._db.execute("UPDATE holds SET value = NULL, told = 0 WHERE key = ?", (key,))
+
+    def holds(self, uuid: str | None = None) -> list[Hold]:
+        """What holds a table back; None: everything that holds anything."""
+        where, values = ("TRUE", ()) if uuid is None else ("uuid = ?", (uuid,))
+        rows = self._db.execute(
+            f"SELECT value FROM holds WHERE value IS NOT NULL AND {where} ORDER BY key",  # noqa: S608 (our own words)
+            values,
+        )
+        return [from_json(Hold, value) for (value,) in rows]
+
+    def untold(self) -> list[tuple[str, str | None]]:
+        """Keys and values that the topic does not have yet; None as value: lifted."""
+        return self._db.execute("SELECT key, value FROM holds WHERE NOT told ORDER BY key").fetchall()
+
+    def told(self, key: str, value: str | None) -> None:
+        """The topic has this value by now."""
+        if value is None:
+            self._db.execute("DELETE FROM holds WHERE key = ? AND value IS NULL", (key,))
+        else:
+            self._db.execute("UPDATE holds SET told = 1 WHERE key = ? AND value = ?", (key, value))
+
+    def tell_again(self, but: Collection[str]) -> None:
+        """The topic was read from its beginning: what it does not have, except for these keys, is told to it."""
+        known = [key for (key,) in self._db.execute("SELECT key FROM holds WHERE told")]
+        self._db.executemany(
+            "UPDATE holds SET told = 0 WHERE key = ?", [(key,) for key in known if key not in but]
+        )
+
+    def halted(self, uuid: str) -> str | None:
+        """Why a table stands still until a person has looked; None: it does not."""
+        return halt_of(self.holds(uuid))
+
+    def paused(self, uuid: str) -> Hold | None:
+        """A person's wish that a table be left alone, perhaps one that is over; None: there is none."""
+        return pause_of(self.holds(uuid))
+
+    def quarantined(self, uuid: str) -> dict[PartitionKey, Quarantine]:
+        """The partitions whose jobs fail, and until when they are left alone."""
+        return quarantines_of(self.holds(uuid))
+
+
+def halt_of(holds: Iterable[Hold]) -> str | None:
+    """Why a table with these holds stands still, or None."""
+    return next((hold.why for hold in holds if hold.kind is HoldKind.HALT), None)
+
+
+def pause_of(holds: Iterable[Hold]) -> Hold | None:
+    """The pause among some holds, or None."""
+    return next((hold for hold in holds if hold.kind is HoldKind.PAUSE), None)
+
+
+def quarantines_of(holds: Iterable[Hold]) -> dict[PartitionKey, Quarantine]:
+    """The quarantines among some holds, by partition."""
+    return {
+        hold.partition: Quarantine(hold.until_ms or 0, hold.failures, hold.why)
+        for hold in holds
+        if hold.kind is HoldKind.QUARANTINE and hold.partition is not None
+    }

@@ -1,0 +1,151 @@
+"""Operations in the ledger: what was begun, and what came of it."""
+
+from dataclasses import dataclass, replace
+from itertools import takewhile
+
+from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.core.deletion import pause_ms
+from isotherm.core.model.holds import Quarantine
+from isotherm.core.model.jobs import Action, CompactionJob, Outcome, Rewrite
+from isotherm.store.database import Part, from_json, to_json
+
+PASSING = frozenset({"stale", "owner", "stopped", "halted", "paused", "policy"})
+"""Ends of an expiry that say nothing against the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One thing that was begun, and what came of it."""
+
+    job_id: str
+    table: TableId
+    action: Action
+    partition: PartitionKey | None
+    label: str
+    why: str
+    policy_hash: str
+    base_snapshot_id: int
+    started_at_ms: int
+    bytes_planned: int = 0
+    asserted_head_id: int | None = None
+    """The head that the request for the swap asserts. None: this ledger knows of no request."""
+    base_metadata: str = ""
+    """For an expiry: the metadata that its last request was based on; empty: this ledger knows of no request."""
+    written: tuple[str, ...] = ()
+    """Manifests and manifest lists that were written for it and that its snapshot, if there is one, does not name."""
+    state: str = "running"
+    """`running`, `done`, `failed`, `unknown`."""
+    reason: str = ""
+    outcome_why: str = ""
+    ended_at_ms: int | None = None
+    snapshot_id: int | None = None
+    files_before: int = 0
+    """Live data files of the partition before (for an expiry: snapshots)."""
+    files_after: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    rows: int = 0
+    seconds: float = 0
+    peak_memory_bytes: int = 0
+    expired: int = 0
+    """Snapshots that an expiry took."""
+    files_marked: int = 0
+    """Files that an expiry left without a reader."""
+
+    def ended(self, outcome: Outcome, now_ms: int) -> "Operation":
+        """The operation with its end."""
+        return replace(
+            self,
+            state=str(outcome.kind),
+            reason=outcome.reason,
+            outcome_why=outcome.why,
+            ended_at_ms=now_ms,
+            snapshot_id=outcome.snapshot_id,
+            written=outcome.leftovers,
+        )
+
+    def with_rewrite(self, rewrite: Rewrite) -> "Operation":
+        """The operation with what an executor made."""
+        return replace(
+            self,
+            bytes_read=rewrite.bytes_read,
+            bytes_written=rewrite.bytes_written,
+            rows=rewrite.rows_written,
+            seconds=rewrite.seconds,
+            peak_memory_bytes=rewrite.peak_memory_bytes,
+        )
+
+
+class Operations(Part):
+    """The operations of all tables."""
+
+    def save(self, operation: Operation, job: CompactionJob | None = None) -> None:
+        """Keep an operation; the bound job stays with it until it has ended for good."""
+        self._db.execute(
+            "INSERT INTO operations (job_id, uuid, name, action, partition, state, started_at_ms, value, job) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job_id) DO UPDATE SET state = excluded.state, "
+            "value = excluded.value, job = CASE WHEN excluded.state IN ('running', 'unknown') "
+            "THEN COALESCE(excluded.job, job) END",
+            (
+                operation.job_id,
+                operation.table.uuid,
+                operation.table.name,
+                operation.action,
+                operation.partition,
+                operation.state,
+                operation.started_at_ms,
+                to_json(operation),
+                None if job is None else to_json(job),
+            ),
+        )
+
+    def unfinished(self) -> list[tuple[Operation, CompactionJob | None]]:
+        """What a crash left behind, and outcomes that nobody knows yet."""
+        return [
+            (from_json(Operation, value), None if job is None else from_json(CompactionJob, job))
+            for value, job in self._db.execute(
+                "SELECT value, job FROM operations WHERE state IN ('running', 'unknown') ORDER BY started_at_ms"
+            )
+        ]
+
+    def operations(self, uuid: str | None = None, limit: int = 1000) -> list[Operation]:
+        """The newest operations, newest first; None: of all tables."""
+        rows = self._db.execute(
+            "SELECT value FROM operations WHERE ? IS NULL OR uuid = ? ORDER BY started_at_ms DESC LIMIT ?",
+            (uuid, uuid, limit),
+        )
+        return [from_json(Operation, value) for (value,) in rows]
+
+    def setbacks(self, uuid: str) -> dict[Action, Quarantine]:
+        """How often in a row each action on a table as a whole has failed, and until when it is left alone."""
+        found: dict[Action, Quarantine] = {}
+        for action in (Action.EXPIRE,):
+            rows = self._db.execute(
+                "SELECT value FROM operations WHERE uuid = ? AND action = ? AND state IN ('done', 'failed') "
+                "ORDER BY started_at_ms DESC LIMIT 20",
+                (uuid, action),
+            )
+            ended = (from_json(Operation, value) for (value,) in rows)
+            failed = list(takewhile(lambda one: one.state == "failed" and one.reason not in PASSING, ended))
+            if failed:
+                until_ms = (failed[0].ended_at_ms or 0) + pause_ms(len(failed) - 1)
+                why = f"{failed[0].reason}: {failed[0].outcome_why}"
+                found[action] = Quarantine(until_ms, len(failed), why)
+        return found
+
+    def bytes_read_since(self, since_ms: int, uuid: str | None = None) -> int:
+        """Bytes that compactions have read, or mean to read, since a time; for budgets. None: of all tables."""
+        rows = self._db.execute(
+            "SELECT value FROM operations WHERE started_at_ms >= ? AND action = ? AND (?3 IS NULL OR uuid = ?3)",
+            (since_ms, Action.COMPACT, uuid),
+        )
+        operations = (from_json(Operation, value) for (value,) in rows)
+        return sum(max(operation.bytes_read, operation.bytes_planned) for operation in operations)
+
+    def last_done(self, uuid: str) -> dict[Action, int]:
+        """When each action was last done to a table, in milliseconds since the epoch."""
+        rows = self._db.execute(
+            "SELECT action, MAX(started_at_ms) FROM operations WHERE uuid = ? AND state = 'done' GROUP BY action",
+            (uuid,),
+        )
+        return {Action(action): at_ms for action, at_ms in rows}

@@ -1,0 +1,81 @@
+"""The tables of the ledger, version by version."""
+
+# One step for each version that was ever written; what a released version has is never changed, only added to by
+# another step.
+_VERSION_1 = """
+CREATE TABLE operations (
+    job_id TEXT PRIMARY KEY, uuid TEXT NOT NULL, name TEXT NOT NULL, action TEXT NOT NULL, partition TEXT,
+    state TEXT NOT NULL, started_at_ms INTEGER NOT NULL, value TEXT NOT NULL, job TEXT
+);
+CREATE INDEX operations_table ON operations (uuid, started_at_ms);
+CREATE INDEX operations_state ON operations (state);
+CREATE TABLE deletions (
+    uuid TEXT NOT NULL, path TEXT NOT NULL, job_id TEXT NOT NULL, state TEXT NOT NULL,
+    marked_at_ms INTEGER NOT NULL, due_at_ms INTEGER NOT NULL, ended_at_ms INTEGER, PRIMARY KEY (uuid, path)
+) WITHOUT ROWID;
+CREATE INDEX deletions_due ON deletions (state, due_at_ms);
+CREATE TABLE expired (
+    uuid TEXT NOT NULL, snapshot_id INTEGER NOT NULL, job_id TEXT NOT NULL, PRIMARY KEY (uuid, snapshot_id)
+) WITHOUT ROWID;
+CREATE TABLE accounts (
+    uuid TEXT NOT NULL, snapshot_id INTEGER NOT NULL, sequence_number INTEGER NOT NULL, origin TEXT NOT NULL,
+    committed_at_ms INTEGER NOT NULL, received_at_ms INTEGER NOT NULL, decided_at_ms INTEGER, announced INTEGER NOT NULL,
+    PRIMARY KEY (uuid, snapshot_id)
+) WITHOUT ROWID;
+CREATE TABLE halts (uuid TEXT PRIMARY KEY, reason TEXT NOT NULL, why TEXT NOT NULL, at_ms INTEGER NOT NULL);
+CREATE TABLE quarantine (
+    uuid TEXT NOT NULL, partition TEXT NOT NULL, until_ms INTEGER NOT NULL, failures INTEGER NOT NULL, why TEXT NOT NULL,
+    PRIMARY KEY (uuid, partition)
+) WITHOUT ROWID;
+"""
+_VERSION_2 = """
+CREATE INDEX IF NOT EXISTS accounts_open ON accounts (uuid, sequence_number) WHERE NOT announced;
+CREATE INDEX IF NOT EXISTS accounts_told ON accounts (uuid, sequence_number) WHERE announced;
+CREATE INDEX IF NOT EXISTS accounts_undecided ON accounts (uuid) WHERE decided_at_ms IS NULL;
+CREATE TABLE IF NOT EXISTS changes (
+    uuid TEXT NOT NULL, snapshot_id INTEGER NOT NULL, received_at_ms INTEGER NOT NULL, value BLOB NOT NULL,
+    PRIMARY KEY (uuid, snapshot_id)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS changes_received ON changes (received_at_ms);
+CREATE TABLE IF NOT EXISTS lateness (uuid TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE policies (name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE reloads (number INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, value TEXT NOT NULL);
+CREATE TABLE holds (key TEXT PRIMARY KEY, uuid TEXT NOT NULL, value TEXT, told INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX holds_table ON holds (uuid);
+CREATE INDEX holds_untold ON holds (key) WHERE NOT told;
+INSERT INTO holds SELECT uuid || '/halt', uuid, json_object('kind', 'halt', 'uuid', uuid, 'name', '',
+    'why', reason || ': ' || why, 'at_ms', at_ms), 0 FROM halts;
+INSERT INTO holds SELECT uuid || '/quarantine/' || partition, uuid, json_object('kind', 'quarantine', 'uuid', uuid,
+    'name', '', 'why', why, 'at_ms', until_ms, 'partition', partition, 'until_ms', until_ms, 'failures', failures), 0
+    FROM quarantine;
+DROP TABLE halts;
+DROP TABLE quarantine;
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+INSERT INTO facts VALUES ('id', lower(hex(randomblob(16))));
+INSERT INTO facts SELECT 'is_new', NOT EXISTS (SELECT 1 FROM accounts) AND NOT EXISTS (SELECT 1 FROM operations);
+"""
+"""A hold without a value is one that was lifted, and that the topic does not know yet."""
+_VERSION_3 = """
+ALTER TABLE deletions ADD COLUMN cause TEXT NOT NULL DEFAULT 'expired';
+ALTER TABLE deletions ADD COLUMN seen_through INTEGER;
+ALTER TABLE deletions ADD COLUMN seen_snapshot INTEGER;
+ALTER TABLE deletions ADD COLUMN looks INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE deletions ADD COLUMN why TEXT NOT NULL DEFAULT '';
+DROP INDEX deletions_due;
+CREATE INDEX deletions_waiting ON deletions (uuid, due_at_ms) WHERE state = 'waiting';
+CREATE INDEX deletions_job ON deletions (job_id) WHERE state = 'marked';
+CREATE TABLE taken (
+    job_id TEXT NOT NULL, snapshot_id INTEGER NOT NULL, uuid TEXT NOT NULL, PRIMARY KEY (job_id, snapshot_id)
+) WITHOUT ROWID;
+INSERT INTO taken SELECT job_id, snapshot_id, uuid FROM expired;
+DROP TABLE expired;
+CREATE TABLE locations (uuid TEXT NOT NULL, location TEXT NOT NULL, at_ms INTEGER NOT NULL, gone INTEGER NOT NULL,
+    PRIMARY KEY (uuid, location)) WITHOUT ROWID;
+CREATE INDEX deletions_ended ON deletions (ended_at_ms) WHERE ended_at_ms IS NOT NULL;
+CREATE INDEX accounts_received ON accounts (received_at_ms) WHERE announced;
+CREATE INDEX operations_started ON operations (started_at_ms, action);
+INSERT INTO facts VALUES ('acts', 0);
+"""
+"""`acts` counts what was done that cannot be undone; the topic with holds knows the newest count too."""
+
+VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3)

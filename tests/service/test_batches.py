@@ -1,0 +1,131 @@
+"""Events that came together are folded together, and mean what they mean one by one."""
+
+from collections import Counter
+
+import pytest
+
+from isotherm.contract.events import Intent, OpenWindow, encode
+from isotherm.core import observations as seen
+from isotherm.runtime.clock import now_ms
+from perf.made import make
+from support.lab import Lab, of, uuid_of
+
+NEVER_DUE = """
+tables: "*"
+compact: {min_files: 1000000, fill_files: 1000000}
+expire: {enabled: false}
+"""
+STEP = 10
+"""SQLite tells of every so many steps of its virtual machine."""
+
+
+class Still(Lab):
+    """A lab in which no time passes."""
+
+    def now_ms(self):
+        return 1_800_000_000_000
+
+    def monotonic_s(self):
+        return 1_800_000_000.0
+
+
+def said_of(lab, tables):
+    """What comes on the topic while two tables are written: commits, words, intents, doubles, what makes no sense."""
+    said = []
+    for number, hour in enumerate((3, 1, 3, 4, 2)):
+        for table in tables:
+            event = lab.append(table, hour, 1, announce=False)
+            window = OpenWindow(partitions=('{"1000":490000}',)) if hour == 1 else None
+            said.append(event.model_copy(update={"writer": f"w{number % 2}", "open_window": window}))
+        said.append(
+            Intent(
+                table_uuid=uuid_of(tables[number % 2]),
+                table="shop.a",
+                intent_id=f"i{number % 3}",
+                writer=f"w{number % 2}",
+                partitions=('{"1000":490001}',),
+                at_ms=1,
+                expires_at_ms=1_900_000_000_000,
+                state="closed" if number == 3 else "open",
+            )
+        )
+    forged = event.model_copy(
+        update={
+            "snapshot_id": 5,
+            "parent_id": event.snapshot_id,
+            "sequence_number": 99,
+            "summary": {"total-data-files": "99"},
+        }
+    )
+    lost = forged.model_copy(update={"snapshot_id": 6, "parent_id": 7})
+    return [*(encode(one)[1] for one in (*said, said[0], forged, said[4], lost)), b"no event"]
+
+
+def everything(service):
+    """All that the stores hold, but for the numbers of the journal and the name of the ledger."""
+    told = {}
+    for store in (service.fold, service.ledger):
+        for (table,) in store._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            rows = store._db.execute(f"SELECT * FROM {table}").fetchall()
+            told[table] = sorted(repr(row[1:] if table == "journal" else row) for row in rows)
+    del told["facts"]
+    return told
+
+
+@pytest.mark.parametrize("size", [3, 100])
+def test_a_batch_leaves_what_its_messages_leave_one_by_one(tmp_path, size):
+    lab = Still(tmp_path, policy=NEVER_DUE)
+    tables = [lab.create("shop.a"), lab.create("shop.b")]
+    for table in tables:
+        lab.append(table, 1, 2, announce=False)
+    daemons = {}
+    for at_once in (1, size):
+        lab.root = tmp_path / str(at_once)
+        daemons[at_once] = lab.service()
+        daemons[at_once].start()
+        daemons[at_once].round()
+    messages = said_of(lab, tables)
+    left = {}
+    for at_once, service in daemons.items():
+        lab.seen.clear()
+        service.events.topic.messages = list(messages)
+        came = service.events.poll(0)
+        for some in (came[:15], came[15:]):
+            # Drift comes with the second part: a table that is to be scanned gets no verdicts before it.
+            for at in range(0, len(some), at_once):
+                service.consume(some[at : at + at_once])
+        outcomes = Counter(one.outcome for one in of(lab, seen.EventSeen))
+        left[at_once] = (everything(service), len(of(lab, seen.EventApplied)), outcomes)
+
+    # The forged one follows the head, and its totals do not add up.
+    assert len(of(lab, seen.StateDrifted)) == 1
+    assert left[1][1:] == (11, {"intent": 5, "duplicate": 2, "deferred": 1})
+    assert left[size] == left[1]
+    lab.executor.stop()
+
+
+def test_of_many_events_of_a_table_the_state_is_written_once(tmp_path):
+    lab = Lab(tmp_path, policy=NEVER_DUE)
+    made = make(lab, "shop.orders", columns=3, now_ms=now_ms(), files=200, partitions=20, snapshots=20)
+    service = lab.service()
+    service.start()
+    service.round()
+
+    def steps(events):
+        counted = Counter()
+        lab.topic.messages.extend(made.event(now_ms()) for _ in range(events))
+        for name, store in {"fold": service.fold, "ledger": service.ledger}.items():
+            store._db.set_progress_handler(lambda name=name: counted.update([name]), STEP)
+        service.consume(service.events.poll(0))
+        for store in (service.fold, service.ledger):
+            store._db.set_progress_handler(None, STEP)
+        return counted
+
+    steps(1)
+    one, twenty = steps(1), steps(20)
+
+    assert service.fold.table(made.uuid).state.head == made.head
+    # What remains is the journal, and an account and a change for each.
+    assert twenty["fold"] < 4 * one["fold"]
+    assert sum(twenty.values()) < 8 * sum(one.values())
+    lab.executor.stop()
