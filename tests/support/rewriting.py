@@ -18,7 +18,7 @@ from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.iceberg.manifests.live import live_files
 from isotherm.iceberg.manifests.reachability import never
 from isotherm.iceberg.remover import deleted, sweep
-from isotherm.service.ports import Sweep, Swept
+from isotherm.service.ports import Bound, Sweep, Swept
 
 NOW_MS = 1_700_000_000_000
 """Long ago: a commit never goes back behind its parent's time, so this shows that it need not be right."""
@@ -45,7 +45,8 @@ def try_to_bind(table: Table, partition: PartitionKey, **changes: Any) -> Compac
         "policy_hash": "policy",
         "why": "a test",
     }
-    return bind(table.metadata, table.io, head, partition, **{**arguments, **changes})
+    found = bind(table.metadata, table.io, head, partition, **{**arguments, **changes})
+    return found.job if isinstance(found, Bound) else found
 
 
 def rewritten(table: Table, job: CompactionJob) -> Rewrite:

@@ -19,6 +19,7 @@ from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import CompactionJob
 from isotherm.iceberg.manifests.live import LiveEntry, live_files
 from isotherm.iceberg.manifests.position_deletes import DataFiles
+from isotherm.service.ports import Bound
 
 KEEP_FRACTION = 0.75
 """A data file of at least this part of the target, without deletes, is left alone: rewriting it gains nothing."""
@@ -45,7 +46,7 @@ def bind(
     target_size_bytes: int,
     policy_hash: str,
     why: str,
-) -> CompactionJob | Unsupported:
+) -> Bound | Unsupported:
     """A compaction job for a partition as it stands in a snapshot, bound to the files that it will replace.
 
     Data files that are large enough and have no deletes stay; so do files of other specs. Without a `spec_id` the
@@ -87,7 +88,7 @@ def bind(
             f"{target_size_bytes} bytes, and no delete applies",
         )
     taken = {entry.identity for entry in (*chosen, *applicable)}
-    return CompactionJob(
+    job = CompactionJob(
         job_id=job_id,
         table=table,
         partition=partition,
@@ -102,6 +103,7 @@ def bind(
         policy_hash=policy_hash,
         why=why,
     )
+    return Bound(job, sum(entry.kind is FileKind.DATA for entry in live))
 
 
 def _refusal(
