@@ -13,6 +13,7 @@ from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, may_go_at_once
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
 from isotherm.iceberg.compaction.binding import Unsupported, bind
 from isotherm.iceberg.compaction.committer import commit_compaction
+from isotherm.iceberg.compaction.described import described
 from isotherm.iceberg.compaction.names import leftovers
 from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.iceberg.manifests.live import live_files
@@ -51,7 +52,7 @@ def try_to_bind(table: Table, partition: PartitionKey, **changes: Any) -> Compac
 
 def rewritten(table: Table, job: CompactionJob) -> Rewrite:
     """What the executor makes of a job, in this process."""
-    result = attempt(job, table.metadata_location, table.catalog.properties)
+    result = attempt(job, described(table.metadata), table.catalog.properties)
     assert isinstance(result, Rewrite), result
     return result
 

@@ -17,6 +17,7 @@ from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite
 from isotherm.iceberg import expiry
 from isotherm.iceberg.compaction import committer, fate
 from isotherm.iceberg.compaction.binding import Unsupported, bind
+from isotherm.iceberg.compaction.described import described
 from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.iceberg.compaction.failures import Failure
 from isotherm.iceberg.compaction.names import leftovers
@@ -126,7 +127,7 @@ class IcebergMaintainer:
     def start(self, loaded: LoadedTable, job: CompactionJob) -> None:
         """Begin to rewrite, in a process of its own."""
         table: Table = loaded.handle
-        self._executor.start(job, table.metadata_location, plain_properties(table.io))
+        self._executor.start(job, described(table.metadata), plain_properties(table.io))
 
     def finished(self) -> Sequence[tuple[str, Rewrite | Unbound]]:
         """Rewrites that ended since the last call."""
