@@ -22,7 +22,7 @@ from isotherm.kafka.client import partition_of
 from isotherm.kafka.control_topic import KafkaEvents
 from isotherm.store import Fold, Ledger
 from support.daemon_process import Daemon, eventually
-from support.lab import EAGER, Lab, counted, wait_for_children
+from support.lab import EAGER, Lab, counted
 
 pytestmark = pytest.mark.stack
 
@@ -241,7 +241,8 @@ def test_a_job_that_is_ready_when_its_daemon_has_not_heard_yet_is_refused_by_the
     assert other.check_in() is None
     assert events.owns(table_uuid), "as far as it knows"
     while len(service.compactions):
-        wait_for_children(service)
+        service.maintainer.wait(30)
+        service.compactions.start_bound()
         service.compactions.finish()
     (operation,) = service.ledger.operations(table_uuid)
     assert (operation.state, operation.reason) == ("failed", "owner")

@@ -10,8 +10,9 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from isotherm.core.paths import normalised
 from isotherm.iceberg.catalog import IcebergCatalog, connect
+from isotherm.iceberg.compaction.described import described, table_of
 from isotherm.iceberg.maintainer import IcebergMaintainer
-from isotherm.iceberg.storage import RetryingFileIO, properties_with_retries, table_at
+from isotherm.iceberg.storage import RetryingFileIO, properties_with_retries
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import CatalogConfig
 from isotherm.service.ports import Unavailable
@@ -187,14 +188,15 @@ def test_a_rewrite_gets_the_properties_with_which_the_table_is_read_here(vending
 
     loaded = IcebergCatalog(vending).load("shop.orders")
     IcebergMaintainer(vending, Executor(), now_ms).start(loaded, "a job")
-    ((_, location, properties),) = given
+    ((_, description, properties),) = given
 
-    assert location == loaded.handle.metadata_location
+    metadata, _ = table_of(description, properties)
+    assert str(metadata.table_uuid) == loaded.table.uuid
     assert VENDED.items() <= properties.items()
     assert all(isinstance(text, str) for text in properties.values())
 
 
-def test_the_metadata_file_of_a_rewrite_chooses_no_code(lab):
+def test_the_table_of_a_rewrite_chooses_no_code(lab):
     table = lab.create(**EVIL)
 
-    assert isinstance(table_at(table.metadata_location, {}).io, RetryingFileIO)
+    assert isinstance(table_of(described(table.metadata), {})[1], RetryingFileIO)

@@ -14,7 +14,7 @@ from isotherm.service.ports import Unbound
 from isotherm.store import Ledger
 from isotherm.store.database import to_json
 from support.fakes import MemoryHolds
-from support.lab import EXPIRING, Lab, of, settle, wait_for_children
+from support.lab import EXPIRING, Lab, of, settle, until_a_job_runs, wait_for_children
 
 
 def ours(table):
@@ -35,14 +35,6 @@ def hold_of(table, kind=HoldKind.HALT, **fields):
 def put(lab, hold):
     """As another daemon, or a person, would."""
     lab.held.append((hold.key, to_json(hold).encode()))
-
-
-def until_a_job_runs(service):
-    for _ in range(40):
-        service.step(0)
-        if len(service.compactions):
-            return
-    raise AssertionError("no job began")
 
 
 def finish(service):

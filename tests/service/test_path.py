@@ -12,7 +12,17 @@ from isotherm.core.deletion import LEFTOVER_GRACE_MS
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileStats
 from isotherm.core.model.jobs import OutcomeKind
-from support.lab import EXPIRING, Lab, believed, counted, event_of, of, settle, wait_for_children
+from support.lab import (
+    EXPIRING,
+    Lab,
+    believed,
+    counted,
+    event_of,
+    of,
+    settle,
+    until_a_job_runs,
+    wait_for_children,
+)
 
 
 def rows(table, snapshot_id=None):
@@ -132,10 +142,7 @@ def test_an_intent_on_a_running_jobs_partition_cancels_that_job(lab):
         lab.append(table, hour)
     service = lab.service()
     service.start()
-    for _ in range(20):
-        service.step(0)
-        if len(service.compactions):
-            break
+    until_a_job_runs(service)
     uuid = str(table.metadata.table_uuid)
     ((operation, job),) = service.compactions._running.values()
     intent = Intent(
@@ -167,10 +174,7 @@ def test_a_commit_that_arrives_during_the_rewrite_wins(lab):
         lab.append(table, hour)
     service = lab.service()
     service.start()
-    for _ in range(20):
-        service.step(0)
-        if len(service.compactions):
-            break
+    until_a_job_runs(service)
     lab.append(table, 1, announce=False)
     expected = rows(table)
     service.events.topic.messages.clear()
@@ -195,10 +199,7 @@ def test_a_daemon_that_died_in_the_middle_leaves_nothing_behind(lab):
     expected = rows(table)
     service = lab.service()
     service.start()
-    for _ in range(20):
-        service.step(0)
-        if len(service.compactions):
-            break
+    until_a_job_runs(service)
     ((operation, _),) = service.compactions._running.values()
     lab.executor.cancel(operation.job_id)  # as a SIGKILL of the daemon takes its children with it
     leftover = Path(table.location().removeprefix("file://")) / "data" / "at_hour=2026-01-01-01"

@@ -178,11 +178,19 @@ def with_a_job(lab):
     for hour in (1, 1, 1, 1, 9, 9, 9, 9):
         lab.append(table, hour)
     service = started(lab)
-    for _ in range(40):
+    until_a_job_runs(service)
+    wait_for_children(service)
+    return table, service
+
+
+def until_a_job_runs(service):
+    """Turn the loop until a job is bound and its rewrite has begun."""
+    for _ in range(60):
         service.step(0)
         if len(service.compactions):
-            wait_for_children(service)
-            return table, service
+            service.maintainer.wait(30)
+            if service.compactions.start_bound():
+                return
     raise AssertionError("no job began")
 
 
@@ -211,6 +219,8 @@ def settle(service, rounds=400):
 def wait_for_children(service):
     """Until something that runs beside the loop has ended: no sleeping on a guess."""
     service.maintainer.wait(30)
+    if service.compactions.start_bound():
+        service.maintainer.wait(30)
 
 
 def believed(service, uuid):

@@ -13,12 +13,13 @@ from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, may_go_at_once
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
 from isotherm.iceberg.compaction.binding import Unsupported, bind
 from isotherm.iceberg.compaction.committer import commit_compaction
+from isotherm.iceberg.compaction.described import described
 from isotherm.iceberg.compaction.names import leftovers
 from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.iceberg.manifests.live import live_files
 from isotherm.iceberg.manifests.reachability import never
 from isotherm.iceberg.remover import deleted, sweep
-from isotherm.service.ports import Sweep, Swept
+from isotherm.service.ports import Bound, Sweep, Swept
 
 NOW_MS = 1_700_000_000_000
 """Long ago: a commit never goes back behind its parent's time, so this shows that it need not be right."""
@@ -45,12 +46,13 @@ def try_to_bind(table: Table, partition: PartitionKey, **changes: Any) -> Compac
         "policy_hash": "policy",
         "why": "a test",
     }
-    return bind(table.metadata, table.io, head, partition, **{**arguments, **changes})
+    found = bind(table.metadata, table.io, head, partition, **{**arguments, **changes})
+    return found.job if isinstance(found, Bound) else found
 
 
 def rewritten(table: Table, job: CompactionJob) -> Rewrite:
     """What the executor makes of a job, in this process."""
-    result = attempt(job, table.metadata_location, table.catalog.properties)
+    result = attempt(job, described(table.metadata), table.catalog.properties)
     assert isinstance(result, Rewrite), result
     return result
 

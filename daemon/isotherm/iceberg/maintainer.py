@@ -17,17 +17,29 @@ from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite
 from isotherm.iceberg import expiry
 from isotherm.iceberg.compaction import committer, fate
 from isotherm.iceberg.compaction.binding import Unsupported, bind
+from isotherm.iceberg.compaction.described import described
 from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.iceberg.compaction.failures import Failure
 from isotherm.iceberg.compaction.names import leftovers
 from isotherm.iceberg.errors import translated
 from isotherm.iceberg.remover import deleted, sweep
 from isotherm.iceberg.storage import plain_properties
-from isotherm.iceberg.threads import THREADS, Beside, Threads
+from isotherm.iceberg.threads import THREADS, Beside, IsStopped, Threads
 from isotherm.iceberg.values import loaded_table
 from isotherm.runtime.clock import monotonic_s
-from isotherm.service.ports import Expired, ExpiryReading, LoadedTable, Sweep, Swept, Unbound
+from isotherm.service.ports import (
+    Bound,
+    Expired,
+    ExpiryReading,
+    LoadedTable,
+    Sweep,
+    Swept,
+    Unavailable,
+    Unbound,
+)
 
+BINDING_LIMIT_S = 600.0
+"""For the reading of one partition's manifests."""
 LIMIT_S = 1800.0
 """For the reading of one expiry, and for one sweep: a store that hangs in one request must not stop all tables."""
 
@@ -61,11 +73,12 @@ class IcebergMaintainer:
         self._pause = pause
         self._threads = threads
         self._id = uuid4()
+        self._bindings: Beside[Bound | Unbound] = threads.beside(BINDING_LIMIT_S)
         self._readings: Beside[ExpiryReading] = threads.beside(LIMIT_S)
         self._sweeps: Beside[Swept] = threads.beside(LIMIT_S)
         self._wanted: dict[str, Sweep] = {}
 
-    def bind(
+    def start_binding(
         self,
         loaded: LoadedTable,
         partition: PartitionKey,
@@ -74,31 +87,47 @@ class IcebergMaintainer:
         target_bytes: int,
         policy_hash: str,
         why: str,
-    ) -> CompactionJob | Unbound:
-        """The files of a partition as a job."""
+    ) -> None:
+        """Begin to find the files of a partition for a job."""
         table: Table = loaded.handle
-        head = table.current_snapshot()
-        if head is None:
-            return Unbound("nothing_to_do", "the table has no snapshot")
-        with translated(f"the manifests of {loaded.table}"):
-            job = bind(
-                table.metadata,
-                table.io,
-                head,
-                partition,
-                job_id=job_id,
-                table=loaded.table,
-                partition_label=label,
-                target_size_bytes=target_bytes,
-                policy_hash=policy_hash,
-                why=why,
+
+        def work(_: IsStopped) -> Bound | Unbound:
+            head = table.current_snapshot()
+            if head is None:
+                return Unbound("nothing_to_do", "the table has no snapshot")
+            with translated(f"the manifests of {loaded.table}"):
+                result = bind(
+                    table.metadata,
+                    table.io,
+                    head,
+                    partition,
+                    job_id=job_id,
+                    table=loaded.table,
+                    partition_label=label,
+                    target_size_bytes=target_bytes,
+                    policy_hash=policy_hash,
+                    why=why,
+                )
+            return Unbound(result.reason, result.why) if isinstance(result, Unsupported) else result
+
+        self._bindings.start(job_id, work)
+
+    def bound(self) -> Sequence[tuple[str, Bound | Unbound | Unavailable]]:
+        """Bindings that ended since the last call."""
+        return [
+            (
+                job_id,
+                Unavailable(f"binding a job: {_text(result)}")
+                if isinstance(result, BaseException) and not isinstance(result, Unavailable)
+                else result,
             )
-        return Unbound(job.reason, job.why) if isinstance(job, Unsupported) else job
+            for job_id, result in self._bindings.ended()
+        ]
 
     def start(self, loaded: LoadedTable, job: CompactionJob) -> None:
         """Begin to rewrite, in a process of its own."""
         table: Table = loaded.handle
-        self._executor.start(job, table.metadata_location, plain_properties(table.io))
+        self._executor.start(job, described(table.metadata), plain_properties(table.io))
 
     def finished(self) -> Sequence[tuple[str, Rewrite | Unbound]]:
         """Rewrites that ended since the last call."""
@@ -108,8 +137,9 @@ class IcebergMaintainer:
         ]
 
     def cancel(self, job_id: str) -> None:
-        """Stop a rewrite, or a reading."""
+        """Stop a binding, a rewrite, or a reading."""
         self._executor.cancel(job_id)
+        self._bindings.forget(job_id)
         self._readings.forget(job_id)
 
     def commit(
@@ -218,11 +248,12 @@ class IcebergMaintainer:
 
     def wait(self, timeout_s: float) -> None:
         """Return when something that runs has ended, or the time is over."""
-        for part in (self._executor, self._readings, self._sweeps):
+        for part in (self._bindings, self._executor, self._readings, self._sweeps):
             part.wait(timeout_s)
 
     def stop(self) -> None:
         """End everything that runs."""
+        self._bindings.close()
         self._executor.stop()
         self._readings.close()
         self._sweeps.close()

@@ -19,7 +19,6 @@ from typing import IO, Any, TypeVar
 
 import pyarrow as pa
 from pyarrow.fs import AwsStandardS3RetryStrategy
-from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.io import (
     S3_CONNECT_TIMEOUT,
     S3_REQUEST_TIMEOUT,
@@ -27,11 +26,8 @@ from pyiceberg.io import (
     FileIO,
     InputFile,
     OutputFile,
-    load_file_io,
 )
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
-from pyiceberg.serializers import FromInputFile
-from pyiceberg.table import StaticTable
 from tenacity import (
     Retrying,
     retry_if_exception,
@@ -103,13 +99,6 @@ def plain_properties(io: FileIO) -> dict[str, str]:
     What is no text stays here: a session, an object that fetches tokens.
     """
     return {name: value for name, value in io.properties.items() if isinstance(value, str)}
-
-
-def table_at(metadata_location: str, io_properties: Mapping[str, str]) -> StaticTable:
-    """The table that a metadata file describes; its own properties choose neither code nor hosts nor keys."""
-    io = load_file_io(properties_with_retries(io_properties), metadata_location)
-    metadata = FromInputFile.table_metadata(io.new_input(metadata_location))
-    return StaticTable(("table", metadata_location), metadata, metadata_location, io, NoopCatalog("none"))
 
 
 class OneAttempt(AwsStandardS3RetryStrategy):  # type: ignore[misc]

@@ -1,6 +1,7 @@
 """Compactions from request to outcome: bound, started, committed or thrown away, written down.
 
-A job stands in the ledger before it starts. What a crash leaves is found there at the next start, and looked up in the
+Binding reads manifests, which may take minutes, so it is done beside the loop; it leaves nothing behind. A job is in
+the ledger before it starts. What a crash leaves is found there at the next start, and looked up in the
 table before anything else: the ledger may be older than the table. What a failed job wrote goes the way of `deletions`.
 
 A job belongs to the tenure under which it began (`ownership`).
@@ -17,6 +18,7 @@ from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
 from isotherm.core.observations import JobStarted, TableHalted, TrySoon
 from isotherm.core.planner.view import Flight
+from isotherm.core.setbacks import setback
 from isotherm.service.announcer import Announcer
 from isotherm.service.barrier import Barrier
 from isotherm.service.deletions import Deletions
@@ -27,6 +29,7 @@ from isotherm.service.operations import Operations
 from isotherm.service.ownership import MOVED, has_still, why_moved
 from isotherm.service.planning import Verdicts
 from isotherm.service.ports import (
+    Bound,
     Catalog,
     EventSource,
     Listener,
@@ -42,25 +45,6 @@ from isotherm.store.ledger import Ledger, Operation
 
 DRAIN_TIMEOUT_S = 5.0
 """For the last look before a commit; where the end of the topic cannot be reached, nothing is committed."""
-RETRY_MS = 60_000
-"""The first failure of a partition costs it a minute, each further one in a row twice as long, at most a day."""
-MAX_RETRY_MS = 86_400_000
-EXCUSED = frozenset(
-    {
-        "cancelled",
-        "conflict",
-        "gone",
-        "halted",
-        "hot",
-        "lost",
-        "owner",
-        "paused",
-        "policy",
-        "stopped",
-        "topic",
-    }
-)
-"""Ends of a job for which its partition is not to blame."""
 
 
 @dataclass(slots=True)
@@ -84,6 +68,8 @@ class Compactions:
     now_ms: Callable[[], int]
     is_blind: bool = False
     """The control topic could not be read to its end at the last look: what is rewritten now would be thrown away."""
+    _binding: dict[str, tuple[Operation, LoadedTable]] = field(default_factory=dict)
+    """By job id: what is being bound to its files."""
     _running: dict[str, tuple[Operation, CompactionJob]] = field(default_factory=dict)
     _tenures: dict[str, int | None] = field(default_factory=dict)
     """By job id: the tenure of its table under which it began."""
@@ -91,10 +77,14 @@ class Compactions:
     """By job id: what was written, once that is over."""
 
     def __len__(self) -> int:
-        return len(self._running)
+        return len(self._binding) + len(self._running)
 
     def __contains__(self, job_id: str) -> bool:
         return job_id in self._running
+
+    def _operations(self) -> list[Operation]:
+        """Everything that was begun and is not over."""
+        return [op for op, _ in (*self._binding.values(), *self._running.values())]
 
     def flights(self, uuid: str) -> tuple[Flight, ...]:
         """The jobs of one table that run."""
@@ -102,22 +92,18 @@ class Compactions:
             Flight(
                 op.job_id, op.action, op.partition, op.base_snapshot_id, op.started_at_ms, op.bytes_planned
             )
-            for op, _ in self._running.values()
+            for op in self._operations()
             if op.table.uuid == uuid
         )
 
     def running(self) -> dict[str, int]:
         """How many jobs run for each table, by uuid."""
-        return dict(Counter(operation.table.uuid for operation, _ in self._running.values()))
+        return dict(Counter(operation.table.uuid for operation in self._operations()))
 
     # Beginning
 
     def begin(self, request: Request) -> bool:
-        """Begin what was admitted; whether a job began.
-
-        Raises:
-            Unavailable: the table's files cannot be read now.
-        """
+        """Begin to bind what was admitted; whether that began."""
         row = self.fold.table(request.table.uuid)
         resolved = None if row is None else self.verdicts.policy_of(row)
         if row is None or resolved is None or row.state.head is None:
@@ -138,23 +124,46 @@ class Compactions:
         return self._begin(operation, int(resolved.policy.compact.target_file_size))
 
     def _begin(self, operation: Operation, target: int) -> bool:
-        uuid, key = operation.table.uuid, operation.partition
+        uuid, key, job_id = operation.table.uuid, operation.partition, operation.job_id
         loaded = self.follower.loaded(uuid)
         if loaded is None or key is None or loaded.head != operation.base_snapshot_id:
             return False
-        job = self.maintainer.bind(
-            loaded, key, operation.job_id, operation.label, target, operation.policy_hash, operation.why
+        self._tenures[job_id] = self.events.tenure(uuid)
+        self._binding[job_id] = (operation, loaded)
+        self.maintainer.start_binding(
+            loaded, key, job_id, operation.label, target, operation.policy_hash, operation.why
         )
-        if isinstance(job, Unbound):
-            self.operations.end(operation, Outcome(operation.job_id, OutcomeKind.FAILED, job.reason, job.why))
-            self._quarantine(operation, job.reason, job.why)
+        self.fold.touch(uuid, [key])
+        return True
+
+    def start_bound(self) -> int:
+        """Start the rewrites of the jobs that are bound by now; gives how many."""
+        started = 0
+        for job_id, bound in self.maintainer.bound():
+            if job_id not in self._binding:
+                continue
+            operation, loaded = self._binding.pop(job_id)
+            with self.barrier.around(operation.table.name, "beginning to compact"):
+                started += self._start(operation, loaded, bound)
+            if job_id not in self._running:
+                self._tenures.pop(job_id, None)
+                self._touch(operation)
+        return started
+
+    def _start(self, operation: Operation, loaded: LoadedTable, bound: Bound | Unbound | Unavailable) -> bool:
+        if isinstance(bound, Unavailable):
+            raise bound
+        if isinstance(bound, Unbound):
+            outcome = Outcome(operation.job_id, OutcomeKind.FAILED, bound.reason, bound.why)
+            self.operations.end(operation, outcome)
+            self._set_back(operation, bound.reason, bound.why)
             return False
-        operation = replace(operation, files_before=self.catalog.live_files(loaded, key))
-        self._tenures[job.job_id] = self.events.tenure(job.table.uuid)
+        job, uuid = bound.job, operation.table.uuid
+        operation = replace(operation, files_before=bound.live_data_files)
         self.ledger.save(operation, job)
         self.maintainer.start(loaded, job)
         self._running[job.job_id] = (operation, job)
-        self.fold.touch(uuid, [key])
+        self.fold.touch(uuid, [job.partition])
         files = len(job.data_files) + len(job.delete_files)
         self.listen(
             JobStarted(
@@ -273,8 +282,8 @@ class Compactions:
             self.deletions.leave(loaded, job, rewrite, others=others, was_sent=outcome.was_sent)
             if outcome.reason == "mismatch":
                 self._halt(operation.table, "mismatch", outcome.why)
-            elif outcome.reason not in EXCUSED:
-                self._quarantine(operation, outcome.reason, outcome.why)
+            else:
+                self._set_back(operation, outcome.reason, outcome.why)
         self.operations.end(operation, outcome, job, still_running=len(self._running))
 
     def _found(self, table: TableId) -> LoadedTable | None:
@@ -302,26 +311,23 @@ class Compactions:
             self.listen(TrySoon(f"table {name} after our commit", str(err)))
             return 0
 
-    def _quarantine(self, operation: Operation, reason: str, why: str) -> None:
+    def _set_back(self, operation: Operation, reason: str, why: str) -> None:
+        """Have the partition wait, where this end says so."""
         if operation.partition is None:
             return
-        uuid = operation.table.uuid
-        known = self.ledger.quarantined(uuid).get(operation.partition)
-        failures, now_ms = (known.failures if known else 0) + 1, self.now_ms()
-        span_ms = min(RETRY_MS << min(failures - 1, 20), MAX_RETRY_MS)
-        if reason == "crashed" and failures == 1:
-            span_ms = 0  # most daemons that die do not die of their job
-        hold = Hold(
-            HoldKind.QUARANTINE,
-            uuid,
-            operation.table.name,
-            f"{reason}: {why}",
-            now_ms,
-            partition=operation.partition,
-            until_ms=now_ms + span_ms,
-            failures=failures,
+        table, partition = operation.table, operation.partition
+        holds = self.ledger.holds(table.uuid)
+        before = next(
+            (one for one in holds if one.kind is HoldKind.QUARANTINE and one.partition == partition), None
         )
-        self.holds.put(hold)
+        hold = setback(table, partition, reason, why, before, self.now_ms())
+        if hold is not None:
+            self.holds.put(hold)
+
+    def _touch(self, operation: Operation) -> None:
+        """Have the partition's verdict made again."""
+        if operation.partition is not None:
+            self.fold.touch(operation.table.uuid, [operation.partition])
 
     def _halt(self, table: TableId, reason: str, why: str) -> None:
         self.holds.put(Hold(HoldKind.HALT, table.uuid, table.name, f"{reason}: {why}", self.now_ms()))
@@ -335,33 +341,40 @@ class Compactions:
         `but` is the job that is being committed: it is judged by the last look itself.
         """
         for one in touched:
-            for job_id, (operation, job) in list(self._running.items()):
-                hit = one.partitions is None or job.partition in one.partitions
-                if job_id != but and operation.table.uuid == one.uuid and hit:
-                    self._cancel(job_id, "cancelled", "the stream came back to its partition while it ran")
+            for operation in self._operations():
+                hit = one.partitions is None or operation.partition in one.partitions
+                if operation.job_id != but and operation.table.uuid == one.uuid and hit:
+                    why = "the stream came back to its partition while it ran"
+                    self._cancel(operation.job_id, "cancelled", why)
 
     def cancel_moved(self) -> None:
         """Cancel the jobs of tables that this daemon has not had without a break since they began."""
-        for job_id, (operation, _) in list(self._running.items()):
-            if not has_still(self.events, operation.table.uuid, self._tenures.get(job_id)):
-                self._cancel(job_id, "owner", MOVED)
+        for operation in self._operations():
+            if not has_still(self.events, operation.table.uuid, self._tenures.get(operation.job_id)):
+                self._cancel(operation.job_id, "owner", MOVED)
 
     def cancel_held(self) -> None:
         """Cancel the jobs of tables that are halted or paused by now."""
-        for job_id, (operation, _) in list(self._running.items()):
+        for operation in self._operations():
             stopped = self.holds.stops(operation.table.uuid)
             if stopped is not None:
                 reason, _, why = stopped.partition(": ")
-                self._cancel(job_id, reason, why)
+                self._cancel(operation.job_id, reason, why)
 
     def stop(self) -> None:
         """Cancel everything that runs, and delete what it wrote."""
-        for job_id in list(self._running):
-            self._cancel(job_id, "stopped", "the daemon was stopped")
+        for operation in self._operations():
+            self._cancel(operation.job_id, "stopped", "the daemon was stopped")
 
     def _cancel(self, job_id: str, reason: str, why: str) -> None:
-        operation, job = self._running[job_id]
         self.maintainer.cancel(job_id)
+        if job_id in self._binding:
+            # It has left nothing anywhere.
+            operation, _ = self._binding.pop(job_id)
+            self._tenures.pop(job_id, None)
+            self._touch(operation)
+            return
+        operation, job = self._running[job_id]
         self._close(operation, job, Outcome(job_id, OutcomeKind.FAILED, reason, why))
 
     # What nobody knows yet

@@ -218,6 +218,7 @@ class Service:
         self.health.is_assigned = self.events.is_assigned()
         self.compactions.cancel_moved()
         self.expiries.cancel_moved()
+        self.compactions.start_bound()
         self.compactions.finish()
         self.expiries.finish()
         self.deletions.turn()

@@ -301,6 +301,15 @@ class Unbound:
 
 
 @dataclass(frozen=True, slots=True)
+class Bound:
+    """A job that is bound to its files."""
+
+    job: CompactionJob
+    live_data_files: int
+    """Of the whole partition, with those that the job leaves alone."""
+
+
+@dataclass(frozen=True, slots=True)
 class ExpiryReading:
     """What an expiry would leave without a reader, as the table was at one moment."""
 
@@ -348,7 +357,7 @@ class Swept:
 class Maintainer(Protocol):
     """What changes tables: bind, rewrite, commit, expire, delete."""
 
-    def bind(
+    def start_binding(
         self,
         loaded: LoadedTable,
         partition: PartitionKey,
@@ -357,8 +366,12 @@ class Maintainer(Protocol):
         target_bytes: int,
         policy_hash: str,
         why: str,
-    ) -> CompactionJob | Unbound:
-        """The files of a partition as a job."""
+    ) -> None:
+        """Begin to find the files of a partition for a job, beside the loop."""
+        ...
+
+    def bound(self) -> Sequence[tuple[str, Bound | Unbound | Unavailable]]:
+        """Bindings that ended since the last call, by job id; Unavailable where the files cannot be read now."""
         ...
 
     def start(self, loaded: LoadedTable, job: CompactionJob) -> None:
@@ -370,7 +383,7 @@ class Maintainer(Protocol):
         ...
 
     def cancel(self, job_id: str) -> None:
-        """Stop a rewrite or the reading for an expiry; it is not reported any more."""
+        """Stop a binding, a rewrite or the reading for an expiry; it is not reported any more."""
         ...
 
     def commit(

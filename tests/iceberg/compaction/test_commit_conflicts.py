@@ -23,7 +23,6 @@ from isotherm.contract.summary import JOB_ID
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
 from isotherm.iceberg.compaction import fate
 from isotherm.iceberg.compaction.committer import ATTEMPTS, SENDS
-from isotherm.iceberg.manifests.live import live_files
 from support.rewriting import Hooked, bound, commit, compacted, fresh, rewritten, rows, swept
 
 OURS, OTHER = PartitionKey('{"1000":1}'), PartitionKey('{"1000":2}')
@@ -278,12 +277,15 @@ def test_new_files_keep_the_starting_sequence_number(catalog: Any) -> None:
 
     outcome = commit(catalog, job, rewrite)
 
-    metadata = catalog.load_table(NAME).metadata
-    head = metadata.current_snapshot()
-    found = {one.file.file_path: one for one in live_files(metadata, catalog.load_table(NAME).io, head, OURS)}
+    table = catalog.load_table(NAME)
+    head = table.metadata.current_snapshot()
+    live = (
+        entry for manifest in head.manifests(table.io) for entry in manifest.fetch_manifest_entry(table.io)
+    )
+    found = {entry.data_file.file_path: entry for entry in live if entry.data_file.partition[0] == 1}
     assert {file.path for file in rewrite.files} == set(found)
     assert {(job.base_sequence_number, head.sequence_number, outcome.snapshot_id)} == {
-        (one.sequence_number, one.entry.file_sequence_number, one.entry.snapshot_id) for one in found.values()
+        (one.sequence_number, one.file_sequence_number, one.snapshot_id) for one in found.values()
     }
     assert head.sequence_number == job.base_sequence_number + 2
 

@@ -47,6 +47,7 @@ from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import CompactionJob, OutcomeKind, Rewrite
 from isotherm.core.paths import normalised
+from isotherm.iceberg.compaction.described import described
 from isotherm.iceberg.compaction.executor import GRACE_S, LAST_WAIT_S, LocalExecutor, _ended
 from isotherm.iceberg.compaction.failures import Failure, FailureKind
 from isotherm.iceberg.compaction.nearby import nearby
@@ -84,7 +85,7 @@ def job(catalog: Any) -> CompactionJob:
 
 
 def run(executor: LocalExecutor, table: Table, job: CompactionJob) -> Rewrite | Failure:
-    executor.start(job, table.metadata_location, catalog.properties)
+    executor.start(job, described(table.metadata), catalog.properties)
     return finished(executor, job)
 
 
@@ -108,7 +109,7 @@ def on_disk(catalog: Any, job: CompactionJob) -> list[Path]:
 
 def test_a_job_runs_in_a_process_of_its_own(catalog: Any, job: CompactionJob) -> None:
     executor = LocalExecutor(jobs_at_once=1)
-    executor.start(job, catalog.load_table(NAME).metadata_location, catalog.properties)
+    executor.start(job, described(catalog.load_table(NAME).metadata), catalog.properties)
     pid = executor._running[job.job_id].process.pid
     assert pid != os.getpid()
     assert not executor.has_room()
@@ -131,7 +132,7 @@ def test_a_job_that_is_cancelled_is_gone_within_a_second_and_leaves_nothing(cata
     executor = LocalExecutor()
     for patience_s in (0, 0.4, 0.8, 1.2, 3):
         job = bound(table, OURS)
-        executor.start(job, table.metadata_location, catalog.properties)
+        executor.start(job, described(table.metadata), catalog.properties)
         running = executor._running[job.job_id]
         running.answer.poll(patience_s)
         began = monotonic_s()
@@ -145,9 +146,22 @@ def test_a_job_that_is_cancelled_is_gone_within_a_second_and_leaves_nothing(cata
     executor.cancel("never heard of")
 
 
+def test_a_table_that_drops_its_old_metadata_files_is_rewritten(catalog: Any, job: CompactionJob) -> None:
+    """`delete-after-commit` on a busy table: the file that was the newest when the job began is gone a second later."""
+    table = catalog.load_table(NAME)
+    description = described(table.metadata)
+    Path(normalised(table.metadata_location)).unlink()
+
+    result = attempt(job, description, catalog.properties)
+
+    assert isinstance(result, Rewrite), result
+    assert result.rows_written == 60
+    assert len(description) < 4096
+
+
 def test_a_child_that_is_killed_is_reported(catalog: Any, job: CompactionJob) -> None:
     executor = LocalExecutor()
-    executor.start(job, catalog.load_table(NAME).metadata_location, catalog.properties)
+    executor.start(job, described(catalog.load_table(NAME).metadata), catalog.properties)
     os.kill(executor._running[job.job_id].process.pid, signal.SIGKILL)
 
     result = finished(executor, job)
@@ -159,7 +173,7 @@ def test_a_child_that_is_killed_is_reported(catalog: Any, job: CompactionJob) ->
 
 def test_a_job_that_takes_too_long_is_ended(catalog: Any, job: CompactionJob) -> None:
     executor = LocalExecutor(deadline_s=0)
-    executor.start(job, catalog.load_table(NAME).metadata_location, catalog.properties)
+    executor.start(job, described(catalog.load_table(NAME).metadata), catalog.properties)
     pid = executor._running[job.job_id].process.pid
 
     ((_, result),) = executor.poll()
@@ -174,7 +188,7 @@ def test_a_child_dies_with_its_parent(catalog: Any, job: CompactionJob, tmp_path
     fifo = tmp_path / "data.parquet"
     os.mkfifo(fifo)
     stuck = replace(job, data_files=(replace(job.data_files[0], path=str(fifo)),))
-    location = catalog.load_table(NAME).metadata_location
+    location = described(catalog.load_table(NAME).metadata)
     program = tmp_path / "parent.py"
     program.write_text(
         textwrap.dedent(f"""
@@ -213,7 +227,7 @@ def stuck(catalog: Any, job: CompactionJob, tmp_path: Path) -> CompactionJob:
 
 def test_a_rewrite_stands_back_behind_everything_else(catalog: Any, stuck: CompactionJob) -> None:
     executor = LocalExecutor(memory_bytes=1024**3)
-    executor.start(stuck, catalog.load_table(NAME).metadata_location, catalog.properties)
+    executor.start(stuck, described(catalog.load_table(NAME).metadata), catalog.properties)
     proc = Path(f"/proc/{executor._running[stuck.job_id].process.pid}")
     # Opening the pipe for writing waits until the child reads: it is in the middle of its job.
     with Path(stuck.data_files[0].path).open("wb"):
@@ -235,7 +249,7 @@ def test_a_large_job_does_not_wait_for_its_process_to_read_it(
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
     large = replace(job, why="x" * 5_000_000)
     executor = LocalExecutor()
-    executor.start(large, catalog.load_table(NAME).metadata_location, catalog.properties)
+    executor.start(large, described(catalog.load_table(NAME).metadata), catalog.properties)
 
     assert executor.poll() == []
     gate.write_text("go")
@@ -270,7 +284,7 @@ def test_nothing_runs_after_stop(catalog: Any) -> None:
     executor = LocalExecutor(jobs_at_once=2)
     jobs = [bound(table, OURS), bound(table, OURS)]
     for one in jobs:
-        executor.start(one, table.metadata_location, catalog.properties)
+        executor.start(one, described(table.metadata), catalog.properties)
     pids = [running.process.pid for running in executor._running.values()]
 
     executor.stop()
@@ -312,7 +326,7 @@ def test_a_bad_input_file_is_named(catalog: Any, job: CompactionJob, what: str) 
     victim = job.data_files[1].path
     spoil(Path(victim.removeprefix("file://")))
 
-    result = attempt(job, catalog.load_table(NAME).metadata_location, catalog.properties)
+    result = attempt(job, described(catalog.load_table(NAME).metadata), catalog.properties)
 
     assert isinstance(result, Failure)
     assert (kind, victim) == (result.kind, result.path)
@@ -328,7 +342,7 @@ def test_a_store_that_refuses_is_not_blamed_on_the_file(catalog: Any, job: Compa
     table = catalog.load_table(NAME)
     table.transaction().set_properties({"write.data.path": location}).commit_transaction()
 
-    result = attempt(job, table.refresh().metadata_location, catalog.properties)
+    result = attempt(job, described(table.refresh().metadata), catalog.properties)
 
     assert isinstance(result, Failure)
     assert (result.kind, result.path) == (FailureKind.STORAGE, None)

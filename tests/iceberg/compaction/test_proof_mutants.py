@@ -37,6 +37,7 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import CompactionJob
 from isotherm.iceberg.compaction.committer import mismatch
+from isotherm.iceberg.compaction.described import described
 from isotherm.iceberg.compaction.failures import FailureKind
 
 PACKAGE = "isotherm.iceberg.compaction"
@@ -69,7 +70,7 @@ class World:
     """A job, and what it takes to do it."""
 
     job: CompactionJob
-    metadata_location: str
+    description: str
     properties: dict[str, str]
 
 
@@ -152,7 +153,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
         policy_hash="",
         why="a test",
     )
-    return World(job, made.metadata_location, properties)
+    return World(job, described(made.metadata), properties)
 
 
 _files = itertools.count()
@@ -198,7 +199,7 @@ def verdict(world: World, module: str, *changes: tuple[str, str]) -> str | None:
     for place, name in enumerate(MAKERS):
         mine = [change for change in changes if name in parts and change[0] in text_of(name)]
         rewrite = changed(name, MAKERS[:place], mine)
-    result = rewrite.attempt(world.job, world.metadata_location, world.properties)
+    result = rewrite.attempt(world.job, world.description, world.properties)
     if hasattr(result, "kind"):
         # Wrong values may also be none of the table's type.
         assert result.kind in (FailureKind.MISMATCH, FailureKind.CORRUPT_FILE), result

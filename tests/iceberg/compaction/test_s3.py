@@ -15,6 +15,7 @@ from pyiceberg.types import IntegerType, LongType, NestedField
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import OutcomeKind
+from isotherm.iceberg.compaction.described import described
 from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.iceberg.compaction.failures import Failure, FailureKind
 from isotherm.iceberg.compaction.rewrite import attempt
@@ -81,7 +82,7 @@ def test_a_compaction_rides_out_a_store_that_is_busy_and_one_that_is_silent(
         Fault("PUT", ".metadata.json", 4),
     ]
     executor = LocalExecutor()
-    executor.start(job, table.metadata_location, catalog.properties)
+    executor.start(job, described(table.metadata), catalog.properties)
     executor._running[job.job_id].answer.poll(120)
     ((_, rewrite),) = executor.poll()
     assert not isinstance(rewrite, Failure), rewrite
@@ -120,7 +121,7 @@ def test_an_object_that_is_missing_is_named_at_once(catalog: Any, store: ObjectS
     store.client().delete_object(Bucket=bucket, Key=key)
     store.requests.clear()
 
-    result = attempt(job, table.metadata_location, catalog.properties)
+    result = attempt(job, described(table.metadata), catalog.properties)
 
     assert isinstance(result, Failure)
     assert (FailureKind.MISSING_FILE, victim) == (result.kind, result.path)
@@ -134,7 +135,7 @@ def test_a_store_that_stays_away_is_said_to_be(catalog: Any, store: ObjectStore)
     victim = job.data_files[1].path
     store.faults += [Fault("HEAD", victim.removeprefix("s3:/"), 1000)]
 
-    result = attempt(job, table.metadata_location, catalog.properties)
+    result = attempt(job, described(table.metadata), catalog.properties)
 
     assert isinstance(result, Failure)
     assert (FailureKind.STORAGE, victim) == (result.kind, result.path)

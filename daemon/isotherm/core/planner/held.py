@@ -25,6 +25,13 @@ def after_failures(quarantine: Quarantine | None, now_ms: int) -> tuple[Verdict,
     if quarantine is None or quarantine.until_ms <= now_ms:
         return None
     kind = Verdict.QUARANTINED if quarantine.failures >= QUARANTINE_FAILURES else Verdict.WAITING
+    if not quarantine.failures:
+        left = span_text(quarantine.until_ms - now_ms)
+        return (
+            kind,
+            f"waits for an outage to end ({quarantine.why}); tried again in {left}",
+            Wake(at_ms=quarantine.until_ms),
+        )
     times = "once" if quarantine.failures == 1 else f"{quarantine.failures} times in a row"
     left = span_text(quarantine.until_ms - now_ms)
     return kind, f"failed {times} ({quarantine.why}); tried again in {left}", Wake(at_ms=quarantine.until_ms)

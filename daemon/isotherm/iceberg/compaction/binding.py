@@ -17,8 +17,9 @@ from pyiceberg.transforms import VoidTransform
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey, TableId
 from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import CompactionJob
-from isotherm.core.paths import normalised
 from isotherm.iceberg.manifests.live import LiveEntry, live_files
+from isotherm.iceberg.manifests.position_deletes import DataFiles
+from isotherm.service.ports import Bound
 
 KEEP_FRACTION = 0.75
 """A data file of at least this part of the target, without deletes, is left alone: rewriting it gains nothing."""
@@ -45,7 +46,7 @@ def bind(
     target_size_bytes: int,
     policy_hash: str,
     why: str,
-) -> CompactionJob | Unsupported:
+) -> Bound | Unsupported:
     """A compaction job for a partition as it stands in a snapshot, bound to the files that it will replace.
 
     Data files that are large enough and have no deletes stay; so do files of other specs. Without a `spec_id` the
@@ -64,20 +65,22 @@ def bind(
     here = [entry for entry in live if entry.spec_id == spec_id]
     data = [entry for entry in here if entry.kind is FileKind.DATA]
     deletes = [entry for entry in live if entry.kind is FileKind.POSITION_DELETES]
+    oldest = min((entry.sequence_number for entry in data), default=None)
     equality = [
         entry
         for entry in _equality_deletes(metadata, io, snapshot, partition, live)
-        if any(entry.sequence_number > one.sequence_number for one in data)
+        if oldest is not None and entry.sequence_number > oldest
     ]
     if refusal := _refusal(data, deletes, equality):
         return refusal
+    named = DataFiles(data).named_by(deletes)
     chosen = [
-        one
-        for one in data
-        if one.file.file_size_in_bytes < KEEP_FRACTION * target_size_bytes
-        or any(may_apply(delete, one) for delete in deletes)
+        entry
+        for entry in data
+        if entry.size_bytes < KEEP_FRACTION * target_size_bytes or entry.identity in named
     ]
-    applicable = [delete for delete in deletes if any(may_apply(delete, one) for one in chosen)]
+    rewritten = DataFiles(chosen)
+    applicable = [delete for delete in deletes if rewritten.may_be_named_by(delete)]
     if not chosen or (len(chosen) == 1 and not applicable):
         return Unsupported(
             "nothing_to_do",
@@ -85,7 +88,7 @@ def bind(
             f"{target_size_bytes} bytes, and no delete applies",
         )
     taken = {entry.identity for entry in (*chosen, *applicable)}
-    return CompactionJob(
+    job = CompactionJob(
         job_id=job_id,
         table=table,
         partition=partition,
@@ -100,30 +103,7 @@ def bind(
         policy_hash=policy_hash,
         why=why,
     )
-
-
-def may_apply(delete: LiveEntry, data: LiveEntry) -> bool:
-    """Whether a position-delete file may name rows of a data file, as far as manifests tell.
-
-    By the specification: not written before the data file, and either naming that one file, or lying in the same
-    partition of the same spec (and then within the bounds of the paths that it names).
-    """
-    if delete.sequence_number < data.sequence_number:
-        return False
-    path = normalised(data.file.file_path)
-    if (one := delete.referenced_data_file) is not None:
-        return normalised(one) == path
-    if (delete.spec_id, delete.partition) != (data.spec_id, data.partition):
-        return False
-    low, high = delete.path_bounds
-    if low is None or high is None or _spelling(low) != _spelling(high):
-        return True
-    return normalised(low) <= path <= normalised(high)
-
-
-def _spelling(location: str) -> str:
-    """How a location begins: the order of paths tells nothing when one file spells them in two ways."""
-    return location.removesuffix(normalised(location).lstrip("/"))
+    return Bound(job, sum(entry.kind is FileKind.DATA for entry in live))
 
 
 def _refusal(
@@ -133,16 +113,14 @@ def _refusal(
     if equality:
         return Unsupported(
             "equality_deletes",
-            f"{len(equality)} equality-delete files apply, for instance {equality[0].file.file_path}",
+            f"{len(equality)} equality-delete files apply, for instance {equality[0].path}",
         )
     for entry in (*data, *deletes):
-        if entry.file.file_format != FileFormat.PARQUET:
-            name = entry.file.file_format.value.lower()
-            return Unsupported(
-                f"format_{name}", f"{entry.file.file_path} is an {name} file; only Parquet is read"
-            )
-        if entry.file.key_metadata is not None:
-            return Unsupported("encrypted", f"{entry.file.file_path} is encrypted")
+        if entry.file_format != FileFormat.PARQUET:
+            name = entry.file_format.value.lower()
+            return Unsupported(f"format_{name}", f"{entry.path} is an {name} file; only Parquet is read")
+        if entry.is_encrypted:
+            return Unsupported("encrypted", f"{entry.path} is encrypted")
     return None
 
 
@@ -178,4 +156,4 @@ def _spec_with_most_files(live: Iterable[LiveEntry]) -> int | None:
 
 def _in_order(entry: LiveEntry) -> tuple[int, str]:
     """Oldest first: rows that came together stay together."""
-    return entry.sequence_number, entry.file.file_path
+    return entry.sequence_number, entry.path

@@ -65,11 +65,11 @@ def main(task: int, result: int, done: int, parent: int, memory_bytes: int) -> N
     take_little(memory_bytes)
     sys.meta_path.insert(0, NoPandas())
     with os.fdopen(task, "rb") as file:
-        job, metadata_location, io_properties = pickle.load(file)  # noqa: S301 (from our own parent)
+        job, description, io_properties = pickle.load(file)  # noqa: S301 (from our own parent)
     from isotherm.iceberg.compaction.rewrite import attempt
 
     with os.fdopen(result, "wb") as file:
-        pickle.dump(attempt(job, metadata_location, io_properties), file)
+        pickle.dump(attempt(job, description, io_properties), file)
     with Connection(done, readable=False) as pipe:
         pipe.send_bytes(b"done")
 

@@ -222,7 +222,7 @@ class _Commit:
     def _live_already(self, live: list[LiveEntry]) -> Outcome | None:
         """The snapshot of a commit may have been expired before anyone looked; its files are live all the same."""
         ours = {file.path for file in self.rewrite.files}
-        if not any(entry.file.file_path in ours for entry in live):
+        if not any(entry.path in ours for entry in live):
             return None
         return self._outcome(
             OutcomeKind.DONE, "committed", "its files are live; its snapshot is expired", leftovers=()

@@ -60,8 +60,8 @@ class LocalExecutor:
         """The ids of jobs that were started and not yet reported or cancelled."""
         return frozenset(self._running)
 
-    def start(self, job: CompactionJob, metadata_location: str, io_properties: Mapping[str, str]) -> None:
-        """Start a rewrite of files that the metadata at this location knows, with the properties of the table's FileIO.
+    def start(self, job: CompactionJob, description: str, io_properties: Mapping[str, str]) -> None:
+        """Start a rewrite of files of the described table, with the properties of its FileIO.
 
         Call it from a thread that lives as long as its jobs may: the kernel ends a child with the thread that made it.
         """
@@ -71,7 +71,7 @@ class LocalExecutor:
             raise ValueError(f"{len(self._running)} of {self._jobs_at_once} jobs are running")
         ours, theirs = Pipe(duplex=False)
         result = _in_memory()
-        with theirs, _in_memory((job, metadata_location, dict(io_properties))) as task:
+        with theirs, _in_memory((job, description, dict(io_properties))) as task:
             descriptors = [task.fileno(), result.fileno(), theirs.fileno()]
             values = [*descriptors, os.getpid(), self._memory_bytes or 0]
             process = subprocess.Popen(

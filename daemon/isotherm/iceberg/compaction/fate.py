@@ -53,7 +53,7 @@ def _settled(table: Table, job: CompactionJob, asserted_head_id: int | None) -> 
         return done
     head = metadata.current_snapshot()
     live = live_files(metadata, table.io, head, job.partition) if head is not None else []
-    if any(f"/isotherm-{job.job_id}-" in entry.file.file_path for entry in live):
+    if any(f"/isotherm-{job.job_id}-" in entry.path for entry in live):
         why = "its files are live; its snapshot is expired"
         return Outcome(job.job_id, OutcomeKind.DONE, "committed", why, was_sent=True)
     head_id = head.snapshot_id if head is not None else None

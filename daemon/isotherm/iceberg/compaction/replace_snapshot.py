@@ -31,9 +31,9 @@ from pyiceberg.table.update import (
 from isotherm.contract.summary import JOB_ID, POLICY_HASH
 from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import CompactionJob, Rewrite
-from isotherm.iceberg.compaction.binding import may_apply
-from isotherm.iceberg.manifests.live import LiveEntry, identity, may_hold, partition_record
-from isotherm.iceberg.manifests.reading import read_manifest, read_manifest_list
+from isotherm.iceberg.manifests.live import LiveEntry, identity, partition_record
+from isotherm.iceberg.manifests.position_deletes import DataFiles
+from isotherm.iceberg.manifests.reading import Manifest, entries, read_manifest_list
 from isotherm.iceberg.manifests.writing import added, deleted, existing, write_manifest, write_manifest_list
 
 _TOTALS = (
@@ -66,10 +66,6 @@ class AssertUnmoved(ValidatableTableRequirement):
             )
 
 
-def _is_live(entry: ManifestEntry) -> bool:
-    return entry.status != ManifestEntryStatus.DELETED
-
-
 @dataclass
 class ReplaceSnapshot:
     """The requests of one commit, and what they share."""
@@ -81,8 +77,8 @@ class ReplaceSnapshot:
     now_ms: int
     snapshot_id: int = 0
     """The same in every attempt, so that manifests that were written for a lost one can be used again."""
-    known: dict[str, list[ManifestEntry]] = field(default_factory=dict)
-    """Entries by manifest; they never change."""
+    known: dict[str, tuple[LiveEntry, ...]] = field(default_factory=dict)
+    """The partition's live files by manifest; they never change."""
     restated: dict[str, ManifestFile] = field(default_factory=dict)
     """What was written in the place of a manifest, by the manifest's path."""
     new: ManifestFile | None = None
@@ -124,15 +120,14 @@ class ReplaceSnapshot:
     def _leaving(self, live: list[LiveEntry]) -> list[LiveEntry]:
         """The job's data files, and every position-delete file that applies to nothing that stays."""
         replaced = {file.identity for file in self.job.data_files}
-        staying = [entry for entry in live if entry.kind is FileKind.DATA and entry.identity not in replaced]
+        staying = DataFiles(
+            entry for entry in live if entry.kind is FileKind.DATA and entry.identity not in replaced
+        )
         return [
             entry
             for entry in live
             if entry.identity in replaced
-            or (
-                entry.kind is FileKind.POSITION_DELETES
-                and not any(may_apply(entry, data) for data in staying)
-            )
+            or (entry.kind is FileKind.POSITION_DELETES and not staying.may_be_named_by(entry))
         ]
 
     def _manifests(
@@ -146,51 +141,42 @@ class ReplaceSnapshot:
         for manifest in read_manifest_list(table.io, head.manifest_list):
             if not manifest.has_added_files() and not manifest.has_existing_files():
                 continue
-            if may_hold(table.metadata, manifest, self.job.partition):
-                entries = self._entries(table, manifest)
-                if any(_is_live(entry) and identity(entry) in leaving for entry in entries):
-                    found.append(self._restated(table, manifest, entries, leaving))
-                    continue
-            kept.append(manifest)
+            held = self.known.get(manifest.manifest_path, ())
+            if any(entry.identity in leaving for entry in held):
+                found.append(self._restated(table, manifest, leaving))
+            else:
+                kept.append(manifest)
         return found + kept
 
     def _new_manifest(self, table: Table) -> ManifestFile:
         if self.new is None:
             job, metadata = self.job, table.metadata
             partition = partition_record(metadata, job.spec_id, job.partition)
-            entries = [
+            new = [
                 added(file, partition, self.snapshot_id, job.base_sequence_number)
                 for file in self.rewrite.files
             ]
-            self.new = self._write(table, job.spec_id, ManifestContent.DATA, entries)
+            self.new = self._write(table, job.spec_id, ManifestContent.DATA, new)
         return self.new
 
     def _restated(
-        self,
-        table: Table,
-        manifest: ManifestFile,
-        entries: Iterable[ManifestEntry],
-        leaving: set[tuple[str, int | None]],
+        self, table: Table, manifest: ManifestFile, leaving: set[tuple[str, int | None]]
     ) -> ManifestFile:
+        """A manifest without the files that leave, written as it is read: a few entries are in memory."""
         path = manifest.manifest_path
         if path not in self.restated:
+            written = Manifest.read(table.io, path, manifest.manifest_length)
             # Entries that were deleted by an earlier snapshot are that snapshot's news, not ours.
-            said = [
+            restated = (
                 deleted(entry, self.snapshot_id) if identity(entry) in leaving else existing(entry)
-                for entry in entries
-                if _is_live(entry)
-            ]
-            self.restated[path] = self._write(table, manifest.partition_spec_id, manifest.content, said)
+                for entry in entries(written, manifest)
+                if entry.status != ManifestEntryStatus.DELETED
+            )
+            self.restated[path] = self._write(table, manifest.partition_spec_id, manifest.content, restated)
         return self.restated[path]
 
-    def _entries(self, table: Table, manifest: ManifestFile) -> list[ManifestEntry]:
-        path = manifest.manifest_path
-        if path not in self.known:
-            self.known[path] = read_manifest(table.io, manifest)
-        return self.known[path]
-
     def _write(
-        self, table: Table, spec_id: int, content: ManifestContent, entries: list[ManifestEntry]
+        self, table: Table, spec_id: int, content: ManifestContent, entries: Iterable[ManifestEntry]
     ) -> ManifestFile:
         location = self._location(table.metadata, f"isotherm-{self.job.job_id}-m{len(self.written)}.avro")
         self.written.append(location)
@@ -235,7 +221,15 @@ def _summary(
         counts.added_records += file.rows
         counts.added_file_size += file.size_bytes
     for entry in leaving:
-        counts.remove_file(entry.file)
+        counts.removed_file_size += entry.size_bytes
+        if entry.kind is FileKind.DATA:
+            counts.removed_data_files += 1
+            counts.deleted_records += entry.rows
+        else:
+            # No others leave: `_leaving`.
+            counts.removed_delete_files += 1
+            counts.removed_pos_delete_files += 1
+            counts.removed_pos_deletes += entry.rows
     said = counts.to_dict()
     totals = {}
     for total, plus, minus in _TOTALS:

@@ -18,6 +18,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import IdentityTransform
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite, WrittenFile
+from isotherm.iceberg.compaction.described import table_of
 from isotherm.iceberg.compaction.failures import Failure, FailureKind, RewriteError, blaming, writing
 from isotherm.iceberg.compaction.nearby import nearby
 from isotherm.iceberg.compaction.output import Output
@@ -25,21 +26,24 @@ from isotherm.iceberg.compaction.projection import project
 from isotherm.iceberg.compaction.proof import Proof, Tally
 from isotherm.iceberg.compaction.source import Source, deleted_positions
 from isotherm.iceberg.manifests.live import partition_record
-from isotherm.iceberg.storage import table_at
 from isotherm.runtime.clock import monotonic_s
 
 HASH_MODULUS = 1 << 128
 
 
-def rewrite(job: CompactionJob, metadata_location: str, io_properties: Mapping[str, str]) -> Rewrite:
+def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, str]) -> Rewrite:
     """Write the job's live rows anew, and sum up what was read and what can be read back.
+
+    Args:
+        job: what is read.
+        description: the table, by `described`.
+        io_properties: of its FileIO.
 
     Raises:
         RewriteError: an input file is missing or corrupt, or storage does not answer.
     """
     started = monotonic_s()
-    table = table_at(metadata_location, io_properties)
-    metadata, io = table.metadata, table.io
+    metadata, io = table_of(description, io_properties)
     inputs = [file.path for file in (*job.data_files, *job.delete_files)]
     proof = Proof(metadata.schema(), metadata.name_mapping(), job.data_files, inputs)
     deleted = deleted_positions(io, job, proof)
@@ -85,13 +89,11 @@ def rewrite(job: CompactionJob, metadata_location: str, io_properties: Mapping[s
     )
 
 
-def attempt(
-    job: CompactionJob, metadata_location: str, io_properties: Mapping[str, str]
-) -> Rewrite | Failure:
+def attempt(job: CompactionJob, description: str, io_properties: Mapping[str, str]) -> Rewrite | Failure:
     """The rewrite, or why there is none; raises nothing."""
     pa.set_cpu_count(1)
     try:
-        return rewrite(job, metadata_location, io_properties)
+        return rewrite(job, description, io_properties)
     except RewriteError as err:
         return err.failure
     except (MemoryError, duckdb.OutOfMemoryException) as err:

@@ -7,6 +7,7 @@ given, writes nothing, commits nothing, and reads no clock.
 import math
 import struct
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -51,7 +52,7 @@ from isotherm.contract.identity import (
     scalar,
 )
 from isotherm.core.model.files import FileKind, LiveFile
-from isotherm.iceberg.manifests.reading import read_manifest, read_manifest_list
+from isotherm.iceberg.manifests.reading import Manifest, entries, read_manifest_list
 
 DELETE_FILE_PATH = 2147483546
 """Field id of `file_path` in position-delete files; its bounds say which data files a delete file can name."""
@@ -59,64 +60,40 @@ DELETE_FILE_PATH = 2147483546
 
 @dataclass(frozen=True, slots=True)
 class LiveEntry:
-    """A live file of a snapshot: its manifest entry, everything inherited, and where it stands."""
+    """A live file of a snapshot, without the statistics, which most of a manifest consists of."""
 
-    entry: ManifestEntry
-    manifest: ManifestFile
+    path: str
+    content_offset: int | None
+    """Where its content begins in a file that holds several; None: it is a file of its own."""
+    kind: FileKind
+    spec_id: int
+    """The partition spec by which it was written."""
     partition: PartitionKey
-
-    @property
-    def file(self) -> DataFile:
-        """The file, as PyIceberg has it."""
-        return self.entry.data_file
-
-    @property
-    def spec_id(self) -> int:
-        """The partition spec by which it was written."""
-        return self.manifest.partition_spec_id
-
-    @property
-    def sequence_number(self) -> int:
-        """Its data sequence number: deletes apply by it. Tables of version 1 have none, which counts as 0."""
-        return self.entry.sequence_number or 0
+    sequence_number: int
+    """Its data sequence number: deletes apply by it. Tables of version 1 have none, which counts as 0."""
+    size_bytes: int
+    rows: int
+    file_format: FileFormat
+    is_encrypted: bool
+    path_bounds: tuple[str | None, str | None] = (None, None)
+    """The least and the greatest data file that a position-delete file can name; None where unknown."""
+    referenced_data_file: str | None = None
+    """The one data file that a position-delete file names, if it names one: by a field, or by equal bounds."""
 
     @property
     def identity(self) -> tuple[str, int | None]:
         """What tells this file from every other: one Puffin file holds the vectors of many data files."""
-        return identity(self.entry)
-
-    @property
-    def kind(self) -> FileKind:
-        """What the file holds."""
-        return file_kind(self.file.content, puffin=self.file.file_format == FileFormat.PUFFIN)
-
-    @property
-    def referenced_data_file(self) -> str | None:
-        """The one data file that a position-delete file names, if it names one: said so, or by equal bounds."""
-        if self.kind is FileKind.EQUALITY_DELETES or self.kind is FileKind.DATA:
-            return None
-        said: str | None = self.file._data[17]  # noqa: SLF001 (0.12 has no property for field 143)
-        if said is not None:
-            return said
-        low, high = self.path_bounds
-        return low if low is not None and low == high else None
-
-    @property
-    def path_bounds(self) -> tuple[str | None, str | None]:
-        """The least and the greatest data file that a position-delete file can name; None where unknown."""
-        low = (self.file.lower_bounds or {}).get(DELETE_FILE_PATH)
-        high = (self.file.upper_bounds or {}).get(DELETE_FILE_PATH)
-        return (low.decode() if low is not None else None, high.decode() if high is not None else None)
+        return self.path, self.content_offset
 
     def live_file(self) -> LiveFile:
         """The same as one of our values."""
         return LiveFile(
-            path=self.file.file_path,
+            path=self.path,
             kind=self.kind,
-            size_bytes=self.file.file_size_in_bytes,
-            rows=self.file.record_count,
+            size_bytes=self.size_bytes,
+            rows=self.rows,
             sequence_number=self.sequence_number,
-            content_offset=self.identity[1],
+            content_offset=self.content_offset,
             referenced_data_file=self.referenced_data_file,
         )
 
@@ -146,34 +123,77 @@ def live_files(
     io: FileIO,
     snapshot: Snapshot,
     partition: PartitionKey | None = None,
-    known: dict[str, list[ManifestEntry]] | None = None,
+    known: dict[str, tuple[LiveEntry, ...]] | None = None,
 ) -> list[LiveEntry]:
     """The live files of a snapshot, of one partition (whatever their spec) or of all.
 
-    `known` keeps the entries of manifests between calls: a manifest never changes, and a commit that lost a race
-    looks at the same ones again.
+    In memory are the files that are asked for, and one manifest. `known` keeps what was found in each manifest between
+    calls: a manifest never changes, and a commit that lost a race looks at the same ones again.
     """
+    known = {} if known is None else known
     found: list[LiveEntry] = []
     for manifest in read_manifest_list(io, snapshot.manifest_list):
         if partition is not None and not may_hold(metadata, manifest, partition):
             continue
-        for entry in _entries(io, manifest, known):
-            if entry.status == ManifestEntryStatus.DELETED:
-                continue
-            key = entry_partition_key(metadata, manifest.partition_spec_id, entry)
-            if partition is None or key == partition:
-                found.append(LiveEntry(entry, manifest, key))
+        path = manifest.manifest_path
+        if path not in known:
+            known[path] = tuple(_live_in(metadata, io, manifest, partition))
+        found += known[path]
     return found
 
 
-def _entries(
-    io: FileIO, manifest: ManifestFile, known: dict[str, list[ManifestEntry]] | None
-) -> list[ManifestEntry]:
-    if known is None:
-        return read_manifest(io, manifest)
-    if manifest.manifest_path not in known:
-        known[manifest.manifest_path] = read_manifest(io, manifest)
-    return known[manifest.manifest_path]
+def _live_in(
+    metadata: TableMetadata, io: FileIO, manifest: ManifestFile, partition: PartitionKey | None
+) -> Iterator[LiveEntry]:
+    written = Manifest.read(io, manifest.manifest_path, manifest.manifest_length)
+    for entry in entries(written, manifest):
+        if entry.status == ManifestEntryStatus.DELETED:
+            continue
+        key = entry_partition_key(metadata, manifest.partition_spec_id, entry)
+        if partition is None or key == partition:
+            yield _live_entry(entry, manifest.partition_spec_id, key if partition is None else partition)
+
+
+def _live_entry(entry: ManifestEntry, spec_id: int, partition: PartitionKey) -> LiveEntry:
+    file = entry.data_file
+    path, offset = identity(entry)
+    kind = file_kind(file.content, puffin=file.file_format == FileFormat.PUFFIN)
+    names_data_files = kind in (FileKind.POSITION_DELETES, FileKind.DELETION_VECTORS)
+    bounds = _path_bounds(file) if names_data_files else (None, None)
+    return LiveEntry(
+        path=path,
+        content_offset=offset,
+        kind=kind,
+        spec_id=spec_id,
+        partition=partition,
+        sequence_number=entry.sequence_number or 0,
+        size_bytes=file.file_size_in_bytes,
+        rows=file.record_count,
+        file_format=file.file_format,
+        is_encrypted=file.key_metadata is not None,
+        path_bounds=bounds,
+        referenced_data_file=_referenced(file, bounds) if names_data_files else None,
+    )
+
+
+def _path_bounds(file: DataFile) -> tuple[str | None, str | None]:
+    low = (file.lower_bounds or {}).get(DELETE_FILE_PATH)
+    high = (file.upper_bounds or {}).get(DELETE_FILE_PATH)
+    return _text(low), _text(high)
+
+
+def _text(bound: bytes | None) -> str | None:
+    """A bound as text. One that a writer cut off within a character says nothing."""
+    try:
+        return None if bound is None else bound.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _referenced(file: DataFile, bounds: tuple[str | None, str | None]) -> str | None:
+    field: str | None = file._data[17]  # noqa: SLF001 (0.12 has no property for field 143)
+    low, high = bounds
+    return low if field is None and low == high else field
 
 
 # --- partitions ----------------------------------------------------------------------------------------------

@@ -57,6 +57,8 @@ LAYOUTS_KEPT = 256
 """Resolved schemas, some hundred kilobytes at most: a table has one for each spec and writer."""
 MAX_BYTES = 64 * 1024 * 1024
 """Of a manifest or a manifest list: eight times what writers aim at. What is larger is no manifest, or an attack."""
+PIECE_BYTES = 1024 * 1024
+"""What is asked for at a time: PyArrow takes that much memory before it looks how much there is."""
 _MAGIC = b"Obj\x01"
 _SCHEMA = "avro.schema"
 _HEADER: Final[Reader] = construct_reader(META_SCHEMA, {-1: AvroFileHeader})
@@ -154,7 +156,11 @@ def _content(files: FileIO, location: str, length: int | None = None) -> bytes:
             begin = bytes(stream.read(len(_MAGIC)))
             if begin != _MAGIC:
                 raise UnreadableError(f"{location} does not begin as an Avro file does")
-            return begin + bytes(stream.read(max(limit - len(begin), 0) + 1))
+            pieces, left = [begin], max(limit - len(begin), 0) + 1
+            while left and (piece := bytes(stream.read(min(left, PIECE_BYTES)))):
+                pieces.append(piece)
+                left -= len(piece)
+            return b"".join(pieces)
 
     data = retried(read)
     if len(data) > limit:
@@ -245,14 +251,11 @@ def read_manifest_list(files: FileIO, location: str) -> list[ManifestFile]:
     return manifests
 
 
-def read_manifest(files: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
-    """Every entry of a manifest, deleted ones too, with what it inherits written into it."""
-    written = Manifest.read(files, manifest.manifest_path, manifest.manifest_length)
-    return list(entries(written, manifest))
-
-
 def entries(written: Manifest, manifest: ManifestFile) -> Iterator[ManifestEntry]:
-    """The same one after another: a large manifest's entries are never all in memory."""
+    """Every entry of a manifest, deleted ones too, with what it inherits written into it.
+
+    They come one after another: a large manifest's entries are never all in memory.
+    """
     return (_with_inherited(entry, manifest) for entry in written)
 
 

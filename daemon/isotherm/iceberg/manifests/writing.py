@@ -8,7 +8,8 @@ Version 3 has its place in `_entry_schema` and in the list's `first_row_id`; unt
 bound.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 from pydantic_core import to_json
@@ -33,7 +34,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Record
-from pyiceberg.types import IntegerType, ListType, PrimitiveType, StructType
+from pyiceberg.types import IntegerType, ListType, NestedField, PrimitiveType, StructType
 
 from isotherm.core.model.jobs import WrittenFile
 from isotherm.iceberg.manifests.live import partition_type
@@ -110,11 +111,16 @@ def write_manifest(
     spec_id: int,
     content: ManifestContent,
     snapshot_id: int,
-    entries: Sequence[ManifestEntry],
+    entries: Iterable[ManifestEntry],
 ) -> ManifestFile:
-    """Write a manifest; its own sequence number is assigned when it is listed."""
+    """Write a manifest as its entries come; its own sequence number is assigned when it is listed.
+
+    In memory is one block of entries.
+    """
     spec = metadata.specs()[spec_id]
     partition = partition_type(metadata, spec)
+    sums = _Sums(partition)
+    coming = iter(entries)
     with AvroOutputFile[ManifestEntry](
         io.new_output(location),
         file_schema=_entry_schema(partition),
@@ -131,10 +137,9 @@ def write_manifest(
             AVRO_CODEC_KEY: _codec(metadata),
         },
     ) as avro:
-        for start in range(0, len(entries), BLOCK_ENTRIES):
-            avro.write_block(list(entries[start : start + BLOCK_ENTRIES]))
-    count, rows = _totals(entries)
-    live = [one.sequence_number for one in entries if one.status != ManifestEntryStatus.DELETED]
+        while block := list(islice(coming, BLOCK_ENTRIES)):
+            avro.write_block(block)
+            sums.add(block)
     return ManifestFile.from_args(
         READ_VERSION,
         manifest_path=location,
@@ -142,15 +147,15 @@ def write_manifest(
         partition_spec_id=spec_id,
         content=content,
         sequence_number=UNASSIGNED,
-        min_sequence_number=min((number or 0 for number in live), default=UNASSIGNED),
+        min_sequence_number=UNASSIGNED if sums.least is None else sums.least,
         added_snapshot_id=snapshot_id,
-        added_files_count=count[ManifestEntryStatus.ADDED],
-        existing_files_count=count[ManifestEntryStatus.EXISTING],
-        deleted_files_count=count[ManifestEntryStatus.DELETED],
-        added_rows_count=rows[ManifestEntryStatus.ADDED],
-        existing_rows_count=rows[ManifestEntryStatus.EXISTING],
-        deleted_rows_count=rows[ManifestEntryStatus.DELETED],
-        partitions=_summaries(partition, entries),
+        added_files_count=sums.files[ManifestEntryStatus.ADDED],
+        existing_files_count=sums.files[ManifestEntryStatus.EXISTING],
+        deleted_files_count=sums.files[ManifestEntryStatus.DELETED],
+        added_rows_count=sums.rows[ManifestEntryStatus.ADDED],
+        existing_rows_count=sums.rows[ManifestEntryStatus.EXISTING],
+        deleted_rows_count=sums.rows[ManifestEntryStatus.DELETED],
+        partitions=sums.summaries(),
     )
 
 
@@ -223,26 +228,33 @@ def _data_file_type(version: int, partition: StructType) -> StructType:
     return StructType(*fields)
 
 
-def _totals(
-    entries: Sequence[ManifestEntry],
-) -> tuple[dict[ManifestEntryStatus, int], dict[ManifestEntryStatus, int]]:
-    """Files and rows by status."""
-    files = dict.fromkeys(ManifestEntryStatus, 0)
-    rows = dict.fromkeys(ManifestEntryStatus, 0)
-    for entry in entries:
-        files[entry.status] += 1
-        rows[entry.status] += entry.data_file.record_count
-    return files, rows
+class _Sums:
+    """What a manifest list says of a manifest, summed up while it is written."""
 
+    def __init__(self, partition: StructType) -> None:
+        self.files = dict.fromkeys(ManifestEntryStatus, 0)
+        self.rows = dict.fromkeys(ManifestEntryStatus, 0)
+        self.least: int | None = None
+        """The least data sequence number of a live file, or None where there is none."""
+        self._values = [_stats_of(field) for field in partition.fields]
 
-def _summaries(partition: StructType, entries: Sequence[ManifestEntry]) -> list[PartitionFieldSummary]:
-    """What the values of each partition field span; deleted files count, as in Java."""
-    summaries = []
-    for place, field in enumerate(partition.fields):
-        if not isinstance(field.field_type, PrimitiveType):
-            raise TypeError(f"partition field {field.name} has type {field.field_type}")
-        stats = PartitionFieldStats(field.field_type)
+    def add(self, entries: Iterable[ManifestEntry]) -> None:
         for entry in entries:
-            stats.update(entry.data_file.partition[place])
-        summaries.append(stats.to_summary())
-    return summaries
+            self.files[entry.status] += 1
+            self.rows[entry.status] += entry.data_file.record_count
+            if entry.status != ManifestEntryStatus.DELETED:
+                number = entry.sequence_number or 0
+                self.least = number if self.least is None else min(self.least, number)
+            # Deleted files count, as in Java.
+            for place, stats in enumerate(self._values):
+                stats.update(entry.data_file.partition[place])
+
+    def summaries(self) -> list[PartitionFieldSummary]:
+        """What the values of each partition field span."""
+        return [stats.to_summary() for stats in self._values]
+
+
+def _stats_of(field: NestedField) -> PartitionFieldStats:
+    if not isinstance(field.field_type, PrimitiveType):
+        raise TypeError(f"partition field {field.name} has type {field.field_type}")
+    return PartitionFieldStats(field.field_type)

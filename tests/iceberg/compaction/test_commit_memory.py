@@ -1,0 +1,95 @@
+"""A commit holds a bounded part of the manifests that it reads and writes, however many files they name."""
+
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.catalog import load_catalog
+from pyiceberg.manifest import ManifestContent
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import IntegerType, LongType, NestedField
+
+from isotherm.contract.identity import PartitionKey
+from isotherm.core.model.jobs import OutcomeKind, WrittenFile
+from isotherm.iceberg.manifests.live import partition_record
+from isotherm.iceberg.manifests.reading import Manifest, entries, read_manifest_list
+from isotherm.iceberg.manifests.writing import added, existing, write_manifest, write_manifest_list
+from support.rewriting import bound, commit, rewritten
+
+NAME = "db.t"
+OURS = PartitionKey('{"1000":1}')
+COLUMNS = range(100, 140)
+"""Ids that the schema does not know: nobody reads the bounds."""
+MIB = 1024 * 1024
+
+
+def in_one_manifest(root: Path, files: int) -> tuple[Any, Table]:
+    """A table of one manifest: three files of one partition, and many files, which nobody reads, of others."""
+    catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{root}/c.db", warehouse=f"file://{root}/w")
+    catalog.create_namespace("db")
+    schema = Schema(
+        NestedField(1, "id", LongType(), required=False),
+        NestedField(2, "part", IntegerType(), required=False),
+    )
+    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "part"))
+    table = catalog.create_table(NAME, schema, partition_spec=spec, properties={"format-version": "2"})
+    for number in range(3):
+        table.append(pa.table({"id": [number], "part": pa.array([1], pa.int32())}))
+    metadata, head = table.metadata, table.current_snapshot()
+    assert head is not None
+
+    def every() -> Any:
+        for manifest in read_manifest_list(table.io, head.manifest_list):
+            yield from map(existing, entries(Manifest.read(table.io, manifest.manifest_path), manifest))
+        numbers = {number: 1_000_000 + number for number in COLUMNS}
+        texts = dict.fromkeys(COLUMNS, b"a bound of sixteen")
+        for number in range(files):
+            file = WrittenFile(
+                f"file:///nowhere/{number}.parquet", 1, 1, numbers, numbers, numbers, {}, texts, texts, ()
+            )
+            other = PartitionKey(f'{{"1000":{number % 2 * 2}}}')
+            yield added(file, partition_record(metadata, 0, other), head.snapshot_id, 1)
+
+    snapshot_id, folder = metadata.new_snapshot_id(), f"{table.location()}/metadata"
+    number = metadata.next_sequence_number()
+    merged = write_manifest(
+        table.io, metadata, f"{folder}/merged.avro", 0, ManifestContent.DATA, snapshot_id, every()
+    )
+    write_manifest_list(
+        table.io, metadata, f"{folder}/merged-list.avro", snapshot_id, head.snapshot_id, number, [merged]
+    )
+    snapshot = Snapshot(
+        snapshot_id=snapshot_id,
+        parent_snapshot_id=head.snapshot_id,
+        sequence_number=number,
+        timestamp_ms=metadata.last_updated_ms + 1,
+        manifest_list=f"{folder}/merged-list.avro",
+        summary=Summary(Operation.REPLACE),
+        schema_id=metadata.current_schema_id,
+    )
+    ref = SetSnapshotRefUpdate(ref_name=MAIN_BRANCH, type=SnapshotRefType.BRANCH, snapshot_id=snapshot_id)
+    catalog.commit_table(table, (), (AddSnapshotUpdate(snapshot=snapshot), ref))
+    return catalog, catalog.load_table(NAME)
+
+
+def test_a_commit_holds_a_few_entries_of_a_manifest_of_many(tmp_path: Path) -> None:
+    """All entries of 2,000 files with the statistics of 40 columns take 30 MiB, and are 0.3 MiB on disk."""
+    catalog, table = in_one_manifest(tmp_path, 2_000)
+    job = bound(table, OURS)
+    rewrite = rewritten(table, job)
+
+    tracemalloc.start()
+    outcome = commit(catalog, job, rewrite)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert OutcomeKind.DONE is outcome.kind
+    assert table.refresh().inspect.files().num_rows == 2_001
+    assert peak < 16 * MIB

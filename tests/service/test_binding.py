@@ -1,0 +1,83 @@
+"""Jobs are bound to their files beside the loop, and nothing of that is left where it comes to nothing."""
+
+from dataclasses import dataclass
+from threading import Event
+from typing import Any
+
+from isotherm.core import observations as seen
+from isotherm.iceberg.values import loaded_table
+from isotherm.service.ports import Bound
+from support.lab import of, started, until_a_job_runs, wait_for_children
+
+
+@dataclass
+class HeldBack:
+    """A FileIO that answers when it is let."""
+
+    io: Any
+    may_answer: Event
+
+    def new_input(self, location: str) -> Any:
+        assert self.may_answer.wait(30)
+        return self.io.new_input(location)
+
+
+def test_a_store_that_does_not_answer_holds_up_no_turn_of_the_loop(lab):
+    table = lab.create()
+    for hour in (1, 1, 1):
+        lab.append(table, hour)
+    loaded = loaded_table(table, "shop.orders")
+    (key,) = lab.scan()
+    may_answer = Event()
+    loaded.handle.io = HeldBack(loaded.handle.io, may_answer)
+    maintainer = lab.service().maintainer
+
+    maintainer.start_binding(loaded, key, "job", "hour 1", 1_000_000, "policy", "a test")
+    before = maintainer.bound()
+    may_answer.set()
+    maintainer.wait(30)
+    ((job_id, bound),) = maintainer.bound()
+
+    assert list(before) == []
+    assert job_id == "job"
+    assert isinstance(bound, Bound)
+    assert (bound.live_data_files, len(bound.job.data_files)) == (3, 3)
+
+
+def test_a_write_to_a_partition_that_is_being_bound_ends_that(lab):
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(table, hour)
+    service = started(lab)
+    for _ in range(20):
+        service.step(0)
+        if len(service.compactions):
+            break
+    assert len(service.compactions) == 1
+    lab.append(table, 1)
+
+    service.consume(service.events.poll(0))
+    service.maintainer.wait(30)
+
+    assert (service.compactions.start_bound(), len(service.compactions)) == (0, 0)
+    assert (of(lab, seen.JobStarted), list(service.ledger.operations())) == ([], [])
+    service.stop()
+
+
+def test_a_daemon_that_stops_while_it_binds_leaves_nothing(lab):
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(table, hour)
+    service = started(lab)
+    for _ in range(20):
+        service.step(0)
+        if len(service.compactions):
+            break
+    service.compactions.stop()
+
+    assert (len(service.compactions), list(service.ledger.unfinished())) == (0, [])
+    until_a_job_runs(service)
+    wait_for_children(service)
+    service.step(0)
+    assert [one.state for one in service.ledger.operations()] == ["done"]
+    service.stop()
