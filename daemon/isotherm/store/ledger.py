@@ -609,7 +609,7 @@ class Ledger:
 
     def deletions_held(self) -> str | None:
         """Why nothing is deleted; None: it may be."""
-        return next((hold.why for hold in self.holds(self.id) if hold.kind is HoldKind.LEDGER), None)
+        return next((hold.why for hold in self.holds(self.id)), None)
 
     def quarantined(self, uuid: str) -> dict[PartitionKey, Quarantine]:
         """The partitions whose jobs fail, and until when they are left alone."""
