@@ -5,14 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from isotherm.contract.events import CommitEvent, Intent, decode
-from isotherm.contract.summary import JOB_ID
+from isotherm.contract.boundary import MAX_AHEAD_MS
+from isotherm.contract.events import CommitEvent, Intent, decode, encode
+from isotherm.contract.summary import INGEST_VALID_THROUGH, JOB_ID
 from isotherm.core import observations as seen
 from isotherm.core.deletion import LEFTOVER_GRACE_MS
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileStats
 from isotherm.core.model.jobs import OutcomeKind
-from support.lab import EXPIRING, Lab, believed, counted, event_of, of, settle, wait_for_children
+from isotherm.service.ports import Message
+from support.lab import EXPIRING, Lab, believed, counted, event_of, of, settle, uuid_of, wait_for_children
 
 
 def rows(table, snapshot_id=None):
@@ -320,6 +322,47 @@ def test_a_table_that_is_dropped_and_made_again_begins_anew(lab):
 
     assert list(service.fold.tables()) == [str(again.metadata.table_uuid)]
     assert counted(lab.scan()) == believed(service, str(again.metadata.table_uuid))
+    service.stop()
+
+
+def test_an_event_that_is_replayed_does_not_make_a_retired_writer_speak_again(lab):
+    table = lab.create()
+    said = lab.append(table, 1, announce=False)
+    service = lab.service()
+    service.start()
+    service.follower.confirm("shop.orders")
+    uuid, now_ms = said.table_uuid, service.now_ms()
+    key, value, _ = encode(said)
+    first = Message("control", 0, 7, now_ms - 60_000, value, key)
+    service.follower.take(first)
+    lab.ahead_ms += 7_200_000
+    lab.append(table, 1)
+    service.follower.take(first)
+    (word,) = service.fold.words(uuid)
+    heard_at_ms = service.fold.table(uuid).last_event_at_ms
+
+    assert word.at_ms == heard_at_ms == now_ms - 60_000
+    service.step(0)
+    (newer,) = service.fold.words(uuid)
+    service.follower.take(first)
+
+    assert newer.at_ms >= now_ms + 7_200_000
+    assert service.fold.words(uuid) == (newer,), "what is replayed is older than what is known"
+    assert service.fold.table(uuid).last_event_at_ms == newer.at_ms
+    service.stop()
+
+
+def test_a_scan_of_a_table_with_a_commit_from_the_future_does_not_move_the_boundary_far(lab):
+    table = lab.create()
+    days_10_ms = 10 * 86_400_000
+    lab.append(table, 1, snapshot_properties={INGEST_VALID_THROUGH: str(lab.now_ms() + days_10_ms)})
+    lab.ahead_ms = -days_10_ms
+    service = lab.service()
+    service.start()
+    service.follower.confirm("shop.orders")
+    boundary_ms = service.fold.table(uuid_of(table)).state.boundary_ms
+
+    assert boundary_ms <= service.now_ms() + MAX_AHEAD_MS
     service.stop()
 
 

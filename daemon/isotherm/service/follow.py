@@ -10,6 +10,7 @@ is scanned. So lost, doubled, late, reordered and forged events delay; they neve
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.events import CommitEvent, EventError, Intent, OpenWindow, decode
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.summary import Origin
@@ -105,7 +106,7 @@ class Follower:
             case Intent():
                 return self._take_intent(event, received_at_ms), None
             case CommitEvent():
-                return self._take_commit(event, received_at_ms)
+                return self._take_commit(event, received_at_ms, message.timestamp_ms or received_at_ms)
 
     def _take_intent(self, intent: Intent, received_at_ms: int) -> Touched | None:
         expires_at_ms = min(intent.expires_at_ms, received_at_ms + self._intent_timeout_ms)
@@ -119,7 +120,7 @@ class Follower:
         return Touched(intent.table_uuid, None if keys is None else frozenset(keys))
 
     def _take_commit(
-        self, event: CommitEvent, received_at_ms: int
+        self, event: CommitEvent, received_at_ms: int, said_at_ms: int
     ) -> tuple[Touched | None, AppliedEvent | None]:
         started_s = self._monotonic_s()
         if event.ref != "main":
@@ -132,9 +133,17 @@ class Follower:
             self.suspects.add(event.table)
             self._listen(EventSeen("deferred", event.table))
             return None, None
-        self._fold.note_event(event.table_uuid, received_at_ms)
-        self._keep_word(event, received_at_ms)
-        if self._ledger.is_known(event.table_uuid, event.snapshot_id):
+        is_known = self._ledger.is_known(event.table_uuid, event.snapshot_id)
+        # What a rebalance or a restart hands out again was said when it was written, not now.
+        is_replayed = (
+            is_known
+            and event.sequence_number <= row.state.sequence_number
+            and event.snapshot_id not in self._ledger.unannounced(event.table_uuid, received_at_ms)
+        )
+        heard_at_ms = min(received_at_ms, said_at_ms) if is_replayed else received_at_ms
+        self._fold.note_event(event.table_uuid, max(heard_at_ms, row.last_event_at_ms))
+        self._keep_word(event, heard_at_ms)
+        if is_known:
             self._ledger.announced(event.table_uuid, event.snapshot_id)
             if event.sequence_number > row.state.sequence_number:
                 # The ledger was saved and the fold was not: a crash in between. The catalog has the rest.
@@ -173,11 +182,14 @@ class Follower:
             return None
         return self._catalog.change_of(loaded, event)
 
-    def _keep_word(self, event: CommitEvent, received_at_ms: int) -> None:
+    def _keep_word(self, event: CommitEvent, heard_at_ms: int) -> None:
         if event.writer and event.origin_kind is not Origin.MAINTENANCE:
             window = event.open_window or OpenWindow()
+            words = self._fold.words(event.table_uuid)
+            if any(word.writer == event.writer and word.at_ms > heard_at_ms for word in words):
+                return  # it is replayed, and a newer one is known
             announces = self._fold.announces(event.table_uuid, event.writer)
-            self._fold.save_word(event.table_uuid, Word(event.writer, received_at_ms, window, announces))
+            self._fold.save_word(event.table_uuid, Word(event.writer, heard_at_ms, window, announces))
             if window.partitions:
                 self._fold.touch(event.table_uuid, [PartitionKey(key) for key in window.partitions])
 
@@ -344,7 +356,8 @@ class Follower:
             loaded.table,
             scan.partitions,
             scan.head,
-            boundary_ms=scan.boundary_ms,
+            # Capped as that of one commit is: a commit may be stamped far in the future.
+            boundary_ms=None if scan.boundary_ms is None else min(scan.boundary_ms, now_ms + MAX_AHEAD_MS),
             foreign_commits=scan.foreign_commits,
             lateness=self._ledger.learnt(uuid) if before is None else before.state.lateness,
             before=None if before is None else before.state,
