@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from importlib.metadata import version
 from pathlib import Path
 from threading import Event, Timer
@@ -85,7 +86,7 @@ def run(config: IsothermConfig) -> int:
     try:
         # Before anything of it is opened: during a rolling update the one before us may still be at work.
         wait_for("the state folder", lambda: _hold(config.state.path))
-        stores = _stores(config)
+        stores = while_alive(health, lambda: _stores(config))
         spool_in(config.state.path / "spool")
     except Unavailable:
         return 0
@@ -142,6 +143,16 @@ class _Patience:
             reraise=True,
         )
         return retrying(ask)
+
+
+def while_alive(health: Health, work: Callable[[], Answer], every_s: float = 1.0) -> Answer:
+    """Do what may take minutes before the loop turns, such as checking a ledger of gigabytes; /livez stays 200."""
+    with ThreadPoolExecutor(1, "work") as pool:
+        begun = pool.submit(work)
+        while True:
+            health.ticked_at_s = monotonic_s()
+            if wait([begun], every_s).done:
+                return begun.result()
 
 
 def _stores(config: IsothermConfig) -> tuple[Fold, Ledger]:
