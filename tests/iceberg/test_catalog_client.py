@@ -11,10 +11,12 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from isotherm.core.paths import normalised
 from isotherm.iceberg.catalog import IcebergCatalog, connect
 from isotherm.iceberg.maintainer import IcebergMaintainer
-from isotherm.iceberg.storage import RetryingFileIO, properties_with_retries, table_at
+from isotherm.iceberg.storage import ATTEMPTS, RetryingFileIO, properties_with_retries, table_at
+from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import CatalogConfig
-from isotherm.service.ports import Unavailable
+from isotherm.service.ports import NotAsked, TableMissing, Unavailable
+from support.fakes import Clock
 from support.servers import Hang, http_server, silent_server
 
 KEYS = {"s3.access-key-id": "a", "s3.secret-access-key": "b", "s3.region": "us-east-1"}
@@ -71,6 +73,34 @@ def test_a_rest_catalog_that_falls_silent_later_is_unavailable():
     assert asked == ["/v1/config", "/v1/namespaces/shop/tables/orders"]
 
 
+def test_a_catalog_that_did_not_answer_is_not_asked_for_the_next_table_at_once():
+    asked, is_back, clock = [], [], Clock()
+
+    def answer(_, path):
+        if path == "/v1/config":
+            return 200, {"defaults": {}, "overrides": {}}
+        asked.append(path)
+        if is_back:
+            return 404, {"error": {"message": "no such table", "type": "NoSuchTableException", "code": 404}}
+        raise Hang
+
+    with http_server(answer) as url:
+        catalog = IcebergCatalog(connect(rest(url)), breaker=Breaker(clock.monotonic_s))
+        with pytest.raises(Unavailable, match="timed out"):
+            catalog.load("shop.orders")
+        for name in ("shop.orders", "shop.items"):
+            with pytest.raises(NotAsked, match="asked again in 5 s"):
+                catalog.load(name)
+        with pytest.raises(NotAsked):
+            catalog.names()
+        assert asked == ["/v1/namespaces/shop/tables/orders"]
+        clock.advance(5)
+        is_back.append(True)
+        for name in ("shop.orders", "shop.items"):
+            with pytest.raises(TableMissing):
+                catalog.load(name)
+
+
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_catalog_that_redirects_a_request_to_change_something_is_not_followed(status):
     """`requests` would follow a POST with a GET, whose answer looks like that of a commit."""
@@ -118,6 +148,26 @@ def test_a_store_that_does_not_answer_is_asked_once_by_each_attempt_of_ours(hang
             file.exists()
 
         assert len(server.connections) == 1
+
+
+def test_a_store_that_did_not_answer_is_not_asked_for_the_next_file_at_once():
+    with silent_server(hangs_up=True) as server:
+        files = RetryingFileIO(
+            properties_with_retries({"s3.endpoint": server.url, "s3.request-timeout": "1", **KEYS})
+        )
+        with pytest.raises(OSError, match="NETWORK_CONNECTION"):
+            files.new_input("s3://lake/a").open()
+        asked = len(server.connections)
+        for ask in (
+            files.new_input("s3://lake/b").open,
+            files.new_output("s3://lake/c").create,
+            lambda: files.delete("s3://lake/d"),
+        ):
+            with pytest.raises(OSError, match="s3://lake did not answer; it is asked again"):
+                ask()
+
+        assert asked == ATTEMPTS
+        assert len(server.connections) == asked
 
 
 def test_time_outs_of_a_store_are_short_unless_the_operator_says_otherwise():

@@ -15,7 +15,7 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.decisions import Request
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
-from isotherm.core.observations import JobStarted, TableHalted, TrySoon
+from isotherm.core.observations import JobStarted, Outside, TableHalted, TrySoon
 from isotherm.core.planner.view import Flight
 from isotherm.service.announcer import Announcer
 from isotherm.service.barrier import Barrier
@@ -298,7 +298,7 @@ class Compactions:
             return self.catalog.live_files(loaded, partition)
         except (Unavailable, TableMissing) as err:
             self.follower.suspects.add(name)
-            self.listen(TrySoon(f"table {name} after our commit", str(err)))
+            self.listen(TrySoon(f"table {name} after our commit", str(err), Outside.TABLE))
             return 0
 
     def _quarantine(self, operation: Operation, reason: str, why: str) -> None:

@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.holds import Hold, HoldKind
-from isotherm.core.observations import HoldChanged, HoldRejected, LedgerLost, TrySoon
+from isotherm.core.observations import HoldChanged, HoldRejected, LedgerLost, Outside, TrySoon
 from isotherm.service.ledger_age import SUFFIX, LedgerAge
-from isotherm.service.ports import HoldReading, HoldTopic, Listener, Unavailable
+from isotherm.service.ports import HoldReading, HoldTopic, Listener, NotAsked, Unavailable
 from isotherm.store.database import from_json
 from isotherm.store.ledger import Ledger
 
@@ -124,7 +124,7 @@ class Holds:
             try:
                 self._age.tell()
             except Unavailable as err:
-                self._listen(TrySoon("telling the count of this ledger's acts", str(err)))
+                self._listen(TrySoon("telling the count of this ledger's acts", str(err), Outside.BROKER))
 
     def put(self, hold: Hold) -> None:
         """Hold something back, from now on and everywhere."""
@@ -174,6 +174,8 @@ class Holds:
             try:
                 self._topic.write(key, None if value is None else value.encode())
             except Unavailable as err:
-                self._listen(TrySoon("telling the other daemons what is held back", str(err)))
+                if not isinstance(err, NotAsked):
+                    what = "telling the other daemons what is held back"
+                    self._listen(TrySoon(what, str(err), Outside.BROKER))
                 return
             self._ledger.told(key, value)
