@@ -4,6 +4,7 @@ import json
 import pickle
 from pathlib import Path
 
+import psutil
 import pytest
 from pyiceberg.exceptions import BadRequestError
 from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -17,6 +18,8 @@ from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import CatalogConfig
 from isotherm.service.ports import NotAsked, TableMissing, Unavailable
 from support.fakes import Clock
+from support.lab import SCHEMA
+from support.object_store import BUCKET, object_store
 from support.servers import Hang, http_server, silent_server
 
 KEYS = {"s3.access-key-id": "a", "s3.secret-access-key": "b", "s3.region": "us-east-1"}
@@ -177,6 +180,27 @@ def test_time_outs_of_a_store_are_short_unless_the_operator_says_otherwise():
     assert properties_with_retries({"s3.request-timeout": "90"})["s3.request-timeout"] == "90"
 
 
+def test_tables_with_the_same_credentials_share_a_client_of_their_store(tmp_path):
+    with object_store() as store:
+        properties = {
+            "type": "sql",
+            "uri": f"sqlite:///{tmp_path}/c.db",
+            "warehouse": f"s3://{BUCKET}/w",
+            **store.properties(),
+        }
+        made = connect(CatalogConfig(properties=properties))
+        made.create_namespace("shop")
+        names = [f"shop.t{number}" for number in range(30)]
+        for name in names:
+            made.create_table(name, SCHEMA)
+        catalog = IcebergCatalog(connect(CatalogConfig(properties=properties)))
+        before = psutil.Process().num_fds()
+        loaded = [catalog.load(name) for name in names]
+
+        # A client takes two or three; the store itself, in this process too, a few for its answers.
+        assert psutil.Process().num_fds() - before < len(loaded)
+
+
 EVIL = {
     "py-io-impl": "nowhere.Code",
     "s3.endpoint": "http://evil.example.com",
@@ -210,12 +234,14 @@ def vending(lab):
         "metadata-location": table.refresh().metadata_location,
         "metadata": json.loads(Path(normalised(table.metadata_location)).read_text()),
         "config": {"s3.region": "from the server", "s3.access-key-id": "superseded"},
-        "storage-credentials": [{"prefix": "file:", "config": VENDED}],
+        "storage-credentials": [{"prefix": "file:", "config": dict(VENDED)}],
     }
     config = {"defaults": {}, "overrides": {}}
     with http_server(lambda _, path: (200, config if path == "/v1/config" else answer)) as url:
         properties = {"type": "rest", "uri": url, "s3.endpoint": "http://store.example.com", "token": "ours"}
-        yield connect(CatalogConfig(properties=properties))
+        catalog = connect(CatalogConfig(properties=properties))
+        catalog.vended = answer["storage-credentials"][0]["config"]
+        yield catalog
 
 
 def test_what_the_server_vends_for_a_table_is_what_its_files_are_read_with(vending):
@@ -226,6 +252,11 @@ def test_what_the_server_vends_for_a_table_is_what_its_files_are_read_with(vendi
     assert (found["s3.region"], found["s3.endpoint"]) == ("from the server", "http://store.example.com")
     assert "evil" not in str(found)
     assert loaded.handle.properties["py-io-impl"] == "nowhere.Code", "the table keeps its properties"
+    again = IcebergCatalog(vending).load("shop.orders").handle.io
+    assert again is loaded.handle.io
+    vending.vended["s3.session-token"] = "for the next hour"
+    renewed = IcebergCatalog(vending).load("shop.orders").handle.io
+    assert renewed.properties["s3.session-token"] == "for the next hour"
 
 
 def test_a_rewrite_gets_the_properties_with_which_the_table_is_read_here(vending):
