@@ -1,5 +1,6 @@
 """The daemon's whole path on real tables: events, state, compaction, expiry, deletion, announcement."""
 
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,19 @@ from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileStats
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.service.ports import Message
-from support.lab import EXPIRING, Lab, believed, counted, event_of, of, settle, uuid_of, wait_for_children
+from support.lab import (
+    EAGER,
+    EXPIRING,
+    Lab,
+    believed,
+    counted,
+    event_of,
+    of,
+    settle,
+    started,
+    uuid_of,
+    wait_for_children,
+)
 
 
 def rows(table, snapshot_id=None):
@@ -350,6 +363,42 @@ def test_an_event_that_is_replayed_does_not_make_a_retired_writer_speak_again(la
     assert service.fold.words(uuid) == (newer,), "what is replayed is older than what is known"
     assert service.fold.table(uuid).last_event_at_ms == newer.at_ms
     service.stop()
+
+
+def test_a_table_keeps_its_name_whatever_the_case_in_which_a_writer_spells_it(lab):
+    table = lab.create()
+    (lab.root / "policies" / "all.yaml").write_text(EAGER.replace('"*"', "shop.orders"))
+    any_case(lab.root / "catalog.db")
+    slow = lab.config.loop.model_copy(update={"poll_tables_every_s": 3600})
+    lab.config = lab.config.model_copy(update={"loop": slow})
+    first = lab.append(table, 1, announce=False)
+    second = lab.append(table, 1, announce=False)
+    service = started(lab)
+    service.follower.suspects.add("SHOP.orders")
+    for event in (first, second.model_copy(update={"ref": "audit"})):
+        settle(service)
+        assert list(service.fold.names().values()) == ["shop.orders"]
+        lab.announce(event.model_copy(update={"table": "Shop.ORDERS"}))
+    settle(service)
+
+    assert list(service.fold.names().values()) == ["shop.orders"]
+    assert {one.table.name for one in of(lab, seen.TablePlanned)} == {"shop.orders"}
+    service.stop()
+
+
+def any_case(path):
+    """Have an SQL catalog find names in any case, as MySQL, Glue and Hive do."""
+    with sqlite3.connect(path) as catalog:
+        catalog.execute("ALTER TABLE iceberg_tables RENAME TO exact")
+        catalog.execute(
+            "CREATE TABLE iceberg_tables (catalog_name TEXT, table_namespace TEXT COLLATE NOCASE, "
+            "table_name TEXT COLLATE NOCASE, metadata_location TEXT, previous_metadata_location TEXT, iceberg_type TEXT)"
+        )
+        catalog.execute(
+            "INSERT INTO iceberg_tables SELECT catalog_name, table_namespace, table_name, metadata_location, "
+            "previous_metadata_location, iceberg_type FROM exact"
+        )
+    catalog.close()
 
 
 def test_a_scan_of_a_table_with_a_commit_from_the_future_does_not_move_the_boundary_far(lab):

@@ -160,6 +160,9 @@ class IcebergCatalog:
             raise TableMissing(f"table {name}: no catalog has a table of such a name")
         with self._asked(), translated(f"table {name}"):
             table = self.catalog.load_table(name)
+            spelled = ".".join(table.name())
+            if spelled.casefold() == name.casefold():
+                name = spelled  # Glue, Hive and MySQL find a table in any case, and have it in one
             known = self._lists.get(str(table.metadata.table_uuid))
             loaded = loaded_table(table, name, known)
             if (head := table.current_snapshot()) is not None:

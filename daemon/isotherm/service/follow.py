@@ -123,11 +123,12 @@ class Follower:
         self, event: CommitEvent, received_at_ms: int, said_at_ms: int
     ) -> tuple[Touched | None, AppliedEvent | None]:
         started_s = self._monotonic_s()
+        row = self._fold.table(event.table_uuid)
         if event.ref != "main":
-            self.suspects.add(event.table)
+            # By the name that the catalog uses: a writer may spell it in another case.
+            self.suspects.add(event.table if row is None else row.state.table.name)
             self._listen(EventSeen("other_ref", event.table))
             return None, None
-        row = self._fold.table(event.table_uuid)
         if row is None:
             # The catalog decides whether there is such a table; what the event says of it is not believed.
             self.suspects.add(event.table)
