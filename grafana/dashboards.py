@@ -378,10 +378,19 @@ def events() -> list[timeseries.Panel]:
             "Partitions that were counted anew in idle time. None for long: the daemon is never idle.",
             (times("isotherm_partitions_recounted_total"), "{{table}}"),
         ),
+        graph(
+            "What the rounds do without",
+            "1 while the catalog does not answer (no table is looked at), the topic with halts cannot be read (nothing "
+            "begins), or the control topic cannot be read to its end (nothing is compacted).",
+            "short",
+            ("max by (what) (isotherm_away)", "{{what}}"),
+            limit=1,
+        ),
         bars(
             "What did not answer",
-            "Times that the catalog, the broker or the storage did not answer, and messages that are no events of ours.",
-            (f"sum(increase(isotherm_unavailable_total[{RATE}]))", "unavailable"),
+            "Times that something outside did not answer, and messages that are no events of ours. What does not answer "
+            "is asked less and less often, at most a minute apart.",
+            (f"sum by (what) (increase(isotherm_unavailable_total[{RATE}]))", "{{what}}"),
             (f"sum(increase(isotherm_events_rejected_total[{RATE}]))", "messages rejected"),
         ),
     ]

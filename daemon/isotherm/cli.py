@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from isotherm.commands.ledger import ledger_app
 from isotherm.commands.policy import policy_app
 from isotherm.commands.terminal import DEFAULT_CONFIG, ConfigOption, Output, OutputOption, plain_errors
 from isotherm.core.units import parse_span_ms
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 
 app.add_typer(policy_app, name="policy")
+app.add_typer(ledger_app, name="ledger")
 
 
 @app.command()

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from importlib.metadata import version
 from pathlib import Path
 from threading import Event, Timer
@@ -20,7 +21,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_whe
 from tenacity.nap import sleep_using_event
 
 from isotherm.contract.topics import CONTROL_PARTITIONS
-from isotherm.core.observations import Observation, TrySoon
+from isotherm.core.observations import Observation, Outside, TrySoon
 from isotherm.iceberg import catalog
 from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.iceberg.maintainer import IcebergMaintainer
@@ -84,8 +85,8 @@ def run(config: IsothermConfig) -> int:
     wait_for = _Patience(health, listen, stopping)
     try:
         # Before anything of it is opened: during a rolling update the one before us may still be at work.
-        wait_for("the state folder", lambda: _hold(config.state.path))
-        stores = _stores(config)
+        wait_for("the state folder", Outside.STATE, lambda: _hold(config.state.path))
+        stores = while_alive(health, lambda: _stores(config))
         spool_in(config.state.path / "spool")
     except Unavailable:
         return 0
@@ -125,13 +126,13 @@ class _Patience:
         self._listen = listen
         self._stopping = stopping
 
-    def __call__(self, what: str, ask: Callable[[], Answer]) -> Answer:
+    def __call__(self, what: str, kind: Outside, ask: Callable[[], Answer]) -> Answer:
         """The answer, as soon as there is one. Raises Unavailable: the daemon is to stop."""
 
         def tell(state: RetryCallState) -> None:
             self._health.ticked_at_s = monotonic_s()
             error = state.outcome.exception() if state.outcome else None
-            self._listen(TrySoon(what, str(error)))
+            self._listen(TrySoon(what, str(error), kind))
 
         retrying = Retrying(
             retry=retry_if_exception_type(Unavailable),
@@ -142,6 +143,16 @@ class _Patience:
             reraise=True,
         )
         return retrying(ask)
+
+
+def while_alive(health: Health, work: Callable[[], Answer], every_s: float = 1.0) -> Answer:
+    """Do what may take minutes before the loop turns, such as checking a ledger of gigabytes; /livez stays 200."""
+    with ThreadPoolExecutor(1, "work") as pool:
+        begun = pool.submit(work)
+        while True:
+            health.ticked_at_s = monotonic_s()
+            if wait([begun], every_s).done:
+                return begun.result()
 
 
 def _stores(config: IsothermConfig) -> tuple[Fold, Ledger]:
@@ -162,24 +173,28 @@ def _service(
     """The service on its real parts; None: told to stop while waiting for one of them."""
     fold, ledger = stores
     with contextlib.suppress(Unavailable):
-        connected = wait_for("the catalog", lambda: catalog.connect(config.catalog))
+        connected = wait_for("the catalog", Outside.CATALOG, lambda: catalog.connect(config.catalog))
         topic, properties = config.kafka.control_topic, config.kafka.properties
+        broker = client.Broker()
         wait_for(
             "the broker",
+            Outside.BROKER,
             lambda: client.ensure_topic(properties, topic, CONTROL_PARTITIONS, CONTROL_TOPIC),
         )
-        wait_for("the broker", lambda: ensure_hold_topic(config))
+        wait_for("the broker", Outside.BROKER, lambda: ensure_hold_topic(config))
         events = control_topic.KafkaEvents(
             properties,
             topic,
             config.kafka.group,
             replay_ms=int(config.loop.intent_timeout_s * 1000),
-            on_trouble=lambda error: listen(TrySoon("the broker", error)),
+            on_trouble=lambda error: listen(TrySoon("the broker", error, Outside.BROKER)),
+            broker=broker,
         )
         dead_letter_topic, letters = config.kafka.dead_letter_topic, None
         if dead_letter_topic is not None:
             wait_for(
                 "the broker",
+                Outside.BROKER,
                 lambda: client.ensure_topic(properties, dead_letter_topic, config=DEAD_LETTER_TOPIC),
             )
             letters = KafkaDeadLetters(properties, dead_letter_topic)
@@ -195,7 +210,8 @@ def _service(
             hold_topic=KafkaHolds(
                 properties,
                 config.kafka.hold_topic,
-                on_trouble=lambda error: listen(TrySoon("the broker", error)),
+                on_trouble=lambda error: listen(TrySoon("the broker", error, Outside.BROKER)),
+                broker=broker,
             ),
             policies=PolicyFolder(config.policies),
             listen=listen,
@@ -224,7 +240,7 @@ def _sources(config: IsothermConfig, listen: Callable[[Observation], None]) -> S
         config.kafka.properties,
         [source.topic for source in config.kafka.sources],
         f"{config.kafka.group}.sources",
-        on_trouble=lambda error: listen(TrySoon("the topics of sources", error)),
+        on_trouble=lambda error: listen(TrySoon("the topics of sources", error, Outside.SOURCES)),
     )
     return Sources(topics, {source.topic: FORMATS[source.format] for source in config.kafka.sources})
 

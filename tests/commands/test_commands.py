@@ -7,6 +7,7 @@ import yaml
 from typer.testing import CliRunner
 
 from isotherm.cli import app
+from isotherm.store import Ledger
 from support.lab import Lab
 
 HOUR_1, HOUR_4 = "at_hour=2026-01-01-01", "at_hour=2026-01-01-04"
@@ -136,4 +137,33 @@ def test_a_daemon_that_has_never_run_is_said(tmp_path):
     result = CliRunner().invoke(app, ["plan", "--config", str(path)])
 
     assert result.exit_code == 1
-    assert "fold.db" in result.output.replace("\n", "")
+    assert "no daemon has run with this state.path yet" in " ".join(result.output.split())
+
+
+def test_a_ledger_is_backed_up_while_a_daemon_writes_to_it(worked, ask, tmp_path):
+    daemon = Ledger(worked.root / "state" / "ledger.db")
+    with daemon.transaction():
+        daemon.place("t", "s3://lake/saved", 1)
+    with daemon.transaction():
+        daemon.place("t", "s3://lake/not-saved-yet", 2)
+        backup = tmp_path / "ledger.db"
+        result = ask(worked, "ledger", "backup", str(backup))
+        again = ask(worked, "ledger", "backup", str(backup))
+    locations = [location for _, location, _ in Ledger(backup, read_only=True).places()]
+
+    assert result.exit_code == 0, result.output
+    assert "s3://lake/saved" in locations
+    assert "s3://lake/not-saved-yet" not in locations
+    assert backup.stat().st_mode & 0o777 == 0o600
+    assert again.exit_code == 1
+    assert "exists already" in " ".join(again.output.split())
+    assert list(tmp_path.iterdir()) == [backup]
+
+
+def test_a_backup_of_a_ledger_that_is_not_there_leaves_no_file(tmp_path):
+    path = tmp_path / "isotherm.yaml"
+    path.write_text("catalog: {}\nkafka: {properties: {bootstrap.servers: a}}\n")
+    result = CliRunner().invoke(app, ["ledger", "backup", str(tmp_path / "copy"), "--config", str(path)])
+
+    assert result.exit_code == 1
+    assert list(tmp_path.iterdir()) == [path]

@@ -129,3 +129,17 @@ def test_it_is_bounded_and_total_whatever_comes(commits):
     for number in (0, 5, 10**6):
         found = learnt.risk(hour(-number), START, MINUTE)
         assert found is None or (0 <= found.probability <= 1 and found.returns >= 0)
+
+
+def test_one_commit_stamped_by_a_clock_far_ahead_does_not_end_the_learning():
+    learnt, now = streamed(2, late=lambda *_: [5])
+    ahead = learnt.after([hour((now - START) // HOUR - 5)], now, 100, now + 1000 * DAY)
+    watched, returns = [], []
+    for number in range(3 * 24 * 12):
+        at = now + number * 5 * MINUTE
+        ahead = ahead.after([hour((at - START) // HOUR - back) for back in (0, 5)], at, 100, at)
+        watched.append(ahead.ages[3].watched_ms)
+        returns.append(ahead.ages[3].returns)
+
+    assert watched[-1] > watched[0]
+    assert returns[-1] > returns[0]

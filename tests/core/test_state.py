@@ -146,6 +146,15 @@ def test_a_row_from_2099_cannot_move_the_boundary_far():
     assert boundary_after(0, valid_through_ms=NOW * 3) == NOW + MAX_AHEAD_MS
 
 
+def test_a_commit_from_2099_holds_nothing_back_for_long_and_does_not_move_the_boundary_far():
+    future = change(2, 1, {key(): added()}, committed_at_ms=NOW * 3, valid_through_ms=NOW * 3)
+    applied = apply(table_state(head=1, boundary_ms=0), {}, future, HOURLY, NOW)
+
+    assert applied.state.boundary_ms == NOW + 2 * MAX_AHEAD_MS
+    assert applied.partitions[key()].last_write_at_ms == NOW + MAX_AHEAD_MS
+    assert applied.state.lateness.updated_at_ms == NOW + MAX_AHEAD_MS
+
+
 def test_without_a_word_of_the_writer_the_bulk_of_the_rows_says_how_far_the_stream_is():
     hours = {key(100): added(rows=990), key(10**6): added(rows=5), key(5): added(rows=5)}
 

@@ -53,7 +53,7 @@ def something_of_everything() -> list[seen.Observation]:
         seen.HoldRejected("no/key", "no JSON"),
         seen.LedgerLost("it is new"),
         seen.EventsLost("the topic was made again"),
-        seen.TrySoon("the catalog", "timed out"),
+        seen.TrySoon("the catalog", "timed out", seen.Outside.CATALOG),
         seen.PoliciesLoaded(ok=True, files=1, complaints=""),
     ]  # fmt: skip
 

@@ -4,6 +4,7 @@ import json
 import pickle
 from pathlib import Path
 
+import psutil
 import pytest
 from pyiceberg.exceptions import BadRequestError
 from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -12,10 +13,14 @@ from isotherm.core.paths import normalised
 from isotherm.iceberg.catalog import IcebergCatalog, connect
 from isotherm.iceberg.compaction.described import described, table_of
 from isotherm.iceberg.maintainer import IcebergMaintainer
-from isotherm.iceberg.storage import RetryingFileIO, properties_with_retries
+from isotherm.iceberg.storage import ATTEMPTS, RetryingFileIO, properties_with_retries
+from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import CatalogConfig
-from isotherm.service.ports import Unavailable
+from isotherm.service.ports import NotAsked, TableMissing, Unavailable
+from support.fakes import Clock
+from support.lab import SCHEMA
+from support.object_store import BUCKET, object_store
 from support.servers import Hang, http_server, silent_server
 
 KEYS = {"s3.access-key-id": "a", "s3.secret-access-key": "b", "s3.region": "us-east-1"}
@@ -72,6 +77,34 @@ def test_a_rest_catalog_that_falls_silent_later_is_unavailable():
     assert asked == ["/v1/config", "/v1/namespaces/shop/tables/orders"]
 
 
+def test_a_catalog_that_did_not_answer_is_not_asked_for_the_next_table_at_once():
+    asked, is_back, clock = [], [], Clock()
+
+    def answer(_, path):
+        if path == "/v1/config":
+            return 200, {"defaults": {}, "overrides": {}}
+        asked.append(path)
+        if is_back:
+            return 404, {"error": {"message": "no such table", "type": "NoSuchTableException", "code": 404}}
+        raise Hang
+
+    with http_server(answer) as url:
+        catalog = IcebergCatalog(connect(rest(url)), breaker=Breaker(clock.monotonic_s))
+        with pytest.raises(Unavailable, match="timed out"):
+            catalog.load("shop.orders")
+        for name in ("shop.orders", "shop.items"):
+            with pytest.raises(NotAsked, match="asked again in 5 s"):
+                catalog.load(name)
+        with pytest.raises(NotAsked):
+            catalog.names()
+        assert asked == ["/v1/namespaces/shop/tables/orders"]
+        clock.advance(5)
+        is_back.append(True)
+        for name in ("shop.orders", "shop.items"):
+            with pytest.raises(TableMissing):
+                catalog.load(name)
+
+
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_catalog_that_redirects_a_request_to_change_something_is_not_followed(status):
     """`requests` would follow a POST with a GET, whose answer looks like that of a commit."""
@@ -121,11 +154,52 @@ def test_a_store_that_does_not_answer_is_asked_once_by_each_attempt_of_ours(hang
         assert len(server.connections) == 1
 
 
+def test_a_store_that_did_not_answer_is_not_asked_for_the_next_file_at_once():
+    with silent_server(hangs_up=True) as server:
+        files = RetryingFileIO(
+            properties_with_retries({"s3.endpoint": server.url, "s3.request-timeout": "1", **KEYS})
+        )
+        with pytest.raises(OSError, match="NETWORK_CONNECTION"):
+            files.new_input("s3://lake/a").open()
+        asked = len(server.connections)
+        for ask in (
+            files.new_input("s3://lake/b").open,
+            files.new_output("s3://lake/c").create,
+            lambda: files.delete("s3://lake/d"),
+        ):
+            with pytest.raises(OSError, match="s3://lake did not answer; it is asked again"):
+                ask()
+
+        assert asked == ATTEMPTS
+        assert len(server.connections) == asked
+
+
 def test_time_outs_of_a_store_are_short_unless_the_operator_says_otherwise():
     ours = properties_with_retries({})
 
     assert (ours["s3.connect-timeout"], ours["s3.request-timeout"]) == ("5", "20")
     assert properties_with_retries({"s3.request-timeout": "90"})["s3.request-timeout"] == "90"
+
+
+def test_tables_with_the_same_credentials_share_a_client_of_their_store(tmp_path):
+    with object_store() as store:
+        properties = {
+            "type": "sql",
+            "uri": f"sqlite:///{tmp_path}/c.db",
+            "warehouse": f"s3://{BUCKET}/w",
+            **store.properties(),
+        }
+        made = connect(CatalogConfig(properties=properties))
+        made.create_namespace("shop")
+        names = [f"shop.t{number}" for number in range(30)]
+        for name in names:
+            made.create_table(name, SCHEMA)
+        catalog = IcebergCatalog(connect(CatalogConfig(properties=properties)))
+        before = psutil.Process().num_fds()
+        loaded = [catalog.load(name) for name in names]
+
+        # A client takes two or three; the store itself, in this process too, a few for its answers.
+        assert psutil.Process().num_fds() - before < len(loaded)
 
 
 EVIL = {
@@ -161,12 +235,14 @@ def vending(lab):
         "metadata-location": table.refresh().metadata_location,
         "metadata": json.loads(Path(normalised(table.metadata_location)).read_text()),
         "config": {"s3.region": "from the server", "s3.access-key-id": "superseded"},
-        "storage-credentials": [{"prefix": "file:", "config": VENDED}],
+        "storage-credentials": [{"prefix": "file:", "config": dict(VENDED)}],
     }
     config = {"defaults": {}, "overrides": {}}
     with http_server(lambda _, path: (200, config if path == "/v1/config" else answer)) as url:
         properties = {"type": "rest", "uri": url, "s3.endpoint": "http://store.example.com", "token": "ours"}
-        yield connect(CatalogConfig(properties=properties))
+        catalog = connect(CatalogConfig(properties=properties))
+        catalog.vended = answer["storage-credentials"][0]["config"]
+        yield catalog
 
 
 def test_what_the_server_vends_for_a_table_is_what_its_files_are_read_with(vending):
@@ -177,6 +253,11 @@ def test_what_the_server_vends_for_a_table_is_what_its_files_are_read_with(vendi
     assert (found["s3.region"], found["s3.endpoint"]) == ("from the server", "http://store.example.com")
     assert "evil" not in str(found)
     assert loaded.handle.properties["py-io-impl"] == "nowhere.Code", "the table keeps its properties"
+    again = IcebergCatalog(vending).load("shop.orders").handle.io
+    assert again is loaded.handle.io
+    vending.vended["s3.session-token"] = "for the next hour"
+    renewed = IcebergCatalog(vending).load("shop.orders").handle.io
+    assert renewed.properties["s3.session-token"] == "for the next hour"
 
 
 def test_a_rewrite_gets_the_properties_with_which_the_table_is_read_here(vending):

@@ -201,7 +201,7 @@ def test_where_nothing_answers_a_round_ends_early_and_the_next_begins_behind(lab
     service.round()
     first = list(asked)
     assert len(first) == AWAY_IN_A_ROW
-    assert service.health.missing() == ["the catalog does not answer"]
+    assert service.health.missing(service.monotonic_s()) == ["the catalog does not answer"]
     service.round()
     assert set(asked[len(first) : 2 * len(first)]).isdisjoint(first)
 
@@ -209,7 +209,7 @@ def test_where_nothing_answers_a_round_ends_early_and_the_next_begins_behind(lab
     lab.ahead_ms += 1000
     service.round()
     service.round()
-    assert service.health.missing() == []
+    assert service.health.missing(service.monotonic_s()) == []
     service.stop()
 
 

@@ -315,6 +315,33 @@ def test_garbage_among_them_is_told_and_stops_nothing(two):
     assert other.stops("u") is None
 
 
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"kind": "freeze", "uuid": "t", "name": "shop.orders", "why": "an audit", "at_ms": 5},
+        {"kind": "halt", "uuid": "t", "why": {"text": "an audit"}, "at_ms": "2026-01-01T00:00:00Z"},
+    ],
+    ids=["another-kind", "another-form"],
+)
+def test_what_only_a_newer_version_can_read_holds_its_table_until_it_is_lifted(two, record):
+    one, other = two
+    key = f"t/{record['kind']}"
+    one._topic.records.append((key, json.dumps(record).encode()))
+    one.refresh(0)
+    stopped = one.stops("t")
+
+    assert stopped.startswith("halted: a newer version of Isotherm holds it back")
+    assert "an audit" in stopped
+    assert one.stops("u") is None
+    # Nothing of it is written over: the newer version still reads what it wrote.
+    assert one._topic.records == [(key, json.dumps(record).encode())]
+    one._topic.records.append((key, None))
+    one.refresh(0)
+    assert one.stops("t") is None
+    assert other.refresh(0)
+    assert other.stops("t") is None
+
+
 def test_a_pause_ends_by_itself(two):
     one, _ = two
     one.put(Hold(HoldKind.PAUSE, "t", "shop.orders", "load test", 5, until_ms=1001))

@@ -1,18 +1,22 @@
 """The daemon's whole path on real tables: events, state, compaction, expiry, deletion, announcement."""
 
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from isotherm.contract.events import CommitEvent, Intent, decode
-from isotherm.contract.summary import JOB_ID
+from isotherm.contract.boundary import MAX_AHEAD_MS
+from isotherm.contract.events import CommitEvent, Intent, decode, encode
+from isotherm.contract.summary import INGEST_VALID_THROUGH, JOB_ID
 from isotherm.core import observations as seen
 from isotherm.core.deletion import LEFTOVER_GRACE_MS
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileStats
 from isotherm.core.model.jobs import OutcomeKind
+from isotherm.service.ports import Message
 from support.lab import (
+    EAGER,
     EXPIRING,
     Lab,
     believed,
@@ -20,7 +24,9 @@ from support.lab import (
     event_of,
     of,
     settle,
+    started,
     until_a_job_runs,
+    uuid_of,
     wait_for_children,
 )
 
@@ -321,6 +327,83 @@ def test_a_table_that_is_dropped_and_made_again_begins_anew(lab):
 
     assert list(service.fold.tables()) == [str(again.metadata.table_uuid)]
     assert counted(lab.scan()) == believed(service, str(again.metadata.table_uuid))
+    service.stop()
+
+
+def test_an_event_that_is_replayed_does_not_make_a_retired_writer_speak_again(lab):
+    table = lab.create()
+    said = lab.append(table, 1, announce=False)
+    service = lab.service()
+    service.start()
+    service.follower.confirm("shop.orders")
+    uuid, now_ms = said.table_uuid, service.now_ms()
+    key, value, _ = encode(said)
+    first = Message("control", 0, 7, now_ms - 60_000, value, key)
+    service.intake.take([first])
+    lab.ahead_ms += 7_200_000
+    lab.append(table, 1)
+    service.intake.take([first])
+    (word,) = service.fold.words(uuid)
+    heard_at_ms = service.fold.table(uuid).last_event_at_ms
+
+    assert word.at_ms == heard_at_ms == now_ms - 60_000
+    service.step(0)
+    (newer,) = service.fold.words(uuid)
+    service.intake.take([first])
+
+    assert newer.at_ms >= now_ms + 7_200_000
+    assert service.fold.words(uuid) == (newer,), "what is replayed is older than what is known"
+    assert service.fold.table(uuid).last_event_at_ms == newer.at_ms
+    service.stop()
+
+
+def test_a_table_keeps_its_name_whatever_the_case_in_which_a_writer_spells_it(lab):
+    table = lab.create()
+    (lab.root / "policies" / "all.yaml").write_text(EAGER.replace('"*"', "shop.orders"))
+    any_case(lab.root / "catalog.db")
+    slow = lab.config.loop.model_copy(update={"poll_tables_every_s": 3600})
+    lab.config = lab.config.model_copy(update={"loop": slow})
+    first = lab.append(table, 1, announce=False)
+    second = lab.append(table, 1, announce=False)
+    service = started(lab)
+    service.follower.suspects.add("SHOP.orders")
+    for event in (first, second.model_copy(update={"ref": "audit"})):
+        settle(service)
+        assert list(service.fold.names().values()) == ["shop.orders"]
+        lab.announce(event.model_copy(update={"table": "Shop.ORDERS"}))
+    settle(service)
+
+    assert list(service.fold.names().values()) == ["shop.orders"]
+    assert {one.table.name for one in of(lab, seen.TablePlanned)} == {"shop.orders"}
+    service.stop()
+
+
+def any_case(path):
+    """Have an SQL catalog find names in any case, as MySQL, Glue and Hive do."""
+    with sqlite3.connect(path) as catalog:
+        catalog.execute("ALTER TABLE iceberg_tables RENAME TO exact")
+        catalog.execute(
+            "CREATE TABLE iceberg_tables (catalog_name TEXT, table_namespace TEXT COLLATE NOCASE, "
+            "table_name TEXT COLLATE NOCASE, metadata_location TEXT, previous_metadata_location TEXT, iceberg_type TEXT)"
+        )
+        catalog.execute(
+            "INSERT INTO iceberg_tables SELECT catalog_name, table_namespace, table_name, metadata_location, "
+            "previous_metadata_location, iceberg_type FROM exact"
+        )
+    catalog.close()
+
+
+def test_a_scan_of_a_table_with_a_commit_from_the_future_does_not_move_the_boundary_far(lab):
+    table = lab.create()
+    days_10_ms = 10 * 86_400_000
+    lab.append(table, 1, snapshot_properties={INGEST_VALID_THROUGH: str(lab.now_ms() + days_10_ms)})
+    lab.ahead_ms = -days_10_ms
+    service = lab.service()
+    service.start()
+    service.follower.confirm("shop.orders")
+    boundary_ms = service.fold.table(uuid_of(table)).state.boundary_ms
+
+    assert boundary_ms <= service.now_ms() + MAX_AHEAD_MS
     service.stop()
 
 

@@ -101,7 +101,7 @@ def test_a_file_that_is_removed_ends_the_maintenance_of_its_tables(two_tables):
     (record,) = loaded(lab)
     assert (record.changes, record.files, record.ok) == ("all.yaml: gone, was for *", 0, True)
     assert service.policies.resolve(ORDERS, {}) is None
-    assert service.health.missing() == ["no policy is loaded"]
+    assert service.health.missing(service.monotonic_s()) == ["no policy is loaded"]
 
 
 def test_a_file_that_breaks_changes_no_decision_and_is_told_once(two_tables):

@@ -96,3 +96,22 @@ def test_scrapes_that_take_long_leave_a_thread_for_the_probes(registry, port):
         scrape.join(30)
     assert [status for status, _ in answers] == [200] * METRICS_AT_ONCE
     assert "isotherm_test 7.0" in get(port, "/metrics")[1]
+
+
+@pytest.mark.parametrize(
+    ("stands_s", "alive", "ready"),
+    [(1, (200, "ok\n"), (200, "ok\n")), (100, (200, "ok\n"), 503), (1000, (503, "the loop is stuck\n"), 503)],
+)
+def test_a_loop_that_stands_still_is_not_ready_long_before_it_counts_as_stuck(
+    registry, stands_s, alive, ready
+):
+    health = Health(monotonic_s() - stands_s, has_policies=True, is_assigned=True, catalog_answers=True)
+    port = HttpServer("127.0.0.1", 0, registry, health).port
+    status, text = get(port, "/readyz")
+
+    assert get(port, "/livez") == alive
+    if ready == 503:
+        assert status == 503
+        assert text.startswith("the loop has not turned for 100")
+    else:
+        assert (status, text) == ready

@@ -16,8 +16,9 @@ from isotherm.kafka.client import ensure_topic
 from isotherm.kafka.hold_topic import TOPIC, KafkaHolds
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import IsothermConfig, load_config
+from isotherm.service.holds import read_hold
 from isotherm.service.ports import Unavailable
-from isotherm.store.database import from_json, to_json
+from isotherm.store.database import to_json
 
 
 def pause_table(table: str, for_: str | None, why: str, config: Path) -> None:
@@ -35,7 +36,8 @@ def resume_tables(table: str | None, config: Path) -> None:
     with plain_errors():
         lifted = Orders(load_config(config)).resume(table)
         for hold in lifted:
-            out.print(Text(f"{hold.kind} lifted: {hold.partition or ''} {hold.why}"))
+            what = ": ".join(part for part in (hold.partition, hold.why) if part)
+            out.print(Text(f"{hold.kind} lifted: {what}"))
         if not lifted:
             out.print("nothing was held back")
 
@@ -86,9 +88,9 @@ class Orders:
                 f"topic {self._config.kafka.hold_topic} could not be read to its end in {TIMEOUT_S} s"
             )
         found = []
-        for value in reading.records.values():
+        for key, value in reading.records.items():
             try:
-                found += [] if value is None else [from_json(Hold, value.decode())]
+                found += [] if value is None else [read_hold(key, value)]
             except ValueError:  # none of ours: the daemon says so
                 continue
         return found

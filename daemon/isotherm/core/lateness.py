@@ -96,9 +96,12 @@ class Lateness:
         written = list(spans)
         if not written:
             return self
+        updated_at_ms = self.updated_at_ms
+        if updated_at_ms - committed_at_ms > PAUSE_MS:
+            updated_at_ms = committed_at_ms  # what came before was stamped by a clock that ran far ahead
         oldest_ms = min([span.start_ms for span in written] + [self.oldest_ms or boundary_ms])
         length_ms = max(span.length_ms for span in written)
-        passed_ms = max(committed_at_ms - self.updated_at_ms, 0) if self.since_ms is not None else 0
+        passed_ms = max(committed_at_ms - updated_at_ms, 0) if self.since_ms is not None else 0
         ages = list(self.ages)
         deepest = _age_of(boundary_ms - oldest_ms, length_ms)
         ages.extend([NOTHING] * (min(deepest + 1, AGES) - len(ages)))
@@ -109,7 +112,7 @@ class Lateness:
         return Lateness(
             tuple(ages),
             committed_at_ms if self.since_ms is None else self.since_ms,
-            max(committed_at_ms, self.updated_at_ms),
+            max(committed_at_ms, updated_at_ms),
             oldest_ms,
         )
 
@@ -154,9 +157,9 @@ def _watched(age: Age, number: int, passed_ms: int, partitions: int) -> Age:
 
 
 def _returned(age: Age, at_ms: int) -> Age:
-    if at_ms - age.last_at_ms < RETURN_MS and age.last_at_ms:
+    if abs(at_ms - age.last_at_ms) < RETURN_MS and age.last_at_ms:
         return age
-    is_new_day = at_ms - age.day_from_ms >= DAY_MS
+    is_new_day = abs(at_ms - age.day_from_ms) >= DAY_MS
     return replace(
         age,
         returns=age.returns + 1,

@@ -4,10 +4,28 @@ The service emits them; `logs.py` and `metrics.py` translate. The name of the cl
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from isotherm.contract.identity import TableId
 from isotherm.core.model.holds import HoldKind
 from isotherm.core.model.jobs import Action, OutcomeKind
+
+
+class Outside(StrEnum):
+    """What the daemon needs of the world, as metrics and alerts name it."""
+
+    BROKER = "broker"
+    CATALOG = "catalog"
+    CONTROL_END = "control_end"
+    """The end of the control topic: without it nothing is compacted."""
+    HOLDS = "holds"
+    """The topic with halts, pauses and quarantines: without it nothing begins."""
+    SOURCES = "sources"
+    STATE = "state"
+    """The folder with the daemon's own stores."""
+    STORAGE = "storage"
+    TABLE = "table"
+    """One table, for whatever reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +180,8 @@ class RoundPlanned:
     seconds: float
     deletions_held: bool
     """Its ledger or its clock is not to be believed: this daemon only tells what it would delete."""
+    away: tuple[Outside, ...] = ()
+    """What the round could not do without, and had to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +298,7 @@ class TrySoon:
 
     what: str
     error: str
+    kind: Outside
 
 
 @dataclass(frozen=True, slots=True)

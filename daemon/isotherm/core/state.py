@@ -127,6 +127,8 @@ def apply(
         raise StateError(
             f"snapshot {change.snapshot_id} follows {change.parent_id}, the state stands at {state.head}"
         )
+    # A commit from the far future would hold its partitions back, and move the boundary, for as long.
+    change = replace(change, committed_at_ms=min(change.committed_at_ms, received_at_ms + MAX_AHEAD_MS))
     number = state.foreign_commits + change.is_foreign_write
     written_at_ms = max(change.committed_at_ms, received_at_ms) if change.is_foreign_write else None
     after = {

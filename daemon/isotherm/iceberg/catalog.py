@@ -3,8 +3,8 @@
 It writes nothing and reads no clock. `values` turns what it loads into our values, `errors` what goes wrong.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -23,7 +23,7 @@ from isotherm.core.model.changes import Change
 from isotherm.core.model.files import FileKind
 from isotherm.core.paths import normalised
 from isotherm.iceberg.catalog_client import open_catalog
-from isotherm.iceberg.errors import translated
+from isotherm.iceberg.errors import is_no_answer, translated
 from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Counted, Question, census
 from isotherm.iceberg.manifests.live import live_files, may_hold
 from isotherm.iceberg.manifests.reading import read_manifest_list
@@ -40,8 +40,18 @@ from isotherm.iceberg.values import (
     snapshot_of,
     totals_of,
 )
+from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.config import CatalogConfig
-from isotherm.service.ports import Count, Listing, LoadedTable, Refused, Scan, TableMissing, Unavailable
+from isotherm.service.ports import (
+    Count,
+    Listing,
+    LoadedTable,
+    NotAsked,
+    Refused,
+    Scan,
+    TableMissing,
+    Unavailable,
+)
 
 RECOUNT_MANIFESTS = 200
 """A sample that needs more manifests than this is not worth a second in which events wait."""
@@ -77,12 +87,32 @@ class _CatalogClock:
 class IcebergCatalog:
     """The real catalog behind the port `Catalog`."""
 
-    def __init__(self, catalog: PyIcebergCatalog, now_ms: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self,
+        catalog: PyIcebergCatalog,
+        now_ms: Callable[[], int] | None = None,
+        breaker: Breaker | None = None,
+    ) -> None:
         self.catalog = catalog
+        self._breaker = breaker or Breaker()
         self.clock = _CatalogClock(now_ms)
         if isinstance(catalog, RestCatalog):
             catalog._session.hooks["response"].append(self.clock.hear)  # noqa: SLF001 (0.12 has no way to hook in)
         self._lists: dict[str, ListSize] = {}
+
+    @contextmanager
+    def _asked(self) -> Iterator[None]:
+        """Ask the catalog, unless it did not answer lately: a round asks for one table after another."""
+        left_s = self._breaker.left_s
+        if left_s > 0:
+            raise NotAsked(f"the catalog did not answer; it is asked again in {left_s:.0f} s")
+        try:
+            yield
+        except Unavailable as err:
+            if is_no_answer(err):
+                self._breaker.failed()
+            raise
+        self._breaker.answered()
 
     def clock_skew_ms(self) -> int | None:
         """How far this machine's clock is ahead of the catalog's, by its last answer."""
@@ -91,7 +121,7 @@ class IcebergCatalog:
     def names(self) -> Listing:
         """Every table in every namespace; one that refuses, or is dropped meanwhile, hides no other."""
         try:
-            with translated("the list of namespaces"):
+            with self._asked(), translated("the list of namespaces"):
                 waiting = sorted(self.catalog.list_namespaces(), reverse=True)
         except TableMissing as err:  # a warehouse that is not there, or a wrong path
             raise Unavailable(str(err)) from err
@@ -128,8 +158,11 @@ class IcebergCatalog:
         """The table now."""
         if not all(parts := name.split(".")) or len(parts) == 1:
             raise TableMissing(f"table {name}: no catalog has a table of such a name")
-        with translated(f"table {name}"):
+        with self._asked(), translated(f"table {name}"):
             table = self.catalog.load_table(name)
+            spelled = ".".join(table.name())
+            if spelled.casefold() == name.casefold():
+                name = spelled  # Glue, Hive and MySQL find a table in any case, and have it in one
             known = self._lists.get(str(table.metadata.table_uuid))
             loaded = loaded_table(table, name, known)
             if (head := table.current_snapshot()) is not None:

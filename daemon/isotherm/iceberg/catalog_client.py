@@ -11,7 +11,9 @@ configuration, from the catalog's server, and with the credentials that it vends
 Not bounded: Hive's Thrift client, and an answer that trickles in byte by byte.
 """
 
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from threading import Lock
 from typing import Any, cast
 
 from pyiceberg.catalog import (
@@ -33,6 +35,8 @@ from requests import PreparedRequest, Response, Session
 CONNECT_TIMEOUT_S = 5
 """A server that is there takes a connection at once; what does not answer by then is mostly a wrong address."""
 SNAPSHOT_LOADING_MODE = "snapshot-loading-mode"
+FILE_CLIENTS = 64
+"""Clients of files that are kept for tables to come: as many sets of credentials, each used for an hour or so."""
 RETRIES = 2
 """PyIceberg asks for ten of Glue and of a signed REST catalog. The loop tries again by itself, and says so."""
 
@@ -56,11 +60,35 @@ def open_catalog(name: str, properties: Mapping[str, str], timeout_s: float) -> 
             return load_catalog(name, **properties)
 
 
+class _FileClients:
+    """The clients of files, one for each set of credentials rather than one for each table.
+
+    Each holds connections of its own, and the daemon remembers thousands of tables.
+    """
+
+    def __init__(self, load: Callable[[Properties, str | None], FileIO]) -> None:
+        self._load = load
+        self._lock = Lock()
+        self._kept: OrderedDict[object, FileIO] = OrderedDict()
+
+    def of(self, properties: Properties, location: str | None) -> FileIO:
+        """The client for these properties; it may be another table's too."""
+        scheme = (location or "").partition("://")[0]
+        key = (scheme, frozenset((name, str(value)) for name, value in properties.items()))
+        with self._lock:
+            client = self._kept.pop(key, None) or self._load(properties, location)
+            self._kept[key] = client
+            if len(self._kept) > FILE_CLIENTS:
+                self._kept.popitem(last=False)
+        return client
+
+
 def _closed(catalog: Catalog) -> Catalog:
     """Give the files' client the catalog's properties alone; such a catalog adds none of its own."""
+    clients = _FileClients(lambda _, location: load_file_io(catalog.properties, location))
 
     def load(properties: Properties = EMPTY_DICT, location: str | None = None) -> FileIO:  # noqa: ARG001
-        return load_file_io(catalog.properties, location)
+        return clients.of(EMPTY_DICT, location)
 
     catalog._load_file_io = load  # type: ignore[method-assign] # noqa: SLF001 (there is no other way in)
     return catalog
@@ -80,12 +108,16 @@ class _RestCatalog(RestCatalog):
 
     def __init__(self, name: str, timeout_s: float, **properties: Any) -> None:
         self._timeout_s = timeout_s
+        self._clients = _FileClients(super()._load_file_io)
         super().__init__(name, **properties)
 
     def _config_headers(self, session: Session) -> None:
         """Prepare a new session; called before its first request, which may be the one for a token."""
         super()._config_headers(session)
         _bound(session, self._timeout_s)
+
+    def _load_file_io(self, properties: Properties = EMPTY_DICT, location: str | None = None) -> FileIO:
+        return self._clients.of(properties, location)
 
     def _response_to_table(self, identifier_tuple: tuple[str, ...], table_response: TableResponse) -> Table:
         """Make a table of an answer; its files' client does not see the properties in its metadata."""

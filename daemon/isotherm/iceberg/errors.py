@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pydantic
 import pyiceberg.exceptions
+import requests.exceptions
 from pyiceberg.exceptions import (
     NoSuchIdentifierError,
     NoSuchNamespaceError,
@@ -23,7 +24,7 @@ from pyiceberg.exceptions import (
 )
 from requests.exceptions import RequestException
 
-from isotherm.service.ports import Fenced, Refused, TableMissing, Unavailable, Unreadable
+from isotherm.service.ports import Fenced, Refused, StoreAway, TableMissing, Unavailable, Unreadable
 from isotherm.store.database import StoreTrouble
 
 
@@ -37,6 +38,27 @@ def concerns_one_thing(error: BaseException) -> bool:
     answer = getattr(error, "response", None)
     code = answer.get("Error", {}).get("Code", "") if isinstance(answer, dict) else ""
     return "AccessDenied" in code
+
+
+def is_no_answer(error: Unavailable) -> bool:
+    """Whether an error is the catalog's silence, and not its answer, nor that of the files behind it."""
+    cause = error.__cause__
+    if isinstance(cause, RequestException):
+        return isinstance(cause, requests.exceptions.ConnectionError | requests.exceptions.Timeout)
+    # boto3, SQLAlchemy and Thrift have errors of their own, and are installed where they are used.
+    return type(cause).__name__ in _SILENCE or isinstance(cause, ConnectionError | TimeoutError)
+
+
+_SILENCE = frozenset(
+    {
+        "ConnectTimeoutError",
+        "EndpointConnectionError",
+        "InterfaceError",
+        "OperationalError",
+        "ReadTimeoutError",
+        "TTransportException",
+    }
+)
 
 
 @contextmanager
@@ -59,8 +81,10 @@ def translated(what: str) -> Iterator[None]:
     except (RESTError, PermissionError) as err:
         kind = Refused if concerns_one_thing(err) else Unavailable
         raise kind(f"{what}: {_first_line(err)}") from err
-    except (RequestException, OSError) as err:  # some of them are a ValueError too
+    except RequestException as err:  # some of them are a ValueError too
         raise Unavailable(f"{what}: {_first_line(err)}") from err
+    except OSError as err:
+        raise StoreAway(f"{what}: {_first_line(err)}") from err
     except _NOT_UNDERSTOOD as err:
         raise Unreadable(f"{what} cannot be read: {_first_line(err)}") from err
     except Exception as err:

@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyarrow.fs import AwsStandardS3RetryStrategy
 from pyiceberg.io import (
     S3_CONNECT_TIMEOUT,
+    S3_ENDPOINT,
     S3_REQUEST_TIMEOUT,
     S3_RETRY_STRATEGY_IMPL,
     FileIO,
@@ -37,6 +38,7 @@ from tenacity import (
 )
 
 from isotherm.core.paths import is_local
+from isotherm.runtime.breaker import Breaker
 
 ATTEMPTS = 6
 """With the pauses below some fifteen seconds: longer than S3 takes to split a busy prefix, shorter than a shift."""
@@ -59,7 +61,19 @@ _TRANSIENT = re.compile(
 )
 """How PyArrow words what passes: it has one exception for all that S3, GCS and Azure may answer."""
 
+_NO_ANSWER = re.compile(
+    r"NETWORK_CONNECTION|curlCode|timed? ?out|Connection (reset|refused|closed)", re.IGNORECASE
+)
+"""How it words that nobody answered."""
+
 T = TypeVar("T")
+
+
+def is_no_answer(err: BaseException) -> bool:
+    """Whether a request failed because nobody answered, rather than by an answer."""
+    return isinstance(err, TimeoutError | ConnectionError) or (
+        isinstance(err, OSError) and _NO_ANSWER.search(str(err)) is not None
+    )
 
 
 def is_transient(err: BaseException) -> bool:
@@ -69,6 +83,43 @@ def is_transient(err: BaseException) -> bool:
     if isinstance(err, FileNotFoundError | PermissionError):
         return False
     return isinstance(err, OSError) and _TRANSIENT.search(str(err)) is not None
+
+
+class Store:
+    """Requests to one store, each tried again while it fails for a reason that passes.
+
+    One that was given up because nobody answered keeps no other one waiting: until the store's breaker lets the next
+    question through, each fails at once.
+    """
+
+    def __init__(self, name: str, breaker: Breaker) -> None:
+        self._name = name
+        self._breaker = breaker
+
+    def ask(self, action: Callable[[], T]) -> T:
+        """The action's result. Raises OSError: it failed, or the store did not answer lately."""
+        left_s = self._breaker.left_s
+        if left_s > 0:
+            raise OSError(f"{self._name} did not answer; it is asked again in {left_s:.0f} s")
+        try:
+            answer = retried(action)
+        except OSError as err:
+            if is_no_answer(err):
+                self._breaker.failed()
+            raise
+        self._breaker.answered()
+        return answer
+
+
+_BREAKERS: dict[tuple[str, str], Breaker] = {}
+"""Of this process: by bucket, as `s3://lake`, and endpoint."""
+
+
+def store_of(location: str, properties: Mapping[str, Any]) -> Store:
+    """The store that a file lies in."""
+    bucket = "/".join(location.split("/", 3)[:3])
+    endpoint = str(properties.get(S3_ENDPOINT, ""))
+    return Store(bucket, _BREAKERS.setdefault((bucket, endpoint), Breaker()))
 
 
 def retried(action: Callable[[], T]) -> T:
@@ -126,12 +177,12 @@ class RetryingFileIO(PyArrowFileIO):
     def new_input(self, location: str) -> Any:
         """A file to read."""
         file = super().new_input(location)
-        return file if is_local(location) else RetryingFile(file)
+        return file if is_local(location) else RetryingFile(file, store_of(location, self.properties))
 
     def new_output(self, location: str) -> Any:
         """A file to write."""
         file = super().new_output(location)
-        return file if is_local(location) else RetryingFile(file)
+        return file if is_local(location) else RetryingFile(file, store_of(location, self.properties))
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
         """Delete a file; one that is not there raises FileNotFoundError, but only on the first try.
@@ -149,42 +200,47 @@ class RetryingFileIO(PyArrowFileIO):
                 if tries == 1:
                     raise
 
-        retried(attempt)
+        path = location if isinstance(location, str) else location.location
+        if is_local(path):
+            attempt()
+        else:
+            store_of(path, self.properties).ask(attempt)
 
 
 class RetryingFile(InputFile, OutputFile):
     """A remote file."""
 
-    def __init__(self, file: PyArrowFile) -> None:
+    def __init__(self, file: PyArrowFile, store: Store) -> None:
         super().__init__(location=file.location)
         self._file = file
+        self._store = store
 
     def __len__(self) -> int:
-        return retried(self._file.__len__)
+        return self._store.ask(self._file.__len__)
 
     def exists(self) -> bool:
         """Whether it is there."""
-        return retried(self._file.exists)
+        return self._store.ask(self._file.exists)
 
     def open(self, seekable: bool = True) -> Any:  # noqa: ARG002 (always seekable)
         """Its bytes: a small file at once, a large one piece by piece, each request retried."""
         size = len(self)
         if size > WHOLE_FILE_BYTES:
             return pa.PythonFile(
-                io.BufferedReader(_Pieces(self._file, size), buffer_size=1024 * 1024), mode="r"
+                io.BufferedReader(_Pieces(self._file, self._store, size), buffer_size=1024 * 1024), mode="r"
             )
 
         def whole() -> bytes:
             with self._file.open() as stream:
                 return stream.read(size)
 
-        return pa.BufferReader(pa.py_buffer(retried(whole)))
+        return pa.BufferReader(pa.py_buffer(self._store.ask(whole)))
 
     def create(self, overwrite: bool = False) -> Any:
         """A stream whose content goes up when it is closed."""
         if not overwrite and self.exists():
             raise FileExistsError(f"Cannot create file, already exists: {self.location}")
-        return _Upload(self._file)
+        return _Upload(self._file, self._store)
 
     def to_input_file(self) -> "RetryingFile":
         """The same file, to read."""
@@ -194,9 +250,9 @@ class RetryingFile(InputFile, OutputFile):
 class _Pieces(io.RawIOBase):
     """A remote file as a seekable stream; after a transient failure it is opened again."""
 
-    def __init__(self, file: PyArrowFile, size: int) -> None:
+    def __init__(self, file: PyArrowFile, store: Store, size: int) -> None:
         super().__init__()
-        self._file, self._size, self._position = file, size, 0
+        self._file, self._store, self._size, self._position = file, store, size, 0
         self._stream: Any = None
 
     def readable(self) -> bool:
@@ -217,7 +273,7 @@ class _Pieces(io.RawIOBase):
         wanted = min(len(target), max(self._size - self._position, 0))
         if wanted == 0:
             return 0
-        data = retried(lambda: self._read(wanted))
+        data = self._store.ask(lambda: self._read(wanted))
         target[: len(data)] = data
         self._position += len(data)
         return len(data)
@@ -236,9 +292,10 @@ class _Pieces(io.RawIOBase):
 class _Upload(io.RawIOBase):
     """What is written to a remote file, kept until it is closed; an exception inside `with` discards it."""
 
-    def __init__(self, file: PyArrowFile) -> None:
+    def __init__(self, file: PyArrowFile, store: Store) -> None:
         super().__init__()
         self._file = file
+        self._store = store
         self._spool: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES)  # noqa: SIM115 (closed below)
         self._discard = False
 
@@ -261,7 +318,7 @@ class _Upload(io.RawIOBase):
             return
         try:
             if not self._discard:
-                retried(self._send)
+                self._store.ask(self._send)
         finally:
             self._spool.close()
             super().close()

@@ -1,17 +1,67 @@
 """What every topic of ours needs: it is made, its messages are taken apart, its keys find their partition."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
-from isotherm.service.ports import Message, Unavailable
+from isotherm.runtime.breaker import Breaker
+from isotherm.service.ports import Message, NotAsked, Unavailable
 
 QUEUED_KB = 16_384
 """What librdkafka fetches ahead; its default, 64 MB for each Kafka partition, is for who reads all day."""
 
 REQUEST_TIMEOUT_S = 5
+
+Answer = TypeVar("Answer")
+
+_NO_ANSWER = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 (the library's public constants)
+        KafkaError._MSG_TIMED_OUT,  # noqa: SLF001
+        KafkaError._RESOLVE,  # noqa: SLF001
+        KafkaError._TIMED_OUT,  # noqa: SLF001
+        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._WAIT_COORD,  # noqa: SLF001
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+
+
+class Broker:
+    """The brokers, as all our clients know them: one that did not answer is not waited for by the next.
+
+    Without it a round would wait for each of its questions in turn, half a minute in all, again and again.
+    """
+
+    def __init__(self, breaker: Breaker | None = None) -> None:
+        self._breaker = breaker or Breaker()
+
+    def ask(self, question: Callable[[], Answer]) -> Answer:
+        """The answer.
+
+        Raises:
+            NotAsked: there was none lately.
+            KafkaException: the broker refuses, or does not answer.
+            TimeoutError: it does not answer in time.
+        """
+        left_s = self._breaker.left_s
+        if left_s > 0:
+            raise NotAsked(f"the broker did not answer; it is asked again in {left_s:.0f} s")
+        try:
+            answer = question()
+        except TimeoutError:
+            self._breaker.failed()
+            raise
+        except KafkaException as err:
+            if err.args[0].code() in _NO_ANSWER:
+                self._breaker.failed()
+            else:
+                self._breaker.answered()
+            raise
+        self._breaker.answered()
+        return answer
 
 
 def as_messages(raw: Sequence[Any], on_error: Callable[[Any], None]) -> list[Message]:

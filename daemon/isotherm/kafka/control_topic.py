@@ -32,9 +32,16 @@ from confluent_kafka.admin import AdminClient
 
 from isotherm.contract.events import MAX_ANNOUNCEMENT_BYTES, CommitEvent, encode, shortened
 from isotherm.contract.topics import PARTITIONER
-from isotherm.kafka.client import QUEUED_KB, REQUEST_TIMEOUT_S, as_messages, offset_bounds, partition_of
+from isotherm.kafka.client import (
+    QUEUED_KB,
+    REQUEST_TIMEOUT_S,
+    Broker,
+    as_messages,
+    offset_bounds,
+    partition_of,
+)
 from isotherm.runtime.clock import monotonic_s, now_ms
-from isotherm.service.ports import Fenced, Message, Unavailable
+from isotherm.service.ports import Fenced, Message, NotAsked, Unavailable
 
 BATCH = 500
 
@@ -63,6 +70,7 @@ class KafkaEvents:
         group: str,
         replay_ms: int,
         on_trouble: Callable[[str], None] = lambda _: None,
+        broker: Broker | None = None,
     ) -> None:
         """Join the group.
 
@@ -72,7 +80,9 @@ class KafkaEvents:
             group: the daemons' consumer group.
             replay_ms: how far back an assignment begins, in milliseconds: more than the intent time-out.
             on_trouble: told when the broker is away; librdkafka reconnects by itself.
+            broker: shared by all clients of it.
         """
+        self._broker = broker or Broker()
         self._topic = topic
         self._replay_ms = replay_ms
         self._on_trouble = on_trouble
@@ -180,7 +190,9 @@ class KafkaEvents:
         if not offsets:
             return "nothing is assigned to this daemon"
         try:
-            self._consumer.commit(offsets=offsets, asynchronous=False)
+            self._broker.ask(lambda: self._consumer.commit(offsets=offsets, asynchronous=False))
+        except NotAsked as err:
+            return str(err)
         except KafkaException as err:
             return f"the broker does not confirm our place in the group: {err.args[0].str()}"
         # One that left the group by itself has no name in it; to an empty group the broker takes any offset.
@@ -198,13 +210,21 @@ class KafkaEvents:
     def publish(self, event: CommitEvent) -> None:
         """Announce a snapshot; returns when the broker has it. What is too large for the topic is cut."""
         limit = MAX_ANNOUNCEMENT_BYTES
-        while error := self._send(shortened(event, limit)):
+        while error := self._written(shortened(event, limit)):
             limit //= SHRINK
             if error.code() != KafkaError.MSG_SIZE_TOO_LARGE or limit < SMALLEST_LIMIT_BYTES:
                 raise Unavailable(f"control topic {self._topic}: {error.str()}")
 
-    def _send(self, event: CommitEvent) -> KafkaError | None:
-        """Write one message; gives why it is not there."""
+    def _written(self, event: CommitEvent) -> KafkaError | None:
+        """Write one message; gives why it is not there. Raises NotAsked."""
+        try:
+            self._broker.ask(lambda: self._send(event))
+        except KafkaException as err:
+            error: KafkaError = err.args[0]
+            return error
+        return None
+
+    def _send(self, event: CommitEvent) -> None:
         key, value, headers = encode(event)
         answers: list[KafkaError | None] = []
         try:
@@ -215,13 +235,12 @@ class KafkaEvents:
                 headers=list(headers.items()),
                 on_delivery=lambda error, _: answers.append(error),
             )
-        except KafkaException as err:
-            error: KafkaError = err.args[0]
-            return error
-        except BufferError:
-            return KafkaError(KafkaError._QUEUE_FULL)  # noqa: SLF001 (the library's public constant)
+        except BufferError as err:
+            raise KafkaException(KafkaError(KafkaError._QUEUE_FULL)) from err  # noqa: SLF001 (a public constant)
         self._producer.flush(REQUEST_TIMEOUT_S)
-        return answers[0] if answers else KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001 (the same)
+        error = answers[0] if answers else KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001 (the same)
+        if error is not None:
+            raise KafkaException(error)
 
     def owns(self, table_uuid: str) -> bool:
         """Whether this daemon maintains the table, as the group divides them now."""
@@ -276,10 +295,9 @@ class KafkaEvents:
     def _is_same_topic(self) -> bool:
         """Whether the topic is the one that it was: offsets mean nothing in one that was made again."""
         try:
-            asked = self._admin.describe_topics(
-                TopicCollection([self._topic]), request_timeout=REQUEST_TIMEOUT_S
-            )
-            topic = asked[self._topic].result(REQUEST_TIMEOUT_S)
+            topic = self._broker.ask(self._description)
+        except NotAsked:
+            return False
         except (KafkaException, TimeoutError) as err:
             self._on_trouble(f"topic {self._topic}: {err}")
             return False
@@ -290,10 +308,18 @@ class KafkaEvents:
         self._reset(f"topic {self._topic} was deleted and made again")
         return False
 
+    def _description(self) -> Any:
+        asked = self._admin.describe_topics(TopicCollection([self._topic]), request_timeout=REQUEST_TIMEOUT_S)
+        return asked[self._topic].result(REQUEST_TIMEOUT_S)
+
     def _ends(self, timeout_s: float) -> dict[int, int] | None:
         """Where each of our partitions ends now; None: it cannot be told, or what we knew is gone."""
         try:
-            bounds = offset_bounds(self._admin, self._topic, self._positions, timeout_s)
+            bounds = self._broker.ask(
+                lambda: offset_bounds(self._admin, self._topic, self._positions, timeout_s)
+            )
+        except NotAsked:
+            return None
         except (KafkaException, TimeoutError) as err:
             self._on_trouble(f"the ends of topic {self._topic}: {err}")
             return None

@@ -20,9 +20,9 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from isotherm.contract.topics import PARTITIONER
-from isotherm.kafka.client import QUEUED_KB, REQUEST_TIMEOUT_S, offset_bounds
+from isotherm.kafka.client import QUEUED_KB, REQUEST_TIMEOUT_S, Broker, offset_bounds
 from isotherm.runtime.clock import monotonic_s
-from isotherm.service.ports import HoldReading, Unavailable
+from isotherm.service.ports import HoldReading, NotAsked, Unavailable
 
 BATCH = 500
 TOPIC = {"cleanup.policy": "compact", "delete.retention.ms": str(90 * 86_400_000), "segment.ms": "86400000"}
@@ -33,7 +33,11 @@ class KafkaHolds:
     """The topic behind the port `HoldTopic`."""
 
     def __init__(
-        self, properties: Mapping[str, Any], topic: str, on_trouble: Callable[[str], None] = lambda _: None
+        self,
+        properties: Mapping[str, Any],
+        topic: str,
+        on_trouble: Callable[[str], None] = lambda _: None,
+        broker: Broker | None = None,
     ) -> None:
         """Nothing is read yet, and nobody needs to answer.
 
@@ -41,7 +45,9 @@ class KafkaHolds:
             properties: librdkafka's, with `bootstrap.servers`.
             topic: the topic.
             on_trouble: told when the broker is away.
+            broker: shared by all clients of it.
         """
+        self._broker = broker or Broker()
         self._topic = topic
         self._on_trouble = on_trouble
         self._topic_id: str | None = None
@@ -77,14 +83,10 @@ class KafkaHolds:
     def read(self, timeout_s: float) -> HoldReading | None:
         """What came since the last call, up to the topic's present end; None where it was not reached in time."""
         deadline = monotonic_s() + timeout_s
-        try:
-            is_whole = self._begin_where_needed(timeout_s)
-            bounds = offset_bounds(self._admin, self._topic, self._positions, timeout_s)
-            ends = {number: high for number, (_, high) in bounds.items()}
-        except (KafkaException, TimeoutError) as err:
-            self._topic_id = None  # perhaps half-way through: begin anew the next time
-            self._on_trouble(f"topic {self._topic}: {err}")
+        asked = self._ends(timeout_s)
+        if asked is None:
             return None
+        is_whole, ends = asked
         if any(self._positions[number] > end for number, end in ends.items()):
             self._topic_id = None  # cut off behind our back: read all of it again
             return self.read(timeout_s)
@@ -108,20 +110,46 @@ class KafkaHolds:
 
     def write(self, key: str, value: bytes | None) -> None:
         """Keep a value under a key; None: there is none any more. Returns when the broker has it."""
-        failures: list[str] = []
+        try:
+            self._broker.ask(lambda: self._write(key, value))
+        except (KafkaException, TimeoutError) as err:
+            raise Unavailable(f"topic {self._topic}: {err or 'no answer'}") from err
+
+    def _write(self, key: str, value: bytes | None) -> None:
+        failures: list[KafkaError] = []
 
         def delivered(error: KafkaError | None, _: Any) -> None:
             if error is not None:
-                failures.append(str(error))
+                failures.append(error)
 
         self._producer.produce(self._topic, key=key.encode(), value=value, on_delivery=delivered)
-        if self._producer.flush(REQUEST_TIMEOUT_S) or failures:
-            raise Unavailable(f"topic {self._topic}: {'; '.join(failures) or 'no answer'}")
+        left = self._producer.flush(REQUEST_TIMEOUT_S)
+        if failures:
+            raise KafkaException(failures[0])
+        if left:
+            raise TimeoutError("no answer")
 
     def close(self) -> None:
         """Let go of the broker."""
         with contextlib.suppress(KafkaException):
             self._consumer.close()
+
+    def _ends(self, timeout_s: float) -> tuple[bool, dict[int, int]] | None:
+        """Whether it is read from its beginning, and where its partitions end now; None where the broker is silent."""
+
+        def ask() -> tuple[bool, dict[int, int]]:
+            is_whole = self._begin_where_needed(timeout_s)
+            bounds = offset_bounds(self._admin, self._topic, self._positions, timeout_s)
+            return is_whole, {number: high for number, (_, high) in bounds.items()}
+
+        try:
+            return self._broker.ask(ask)
+        except NotAsked:
+            return None
+        except (KafkaException, TimeoutError) as err:
+            self._topic_id = None  # perhaps half-way through: begin again the next time
+            self._on_trouble(f"topic {self._topic}: {err or 'no answer'}")
+            return None
 
     def _begin_where_needed(self, timeout_s: float) -> bool:
         """Begin at the beginning the first time, and where the topic is another one by now; whether it does."""

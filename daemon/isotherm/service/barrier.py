@@ -10,8 +10,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from isotherm.core.observations import TableFailed, TableRecovered, TrySoon
-from isotherm.service.ports import Fenced, Listener, Refused, TableMissing, Unavailable, Unreadable
+from isotherm.core.observations import Outside, TableFailed, TableRecovered, TrySoon
+from isotherm.service.ports import (
+    Fenced,
+    Listener,
+    NotAsked,
+    Refused,
+    StoreAway,
+    TableMissing,
+    Unavailable,
+    Unreadable,
+)
 from isotherm.store.database import StoreTrouble
 
 FATAL = (Fenced, StoreTrouble)
@@ -69,7 +78,9 @@ class Barrier:
         except (Unavailable, TableMissing) as err:
             is_away = isinstance(err, Unavailable) and not isinstance(err, Unreadable | Refused)
             self._away_in_a_row += is_away
-            self.listen(TrySoon(f"table {name}", str(err)))
+            if not isinstance(err, NotAsked):
+                kind = Outside.STORAGE if isinstance(err, StoreAway) else Outside.TABLE
+                self.listen(TrySoon(f"table {name}", str(err), kind))
             self.put_aside(job_id or name, is_away=is_away)
             if isinstance(err, Unreadable):
                 self._tell(TableFailed(name, what, str(err)))

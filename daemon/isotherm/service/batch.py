@@ -102,9 +102,14 @@ class Batch:
             table.row = replace(table.row, is_trusted=False)
 
     def heard(self, uuid: str, at_ms: int, word: Word | None) -> None:
-        """An event of the table came, with its writer's word."""
-        self._heard[uuid] = at_ms
-        if word is not None:
+        """An event of the table came, with its writer's word; one that is older than what is known says nothing."""
+        row = self.row(uuid)
+        self._heard[uuid] = max(at_ms, self._heard.get(uuid, 0), 0 if row is None else row.last_event_at_ms)
+        if word is None:
+            return
+        words = [one for one in self._fold.words(uuid) if one.writer == word.writer]
+        known = self._words.get((uuid, word.writer), words[0] if words else None)
+        if known is None or known.at_ms <= word.at_ms:
             self._words[uuid, word.writer] = word
 
     def write(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from isotherm.contract.identity import TableId
-from isotherm.core.observations import GapHealed, TrySoon
+from isotherm.core.observations import GapHealed, Outside, TrySoon
 from isotherm.service.policy_folder import PolicyFolder
 from isotherm.service.ports import Catalog, Listener
 from isotherm.store.ledger import Ledger
@@ -45,7 +45,9 @@ class Poller:
         listing = self.catalog.names()
         self._last_s = self.monotonic_s()
         for namespace in sorted(listing.unlisted.keys() - self._unlisted):
-            self.listen(TrySoon(f"the tables of namespace {namespace}", listing.unlisted[namespace]))
+            self.listen(
+                TrySoon(f"the tables of namespace {namespace}", listing.unlisted[namespace], Outside.CATALOG)
+            )
         self._unlisted = frozenset(listing.unlisted)
         return [name for name in listing.names if self.policies.resolve(name, {}) is not None]
 

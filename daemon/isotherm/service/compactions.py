@@ -16,7 +16,7 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.decisions import Request
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
-from isotherm.core.observations import JobStarted, TableHalted, TrySoon
+from isotherm.core.observations import JobStarted, Outside, TableHalted, TrySoon
 from isotherm.core.planner.view import Flight
 from isotherm.core.setbacks import setback
 from isotherm.service.announcer import Announcer
@@ -308,7 +308,7 @@ class Compactions:
             return self.catalog.live_files(loaded, partition)
         except (Unavailable, TableMissing) as err:
             self.follower.suspects.add(name)
-            self.listen(TrySoon(f"table {name} after our commit", str(err)))
+            self.listen(TrySoon(f"table {name} after our commit", str(err), Outside.TABLE))
             return 0
 
     def _set_back(self, operation: Operation, reason: str, why: str) -> None:

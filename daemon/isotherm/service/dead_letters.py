@@ -6,7 +6,7 @@ that does not answer holds nothing up; what it did not take is still where the l
 
 from dataclasses import dataclass, field
 
-from isotherm.core.observations import EventRejected, TrySoon
+from isotherm.core.observations import EventRejected, Outside, TrySoon
 from isotherm.service.ports import DeadLetters, Listener, Message, Unavailable
 
 TOLD_A_BATCH = 10
@@ -45,7 +45,7 @@ class SetAside:
             try:
                 self.letters.flush()
             except Unavailable as err:
-                self.listen(TrySoon("the dead-letter topic", str(err)))
+                self.listen(TrySoon("the dead-letter topic", str(err), Outside.BROKER))
         self._told, self._more = 0, []
 
 

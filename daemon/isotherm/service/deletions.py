@@ -21,7 +21,7 @@ from isotherm.core.deletion import (
     own_folders,
 )
 from isotherm.core.model.jobs import CompactionJob, Rewrite
-from isotherm.core.observations import FilesDeleted, TrySoon
+from isotherm.core.observations import FilesDeleted, Outside, TrySoon
 from isotherm.core.paths import folder
 from isotherm.service.holds import Holds
 from isotherm.service.ownership import has_still
@@ -110,7 +110,7 @@ class Deletions:
                 if self._sweep(uuid):
                     return
             except (Unavailable, TableMissing) as err:
-                self.listen(TrySoon(f"deleting files of table {uuid}", str(err)))
+                self.listen(TrySoon(f"deleting files of table {uuid}", str(err), Outside.TABLE))
                 return  # the next round goes on behind it
 
     def everywhere(self) -> str | None:
@@ -160,7 +160,7 @@ class Deletions:
                 self.check_clock(witness)
             except (Unavailable, TableMissing) as err:
                 self._witnesses[store] = (witness, now_s)
-                self.listen(TrySoon(f"the clock of {store}", str(err)))
+                self.listen(TrySoon(f"the clock of {store}", str(err), Outside.STORAGE))
 
     def check_clock(self, loaded: LoadedTable) -> str | None:
         """Hold this machine's clock against those of the store and the catalog, where it is time; why not, or None.
@@ -203,7 +203,7 @@ class Deletions:
             failed = self.maintainer.delete_at_once(loaded, at_once) if at_once else {}
         except (Unavailable, TableMissing) as err:
             # What stays is an orphan under a name that follows from the job id, nothing worse.
-            self.listen(TrySoon(f"deleting what job {job.job_id} wrote", str(err)))
+            self.listen(TrySoon(f"deleting what job {job.job_id} wrote", str(err), Outside.STORAGE))
             return
         gone = set(at_once) - set(failed)
         self.mark_leftovers(job, [path for path in paths if path not in gone])

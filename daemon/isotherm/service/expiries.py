@@ -13,7 +13,7 @@ from isotherm.core.deletion import Cause, Mark
 from isotherm.core.model.decisions import Request
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
-from isotherm.core.observations import SnapshotsExpired, TableHalted, TrySoon
+from isotherm.core.observations import Outside, SnapshotsExpired, TableHalted, TrySoon
 from isotherm.core.planner.retention import expirable
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Policy
@@ -236,7 +236,11 @@ class Expiries:
             # A tag may have been dropped, and probably none was: the files stay for orphan removal.
             self.ledger.drop_marks(operation.job_id)
             self.listen(
-                TrySoon(f"tags of {operation.table}", "versions since the expiry cannot be read any more")
+                TrySoon(
+                    f"tags of {operation.table}",
+                    "versions since the expiry cannot be read any more",
+                    Outside.TABLE,
+                )
             )
         elif lost:
             # First the halt: what a crash leaves then is marks that nobody confirms.

@@ -9,6 +9,7 @@ late, reordered and forged events delay; they never mislead.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.events import OpenWindow
 from isotherm.contract.identity import TableId
 from isotherm.core.model.tables import Snapshot, TableFacts
@@ -208,7 +209,8 @@ class Follower:
             loaded.table,
             scan.partitions,
             scan.head,
-            boundary_ms=scan.boundary_ms,
+            # Capped as that of one commit is: a commit may be stamped far in the future.
+            boundary_ms=None if scan.boundary_ms is None else min(scan.boundary_ms, now_ms + MAX_AHEAD_MS),
             foreign_commits=scan.foreign_commits,
             lateness=self._ledger.learnt(uuid) if before is None else before.state.lateness,
             before=None if before is None else before.state,

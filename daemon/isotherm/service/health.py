@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 TICK_LIMIT_S = 300
 """A loop that has not turned for this long is stuck: /livez says so."""
+SLOW_LIMIT_S = 60
+"""A loop that has not turned for this long waits for something, and what it knows is old: /readyz says so."""
 
 
 @dataclass(slots=True)
@@ -19,9 +21,11 @@ class Health:
         """Whether the loop has turned lately; Kafka or a catalog that is away is no reason for a restart."""
         return now_s - self.ticked_at_s < TICK_LIMIT_S
 
-    def missing(self) -> list[str]:
-        """What is not ready yet, in words."""
+    def missing(self, now_s: float) -> list[str]:
+        """What is not ready, in words."""
+        stands_s = now_s - self.ticked_at_s
         states = {
+            f"the loop has not turned for {stands_s:.0f} s": stands_s < SLOW_LIMIT_S,
             "no policy is loaded": self.has_policies,
             "the control topic is not assigned": self.is_assigned,
             "the catalog does not answer": self.catalog_answers,

@@ -9,15 +9,52 @@ hold that was lifted while this daemon was away longer than the topic keeps tomb
 lifts it once more, which is better than the other mistake.
 """
 
+import json
 from collections.abc import Callable
 
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.holds import Hold, HoldKind
-from isotherm.core.observations import HoldChanged, HoldRejected, LedgerLost, TrySoon
+from isotherm.core.observations import HoldChanged, HoldRejected, LedgerLost, Outside, TrySoon
 from isotherm.service.ledger_age import SUFFIX, LedgerAge
-from isotherm.service.ports import HoldReading, HoldTopic, Listener, Unavailable
+from isotherm.service.ports import HoldReading, HoldTopic, Listener, NotAsked, Unavailable
 from isotherm.store.database import from_json
 from isotherm.store.ledger import Ledger
+
+
+def read_hold(key: str, value: bytes) -> Hold:
+    """What a record of the topic holds back.
+
+    A record that only a newer version can read holds its whole table back: during a rolling update, what that version
+    halts must not go on here.
+
+    Raises:
+        ValueError: the record is none of ours.
+    """
+    try:
+        hold = from_json(Hold, value.decode())
+    except ValueError as err:
+        return _of_a_newer_version(key, value, err)
+    if hold.key != key:
+        raise ValueError(f"it speaks of {hold.key}")
+    return hold
+
+
+def _of_a_newer_version(key: str, value: bytes, error: ValueError) -> Hold:
+    try:
+        record = json.loads(value)
+    except (ValueError, RecursionError):
+        raise error from None
+    uuid = record.get("uuid") if isinstance(record, dict) else None
+    if not isinstance(uuid, str) or not uuid or not key.startswith(f"{uuid}/"):
+        raise error
+    kind, why, name = (str(record.get(field, ""))[:MOST_SHOWN] for field in ("kind", "why", "name"))
+    text = f"a newer version of Isotherm holds it back ({kind}: {why}); this one cannot tell what that means"
+    at_ms = record.get("at_ms")
+    return Hold(HoldKind.HALT, uuid, name, text, at_ms if isinstance(at_ms, int) else 0, under=key)
+
+
+MOST_SHOWN = 200
+"""Characters of a record that we cannot read which are repeated."""
 
 
 class Holds:
@@ -87,7 +124,7 @@ class Holds:
             try:
                 self._age.tell()
             except Unavailable as err:
-                self._listen(TrySoon("telling the count of this ledger's acts", str(err)))
+                self._listen(TrySoon("telling the count of this ledger's acts", str(err), Outside.BROKER))
 
     def put(self, hold: Hold) -> None:
         """Hold something back, from now on and everywhere."""
@@ -119,13 +156,11 @@ class Holds:
                 self._changed(known, is_held=False)
             return
         try:
-            hold = from_json(Hold, value.decode())
+            hold = read_hold(key, value)
         except ValueError as err:
             self._listen(HoldRejected(key, str(err)))
             return
-        if hold.key != key:
-            self._listen(HoldRejected(key, f"it speaks of {hold.key}"))
-        elif hold != known:
+        if hold != known:
             self._ledger.hold(hold, told=True)
             self._changed(hold, is_held=True)
 
@@ -139,6 +174,8 @@ class Holds:
             try:
                 self._topic.write(key, None if value is None else value.encode())
             except Unavailable as err:
-                self._listen(TrySoon("telling the other daemons what is held back", str(err)))
+                if not isinstance(err, NotAsked):
+                    what = "telling the other daemons what is held back"
+                    self._listen(TrySoon(what, str(err), Outside.BROKER))
                 return
             self._ledger.told(key, value)

@@ -84,7 +84,7 @@ class Intake:
                 except EventError as err:
                     rejected.append((message, str(err)))
                 else:
-                    self._take(event, batch, taken)
+                    self._take(event, message.timestamp_ms, batch, taken)
             batch.write()
         taken.rows = batch.rows()
         for observation in batch.told:
@@ -93,7 +93,7 @@ class Intake:
             self.set_aside(message, why)
         return taken
 
-    def _take(self, event: CommitEvent | Intent | None, batch: Batch, taken: Taken) -> None:
+    def _take(self, event: CommitEvent | Intent | None, said_at_ms: int, batch: Batch, taken: Taken) -> None:
         match event:
             case None:
                 batch.told.append(EventSeen("other_type", ""))
@@ -101,7 +101,7 @@ class Intake:
                 batch.told.append(EventSeen("intent", event.table))
                 self._take_intent(event, taken)
             case CommitEvent():
-                outcome = self._take_commit(event, batch, taken)
+                outcome = self._take_commit(event, said_at_ms, batch, taken)
                 if outcome:
                     batch.told.append(EventSeen(outcome, event.table))
 
@@ -114,19 +114,28 @@ class Intake:
         if intent.state != "closed":
             taken.touched.append(Touched(intent.table_uuid, None if keys is None else frozenset(keys)))
 
-    def _take_commit(self, event: CommitEvent, batch: Batch, taken: Taken) -> str:
+    def _take_commit(self, event: CommitEvent, said_at_ms: int, batch: Batch, taken: Taken) -> str:
         """Take a commit event in; gives what it was where it did not become part of the state."""
         started_s, received_at_ms = self.monotonic_s(), self.now_ms()
-        if event.ref != "main":
-            self.follower.suspects.add(event.table)
-            return "other_ref"
         row = batch.row(event.table_uuid)
+        if event.ref != "main":
+            # By the name that the catalog uses: a writer may spell it in another case.
+            self.follower.suspects.add(event.table if row is None else row.state.table.name)
+            return "other_ref"
         if row is None:
             # The catalog decides whether there is such a table; what the event says of it is not believed.
             self.follower.suspects.add(event.table)
             return "deferred"
-        batch.heard(event.table_uuid, received_at_ms, self._word(event, received_at_ms))
-        if batch.is_known(event.table_uuid, event.snapshot_id):
+        is_known = batch.is_known(event.table_uuid, event.snapshot_id)
+        # What a rebalance or a restart hands out again was said when it was written, not now.
+        is_replayed = (
+            is_known
+            and event.sequence_number <= row.state.sequence_number
+            and event.snapshot_id not in self.ledger.unannounced(event.table_uuid, received_at_ms)
+        )
+        heard_at_ms = min(received_at_ms, said_at_ms or received_at_ms) if is_replayed else received_at_ms
+        batch.heard(event.table_uuid, heard_at_ms, self._word(event, heard_at_ms))
+        if is_known:
             self.ledger.announced(event.table_uuid, event.snapshot_id)
             if event.sequence_number > row.state.sequence_number:
                 # The ledger was saved and the fold was not: a crash in between. The catalog has the rest.
@@ -170,7 +179,7 @@ class Intake:
             return None
         return self.catalog.change_of(loaded, event)
 
-    def _word(self, event: CommitEvent, received_at_ms: int) -> Word | None:
+    def _word(self, event: CommitEvent, heard_at_ms: int) -> Word | None:
         """What the event says of its writer's next commits; None where it says nothing, or is ours."""
         if not event.writer or event.origin_kind is Origin.MAINTENANCE:
             return None
@@ -178,7 +187,7 @@ class Intake:
         announces = self.fold.announces(event.table_uuid, event.writer)
         if window.partitions:
             self.fold.touch(event.table_uuid, [PartitionKey(key) for key in window.partitions])
-        return Word(event.writer, received_at_ms, window, announces)
+        return Word(event.writer, heard_at_ms, window, announces)
 
 
 def _keyed(event: CommitEvent | Intent | None, key: bytes | None) -> CommitEvent | Intent | None:

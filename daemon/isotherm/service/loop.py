@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from isotherm.contract.identity import TableId
 from isotherm.core.model.holds import Hold
-from isotherm.core.observations import EventApplied
+from isotherm.core.observations import EventApplied, Outside, TrySoon
 from isotherm.runtime.config import IsothermConfig
 from isotherm.service.announcer import Announcer
 from isotherm.service.barrier import FATAL, Barrier
@@ -335,6 +335,9 @@ class Service:
         if self.compactions.is_blind:
             messages = self.events.drain(DRAIN_TIMEOUT_S)
             self.compactions.is_blind = messages is None
+            if messages is None:
+                why = "it could not be read, so nothing is compacted"
+                self.listen(TrySoon("the end of the control topic", why, Outside.CONTROL_END))
             self.consume(messages or ())
         return self.compactions.is_blind
 

@@ -25,6 +25,14 @@ class Unavailable(Exception):  # noqa: N818 (it says what is)
     """Something outside does not answer now; try later, nothing is lost."""
 
 
+class NotAsked(Unavailable):
+    """It did not answer lately, so it was not asked again: nothing new, and nothing to tell."""
+
+
+class StoreAway(Unavailable):
+    """The store with a table's files does not answer, or not as it should."""
+
+
 class Unreadable(Unavailable):
     """The catalog has the table and nothing can be made of it: a damaged file, or a format of a later version.
 

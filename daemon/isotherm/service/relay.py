@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from isotherm.contract.events import EventError
-from isotherm.core.observations import SourceHeard, TrySoon
+from isotherm.core.observations import Outside, SourceHeard, TrySoon
 from isotherm.service.dead_letters import SetAside
 from isotherm.service.ports import (
     Announced,
@@ -22,6 +22,7 @@ from isotherm.service.ports import (
     EventSource,
     Listener,
     LoadedTable,
+    NotAsked,
     SourceTopics,
     TableMissing,
     Unavailable,
@@ -105,7 +106,8 @@ class Relay:
     def _pause(self, err: Unavailable) -> None:
         """The catalog or the control topic is away as a whole: everything waits, and nothing is let go."""
         self._not_before_s = self.monotonic_s() + RETRY_AFTER_S
-        self.listen(TrySoon("announcing what a source named", str(err)))
+        if not isinstance(err, NotAsked):
+            self.listen(TrySoon("announcing what a source named", str(err), Outside.SOURCES))
 
     def _catalog_answers(self) -> bool:
         """Whether it is one table that cannot be read, and not the catalog."""
@@ -119,7 +121,7 @@ class Relay:
         """Put a table off; after many tries its announcements are let go, for the poller looks at it anyway."""
         _, tries = self._put_off.get(name, (0.0, 0))
         self._put_off[name] = (self.monotonic_s() + RETRY_AFTER_S, tries + 1)
-        self.listen(TrySoon(f"table {name}, which a source named", why))
+        self.listen(TrySoon(f"table {name}, which a source named", why, Outside.TABLE))
         if tries + 1 >= MAX_TRIES:
             for topic, _ in self._waiting[name]:
                 self.listen(SourceHeard(topic, "unreadable_table", name))

@@ -13,7 +13,7 @@ from itertools import zip_longest
 from isotherm.contract.identity import TableId
 from isotherm.core.model.decisions import Plan, Request
 from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
-from isotherm.core.observations import EventsLost, RoundPlanned, TableMoved, TrySoon
+from isotherm.core.observations import EventsLost, Outside, RoundPlanned, TableMoved, TrySoon
 from isotherm.core.planner.admission import admit
 from isotherm.core.planner.view import Flight
 from isotherm.core.units import HOUR_MS
@@ -28,7 +28,7 @@ from isotherm.service.health import Health
 from isotherm.service.holds import Holds
 from isotherm.service.operations import Operations
 from isotherm.service.planning import Verdicts
-from isotherm.service.ports import EventSource, Listener, Unavailable
+from isotherm.service.ports import EventSource, Listener, NotAsked, Unavailable
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger
 
@@ -96,6 +96,9 @@ class Rounds:
         self.reload_policies()
         self._heal_losses()
         self._may_begin = self.holds.refresh(DRAIN_TIMEOUT_S)
+        if not self._may_begin:
+            why = "the topic could not be read to its end, so nothing begins and nothing is committed"
+            self.listen(TrySoon("what is held back", why, Outside.HOLDS))
         self.compactions.cancel_held()
         self._settle()
         new = self._new_tables()
@@ -147,8 +150,16 @@ class Rounds:
         requests = sum(len(planned.requests) for planned in self._plans)
         held = self.deletions.everywhere() is not None
         seconds = self.monotonic_s() - self._began_s
-        self.listen(RoundPlanned(len(self._plans), requests, started, seconds, held))
+        self.listen(RoundPlanned(len(self._plans), requests, started, seconds, held, self._away()))
         self._queue, self._plans = None, []
+
+    def _away(self) -> tuple[Outside, ...]:
+        stands = {
+            Outside.CATALOG: self.health.catalog_answers,
+            Outside.CONTROL_END: not self.compactions.is_blind,
+            Outside.HOLDS: self._may_begin,
+        }
+        return tuple(what for what, answers in stands.items() if not answers)
 
     # One table
 
@@ -252,7 +263,8 @@ class Rounds:
             found = self.poller.tables()
         except Unavailable as err:
             self.health.catalog_answers = False
-            self.listen(TrySoon("the catalog", str(err)))
+            if not isinstance(err, NotAsked):
+                self.listen(TrySoon("the catalog", str(err), Outside.CATALOG))
         else:
             self._is_listed = found is not None or self._has_found_all
             if found is not None:

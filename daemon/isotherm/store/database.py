@@ -68,6 +68,10 @@ def _open(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
     if path is None:
         return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     if read_only:
+        if not path.exists():
+            raise StoreError(
+                f"{path} is not there: no daemon has run with this state.path yet (`isotherm run` makes it)"
+            )
         return sqlite3.connect(
             f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_S
         )

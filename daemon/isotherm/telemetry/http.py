@@ -1,7 +1,7 @@
 """/metrics, /livez and /readyz. Read only, no secrets, loopback by default.
 
 /livez: the loop has turned lately (never a reason to restart because Kafka or the catalog is away). /readyz: policies
-loaded, control topic assigned, catalog answering; else 503 with what is missing.
+loaded, control topic assigned, catalog answering, and the loop has turned within a minute; else 503 with what is missing.
 """
 
 import threading
@@ -98,7 +98,7 @@ def _application(
                 alive = health.is_alive(monotonic_s())
                 return _answer(start, alive, "ok" if alive else "the loop is stuck")
             case "/readyz":
-                missing = health.missing()
+                missing = health.missing(monotonic_s())
                 return _answer(start, not missing, "; ".join(missing) or "ok")
             case _:
                 start("404 Not Found", [("Content-Type", "text/plain")])

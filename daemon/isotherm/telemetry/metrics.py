@@ -19,7 +19,7 @@ from prometheus_client import (
 )
 
 from isotherm.core import observations as seen
-from isotherm.core.observations import Observation
+from isotherm.core.observations import Observation, Outside
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 Numbers = TypeVar("Numbers", Counter, Gauge)
@@ -29,7 +29,7 @@ JOB_SECONDS = (0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 class Metrics:
     """A listener that counts."""
 
-    def __init__(self, now_ms: Callable[[], int], version: str) -> None:
+    def __init__(self, now_ms: Callable[[], int], version: str) -> None:  # noqa: PLR0915 (one line for each)
         # A third of all series would be the times at which counters were born.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
@@ -143,7 +143,14 @@ class Metrics:
             ["table"],
             **one,
         )
-        self.trouble = Counter("isotherm_unavailable", "Times that something outside did not answer.", **one)
+        self.trouble = Counter(
+            "isotherm_unavailable", "Times that something outside did not answer.", ["what"], **one
+        )
+        for kind in Outside:
+            self.trouble.labels(kind)
+        self.away = Gauge(
+            "isotherm_away", "1 while a round has to do without something outside.", ["what"], **one
+        )
         self.events_lost = Counter(
             "isotherm_events_lost", "Times that messages of the control topic may have gone by unread.", **one
         )
@@ -197,6 +204,8 @@ class Metrics:
                 self.rounds.observe(what.seconds)
                 self.deletions_held.set(what.deletions_held)
                 self.last_round.set(self._now_ms() / 1000)
+                for kind in (Outside.CATALOG, Outside.CONTROL_END, Outside.HOLDS):
+                    self.away.labels(kind).set(kind in what.away)
             case seen.JobStarted():
                 self.running.inc()
             case seen.JobEnded():
@@ -218,7 +227,7 @@ class Metrics:
             case seen.EventsLost():
                 self.events_lost.inc()
             case seen.TrySoon():
-                self.trouble.inc()
+                self.trouble.labels(what.kind).inc()
             case seen.PoliciesLoaded():
                 self.policies_ok.set(what.ok)
                 self.policies_at.set(self._now_ms() / 1000)

@@ -35,11 +35,13 @@ class Hold:
     """It ends by itself then; None: when a person ends it, or a job that went well."""
     failures: int = 0
     """How often in a row the partition's jobs failed."""
+    under: str = ""
+    """Its key, where a newer version wrote it in a way that this one cannot read."""
 
     @property
     def key(self) -> str:
         """What tells it from every other, as the topic knows it."""
-        return hold_key(self.uuid, self.kind, self.partition)
+        return self.under or hold_key(self.uuid, self.kind, self.partition)
 
     def holds(self, now_ms: int) -> bool:
         """Whether it holds something back now."""

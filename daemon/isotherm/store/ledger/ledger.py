@@ -10,7 +10,6 @@ What holds tables back (halts, pauses, quarantines) stands on a topic too, so th
 from collections.abc import Mapping
 from pathlib import Path
 
-from isotherm.core.model.holds import HoldKind
 from isotherm.core.observations import PoliciesLoaded
 from isotherm.store.database import connect, from_json, to_json
 from isotherm.store.ledger.accounts import Accounts
@@ -66,7 +65,7 @@ class Ledger(Operations, Deletions, Accounts, Holds):
 
     def deletions_held(self) -> str | None:
         """Why nothing is deleted; None: it may be."""
-        return next((hold.why for hold in self.holds(self.id) if hold.kind is HoldKind.LEDGER), None)
+        return next((hold.why for hold in self.holds(self.id)), None)
 
     # Policies
 
