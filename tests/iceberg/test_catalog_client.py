@@ -15,6 +15,7 @@ from isotherm.iceberg.storage import RetryingFileIO, properties_with_retries, ta
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import CatalogConfig
 from isotherm.service.ports import Unavailable
+from support.http_front import http_front
 from support.servers import Hang, http_server, silent_server
 
 KEYS = {"s3.access-key-id": "a", "s3.secret-access-key": "b", "s3.region": "us-east-1"}
@@ -69,6 +70,19 @@ def test_a_rest_catalog_that_falls_silent_later_is_unavailable():
             catalog.load("shop.orders")
 
     assert asked == ["/v1/config", "/v1/namespaces/shop/tables/orders"]
+
+
+def test_an_answer_that_trickles_in_is_given_up_as_a_whole():
+    """Each byte comes well within the time-out, and the last one never."""
+
+    def answer(_, path):
+        return 200, {"defaults": {}, "overrides": {}}
+
+    with http_server(answer) as upstream, http_front(upstream) as front:
+        catalog = connect(rest(front.url))
+        front.add("GET", "/v1/namespaces", "trickle")
+        with pytest.raises(Unavailable, match=r"timed out: \d+ bytes came"):
+            IcebergCatalog(catalog).names()
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
