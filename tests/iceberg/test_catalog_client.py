@@ -19,6 +19,7 @@ from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import CatalogConfig
 from isotherm.service.ports import NotAsked, TableMissing, Unavailable
 from support.fakes import Clock
+from support.http_front import http_front
 from support.lab import SCHEMA
 from support.object_store import BUCKET, object_store
 from support.servers import Hang, http_server, silent_server
@@ -103,6 +104,19 @@ def test_a_catalog_that_did_not_answer_is_not_asked_for_the_next_table_at_once()
         for name in ("shop.orders", "shop.items"):
             with pytest.raises(TableMissing):
                 catalog.load(name)
+
+
+def test_an_answer_that_trickles_in_is_given_up_as_a_whole():
+    """Each byte comes well within the time-out, and the last one never."""
+
+    def answer(_, path):
+        return 200, {"defaults": {}, "overrides": {}}
+
+    with http_server(answer) as upstream, http_front(upstream) as front:
+        catalog = connect(rest(front.url))
+        front.add("GET", "/v1/namespaces", "trickle")
+        with pytest.raises(Unavailable, match=r"timed out: \d+ bytes came"):
+            IcebergCatalog(catalog).names()
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

@@ -122,7 +122,7 @@ class Lab:
             ledger=Ledger(self.root / "state" / "ledger.db"),
             events=MemoryEvents(self.topic),
             catalog=IcebergCatalog(self.catalog),
-            maintainer=Beside(self.catalog, executor or self.executor, self.now_ms, self),
+            maintainer=self.maintainer(executor or self.executor),
             hold_topic=MemoryHolds(self.held),
             policies=PolicyFolder(self.config.policies),
             listen=self.seen.append,
@@ -130,6 +130,10 @@ class Lab:
             monotonic_s=self.monotonic_s,
             **more,
         )
+
+    def maintainer(self, executor):
+        """What changes the tables."""
+        return Beside(self.catalog, executor, self.now_ms, self)
 
     def settled(self):
         """A daemon that has done all that there is to do."""

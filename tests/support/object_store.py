@@ -1,5 +1,6 @@
 """An S3 that misbehaves on order: moto behind a layer that answers 503, or not at all."""
 
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -7,21 +8,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import make_server
+from werkzeug.serving import WSGIRequestHandler, make_server
 
 BUCKET = "lake"
 
 
 @dataclass
 class Fault:
-    """What happens to the next `times` requests of a method whose path contains something."""
+    """What happens to the next `times` requests of a method (or any: `*`) whose path contains something."""
 
     method: str
     path: str
     times: int
     kind: str = "503"
-    """`503`; `403`; or `silence`: the request is taken and never answered."""
+    """`503`; `403`; `silence`: the request is taken and never answered; `held`: it is done and never answered."""
     met: int = 0
+    happened: threading.Event = field(default_factory=threading.Event)
+    """Set when the first such request has come as far as it gets."""
+
+    def fits(self, method: str, path: str) -> bool:
+        return self.met < self.times and self.method in ("*", method) and self.path in path
 
 
 @dataclass
@@ -31,6 +37,8 @@ class ObjectStore:
     endpoint: str
     faults: list[Fault] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
+    refused_keys: set[str] = field(default_factory=set)
+    """Access keys that are not good any more."""
 
     def properties(self) -> dict[str, str]:
         """For PyIceberg; path-style, as every store that is not Amazon's wants it."""
@@ -66,6 +74,17 @@ class ObjectStore:
         return [fault for fault in self.faults if fault.met < fault.times]
 
 
+class _Quiet(WSGIRequestHandler):
+    def log_request(self, *_: object) -> None:
+        """A line for each request would hide what a failed test has to say."""
+
+
+def _access_key(environ: dict[str, Any]) -> str:
+    """The key id with which a request is signed; empty without one."""
+    found = re.search(r"Credential=([^/]+)/", environ.get("HTTP_AUTHORIZATION", ""))
+    return found[1] if found else ""
+
+
 @contextmanager
 def object_store() -> Iterator[ObjectStore]:
     """Start it on a free port of this machine."""
@@ -77,29 +96,27 @@ def object_store() -> Iterator[ObjectStore]:
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
         with lock:
             store.requests.append(f"{method} {path}")
-            fault = next(
-                (
-                    one
-                    for one in store.faults
-                    if one.method == method and one.path in path and one.met < one.times
-                ),
-                None,
-            )
+            fault = next((one for one in store.faults if one.fits(method, path)), None)
             if fault is not None:
                 fault.met += 1
-        if fault is None:
+        expired = _access_key(environ) in store.refused_keys
+        if fault is None and not expired:
             return inner(environ, start_response)
-        if fault.kind == "silence":
+        if fault is not None and fault.kind == "held":
+            list(inner(environ, lambda *_: None))
+        if fault is not None:
+            fault.happened.set()
+        if fault is not None and fault.kind in ("silence", "held"):
             done.wait()
         else:
             environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-        if fault.kind == "403":
+        if expired or fault.kind == "403":
             start_response("403 Forbidden", [("Content-Type", "application/xml")])
             return [b"<Error><Code>AccessDenied</Code><Message>The token has expired.</Message></Error>"]
         start_response("503 Slow Down", [("Content-Type", "application/xml")])
         return [b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"]
 
-    server = make_server("127.0.0.1", 0, outer, threaded=True)
+    server = make_server("127.0.0.1", 0, outer, threaded=True, request_handler=_Quiet)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     store.endpoint = f"http://127.0.0.1:{server.server_port}"

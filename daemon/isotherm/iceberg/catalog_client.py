@@ -8,9 +8,12 @@ PyIceberg lets a table's own properties choose the code that reads its files, an
 (apache/iceberg-python#3931). Here none of them reaches the files' client: its properties come from the operator's
 configuration, from the catalog's server, and with the credentials that it vends.
 
-Not bounded: Hive's Thrift client, and an answer that trickles in byte by byte.
+An answer that trickles in is bounded as a whole: a time-out that begins again with each byte would never end it.
+
+Not bounded: Hive's Thrift client, and the head of an answer.
 """
 
+import io
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from threading import Lock
@@ -30,10 +33,17 @@ from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.table import Table
 from pyiceberg.typedef import EMPTY_DICT, Properties
 from pyiceberg.utils.config import Config, merge_config
-from requests import PreparedRequest, Response, Session
+from requests import ConnectionError as BrokenConnection
+from requests import PreparedRequest, ReadTimeout, Response, Session
+from urllib3.exceptions import HTTPError
+
+from isotherm.runtime.clock import monotonic_s
 
 CONNECT_TIMEOUT_S = 5
 """A server that is there takes a connection at once; what does not answer by then is mostly a wrong address."""
+WHOLE_ANSWER = 4
+"""So many time-outs for an answer as a whole: a metadata.json of a hundred megabytes comes over a slow line by then."""
+PIECE_BYTES = 256 * 1024
 SNAPSHOT_LOADING_MODE = "snapshot-loading-mode"
 FILE_CLIENTS = 64
 """Clients of files that are kept for tables to come: as many sets of credentials, each used for an hour or so."""
@@ -136,10 +146,12 @@ def _bound(session: Session, timeout_s: float) -> None:
 
     def bounded(request: PreparedRequest, **kwargs: Any) -> Response:
         kwargs["timeout"] = kwargs.get("timeout") or (min(CONNECT_TIMEOUT_S, timeout_s), timeout_s)
+        kwargs["stream"] = True
+        until_s = monotonic_s() + WHOLE_ANSWER * timeout_s
         if request.method in ("GET", "HEAD"):
-            return send(request, **kwargs)
+            return _whole(send(request, **kwargs), until_s)
         # `requests` would follow with a GET, whose answer looks like that of a commit.
-        answer = send(request, **{**kwargs, "allow_redirects": False})
+        answer = _whole(send(request, **{**kwargs, "allow_redirects": False}), until_s)
         if answer.is_redirect:
             raise BadRequestError(
                 f"the catalog redirects {request.method} {request.url} to {answer.headers.get('Location')}: "
@@ -148,6 +160,24 @@ def _bound(session: Session, timeout_s: float) -> None:
         return answer
 
     session.send = bounded  # type: ignore[method-assign]
+
+
+def _whole(answer: Response, until_s: float) -> Response:
+    """The answer with its body read, which must be over by then."""
+    body = io.BytesIO()
+    try:
+        while piece := answer.raw.read1(PIECE_BYTES, decode_content=True):
+            body.write(piece)
+            if monotonic_s() > until_s:
+                answer.raw.close()
+                raise ReadTimeout(
+                    f"{answer.url} timed out: {body.tell()} bytes came, and the answer was not over"
+                )
+    except HTTPError as err:
+        raise BrokenConnection(err, response=answer) from err
+    body.seek(0)
+    answer.raw = body
+    return answer
 
 
 def _aws_catalog(name: str, properties: Mapping[str, str], timeout_s: float) -> Catalog:

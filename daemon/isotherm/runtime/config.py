@@ -27,8 +27,8 @@ class CatalogConfig(Settings):
     properties_from: Path | None = None
     """A YAML file with more of them, for instance a mounted secret; what stands there wins."""
     timeout_s: float = Field(30, gt=0, le=120)
-    """Seconds that the catalog may take for an answer: REST, Glue and DynamoDB. More than it needs for the table with
-    the most snapshots, and much less than the five minutes after which /livez calls the loop stuck."""
+    """Seconds that the catalog may take before an answer begins, and between its parts: REST, Glue and DynamoDB. An
+    answer of a REST catalog as a whole may take four times as long. More than it needs for the table with the most snapshots, and much less than the five minutes after which /livez calls the loop stuck."""
 
 
 Format = Literal["iceberg-kafka-connect"]
