@@ -40,6 +40,7 @@ from pyiceberg.table.update import (
 from tenacity.nap import sleep
 
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
+from isotherm.core.clock_check import SKEW_MS
 from isotherm.core.deletion import is_gc_enabled
 from isotherm.core.model.jobs import Outcome, OutcomeKind
 from isotherm.iceberg.manifests.reachability import never, unreachable, youngest
@@ -55,30 +56,25 @@ MOST_AT_ONCE = 1000
 """Snapshots that one commit takes, the oldest first: PyIceberg's work for them grows with their number squared."""
 
 
-class AssertStillBehind(ValidatableTableRequirement):
-    """No branch or tag names these snapshots, and `main` has not gone back: either may come after our look.
+class AssertStillGoing(ValidatableTableRequirement):
+    """These snapshots may still go, and `main` has not gone back: a ref or a rollback may come after our look.
 
     PyIceberg checks it itself where it applies the commit (SQL, Glue, Hive catalogs). A REST catalog knows only the
     requirements of its own specification, and gets `assert-ref-snapshot-id` for the refs that we saw instead.
     """
 
-    type: Literal["isotherm-assert-still-behind"] = "isotherm-assert-still-behind"
+    type: Literal["isotherm-assert-still-going"] = "isotherm-assert-still-going"
     snapshot_ids: list[int]
     head_id: int | None
+    at_ms: int
 
     def validate(self, base_metadata: TableMetadata | None) -> None:  # type: ignore[override]
-        """Refuse where a ref names one of them, one is gone already, or the head that we saw is not in the history."""
+        """Refuse where one of them must stay, or is gone already, or the head that we saw is not in the history."""
         if base_metadata is None:
             raise CommitFailedException("Requirement failed: current table metadata is missing")
-        named = {ref.snapshot_id: name for name, ref in base_metadata.refs.items()}
-        known = {snapshot.snapshot_id for snapshot in base_metadata.snapshots}
-        for snapshot_id in self.snapshot_ids:
-            if snapshot_id in named:
-                raise CommitFailedException(
-                    f"Requirement failed: ref {named[snapshot_id]} names {snapshot_id}"
-                )
-            if snapshot_id not in known:
-                raise CommitFailedException(f"Requirement failed: snapshot {snapshot_id} is gone already")
+        staying = set(self.snapshot_ids) - set(still_going(base_metadata, self.snapshot_ids, self.at_ms))
+        if staying:
+            raise CommitFailedException(f"Requirement failed: snapshot {min(staying)} must stay, or is gone")
         head_id = base_metadata.current_snapshot_id
         if self.head_id not in {head_id, *_behind(base_metadata)}:
             raise CommitFailedException(
@@ -174,7 +170,7 @@ class _Expiry:
             try:
                 answer = self.catalog.commit_table(
                     table,
-                    _requirements(self.catalog, table, self.going),
+                    _requirements(self.catalog, table, self.going, self.now_ms),
                     _updates(self.catalog, table, self.going),
                 )
             except CommitFailedException as err:
@@ -273,14 +269,23 @@ def lost_refs(
             return None
         if not {snapshot.snapshot_id for snapshot in version.snapshots} & set(going):
             break  # it came after ours
-        named = [
-            f"{name} (snapshot {ref.snapshot_id}, in {location})"
-            for name, ref in version.refs.items()
-            if ref.snapshot_id in going
-        ]
-        if named:
-            return tuple(named)
+        if wanted := _wanted(version, going, landed.last_updated_ms, location):
+            return wanted
     return ()
+
+
+def _wanted(version: TableMetadata, going: Collection[int], at_ms: int, location: str) -> tuple[str, ...]:
+    """What in one version names, or keeps, snapshots that were taken; for people."""
+    named = [
+        f"{name} (snapshot {ref.snapshot_id}, in {location})"
+        for name, ref in version.refs.items()
+        if ref.snapshot_id in going
+    ]
+    kept = kept_until_ms(version)
+    by_branch = [one for one in going if kept.get(one, 0) > at_ms + SKEW_MS]
+    if by_branch and not named:
+        named = [f"a branch that keeps snapshot {min(by_branch)} (in {location})"]
+    return tuple(named)
 
 
 def still_going(metadata: TableMetadata, snapshots: Iterable[int], now_ms: int) -> tuple[int, ...]:
@@ -303,15 +308,18 @@ def _behind(metadata: TableMetadata) -> set[int]:
     return behind
 
 
-def _requirements(catalog: Catalog, table: Table, going: Sequence[int]) -> tuple[TableRequirement, ...]:
+def _requirements(
+    catalog: Catalog, table: Table, going: Sequence[int], now_ms: int
+) -> tuple[TableRequirement, ...]:
     uuid = AssertTableUUID(uuid=table.metadata.table_uuid)
     if isinstance(catalog, RestCatalog):
         # `main` as well: a rollback to one of them in between would have the catalog drop the branch.
         refs = table.metadata.refs.items()
         seen = (AssertRefSnapshotId(ref=name, **{"snapshot-id": ref.snapshot_id}) for name, ref in refs)
         return (uuid, *seen)
-    behind = AssertStillBehind(snapshot_ids=list(going), head_id=table.metadata.current_snapshot_id)
-    return (uuid, behind)  # type: ignore[return-value]
+    head_id = table.metadata.current_snapshot_id
+    still = AssertStillGoing(snapshot_ids=list(going), head_id=head_id, at_ms=now_ms)
+    return (uuid, still)  # type: ignore[return-value]
 
 
 def _updates(catalog: Catalog, table: Table, going: Sequence[int]) -> tuple[TableUpdate, ...]:

@@ -128,6 +128,8 @@ class Compactions:
         loaded = self.follower.loaded(uuid)
         if loaded is None or key is None or loaded.head != operation.base_snapshot_id:
             return False
+        if self.deletions.check_clock(loaded) is not None:
+            return False  # whether a partition is quiet, and an intent over, is told by the clock
         self._tenures[job_id] = self.events.tenure(uuid)
         self._binding[job_id] = (operation, loaded)
         self.maintainer.start_binding(
@@ -228,19 +230,8 @@ class Compactions:
             return f"topic: it could not be read to its end within {DRAIN_TIMEOUT_S:.0f}s"
         if not self.holds.refresh(DRAIN_TIMEOUT_S):
             return f"topic: what is held back could not be read within {DRAIN_TIMEOUT_S:.0f}s"
-        self.follower.confirm_loaded(loaded)
-        row = self.fold.table(uuid)
-        resolved = None if row is None else self.verdicts.policy_of(row)
-        if row is None or resolved is None or not row.is_trusted:
-            return "policy: the table is not maintained any more"
-        if not resolved.policy.compact.enabled:
-            return "policy: it does not compact this table any more"
-        stopped = self.holds.stops(uuid)
-        if stopped is not None:
-            return stopped
-        hot = self.verdicts.why_hot(row, job.partition, resolved.policy)
-        if hot is not None:
-            return f"hot: {hot}"
+        if (against := self._against(loaded, job)) is not None:
+            return against
         moved = why_moved(self.events, uuid, self._tenures.get(job.job_id))
         if moved is not None:
             return f"owner: {moved}"
@@ -253,6 +244,23 @@ class Compactions:
         except Unavailable as err:
             return f"topic: {err}"
         return None
+
+    def _against(self, loaded: LoadedTable, job: CompactionJob) -> str | None:
+        """What stands against the swap by the table as it is now, a word and a sentence, or None."""
+        self.follower.confirm_loaded(loaded)
+        row = self.fold.table(job.table.uuid)
+        resolved = None if row is None else self.verdicts.policy_of(row)
+        if row is None or resolved is None or not row.is_trusted:
+            return "policy: the table is not maintained any more"
+        if not resolved.policy.compact.enabled:
+            return "policy: it does not compact this table any more"
+        stopped = self.holds.stops(job.table.uuid)
+        if stopped is not None:
+            return stopped
+        if (doubt := self.deletions.clock_trouble()) is not None:
+            return f"clock: {doubt}"
+        hot = self.verdicts.why_hot(row, job.partition, resolved.policy)
+        return None if hot is None else f"hot: {hot}"
 
     def _save(self, messages: Sequence[Message], but: str) -> None:
         """Take messages into the state; where that fails, they are to be handed out again."""

@@ -115,7 +115,11 @@ class Deletions:
 
     def everywhere(self) -> str | None:
         """Why nothing of any table may be deleted now, or None."""
-        return self.ledger.deletions_held() or self.clock.trouble(self.monotonic_s())
+        return self.ledger.deletions_held() or self.clock_trouble()
+
+    def clock_trouble(self) -> str | None:
+        """Why this machine's clock is not to be believed, or None."""
+        return self.clock.trouble(self.monotonic_s())
 
     def why_not(self, uuid: str, cause: Cause) -> str | None:
         """Why nothing of a table may be deleted now, or None. The broker is not asked."""
@@ -123,7 +127,7 @@ class Deletions:
         resolved = None if row is None else self.verdicts.policy_of(row)
         standing = Standing(
             ledger=self.ledger.deletions_held(),
-            clock=self.clock.trouble(self.monotonic_s()),
+            clock=self.clock_trouble(),
             owner=None if self.events.owns(uuid) else "another daemon maintains the table",
             held=self.holds.stops(uuid),
             has_policy=resolved is not None,

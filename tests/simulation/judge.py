@@ -1,0 +1,241 @@
+"""Judges the world after every step, with a reader of its own (fastavro): the promises, as a stranger would check them.
+
+Nothing here asks the daemon, but for the last judgement: what it believes is held against what is.
+"""
+
+import io
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import fastavro
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+
+from isotherm.contract.summary import INGEST_TOKEN, JOB_ID, property_name
+from simulation.world import Broken, World
+from simulation.writers import Writers
+
+AFTER, QUIET_COMMITS, QUIET_AT_MOST_MS = 1, 2, 86_400_000
+KEEP_FOR_MS, KEEP_LAST, GRACE_MS = 600_000, 3, 1_800_000
+POLICY = f"""
+tables: "shop.*"
+cold: {{after: {AFTER}, quiet_for: 0s, quiet_commits: {QUIET_COMMITS}}}
+compact: {{min_files: 3}}
+expire: {{keep_for: 10m, keep_last: {KEEP_LAST}, at_once: 2, delete_after: 30m}}
+override: [expire.keep_last]
+"""
+"""What the daemon is told, and the numbers above are what it is held to."""
+
+
+@dataclass
+class Read:
+    """What one snapshot reaches, and the rows that a reader of it finds."""
+
+    paths: set[str]
+    live: dict[str, int]
+    """Live data files, by hour."""
+    deletes: dict[str, int]
+    rows: frozenset[int]
+
+
+@dataclass
+class Judge:
+    """The promises."""
+
+    world: World
+    writers: Writers
+    snapshots: dict[int, Read] = field(default_factory=dict)
+    manifests: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    writes: dict[int, tuple[int, frozenset[int]]] = field(default_factory=dict)
+    """By foreign snapshot: when it came, and the hours that it touched."""
+    ghosts: set[str] = field(default_factory=set)
+    """Files of what a REST catalog dropped though a ref had just named it: a person can bring it back from them."""
+    replaced: int = 0
+    expired: int = 0
+    deleted: int = 0
+
+    def __post_init__(self) -> None:
+        self.world.watch = self.changed
+        self.world.on_delete = self.deletes_file
+
+    # Safety
+
+    def step(self) -> None:
+        """Every retained snapshot of every table reads the rows that were written."""
+        for name, version in self.world.tables.items():
+            for snapshot in version.metadata.snapshots:
+                read = self.read(snapshot)
+                if not read.paths <= self.world.files.keys():
+                    gone = sorted(read.paths - self.world.files.keys())
+                    raise Broken(f"{name}: snapshot {snapshot.snapshot_id} needs {gone[0]}, which is gone")
+
+    def read(self, snapshot: Snapshot) -> Read:
+        """What a reader finds. What a snapshot reaches never changes, so it is read once."""
+        if snapshot.snapshot_id not in self.snapshots:
+            found = self._read(snapshot)
+            expected = self.world.rows[snapshot.snapshot_id]
+            if found.rows != expected:
+                raise Broken(
+                    f"snapshot {snapshot.snapshot_id} has other rows: lost {sorted(expected - found.rows)}, "
+                    f"came {sorted(found.rows - expected)}"
+                )
+            self.snapshots[snapshot.snapshot_id] = found
+        return self.snapshots[snapshot.snapshot_id]
+
+    def _read(self, snapshot: Snapshot) -> Read:
+        found = Read({snapshot.manifest_list}, {}, {}, frozenset())
+        numbers: dict[str, int] = {}
+        for manifest in self._records(snapshot.manifest_list):
+            found.paths.add(manifest["manifest_path"])
+            for entry in self._entries(manifest["manifest_path"]):
+                path, hour = entry["data_file"]["file_path"], entry["data_file"]["partition"]["at_hour"]
+                if path in found.paths:
+                    raise Broken(f"{path} is twice in snapshot {snapshot.snapshot_id}")
+                found.paths.add(path)
+                number = entry["sequence_number"]
+                numbers[path] = manifest["sequence_number"] if number is None else number
+                (found.deletes if entry["data_file"]["content"] else found.live)[path] = hour
+        rows = {path: dict(enumerate(self._content(path))) for path in found.live}
+        for path in found.deletes:
+            for target, place in self._content(path):
+                if target in rows and numbers[target] <= numbers[path]:
+                    rows[target].pop(place, None)
+        here = [one for left in rows.values() for one in left.values()]
+        if len(here) != len(set(here)):
+            raise Broken(f"snapshot {snapshot.snapshot_id} has rows twice")
+        found.rows = frozenset(here)
+        return found
+
+    def _entries(self, path: str) -> list[dict[str, Any]]:
+        """The live entries of a manifest."""
+        if path not in self.manifests:
+            self.manifests[path] = [entry for entry in self._records(path) if entry["status"] != 2]
+        return self.manifests[path]
+
+    def _records(self, path: str) -> Iterable[dict[str, Any]]:
+        return fastavro.reader(io.BytesIO(self._bytes(path)))  # type: ignore[return-value]
+
+    def _content(self, path: str) -> Any:
+        return json.loads(self._bytes(path))
+
+    def _bytes(self, path: str) -> bytes:
+        if path not in self.world.files:
+            raise Broken(f"{path} is gone")
+        return self.world.files[path]
+
+    # Changes
+
+    def changed(self, name: str, before: TableMetadata, after: TableMetadata) -> None:
+        """A table has another version: by whom is told by what is new in it."""
+        known = {snapshot.snapshot_id: snapshot for snapshot in before.snapshots}
+        left = {one.snapshot_id: one for one in after.snapshots}
+        for snapshot in after.snapshots:
+            if snapshot.snapshot_id not in known:
+                self._came(name, before, snapshot)
+        gone = known.keys() - left.keys()
+        if gone:
+            self._went(before, after, gone)
+
+    def _came(self, name: str, before: TableMetadata, snapshot: Snapshot) -> None:
+        assert snapshot.summary is not None
+        read = self.read(snapshot)
+        parent = before.snapshot_by_id(snapshot.parent_snapshot_id or 0)
+        was = {} if parent is None else self.read(parent).live | self.read(parent).deletes
+        now = read.live | read.deletes
+        hours = frozenset({was.get(path, now.get(path, 0)) for path in was.keys() ^ now.keys()})
+        if JOB_ID not in snapshot.summary.additional_properties:
+            self.writes[snapshot.snapshot_id] = (self.world.now_ms, hours)
+            return
+        self.replaced += 1
+        self.world.tell(f"replaced in {name}: hours {sorted(hours)}")
+        if before.current_snapshot_id != snapshot.parent_snapshot_id:
+            raise Broken(f"{name}: a replace on {snapshot.parent_snapshot_id}, which is not the head")
+        line = [self.writes[one] for one in _ancestors(before) if one in self.writes]
+        recent = [
+            touched for at_ms, touched in line[:QUIET_COMMITS] if self.world.now_ms - at_ms < QUIET_AT_MOST_MS
+        ]
+        newest = max((hour for _, touched in line for hour in touched), default=0)
+        for hour in hours:
+            if any(hour in touched for touched in recent):
+                raise Broken(f"{name}: hour {hour} was hot: one of the last {QUIET_COMMITS} commits wrote it")
+            if newest and hour + 1 + AFTER > newest + 1:
+                raise Broken(f"{name}: hour {hour} was hot: the stream is in {newest}")
+            for merge in self.writers.merges:
+                told = merge.offset is not None and merge.offset < self.world.looked_to
+                is_open = told and self.world.now_ms < merge.expires_at_ms and not self.world.is_late
+                if merge.uuid == str(before.table_uuid) and merge.hour == hour and is_open:
+                    raise Broken(f"{name}: hour {hour} was hot: an open intent names it")
+
+    def _went(self, before: TableMetadata, after: TableMetadata, gone: Collection[int]) -> None:
+        self.expired += len(gone)
+        line = _ancestors(before)
+        for snapshot_id in gone:
+            snapshot = before.snapshot_by_id(snapshot_id)
+            assert snapshot is not None
+            if self.world.now_ms - snapshot.timestamp_ms < KEEP_FOR_MS:
+                raise Broken(f"snapshot {snapshot_id} is gone and was young")
+            if snapshot_id in line[:KEEP_LAST] or snapshot_id not in line:
+                raise Broken(f"snapshot {snapshot_id} is gone: one of the newest, or not behind the head")
+        self._refs_stay(before, after, gone)
+        if _token(before) is not None and _token(after) != _token(before):
+            raise Broken("ingest's place is gone with a snapshot")
+        staying: set[str] = set()
+        for version in self.world.tables.values():
+            for snapshot in version.metadata.snapshots:
+                if snapshot.snapshot_id not in gone:
+                    staying |= self.read(snapshot).paths
+        for snapshot_id in gone:
+            for path in self.snapshots[snapshot_id].paths - staying:
+                self.world.left_at_ms[path] = self.world.now_ms
+
+    def _refs_stay(self, before: TableMetadata, after: TableMetadata, gone: Collection[int]) -> None:
+        """No ref, and nothing that a branch keeps, goes with expired snapshots."""
+        for name, ref in before.refs.items():
+            kept = _ancestors(before, ref.snapshot_id)[: ref.min_snapshots_to_keep or 1]
+            if name in after.refs and not set(kept) & set(gone):
+                continue
+            if not self.world.is_rest or name in self.world.refs_seen:
+                raise Broken(f"ref {name} keeps {len(kept)} snapshots, and one of them is gone")
+            self.world.tell(f"the catalog drops what {name} names or keeps, which came after the request")
+            for snapshot_id in set(kept) & set(gone):
+                self.ghosts |= self.snapshots[snapshot_id].paths
+
+    def deletes_file(self, path: str) -> None:
+        """The daemon deletes a file."""
+        self.deleted += 1
+        for name, version in self.world.tables.items():
+            for snapshot in version.metadata.snapshots:
+                if path in self.read(snapshot).paths:
+                    raise Broken(f"deletes {path}, which snapshot {snapshot.snapshot_id} of {name} needs")
+        if path in self.ghosts:
+            raise Broken(f"deletes {path}, with which a ref that was lost can be had again")
+        if path in self.world.versions:
+            raise Broken(f"deletes {path}, the metadata of a table")
+        if path in self.world.left_at_ms:
+            if self.world.now_ms - self.world.left_at_ms[path] < GRACE_MS:
+                raise Broken(f"deletes {path} before its grace is over")
+        elif "isotherm" not in path.rpartition("/")[2]:
+            raise Broken(f"deletes {path}, which is not its own and no snapshot left behind")
+
+
+def _ancestors(metadata: TableMetadata, snapshot_id: int | None = None) -> list[int]:
+    """A snapshot (else the head) and what lies behind it, newest first."""
+    parents = {one.snapshot_id: one.parent_snapshot_id for one in metadata.snapshots}
+    current = metadata.current_snapshot_id if snapshot_id is None else snapshot_id
+    found = []
+    while current is not None and current in parents:
+        found.append(current)
+        current = parents[current]
+    return found
+
+
+def _token(metadata: TableMetadata) -> str | None:
+    """Ingest's newest place, where ingest looks for it."""
+    for snapshot_id in _ancestors(metadata):
+        snapshot = metadata.snapshot_by_id(snapshot_id)
+        summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
+        if INGEST_TOKEN in summary:
+            return str(summary[INGEST_TOKEN])
+    return metadata.properties.get(property_name("shop"))
