@@ -182,6 +182,34 @@ def test_a_difference_to_the_summary_that_stays_is_no_alarm_and_one_that_changes
     assert other.drifted
 
 
+@pytest.mark.parametrize(
+    ("said", "duplicates", "drifted"),
+    [
+        (2, 1, False),  # of two entries of one file, and another file, Java takes two away
+        (2, 0, True),
+        (2, 2, True),
+        (3, 1, False),  # a writer that takes each entry away
+        (0, 1, True),
+    ],
+)
+def test_a_duplicate_that_left_is_no_drift(said, duplicates, drifted):
+    """A file that an append and its cherry-pick both added, and that Spark rewrote."""
+    three = apply(table_state(head=1), {}, change(2, 1, {key(): added(3)}), HOURLY, NOW)
+    totals = {
+        "total-data-files": 3 - said,
+        "total-records": 100 * (3 - said),
+        "deleted-duplicate-files": duplicates,
+    }
+    gone = change(3, 2, {key(): removed(3)}, operation="replace", totals=totals)
+
+    after = apply(three.state, three.partitions, gone, HOURLY, NOW)
+    more = change(4, 3, {key(): added(1)}, totals={"total-data-files": 4 - said})
+    later = apply(after.state, {}, more, HOURLY, NOW)
+
+    assert drifted == after.drifted
+    assert not later.drifted or drifted
+
+
 def test_the_two_sizes_of_a_deletion_vector_are_no_drift():
     """Iceberg's Java counts its blob in the summary, and the whole Puffin file in the manifest."""
     state = table_state(head=1)

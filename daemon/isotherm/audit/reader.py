@@ -16,9 +16,9 @@ import duckdb
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan
-from pyiceberg.manifest import ManifestEntryStatus, ManifestFile
+from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus, ManifestFile
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.table import FileScanTask, Table
+from pyiceberg.table import ManifestGroupPlanner, Table
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.typedef import Record
 
@@ -32,7 +32,7 @@ from isotherm.audit.evidence import (
     Touch,
 )
 from isotherm.contract.events import CommitEvent, EventError, Intent, decode
-from isotherm.contract.identity import PartitionKey, partition_key
+from isotherm.contract.identity import UNPARTITIONED, PartitionKey, partition_key
 from isotherm.contract.summary import INGEST_VALID_THROUGH, JOB_ID, POLICY_HASH
 from isotherm.iceberg.catalog import IcebergCatalog, connect
 from isotherm.kafka.past import read_past
@@ -45,8 +45,9 @@ from isotherm.store.ledger import Ledger
 ROWS_COMPARED = 20
 LOOKERS = 16
 """Threads that ask whether files exist: on object stores each answer takes some ten milliseconds."""
-UNREADABLE = OSError
-"""A file that is gone, or a store that does not answer: either way the evidence cannot be had now."""
+UNREADABLE = (OSError, ValueError, NotImplementedError, pa.ArrowException)
+"""A file that is gone, a store that does not answer, or what PyIceberg cannot read: either way the evidence cannot be
+had now."""
 
 
 @dataclass(slots=True)
@@ -65,14 +66,14 @@ def read_history(config: IsothermConfig, name: str) -> Evidence:
     catalog = IcebergCatalog(connect(config.catalog))
     table = _load(catalog, name)
     metadata = table.metadata
-    commits = tuple(_commits(table))
+    commits = tuple(commits_of(table))
     heard = listen(config, str(metadata.table_uuid))
     accounted, since_ms, lost = _from_ledger(
         config.state.path / "ledger.db", str(metadata.table_uuid), commits
     )
-    compared = []
+    rows: list[RowsCompared] = []
     for commit in [one for one in reversed(commits) if one.is_ours and one.touches][:ROWS_COMPARED]:
-        compared += list(_compared(table, commit))
+        rows += compared(table, commit)
     # Loaded again: what was expired while we read is not missed, it has left.
     return Evidence(
         table=name,
@@ -86,7 +87,7 @@ def read_history(config: IsothermConfig, name: str) -> Evidence:
         topic_is_known=heard.is_known,
         accounted=accounted,
         accounted_since_ms=since_ms,
-        rows=tuple(compared),
+        rows=tuple(rows),
         files=_files(_load(catalog, name)),
         lost_commits_until_ms=lost,
         intent_cap_ms=int(config.loop.intent_timeout_s * 1000),
@@ -101,7 +102,7 @@ def _load(catalog: IcebergCatalog, name: str) -> Table:
 # The table
 
 
-def _commits(table: Table) -> Iterable[Commit]:
+def commits_of(table: Table) -> Iterable[Commit]:
     """The ancestry of `main`, oldest first."""
     ancestry: list[Snapshot] = []
     current = table.current_snapshot()
@@ -171,8 +172,11 @@ def _source_type(table: Table, source_id: int) -> str:
 # Rows
 
 
-def _compared(table: Table, commit: Commit) -> Iterable[RowsCompared]:
-    """The rows of what a commit touched, in its parent and in itself; nothing where they cannot be read."""
+def compared(table: Table, commit: Commit) -> Iterable[RowsCompared]:
+    """The rows of what a commit touched, in its parent and in itself; nothing where they cannot be read.
+
+    PyIceberg applies no equality deletes, so nothing is said of partitions that have some.
+    """
     after = table.metadata.snapshot_by_id(commit.snapshot_id)
     before = None if commit.parent_id is None else table.metadata.snapshot_by_id(commit.parent_id)
     if before is None or after is None:
@@ -188,29 +192,40 @@ def _compared(table: Table, commit: Commit) -> Iterable[RowsCompared]:
 
 def _rows(table: Table, snapshot: Snapshot, partitions: set[PartitionKey]) -> tuple[int, int]:
     """How many rows some partitions hold, and a sum of their hashes: equal multisets have equal sums."""
-    scan = table.scan(snapshot_id=snapshot.snapshot_id)
-    tasks: list[FileScanTask] = [
+    # Deletes without a partition apply to every one.
+    wanted = {*partitions, UNPARTITIONED}
+
+    def is_wanted(entry: ManifestEntry) -> bool:
+        file = entry.data_file
+        return _key(table, file.spec_id, file.partition) in wanted
+
+    planner = ManifestGroupPlanner(table.metadata, table.io)
+    tasks = [
         task
-        for task in scan.plan_files()
+        for task in planner.plan_files(snapshot.manifests(table.io), is_wanted)
         if _key(table, task.file.spec_id, task.file.partition) in partitions
     ]
     # Both sides in the schema of today, as a reader of either snapshot by column would see them.
-    rows = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table(tasks)
-    return sum_of_rows(rows)
+    scan = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue())
+    # File by file: a partition may be larger than this machine's memory.
+    return sum_of_rows(batch for task in tasks for batch in scan.to_record_batches([task]))
 
 
-def sum_of_rows(rows: pa.Table) -> tuple[int, int]:
+def sum_of_rows(batches: Iterable[pa.RecordBatch]) -> tuple[int, int]:
     """A count, and a sum of hashes that does not depend on the order."""
-    if rows.num_rows == 0:
-        return 0, 0
-    names = sorted(rows.column_names)
-    packed = ", ".join(f"c{place} := {_quoted(name)}" for place, name in enumerate(names))
+    count = total = 0
     with duckdb.connect() as connection:
-        connection.register("incoming", rows)
-        found = connection.execute(
-            f"SELECT count(*), sum(md5_number_lower(struct_pack({packed})::VARCHAR)::HUGEINT) FROM incoming"  # noqa: S608 (our own quoting)
-        ).fetchall()
-    return int(found[0][0]), int(found[0][1])
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            names = sorted(batch.schema.names)
+            packed = ", ".join(f"c{place} := {_quoted(name)}" for place, name in enumerate(names))
+            connection.register("incoming", pa.Table.from_batches([batch]))
+            ((rows, hashes),) = connection.execute(
+                f"SELECT count(*), sum(md5_number_lower(struct_pack({packed})::VARCHAR)::HUGEINT) FROM incoming"  # noqa: S608 (our own quoting)
+            ).fetchall()
+            count, total = count + int(rows), total + int(hashes)
+    return count, total
 
 
 def _quoted(name: str) -> str:

@@ -25,9 +25,17 @@ INGEST_PIPELINE = "ingest.pipeline"
 
 INGEST_VALID_THROUGH = "ingest.valid-through"
 
+DUPLICATE_DELETES = "deleted-duplicate-files"
+"""Files that manifests named twice and that left: Iceberg's Java takes each away from its totals once."""
+
 
 KAFKA_CONNECT_OFFSETS = "kafka.connect.offsets."
 """Where Iceberg's sink keeps its place: this, its control topic and its group. It looks no further than snapshots."""
+
+
+def is_counter(name: str) -> bool:
+    """Whether a key of a summary is one of those that totals are compared by."""
+    return name.startswith("total-") or name == DUPLICATE_DELETES
 
 
 def token_of(summary: Mapping[str, str]) -> str:

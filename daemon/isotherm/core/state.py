@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from isotherm.contract.boundary import BOUNDARY_QUANTILE, MAX_AHEAD_MS
 from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.contract.summary import DUPLICATE_DELETES
 from isotherm.core.lateness import UNTAUGHT, Lateness
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.files import DELETE_KINDS, NO_FILES, FileKind, FileStats, bucket_bounds, total
@@ -140,7 +141,7 @@ def apply(
     totals = _totals_after(state.totals, change.partitions.values())
     gap = _gap(change.totals, totals)
     fields = tuple(fields)
-    moved = frozenset(name for name, value in gap.items() if value != state.summary_gap.get(name, 0))
+    moved = _moved(state.summary_gap, gap, change.totals.get(DUPLICATE_DELETES, 0))
     new_state = replace(
         state,
         head=change.snapshot_id,
@@ -260,6 +261,18 @@ def _gap(summary: Mapping[str, int], totals: Mapping[FileKind, FileStats]) -> di
         # Of a vector, Iceberg's Java counts the bytes of its blob here, and those of its Puffin file in the manifest.
         del ours["total-files-size"]
     return {name: summary[name] - count for name, count in ours.items() if name in summary}
+
+
+def _moved(before: Mapping[str, int], gap: Mapping[str, int], duplicates: int) -> frozenset[str]:
+    """The counters whose difference to ours changed, unless duplicates that left say why.
+
+    A file that manifests name twice leaves twice, as it came; Java takes it away from its totals once.
+    """
+    moves = {name: value - before.get(name, 0) for name, value in gap.items() if value != before.get(name, 0)}
+    files = moves.get("total-data-files", 0) + moves.get("total-delete-files", 0)
+    if duplicates and files == duplicates and min(moves.values()) > 0:
+        return frozenset()
+    return frozenset(moves)
 
 
 def _boundary_after(before_ms: int | None, change: Change, fields: tuple[PartitionField, ...]) -> int | None:

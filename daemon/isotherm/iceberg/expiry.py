@@ -43,8 +43,8 @@ from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
 from isotherm.core.clock_check import SKEW_MS
 from isotherm.core.deletion import is_gc_enabled
 from isotherm.core.model.jobs import Outcome, OutcomeKind
+from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.reachability import never, unreachable, youngest
-from isotherm.iceberg.manifests.reading import UnreadableError
 from isotherm.iceberg.threads import IsStopped
 from isotherm.iceberg.values import kept_until_ms
 from isotherm.service.ports import Expired, ExpiryReading

@@ -12,6 +12,7 @@ from pyiceberg.table import Table
 
 from isotherm.core.deletion import Evidence, Finding, Mark, Seen, is_gc_enabled, judge
 from isotherm.core.paths import normalised
+from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.reachability import (
     Stopped,
     last_sequence_number,
@@ -19,7 +20,6 @@ from isotherm.iceberg.manifests.reachability import (
     reached,
     youngest,
 )
-from isotherm.iceberg.manifests.reading import UnreadableError
 from isotherm.iceberg.threads import THREADS, IsStopped, Threads
 from isotherm.runtime.clock import monotonic_s
 from isotherm.service.ports import Sweep, Swept

@@ -17,7 +17,7 @@ from pyiceberg.transforms import VoidTransform
 
 from isotherm.contract.events import MAX_MANIFESTS, AddedManifest, CommitEvent
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.contract.summary import INGEST_VALID_THROUGH, JOB_ID, origin_of, token_of
+from isotherm.contract.summary import INGEST_VALID_THROUGH, JOB_ID, is_counter, origin_of, token_of
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.tables import PartitionField, Snapshot, TableFacts
 from isotherm.core.planner.retention import FOREVER_MS, Ref, kept_by_refs
@@ -227,7 +227,7 @@ def event_of(table: TableId, snapshot: PyIcebergSnapshot, added: Sequence[Manife
             for manifest in named
         ),
         added_manifests_complete=len(named) == len(added),
-        summary={name: text for name, text in summary.items() if name.startswith("total-")},
+        summary={name: text for name, text in summary.items() if is_counter(name)},
         valid_through_ms=valid_through_of(summary),
     )
 
@@ -244,12 +244,8 @@ def valid_through_of(summary: Mapping[str, str]) -> int | None:
 
 
 def totals_of(summary: Mapping[str, str]) -> dict[str, int]:
-    """The `total-*` counters of a summary, as far as they are numbers."""
-    return {
-        name: int(text)
-        for name, text in summary.items()
-        if name.startswith("total-") and _NUMBER.fullmatch(text)
-    }
+    """The counters of a summary by which totals are compared, as far as they are numbers."""
+    return {name: int(text) for name, text in summary.items() if is_counter(name) and _NUMBER.fullmatch(text)}
 
 
 def deltas_of(

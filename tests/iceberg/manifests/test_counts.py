@@ -56,8 +56,9 @@ from pyiceberg.types import (
 
 from isotherm.core.model.files import FileKind, size_bucket
 from isotherm.core.paths import normalised
+from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Question, census
-from isotherm.iceberg.manifests.reading import Manifest, UnreadableError, read_manifest_list
+from isotherm.iceberg.manifests.reading import Manifest, read_manifest_list
 from support.lab import Lab
 
 AS_COLUMNS, AS_ENTRIES = 0, ENTRY_BY_ENTRY

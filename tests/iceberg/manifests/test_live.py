@@ -11,10 +11,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
-from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestFile, PartitionFieldSummary
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    PartitionFieldSummary,
+)
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import (
     BucketTransform,
     DayTransform,
@@ -39,15 +49,16 @@ from pyiceberg.types import (
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import OutcomeKind, WrittenFile
-from isotherm.iceberg.manifests.live import entry_partition_key, live_files, may_hold, partition_record
-from isotherm.iceberg.manifests.reading import (
-    MAX_BYTES,
-    Manifest,
-    UnreadableError,
-    entries,
-    read_manifest_list,
+from isotherm.iceberg.manifests.avro import MAX_BYTES, UnreadableError
+from isotherm.iceberg.manifests.live import (
+    DELETE_FILE_PATH,
+    entry_partition_key,
+    live_files,
+    may_hold,
+    partition_record,
 )
-from isotherm.iceberg.manifests.writing import added, write_manifest
+from isotherm.iceberg.manifests.reading import Manifest, entries, read_manifest_list
+from isotherm.iceberg.manifests.writing import added, write_manifest, write_manifest_list
 from support.rewriting import compacted
 
 
@@ -337,3 +348,37 @@ def test_a_manifest_of_another_length_than_listed_is_refused(make: Callable[...,
     for wrong in (length - 1, length + 1):
         with pytest.raises(UnreadableError, match="bytes"):
             Manifest.read(table.io, listed.manifest_path, wrong)
+
+
+def test_a_bound_of_paths_that_is_cut_within_a_character_tells_nothing(make: Callable[..., Table]) -> None:
+    table = make(LongType(), IdentityTransform())
+    metadata, path = table.metadata, "file:///w/ä.parquet".encode()
+    record = partition_record(metadata, 0, PartitionKey('{"1000":1}'))
+    snapshot_id, folder = 7, f"{table.location()}/metadata"
+    cut = {DELETE_FILE_PATH: path[:11]}
+    delete = DataFile.from_args(
+        3,
+        content=DataFileContent.POSITION_DELETES,
+        file_path="file:///w/d.parquet",
+        file_format=FileFormat.PARQUET,
+        partition=record,
+        record_count=1,
+        file_size_in_bytes=1,
+        lower_bounds=cut,
+        upper_bounds={DELETE_FILE_PATH: path},
+    )
+    entry = ManifestEntry.from_args(
+        3, status=ManifestEntryStatus.ADDED, snapshot_id=snapshot_id, sequence_number=1, data_file=delete
+    )
+    manifest = write_manifest(
+        table.io, metadata, f"{folder}/d.avro", 0, ManifestContent.DELETES, snapshot_id, [entry]
+    )
+    write_manifest_list(table.io, metadata, f"{folder}/list.avro", snapshot_id, 1, 1, [manifest])
+    snapshot = Snapshot(
+        snapshot_id=snapshot_id, sequence_number=1, timestamp_ms=1, manifest_list=f"{folder}/list.avro"
+    )
+
+    (found,) = live_files(metadata, table.io, snapshot)
+
+    assert (None, path.decode()) == found.path_bounds
+    assert found.referenced_data_file is None

@@ -39,7 +39,7 @@ class Change:
     valid_through_ms: int | None = None
     """Event time that the writer vouches for: nothing older is still to come, in the ordinary run of things."""
     totals: Mapping[str, int] = field(default_factory=dict)
-    """The `total-*` counters of the summary, for the comparison at every event."""
+    """The counters of the summary (`is_counter`), for the comparison at every event."""
 
     @property
     def is_foreign_write(self) -> bool:

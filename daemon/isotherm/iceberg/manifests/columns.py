@@ -36,6 +36,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.reading import Manifest
 
 BATCH_ROWS = 32 * 1024
@@ -58,12 +59,15 @@ def read_columns(written: Manifest, manifest: ManifestFile) -> Iterator[pa.Table
 
     Raises:
         NotReadError: also after some batches.
+        UnreadableError: nobody should read it.
     """
     read = 0
     try:
         for batch in _batches(written):
             read += batch.num_rows
             yield _table(batch, written, manifest)
+    except UnreadableError:
+        raise
     # DataFusion's errors have no class of their own, and PyArrow's are many.
     except Exception as err:
         raise NotReadError(str(err)) from err

@@ -24,10 +24,11 @@ from pyiceberg.types import UUIDType
 from isotherm.contract.identity import PartitionKey, partition_key, scalar
 from isotherm.core.model.changes import PartitionDelta
 from isotherm.core.model.files import FileKind, FileStats, bucket_bounds, size_bucket
+from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.brief import Brief
 from isotherm.iceberg.manifests.columns import NotReadError, read_columns
 from isotherm.iceberg.manifests.live import file_kind
-from isotherm.iceberg.manifests.reading import Manifest, UnreadableError
+from isotherm.iceberg.manifests.reading import Manifest
 
 LARGE_BYTES = 24 * 1024
 """From this size on columns are the faster: their set-up costs as much as PyIceberg needs for some 150 entries."""

@@ -15,7 +15,8 @@ from pyiceberg.table.snapshots import Snapshot
 
 from isotherm.core.deletion import Seen
 from isotherm.core.paths import normalised
-from isotherm.iceberg.manifests.reading import Manifest, UnreadableError, entries, read_manifest_list
+from isotherm.iceberg.manifests.avro import UnreadableError
+from isotherm.iceberg.manifests.reading import Manifest, entries, read_manifest_list
 from isotherm.iceberg.threads import IsStopped
 
 _DAMAGED = (FileNotFoundError, UnreadableError)

@@ -1,0 +1,130 @@
+"""What the audit reads of a table: rows are compared where PyIceberg can read them, and nothing else ends it."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestEntry
+from pyiceberg.manifest import ManifestEntryStatus as Status
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import LongType, NestedField
+
+from isotherm.audit.evidence import RowsCompared
+from isotherm.audit.reader import commits_of, compared
+from isotherm.contract.identity import PartitionKey
+from isotherm.core.model.jobs import OutcomeKind
+from isotherm.iceberg.manifests.live import partition_record
+from isotherm.iceberg.manifests.reading import read_manifest_list
+from isotherm.iceberg.manifests.writing import write_manifest, write_manifest_list
+from support.rewriting import compacted
+
+NAME = "db.t"
+ONE, TWO = (PartitionKey(f'{{"1000":{number}}}') for number in (1, 2))
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Any:
+    """A table of two partitions with three files each."""
+    found = load_catalog(
+        "lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w"
+    )
+    found.create_namespace("db")
+    fields = (NestedField(number, name, LongType(), required=False) for number, name in ((1, "id"), (2, "p")))
+    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "p"))
+    table = found.create_table(NAME, Schema(*fields), partition_spec=spec, properties={"format-version": "2"})
+    for start in (0, 10, 20):
+        ids = list(range(start, start + 10))
+        table.append(pa.table({"id": ids + ids, "p": [1] * 10 + [2] * 10}))
+    return found
+
+
+def delete_by_equality(catalog: Any, partition: PartitionKey) -> None:
+    """A commit as Flink makes them; nobody here reads its file."""
+    table = catalog.load_table(NAME)
+    metadata, head, folder = table.metadata, table.current_snapshot(), f"{table.location()}/metadata"
+    snapshot_id, number = metadata.new_snapshot_id(), metadata.next_sequence_number()
+    file = DataFile.from_args(
+        3,
+        content=DataFileContent.EQUALITY_DELETES,
+        file_path=f"{table.location()}/data/equality.parquet",
+        file_format=FileFormat.PARQUET,
+        partition=partition_record(metadata, 0, partition),
+        record_count=1,
+        file_size_in_bytes=1,
+        equality_ids=[1],
+    )
+    entry = ManifestEntry.from_args(
+        3, status=Status.ADDED, snapshot_id=snapshot_id, sequence_number=None, data_file=file
+    )
+    manifest = write_manifest(
+        table.io, metadata, f"{folder}/e{number}.avro", 0, ManifestContent.DELETES, snapshot_id, [entry]
+    )
+    location = f"{folder}/list{number}.avro"
+    manifests = [manifest, *read_manifest_list(table.io, head.manifest_list)]
+    write_manifest_list(table.io, metadata, location, snapshot_id, head.snapshot_id, number, manifests)
+    snapshot = Snapshot(
+        snapshot_id=snapshot_id,
+        parent_snapshot_id=head.snapshot_id,
+        sequence_number=number,
+        timestamp_ms=metadata.last_updated_ms + 1,
+        manifest_list=location,
+        summary=Summary(Operation.DELETE),
+        schema_id=0,
+    )
+    ref = SetSnapshotRefUpdate(ref_name=MAIN_BRANCH, type=SnapshotRefType.BRANCH, snapshot_id=snapshot_id)
+    catalog.commit_table(table, (), (AddSnapshotUpdate(snapshot=snapshot), ref))
+
+
+def read(table: Table) -> list[RowsCompared]:
+    return [one for commit in commits_of(table) if commit.is_ours for one in compared(table, commit)]
+
+
+def test_rows_of_a_rewrite_are_compared_though_other_partitions_have_equality_deletes(catalog: Any) -> None:
+    delete_by_equality(catalog, TWO)
+    assert OutcomeKind.DONE is compacted(catalog, NAME, ONE).kind
+
+    (found,) = read(catalog.load_table(NAME))
+
+    assert found.before == found.after
+    assert found.before[0] == 30
+
+
+def test_nothing_is_said_of_rows_to_which_equality_deletes_may_apply(catalog: Any) -> None:
+    assert OutcomeKind.DONE is compacted(catalog, NAME, ONE).kind
+    delete_by_equality(catalog, ONE)
+    table = catalog.load_table(NAME)
+    ours = next(commit for commit in commits_of(table) if commit.is_ours)
+    last = table.current_snapshot()
+
+    assert (
+        list(
+            compared(
+                table,
+                type(ours)(last.snapshot_id, ours.snapshot_id, 0, "replace", "job", touches=ours.touches),
+            )
+        )
+        == []
+    )
+
+
+def test_a_row_that_changed_is_seen(catalog: Any) -> None:
+    """Held against the snapshot before the one that came before."""
+    assert OutcomeKind.DONE is compacted(catalog, NAME, ONE).kind
+    table = catalog.load_table(NAME)
+    history = list(commits_of(table))
+    ours = history[-1]
+
+    (found,) = compared(
+        table,
+        type(ours)(ours.snapshot_id, history[-3].snapshot_id, 0, "replace", "job", touches=ours.touches),
+    )
+
+    assert (20, 30) == (found.before[0], found.after[0])
