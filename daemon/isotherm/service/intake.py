@@ -24,6 +24,10 @@ from isotherm.store.fold import JOURNAL_LENGTH, Fold, TableRow
 from isotherm.store.ledger import Ledger
 
 
+OURS = "isotherm"
+"""Who announces what nobody else did: that is no event of the table's writer, unless a source named it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Touched:
     """Partitions that somebody else writes, or means to write; None: any of the table."""
@@ -134,7 +138,9 @@ class Intake:
             and event.snapshot_id not in self.ledger.unannounced(event.table_uuid, received_at_ms)
         )
         heard_at_ms = min(received_at_ms, said_at_ms or received_at_ms) if is_replayed else received_at_ms
-        batch.heard(event.table_uuid, heard_at_ms, self._word(event, heard_at_ms))
+        word = self._word(event, heard_at_ms)
+        if event.announced_by != OURS or word is not None:
+            batch.heard(event.table_uuid, heard_at_ms, word)
         if is_known:
             self.ledger.announced(event.table_uuid, event.snapshot_id)
             if event.sequence_number > row.state.sequence_number:

@@ -200,7 +200,8 @@ class Rounds:
                 return
             whole = self.verdicts.wants_whole(current)
             view, policy, planned = self.verdicts.decide(current, self.flights(uuid), whole=whole)
-            if not self.poller.announce_found(current.state.table):
+            is_silent = not current.last_event_at_ms
+            if not self.poller.announce_found(current.state.table, is_silent=is_silent):
                 self.fold.looked_at(uuid)
             self.listen(self.verdicts.report(current, view, policy, planned))
             self._plans.append(planned)
