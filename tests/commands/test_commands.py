@@ -167,3 +167,36 @@ def test_a_backup_of_a_ledger_that_is_not_there_leaves_no_file(tmp_path):
 
     assert result.exit_code == 1
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_policy_folder_without_a_policy_says_what_that_means(tmp_path):
+    path = tmp_path / "isotherm.yaml"
+    path.write_text("catalog: {}\nkafka: {properties: {bootstrap.servers: a}}\n")
+    (tmp_path / "policies").mkdir()
+    result = CliRunner().invoke(app, ["policy", "validate", "--config", str(path)])
+
+    assert result.exit_code == 0
+    assert "without a policy no table is maintained" in result.output
+
+
+def test_a_plan_of_nothing_says_why(tmp_path, ask):
+    lab = worked_in(tmp_path)
+    (lab.root / "policies" / "all.yaml").write_text("tables: other.*\n")
+    result = ask(lab, "plan")
+
+    assert result.exit_code == 0
+    assert "no policy matches a table that the daemon has seen" in " ".join(result.output.split())
+
+
+def test_a_configuration_that_is_not_there_says_how_to_name_it(tmp_path):
+    result = CliRunner().invoke(app, ["plan", "--config", str(tmp_path / "isotherm.yaml")])
+
+    assert result.exit_code == 78
+    assert "--config or ISOTHERM_CONFIG says where it is" in " ".join(result.output.split())
+
+
+def test_explain_begins_with_the_verdict_in_words(isotherm):
+    as_whole, clean = isotherm("explain", "shop.orders"), isotherm("explain", "shop.orders", HOUR_1)
+
+    assert as_whole.output.splitlines()[1].startswith("off: ")
+    assert clean.output.splitlines()[1].startswith("clean: ")

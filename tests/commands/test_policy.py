@@ -211,13 +211,13 @@ class TestShow:
             "all.yaml: compact.min_files 20 → 30"
         ]
 
-    def test_a_table_that_no_file_names_is_said_to_be_only_observed(self, ask, tmp_path):
+    def test_a_table_that_no_file_names_is_said_to_be_left_alone(self, ask, tmp_path):
         config = a_config(tmp_path)
         (tmp_path / "policies" / "shop.yaml").write_text("tables: shop.*")
         result = ask("show", "web.clicks", "--config", config)
 
         assert result.exit_code == 1
-        assert "no policy matches web.clicks (files: shop.yaml); it is only observed" in flat(result.output)
+        assert "no policy matches web.clicks (files: shop.yaml); it is left alone" in flat(result.output)
 
     def test_without_a_daemon_the_files_alone_speak(self, ask, tmp_path):
         config = a_config(tmp_path)
@@ -261,7 +261,7 @@ class TestDiff:
         assert [line.rstrip() for line in result.output.splitlines()] == [
             "web.*  maintained from now on",
             "  cold.after  2  →  1",
-            "shop.*  only observed from now on",
+            "shop.*  left alone from now on",
         ]
 
     def test_one_table(self, ask, tmp_path):

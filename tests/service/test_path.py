@@ -357,6 +357,30 @@ def test_an_event_that_is_replayed_does_not_make_a_retired_writer_speak_again(la
     service.stop()
 
 
+def test_a_writer_that_never_announces_is_usual_and_one_that_stops_is_not(lab):
+    table = lab.create()
+    lab.append(table, 1, announce=False)
+    service = lab.settled()
+
+    lab.append(table, 1, announce=False)
+    settle(service)
+    lab.ahead_ms += 61_000
+    settle(service)
+    assert of(lab, seen.GapHealed)[-1].ok
+    assert service.fold.table(uuid_of(table)).last_event_at_ms == 0, (
+        "what we announce is no event of the writer's"
+    )
+    lab.append(table, 1)
+    settle(service)
+    lab.append(table, 1, announce=False)
+    settle(service)
+    lab.ahead_ms += 61_000
+    settle(service)
+
+    assert not of(lab, seen.GapHealed)[-1].ok
+    service.stop()
+
+
 def test_a_table_keeps_its_name_whatever_the_case_in_which_a_writer_spells_it(lab):
     table = lab.create()
     (lab.root / "policies" / "all.yaml").write_text(EAGER.replace('"*"', "shop.orders"))

@@ -63,6 +63,18 @@ def test_no_series_says_when_a_counter_was_born():
     assert "_created" not in text(with_tables(1))
 
 
+def test_no_events_yet_is_a_number():
+    assert 'isotherm_events_total{outcome="applied"} 0.0' in text(with_tables(0))
+
+
+@pytest.mark.parametrize(("is_silent", "level"), [(True, "info"), (False, "warning")])
+def test_snapshots_of_a_writer_that_never_announces_are_no_warning(capsys, is_silent, level):
+    logs.configure(style="json")
+    logs.tell(seen.GapHealed(TableId("u", "t"), 2, ok=is_silent))
+
+    assert json.loads(capsys.readouterr().err)["level"] == level
+
+
 @pytest.mark.parametrize(("ok", "level"), [(True, "info"), (False, "warning")])
 def test_policies_with_complaints_are_a_warning(capsys, ok, level):
     logs.configure(style="json")

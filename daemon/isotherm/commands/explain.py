@@ -35,7 +35,9 @@ def show_explanation(table: str, partition: str | None, config: Path, output: Ou
             print_json(explanation)
             return
         out.print(Text.assemble((explanation.table, "bold"), f"  {explanation.subject}"))
-        out.print(Text(explanation.why, style=VERDICT_STYLES[explanation.verdict]))
+        said = explanation.why.startswith(explanation.verdict)
+        why = explanation.why if said else f"{explanation.verdict}: {explanation.why}"
+        out.print(Text(why, style=VERDICT_STYLES[explanation.verdict]))
         grid = Table(box=None, pad_edge=False, show_edge=False)
         for heading in ("", "condition", "what is", "limit from"):
             grid.add_column(heading, overflow="fold")

@@ -11,6 +11,7 @@ from isotherm.commands.terminal import (
     EXIT_WORK_TO_DO,
     VERDICT_STYLES,
     Output,
+    err,
     inspector_of,
     out,
     plain_errors,
@@ -36,6 +37,8 @@ def show_plans(
         else:
             for one in plans:
                 _print_plan(one, brief=table is None)
+            if not plans:
+                err.print("nothing is maintained: no policy matches a table that the daemon has seen")
         if exit_code and due:
             raise typer.Exit(EXIT_WORK_TO_DO)
 
@@ -69,7 +72,9 @@ def _print_plan(one: Plan, *, brief: bool) -> None:
     grid.add_column("partition", overflow="fold", max_width=32)
     grid.add_column("why", overflow="fold")
     for decision in shown:
-        verdict = Text(decision.verdict, style=VERDICT_STYLES[decision.verdict])
+        # What no version could do yet is nothing that is wrong with the table.
+        is_missing = decision.partition is None and decision.verdict is Verdict.UNSUPPORTED
+        verdict = Text(decision.verdict, style="dim" if is_missing else VERDICT_STYLES[decision.verdict])
         grid.add_row(verdict, f"{decision.score:.2f}", decision.label, decision.why)
     out.print(grid)
     if len(ordered) > len(shown):

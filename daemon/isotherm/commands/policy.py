@@ -70,6 +70,8 @@ def validate_files(
                 err.print(Text(complaint, style="red"), soft_wrap=True)
             if not found.complaints:
                 out.print(f"{_count(len(found.files), 'policy file')} good")
+            if not found.files:
+                err.print(Text("without a policy no table is maintained", style="yellow"))
         if found.complaints:
             raise typer.Exit(EXIT_BAD_CONFIG)
 
@@ -151,7 +153,7 @@ def show_policy(
             resolved = folder.resolve(table, {})
         if resolved is None:
             names = ", ".join(name for name, _ in folder.files()) or "none"
-            err.print(f"no policy matches {table} (files: {names}); it is only observed")
+            err.print(f"no policy matches {table} (files: {names}); it is left alone")
             raise typer.Exit(EXIT_ERROR)
         if output is Output.JSON:
             print_json(
@@ -255,7 +257,7 @@ def _difference(subject: str, old: PolicySet, new: PolicySet) -> Difference | No
 
 
 def _print_difference(one: Difference) -> None:
-    told = {(False, True): "  maintained from now on", (True, False): "  only observed from now on"}
+    told = {(False, True): "  maintained from now on", (True, False): "  left alone from now on"}
     what = told.get((one.maintained_before, one.maintained_after), "")
     out.print(Text.assemble((one.subject, "bold"), what))
     if one.maintained_after:

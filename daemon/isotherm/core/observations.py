@@ -83,6 +83,8 @@ class GapHealed:
 
     table: TableId
     snapshots: int
+    ok: bool = False
+    """Whether that is usual, because no writer of the table has ever announced anything."""
 
 
 @dataclass(frozen=True, slots=True)

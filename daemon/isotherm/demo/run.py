@@ -69,6 +69,12 @@ def run_demo(
     Returns:
         The exit code: 0, or 1 when a promise is broken or the demo could not run.
     """
+    from isotherm.demo.needs import lacking
+    from isotherm.demo.stack.jars import LISTS_FOLDER
+
+    if (missing := lacking(LISTS_FOLDER)) is not None:
+        _say(f"isotherm demo: {missing}")
+        return 1
     _say(f"isotherm demo: everything under {root}, logs in {root / 'logs'}")
     try:
         with _stopping_on_signals(), _folder_to_ourselves(root.resolve()) as folder:

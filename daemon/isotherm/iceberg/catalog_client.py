@@ -28,10 +28,11 @@ from pyiceberg.catalog import (
     load_catalog,
 )
 from pyiceberg.catalog.rest import SIGV4_MAX_RETRIES, RestCatalog, TableResponse
-from pyiceberg.exceptions import BadRequestError
+from pyiceberg.exceptions import BadRequestError, ValidationError
 from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.table import Table
-from pyiceberg.typedef import EMPTY_DICT, Properties
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 from pyiceberg.utils.config import Config, merge_config
 from requests import ConnectionError as BrokenConnection
 from requests import PreparedRequest, ReadTimeout, Response, Session
@@ -53,6 +54,10 @@ RETRIES = 2
 
 def open_catalog(name: str, properties: Mapping[str, str], timeout_s: float) -> Catalog:
     """The catalog that PyIceberg's properties, its own file and its environment variables describe."""
+    return _checking(_opened(name, properties, timeout_s))
+
+
+def _opened(name: str, properties: Mapping[str, str], timeout_s: float) -> Catalog:
     given = merge_config(Config().get_catalog_config(name) or {}, dict(properties))
     match _kind(name, given):
         case CatalogType.REST:
@@ -68,6 +73,36 @@ def open_catalog(name: str, properties: Mapping[str, str], timeout_s: float) -> 
             return _closed(load_catalog(name, **properties))
         case None:  # a class of the operator's
             return load_catalog(name, **properties)
+
+
+def _checking(catalog: Catalog) -> Catalog:
+    """Have it give no table whose metadata contradicts itself, as Java's parser does."""
+    load = catalog.load_table
+
+    def load_table(identifier: str | Identifier) -> Table:
+        table = load(identifier)
+        _check_refs(table.metadata)
+        return table
+
+    catalog.load_table = load_table  # type: ignore[method-assign]
+    return catalog
+
+
+def _check_refs(metadata: TableMetadata) -> None:
+    """Refuse metadata whose head, a branch or a tag is a snapshot that is not in it.
+
+    PyIceberg takes such a table for an empty one. Then nothing would seem to reach its files.
+
+    Raises:
+        ValidationError: it has one.
+    """
+    there = {snapshot.snapshot_id for snapshot in metadata.snapshots}
+    named = {name: ref.snapshot_id for name, ref in metadata.refs.items()}
+    if metadata.current_snapshot_id is not None:
+        named["the current one"] = metadata.current_snapshot_id
+    for name, snapshot_id in named.items():
+        if snapshot_id not in there:
+            raise ValidationError(f"its metadata has no snapshot {snapshot_id}, which is {name}")
 
 
 class _FileClients:

@@ -113,6 +113,12 @@ _NOT_UNDERSTOOD = (
 """What parsers raise at bytes that are not what they should be."""
 
 
+_PYDANTIC = re.compile(r"\d+ validation errors? for ")
+"""A first line that says nothing: the place and the complaint are in the two below it."""
+
+
 def _first_line(err: Any) -> str:
     lines = str(err).strip().splitlines()
+    if lines and _PYDANTIC.match(lines[0]):
+        lines = [": ".join(line.strip() for line in lines[1:3])]
     return f"{type(err).__name__}: {lines[0] if lines else ''}"

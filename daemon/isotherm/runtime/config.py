@@ -172,6 +172,8 @@ def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Isother
     Raises:
         ConfigError: see `read_yaml`.
     """
+    if not path.exists():
+        raise ConfigError(f"{path}: no such file; --config or ISOTHERM_CONFIG says where it is")
     overrides = environment_overrides("ISOTHERM_", os.environ if environ is None else environ)
     config = read_yaml(path, IsothermConfig, overrides)
     folder = path.resolve().parent

@@ -67,7 +67,6 @@ _LEVELS = {
     "table_planned": logging.DEBUG,
     "event_rejected": logging.WARNING,
     "try_soon": logging.WARNING,
-    "gap_healed": logging.WARNING,
     "events_lost": logging.WARNING,
     "ledger_lost": logging.ERROR,
     "hold_rejected": logging.WARNING,

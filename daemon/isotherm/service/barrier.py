@@ -57,6 +57,11 @@ class Barrier:
         known = self._aside.get(name)
         return known is not None and self.monotonic_s() < known.until_s
 
+    def makes_no_sense(self, name: str) -> bool:
+        """Whether a table was looked at, and is set aside for what was found: damage, a refusal, a mistake of ours."""
+        known = self._aside.get(name)
+        return known is not None and not known.is_away
+
     @property
     def is_away(self) -> bool:
         """Whether nothing answers: a catalog, or a store, rather than single tables."""

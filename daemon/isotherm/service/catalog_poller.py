@@ -51,14 +51,15 @@ class Poller:
         self._unlisted = frozenset(listing.unlisted)
         return [name for name in listing.names if self.policies.resolve(name, {}) is not None]
 
-    def announce_found(self, table: TableId) -> bool:
+    def announce_found(self, table: TableId, *, is_silent: bool) -> bool:
         """Announce what nobody else announced: a writer without events, or one that crashed before its own.
 
+        With `is_silent` no writer of the table has announced anything, ever: then that is its way, and no mishap.
         Whether there is still something whose own announcement may be under way.
         """
         found = self.ledger.unannounced(table.uuid, self.now_ms() - REPUBLISH_AFTER_MS)
         for snapshot_id in found:
             self.announce(table.uuid, snapshot_id)
         if found:
-            self.listen(GapHealed(table, len(found)))
+            self.listen(GapHealed(table, len(found), ok=is_silent))
         return bool(self.ledger.unannounced(table.uuid, self.now_ms()))

@@ -23,6 +23,9 @@ from isotherm.service.ports import Catalog, Listener, Message
 from isotherm.store.fold import JOURNAL_LENGTH, Fold, TableRow
 from isotherm.store.ledger import Ledger
 
+OURS = "isotherm"
+"""Who announces what nobody else did: that is no event of the table's writer, unless a source named it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Touched:
@@ -127,14 +130,12 @@ class Intake:
             self.follower.suspects.add(event.table)
             return "deferred"
         is_known = batch.is_known(event.table_uuid, event.snapshot_id)
-        # What a rebalance or a restart hands out again was said when it was written, not now.
-        is_replayed = (
-            is_known
-            and event.sequence_number <= row.state.sequence_number
-            and event.snapshot_id not in self.ledger.unannounced(event.table_uuid, received_at_ms)
-        )
-        heard_at_ms = min(received_at_ms, said_at_ms or received_at_ms) if is_replayed else received_at_ms
-        batch.heard(event.table_uuid, heard_at_ms, self._word(event, heard_at_ms))
+        heard_at_ms = received_at_ms
+        if is_known and said_at_ms and self._is_replayed(event, row, received_at_ms):
+            heard_at_ms = min(received_at_ms, said_at_ms)
+        word = self._word(event, heard_at_ms)
+        if event.announced_by != OURS or word is not None:
+            batch.heard(event.table_uuid, heard_at_ms, word)
         if is_known:
             self.ledger.announced(event.table_uuid, event.snapshot_id)
             if event.sequence_number > row.state.sequence_number:
@@ -160,6 +161,12 @@ class Intake:
         seconds = self.monotonic_s() - started_s
         taken.applied.append(AppliedEvent(event, len(change.partitions), received_at_ms, seconds))
         return ""
+
+    def _is_replayed(self, event: CommitEvent, row: TableRow, now_ms: int) -> bool:
+        """Whether a rebalance or a restart hands a known event out again: it was said when it was written, not now."""
+        if event.sequence_number > row.state.sequence_number:
+            return False
+        return event.snapshot_id not in self.ledger.unannounced(event.table_uuid, now_ms)
 
     def _drifted(self, row: TableRow, snapshot_id: int, what: str, batch: Batch) -> None:
         batch.told.append(StateDrifted(row.state.table, snapshot_id, what))

@@ -165,14 +165,15 @@ class Rounds:
 
     def _find(self, name: str) -> None:
         """A name that we have no row for: there may be a table of ours behind it."""
-        if self.barrier.is_aside(name):
-            return
-        with self.barrier.around(name, "looking at it for the first time"):
-            self._confirm(name)
-            self._new_to_find -= 1
-            self.barrier.went_well(name)
-            return
-        self.follower.suspects.add(name)
+        if not self.barrier.is_aside(name):
+            with self.barrier.around(name, "looking at it for the first time"):
+                self._confirm(name)
+                self._new_to_find -= 1
+                self.barrier.went_well(name)
+                return
+            self.follower.suspects.add(name)
+        # It may stay damaged for ever: then there is no more to be found.
+        self._new_to_find -= self.barrier.makes_no_sense(name)
 
     def _confirm(self, name: str) -> bool:
         """Bring our row to what the catalog has; whether there is a table of ours under the name."""
@@ -200,7 +201,8 @@ class Rounds:
                 return
             whole = self.verdicts.wants_whole(current)
             view, policy, planned = self.verdicts.decide(current, self.flights(uuid), whole=whole)
-            if not self.poller.announce_found(current.state.table):
+            is_silent = not current.last_event_at_ms
+            if not self.poller.announce_found(current.state.table, is_silent=is_silent):
                 self.fold.looked_at(uuid)
             self.listen(self.verdicts.report(current, view, policy, planned))
             self._plans.append(planned)
@@ -288,7 +290,8 @@ class Rounds:
         tables = self.fold.names()
         for uuid, name in tables.items():
             row = self.fold.table(uuid)
-            if row is not None and row.facts.has_ours:
+            # What this ledger began itself is no sign of another; a table is asked about before anything begins on it.
+            if row is not None and row.facts.has_ours and not self.ledger.operations(uuid, limit=1):
                 self.holds.doubt_ledger(f"the ledger of this daemon is new, but {name} has snapshots of ours")
                 self.ledger.settle_in()
                 return

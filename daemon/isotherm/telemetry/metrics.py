@@ -42,6 +42,7 @@ class Metrics:
         self.events = Counter(
             "isotherm_events", "Messages of the control topic, by what came of them.", ["outcome"], **one
         )
+        self.events.labels("applied")
         self.events_rejected = Counter(
             "isotherm_events_rejected", "Messages that are no event of ours.", **one
         )

@@ -277,6 +277,19 @@ def test_equality_deletes_are_unsupported_in_words():
     assert decision.why.startswith("2 files of equality deletes cannot be applied yet")
 
 
+@pytest.mark.parametrize(("count", "verdict"), [(10, Verdict.HOT), (1, Verdict.CLEAN)])
+def test_what_this_version_cannot_rewrite_is_said_before_it_is_due(count, verdict):
+    world = view({key(1): partition(count, last_write_at_ms=NOW if verdict is Verdict.HOT else 0)})
+    later = replace(world, facts=facts(format_version=3))
+    blocked, fine = (plan(one, POLICY, NOW).of_partitions[0] for one in (later, world))
+
+    assert blocked.verdict is fine.verdict is verdict
+    assert (
+        blocked.why
+        == f"{fine.why}; not to be compacted then: format version 3 is followed, not yet rewritten"
+    )
+
+
 def test_a_table_without_a_policy_is_only_observed():
     planned = plan(view(COLD, snapshots=snapshots(50), announced_sequence_number=50), None, NOW)
 

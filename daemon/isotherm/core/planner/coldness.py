@@ -127,6 +127,9 @@ def quiet_rule(
     if quiet_ms < cold.quiet_for:
         why = f"quiet for {span_text(max(quiet_ms, 0))} of {span_text(cold.quiet_for)}"
         return Finding("quiet", True, why, Wake(at_ms=partition.last_write_at_ms + cold.quiet_for))
+    if not around.fields:
+        # Each commit writes the only partition: others that went by say nothing.
+        return Finding("quiet", False, f"quiet for {span_text(quiet_ms)}")
     commits = around.state.foreign_commits - partition.last_write_number
     if commits < cold.quiet_commits and quiet_ms < cold.quiet_at_most:
         why = f"quiet for {commits} of {cold.quiet_commits} commits of the table"

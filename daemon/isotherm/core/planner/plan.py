@@ -93,14 +93,16 @@ def _decide_compaction(
     if is_flying:
         return verdict(Verdict.RUNNING, f"a job is running: {owed.why}")
     hot = first_hot(key, partition, view.around, policy.cold, now_ms)
+    blocker = _unsupported(partition, view.facts)
+    # Said before it is due: whoever asks what this version can do for a table need not wait for its stream to leave.
+    later = "" if blocker is None else f"; not to be compacted then: {blocker}"
     if hot is not None:
-        return verdict(Verdict.HOT, f"hot: {hot.why}; debt {owed.score:.2f}: {owed.why}", hot.wake)
+        return verdict(Verdict.HOT, f"hot: {hot.why}; debt {owed.score:.2f}: {owed.why}{later}", hot.wake)
     threshold, schedule = pace.threshold(Action.COMPACT)
     if owed.score < threshold or not owed.has_gain:
         wake = pace.opens(Action.COMPACT, owed.score) if owed.has_gain else NEVER
-        return verdict(Verdict.CLEAN, f"cold and clean: {owed.why}", wake)
+        return verdict(Verdict.CLEAN, f"cold and clean: {owed.why}{later}", wake)
     until = pace.closes(Action.COMPACT, owed.score)
-    blocker = _unsupported(partition, view.facts)
     if blocker is not None:
         return verdict(Verdict.UNSUPPORTED, f"{blocker}; debt {owed.score:.2f}: {owed.why}", until)
     failed = after_failures(view.quarantined.get(key), now_ms)

@@ -117,16 +117,19 @@ class Operations(Part):
         return [from_json(Operation, value) for (value,) in rows]
 
     def setbacks(self, uuid: str) -> dict[Action, Quarantine]:
-        """How often in a row each action on a table as a whole has failed, and until when it is left alone."""
+        """How often in a row each action on a table as a whole has failed, and until when it is left alone.
+
+        An end that nobody knows counts too: to begin again at once would leave one more of them open each time.
+        """
         found: dict[Action, Quarantine] = {}
         for action in (Action.EXPIRE,):
             rows = self._db.execute(
-                "SELECT value FROM operations WHERE uuid = ? AND action = ? AND state IN ('done', 'failed') "
+                "SELECT value FROM operations WHERE uuid = ? AND action = ? AND state IN ('done', 'failed', 'unknown') "
                 "ORDER BY started_at_ms DESC LIMIT 20",
                 (uuid, action),
             )
             ended = (from_json(Operation, value) for (value,) in rows)
-            failed = list(takewhile(lambda one: one.state == "failed" and one.reason not in PASSING, ended))
+            failed = list(takewhile(lambda one: one.state != "done" and one.reason not in PASSING, ended))
             if failed:
                 until_ms = (failed[0].ended_at_ms or 0) + pause_ms(len(failed) - 1)
                 why = f"{failed[0].reason}: {failed[0].outcome_why}"
