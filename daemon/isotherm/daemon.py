@@ -42,7 +42,7 @@ from isotherm.service.policy_folder import PolicyFolder
 from isotherm.service.ports import Fenced, Unavailable
 from isotherm.service.relay import Sources
 from isotherm.store import Fold, FolderTakenError, Ledger, StateFolder
-from isotherm.store.database import StoreBusy, StoreError
+from isotherm.store.database import StoreBusy, StoreError, StoreTrouble
 from isotherm.telemetry.http import HttpServer
 from isotherm.telemetry.metrics import Metrics
 
@@ -102,6 +102,10 @@ def run(config: IsothermConfig) -> int:
         # To go on would mean to fight for the place: whoever started the other one has to say who stays.
         logs.get().error("fenced", why=str(err))
         return EXIT_FENCED
+    except StoreTrouble as err:
+        # A disk that is full, mostly. What was not saved is handed out again, or looked for in the tables.
+        logs.get().error("bad_state", why=f"{config.state.path}: {err}")
+        return EXIT_ERROR
     logs.get().info("stopped")
     return 0
 

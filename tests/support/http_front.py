@@ -29,7 +29,7 @@ ANSWERS = {
 
 @dataclass
 class Fault:
-    """What happens to the next `times` requests of a method (or any: `*`) whose path contains something.
+    """What happens to the next `times` requests of a method (or any: `*`) whose path, and body, contain something.
 
     Beside the kinds in `ANSWERS`: `unheard` (the connection ends before the server has heard), `lost` (it ends after
     that), `silence` (no answer, not heard), `held` (no answer, heard), `twice` (heard twice; the second answer counts),
@@ -41,6 +41,8 @@ class Fault:
     path: str
     times: int
     kind: str
+    holds: bytes = b""
+    """In the body."""
     met: int = 0
     happened: threading.Event = field(default_factory=threading.Event)
     """Set when the first such request has come as far as it gets."""
@@ -98,22 +100,14 @@ class Front:
         self._last: dict[str, Answer] = {}
         self._lock = threading.Lock()
 
-    def add(self, method: str, path: str, kind: str, times: int = 1) -> Fault:
-        fault = Fault(method, path, times, kind)
+    def add(self, method: str, path: str, kind: str, times: int = 1, holds: bytes = b"") -> Fault:
+        fault = Fault(method, path, times, kind, holds)
         self.faults.append(fault)
         return fault
 
     def heal(self) -> None:
         """From now on nothing goes wrong; what hangs gets no answer any more."""
         self.faults.clear()
-
-    def commits(self) -> list[str]:
-        """Requests so far that would change a table."""
-        return [line for line in self.requests if line.startswith("POST") and "/tables/" in line]
-
-    def unmet(self) -> list[Fault]:
-        """Faults that nobody ran into, in full: a test that rests on them proves nothing."""
-        return [fault for fault in self.faults if fault.met < fault.times]
 
     def take(self, request: Request) -> Fault | None:
         with self._lock:

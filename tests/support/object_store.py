@@ -11,6 +11,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 BUCKET = "lake"
+PATIENCE_S = 60
 
 
 @dataclass
@@ -22,12 +23,20 @@ class Fault:
     times: int
     kind: str = "503"
     """`503`; `403`; `silence`: the request is taken and never answered; `held`: it is done and never answered."""
+    key: str = ""
+    """Only requests that are signed with this access key; empty: all."""
     met: int = 0
     happened: threading.Event = field(default_factory=threading.Event)
     """Set when the first such request has come as far as it gets."""
 
-    def fits(self, method: str, path: str) -> bool:
-        return self.met < self.times and self.method in ("*", method) and self.path in path
+    def wait(self) -> None:
+        """Until it has happened."""
+        if not self.happened.wait(PATIENCE_S):
+            raise AssertionError(f"nobody ran into {self}")
+
+    def fits(self, method: str, path: str, key: str) -> bool:
+        is_meant = self.method in ("*", method) and self.path in path and self.key in ("", key)
+        return is_meant and self.met < self.times
 
 
 @dataclass
@@ -94,12 +103,13 @@ def object_store() -> Iterator[ObjectStore]:
 
     def outer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+        key = _access_key(environ)
         with lock:
             store.requests.append(f"{method} {path}")
-            fault = next((one for one in store.faults if one.fits(method, path)), None)
+            fault = next((one for one in store.faults if one.fits(method, path, key)), None)
             if fault is not None:
                 fault.met += 1
-        expired = _access_key(environ) in store.refused_keys
+        expired = key in store.refused_keys
         if fault is None and not expired:
             return inner(environ, start_response)
         if fault is not None and fault.kind == "held":

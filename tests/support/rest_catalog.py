@@ -171,7 +171,7 @@ class RestLab(Lab):
 
     def properties_of(self, principal: str, url: str) -> dict[str, str]:
         """How a principal reaches the catalog; `isotherm` is the daemon's."""
-        store = self.guard.store.properties()
+        store = {**self.guard.store.properties(), "s3.access-key-id": principal}
         if principal in self.guard.borrowers:
             store = {name: text for name, text in store.items() if "key" not in name}
         token = f"{url}/v1/oauth/tokens"
