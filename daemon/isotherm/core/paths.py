@@ -5,7 +5,7 @@ locations compares them normalised. Whoever deletes asks first whether a locatio
 `?` and `#`, so that `orders/a.parquet#b` would delete `orders/a.parquet`.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 _SAME_SCHEME = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "wasb"}
 """Schemes under which one store is known by two names."""
@@ -28,6 +28,20 @@ def normalised(location: str) -> str:
 def is_local(location: str) -> bool:
     """Whether a location is on a disk of this machine."""
     return normalised(location).startswith("/")
+
+
+PLACES = (
+    "write.data.path",
+    "write.metadata.path",
+    "write.folder-storage.path",
+    "write.object-storage.path",
+)
+"""Table properties that choose folders in which a table's files are written, beside its location."""
+
+
+def written_under(location: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """Every folder in which files of a table are written, by what chose it: `location`, or a property."""
+    return {"location": location} | {name: properties[name] for name in PLACES if properties.get(name)}
 
 
 def is_plain(location: str) -> bool:
