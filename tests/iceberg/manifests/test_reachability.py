@@ -92,7 +92,7 @@ def test_a_snapshot_behind_one_that_set_the_numbers_back_is_read(lab):
 
 
 def test_a_history_that_is_cut_back_while_it_is_looked_at_keeps_the_files(lab):
-    table, path = one_file(lab)
+    table, _ = one_file(lab)
     earlier = table.refresh().metadata_location
     lab.append(table, 9)
     table.refresh()
