@@ -174,6 +174,8 @@ def judge(mark: Mark, expired: Collection[int], evidence: Evidence, neighbours: 
         return Verdict(Finding.KEEP, "reached", "a retained snapshot reaches it")
     if not is_plain(mark.path):
         return Verdict(Finding.KEEP, "spelling", "programs may take its name for that of another file")
+    if not neighbours.own:
+        return _wait("no_place", "where the table lies is not known yet")
     own, others = (deepest(mark.path, folders) for folders in (neighbours.own, neighbours.others))
     if own is None:
         return Verdict(
