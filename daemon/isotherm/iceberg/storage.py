@@ -189,7 +189,9 @@ class RetryingFileIO(PyArrowFileIO):
             UnsafeLocationError: the location may name another file than it says.
         """
         file = super().new_output(_plain(location))
-        return _NewFile(file) if is_local(location) else RetryingFile(file, store_of(location, self.properties))
+        return (
+            _NewFile(file) if is_local(location) else RetryingFile(file, store_of(location, self.properties))
+        )
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
         """Delete a file; one that is not there raises FileNotFoundError, but only on the first try.
