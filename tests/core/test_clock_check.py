@@ -31,6 +31,19 @@ def test_a_small_correction_is_no_jump():
     assert turned((0, 10), (31_000, 11)).trouble(11) is None
 
 
+def test_small_jumps_add_up():
+    readings = [(turns * (200 + 900), turns * 0.2) for turns in range(300)]
+
+    assert "ahead" in turned(*readings).trouble(60)
+
+
+def test_a_clock_that_is_corrected_all_the_time_is_believed():
+    """As a time daemon does it: at most half a second in a thousand."""
+    readings = [(int(minutes * 60_030), minutes * 60.0) for minutes in range(3000)]
+
+    assert turned(*readings).trouble(3000 * 60) is None
+
+
 @pytest.mark.parametrize(("skew_ms", "said"), [(600_000, "10m ahead of"), (-600_000, "10m behind")])
 def test_a_clock_that_differs_from_anothers_is_not_believed_until_it_agrees(skew_ms, said):
     check = turned((0, 10)).compared("the catalog", skew_ms, 10)

@@ -102,6 +102,10 @@ def test_elsewhere_a_file_goes_only_where_the_operator_says_so(allowed):
     )
 
 
+def test_while_nobody_knows_where_a_table_lies_its_files_wait():
+    assert found(neighbours=Neighbours({})) == (Finding.WAIT, "no_place")
+
+
 @pytest.mark.parametrize(
     ("said", "means"),
     [("true", True), ("TRUE ", True), ("false", False), ("no", False), ("0", False), ("", False)],
@@ -123,6 +127,7 @@ def test_gc_enabled_is_read_as_java_reads_it(said, means):
         f"{HOME}/data/a\n.parquet",
         "file:///wh/t/data/a.parquet#b",
         "/wh/t//data/a.parquet",
+        " s3://lake/shop/orders/data/a.parquet",
     ],
 )
 def test_a_name_that_programs_may_read_in_two_ways_is_not_deleted(path):
@@ -157,6 +162,10 @@ def test_an_ordinary_name_means_one_file(path):
         ("hdfs://nn:8020/a", "hdfs:///a"),
         ("hdfs:/a", "hdfs://other/a"),
         ("abfss://c@x/a", "abfs://c@x/a"),
+        ("gs://b/a", "gcs://b/a"),
+        ("oss://b/a", "s3://b/a"),
+        ("wasbs://c@x.blob.core.windows.net/a", "abfss://c@x.dfs.core.windows.net/a"),
+        ("file://localhost/wh/a", "/wh/a"),
     ],
 )
 def test_one_file_has_one_normalised_name(one, other):

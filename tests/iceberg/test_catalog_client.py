@@ -138,6 +138,23 @@ def test_a_catalog_that_redirects_a_request_to_change_something_is_not_followed(
     assert asked == ["GET", "POST"]
 
 
+@pytest.mark.parametrize("where", ["defaults", "overrides"])
+def test_every_snapshot_is_asked_for_whatever_the_server_configures(where):
+    """A snapshot that is not shown would be taken for gone, and its files deleted."""
+    asked = []
+
+    def answer(_, path):
+        asked.append(path)
+        if "config" in path:
+            return 200, {"defaults": {}, "overrides": {}, where: {"snapshot-loading-mode": "refs"}}
+        return 404, {"error": {"message": "no", "type": "NoSuchTableException", "code": 404}}
+
+    with http_server(answer) as server, pytest.raises(TableMissing):
+        IcebergCatalog(connect(rest(server))).load("shop.orders")
+
+    assert asked[-1].endswith("tables/orders?snapshots=all")
+
+
 def test_nobody_at_the_address_of_a_rest_catalog_is_unavailable():
     with silent_server() as server:
         port = server.port

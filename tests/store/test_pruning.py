@@ -49,6 +49,22 @@ def test_only_what_is_over_for_long_enough_goes(ledger):
     assert ledger.deletions("u") == {"deleted": 1, "kept": 1, "waiting": 2}
 
 
+def test_what_an_expiry_took_is_known_for_as_long_as_a_file_of_it_waits(ledger):
+    """A table may be held back for months, and be restored after that."""
+    long_ago = NOW - 200 * DAY_MS
+    for job_id in ("waits", "marked", "over"):
+        ledger.save(operation(job_id, long_ago))
+        due = None if job_id == "marked" else long_ago
+        ledger.mark(
+            "u", job_id, [Mark(job_id, job_id, Cause.EXPIRED, None)], long_ago, snapshots=[7], due_at_ms=due
+        )
+    ledger.deleted("u", ["over"], long_ago)
+
+    assert not ledger.prune(NOW)
+
+    assert [ledger.expired_by(job_id) for job_id in ("waits", "marked", "over")] == [[7], [7], []]
+
+
 def test_it_is_done_a_little_at_a_time(ledger):
     for number in range(25):
         ledger.account("u", [account(number, 0)])

@@ -12,7 +12,10 @@ from dataclasses import dataclass, field, replace
 from isotherm.core.units import span_text
 
 JUMP_MS = 60_000
-"""A clock that is corrected step by step stays far below."""
+"""From one look to the next, or within an hour: a clock that is corrected step by step stays far below."""
+POINT_EVERY_S = 300.0
+POINT_IS_GOOD_FOR_S = 3600.0
+"""Readings of both clocks are kept so often and for so long: small jumps add up."""
 CALM_S = 3600.0
 """So long after a jump nothing is deleted, because which of the two times was right is not known."""
 SKEW_MS = 5 * 60_000
@@ -24,8 +27,8 @@ COMPARE_EVERY_S = 3600.0
 class ClockCheck:
     """What is known of this machine's clock."""
 
-    wall_ms: int | None = None
-    monotonic_s: float = 0
+    readings: tuple[tuple[int, float], ...] = ()
+    """Of this machine's two clocks: some of the last hour, oldest first, and the newest one at the end."""
     jumped_at_s: float | None = None
     jump_ms: int = 0
     skews: dict[str, tuple[float, int]] = field(default_factory=dict)
@@ -33,13 +36,17 @@ class ClockCheck:
 
     def turned(self, wall_ms: int, monotonic_s: float) -> "ClockCheck":
         """After another look at this machine's own two clocks."""
-        jump_ms = 0
-        if self.wall_ms is not None:
-            jump_ms = wall_ms - self.wall_ms - int((monotonic_s - self.monotonic_s) * 1000)
+        if not self.readings:
+            return replace(self, readings=((wall_ms, monotonic_s),))
+        jumps = [wall_ms - then_ms - int((monotonic_s - then_s) * 1000) for then_ms, then_s in self.readings]
+        jump_ms = max(jumps, key=abs)
         if abs(jump_ms) < JUMP_MS:
-            return replace(self, wall_ms=wall_ms, monotonic_s=monotonic_s)
+            kept = tuple(one for one in self.readings if monotonic_s - one[1] < POINT_IS_GOOD_FOR_S)
+            if len(kept) > 1 and kept[-1][1] - kept[-2][1] < POINT_EVERY_S:
+                kept = kept[:-1]
+            return replace(self, readings=(*kept, (wall_ms, monotonic_s)))
         # What was compared before the jump says nothing any more.
-        return ClockCheck(wall_ms, monotonic_s, monotonic_s, jump_ms)
+        return ClockCheck(((wall_ms, monotonic_s),), monotonic_s, jump_ms)
 
     def compared(self, name: str, skew_ms: int, monotonic_s: float) -> "ClockCheck":
         """After a look at another clock, of which ours is so far ahead."""

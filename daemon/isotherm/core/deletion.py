@@ -130,7 +130,7 @@ class Neighbours:
     """The folders in which files of this table may be deleted (`paths.folder`), each with the folder that it belongs
     to: the table's location, or what the operator allows."""
     others: Collection[str] = ()
-    """The folders of all other known tables (`paths.folder`)."""
+    """The folders in which all other known tables write (`paths.folder`)."""
 
 
 def own_folders(location: str, also_under: Collection[str], namespace: str, name: str) -> dict[str, str]:
@@ -146,6 +146,9 @@ def own_folders(location: str, also_under: Collection[str], namespace: str, name
         namespace: of the table, its parts joined by slashes.
         name: the table's, without namespace.
     """
+    if "/" in name:
+        # `b/c` in `a` would have the folder of `c` in `a.b`.
+        also_under = ()
     home = folder(location)
     made = {f"{home}{part}/": home for part in ("data", "metadata")}
     allowed = {folder(one.replace("{namespace}", namespace).replace("{name}", name)) for one in also_under}
@@ -174,14 +177,23 @@ def judge(mark: Mark, expired: Collection[int], evidence: Evidence, neighbours: 
         return Verdict(Finding.KEEP, "reached", "a retained snapshot reaches it")
     if not is_plain(mark.path):
         return Verdict(Finding.KEEP, "spelling", "programs may take its name for that of another file")
-    own, others = (deepest(mark.path, folders) for folders in (neighbours.own, neighbours.others))
+    if not neighbours.own:
+        return _wait("no_place", "where the table lies is not known yet")
+    own, other = deepest(mark.path, neighbours.own), held_by(mark.path, neighbours)
     if own is None:
         return Verdict(
             Finding.KEEP, "elsewhere", "it lies in none of the folders where files of this table go"
         )
-    if others is not None and len(others) >= len(neighbours.own[own]):
-        return _wait("other_table", f"it lies under the location of another table, {others}")
+    if other is not None:
+        return _wait("other_table", f"it lies in a folder of another table, {other}")
     return GO
+
+
+def held_by(path: str, neighbours: Neighbours) -> str | None:
+    """The folder of another table in which a file lies: the table's own, or one within it."""
+    own, others = (deepest(path, folders) for folders in (neighbours.own, neighbours.others))
+    is_deeper = own is not None and others is not None and len(others) >= len(neighbours.own[own])
+    return others if is_deeper else None
 
 
 def may_go_at_once(path: str, job_id: str, *, was_sent: bool) -> bool:

@@ -5,10 +5,18 @@ locations compares them normalised. Whoever deletes asks first whether a locatio
 `?` and `#`, so that `orders/a.parquet#b` would delete `orders/a.parquet`.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
-_SAME_SCHEME = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "wasb"}
-"""Schemes under which one store is known by two names."""
+_SAME_SCHEME = {
+    "s3a": "s3",
+    "s3n": "s3",
+    "oss": "s3",
+    "gcs": "gs",
+    "abfss": "abfs",
+    "wasb": "abfs",
+    "wasbs": "abfs",
+}
+"""Schemes for which PyArrow has one client: one store under several names."""
 
 
 def normalised(location: str) -> str:
@@ -18,16 +26,35 @@ def normalised(location: str) -> str:
         return location
     scheme = scheme.lower()
     if scheme == "file":
-        return "/" + rest.lstrip("/")
+        return "/" + rest.removeprefix("//localhost/").lstrip("/")
     if scheme == "hdfs":
         # The name node may be left out, or have a port.
         return "hdfs:///" + (rest[2:].partition("/")[2] if rest.startswith("//") else rest.lstrip("/"))
-    return f"{_SAME_SCHEME.get(scheme, scheme)}:{rest}"
+    same = _SAME_SCHEME.get(scheme, scheme)
+    if same == "abfs":
+        # One account of Azure's has a host for each of its two protocols.
+        host, slash, path = rest.removeprefix("//").partition("/")
+        rest = f"//{host.lower().replace('.blob.', '.dfs.', 1)}{slash}{path}"
+    return f"{same}:{rest}"
 
 
 def is_local(location: str) -> bool:
     """Whether a location is on a disk of this machine."""
     return normalised(location).startswith("/")
+
+
+PLACES = (
+    "write.data.path",
+    "write.metadata.path",
+    "write.folder-storage.path",
+    "write.object-storage.path",
+)
+"""Table properties that choose folders in which a table's files are written, beside its location."""
+
+
+def written_under(location: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """Every folder in which files of a table are written, by what chose it: `location`, or a property."""
+    return {"location": location} | {name: properties[name] for name in PLACES if properties.get(name)}
 
 
 def is_plain(location: str) -> bool:
@@ -38,6 +65,7 @@ def is_plain(location: str) -> bool:
     return (
         not any(character in location for character in "?#\\")
         and location.isprintable()
+        and location == location.strip()
         and all(part not in {"", ".", ".."} for part in parts)
     )
 

@@ -155,6 +155,9 @@ class _RestCatalog(RestCatalog):
         self._timeout_s = timeout_s
         self._clients = _FileClients(super()._load_file_io)
         super().__init__(name, **properties)
+        # Whatever the server's own configuration says: without it, what no branch or tag names would be taken for
+        # gone.
+        self.properties[SNAPSHOT_LOADING_MODE] = "all"
 
     def _config_headers(self, session: Session) -> None:
         """Prepare a new session; called before its first request, which may be the one for a token."""

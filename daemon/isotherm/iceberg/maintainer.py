@@ -5,6 +5,7 @@ Nothing is decided here. Errors of the catalog become the two that the service k
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from uuid import uuid4
 
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
@@ -42,6 +43,8 @@ BINDING_LIMIT_S = 600.0
 """For the reading of one partition's manifests."""
 LIMIT_S = 1800.0
 """For the reading of one expiry, and for one sweep: a store that hangs in one request must not stop all tables."""
+CLOCK_LIMIT_S = 5.0
+"""For the small file that tells a store's time: the loop waits for it."""
 
 
 class IcebergMaintainer:
@@ -72,7 +75,6 @@ class IcebergMaintainer:
         self._clock_s = clock_s
         self._pause = pause
         self._threads = threads
-        self._id = uuid4()
         self._bindings: Beside[Bound | Unbound] = threads.beside(BINDING_LIMIT_S)
         self._readings: Beside[ExpiryReading] = threads.beside(LIMIT_S)
         self._sweeps: Beside[Swept] = threads.beside(LIMIT_S)
@@ -233,17 +235,13 @@ class IcebergMaintainer:
     def clock_skew_ms(self, loaded: LoadedTable) -> int | None:
         """How far this machine's clock is ahead of the store's, as a file written now shows."""
         table: Table = loaded.handle
-        if not isinstance(table.io, PyArrowFileIO):
+        io = table.io
+        if not isinstance(io, PyArrowFileIO):
             return None
-        # One name for the life of this process: where nothing may be deleted, one small file of it stays.
-        location = f"{table.metadata.location.rstrip('/')}/metadata/isotherm-clock-{self._id}.txt"
+        # A new name each time: no file is ever written over another one.
+        location = f"{table.metadata.location.rstrip('/')}/metadata/isotherm-clock-{uuid4()}.txt"
         with translated(f"the store of {loaded.table}"):
-            with table.io.new_output(location).create(overwrite=True) as stream:
-                stream.write(b"What time is it?")
-            scheme, authority, path = table.io.parse_location(location, table.io.properties)
-            written_at = table.io.fs_by_scheme(scheme, authority).get_file_info(path).mtime
-            with suppress(OSError):
-                table.io.delete(location)
+            written_at = self._threads.within(CLOCK_LIMIT_S, lambda: _written_at(io, location))
         return None if written_at is None else self._now_ms() - int(written_at.timestamp() * 1000)
 
     def wait(self, timeout_s: float) -> None:
@@ -257,6 +255,17 @@ class IcebergMaintainer:
         self._executor.stop()
         self._readings.close()
         self._sweeps.close()
+
+
+def _written_at(io: PyArrowFileIO, location: str) -> datetime | None:
+    """When a small file was written that is written now, by the store's clock; the file is deleted."""
+    with io.new_output(location).create() as stream:
+        stream.write(b"What time is it?")
+    scheme, authority, path = io.parse_location(location, io.properties)
+    written_at: datetime | None = io.fs_by_scheme(scheme, authority).get_file_info(path).mtime
+    with suppress(OSError):
+        io.delete(location)
+    return written_at
 
 
 def _text(err: object) -> str:

@@ -101,6 +101,9 @@ def _late(
     }
     if back:
         return now, dict.fromkeys(going, f"snapshot {min(back)} is in the table, though it was expired")
+    last, was = last_sequence_number(now.metadata), last_sequence_number(table.metadata)
+    if last is not None and was is not None and last < was:
+        return now, dict.fromkeys(going, f"the table's last sequence number is {last}, it was {was}")
     found = reached(now.metadata, now.io, going, youngest(table.metadata), is_stopped)
     return now, {
         path: "a snapshot that has just come reaches it" for path in going if normalised(path) in found

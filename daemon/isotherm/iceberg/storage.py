@@ -5,6 +5,9 @@ growing pauses, at most `ATTEMPTS` times and for half a minute. Reading is retri
 remote file is spooled and goes up when it is closed, so that an upload can begin anew, and a reader never sees half
 a file. On a local disk nothing is spooled and nothing retried, for there a failure is a failure.
 
+A table's owner chooses its locations, and PyArrow cuts a location at `?` and `#`. So nothing is written or deleted
+whose location is not plain, and no file is written over another.
+
 What this module does not do: judge what is in a file, or decide what may be deleted.
 """
 
@@ -37,7 +40,7 @@ from tenacity import (
     wait_exponential_jitter,
 )
 
-from isotherm.core.paths import is_local
+from isotherm.core.paths import is_local, is_plain
 from isotherm.runtime.breaker import Breaker
 
 ATTEMPTS = 6
@@ -180,15 +183,25 @@ class RetryingFileIO(PyArrowFileIO):
         return file if is_local(location) else RetryingFile(file, store_of(location, self.properties))
 
     def new_output(self, location: str) -> Any:
-        """A file to write."""
-        file = super().new_output(location)
-        return file if is_local(location) else RetryingFile(file, store_of(location, self.properties))
+        """A file to write, which is never written over another one: no file of a table ever changes.
+
+        Raises:
+            UnsafeLocationError: the location may name another file than it says.
+        """
+        file = super().new_output(_plain(location))
+        return (
+            _NewFile(file) if is_local(location) else RetryingFile(file, store_of(location, self.properties))
+        )
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
         """Delete a file; one that is not there raises FileNotFoundError, but only on the first try.
 
         A delete whose answer was lost finds nothing when it is sent again: that is what was wanted.
+
+        Raises:
+            UnsafeLocationError: the location may name another file than it says.
         """
+        _plain(location if isinstance(location, str) else location.location)
         tries = 0
 
         def attempt() -> None:
@@ -205,6 +218,27 @@ class RetryingFileIO(PyArrowFileIO):
             attempt()
         else:
             store_of(path, self.properties).ask(attempt)
+
+
+class UnsafeLocationError(ValueError):
+    """A location that PyArrow would cut, or that programs read in two ways: nothing is written or deleted there."""
+
+
+def _plain(location: str) -> str:
+    if not is_plain(location):
+        raise UnsafeLocationError(f"the location {location!r} may name another file than it says")
+    return location
+
+
+class _NewFile(PyArrowFile):
+    """A local file that is written once."""
+
+    def __init__(self, file: PyArrowFile) -> None:
+        self.__dict__.update(file.__dict__)
+
+    def create(self, overwrite: bool = False) -> Any:  # noqa: ARG002 (Avro files are asked for with it)
+        """A stream to a file that is not there yet."""
+        return super().create(overwrite=False)
 
 
 class RetryingFile(InputFile, OutputFile):
@@ -236,9 +270,9 @@ class RetryingFile(InputFile, OutputFile):
 
         return pa.BufferReader(pa.py_buffer(self._store.ask(whole)))
 
-    def create(self, overwrite: bool = False) -> Any:
+    def create(self, overwrite: bool = False) -> Any:  # noqa: ARG002 (Avro files are asked for with it)
         """A stream whose content goes up when it is closed."""
-        if not overwrite and self.exists():
+        if self.exists():
             raise FileExistsError(f"Cannot create file, already exists: {self.location}")
         return _Upload(self._file, self._store)
 

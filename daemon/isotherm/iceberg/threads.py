@@ -95,6 +95,21 @@ class Threads:
         """For one thing after another, each with this limit."""
         return Beside(limit_s)
 
+    def within(self, limit_s: float, work: Callable[[], Result]) -> Result:
+        """What some work gives; what takes longer is left to itself, and must be safe at any time.
+
+        Raises:
+            TimeoutError: it took longer.
+        """
+        done: Beside[Result] = self.beside(limit_s)
+        done.start("", lambda _: work())
+        done.wait(limit_s)
+        for _, result in done.ended():
+            if isinstance(result, BaseException):
+                raise result
+            return result
+        raise TimeoutError(f"not done after {limit_s:.0f}s")
+
     def each(self, work: Callable[[Item], Result], items: Sequence[Item], at_once: int) -> Iterator[Result]:
         """The same for each of some items, so many at once; the results in their order."""
         if not items:

@@ -16,6 +16,7 @@ from isotherm.core.deletion import (
     Neighbours,
     Seen,
     Standing,
+    held_by,
     may_go_at_once,
     obstacle,
     own_folders,
@@ -36,6 +37,7 @@ from isotherm.service.ports import (
     TableMissing,
     Unavailable,
 )
+from isotherm.service.whereabouts import Whereabouts, place
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger
 
@@ -66,12 +68,16 @@ class Deletions:
     also_under: Sequence[str] = ()
     """Folders outside of tables' locations in which the operator lets us delete."""
     clock: ClockCheck = field(default_factory=ClockCheck)
+    whereabouts: Whereabouts = field(init=False)
     _sweeping: dict[str, int | None] = field(default_factory=dict)
     """By uuid of the table whose files are being deleted: the tenure under which that began."""
     _witnesses: dict[str, tuple[LoadedTable, float]] = field(default_factory=dict)
     """By store: the table by which its clock was looked at last, and when."""
     _last: str = ""
     """The table whose turn was last."""
+
+    def __post_init__(self) -> None:
+        self.whereabouts = Whereabouts(self.catalog, self.ledger, self.listen, self.monotonic_s)
 
     def turn(self) -> None:
         """Look at this machine's clocks, and save what sweeps came to."""
@@ -98,7 +104,10 @@ class Deletions:
 
     def sweep(self) -> None:
         """Begin to delete files of the next table whose grace is over."""
-        if self._sweeping or self.everywhere() is not None:
+        if self.everywhere() is not None:
+            return
+        self.whereabouts.turn()
+        if self._sweeping:
             return
         waiting = self.ledger.tables_to_sweep(self.now_ms())
         if not waiting or self.events.check_in() is not None:
@@ -138,16 +147,19 @@ class Deletions:
     def _neighbours(self, loaded: LoadedTable) -> Neighbours:
         """Where files of a table may be deleted, and where all others lie."""
         places, mine = self.ledger.places(), loaded.table.uuid
-        own = [location for uuid, location, _ in places if uuid == mine]
+        home = next((one.location for one in places if one.uuid == mine and one.is_home), None)
         namespace, _, name = loaded.table.name.rpartition(".")
         return Neighbours(
-            own=own_folders(own[0], self.also_under, namespace.replace(".", "/"), name) if own else {},
-            others=frozenset(
-                folder(location)
-                for uuid, location, is_gone in places
-                # Where a table was made in the place of one that is gone, that one keeps nothing back.
-                if uuid != mine and not (is_gone and folder(location) == folder(own[0] if own else ""))
-            ),
+            own={} if home is None else own_folders(home, self.also_under, namespace.replace(".", "/"), name),
+            others=frozenset(folder(one.location) for one in places if one.uuid != mine and not one.is_gone),
+        )
+
+    def _look_for_holders(self, uuid: str, marks: Sequence[Mark], neighbours: Neighbours) -> None:
+        """Have the tables looked for whose folders hold back some of these files."""
+        folders = {held_by(mark.path, neighbours) for mark in marks}
+        places = self.ledger.places() if folders - {None} else ()
+        self.whereabouts.want(
+            {one.uuid for one in places if one.uuid != uuid and folder(one.location) in folders}, uuid
         )
 
     def _turn_clock(self) -> None:
@@ -240,8 +252,11 @@ class Deletions:
         if loaded.table.uuid != uuid or self.check_clock(loaded) is not None:
             return False
         self.holds.act()
+        place(self.ledger, loaded)
+        neighbours = self._neighbours(loaded)
+        self._look_for_holders(uuid, marks, neighbours)
         expired = {job: tuple(self.ledger.expired_by(job)) for job in {mark.job_id for mark in marks}}
-        self.maintainer.start_sweep(loaded, Sweep(uuid, tuple(marks), expired, self._neighbours(loaded)))
+        self.maintainer.start_sweep(loaded, Sweep(uuid, tuple(marks), expired, neighbours))
         self._sweeping[uuid] = tenure
         return True
 

@@ -20,6 +20,7 @@ from isotherm.core.policy.precedence import PROPERTIES
 from isotherm.core.state import StateError, TableState, built
 from isotherm.service.batch import Batch
 from isotherm.service.ports import Catalog, Listener, LoadedTable, TableMissing, Unreadable
+from isotherm.service.whereabouts import place
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Account, Ledger
 
@@ -81,7 +82,7 @@ class Follower:
                 return None
             raise
         self._missing_since_s.pop(name, None)
-        self._ledger.place(loaded.table.uuid, loaded.facts.location, self._now_ms())
+        place(self._ledger, loaded)
         for uuid in self._fold.named(name):
             if uuid != loaded.table.uuid:
                 # If it was renamed, it is found again under its new name.
@@ -247,7 +248,6 @@ class Follower:
         self.suspects.discard(name)
         for uuid in self._fold.named(name):
             self._listen(TableGone(TableId(uuid, name), why))
-            self._ledger.left(uuid)
             self._fold.drop(uuid)
             self._loaded.pop(uuid, None)
 

@@ -17,6 +17,7 @@ from pyiceberg.transforms import VoidTransform
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey, TableId
 from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import CompactionJob
+from isotherm.core.paths import is_plain, written_under
 from isotherm.iceberg.manifests.live import LiveEntry, live_files
 from isotherm.iceberg.manifests.position_deletes import DataFiles
 from isotherm.service.ports import Bound
@@ -57,6 +58,9 @@ def bind(
             f"format_v{metadata.format_version}",
             f"the table has format version {metadata.format_version}; only version 2 is compacted so far",
         )
+    for name, place in written_under(metadata.location, metadata.properties).items():
+        if not is_plain(place.rstrip("/")):
+            return Unsupported("location", f"its {name} {place!r} may name another place than it says")
     live = live_files(metadata, io, snapshot, partition)
     if spec_id is None:
         spec_id = _spec_with_most_files(live)

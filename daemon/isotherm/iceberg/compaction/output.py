@@ -104,7 +104,7 @@ class Output:
 
     def _open(self, rows_per_group: int) -> None:
         location = data_location(self._job, self._metadata, len(self._done))
-        self._sink = self._io.new_output(location).create(overwrite=True)
+        self._sink = self._io.new_output(location).create()
         self._location = location
         self._writer = pq.ParquetWriter(
             self._sink,

@@ -7,6 +7,7 @@ read is an error of the answer, never a shorter answer.
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
+from itertools import pairwise
 
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestEntryStatus, ManifestFile
@@ -130,6 +131,7 @@ def _young(metadata: TableMetadata, seen: Seen | None) -> tuple[Snapshot | None,
         or anchor is None
         or number != seen.sequence_number
         or isinstance(metadata, TableMetadataV1)
+        or not _rises(metadata)
     ):
         return None, list(metadata.snapshots)
     # One without a parent may come with any number (a table that was replaced), so it is never taken for seen.
@@ -140,6 +142,18 @@ def _young(metadata: TableMetadata, seen: Seen | None) -> tuple[Snapshot | None,
         and ((one.sequence_number or 0) > number or one.parent_snapshot_id is None)
     ]
     return anchor, young
+
+
+def _rises(metadata: TableMetadata) -> bool:
+    """Whether each snapshot has a higher number than those that came before it, and than its parent.
+
+    A snapshot without a parent (a table that was replaced while a stream wrote to it) may set the numbers back. What
+    comes after it then has numbers that were used before, and would be taken for seen.
+    """
+    numbers = {one.snapshot_id: one.sequence_number or 0 for one in metadata.snapshots}
+    return all(one < next_one for one, next_one in pairwise(numbers.values())) and all(
+        numbers.get(one.parent_snapshot_id or 0, -1) < numbers[one.snapshot_id] for one in metadata.snapshots
+    )
 
 
 def youngest(metadata: TableMetadata, going: Collection[int] = ()) -> Seen | None:

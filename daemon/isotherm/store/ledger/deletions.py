@@ -2,9 +2,25 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from isotherm.core.deletion import Cause, Mark, Seen, pause_ms
 from isotherm.store.database import Part
+
+_OPEN = "state IN ('marked', 'waiting')"
+"""In the words of the index on jobs, so that SQLite uses it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder in which files of a table were written."""
+
+    uuid: str
+    location: str
+    is_home: bool
+    """It was the table's location; else a property has chosen it, which gives no right to delete there."""
+    is_gone: bool
+    """The table is not in the catalog any more, under whatever name."""
 
 
 class Deletions(Part):
@@ -60,14 +76,17 @@ class Deletions(Part):
     def confirm_marks(self, job_id: str, due_at_ms: int) -> None:
         """The expiry is committed: its files may go at this time."""
         self._db.execute(
-            "UPDATE deletions SET state = 'waiting', due_at_ms = ? WHERE job_id = ? AND state = 'marked'",
+            f"UPDATE deletions SET state = 'waiting', due_at_ms = ? WHERE job_id = ? AND state = 'marked' AND {_OPEN}",  # noqa: S608
             (due_at_ms, job_id),
         )
 
     def drop_marks(self, job_id: str) -> None:
         """The expiry did not happen."""
         with self.transaction():
-            self._db.execute("DELETE FROM deletions WHERE job_id = ? AND state = 'marked'", (job_id,))
+            self._db.execute(
+                f"DELETE FROM deletions WHERE job_id = ? AND state = 'marked' AND {_OPEN}",  # noqa: S608 (our own words)
+                (job_id,),
+            )
             self._db.execute("DELETE FROM taken WHERE job_id = ?", (job_id,))
 
     def tables_to_sweep(self, now_ms: int) -> list[str]:
@@ -137,18 +156,45 @@ class Deletions(Part):
             row[0] for row in self._db.execute("SELECT snapshot_id FROM taken WHERE job_id = ?", (job_id,))
         ]
 
-    def place(self, uuid: str, location: str, now_ms: int) -> None:
-        """A table was seen at a location. It is remembered for as long as the ledger lives, whatever becomes of it."""
-        self._db.execute(
-            "INSERT INTO locations VALUES (?, ?, ?, 0) ON CONFLICT DO UPDATE SET gone = 0 WHERE gone",
-            (uuid, location, now_ms),
+    def given_up(self, uuid: str, before_ms: int, why: str, now_ms: int, limit: int) -> int:
+        """Files of a table that were due so long ago are not deleted any more; gives how many."""
+        found = self._db.execute(
+            "UPDATE deletions SET state = 'kept', why = ?, ended_at_ms = ? WHERE (uuid, path) IN ("
+            "SELECT uuid, path FROM deletions WHERE state = 'waiting' AND uuid = ? AND due_at_ms <= ? LIMIT ?)",
+            (why, now_ms, uuid, before_ms, limit),
         )
+        return found.rowcount
+
+    def place(self, uuid: str, location: str, others: Iterable[str] = ()) -> None:
+        """A table was seen: it is not gone. Where it lies is remembered for as long as the ledger lives.
+
+        Args:
+            uuid: the table.
+            location: its location.
+            others: other folders in which its files are written.
+        """
+        wanted = dict.fromkeys(others, False) | {location: True}
+        known = {
+            place: bool(is_home)
+            for place, is_home in self._db.execute(
+                "SELECT location, is_home FROM places WHERE uuid = ? AND NOT is_gone", (uuid,)
+            )
+        }
+        if all(known.get(place) in (is_home, True) for place, is_home in wanted.items()):
+            return
+        with self.transaction():
+            self._db.execute("UPDATE places SET is_gone = 0 WHERE uuid = ?", (uuid,))
+            self._db.executemany(
+                "INSERT INTO places (uuid, location, is_home) VALUES (?, ?, ?) "
+                "ON CONFLICT (uuid, location) DO UPDATE SET is_home = MAX(is_home, excluded.is_home)",
+                [(uuid, place, wanted[place]) for place in sorted(wanted, key=lambda one: not wanted[one])],
+            )
 
     def left(self, uuid: str) -> None:
-        """The catalog does not have the table any more, as far as we know; another may be made in its place."""
-        self._db.execute("UPDATE locations SET gone = 1 WHERE uuid = ?", (uuid,))
+        """The table was looked for in the whole catalog, and is not there: its places keep nothing back."""
+        self._db.execute("UPDATE places SET is_gone = 1 WHERE uuid = ?", (uuid,))
 
-    def places(self) -> list[tuple[str, str, bool]]:
-        """The uuid of every table that was ever known, with each location, first to last, and whether it is gone."""
-        rows = self._db.execute("SELECT uuid, location, gone FROM locations ORDER BY at_ms")
-        return [(uuid, location, bool(gone)) for uuid, location, gone in rows]
+    def places(self) -> list[Place]:
+        """Every place of every table that was ever known, in the order in which they were seen."""
+        rows = self._db.execute("SELECT uuid, location, is_home, is_gone FROM places ORDER BY number")
+        return [Place(uuid, location, bool(home), bool(gone)) for uuid, location, home, gone in rows]

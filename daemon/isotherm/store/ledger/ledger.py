@@ -27,6 +27,14 @@ PRUNED_AT_ONCE = 2000
 KEEP_CHANGES_MS = 31 * 86_400_000
 """Recorded changes are kept this long: a month is what `simulate` replays."""
 
+_TAKEN_IS_OVER = """
+NOT EXISTS (SELECT 1 FROM operations WHERE operations.job_id = taken.job_id AND started_at_ms > ?)
+AND NOT EXISTS (
+    SELECT 1 FROM deletions WHERE deletions.job_id = taken.job_id AND state IN ('marked', 'waiting')
+)
+"""
+"""While files of an expiry wait, it must be known which snapshots it took: one that is back keeps them."""
+
 
 class Ledger(Operations, Deletions, Accounts, Holds):
     """The ledger of all tables."""
@@ -96,7 +104,7 @@ class Ledger(Operations, Deletions, Accounts, Holds):
             "changes": ("uuid, snapshot_id", "received_at_ms < ?", now_ms - KEEP_CHANGES_MS),
             "taken": (
                 "job_id, snapshot_id",
-                "NOT EXISTS (SELECT 1 FROM operations WHERE operations.job_id = taken.job_id AND started_at_ms > ?)",
+                _TAKEN_IS_OVER,
                 before_ms,
             ),
         }

@@ -77,5 +77,16 @@ CREATE INDEX operations_started ON operations (started_at_ms, action);
 INSERT INTO facts VALUES ('acts', 0);
 """
 """`acts` counts what was done that cannot be undone; the topic with holds knows the newest count too."""
+_VERSION_4 = """
+CREATE TABLE places (
+    number INTEGER PRIMARY KEY, uuid TEXT NOT NULL, location TEXT NOT NULL, is_home INTEGER NOT NULL,
+    is_gone INTEGER NOT NULL DEFAULT 0, UNIQUE (uuid, location)
+);
+INSERT INTO places (uuid, location, is_home) SELECT uuid, location, 1 FROM locations ORDER BY at_ms;
+DROP TABLE locations;
+DROP INDEX deletions_job;
+CREATE INDEX deletions_job ON deletions (job_id) WHERE state IN ('marked', 'waiting');
+"""
+"""Places are numbered as they were seen: a clock may go back. What counted as gone is looked for again."""
 
-VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3)
+VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)

@@ -1,0 +1,64 @@
+"""Where tables lie is remembered, in the order in which it was seen."""
+
+import sqlite3
+
+import pytest
+
+from isotherm.store import Ledger
+from isotherm.store.ledger.schema import VERSIONS
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    made = Ledger(tmp_path / "ledger.db")
+    yield made
+    made.close()
+
+
+def of(ledger, uuid):
+    return [(one.location, one.is_home, one.is_gone) for one in ledger.places() if one.uuid == uuid]
+
+
+def test_the_first_place_stays_the_first(ledger):
+    ledger.place("a", "z://first")
+    ledger.place("a", "a://second", ["a://data"])
+    ledger.place("a", "z://first")
+
+    assert of(ledger, "a") == [
+        ("z://first", True, False),
+        ("a://second", True, False),
+        ("a://data", False, False),
+    ]
+
+
+def test_a_table_that_comes_back_has_all_its_places_again(ledger):
+    for location in ("first", "second"):
+        ledger.place("a", location)
+    ledger.place("b", "first")
+    ledger.left("a")
+    assert [one.is_gone for one in ledger.places()] == [True, True, False]
+    ledger.place("a", "second")
+
+    assert not any(one.is_gone for one in ledger.places())
+
+
+def test_a_folder_that_a_property_chose_may_become_the_location(ledger):
+    ledger.place("a", "first", ["second"])
+    ledger.place("a", "second")
+    ledger.place("a", "third", ["first"])
+
+    assert of(ledger, "a") == [("first", True, False), ("second", True, False), ("third", True, False)]
+
+
+def test_a_ledger_of_the_version_before_keeps_its_places_and_nobody_is_gone(tmp_path):
+    path = tmp_path / "ledger.db"
+    database = sqlite3.connect(path)
+    for number, sql in enumerate(VERSIONS[:3], start=1):
+        database.executescript(f"{sql}; PRAGMA user_version={number}")
+    database.execute("INSERT INTO locations VALUES ('a', 'later', 2, 0), ('a', 'first', 1, 1)")
+    database.commit()
+    database.close()
+    ledger = Ledger(path)
+
+    assert of(ledger, "a") == [("first", True, False), ("later", True, False)]
+    ledger.close()
