@@ -78,4 +78,12 @@ INSERT INTO facts VALUES ('acts', 0);
 """
 """`acts` counts what was done that cannot be undone; the topic with holds knows the newest count too."""
 
-VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3)
+_VERSION_4 = """
+ALTER TABLE operations ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+UPDATE operations SET bytes = MAX(json_extract(value, '$.bytes_read'), json_extract(value, '$.bytes_planned'));
+CREATE TABLE settled (job_id TEXT PRIMARY KEY, due_at_ms INTEGER) WITHOUT ROWID;
+CREATE INDEX deletions_of ON deletions (job_id) WHERE state = 'waiting';
+"""
+"""`settled` has the jobs whose marked files are confirmed (with their time) or dropped (without), a slice at a time."""
+
+VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
