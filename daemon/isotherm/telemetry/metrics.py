@@ -29,7 +29,7 @@ JOB_SECONDS = (0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 class Metrics:
     """A listener that counts."""
 
-    def __init__(self, now_ms: Callable[[], int], version: str) -> None:
+    def __init__(self, now_ms: Callable[[], int], version: str) -> None:  # noqa: PLR0915 (one for each metric)
         # A third of all series would be the times at which counters were born.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
@@ -99,6 +99,12 @@ class Metrics:
             "isotherm_table_failing",
             "1 while a table is set aside because it cannot be read, or because of a mistake of ours.",
             ["table"],
+            **one,
+        )
+        self._resting: set[str] = set()
+        self.resting = Gauge(
+            "isotherm_tables_resting",
+            "Tables that nobody has written to for a day and that need nothing: they have no series of their own.",
             **one,
         )
         self.tables_gone = Counter(
@@ -227,6 +233,12 @@ class Metrics:
 
     def _table(self, what: seen.TablePlanned) -> None:
         name = what.table.name
+        if what.rests:
+            # Of ten thousand tables most rest: with series for each, a scrape would take seconds.
+            self._forget(name)
+            self._resting.add(name)
+            self.resting.set(len(self._resting))
+            return
         # A counter is born at zero, so that `rate` sees its first increment.
         for counter in (
             self.gaps,
@@ -278,10 +290,15 @@ class Metrics:
 
     def _of(self, metric: Numbers, table: str, *labels: str) -> Numbers:
         """The series of a table in a metric; it is made at the first time."""
+        if table in self._resting:
+            self._resting.discard(table)
+            self.resting.set(len(self._resting))
         self._series.setdefault(table, set()).add((metric, (table, *labels)))
         return metric.labels(table, *labels)
 
     def _forget(self, table: str) -> None:
-        """A table that is gone, or somebody else's, keeps no series."""
+        """A table that is gone, somebody else's, or at rest keeps no series."""
+        self._resting.discard(table)
+        self.resting.set(len(self._resting))
         for metric, labels in self._series.pop(table, ()):
             metric.remove(*labels)
