@@ -7,9 +7,12 @@ import pytest
 import support.builders as b
 from isotherm.core import observations as seen
 from isotherm.core.model.files import FileKind, FileStats
+from isotherm.runtime.clock import now_ms
 from isotherm.service.expiries import MARKED_AT_ONCE
 from isotherm.service.planning import DECIDED_AT_ONCE, DUE_AT_ONCE
-from support.lab import EXPIRING, Lab, of, uuid_of, wait_for_children
+from isotherm.store.fold import JOURNAL_LENGTH
+from perf.made import make
+from support.lab import EXPIRING, Lab, believed, counted, of, uuid_of, wait_for_children
 
 NEVER_DUE = """
 tables: "*"
@@ -140,3 +143,28 @@ def test_a_great_many_files_are_marked_and_confirmed_in_slices(tmp_path):
 
 def states(service, table):
     return service.ledger.deletions(uuid_of(table))
+
+
+@pytest.mark.parametrize(("behind", "scans"), [(JOURNAL_LENGTH, 1), (JOURNAL_LENGTH + 1, 2)])
+def test_a_table_that_is_far_behind_is_scanned_and_not_followed_snapshot_by_snapshot(tmp_path, behind, scans):
+    lab = Lab(tmp_path, policy=NEVER_DUE)
+    made = make(
+        lab,
+        "shop.orders",
+        columns=3,
+        now_ms=now_ms(),
+        files=20,
+        manifests=2,
+        partitions=10,
+        snapshots=behind + 1,
+    )
+    service = lab.service()
+    service.start()
+    loaded = service.catalog.load("shop.orders")
+    service.follower.confirm_loaded(service.catalog.at(loaded, made.head - behind))
+    service.follower.confirm("shop.orders")
+
+    assert service.fold.table(made.uuid).state.head == made.head
+    assert len(of(lab, seen.TableScanned)) == scans
+    assert believed(service, made.uuid) == counted(lab.scan())
+    lab.executor.stop()
