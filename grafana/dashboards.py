@@ -498,6 +498,12 @@ def process() -> list[timeseries.Panel]:
             ("max by (instance) (isotherm_deletions_held)", "{{instance}}"),
             limit=1,
         ),
+        graph(
+            "Tables at rest",
+            "Nobody has written to them for a day and they need nothing: they have no series of their own.",
+            "short",
+            ("max by (instance) (isotherm_tables_resting)", "{{instance}}"),
+        ),
         bars(
             "Tables gone",
             "Tables that the catalog did not have any more, looked for twice, minutes apart.",

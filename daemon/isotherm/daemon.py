@@ -6,6 +6,7 @@ and Ctrl-C stop the loop at the next turn, within twenty seconds in any case, a 
 
 import contextlib
 import faulthandler
+import gc
 import os
 import signal
 import sys
@@ -112,6 +113,8 @@ def run(config: IsothermConfig) -> int:
 
 def _turn(service: Service, stopping: Event) -> None:
     service.start()
+    # Nothing of what was imported will be garbage: the collector need not look at it again and again.
+    gc.freeze()
     logs.get().info("started", state=str(service.config.state.path), policies=len(service.policies.files()))
     try:
         while not stopping.is_set():

@@ -23,6 +23,7 @@ SUBJECTS = {
     "scan": "a full scan, against PyIceberg's own reader",
     "planning": "verdicts on 100,000 partitions",
     "fleet": "1,000 tables of 1,000 partitions",
+    "capacity": "what is promised of one core and 1 GiB: four fleets",
     "replaying": "a month of one-minute commits, simulated",
 }
 COLUMNS = ("name", "value", "unit", "baseline", "ratio")

@@ -5,13 +5,11 @@ The entries of a table repeat those of a template, block by block; a reader cann
 
 import struct
 from dataclasses import dataclass, replace
-from io import BytesIO
 from math import gcd
 from pathlib import Path
 from uuid import uuid4
 
-from pyiceberg.avro.encoder import BinaryEncoder
-from pyiceberg.avro.file import AvroOutputFile
+from pyiceberg.avro.file import SYNC_SIZE, AvroOutputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import (
     DataFile,
@@ -36,7 +34,6 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 from isotherm.contract.events import AddedManifest, CommitEvent, encode
-from isotherm.iceberg.manifests.reading import Manifest
 from isotherm.iceberg.manifests.writing import write_manifest_list
 
 ROWS, BYTES = 1000, 1024**2
@@ -118,18 +115,11 @@ class Blocks:
         ) as avro:
             for start in range(0, count, in_block):
                 avro.write_block([_entry(at, partitions, columns) for at in range(start, start + in_block)])
-        template = Manifest.read(io, str(io_path))
-        self.header = template.data[: template._start]
-        self.sync = template._header.sync
-        self.blocks = [self._encoded(count, block) for count, block in template._blocks()]
+        # An Avro file is a header and blocks, and each of them ends with the same sixteen bytes.
+        data = io_path.read_bytes()
+        sync = data[-SYNC_SIZE:]
+        self.header, *self.blocks = (part + sync for part in data.split(sync)[:-1])
         self.in_block = in_block
-
-    def _encoded(self, count, block):
-        buffer = BytesIO()
-        encoder = BinaryEncoder(buffer)
-        encoder.write_int(count)
-        encoder.write_int(len(block))
-        return buffer.getvalue() + block + self.sync
 
     def manifest(self, entries, start=0):
         """The bytes of a manifest; `start` says with which block it begins."""

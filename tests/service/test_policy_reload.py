@@ -42,7 +42,9 @@ def touched(service):
         name
         for uuid, name in service.fold.names().items()
         if service.fold._db.execute(
-            "SELECT COUNT(*) FROM partitions WHERE uuid = ? AND touched", (uuid,)
+            "SELECT EXISTS (SELECT 1 FROM partitions WHERE uuid = ?1 AND touched) "
+            "OR (SELECT anew_after IS NOT NULL FROM tables WHERE uuid = ?1)",
+            (uuid,),
         ).fetchone()[0]
     }
 

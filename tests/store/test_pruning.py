@@ -1,5 +1,8 @@
 """The ledger forgets what is long over, a little at a time, and nothing else."""
 
+from dataclasses import replace
+from itertools import pairwise
+
 import pytest
 
 from isotherm.contract.identity import PartitionKey, TableId
@@ -70,7 +73,55 @@ def test_it_is_done_a_little_at_a_time(ledger):
         ledger.account("u", [account(number, 0)])
 
     assert [ledger.prune(NOW, limit=10) for _ in range(4)] == [True, True, False, False]
-    assert ledger.accounts("u") == []
+    # Up to the newest everything was announced: without it nothing of a table that rests could be expired.
+    assert [one.snapshot_id for one in ledger.accounts("u")] == [24]
+    assert ledger.announced_through("u") == 24
+
+
+def test_a_ledger_that_grows_too_large_forgets_the_oldest_history_and_nothing_open(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db")
+    for number in range(3000):
+        ledger.account("u", [account(number, NOW - 3000 + number)])
+        ledger.save(operation(f"open{number}", NOW - 1, None)) if number % 100 == 0 else None
+    marks = [Mark(f"waits{number}", "j", Cause.EXPIRED, None) for number in range(50)]
+    ledger.mark("u", "j", marks, NOW, due_at_ms=NOW)
+    before = ledger.size_bytes
+    sizes = []
+    while ledger.prune(NOW, limit=100, max_bytes=before // 2):
+        sizes.append(ledger.size_bytes)
+
+    assert before // 3 < ledger.size_bytes <= before // 2
+    assert sizes == sorted(sizes, reverse=True)
+    kept = [one.snapshot_id for one in ledger.accounts("u")]
+    assert kept == list(range(kept[0], 3000))
+    assert 100 < len(kept) < 2500
+    assert len(ledger.unfinished()) == 30
+    assert ledger.deletions("u") == {"waiting": 50}
+    ledger.close()
+
+
+def test_marks_are_confirmed_and_dropped_a_slice_at_a_time(ledger):
+    marks = [Mark(f"f{number}", "j", Cause.EXPIRED, None) for number in range(12_000)]
+    for job_id in ("landed", "failed"):
+        ledger.mark(
+            "u", job_id, [replace(mark, path=job_id + mark.path) for mark in marks], NOW, snapshots=[1, 2]
+        )
+    changed = []
+    ledger._db.set_trace_callback(lambda _: changed.append(ledger._db.total_changes))
+    ledger.confirm_marks("landed", NOW + 5)
+    ledger.drop_marks("failed")
+    assert ledger.deletions("u") == {"marked": 14_000, "waiting": 5000}
+
+    while ledger.settle_marks():
+        pass
+
+    assert ledger.deletions("u") == {"waiting": 12_000}
+    assert len(ledger.due_deletions("u", NOW + 5, 20_000)) == 12_000
+    assert ledger.due_deletions("u", NOW + 4, 20_000) == []
+    assert ledger.expired_by("landed") == [1, 2]
+    assert ledger.expired_by("failed") == []
+    # No statement changes more rows than a slice has; the tables behind its indexes count as one.
+    assert max(after - before for before, after in pairwise(changed)) <= 5000
 
 
 def test_questions_about_a_time_read_an_index(ledger):
@@ -78,6 +129,10 @@ def test_questions_about_a_time_read_an_index(ledger):
         ledger._db.execute(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()
         for sql, values in (
             ("SELECT value FROM operations WHERE started_at_ms >= ? AND action = ?", (0, "compact")),
+            (
+                "SELECT SUM(bytes) FROM operations WHERE started_at_ms >= ? AND action = ? AND uuid = ?",
+                (0, "compact", "u"),
+            ),
             ("SELECT uuid, path FROM deletions WHERE ended_at_ms < ? LIMIT 5", (0,)),
             ("SELECT uuid FROM accounts WHERE announced AND received_at_ms < ? LIMIT 5", (0,)),
         )

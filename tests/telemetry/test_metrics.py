@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 from prometheus_client import generate_latest
@@ -43,6 +44,20 @@ def test_a_table_that_is_gone_or_another_daemons_leaves_no_series_behind(kind):
     assert text(metrics).count('table="t1"') == text(with_tables(2)).count('table="t1"') > 10
     metrics(planned("t0"))
     assert 'isotherm_snapshots_expired_total{table="t0"} 0.0' in text(metrics)
+
+
+def test_a_table_that_rests_has_no_series_until_it_is_written_again():
+    metrics = with_tables(2)
+    metrics(replace(planned("t0"), rests=True))
+
+    assert 'table="t0"' not in text(metrics)
+    assert "isotherm_tables_resting 1.0" in text(metrics)
+    metrics(planned("t0"))
+    assert 'isotherm_score{table="t0"} 1.5' in text(metrics)
+    assert "isotherm_tables_resting 0.0" in text(metrics)
+    metrics(replace(planned("t0"), rests=True))
+    metrics(seen.TableGone(TableId("uuid of t0", "t0"), "dropped"))
+    assert "isotherm_tables_resting 0.0" in text(metrics)
 
 
 def calls_to_forget_one_of(count):

@@ -89,7 +89,7 @@ def explained(inspector: Inspector, table: str, partition: str | None, now_ms: i
     row = inspector.row(table)
     resolved = inspector.verdicts.policy_of(row) or Resolved(Policy(), {})
     is_maintained = inspector.verdicts.policy_of(row) is not None
-    view = inspector.view(row, now_ms)
+    view = inspector.view(row)
     planned = plan(view, resolved.policy if is_maintained else None, now_ms)
     if partition is None:
         return _of_table(inspector, row, view, planned, resolved, now_ms)

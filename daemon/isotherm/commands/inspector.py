@@ -97,7 +97,7 @@ class Inspector:
             resolved = self._resolved(row, override)
             if resolved is None and table is None:
                 continue
-            view = self.view(row, now_ms)
+            view = self.view(row)
             plans.append(plan(view, None if resolved is None else resolved.policy, now_ms))
         return plans
 
@@ -110,7 +110,7 @@ class Inspector:
         for row in rows:
             resolved = resolve(row.state.table.name, row.facts.properties, files)
             policy = None if resolved is None else resolved.policy
-            plans[row.state.table.name] = plan(self.view(row, now_ms), policy, now_ms)
+            plans[row.state.table.name] = plan(self.view(row), policy, now_ms)
         return plans
 
     def _resolved(self, row: TableRow, override: PolicyFile | None) -> Resolved | None:
@@ -121,7 +121,7 @@ class Inspector:
             name, row.facts.properties, [("--policy", override.model_copy(update={"tables": [name]}))]
         )
 
-    def view(self, row: TableRow, now_ms: int) -> View:
+    def view(self, row: TableRow) -> View:
         """Everything that the planner may know of a table now."""
         uuid = row.state.table.uuid
         flights = tuple(
@@ -132,7 +132,7 @@ class Inspector:
             if op.table.uuid == uuid
         )
         everything = {one.key: one.state for one in self._fold.partitions(uuid)}
-        return self.verdicts.view(row, flights, now_ms, partitions=everything)
+        return self.verdicts.view(row, flights, partitions=everything)
 
     def resolved(self, table: str, override: PolicyFile | None) -> Resolved | None:
         """The policy of a table that the daemon knows, in force or as a file says; None: it is only observed."""

@@ -170,6 +170,8 @@ class TablePlanned:
     halted: bool
     paused: bool
     last_event_at_ms: int
+    rests: bool = False
+    """Nobody has written to it for a day, nothing is owed to it, and nothing holds it back."""
 
 
 @dataclass(frozen=True, slots=True)

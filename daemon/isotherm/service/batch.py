@@ -37,6 +37,7 @@ class Batch:
         self._tables: dict[str, _Open | None] = {}
         self._heard: dict[str, int] = {}
         self._words: dict[tuple[str, str], Word] = {}
+        self._known_words: dict[str, dict[str, Word]] = {}
         self.told: list[Observation] = []
         """What is to be told when the batch is saved."""
 
@@ -107,10 +108,11 @@ class Batch:
         self._heard[uuid] = max(at_ms, self._heard.get(uuid, 0), 0 if row is None else row.last_event_at_ms)
         if word is None:
             return
-        words = [one for one in self._fold.words(uuid) if one.writer == word.writer]
-        known = self._words.get((uuid, word.writer), words[0] if words else None)
+        if uuid not in self._known_words:
+            self._known_words[uuid] = {one.writer: one for one in self._fold.words(uuid)}
+        known = self._known_words[uuid].get(word.writer)
         if known is None or known.at_ms <= word.at_ms:
-            self._words[uuid, word.writer] = word
+            self._known_words[uuid][word.writer] = self._words[uuid, word.writer] = word
 
     def write(self) -> None:
         """Save everything; the transactions are the caller's."""

@@ -34,9 +34,9 @@ class Poller:
     """Namespaces that the catalog did not show the last time: each is reported once, because it may stay so."""
 
     @property
-    def silent_since_ms(self) -> int:
-        """A table that was confirmed before then, and not since, is to be confirmed again."""
-        return self.now_ms() - int(self.every_s * 1000)
+    def every_ms(self) -> int:
+        """A table of which nobody speaks is confirmed so often, one that rests or is announced more rarely."""
+        return int(self.every_s * 1000)
 
     def tables(self) -> Collection[str] | None:
         """The tables in the catalog that a policy matches; None while it is not time to ask. Raises Unavailable."""

@@ -69,6 +69,8 @@ class Deletions:
     """Folders outside of tables' locations in which the operator lets us delete."""
     clock: ClockCheck = field(default_factory=ClockCheck)
     whereabouts: Whereabouts = field(init=False)
+    may_sweep: bool = False
+    """Whether the last round could read what is held back: until the next one, a table follows on another."""
     _sweeping: dict[str, int | None] = field(default_factory=dict)
     """By uuid of the table whose files are being deleted: the tenure under which that began."""
     _witnesses: dict[str, tuple[LoadedTable, float]] = field(default_factory=dict)
@@ -81,11 +83,13 @@ class Deletions:
 
     def turn(self) -> None:
         """Look at this machine's clocks, and save what sweeps came to."""
+        self.ledger.settle_marks()
         self._turn_clock()
         for uuid, tenure in self._sweeping.items():
             if not has_still(self.events, uuid, tenure) or self.why_not(uuid, Cause.LEFTOVER) is not None:
                 self.maintainer.stop_sweep(uuid)
-        for swept in self.maintainer.swept():
+        swept_now = self.maintainer.swept()
+        for swept in swept_now:
             self._sweeping.pop(swept.uuid, None)
             now_ms = self.now_ms()
             with self.ledger.transaction():
@@ -101,6 +105,9 @@ class Deletions:
                         row.state.table, len(swept.gone), len(swept.kept), len(swept.postponed), first
                     )
                 )
+
+        if swept_now and self.may_sweep:
+            self.sweep()
 
     def sweep(self) -> None:
         """Begin to delete files of the next table whose grace is over."""

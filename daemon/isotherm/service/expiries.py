@@ -39,6 +39,8 @@ from isotherm.store.ledger import Ledger, Operation
 
 AT_ONCE = 4
 """Expiries that are read for, or wait for it: each holds its table's whole metadata."""
+MARKED_AT_ONCE = 5000
+"""Files that are marked together, in some fifty milliseconds; an expiry may have a million."""
 LATE_MS = 86_400_000
 """A request of which nobody knows may land for so long; no proxy keeps one longer."""
 
@@ -61,13 +63,20 @@ class Expiries:
     listen: Listener
     now_ms: Callable[[], int]
     _running: dict[str, tuple[Operation, int | None]] = field(default_factory=dict)
-    """By job id: the expiry that is read for, and the tenure of its table under which that began."""
+    """By job id: the expiry that is read or marked for, and the tenure of its table under which that began."""
+    _marking: dict[str, tuple[ExpiryReading, int]] = field(default_factory=dict)
+    """By job id: what was read for an expiry, and how many of its files are marked; one after another."""
 
     def __len__(self) -> int:
         return len(self._running)
 
     def __contains__(self, job_id: str) -> bool:
         return job_id in self._running
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another one may begin."""
+        return len(self._running) < AT_ONCE
 
     def flights(self, uuid: str) -> tuple[Flight, ...]:
         """The expiries of one table that run."""
@@ -84,8 +93,6 @@ class Expiries:
             Unavailable: the catalog does not answer.
             TableMissing: there is no such table now.
         """
-        if len(self._running) >= AT_ONCE:
-            return False
         row = self.fold.table(request.table.uuid)
         resolved = None if row is None else self.verdicts.policy_of(row)
         if row is None or resolved is None or row.state.head is None:
@@ -111,20 +118,39 @@ class Expiries:
         return True
 
     def finish(self) -> None:
-        """Commit the expiries for which everything is read."""
+        """Mark some files of the expiries for which everything is read; commit where all are marked."""
+        self._take_read()
+        if not self._marking:
+            return
+        job_id, (reading, marked) = next(iter(self._marking.items()))
+        operation, tenure = self._running[job_id]
+        end = marked + MARKED_AT_ONCE
+        marks = [Mark(path, job_id, Cause.EXPIRED, reading.seen) for path in reading.files[marked:end]]
+        snapshots = () if marked else reading.snapshots
+        self.ledger.mark(operation.table.uuid, job_id, marks, self.now_ms(), snapshots=snapshots)
+        if end < len(reading.files):
+            self._marking[job_id] = (reading, end)
+            return
+        del self._marking[job_id], self._running[job_id]
+        with self.barrier.around(operation.table.name, f"ending job {job_id}", job_id):
+            self._commit(operation, reading, tenure)
+
+    def _take_read(self) -> None:
+        """Take over what was read; where there is nothing to expire, that is the end."""
         for job_id, reading in self.maintainer.read():
             if job_id not in self._running:
                 continue
-            operation, tenure = self._running.pop(job_id)
+            operation, _ = self._running[job_id]
             # Whatever it came to: the table's verdict is made again.
             self.fold.touch_whole(operation.table.uuid)
-            with self.barrier.around(operation.table.name, f"ending job {job_id}", job_id):
-                if isinstance(reading, Unbound):
-                    self._failed(operation, reading.reason, reading.why)
-                elif not reading.snapshots:
-                    self._failed(operation, "stale", "nothing of the plan may go any more")
-                else:
-                    self._commit(operation, reading, tenure)
+            if isinstance(reading, Unbound):
+                del self._running[job_id]
+                self._failed(operation, reading.reason, reading.why)
+            elif not reading.snapshots:
+                del self._running[job_id]
+                self._failed(operation, "stale", "nothing of the plan may go any more")
+            else:
+                self._marking[job_id] = (reading, 0)
 
     def cancel_moved(self) -> None:
         """Cancel the expiries of tables that this daemon has not had without a break, or that are held back."""
@@ -175,10 +201,9 @@ class Expiries:
         table = operation.table if row is None else row.state.table
         if (against := self._against(uuid, tenure)) is not None:
             reason, _, why = against.partition(": ")
+            self.ledger.drop_marks(job_id)
             self._failed(operation, reason, why)
             return
-        marks = (Mark(path, job_id, Cause.EXPIRED, reading.seen) for path in reading.files)
-        self.ledger.mark(uuid, job_id, marks, self.now_ms(), snapshots=reading.snapshots)
 
         def may_send(loaded: LoadedTable) -> str | None:
             nonlocal operation
@@ -223,7 +248,7 @@ class Expiries:
         if row is None or resolved is None:
             return "policy: the table is not maintained any more"
         now_ms = self.now_ms()
-        view = self.verdicts.view(row, (), now_ms, partitions={})
+        view = self.verdicts.view(row, (), partitions={})
         going, _ = expirable(view, resolved.policy.expire, now_ms)
         staying = set(reading.snapshots) - set(going)
         return f"stale: {len(staying)} of its snapshots must stay by now" if staying else None
@@ -270,6 +295,8 @@ class Expiries:
     def _cancel(self, job_id: str, reason: str, why: str) -> None:
         operation, _ = self._running.pop(job_id)
         self.maintainer.cancel(job_id)
+        if self._marking.pop(job_id, None) is not None:
+            self.ledger.drop_marks(job_id)
         self._failed(operation, reason, why)
 
     def _failed(self, operation: Operation, reason: str, why: str) -> None:

@@ -21,7 +21,7 @@ from isotherm.core.state import StateError, TableState, built
 from isotherm.service.batch import Batch
 from isotherm.service.ports import Catalog, Listener, LoadedTable, TableMissing, Unreadable
 from isotherm.service.whereabouts import place
-from isotherm.store.fold import Fold, TableRow
+from isotherm.store.fold import JOURNAL_LENGTH, Fold, TableRow
 from isotherm.store.ledger import Account, Ledger
 
 NOBODY = "(unannounced)"
@@ -171,6 +171,9 @@ class Follower:
         uuid = loaded.table.uuid
         batch = Batch(self._fold, self._ledger)
         batch.begin_with(row)
+        if len(missing) > JOURNAL_LENGTH:
+            # Each costs two reads or more, in one go, and could not be undone; a scan reads the head alone.
+            raise _NoPathError(f"it is {len(missing)} snapshots behind the catalog")
         for snapshot_id in reversed(missing):
             change = self._catalog.change(loaded, snapshot_id)
             applied = batch.apply(row, change, self._now_ms(), announced=False)

@@ -129,14 +129,7 @@ class Intake:
             # The catalog decides whether there is such a table; what the event says of it is not believed.
             self.follower.suspects.add(event.table)
             return "deferred"
-        is_known = batch.is_known(event.table_uuid, event.snapshot_id)
-        heard_at_ms = received_at_ms
-        if is_known and said_at_ms and self._is_replayed(event, row, received_at_ms):
-            heard_at_ms = min(received_at_ms, said_at_ms)
-        word = self._word(event, heard_at_ms)
-        if event.announced_by != OURS or word is not None:
-            batch.heard(event.table_uuid, heard_at_ms, word)
-        if is_known:
+        if self._heard_before(event, said_at_ms or received_at_ms, row, batch):
             self.ledger.announced(event.table_uuid, event.snapshot_id)
             if event.sequence_number > row.state.sequence_number:
                 # The ledger was saved and the fold was not: a crash in between. The catalog has the rest.
@@ -167,6 +160,20 @@ class Intake:
         if event.sequence_number > row.state.sequence_number:
             return False
         return event.snapshot_id not in self.ledger.unannounced(event.table_uuid, now_ms)
+
+    def _heard_before(self, event: CommitEvent, said_at_ms: int, row: TableRow, batch: Batch) -> bool:
+        """Note that its table and its writer were heard; whether its snapshot is accounted for already."""
+        received_at_ms = self.now_ms()
+        is_known = batch.is_known(event.table_uuid, event.snapshot_id)
+        # What a rebalance or a restart hands out again was said when it was written, not now.
+        is_replayed = (
+            is_known
+            and event.sequence_number <= row.state.sequence_number
+            and event.snapshot_id not in self.ledger.unannounced(event.table_uuid, received_at_ms)
+        )
+        heard_at_ms = min(received_at_ms, said_at_ms) if is_replayed else received_at_ms
+        batch.heard(event.table_uuid, heard_at_ms, self._word(event, heard_at_ms))
+        return is_known
 
     def _drifted(self, row: TableRow, snapshot_id: int, what: str, batch: Batch) -> None:
         batch.told.append(StateDrifted(row.state.table, snapshot_id, what))

@@ -222,10 +222,10 @@ class Service:
         self.compactions.finish()
         self.expiries.finish()
         self.deletions.turn()
+        self._prune()
         if self.rounds.is_open or self.monotonic_s() - self._last_round_s >= self.config.loop.plan_every_s:
             self.round(STEP_BUDGET_S)
         elif not messages and not len(self.compactions):
-            self._prune()
             self._recount()
         self.health.ticked_at_s = self.monotonic_s()
 
@@ -284,7 +284,7 @@ class Service:
                 row = taken.rows.get(uuid) or self.fold.table(uuid)
                 if row is not None and row.is_trusted:
                     with self.barrier.around(row.state.table.name, "deciding after an event"):
-                        self.verdicts.decide(row, self.rounds.flights(uuid), with_due=False)
+                        self.verdicts.decide(row, self.rounds.flights(uuid), in_round=False)
 
     def _tell_applied(self, one: AppliedEvent) -> None:
         self.listen(

@@ -4,6 +4,7 @@ Changes nothing in the world; asks nobody but the stores.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import Plan, Verdict
@@ -20,6 +21,23 @@ from isotherm.core.units import DAY_MS, HOUR_MS
 from isotherm.service.policy_folder import PolicyFolder
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger, halt_of, pause_of, quarantines_of
+
+DECIDED_AT_ONCE = 2000
+"""Partitions of one table that are decided together, in a fifth of a second: a table of a million has its turn often,
+and keeps nobody waiting."""
+DUE_AT_ONCE = 500
+"""Those that are due and have the highest scores: more than ever begin in one round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """New verdicts on some partitions of a table."""
+
+    view: View
+    policy: Policy | None
+    plan: Plan
+    has_more: bool
+    """Whether others wait for theirs."""
 
 
 class Verdicts:
@@ -49,27 +67,19 @@ class Verdicts:
         self,
         row: TableRow,
         flights: Sequence[Flight],
-        now_ms: int,
         *,
-        partitions: Mapping[PartitionKey, PartitionState] | None = None,
+        partitions: Mapping[PartitionKey, PartitionState],
         whole: bool = True,
-        with_due: bool = True,
     ) -> View:
         """What the planner may know now.
 
         Args:
             row: the table.
             flights: its running jobs.
-            now_ms: the time.
-            partitions: those to decide; None: those whose verdict could have changed.
+            partitions: those to decide.
             whole: with what is needed to decide of the table as a whole (its log of snapshots may be long).
-            with_due: with those that are due already; they may be many, and wait for a round.
         """
         uuid = row.state.table.uuid
-        if partitions is None:
-            partitions = self._fold.undecided(
-                uuid, now_ms, row.state.boundary_ms, row.state.foreign_commits, with_due=with_due
-            )
         holds = self._ledger.holds(uuid)
         return View(
             around=Surroundings(
@@ -90,19 +100,30 @@ class Verdicts:
         )
 
     def decide(
-        self, row: TableRow, flights: Sequence[Flight], *, whole: bool = False, with_due: bool = True
-    ) -> tuple[View, Policy | None, Plan]:
-        """New verdicts for the partitions that could have another one now, with `whole` for the table too."""
-        now_ms = self._now_ms()
-        view = self.view(row, flights, now_ms, whole=whole, with_due=with_due)
+        self, row: TableRow, flights: Sequence[Flight], *, whole: bool = False, in_round: bool = True
+    ) -> "Decided":
+        """New verdicts for a slice of the partitions that could have another one now.
+
+        Args:
+            row: the table.
+            flights: its running jobs.
+            whole: decide of the table as a whole too.
+            in_round: look also at those that are due already, and go on with a table that is decided slice by slice;
+                both may be many, and an event does not wait for them.
+        """
+        uuid, now_ms = row.state.table.uuid, self._now_ms()
+        found = self._fold.undecided(
+            uuid, now_ms, row.state.boundary_ms, row.state.foreign_commits, DECIDED_AT_ONCE, anew=in_round
+        )
+        due = self._fold.due(uuid, DUE_AT_ONCE) if in_round and not found.has_more else {}
+        view = self.view(row, flights, partitions={**due, **found.states}, whole=whole)
         resolved = self.policy_of(row)
         policy = None if resolved is None else resolved.policy
-        decided = plan(view, policy, now_ms)
-        uuid = row.state.table.uuid
+        planned = plan(view, policy, now_ms)
         with self._fold.transaction(), self._ledger.transaction():
-            self._fold.save_decisions(uuid, decided, now_ms)
+            self._fold.save_decisions(uuid, planned, now_ms, found.through)
             self._ledger.decided(uuid, now_ms)
-        return view, policy, decided
+        return Decided(view, policy, planned, found.has_more)
 
     def wants_whole(self, row: TableRow) -> bool:
         """Whether the verdicts on the table as a whole could be others now."""
@@ -134,19 +155,24 @@ class Verdicts:
         partition = self._fold.states(row.state.table.uuid, [key]).get(key)
         if partition is None:
             return "nothing is in it any more"
-        around = self.view(row, (), now_ms, partitions={}, whole=False).around
+        around = self.view(row, (), partitions={}, whole=False).around
         hot = first_hot(key, partition, around, policy.cold, now_ms)
         return None if hot is None else hot.why
 
-    def report(self, row: TableRow, view: View, policy: Policy | None, planned: Plan) -> TablePlanned:
+    def report(self, row: TableRow, decided: Decided) -> TablePlanned:
         """How the table stands, for metrics."""
         tally = self._fold.tally(row.state.table.uuid)
-        work = backlog(view, policy, self._now_ms())
+        view, planned = decided.view, decided.plan
+        work = backlog(view, decided.policy, self._now_ms())
         done = [
             one
             for one in planned.of_table or row.of_table
             if one.verdict not in (Verdict.UNSUPPORTED, Verdict.OFF)
         ]
+        score = max([tally.highest_score, *(one.score for one in done)])
+        is_paused = view.pause is not None and view.pause.holds(self._now_ms())
+        quiet_ms = self._now_ms() - max(row.last_event_at_ms, row.changed_at_ms)
+        is_owed = score >= 1 or tally.oldest_due_at_ms is not None
         return TablePlanned(
             table=row.state.table,
             snapshots=row.facts.snapshots,
@@ -157,12 +183,13 @@ class Verdicts:
             unsupported=tally.verdicts.get(Verdict.UNSUPPORTED, 0),
             waiting=tally.verdicts.get(Verdict.WAITING, 0),
             quarantined=tally.verdicts.get(Verdict.QUARANTINED, 0),
-            score=max([tally.highest_score, *(one.score for one in done)]),
+            score=score,
             files_per_partition=tally.most_files,
             backlog_files=work.files,
             backlog_bytes=work.bytes,
             oldest_due_at_ms=tally.oldest_due_at_ms,
             halted=view.halted is not None,
-            paused=view.pause is not None and view.pause.holds(self._now_ms()),
+            paused=is_paused,
             last_event_at_ms=row.last_event_at_ms,
+            rests=quiet_ms >= DAY_MS and not (is_owed or is_paused or view.halted is not None),
         )

@@ -5,9 +5,9 @@ turn after, so that events, intents and a wish to stop never wait for a long lis
 ends, and the next one begins where it stopped.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from isotherm.contract.identity import TableId
@@ -27,7 +27,7 @@ from isotherm.service.follow import Follower
 from isotherm.service.health import Health
 from isotherm.service.holds import Holds
 from isotherm.service.operations import Operations
-from isotherm.service.planning import Verdicts
+from isotherm.service.planning import DECIDED_AT_ONCE, Verdicts
 from isotherm.service.ports import EventSource, Listener, NotAsked, Unavailable
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger
@@ -36,6 +36,8 @@ ELSEWHERE_S = 3600.0
 """A name under which another daemon's table was found is looked up again after this: it may be another table then."""
 GIVEN_UP_AFTER_MS = 7 * 86_400_000
 """An operation of unknown end, whose table is gone, is looked for so long. Nothing is deleted when it is given up."""
+ENOUGH_SLICES = 3
+"""Beyond those that a table's partitions make: new ones come due while it is decided, and a round must end."""
 UNFINISHED_AT_ONCE = 20
 """Operations of unknown end that one round looks for."""
 
@@ -68,8 +70,11 @@ class Rounds:
     """The tables that are still to be looked at, by name, each with the uuid of the row that is meant; empty for a new
     one. None: no round is open."""
     _plans: list[Plan] = field(default_factory=list)
+    _slices: Counter[str] = field(default_factory=Counter)
+    """How often each table was decided a slice of, in this round."""
     _new_to_find: int = 0
     _began_s: float = 0.0
+    _began_at_ms: int = 0
     _may_begin: bool = False
     _planned: dict[str, TableId] = field(default_factory=dict)
     """The tables that the last round reported: whoever moves away is told once."""
@@ -90,8 +95,8 @@ class Rounds:
 
     def begin(self) -> None:
         """Take in what holds for all tables, and list those that are to be looked at."""
-        self._began_s = self.monotonic_s()
-        self._plans = []
+        self._began_s, self._began_at_ms = self.monotonic_s(), self.now_ms()
+        self._plans, self._slices = [], Counter()
         self.barrier.try_again()
         self.reload_policies()
         self._heal_losses()
@@ -102,7 +107,7 @@ class Rounds:
         self.compactions.cancel_held()
         self._settle()
         new = self._new_tables()
-        agenda = set(self.fold.agenda(self.now_ms(), self.poller.silent_since_ms))
+        agenda = set(self.fold.agenda(self.now_ms(), self.poller.every_ms))
         agenda.update(uuid for name in self.follower.suspects for uuid in self.fold.named(name))
         names = self.fold.names()
         known = [(names[uuid], uuid) for uuid in agenda if uuid in names and self.events.owns(uuid)]
@@ -140,6 +145,7 @@ class Rounds:
         self._look_for_a_lost_ledger()
         self._tell_moved()
         started = 0
+        self.deletions.may_sweep = self._may_begin
         if self._may_begin:
             for request in self._admitted():
                 with self.barrier.around(request.table.name, f"beginning to {request.decision.action}"):
@@ -188,7 +194,7 @@ class Rounds:
         return True
 
     def _look(self, name: str, uuid: str) -> None:
-        """Confirm a table where there may be something to do, and plan it."""
+        """Plan a table; its head is confirmed where something points to it, and again before anything begins."""
         with self.barrier.around(name, "looking at it"):
             row = self.fold.table(uuid)
             if row is None or not self.events.owns(uuid):
@@ -200,23 +206,25 @@ class Rounds:
             if current is None or not current.is_trusted:
                 return
             whole = self.verdicts.wants_whole(current)
-            view, policy, planned = self.verdicts.decide(current, self.flights(uuid), whole=whole)
+            decided = self.verdicts.decide(current, self.flights(uuid), whole=whole)
+            self._slices[uuid] += 1
+            is_endless = self._slices[uuid] > current.state.partitions // DECIDED_AT_ONCE + ENOUGH_SLICES
+            if decided.has_more and self._queue is not None and not is_endless:
+                self._queue.append((name, uuid))  # a slice was decided: the others have their turn first
+                return
             is_silent = not current.last_event_at_ms
             if not self.poller.announce_found(current.state.table, is_silent=is_silent):
                 self.fold.looked_at(uuid)
-            self.listen(self.verdicts.report(current, view, policy, planned))
-            self._plans.append(planned)
+            self.listen(self.verdicts.report(current, decided))
+            # What stays until the end of the round is what could begin, and no more.
+            self._plans.append(replace(decided.plan, of_partitions=(), of_table=()))
             self.barrier.went_well(name)
 
     def _wants_confirmation(self, row: TableRow) -> bool:
-        """Whether something may have to be done to the table, or nobody has spoken of it for long."""
+        """Whether something does not add up, or nobody has spoken of the table for long."""
         if row.state.table.name in self.follower.suspects or not row.is_trusted:
             return True
-        if row.facts.confirmed_at_ms <= self.poller.silent_since_ms:
-            return True
-        whole = self.verdicts.wants_whole(row)
-        _, _, planned = self.verdicts.decide(row, self.flights(row.state.table.uuid), whole=whole)
-        return bool(planned.requests)
+        return self.fold.is_silent(row.state.table.uuid, self.now_ms(), self.poller.every_ms)
 
     # All tables
 
@@ -312,10 +320,29 @@ class Rounds:
         """What runs for a table."""
         return self.compactions.flights(uuid) + self.expiries.flights(uuid)
 
-    def _begin(self, request: Request) -> bool:
-        if request.decision.action is Action.EXPIRE:
-            return self.expiries.begin(request)
-        return self.compactions.begin(request)
+    def _begin(self, planned: Request) -> bool:
+        """Begin what was planned, where it is still to be done at the head that the catalog confirms."""
+        is_expiry = planned.decision.action is Action.EXPIRE
+        if is_expiry and not self.expiries.has_room:
+            return False
+        request = self._confirmed(planned)
+        if request is None:
+            return False
+        return self.expiries.begin(request) if is_expiry else self.compactions.begin(request)
+
+    def _confirmed(self, planned: Request) -> Request | None:
+        """The same request at the head that the catalog confirms in this round, or None where there is none."""
+        uuid, name = planned.table.uuid, planned.table.name
+        row = self.fold.table(uuid)
+        if row is None or row.facts.confirmed_at_ms >= self._began_at_ms:
+            return planned
+        row = self.fold.table(uuid) if self._confirm(name) else None
+        if row is None or not row.is_trusted:
+            return None
+        whole = planned.decision.partition is None
+        again = self.verdicts.decide(row, self.flights(uuid), whole=whole).plan.requests
+        what = (planned.decision.action, planned.decision.partition)
+        return next((one for one in again if (one.decision.action, one.decision.partition) == what), None)
 
     def _admitted(self) -> Sequence[Request]:
         if not any(planned.requests for planned in self._plans):

@@ -102,6 +102,12 @@ class Metrics:
             ["table"],
             **one,
         )
+        self._resting: set[str] = set()
+        self.resting = Gauge(
+            "isotherm_tables_resting",
+            "Tables that nobody has written to for a day and that need nothing: they have no series of their own.",
+            **one,
+        )
         self.tables_gone = Counter(
             "isotherm_tables_gone", "Tables that the catalog did not have any more.", **one
         )
@@ -237,6 +243,12 @@ class Metrics:
 
     def _table(self, what: seen.TablePlanned) -> None:
         name = what.table.name
+        if what.rests:
+            # Of ten thousand tables most rest: with series for each, a scrape would take seconds.
+            self._forget(name)
+            self._resting.add(name)
+            self.resting.set(len(self._resting))
+            return
         # A counter is born at zero, so that `rate` sees its first increment.
         for counter in (
             self.gaps,
@@ -288,10 +300,15 @@ class Metrics:
 
     def _of(self, metric: Numbers, table: str, *labels: str) -> Numbers:
         """The series of a table in a metric; it is made at the first time."""
+        if table in self._resting:
+            self._resting.discard(table)
+            self.resting.set(len(self._resting))
         self._series.setdefault(table, set()).add((metric, (table, *labels)))
         return metric.labels(table, *labels)
 
     def _forget(self, table: str) -> None:
-        """A table that is gone, or somebody else's, keeps no series."""
+        """A table that is gone, somebody else's, or at rest keeps no series."""
+        self._resting.discard(table)
+        self.resting.set(len(self._resting))
         for metric, labels in self._series.pop(table, ()):
             metric.remove(*labels)

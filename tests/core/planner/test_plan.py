@@ -303,6 +303,15 @@ def test_the_more_debt_a_byte_pays_off_the_sooner():
     assert [r.decision.partition for r in plan(world, POLICY, NOW).requests] == [key(2), key(3), key(1)]
 
 
+def test_of_many_snapshots_a_twentieth_must_be_free_to_go():
+    """Ten of ten thousand are not worth reading and writing the metadata of all."""
+    week = Expire(at_once=10)
+    few, many = (expiry(10_080 + count, expire=week)[0] for count in (500, 540))
+
+    assert (few.verdict, many.verdict) == (Verdict.CLEAN, Verdict.DUE)
+    assert "of 10580 snapshots may go, due at 529" in few.why
+
+
 def expiry(count, *, expire=POLICY.expire, **fields):
     world = view(**{"announced_sequence_number": count, "snapshots": snapshots(count), **fields})
     planned = plan(world, Policy(expire=expire), NOW)

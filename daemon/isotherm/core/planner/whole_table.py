@@ -31,6 +31,10 @@ WHOLE = {
 }
 """What verdicts on the table as a whole are called, where those on partitions have a label."""
 
+WORTH_PART = 20
+"""Of many snapshots a twentieth must be free to go, else an expiry costs more than it brings: a table with a commit a
+minute that keeps a week would be expired every ten minutes, and each time ten thousand snapshots read for ten."""
+
 MANIFEST_BYTES = 8 * 1024**2
 """Size of a well-filled manifest: Iceberg's default of `commit.manifest.target-size-bytes`."""
 
@@ -82,8 +86,10 @@ def decide_expiry(
     """The verdict on expiry, and the snapshots that would go."""
     going, kept_why = expirable(view, expire, now_ms)
     gone = set(going)
-    why = f"{len(going)} of {len(snapshots)} snapshots may go, due at {expire.at_once}{kept_why}"
-    triggers = [Trigger("expire.at_once", len(going) / expire.at_once, why)]
+    # An expiry reads and writes the whole metadata file: what it costs is in proportion to what it takes.
+    enough = max(expire.at_once, len(snapshots) // WORTH_PART)
+    why = f"{len(going)} of {len(snapshots)} snapshots may go, due at {enough}{kept_why}"
+    triggers = [Trigger("expire.at_once", len(going) / enough, why)]
     overdue_at_ms = None
     if going:
         oldest_ms = next(s.committed_at_ms for s in snapshots if s.snapshot_id in gone)
@@ -101,7 +107,7 @@ def decide_expiry(
         for s in snapshots
         if s.snapshot_id not in gone and (at_ms := s.committed_at_ms + expire.keep_for) > now_ms
     )
-    missing = expire.at_once - len(going)
+    missing = enough - len(going)
     times = [ripening[missing - 1]] if 0 < missing <= len(ripening) else []
     if ripening:
         is_large = view.facts.metadata_file_bytes >= expire.max_metadata_size

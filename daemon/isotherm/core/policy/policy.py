@@ -127,7 +127,7 @@ class Expire(Settings):
     ] = 20
     """So many of the newest stay, however old they are."""
     at_once: Annotated[Count, Field(ge=1)] = 10
-    """Due when so many snapshots may go; one commit takes them all."""
+    """Due when so many snapshots may go, and a twentieth of all that there are; one commit takes them all."""
     at_latest: Span = 86_400_000
     """Due also when the oldest snapshot is this much older than `keep_for`, however few may go."""
     max_metadata_size: Annotated[Size, Field(ge=1024)] = 32 * 1024**2

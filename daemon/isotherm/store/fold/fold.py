@@ -64,4 +64,4 @@ class Fold(Tables, Partitions, Journal, Writers):
             self._db.execute("DELETE FROM partitions WHERE uuid = ?", (uuid,))
             self._db.execute("DELETE FROM journal WHERE uuid = ?", (uuid,))
             self.save_table(state, facts, state.head, snapshots)
-            self.save_partitions(uuid, partitions)
+            self.begin_partitions(uuid, partitions)

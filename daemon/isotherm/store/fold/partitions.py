@@ -34,6 +34,17 @@ class Tally:
     oldest_due_at_ms: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """Some partitions that are to be decided."""
+
+    states: Mapping[PartitionKey, PartitionState]
+    has_more: bool
+    """Whether there may be others."""
+    through: PartitionKey | None
+    """How far the slices have come once these are decided; None: all were had, or there were none."""
+
+
 class Partitions(Part):
     """The partitions of all tables."""
 
@@ -68,11 +79,21 @@ class Partitions(Part):
             ),
         )
 
+    def begin_partitions(self, uuid: str, partitions: Mapping[PartitionKey, PartitionState]) -> None:
+        """The partitions of a table that has none yet; all are to be decided."""
+        self._db.executemany(
+            "INSERT INTO partitions (uuid, key, state, files, touched) VALUES (?, ?, ?, ?, 0)",
+            ((uuid, key, to_json(state), state.data_total.files) for key, state in partitions.items()),
+        )
+        self.touch(uuid, None)
+
     def touch(self, uuid: str, keys: Iterable[PartitionKey] | None) -> None:
         """Decide these partitions anew at the next round; None: all of the table's, and the table as a whole."""
         if keys is None:
-            self._db.execute("UPDATE tables SET touched = 1, whole_touched = 1 WHERE uuid = ?", (uuid,))
-            self._db.execute("UPDATE partitions SET touched = 1 WHERE uuid = ?", (uuid,))
+            # Noted at the table: to write it at each of a million partitions takes seconds.
+            self._db.execute(
+                "UPDATE tables SET touched = 1, whole_touched = 1, anew_after = '' WHERE uuid = ?", (uuid,)
+            )
             return
         self._db.execute("UPDATE tables SET touched = 1 WHERE uuid = ?", (uuid,))
         for key in keys:
@@ -83,22 +104,41 @@ class Partitions(Part):
         self._db.execute("UPDATE tables SET touched = 1, whole_touched = 1 WHERE uuid = ?", (uuid,))
 
     def undecided(
-        self, uuid: str, now_ms: int, boundary_ms: int | None, commits: int, *, with_due: bool
-    ) -> dict[PartitionKey, PartitionState]:
-        """The partitions whose verdict may be another now: touched, or awake by time, boundary or commits.
+        self, uuid: str, now_ms: int, boundary_ms: int | None, commits: int, limit: int, *, anew: bool
+    ) -> "Undecided":
+        """Some partitions whose verdict may be another now: touched, or awake by time, boundary or commits.
 
-        Those that are due wait for a round that has room for them; an event need not look at them again.
+        With `anew` also the next slice of a table that is decided again as a whole.
         """
         # One question for each index: an OR over all of them would read every partition of the table. So would
         # SQLite, without being told, where an index says no more than the primary key does.
         rows = self._db.execute(
             "SELECT key, state FROM partitions INDEXED BY partitions_touched WHERE uuid = ?1 AND touched "
-            "UNION SELECT key, state FROM partitions INDEXED BY partitions_due "
-            "WHERE uuid = ?1 AND verdict = 'due' AND ?5 "
-            "UNION SELECT key, state FROM partitions WHERE uuid = ?1 AND wake_at_ms <= ?2 "
-            "UNION SELECT key, state FROM partitions WHERE uuid = ?1 AND wake_boundary_ms <= ?3 "
-            "UNION SELECT key, state FROM partitions WHERE uuid = ?1 AND wake_commits <= ?4",
-            (uuid, now_ms, boundary_ms, commits, with_due),
+            "UNION ALL SELECT key, state FROM partitions WHERE uuid = ?1 AND wake_at_ms <= ?2 "
+            "UNION ALL SELECT key, state FROM partitions WHERE uuid = ?1 AND wake_boundary_ms <= ?3 "
+            "UNION ALL SELECT key, state FROM partitions WHERE uuid = ?1 AND wake_commits <= ?4 LIMIT ?5",
+            (uuid, now_ms, boundary_ms, commits, limit),
+        ).fetchall()
+        (after,) = self._db.execute("SELECT anew_after FROM tables WHERE uuid = ?", (uuid,)).fetchone() or (
+            None,
+        )
+        has_more, through = len(rows) >= limit, after
+        if anew and after is not None and not has_more:
+            some = self._db.execute(
+                "SELECT key, state FROM partitions WHERE uuid = ? AND key > ? ORDER BY key LIMIT ?",
+                (uuid, after, limit),
+            ).fetchall()
+            has_more, through = len(some) >= limit, PartitionKey(some[-1][0]) if len(some) >= limit else None
+            rows += some
+        states = {PartitionKey(key): from_json(PartitionState, state) for key, state in dict(rows).items()}
+        return Undecided(states, has_more, through)
+
+    def due(self, uuid: str, limit: int) -> dict[PartitionKey, PartitionState]:
+        """The partitions with the highest scores among those that are due, and wait for a round with room for them."""
+        rows = self._db.execute(
+            "SELECT key, state FROM partitions INDEXED BY partitions_due WHERE uuid = ? AND verdict = 'due' "
+            "ORDER BY score DESC LIMIT ?",
+            (uuid, limit),
         )
         return {PartitionKey(key): from_json(PartitionState, state) for key, state in rows}
 
@@ -114,8 +154,10 @@ class Partitions(Part):
                 due_since_ms,
             )
 
-    def save_decisions(self, uuid: str, planned: Plan, now_ms: int) -> None:
-        """Keep verdicts until they could change."""
+    def save_decisions(
+        self, uuid: str, planned: Plan, now_ms: int, through: PartitionKey | None = None
+    ) -> None:
+        """Keep verdicts until they could change; `through`: how far a table is that is decided slice by slice."""
         self._db.executemany(
             "UPDATE partitions SET touched = 0, verdict = ?, score = ?, wake_at_ms = ?, wake_boundary_ms = ?, "
             "wake_commits = ?, due_since_ms = CASE WHEN ? THEN COALESCE(due_since_ms, ?) END WHERE uuid = ? AND key = ?",
@@ -145,21 +187,21 @@ class Partitions(Part):
         self._db.execute(
             "UPDATE tables SET wake_at_ms = (SELECT MIN(wake_at_ms) FROM partitions WHERE uuid = ?1 AND wake_at_ms NOT NULL), "
             "due = EXISTS (SELECT 1 FROM partitions WHERE uuid = ?1 AND verdict = 'due') "
-            "OR CASE WHEN ?2 THEN ?3 ELSE due END WHERE uuid = ?1",
-            (uuid, bool(planned.of_table), whole_is_due),
+            "OR CASE WHEN ?2 THEN ?3 ELSE due END, anew_after = ?4 WHERE uuid = ?1",
+            (uuid, bool(planned.of_table), whole_is_due, through),
         )
 
     def tally(self, uuid: str) -> Tally:
         """How a table's partitions stand."""
-        verdicts = dict(
-            self._db.execute(
-                "SELECT COALESCE(verdict, 'undecided'), COUNT(*) FROM partitions WHERE uuid = ? GROUP BY 1",
-                (uuid,),
-            ).fetchall()
-        )
-        score, files, oldest = self._db.execute(
-            "SELECT MAX(CASE WHEN verdict <> 'hot' THEN score END), MAX(files), MIN(due_since_ms) "
-            "FROM partitions WHERE uuid = ?",
+        rows = self._db.execute(
+            "SELECT verdict, COUNT(*), MAX(score), MAX(files), MIN(due_since_ms) FROM partitions WHERE uuid = ? "
+            "GROUP BY verdict",
             (uuid,),
-        ).fetchone()
+        ).fetchall()
+        verdicts = {verdict or "undecided": count for verdict, count, *_ in rows}
+        score = max(
+            (highest for verdict, _, highest, *_ in rows if verdict not in (None, "hot")), default=0.0
+        )
+        files = max((most for *_, most, _ in rows), default=0)
+        oldest = min((at_ms for *_, at_ms in rows if at_ms is not None), default=None)
         return Tally(verdicts, score or 0.0, files or 0, oldest)

@@ -1,6 +1,6 @@
 """The tables of the fold."""
 
-VERSION = 6
+VERSION = 7
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS tables (
@@ -8,10 +8,10 @@ CREATE TABLE IF NOT EXISTS tables (
     confirmed_head INTEGER, last_event_at_ms INTEGER NOT NULL DEFAULT 0, of_table TEXT NOT NULL DEFAULT '{"of_table":[]}',
     trusted INTEGER NOT NULL DEFAULT 1, touched INTEGER NOT NULL DEFAULT 1, whole_touched INTEGER NOT NULL DEFAULT 1,
     due INTEGER NOT NULL DEFAULT 0, wake_at_ms INTEGER, whole_wake_at_ms INTEGER,
-    confirmed_at_ms INTEGER NOT NULL DEFAULT 0
+    confirmed_at_ms INTEGER NOT NULL DEFAULT 0, changed_at_ms INTEGER NOT NULL DEFAULT 0, anew_after TEXT
 ) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS tables_agenda
-    ON tables (touched, trusted, due, wake_at_ms, whole_wake_at_ms, confirmed_at_ms);
+CREATE INDEX IF NOT EXISTS tables_agenda ON tables (touched, trusted, due, wake_at_ms, whole_wake_at_ms,
+    confirmed_at_ms, changed_at_ms, last_event_at_ms, anew_after);
 CREATE INDEX IF NOT EXISTS tables_name ON tables (name);
 CREATE TABLE IF NOT EXISTS snapshots (
     uuid TEXT NOT NULL, place INTEGER NOT NULL, snapshot_id INTEGER NOT NULL, sequence_number INTEGER NOT NULL,
@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS partitions (
     PRIMARY KEY (uuid, key)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS partitions_touched ON partitions (uuid) WHERE touched;
-CREATE INDEX IF NOT EXISTS partitions_due ON partitions (uuid) WHERE verdict = 'due';
+CREATE INDEX IF NOT EXISTS partitions_due ON partitions (uuid, score) WHERE verdict = 'due';
 CREATE INDEX IF NOT EXISTS partitions_at ON partitions (uuid, wake_at_ms) WHERE wake_at_ms IS NOT NULL;
 CREATE INDEX IF NOT EXISTS partitions_boundary ON partitions (uuid, wake_boundary_ms) WHERE wake_boundary_ms IS NOT NULL;
 CREATE INDEX IF NOT EXISTS partitions_commits ON partitions (uuid, wake_commits) WHERE wake_commits IS NOT NULL;
@@ -43,3 +43,5 @@ CREATE TABLE IF NOT EXISTS words (
     uuid TEXT NOT NULL, writer TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (uuid, writer)
 ) WITHOUT ROWID;
 """
+"""`changed_at_ms` is the time of the head's commit when the head was last confirmed. `anew_after`: the partitions behind
+this key are decided again, slice by slice, whatever else stands at them; null: there are none."""

@@ -26,6 +26,8 @@ class TableRow:
     """Whether the verdicts on the table as a whole must be made anew."""
     whole_wake_at_ms: int | None = None
     """When they could change by themselves."""
+    changed_at_ms: int = 0
+    """When the head was committed that the catalog confirmed last; 0: there was none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +37,17 @@ class Decisions:
     of_table: tuple[Decision, ...]
 
 
+_SILENT = (
+    "(confirmed_at_ms + MIN(MAX(:every, (confirmed_at_ms - changed_at_ms) / 10), 60 * :every) <= :now "
+    "AND (last_event_at_ms + 5 * :every <= :now OR confirmed_at_ms + 60 * :every <= :now))"
+)
+"""When a table's head is confirmed though nothing points to it: `every` after the last time; where nobody has written
+for long, after a tenth of that span; where events come, which name each snapshot, after their end; and after 60 times
+`every` at the latest. Each confirmation reads the whole metadata file."""
 _SNAPSHOT = "snapshot_id, sequence_number, committed_at_ms, token, is_pinned, kept_until_ms"
 _COLUMNS = (
-    "state, facts, confirmed_head, last_event_at_ms, of_table, trusted, whole_touched, whole_wake_at_ms"
+    "state, facts, confirmed_head, last_event_at_ms, of_table, trusted, whole_touched, whole_wake_at_ms, "
+    "changed_at_ms"
 )
 
 
@@ -57,18 +67,26 @@ class Tables(Part):
         """The name of every table, by uuid."""
         return dict(self._db.execute("SELECT uuid, name FROM tables ORDER BY name").fetchall())
 
-    def agenda(self, now_ms: int, silent_since_ms: int) -> list[str]:
+    def agenda(self, now_ms: int, every_ms: int) -> list[str]:
         """The uuids of the tables that a planning round must look at, by name.
 
-        Those that were touched, that have something due or newly come due, that are not trusted, and those whose head
-        was confirmed last before `silent_since_ms`.
+        Those that were touched, that have something due or newly come due, that are not trusted, and those of which
+        nobody has spoken for long, where `every_ms` says how long that is (`_SILENT`).
         """
         rows = self._db.execute(
-            "SELECT uuid, name FROM tables WHERE touched OR NOT trusted OR due > 0 OR wake_at_ms <= ? "
-            "OR whole_wake_at_ms <= ? OR confirmed_at_ms <= ?",
-            (now_ms, now_ms, silent_since_ms),
+            "SELECT uuid, name FROM tables WHERE touched OR NOT trusted OR due > 0 OR wake_at_ms <= :now "  # noqa: S608
+            f"OR whole_wake_at_ms <= :now OR anew_after IS NOT NULL OR {_SILENT}",
+            {"now": now_ms, "every": every_ms},
         )
         return [uuid for uuid, _ in sorted(rows, key=lambda row: (row[1], row[0]))]
+
+    def is_silent(self, uuid: str, now_ms: int, every_ms: int) -> bool:
+        """Whether nobody has spoken of a table for so long that the catalog is to be asked."""
+        rows = self._db.execute(
+            f"SELECT 1 FROM tables WHERE uuid = :uuid AND {_SILENT}",  # noqa: S608 (our own words)
+            {"uuid": uuid, "now": now_ms, "every": every_ms},
+        )
+        return rows.fetchone() is not None
 
     def looked_at(self, uuid: str) -> None:
         """A planning round has looked at the table; it comes back when something touches it or comes due."""
@@ -87,8 +105,18 @@ class Tables(Part):
         return None if row is None else self._table_row(row)
 
     @staticmethod
-    def _table_row(row: tuple[str, str, int | None, int, str, int, int, int | None]) -> TableRow:
-        state, facts, confirmed, last_event_at_ms, of_table, trusted, whole_touched, whole_wake_at_ms = row
+    def _table_row(row: tuple[str, str, int | None, int, str, int, int, int | None, int]) -> TableRow:
+        (
+            state,
+            facts,
+            confirmed,
+            last_event_at_ms,
+            of_table,
+            trusted,
+            whole_touched,
+            whole_wake_at_ms,
+            changed,
+        ) = row
         return TableRow(
             from_json(TableState, state),
             from_json(TableFacts, facts),
@@ -98,6 +126,7 @@ class Tables(Part):
             bool(trusted),
             bool(whole_touched),
             whole_wake_at_ms,
+            changed,
         )
 
     def save_table(
@@ -110,11 +139,20 @@ class Tables(Part):
         """Keep a table's state, and what its metadata said when its head was confirmed."""
         uuid = state.table.uuid
         self._db.execute(
-            "INSERT INTO tables (uuid, name, state, facts, confirmed_head, confirmed_at_ms) VALUES (?, ?, ?, ?, ?, ?) "
-            "ON CONFLICT (uuid) DO UPDATE SET name = excluded.name, state = excluded.state, facts = excluded.facts, "
-            "confirmed_head = excluded.confirmed_head, confirmed_at_ms = excluded.confirmed_at_ms, trusted = 1, "
+            "INSERT INTO tables (uuid, name, state, facts, confirmed_head, confirmed_at_ms, changed_at_ms) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (uuid) DO UPDATE SET name = excluded.name, "
+            "state = excluded.state, facts = excluded.facts, confirmed_head = excluded.confirmed_head, "
+            "confirmed_at_ms = excluded.confirmed_at_ms, changed_at_ms = excluded.changed_at_ms, trusted = 1, "
             "touched = 1, whole_touched = 1",
-            (uuid, state.table.name, to_json(state), to_json(facts), confirmed_head, facts.confirmed_at_ms),
+            (
+                uuid,
+                state.table.name,
+                to_json(state),
+                to_json(facts),
+                confirmed_head,
+                facts.confirmed_at_ms,
+                snapshots[-1].committed_at_ms if snapshots else 0,
+            ),
         )
         self._save_snapshots(uuid, snapshots)
 

@@ -27,12 +27,27 @@ PRUNED_AT_ONCE = 2000
 KEEP_CHANGES_MS = 31 * 86_400_000
 """Recorded changes are kept this long: a month is what `simulate` replays."""
 
-_TAKEN_IS_OVER = """
-NOT EXISTS (SELECT 1 FROM operations WHERE operations.job_id = taken.job_id AND started_at_ms > ?)
-AND NOT EXISTS (
-    SELECT 1 FROM deletions WHERE deletions.job_id = taken.job_id AND state IN ('marked', 'waiting')
+MAX_BYTES = 4 * 1024**3
+"""Above this size the oldest history goes before its time: which files were deleted, accounts, changes. At 1,000 tables
+with a commit a minute that is a gigabyte a day. What is open (jobs, marks, holds) is never forgotten."""
+GIVEN_BACK_AT_ONCE = 1000
+"""Pages of the file that one call gives back."""
+_IS_FOLLOWED = (
+    "announced AND EXISTS (SELECT 1 FROM accounts AS later INDEXED BY accounts_told WHERE later.uuid = accounts.uuid "
+    "AND later.announced AND later.sequence_number > accounts.sequence_number)"
 )
-"""
+"""Of the newest announced snapshot of a table the account stays, however old: up to it everything was announced."""
+_HISTORY = (
+    ("deletions", "uuid, path", "ended_at_ms", "TRUE"),
+    ("accounts", "uuid, snapshot_id", "received_at_ms", _IS_FOLLOWED),
+    ("changes", "uuid, snapshot_id", "received_at_ms", "TRUE"),
+)
+"""What only says what was: table, key, its time, and which rows."""
+_TAKEN_IS_OVER = (
+    "NOT EXISTS (SELECT 1 FROM operations WHERE operations.job_id = taken.job_id AND started_at_ms > ?1) "
+    "AND NOT EXISTS (SELECT 1 FROM deletions WHERE deletions.job_id = taken.job_id "
+    "AND state IN ('marked', 'waiting'))"
+)
 """While files of an expiry wait, it must be known which snapshots it took: one that is back keeps them."""
 
 
@@ -93,29 +108,38 @@ class Ledger(Operations, Deletions, Accounts, Holds):
         rows = self._db.execute("SELECT at_ms, value FROM reloads ORDER BY number DESC LIMIT ?", (limit,))
         return [(at_ms, from_json(PoliciesLoaded, value)) for at_ms, value in rows]
 
-    def prune(self, now_ms: int, limit: int = PRUNED_AT_ONCE) -> bool:
-        """Forget some of what is long over; whether there is more of it."""
-        before_ms = now_ms - KEEP_MS
-        old = {
-            "operations": ("job_id", "started_at_ms < ? AND state IN ('done', 'failed')", before_ms),
-            "deletions": ("uuid, path", "ended_at_ms < ?", now_ms - KEEP_DELETIONS_MS),
-            "reloads": ("number", "at_ms < ?", before_ms),
-            "accounts": ("uuid, snapshot_id", "announced AND received_at_ms < ?", before_ms),
-            "changes": ("uuid, snapshot_id", "received_at_ms < ?", now_ms - KEEP_CHANGES_MS),
-            "taken": (
-                "job_id, snapshot_id",
-                _TAKEN_IS_OVER,
-                before_ms,
-            ),
-        }
-        has_more = False
+    @property
+    def size_bytes(self) -> int:
+        """What it holds, without the room that was given back and not taken again."""
+        pages, free, size = (
+            int(self._db.execute(f"PRAGMA {name}").fetchone()[0])
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+        return (pages - free) * size
+
+    def prune(self, now_ms: int, limit: int = PRUNED_AT_ONCE, max_bytes: int = MAX_BYTES) -> bool:
+        """Forget some of what is long over, or of the oldest where it grows too large; whether there is more of it."""
+        before_ms, week_ms = now_ms - KEEP_MS, now_ms - KEEP_DELETIONS_MS
+        ended = "state IN ('done', 'failed')"
         with self.transaction():
-            for table, (key, condition, than_ms) in old.items():
-                found = self._db.execute(
-                    f"DELETE FROM {table} WHERE ({key}) IN "  # noqa: S608 (our own words)
-                    f"(SELECT {key} FROM {table} WHERE {condition} LIMIT ?)",
-                    (than_ms, limit),
-                )
-                has_more = has_more or found.rowcount >= limit
-        self._db.execute("PRAGMA incremental_vacuum(1000)")
-        return has_more
+            counts = [
+                self._forget("operations", "job_id", "started_at_ms", ended, before_ms, limit),
+                self._forget("reloads", "number", "at_ms", "TRUE", before_ms, limit),
+                self._forget("taken", "job_id, snapshot_id", None, _TAKEN_IS_OVER, week_ms, limit),
+            ]
+            too_large = self.size_bytes > max_bytes
+            for kind, than_ms in zip(_HISTORY, (week_ms, before_ms, now_ms - KEEP_CHANGES_MS), strict=True):
+                counts.append(self._forget(*kind, now_ms if too_large else than_ms, limit))
+        self._db.execute(f"PRAGMA incremental_vacuum({GIVEN_BACK_AT_ONCE})")
+        return any(count >= limit for count in counts)
+
+    def _forget(self, table: str, key: str, time: str | None, which: str, than_ms: int, limit: int) -> int:
+        """Forget some rows, the oldest first; how many."""
+        older = "TRUE" if time is None else f"{time} < ?1"
+        order = "" if time is None else f"ORDER BY {time}"
+        found = self._db.execute(
+            f"DELETE FROM {table} WHERE ({key}) IN "  # noqa: S608 (our own words)
+            f"(SELECT {key} FROM {table} WHERE {older} AND {which} {order} LIMIT ?2)",
+            (than_ms, limit),
+        )
+        return found.rowcount

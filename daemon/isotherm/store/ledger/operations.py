@@ -82,9 +82,9 @@ class Operations(Part):
     def save(self, operation: Operation, job: CompactionJob | None = None) -> None:
         """Keep an operation; the bound job stays with it until it has ended for good."""
         self._db.execute(
-            "INSERT INTO operations (job_id, uuid, name, action, partition, state, started_at_ms, value, job) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job_id) DO UPDATE SET state = excluded.state, "
-            "value = excluded.value, job = CASE WHEN excluded.state IN ('running', 'unknown') "
+            "INSERT INTO operations (job_id, uuid, name, action, partition, state, started_at_ms, value, bytes, job) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job_id) DO UPDATE SET state = excluded.state, "
+            "value = excluded.value, bytes = excluded.bytes, job = CASE WHEN excluded.state IN ('running', 'unknown') "
             "THEN COALESCE(excluded.job, job) END",
             (
                 operation.job_id,
@@ -95,6 +95,7 @@ class Operations(Part):
                 operation.state,
                 operation.started_at_ms,
                 to_json(operation),
+                max(operation.bytes_read, operation.bytes_planned),
                 None if job is None else to_json(job),
             ),
         )
@@ -138,12 +139,13 @@ class Operations(Part):
 
     def bytes_read_since(self, since_ms: int, uuid: str | None = None) -> int:
         """Bytes that compactions have read, or mean to read, since a time; for budgets. None: of all tables."""
-        rows = self._db.execute(
-            "SELECT value FROM operations WHERE started_at_ms >= ? AND action = ? AND (?3 IS NULL OR uuid = ?3)",
-            (since_ms, Action.COMPACT, uuid),
-        )
-        operations = (from_json(Operation, value) for (value,) in rows)
-        return sum(max(operation.bytes_read, operation.bytes_planned) for operation in operations)
+        # One question for each index: a condition that may be none keeps SQLite from either.
+        of_table = "" if uuid is None else "AND uuid = ?3"
+        row = self._db.execute(
+            f"SELECT COALESCE(SUM(bytes), 0) FROM operations WHERE started_at_ms >= ?1 AND action = ?2 {of_table}",  # noqa: S608
+            (since_ms, Action.COMPACT, *(() if uuid is None else (uuid,))),
+        ).fetchone()
+        return int(row[0])
 
     def last_done(self, uuid: str) -> dict[Action, int]:
         """When each action was last done to a table, in milliseconds since the epoch."""

@@ -86,7 +86,10 @@ INSERT INTO places (uuid, location, is_home) SELECT uuid, location, 1 FROM locat
 DROP TABLE locations;
 DROP INDEX deletions_job;
 CREATE INDEX deletions_job ON deletions (job_id) WHERE state IN ('marked', 'waiting');
+ALTER TABLE operations ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+UPDATE operations SET bytes = MAX(json_extract(value, '$.bytes_read'), json_extract(value, '$.bytes_planned'));
+CREATE TABLE settled (job_id TEXT PRIMARY KEY, due_at_ms INTEGER) WITHOUT ROWID;
 """
-"""Places are numbered as they were seen: a clock may go back. What counted as gone is looked for again."""
-
+"""Places are numbered as they were seen: a clock may go back. What counted as gone is looked for again. `settled` has the
+jobs whose marked files are confirmed (with their time) or dropped (without), a slice at a time."""
 VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)

@@ -1,0 +1,170 @@
+"""Nothing in the loop is long: what may be many (partitions, marks, files) is done in slices. Counted, not timed."""
+
+from dataclasses import replace
+
+import pytest
+
+import support.builders as b
+from isotherm.core import observations as seen
+from isotherm.core.model.files import FileKind, FileStats
+from isotherm.runtime.clock import now_ms
+from isotherm.service.expiries import MARKED_AT_ONCE
+from isotherm.service.planning import DECIDED_AT_ONCE, DUE_AT_ONCE
+from isotherm.store.fold import JOURNAL_LENGTH
+from perf.made import make
+from support.lab import EXPIRING, Lab, believed, counted, of, uuid_of, wait_for_children
+
+NEVER_DUE = """
+tables: "*"
+compact: {min_files: 1000000, fill_files: 1000000}
+expire: {enabled: false}
+"""
+ALL_DUE = """
+tables: "*"
+cold: {after: 1, quiet_for: 0s, quiet_commits: 2}
+compact: {min_files: 3}
+expire: {enabled: false}
+"""
+PARTITIONS = 3 * DECIDED_AT_ONCE + 10
+
+
+@pytest.fixture
+def service(tmp_path):
+    """A daemon with a table of many partitions that nobody decided of yet, and a small one, both made up."""
+    lab = Lab(tmp_path, policy=NEVER_DUE)
+    service = lab.service()
+    service.start()
+    made_up(service, b.TABLE, PARTITIONS)
+    yield service
+    lab.executor.stop()
+
+
+def made_up(service, table, count):
+    at_ms = service.now_ms()
+    newest = at_ms // b.HOUR
+    partitions = {
+        b.key(newest - place): b.partition(10, b.MIB, last_write_at_ms=at_ms - (place + 100) * b.HOUR)
+        for place in range(count)
+    }
+    state = b.table_state(
+        table=table, boundary_ms=newest * b.HOUR, partitions=count, totals={FileKind.DATA: FileStats(1, 1, 1)}
+    )
+    facts = replace(b.facts(), confirmed_at_ms=at_ms)
+    service.fold.replace(state, facts, partitions, ())
+
+
+def decided(service, table=b.TABLE):
+    return sum(one.verdict is not None for one in service.fold.partitions(table.uuid))
+
+
+def test_a_table_of_many_partitions_is_decided_in_slices(service):
+    row = service.fold.table(b.TABLE.uuid)
+    before = decided(service)
+    slices = []
+    while service.verdicts.decide(row, ()).has_more:
+        slices.append(decided(service))
+
+    assert before == 0
+    assert slices == [DECIDED_AT_ONCE, 2 * DECIDED_AT_ONCE, 3 * DECIDED_AT_ONCE]
+    assert decided(service) == PARTITIONS
+    assert not service.verdicts.decide(row, ()).view.partitions
+
+
+def test_to_decide_all_again_is_one_note_and_goes_on_where_a_restart_found_it(service):
+    row = service.fold.table(b.TABLE.uuid)
+    while service.verdicts.decide(row, ()).has_more:
+        pass
+    before = service.fold._db.total_changes
+    service.fold.touch(b.TABLE.uuid, None)
+    written = service.fold._db.total_changes - before
+    first = service.verdicts.decide(row, ())
+    second = service.verdicts.decide(row, ())
+
+    assert written <= 2
+    assert len(first.view.partitions) == len(second.view.partitions) == DECIDED_AT_ONCE
+    assert not first.view.partitions.keys() & second.view.partitions.keys()
+    assert b.TABLE.uuid in service.fold.agenda(service.now_ms(), 10**12)
+
+
+def test_an_event_does_not_wait_for_the_slices(service):
+    row = service.fold.table(b.TABLE.uuid)
+    (some, *_) = service.fold.sample(b.TABLE.uuid, None, 1)
+    service.fold.touch(b.TABLE.uuid, [some])
+
+    assert list(service.verdicts.decide(row, (), in_round=False).view.partitions) == [some]
+
+
+def test_of_many_that_are_due_the_dearest_are_looked_at_again(tmp_path):
+    lab = Lab(tmp_path, policy=ALL_DUE)
+    service = lab.service()
+    service.start()
+    made_up(service, b.TABLE, PARTITIONS)
+    row = service.fold.table(b.TABLE.uuid)
+    while service.verdicts.decide(row, ()).has_more:
+        pass
+    due = service.verdicts.decide(row, ())
+
+    assert service.fold.tally(b.TABLE.uuid).verdicts["due"] > 2 * DUE_AT_ONCE
+    assert len(due.view.partitions) == len(due.plan.requests) == DUE_AT_ONCE
+    lab.executor.stop()
+
+
+def test_a_great_many_files_are_marked_and_confirmed_in_slices(tmp_path):
+    lab = Lab(tmp_path, policy=EXPIRING.replace("delete_after: 0s", "delete_after: 5m"))
+    table = lab.create()
+    for hour in (1, 1, 1, 9, 9):
+        lab.append(table, hour)
+    service = lab.service()
+    service.start()
+    read = service.maintainer.read
+    more = tuple(f"{table.location()}/data/made-up-{number}.parquet" for number in range(3 * MARKED_AT_ONCE))
+
+    def with_more():
+        return [(job_id, replace(reading, files=reading.files + more)) for job_id, reading in read()]
+
+    service.maintainer.read = with_more
+    steps = []
+    while not steps or "waiting" not in states(service, table) or "marked" in states(service, table):
+        assert len(steps) < 100
+        before = service.ledger._db.total_changes
+        service.step(0)
+        wait_for_children(service)
+        steps.append(service.ledger._db.total_changes - before)
+        if len(table.refresh().snapshots()) < 5:
+            # Everything was marked before the request went out.
+            assert sum(states(service, table).values()) > len(more)
+
+    assert states(service, table)["waiting"] > 3 * MARKED_AT_ONCE
+    assert len(of(lab, seen.SnapshotsExpired)) == 1
+    # A slice, its confirmation, and what else a turn writes.
+    assert max(steps) < 2 * MARKED_AT_ONCE + 500
+    service.stop()
+
+
+def states(service, table):
+    return service.ledger.deletions(uuid_of(table))
+
+
+@pytest.mark.parametrize(("behind", "scans"), [(JOURNAL_LENGTH, 1), (JOURNAL_LENGTH + 1, 2)])
+def test_a_table_that_is_far_behind_is_scanned_and_not_followed_snapshot_by_snapshot(tmp_path, behind, scans):
+    lab = Lab(tmp_path, policy=NEVER_DUE)
+    made = make(
+        lab,
+        "shop.orders",
+        columns=3,
+        now_ms=now_ms(),
+        files=20,
+        manifests=2,
+        partitions=10,
+        snapshots=behind + 1,
+    )
+    service = lab.service()
+    service.start()
+    loaded = service.catalog.load("shop.orders")
+    service.follower.confirm_loaded(service.catalog.at(loaded, made.head - behind))
+    service.follower.confirm("shop.orders")
+
+    assert service.fold.table(made.uuid).state.head == made.head
+    assert len(of(lab, seen.TableScanned)) == scans
+    assert believed(service, made.uuid) == counted(lab.scan())
+    lab.executor.stop()
