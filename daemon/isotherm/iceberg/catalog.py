@@ -26,7 +26,7 @@ from isotherm.iceberg.catalog_client import open_catalog
 from isotherm.iceberg.errors import is_no_answer, translated
 from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Counted, Question, census
 from isotherm.iceberg.manifests.live import live_files, may_hold
-from isotherm.iceberg.manifests.reading import read_manifest_list
+from isotherm.iceberg.manifests.reading import MAX_BYTES, read_manifest_list
 from isotherm.iceberg.scan import scanned
 from isotherm.iceberg.storage import properties_with_retries
 from isotherm.iceberg.values import (
@@ -204,8 +204,12 @@ class IcebergCatalog:
         elsewhere = table.metadata.properties.get("write.metadata.path")
         homes = (home, normalised(elsewhere).rstrip("/") + "/") if elsewhere else (home,)
         known_specs = table.metadata.specs()
-        if not event.added_manifests_complete:
+        paths = {manifest.path for manifest in event.added_manifests}
+        size_bytes = sum(manifest.length for manifest in event.added_manifests)
+        if not event.added_manifests_complete or len(paths) < len(event.added_manifests):
             return None
+        if size_bytes > MAX_BYTES:
+            return None  # a short message must not make us read for long; the manifest list is asked in the round
         for manifest in event.added_manifests:
             path = normalised(manifest.path)
             if not path.startswith(homes) or ".." in path or manifest.spec_id not in known_specs:

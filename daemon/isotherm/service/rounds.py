@@ -36,6 +36,8 @@ ELSEWHERE_S = 3600.0
 """A name under which another daemon's table was found is looked up again after this: it may be another table then."""
 GIVEN_UP_AFTER_MS = 7 * 86_400_000
 """An operation of unknown end, whose table is gone, is looked for so long. Nothing is deleted when it is given up."""
+STRANGERS_AT_ONCE = 20
+"""Names that only events speak of, of which one round asks the catalog."""
 UNFINISHED_AT_ONCE = 20
 """Operations of unknown end that one round looks for."""
 
@@ -167,12 +169,19 @@ class Rounds:
         """A name that we have no row for: there may be a table of ours behind it."""
         if self.barrier.is_aside(name):
             return
+        is_stranger = name in self.follower.strangers
+        self.follower.strangers.discard(name)
         with self.barrier.around(name, "looking at it for the first time"):
             self._confirm(name)
             self._new_to_find -= 1
             self.barrier.went_well(name)
             return
-        self.follower.suspects.add(name)
+        if is_stranger:
+            # Perhaps somebody made the name up. If there is such a table, the catalog's list has it.
+            self._new_to_find -= 1
+            self.barrier.forget(name)
+        else:
+            self.follower.suspects.add(name)
 
     def _confirm(self, name: str) -> bool:
         """Bring our row to what the catalog has; whether there is a table of ours under the name."""
@@ -269,7 +278,10 @@ class Rounds:
             self._is_listed = found is not None or self._has_found_all
             if found is not None:
                 self.health.catalog_answers = True
-                wanted.update(name for name in found if not self._is_elsewhere(name))
+                listed = {name for name in found if not self._is_elsewhere(name)}
+                wanted |= listed
+                self.follower.strangers -= listed
+        wanted.update(sorted(self.follower.strangers)[:STRANGERS_AT_ONCE])
         known = {name for uuid, name in self.fold.names().items() if self.events.owns(uuid)}
         return sorted(wanted - known)
 

@@ -72,7 +72,7 @@ class Partitions(Part):
         """Decide these partitions anew at the next round; None: all of the table's, and the table as a whole."""
         if keys is None:
             self._db.execute("UPDATE tables SET touched = 1, whole_touched = 1 WHERE uuid = ?", (uuid,))
-            self._db.execute("UPDATE partitions SET touched = 1 WHERE uuid = ?", (uuid,))
+            self._db.execute("UPDATE partitions SET touched = 1 WHERE uuid = ? AND NOT touched", (uuid,))
             return
         self._db.execute("UPDATE tables SET touched = 1 WHERE uuid = ?", (uuid,))
         for key in keys:
