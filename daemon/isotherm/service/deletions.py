@@ -63,6 +63,8 @@ class Deletions:
     listen: Listener
     now_ms: Callable[[], int]
     monotonic_s: Callable[[], float]
+    others: Callable[[], Iterable[tuple[str, str]]]
+    """The uuid and location of the tables that no policy matches."""
     also_under: Sequence[str] = ()
     """Folders outside of tables' locations in which the operator lets us delete."""
     clock: ClockCheck = field(default_factory=ClockCheck)
@@ -134,6 +136,7 @@ class Deletions:
     def _neighbours(self, loaded: LoadedTable) -> Neighbours:
         """Where files of a table may be deleted, and where all others lie."""
         places, mine = self.ledger.places(), loaded.table.uuid
+        places += [(uuid, location, False) for uuid, location in self.others()]
         own = [location for uuid, location, _ in places if uuid == mine]
         namespace, _, name = loaded.table.name.rpartition(".")
         return Neighbours(

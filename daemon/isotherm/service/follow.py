@@ -34,6 +34,9 @@ GONE_AFTER_S = 300.0
 Epochs = Callable[[str, Mapping[str, str]], Mapping[str, str]]
 """Of a table, by name and properties: the partition fields that hold a time as a number or text, and how."""
 
+Halt = Callable[[TableId, str, str], None]
+"""Stops a table until a person has looked: the table, the reason in a word, and why."""
+
 
 class Follower:
     """Keeps the fold of every table true."""
@@ -48,8 +51,10 @@ class Follower:
         monotonic_s: Callable[[], float],
         epochs_of: Epochs,
         owns: Callable[[str], bool],
+        halt: Halt,
     ) -> None:
         self._owns = owns
+        self._halt = halt
         self._missing_since_s: dict[str, float] = {}
         self._fold = fold
         self._ledger = ledger
@@ -86,6 +91,9 @@ class Follower:
                 return None
             raise
         self._missing_since_s.pop(name, None)
+        if not self.is_another(loaded):
+            self.suspects.discard(name)
+            return None
         self._ledger.place(loaded.table.uuid, loaded.facts.location, self._now_ms())
         for uuid in self._fold.named(name):
             if uuid != loaded.table.uuid:
@@ -98,6 +106,36 @@ class Follower:
                 raise Unreadable(str(err)) from err
         self.suspects.discard(name)
         return loaded
+
+    def is_another(self, loaded: LoadedTable) -> bool:
+        """Whether this is no second name of a table that we know. If it is a second entry, the table is halted.
+
+        A table that was renamed is not found under its old name any more. One that the catalog lists twice
+        (`register_table`) has two histories and one set of files: what one entry expires, the other still reads. One
+        that it lists once was asked for by another spelling, of capitals for instance.
+
+        Raises:
+            Unavailable: nobody can say.
+        """
+        uuid, name = loaded.table.uuid, loaded.table.name
+        row = self._fold.table(uuid)
+        if row is None or row.state.table.name == name:
+            return True
+        known = row.state.table.name
+        try:
+            if self._catalog.load(known).table.uuid != uuid:
+                return True
+        except TableMissing:
+            return True
+        listed = self._catalog.names().names
+        if name in listed and known in listed:
+            why = (
+                f"the catalog has it twice, as {known} and as {name}: they share their files. Drop one entry "
+                "without purging, then `isotherm resume`"
+            )
+            self._halt(row.state.table, "two_entries", why)
+            return False
+        return known not in listed
 
     def _is_gone(self, name: str) -> bool:
         """Whether a table that was not found is gone: seen so twice, minutes apart, and not in the catalog's list.

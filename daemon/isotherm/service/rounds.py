@@ -29,6 +29,7 @@ from isotherm.service.holds import Holds
 from isotherm.service.operations import Operations
 from isotherm.service.planning import Verdicts
 from isotherm.service.ports import EventSource, Listener, NotAsked, Unavailable
+from isotherm.service.survey import Survey
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger
 
@@ -57,6 +58,7 @@ class Rounds:
     expiries: Expiries
     deletions: Deletions
     poller: Poller
+    survey: Survey
     operations: Operations
     barrier: Barrier
     health: Health
@@ -103,6 +105,8 @@ class Rounds:
             self.listen(TrySoon("what is held back", why, Outside.HOLDS))
         self.compactions.cancel_held()
         self._settle()
+        with self.barrier.around("all tables", "looking where those lie that no policy matches"):
+            self.survey.turn()
         new = self._new_tables()
         agenda = set(self.fold.agenda(self.now_ms(), self.poller.silent_since_ms))
         agenda.update(uuid for name in self.follower.suspects for uuid in self.fold.named(name))
@@ -147,7 +151,8 @@ class Rounds:
                 with self.barrier.around(request.table.name, f"beginning to {request.decision.action}"):
                     started += self._begin(request)
             with self.barrier.around("all tables", "deleting files"):
-                self.deletions.sweep()
+                if self.survey.is_done:
+                    self.deletions.sweep()
                 self.barrier.forget("all tables")
         requests = sum(len(planned.requests) for planned in self._plans)
         held = self.deletions.everywhere() is not None
@@ -281,6 +286,7 @@ class Rounds:
                 listed = {name for name in found if not self._is_elsewhere(name)}
                 wanted |= listed
                 self.follower.strangers -= listed
+                self.survey.listed(self.poller.unmatched)
         wanted.update(sorted(self.follower.strangers)[:STRANGERS_AT_ONCE])
         known = {name for uuid, name in self.fold.names().items() if self.events.owns(uuid)}
         return sorted(wanted - known)
