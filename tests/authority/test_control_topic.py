@@ -3,7 +3,7 @@
 from isotherm.contract.events import Intent, OpenWindow
 from isotherm.contract.identity import partition_key
 from isotherm.core import observations as seen
-from isotherm.iceberg.manifests.reading import MAX_BYTES as MAX_BYTES_READ
+from isotherm.iceberg.catalog import MAX_READ_BYTES
 from isotherm.service.intake import MAX_STRANGERS
 from isotherm.service.rounds import STRANGERS_AT_ONCE
 from isotherm.store.fold.writers import MAX_ANNOUNCERS, MAX_BYTES, MAX_INTENTS, MAX_STRANGERS_BYTES, MAX_WORDS
@@ -250,7 +250,7 @@ def test_an_event_has_no_more_read_than_a_manifest_has(lab):
         "sequence_number": event.sequence_number + 1,
     }
     (manifest,) = event.added_manifests
-    half = MAX_BYTES_READ // 2 + 1
+    half = MAX_READ_BYTES // 2 + 1
     large = [manifest.model_copy(update={"length": half, "path": f"{manifest.path}{n}"}) for n in range(2)]
     opened, new_input = [], loaded.handle.io.new_input
     loaded.handle.io.new_input = lambda location: opened.append(location) or new_input(location)

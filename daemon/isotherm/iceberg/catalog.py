@@ -26,7 +26,7 @@ from isotherm.iceberg.catalog_client import open_catalog
 from isotherm.iceberg.errors import is_no_answer, translated
 from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Counted, Question, census
 from isotherm.iceberg.manifests.live import live_files, may_hold
-from isotherm.iceberg.manifests.reading import MAX_BYTES, read_manifest_list
+from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.scan import scanned
 from isotherm.iceberg.storage import properties_with_retries
 from isotherm.iceberg.values import (
@@ -53,6 +53,8 @@ from isotherm.service.ports import (
     Unavailable,
 )
 
+MAX_READ_BYTES = 64 * 1024 * 1024
+"""Of the manifests that one event names: as much as one manifest may have."""
 RECOUNT_MANIFESTS = 200
 """A sample that needs more manifests than this is not worth a second in which events wait."""
 
@@ -208,7 +210,7 @@ class IcebergCatalog:
         size_bytes = sum(manifest.length for manifest in event.added_manifests)
         if not event.added_manifests_complete or len(paths) < len(event.added_manifests):
             return None
-        if size_bytes > MAX_BYTES:
+        if size_bytes > MAX_READ_BYTES:
             return None  # a short message must not make us read for long; the manifest list is asked in the round
         for manifest in event.added_manifests:
             path = normalised(manifest.path)
