@@ -51,8 +51,8 @@ class Poller:
                 TrySoon(f"the tables of namespace {namespace}", listing.unlisted[namespace], Outside.CATALOG)
             )
         self._unlisted = frozenset(listing.unlisted)
-        matched = {name for name in listing.names if self.policies.resolve(name, {}) is not None}
-        self.unmatched = [name for name in listing.names if name not in matched]
+        matched = [name for name in listing.names if self.policies.resolve(name, {}) is not None]
+        self.unmatched = sorted(set(listing.names) - set(matched))
         return matched
 
     def announce_found(self, table: TableId) -> bool:
