@@ -331,7 +331,8 @@ def events() -> list[timeseries.Panel]:
         stacked(
             "Messages by outcome",
             "Messages of the control topic. Duplicates are normal after a restart. Deferred: the event did not fit the "
-            "state, and the catalog is asked at the next round.",
+            "state, and the catalog is asked at the next round. Crowded: more intents, writers or unknown names than are "
+            "kept, by mistake or by somebody's will; such a table stays hot until that is over.",
             "ops",
             (per_second("isotherm_events_total", "outcome", ""), "{{outcome}}"),
         ),

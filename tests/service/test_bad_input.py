@@ -28,6 +28,7 @@ def hostile(event):
         {"timestamp_ms": float("nan")},
         {"valid_through_ms": far},
         {"table_uuid": "u" * 2000},
+        {"writer": "w" * 2000},
         {"table": ""},
         {"table": 7},
         {"added_manifests": [manifest | {"length": -5}]},

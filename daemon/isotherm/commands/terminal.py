@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.units import parse_span_ms
 from isotherm.runtime.config import load_config
+from isotherm.runtime.logs import printable
 from isotherm.runtime.settings import EXIT_BAD_CONFIG, ConfigError
 from isotherm.service.ports import TableMissing, Unavailable, UnknownTable
 from isotherm.store.database import StoreError
@@ -55,10 +57,20 @@ OutputOption = Annotated[Output, typer.Option("--output", "-o", help="A table fo
 
 DEFAULT_CONFIG = Path("isotherm.yaml")
 
-out = Console(highlight=False, soft_wrap=False)
+
+class _Console(Console):
+    """A console on which names and values of tables, which anybody may choose, do nothing to the terminal."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """The segments of something to print, their control characters spelled out."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else printable(text, "\n"), style, control)
+
+
+out = _Console(highlight=False, soft_wrap=False)
 """For answers."""
 
-err = Console(stderr=True, highlight=False)
+err = _Console(stderr=True, highlight=False)
 """For everything else."""
 
 VERDICT_STYLES = {

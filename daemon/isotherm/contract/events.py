@@ -60,6 +60,8 @@ Key = Annotated[str, AfterValidator(_canonical)]
 
 Name = Annotated[str, Field(min_length=1, max_length=1000)]
 
+Writer = Annotated[str, Field(max_length=1000)]
+
 
 class _Value(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, use_attribute_docstrings=True)
@@ -115,7 +117,7 @@ class CommitEvent(_Value):
     timestamp_ms: TimeMs
     operation: str
     origin: Literal["ingest", "maintenance", "foreign"]
-    writer: str = ""
+    writer: Writer = ""
     """A stable id of who commits: the pipeline, or `isotherm`."""
     schema_id: int | None = None
     spec_ids: tuple[int, ...] = ()
@@ -145,7 +147,7 @@ class Intent(_Value):
     table: Name
     intent_id: Name
     """The same for the opening, each renewal and the closing; a recomputed MERGE keeps its id."""
-    writer: str
+    writer: Writer
     state: Literal["open", "closed"]
     at_ms: TimeMs
     expires_at_ms: Count

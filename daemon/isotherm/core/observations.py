@@ -49,7 +49,8 @@ class EventSeen:
     """A message on the control topic that changed nothing in the state, and why."""
 
     outcome: str
-    """`duplicate`, `intent`, `other_ref`, `other_type`, `deferred` (the catalog is asked at the next round)."""
+    """`duplicate`, `intent`, `other_ref`, `other_type`, `deferred` (the catalog is asked at the next round), `crowded`
+    (more was said than is kept: the table is held as a whole for a while, or an unknown name is not looked up)."""
     table: str
 
 

@@ -53,6 +53,8 @@ from isotherm.service.ports import (
     Unavailable,
 )
 
+MAX_READ_BYTES = 64 * 1024 * 1024
+"""Of the manifests that one event names: as much as one manifest may have."""
 RECOUNT_MANIFESTS = 200
 """A sample that needs more manifests than this is not worth a second in which events wait."""
 
@@ -204,8 +206,12 @@ class IcebergCatalog:
         elsewhere = table.metadata.properties.get("write.metadata.path")
         homes = (home, normalised(elsewhere).rstrip("/") + "/") if elsewhere else (home,)
         known_specs = table.metadata.specs()
-        if not event.added_manifests_complete:
+        paths = {manifest.path for manifest in event.added_manifests}
+        size_bytes = sum(manifest.length for manifest in event.added_manifests)
+        if not event.added_manifests_complete or len(paths) < len(event.added_manifests):
             return None
+        if size_bytes > MAX_READ_BYTES:
+            return None  # a short message must not make us read for long; the manifest list is asked in the round
         for manifest in event.added_manifests:
             path = normalised(manifest.path)
             if not path.startswith(homes) or ".." in path or manifest.spec_id not in known_specs:

@@ -15,7 +15,7 @@ Not bounded: Hive's Thrift client, and the head of an answer.
 
 import io
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from threading import Lock
 from typing import Any, cast
 
@@ -38,6 +38,8 @@ from requests import ConnectionError as BrokenConnection
 from requests import PreparedRequest, ReadTimeout, Response, Session
 from urllib3.exceptions import HTTPError
 
+from isotherm.iceberg.metadata_file import within_limits
+from isotherm.iceberg.storage import RetryingFileIO
 from isotherm.runtime.clock import monotonic_s
 
 CONNECT_TIMEOUT_S = 5
@@ -133,7 +135,10 @@ def _closed(catalog: Catalog) -> Catalog:
     clients = _FileClients(lambda _, location: load_file_io(catalog.properties, location))
 
     def load(properties: Properties = EMPTY_DICT, location: str | None = None) -> FileIO:  # noqa: ARG001
-        return clients.of(EMPTY_DICT, location)
+        files = clients.of(EMPTY_DICT, location)
+        if isinstance(files, RetryingFileIO) and location is not None:
+            files.metadata_locations.append(location)
+        return files
 
     catalog._load_file_io = load  # type: ignore[method-assign] # noqa: SLF001 (there is no other way in)
     return catalog
@@ -201,21 +206,26 @@ def _bound(session: Session, timeout_s: float) -> None:
 
 
 def _whole(answer: Response, until_s: float) -> Response:
-    """The answer with its body read, which must be over by then."""
-    body = io.BytesIO()
+    """The answer with its body read, which must be over by then, and no larger than a table's metadata may be."""
+    what = f"the answer to {answer.request.method} {answer.url}"
     try:
-        while piece := answer.raw.read1(PIECE_BYTES, decode_content=True):
-            body.write(piece)
-            if monotonic_s() > until_s:
-                answer.raw.close()
-                raise ReadTimeout(
-                    f"{answer.url} timed out: {body.tell()} bytes came, and the answer was not over"
-                )
+        answer.raw = io.BytesIO(within_limits(_pieces(answer, until_s), what))
     except HTTPError as err:
         raise BrokenConnection(err, response=answer) from err
-    body.seek(0)
-    answer.raw = body
+    except ValueError:
+        answer.raw.close()
+        raise
     return answer
+
+
+def _pieces(answer: Response, until_s: float) -> Iterator[bytes]:
+    size = 0
+    while piece := answer.raw.read1(PIECE_BYTES, decode_content=True):
+        size += len(piece)
+        if monotonic_s() > until_s:
+            answer.raw.close()
+            raise ReadTimeout(f"{answer.url} timed out: {size} bytes came, and the answer was not over")
+        yield piece
 
 
 def _aws_catalog(name: str, properties: Mapping[str, str], timeout_s: float) -> Catalog:

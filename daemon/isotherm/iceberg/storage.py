@@ -15,6 +15,7 @@ import io
 import os
 import re
 import tempfile
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +33,7 @@ from pyiceberg.io import (
     OutputFile,
 )
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
+from pyiceberg.typedef import EMPTY_DICT, Properties
 from tenacity import (
     Retrying,
     retry_if_exception,
@@ -41,6 +43,7 @@ from tenacity import (
 )
 
 from isotherm.core.paths import is_local, is_plain
+from isotherm.iceberg.metadata_file import METADATA_NAMES, MetadataFile
 from isotherm.runtime.breaker import Breaker
 
 ATTEMPTS = 6
@@ -175,12 +178,19 @@ def spool_in(folder: Path) -> None:
 
 
 class RetryingFileIO(PyArrowFileIO):
-    """PyIceberg's PyArrow FileIO, with retries for remote files."""
+    """PyIceberg's PyArrow FileIO, with retries for remote files, and a limit for metadata files."""
+
+    def __init__(self, properties: Properties = EMPTY_DICT) -> None:
+        super().__init__(properties)
+        self.metadata_locations: deque[str] = deque(maxlen=64)
+        """Of the tables that are being loaded; other files of metadata are known by their names."""
 
     def new_input(self, location: str) -> Any:
         """A file to read."""
-        file = super().new_input(location)
-        return file if is_local(location) else RetryingFile(file, store_of(location, self.properties))
+        plain = super().new_input(location)
+        file = plain if is_local(location) else RetryingFile(plain, store_of(location, self.properties))
+        is_metadata = location in self.metadata_locations or location.endswith(METADATA_NAMES)
+        return MetadataFile(file) if is_metadata else file
 
     def new_output(self, location: str) -> Any:
         """A file to write, which is never written over another one: no file of a table ever changes.

@@ -21,7 +21,7 @@ def configure(
     """
     pretty = style == "console" or (style == "auto" and sys.stderr.isatty())
     renderers: list[structlog.types.Processor] = (
-        [structlog.dev.ConsoleRenderer()]
+        [_spelled_out, structlog.dev.ConsoleRenderer()]
         if pretty
         else [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
     )
@@ -39,6 +39,21 @@ def configure(
     )
     structlog.contextvars.bind_contextvars(**context)
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
+
+
+def printable(text: str, kept: str = "") -> str:
+    """A text whose control characters do nothing to a terminal, but for those that are kept: they are spelled out."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
+
+
+def _spelled_out(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Names that somebody else chose do nothing to a terminal, and begin no line of their own."""
+    return {
+        name: printable(value, "\n" if name == "traceback" else "") if isinstance(value, str) else value
+        for name, value in event.items()
+    }
 
 
 def get() -> structlog.typing.FilteringBoundLogger:

@@ -65,7 +65,9 @@ class Batch:
         return self._ledger.is_known(uuid, snapshot_id)
 
     def apply(self, row: TableRow, change: Change, received_at_ms: int, *, announced: bool) -> Applied:
-        """Take a change into a table of the batch.
+        """Take a change into a table of the batch; one of an event that moves the totals is only looked at.
+
+        An event is no reason to distrust the state, because anybody may have sent it.
 
         Raises:
             StateError: it does not fit; then nothing of it is in the batch.
@@ -79,6 +81,8 @@ class Batch:
         table.partitions.update({key: found.get(key) for key in unread})
         before = {key: state for key in change.partitions if (state := table.partitions[key]) is not None}
         applied = apply(row.state, before, change, row.facts.fields, received_at_ms)
+        if announced and applied.drifted:
+            return applied
         table.partitions.update(applied.partitions)
         table.changed.update(applied.partitions)
         table.journal.append((change, applied.prior))
@@ -96,12 +100,6 @@ class Batch:
         table.row = replace(row, state=applied.state, is_trusted=row.is_trusted and not applied.drifted)
         return applied
 
-    def distrust(self, uuid: str) -> None:
-        """The table is to be scanned."""
-        table = self._tables[uuid]
-        if table is not None:
-            table.row = replace(table.row, is_trusted=False)
-
     def heard(self, uuid: str, at_ms: int, word: Word | None) -> None:
         """An event of the table came, with its writer's word; one that is older than what is known says nothing."""
         row = self.row(uuid)
@@ -114,8 +112,11 @@ class Batch:
         if known is None or known.at_ms <= word.at_ms:
             self._known_words[uuid][word.writer] = self._words[uuid, word.writer] = word
 
-    def write(self) -> None:
-        """Save everything; the transactions are the caller's."""
+    def write(self) -> set[str]:
+        """Save everything; the transactions are the caller's.
+
+        Returns the tables of which more writers spoke than are kept.
+        """
         for uuid, table in self._tables.items():
             if table is None or not table.journal:
                 continue
@@ -127,4 +128,4 @@ class Batch:
             changes = (change for change, _ in table.journal)
             self._ledger.record(uuid, zip(changes, received, strict=True))
         self._fold.note_events(self._heard)
-        self._fold.save_words((uuid, word) for (uuid, _), word in self._words.items())
+        return {uuid for (uuid, _), word in self._words.items() if not self._fold.save_word(uuid, word)}

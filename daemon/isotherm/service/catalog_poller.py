@@ -4,7 +4,7 @@ New tables are looked for in the catalog's list; a table of which nobody has spo
 round, which finds its new snapshots. A writer that announces its own is given time to do so.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from isotherm.contract.identity import TableId
@@ -29,6 +29,8 @@ class Poller:
     listen: Listener
     now_ms: Callable[[], int]
     monotonic_s: Callable[[], float]
+    unmatched: Sequence[str] = ()
+    """The tables of the last list that no policy matches."""
     _last_s: float = float("-inf")
     _unlisted: frozenset[str] = frozenset()
     """Namespaces that the catalog did not show the last time: each is reported once, because it may stay so."""
@@ -49,7 +51,9 @@ class Poller:
                 TrySoon(f"the tables of namespace {namespace}", listing.unlisted[namespace], Outside.CATALOG)
             )
         self._unlisted = frozenset(listing.unlisted)
-        return [name for name in listing.names if self.policies.resolve(name, {}) is not None]
+        matched = [name for name in listing.names if self.policies.resolve(name, {}) is not None]
+        self.unmatched = sorted(set(listing.names) - set(matched))
+        return matched
 
     def announce_found(self, table: TableId, *, is_silent: bool) -> bool:
         """Announce what nobody else announced: a writer without events, or one that crashed before its own.

@@ -2,7 +2,7 @@
 
 Before anything is done to a table its head is confirmed: the catalog's metadata is loaded, every change that came from
 an event alone (`intake`) is compared with it, what was not announced is applied from the manifests, what is not in the
-history any more is undone, and where no path leads from the one to the other the table is scanned. So lost, doubled,
+history any more, or was never true, is undone, and where no path leads from the one to the other the table is scanned. So lost, doubled,
 late, reordered and forged events delay; they never mislead.
 """
 
@@ -22,16 +22,21 @@ from isotherm.service.batch import Batch
 from isotherm.service.ports import Catalog, Listener, LoadedTable, TableMissing, Unreadable
 from isotherm.service.whereabouts import place
 from isotherm.store.fold import JOURNAL_LENGTH, Fold, TableRow
+from isotherm.store.fold.writers import NOBODY
 from isotherm.store.ledger import Account, Ledger
 
-NOBODY = "(unannounced)"
-"""The writer of what no event has brought: nobody knows who it is, or what else it means to write."""
-
+SCAN_SHARE = 0.1
+"""What forces one table to be scanned again and again gets so much of the time at most."""
+CHEAP_SCAN_S = 1.0
+"""A scan that takes less is never put off."""
 GONE_AFTER_S = 300.0
 """A table must be missing for so long before it counts as gone, and everything that is known of it is dropped."""
 
 Epochs = Callable[[str, Mapping[str, str]], Mapping[str, str]]
 """Of a table, by name and properties: the partition fields that hold a time as a number or text, and how."""
+
+Halt = Callable[[TableId, str, str], None]
+"""Stops a table until a person has looked: the table, the reason in a word, and why."""
 
 
 class Follower:
@@ -47,8 +52,10 @@ class Follower:
         monotonic_s: Callable[[], float],
         epochs_of: Epochs,
         owns: Callable[[str], bool],
+        halt: Halt,
     ) -> None:
         self._owns = owns
+        self._halt = halt
         self._missing_since_s: dict[str, float] = {}
         self._fold = fold
         self._ledger = ledger
@@ -58,8 +65,11 @@ class Follower:
         self._monotonic_s = monotonic_s
         self._epochs_of = epochs_of
         self._loaded: dict[str, LoadedTable] = {}
+        self._scan_not_before_s: dict[str, float] = {}
         self.suspects: set[str] = set()
         """Names of tables that the catalog should be asked about at the next round."""
+        self.strangers: set[str] = set()
+        """Names that only events speak of: the catalog is asked once about each, a few in each round."""
 
     def loaded(self, uuid: str) -> LoadedTable | None:
         """The table as it was loaded last, without its older snapshots."""
@@ -82,6 +92,9 @@ class Follower:
                 return None
             raise
         self._missing_since_s.pop(name, None)
+        if not self.is_another(loaded):
+            self.suspects.discard(name)
+            return None
         place(self._ledger, loaded)
         for uuid in self._fold.named(name):
             if uuid != loaded.table.uuid:
@@ -94,6 +107,36 @@ class Follower:
                 raise Unreadable(str(err)) from err
         self.suspects.discard(name)
         return loaded
+
+    def is_another(self, loaded: LoadedTable) -> bool:
+        """Whether this is no second name of a table that we know. If it is a second entry, the table is halted.
+
+        A table that was renamed is not found under its old name any more. One that the catalog lists twice
+        (`register_table`) has two histories and one set of files: what one entry expires, the other still reads. One
+        that it lists once was asked for by another spelling, of capitals for instance.
+
+        Raises:
+            Unavailable: nobody can say.
+        """
+        uuid, name = loaded.table.uuid, loaded.table.name
+        row = self._fold.table(uuid)
+        if row is None or row.state.table.name == name:
+            return True
+        known = row.state.table.name
+        try:
+            if self._catalog.load(known).table.uuid != uuid:
+                return True
+        except TableMissing:
+            return True
+        listed = self._catalog.names().names
+        if name in listed and known in listed:
+            why = (
+                f"the catalog has it twice, as {known} and as {name}: they share their files. Drop one entry "
+                "without purging, then `isotherm resume`"
+            )
+            self._halt(row.state.table, "two_entries", why)
+            return False
+        return known not in listed
 
     def _is_gone(self, name: str) -> bool:
         """Whether a table that was not found is gone: seen so twice, minutes apart, and not in the catalog's list.
@@ -124,14 +167,14 @@ class Follower:
         row = self._fold.table(uuid)
         if row is None:
             self._scan(loaded, None, "first seen")
+            self._fold.met(uuid, loaded.table.name, self._now_ms())
             return
         known = _verdicts_rest_on(row.facts)
         with self._fold.transaction():
             try:
                 row = self._travel(replace(row, facts=facts), loaded)
             except (StateError, _NoPathError) as err:
-                # What moved the counters may have been an event, which is no writer's mistake.
-                self._scan(loaded, replace(row, state=replace(row.state, moved=frozenset())), str(err))
+                self._scan(loaded, row, str(err))
                 return
             if not row.is_trusted:
                 self._scan(loaded, row, "its totals did not add up")
@@ -144,26 +187,19 @@ class Follower:
 
     def _travel(self, row: TableRow, loaded: LoadedTable) -> TableRow:
         """From the state's head to the catalog's: undo what is not in its history, check, apply what is missing."""
-        uuid = loaded.table.uuid
         ancestors = loaded.ancestors()
         places = {snapshot_id: place for place, snapshot_id in enumerate(ancestors)}
         while row.state.head is not None and row.state.head not in places:
-            recorded = self._fold.recorded(uuid, row.state.head)
-            if recorded is None:
-                raise _NoPathError(f"snapshot {row.state.head} is not in the table's history any more")
-            change, prior = recorded
-            self._fold.save_partitions(uuid, prior.partitions)
-            self._fold.save_state(prior.state)
-            self._fold.forget(uuid, change.snapshot_id)
-            self._ledger.forget_change(uuid, change.snapshot_id)
-            row = replace(row, state=prior.state)
+            row = self._undone(row, loaded)
+        if row.state.head is not None:
+            for _ in range(self._believed_wrongly(row, loaded, ancestors[places[row.state.head] :])):
+                row = self._undone(row, loaded)
         if row.state.head is None:
             missing = list(ancestors)
             if missing and loaded.parents[missing[-1]] is not None:
                 raise _NoPathError("the beginning of the table's history has expired")
         else:
             missing = list(ancestors[: places[row.state.head]])
-            self._check(row, loaded, ancestors[places[row.state.head] :])
         return self._catch_up(row, loaded, missing)
 
     def _catch_up(self, row: TableRow, loaded: LoadedTable, missing: Sequence[int]) -> TableRow:
@@ -182,23 +218,37 @@ class Follower:
                 self._listen(StateDrifted(row.state.table, snapshot_id, gap_text(applied.state)))
                 self.rebuild_later(row.state.table)
             if change.is_foreign_write:
-                self._fold.save_words([(uuid, Word(NOBODY, self._now_ms(), OpenWindow()))])
+                self._fold.save_word(uuid, Word(NOBODY, self._now_ms(), OpenWindow()))
         with self._ledger.transaction():
             batch.write()
         return row
 
-    def _check(self, row: TableRow, loaded: LoadedTable, ancestors: Sequence[int]) -> None:
-        """Hold every change that came from an event alone against the metadata and its manifest list."""
-        for snapshot_id in ancestors:
-            if snapshot_id == row.confirmed_head:
-                return
+    def _undone(self, row: TableRow, loaded: LoadedTable) -> TableRow:
+        """The state as it was before its newest change."""
+        uuid, head = loaded.table.uuid, row.state.head
+        recorded = None if head is None else self._fold.recorded(uuid, head)
+        if recorded is None:
+            raise _NoPathError(f"snapshot {head} is not in the table's history any more")
+        change, prior = recorded
+        self._fold.save_partitions(uuid, prior.partitions)
+        self._fold.save_state(prior.state)
+        self._fold.forget(uuid, change.snapshot_id)
+        self._ledger.forget_change(uuid, change.snapshot_id)
+        if row.state.on_faith and change.snapshot_id not in loaded.snapshots:
+            # Only an event ever spoke of it: there is nothing to account for.
+            self._ledger.forget_account(uuid, change.snapshot_id)
+        return replace(row, state=prior.state)
+
+    def _believed_wrongly(self, row: TableRow, loaded: LoadedTable, ancestors: Sequence[int]) -> int:
+        """How many changes must be undone, because an event said something else than its metadata and manifest list."""
+        wrong = 0
+        for number, snapshot_id in enumerate(ancestors, start=1):
             recorded = self._fold.recorded(loaded.table.uuid, snapshot_id)
-            if recorded is None:
-                return
+            if snapshot_id == row.confirmed_head or recorded is None:
+                break
             if not self._catalog.is_true(loaded, recorded[0]):
-                raise _NoPathError(
-                    f"the event of snapshot {snapshot_id} said something else than its manifests do"
-                )
+                wrong = number
+        return wrong
 
     def rebuild_later(self, table: TableId) -> None:
         """Nothing of this state is to be trusted: forget it, the next round scans the table."""
@@ -208,6 +258,9 @@ class Follower:
     def _scan(self, loaded: LoadedTable, before: TableRow | None, why: str) -> None:
         started_s = self._monotonic_s()
         uuid, now_ms = loaded.table.uuid, self._now_ms()
+        if before is not None and started_s < self._scan_not_before_s.get(uuid, started_s):
+            self._fold.distrust(uuid)  # it waits, and nothing is done to it until then
+            return
         scan = self._catalog.scan(loaded)
         state = built(
             loaded.table,
@@ -225,7 +278,10 @@ class Follower:
             for snapshot in loaded.log():
                 was_there = since_ms is None or snapshot.committed_at_ms < since_ms
                 self._account_found(uuid, snapshot, now_ms, was_there=was_there)
-        seconds = self._monotonic_s() - started_s
+        ended_s = self._monotonic_s()
+        seconds = ended_s - started_s
+        if seconds > CHEAP_SCAN_S:
+            self._scan_not_before_s[uuid] = ended_s + seconds * (1 / SCAN_SHARE - 1)
         self._listen(TableScanned(loaded.table, why, scan.files, seconds, scan.read_slowly))
 
     def _account_found(self, uuid: str, snapshot: Snapshot, now_ms: int, *, was_there: bool) -> None:
@@ -253,6 +309,7 @@ class Follower:
             self._listen(TableGone(TableId(uuid, name), why))
             self._fold.drop(uuid)
             self._loaded.pop(uuid, None)
+            self._scan_not_before_s.pop(uuid, None)
 
 
 def gap_text(state: TableState) -> str:

@@ -14,17 +14,19 @@ from isotherm.contract.identity import PartitionKey
 from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import Change
 from isotherm.core.model.writers import Word
-from isotherm.core.observations import EventSeen, StateDrifted
-from isotherm.core.state import StateError
+from isotherm.core.observations import EventSeen
+from isotherm.core.state import Applied, StateError
 from isotherm.service.batch import Batch
 from isotherm.service.dead_letters import SetAside
-from isotherm.service.follow import Follower, gap_text
+from isotherm.service.follow import Follower
 from isotherm.service.ports import Catalog, Listener, Message
 from isotherm.store.fold import JOURNAL_LENGTH, Fold, TableRow
 from isotherm.store.ledger import Ledger
 
 OURS = "isotherm"
 """Who announces what nobody else did: that is no event of the table's writer, unless a source named it."""
+MAX_STRANGERS = 1_000
+"""Names of unknown tables that events spoke of and that wait for a look. The catalog's list has all that there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,8 @@ class Intake:
                     rejected.append((message, str(err)))
                 else:
                     self._take(event, message.timestamp_ms, batch, taken)
-            batch.write()
+            for uuid in batch.write():
+                self._hold_all(uuid, batch)
         taken.rows = batch.rows()
         for observation in batch.told:
             self.listen(observation)
@@ -102,33 +105,63 @@ class Intake:
                 batch.told.append(EventSeen("other_type", ""))
             case Intent():
                 batch.told.append(EventSeen("intent", event.table))
-                self._take_intent(event, taken)
+                self._take_intent(event, batch, taken)
             case CommitEvent():
                 outcome = self._take_commit(event, said_at_ms, batch, taken)
                 if outcome:
                     batch.told.append(EventSeen(outcome, event.table))
 
-    def _take_intent(self, intent: Intent, taken: Taken) -> None:
-        expires_at_ms = min(intent.expires_at_ms, self.now_ms() + self.intent_timeout_ms)
-        self.fold.save_intent(intent.model_copy(update={"expires_at_ms": expires_at_ms}))
-        self.fold.note_intent(intent.table_uuid, intent.writer)
-        keys = None if intent.partitions is None else [PartitionKey(key) for key in intent.partitions]
-        self.fold.touch(intent.table_uuid, keys)
-        if intent.state != "closed":
-            taken.touched.append(Touched(intent.table_uuid, None if keys is None else frozenset(keys)))
+    def _take_intent(self, intent: Intent, batch: Batch, taken: Taken) -> None:
+        uuid, now_ms, keys = intent.table_uuid, self.now_ms(), _keys(intent)
+        is_known = batch.row(uuid) is not None
+        if is_known:
+            self.fold.note_announcer(uuid, intent.writer, now_ms)
+        if intent.state == "closed":
+            closed = self.fold.close_intent(uuid, intent.intent_id)
+            if closed is not None:
+                self.fold.touch(uuid, _keys(closed))
+            return
+        is_held = self.fold.holds_all(uuid, now_ms)
+        expires_at_ms = min(intent.expires_at_ms, now_ms + self.intent_timeout_ms)
+        capped = intent.model_copy(update={"expires_at_ms": expires_at_ms})
+        if not self.fold.open_intent(capped, now_ms, is_known=is_known):
+            batch.told.append(EventSeen("crowded", intent.table))
+            keys = None
+        if not is_held:
+            # Where all of the table is held already, one more intent changes no verdict.
+            self.fold.touch(uuid, keys)
+        taken.touched.append(Touched(uuid, None if keys is None else frozenset(keys)))
+
+    def _hold_all(self, uuid: str, batch: Batch) -> None:
+        """More writers spoke of a table than are kept: all of it is held, for as long as an intent lasts."""
+        row, now_ms = batch.row(uuid), self.now_ms()
+        name = uuid if row is None else row.state.table.name
+        if not self.fold.holds_all(uuid, now_ms):
+            self.fold.touch(uuid, None)
+        self.fold.hold_all(uuid, name, now_ms, now_ms + self.intent_timeout_ms)
+        batch.told.append(EventSeen("crowded", name))
+
+    def _wonder(self, name: str, batch: Batch) -> None:
+        """Have the catalog asked about a name that an event brought with an unknown uuid."""
+        if self.fold.named(name):
+            self.follower.suspects.add(name)
+        elif len(self.follower.strangers) < MAX_STRANGERS:
+            self.follower.strangers.add(name)
+        else:
+            batch.told.append(EventSeen("crowded", name))
 
     def _take_commit(self, event: CommitEvent, said_at_ms: int, batch: Batch, taken: Taken) -> str:
         """Take a commit event in; gives what it was where it did not become part of the state."""
         started_s, received_at_ms = self.monotonic_s(), self.now_ms()
         row = batch.row(event.table_uuid)
-        if event.ref != "main":
-            # By the name that the catalog uses: a writer may spell it in another case.
-            self.follower.suspects.add(event.table if row is None else row.state.table.name)
-            return "other_ref"
         if row is None:
             # The catalog decides whether there is such a table; what the event says of it is not believed.
-            self.follower.suspects.add(event.table)
-            return "deferred"
+            self._wonder(event.table, batch)
+            return "deferred" if event.ref == "main" else "other_ref"
+        if event.ref != "main":
+            # By the name that the catalog uses: a writer may spell it in another case.
+            self.follower.suspects.add(row.state.table.name)
+            return "other_ref"
         if self._heard_before(event, said_at_ms or received_at_ms, row, batch):
             self.ledger.announced(event.table_uuid, event.snapshot_id)
             if event.sequence_number > row.state.sequence_number:
@@ -136,19 +169,13 @@ class Intake:
                 self.follower.suspects.add(row.state.table.name)
             return "duplicate"
         change = self._change_of(event, row)
-        if change is None:
+        applied = None if change is None else self._on_faith(row, change, received_at_ms, batch)
+        if change is None or applied is None:
             self.follower.suspects.add(row.state.table.name)
             if event.origin_kind is not Origin.MAINTENANCE:
                 keys = frozenset(change.key for change in event.partitions)
                 taken.touched.append(Touched(event.table_uuid, keys if event.partitions_complete else None))
             return "deferred"
-        try:
-            applied = batch.apply(row, change, received_at_ms, announced=True)
-        except StateError as err:
-            self._drifted(row, event.snapshot_id, str(err), batch)
-            return ""
-        if applied.drifted:
-            self._drifted(row, event.snapshot_id, gap_text(applied.state), batch)
         if change.is_foreign_write:
             taken.touched.append(Touched(event.table_uuid, frozenset(change.partitions)))
         seconds = self.monotonic_s() - started_s
@@ -163,22 +190,23 @@ class Intake:
 
     def _heard_before(self, event: CommitEvent, said_at_ms: int, row: TableRow, batch: Batch) -> bool:
         """Note that its table and its writer were heard; whether its snapshot is accounted for already."""
-        received_at_ms = self.now_ms()
+        now_ms = self.now_ms()
         is_known = batch.is_known(event.table_uuid, event.snapshot_id)
-        # What a rebalance or a restart hands out again was said when it was written, not now.
-        is_replayed = (
-            is_known
-            and event.sequence_number <= row.state.sequence_number
-            and event.snapshot_id not in self.ledger.unannounced(event.table_uuid, received_at_ms)
-        )
-        heard_at_ms = min(received_at_ms, said_at_ms) if is_replayed else received_at_ms
-        batch.heard(event.table_uuid, heard_at_ms, self._word(event, heard_at_ms))
+        is_replayed = is_known and self._is_replayed(event, row, now_ms)
+        heard_at_ms = min(now_ms, said_at_ms) if is_replayed else now_ms
+        word = self._word(event, heard_at_ms)
+        if event.announced_by != OURS or word is not None:
+            batch.heard(event.table_uuid, heard_at_ms, word)
         return is_known
 
-    def _drifted(self, row: TableRow, snapshot_id: int, what: str, batch: Batch) -> None:
-        batch.told.append(StateDrifted(row.state.table, snapshot_id, what))
-        self.follower.rebuild_later(row.state.table)
-        batch.distrust(row.state.table.uuid)
+    @staticmethod
+    def _on_faith(row: TableRow, change: Change, received_at_ms: int, batch: Batch) -> Applied | None:
+        """What an event's change makes of the state; None where it does not fit: then the catalog says what is true."""
+        try:
+            applied = batch.apply(row, change, received_at_ms, announced=True)
+        except StateError:
+            return None
+        return None if applied.drifted else applied
 
     def _change_of(self, event: CommitEvent, row: TableRow) -> Change | None:
         """The event's change, where it follows the head and names all that it added."""
@@ -202,6 +230,11 @@ class Intake:
         if window.partitions:
             self.fold.touch(event.table_uuid, [PartitionKey(key) for key in window.partitions])
         return Word(event.writer, heard_at_ms, window, announces)
+
+
+def _keys(intent: Intent) -> list[PartitionKey] | None:
+    """The partitions that an intent names; None: any."""
+    return None if intent.partitions is None else [PartitionKey(key) for key in intent.partitions]
 
 
 def _keyed(event: CommitEvent | Intent | None, key: bytes | None) -> CommitEvent | Intent | None:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from isotherm.contract.identity import TableId
-from isotherm.core.model.holds import Hold
-from isotherm.core.observations import EventApplied, Outside, TrySoon
+from isotherm.core.model.holds import Hold, HoldKind
+from isotherm.core.observations import EventApplied, Outside, TableHalted, TrySoon
 from isotherm.runtime.config import IsothermConfig
 from isotherm.service.announcer import Announcer
 from isotherm.service.barrier import FATAL, Barrier
@@ -34,6 +34,7 @@ from isotherm.service.ports import Catalog, DeadLetters, EventSource, HoldTopic,
 from isotherm.service.relay import Relay, Sources
 from isotherm.service.rounds import Rounds
 from isotherm.service.spot_check import Recount
+from isotherm.service.survey import Survey
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger
 
@@ -71,6 +72,7 @@ class Service:
     compactions: Compactions = field(init=False)
     expiries: Expiries = field(init=False)
     poller: Poller = field(init=False)
+    survey: Survey = field(init=False)
     recount: Recount = field(init=False)
     barrier: Barrier = field(init=False)
     rounds: Rounds = field(init=False)
@@ -91,6 +93,7 @@ class Service:
             self.monotonic_s,
             self._epochs_of,
             self.events.owns,
+            self._halt,
         )
         intent_timeout_ms = int(self.config.loop.intent_timeout_s * 1000)
         self.intake = Intake(
@@ -104,6 +107,7 @@ class Service:
             self.monotonic_s,
             intent_timeout_ms,
         )
+        self.survey = Survey(self.catalog, self.ledger, self.follower.is_another, self.listen)
         budget = self.config.budgets.bytes_per_hour
         self.verdicts = Verdicts(
             self.fold, self.ledger, self.policies, self.now_ms, budget, self._deletions_held
@@ -183,6 +187,7 @@ class Service:
             self.expiries,
             self.deletions,
             self.poller,
+            self.survey,
             operations,
             self.barrier,
             self.health,
@@ -306,6 +311,11 @@ class Service:
             self.rounds.begin()
         if self.rounds.go_on(budget_s):
             self._last_round_s = self.monotonic_s()
+
+    def _halt(self, table: TableId, reason: str, why: str) -> None:
+        if self.ledger.halted(table.uuid) is None:
+            self.holds.put(Hold(HoldKind.HALT, table.uuid, table.name, f"{reason}: {why}", self.now_ms()))
+            self.listen(TableHalted(table, reason, why))
 
     def _deletions_held(self) -> str | None:
         return self.deletions.everywhere()

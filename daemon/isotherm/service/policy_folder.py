@@ -24,11 +24,14 @@ from isotherm.runtime.yaml_reader import parse_yaml, read_text
 
 MAX_FILE_BYTES = 100_000
 """No policy is larger; what is, is not read. It also bounds how long a reading takes: about 2 s for the worst."""
+MAX_FOLDER_BYTES = 4_000_000
+"""Of all files together, by their names: what comes behind is not read. Thousands of policies are a megabyte."""
 MAX_UNSETTLED = 5
 """A folder in which something changes in each of so many readings is taken as it is."""
 
 Look = tuple[int, int, int, int] | str
 """How a file looked from outside (modified, changed, size, inode), or why it cannot be read."""
+TOO_MUCH = f"the files before it, and it, have more than {MAX_FOLDER_BYTES} bytes"
 
 
 class _UnreadableError(Exception):
@@ -158,7 +161,12 @@ class PolicyFolder:
         except OSError:
             return None
         files = [name for name in names if _is_policy(name)]
-        return {_printable(name): self._look_at(name) for name in files}
+        left, looks = MAX_FOLDER_BYTES, dict[str, Look]()
+        for name in files:
+            look = self._look_at(name)
+            left -= 0 if isinstance(look, str) else look[2]
+            looks[_printable(name)] = look if left >= 0 else f"{TOO_MUCH}; not read"
+        return looks
 
     def _look_at(self, name: str) -> Look:
         try:

@@ -29,6 +29,7 @@ from isotherm.service.holds import Holds
 from isotherm.service.operations import Operations
 from isotherm.service.planning import DECIDED_AT_ONCE, Verdicts
 from isotherm.service.ports import EventSource, Listener, NotAsked, Unavailable
+from isotherm.service.survey import Survey
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger
 
@@ -38,6 +39,8 @@ GIVEN_UP_AFTER_MS = 7 * 86_400_000
 """An operation of unknown end, whose table is gone, is looked for so long. Nothing is deleted when it is given up."""
 ENOUGH_SLICES = 3
 """Beyond those that a table's partitions make: new ones come due while it is decided, and a round must end."""
+STRANGERS_AT_ONCE = 20
+"""Names that only events speak of, of which one round asks the catalog."""
 UNFINISHED_AT_ONCE = 20
 """Operations of unknown end that one round looks for."""
 
@@ -57,6 +60,7 @@ class Rounds:
     expiries: Expiries
     deletions: Deletions
     poller: Poller
+    survey: Survey
     operations: Operations
     barrier: Barrier
     health: Health
@@ -106,6 +110,8 @@ class Rounds:
             self.listen(TrySoon("what is held back", why, Outside.HOLDS))
         self.compactions.cancel_held()
         self._settle()
+        with self.barrier.around("all tables", "looking where those lie that no policy matches"):
+            self.survey.turn()
         new = self._new_tables()
         agenda = set(self.fold.agenda(self.now_ms(), self.poller.every_ms))
         agenda.update(uuid for name in self.follower.suspects for uuid in self.fold.named(name))
@@ -151,7 +157,8 @@ class Rounds:
                 with self.barrier.around(request.table.name, f"beginning to {request.decision.action}"):
                     started += self._begin(request)
             with self.barrier.around("all tables", "deleting files"):
-                self.deletions.sweep()
+                if self.survey.is_done:
+                    self.deletions.sweep()
                 self.barrier.forget("all tables")
         requests = sum(len(planned.requests) for planned in self._plans)
         held = self.deletions.everywhere() is not None
@@ -171,11 +178,18 @@ class Rounds:
 
     def _find(self, name: str) -> None:
         """A name that we have no row for: there may be a table of ours behind it."""
+        is_stranger = name in self.follower.strangers
         if not self.barrier.is_aside(name):
+            self.follower.strangers.discard(name)
             with self.barrier.around(name, "looking at it for the first time"):
                 self._confirm(name)
                 self._new_to_find -= 1
                 self.barrier.went_well(name)
+                return
+            if is_stranger:
+                # Perhaps somebody made the name up. If there is such a table, the catalog's list has it.
+                self._new_to_find -= 1
+                self.barrier.forget(name)
                 return
             self.follower.suspects.add(name)
         # It may stay damaged for ever: then there is no more to be found.
@@ -279,7 +293,11 @@ class Rounds:
             self._is_listed = found is not None or self._has_found_all
             if found is not None:
                 self.health.catalog_answers = True
-                wanted.update(name for name in found if not self._is_elsewhere(name))
+                listed = {name for name in found if not self._is_elsewhere(name)}
+                wanted |= listed
+                self.follower.strangers -= listed
+                self.survey.listed(self.poller.unmatched)
+        wanted.update(sorted(self.follower.strangers)[:STRANGERS_AT_ONCE])
         known = {name for uuid, name in self.fold.names().items() if self.events.owns(uuid)}
         return sorted(wanted - known)
 

@@ -11,6 +11,9 @@ from isotherm.core.policy.patterns import Patterns, overlap, prefix, specificity
 from isotherm.core.policy.policy import RULES
 from isotherm.core.policy.precedence import KEEPING, PolicyFile
 
+MOST_STEPS = 5_000_000
+"""Characters of patterns that are held against each other: some seconds. Thousands of plain files need few."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Named:
@@ -27,21 +30,32 @@ def conflicts(files: Iterable[tuple[str, PolicyFile]]) -> list[str]:
     for name, file in sorted(files):
         for pattern in file.tables:
             by_specificity.setdefault(specificity(pattern), []).append(_Named(pattern, name, file))
+    left = [MOST_STEPS]
     found = [
         f"{later.name}: {clash} (for {_both(earlier.pattern, later.pattern)}): say it in one of them, or more "
         f"specifically; until then {holds}"
         for _, patterns in sorted(by_specificity.items())
-        for earlier, later in _rivals(patterns)
+        for earlier, later in _rivals(patterns, left)
         for clash, holds in _clashes(earlier, later)
     ]
+    if left[0] < 0:
+        found.append(
+            "the folder: too many patterns could name the same tables to hold each against each; use fewer"
+        )
     return list(dict.fromkeys(found))
 
 
-def _rivals(patterns: Sequence[_Named]) -> Iterator[tuple[_Named, _Named]]:
-    """Pairs of patterns of different files that can name the same table, the one of the earlier file name first."""
+def _rivals(patterns: Sequence[_Named], left: list[int]) -> Iterator[tuple[_Named, _Named]]:
+    """Pairs of patterns of different files that can name the same table, the one of the earlier file name first.
+
+    Ends early when `left`, a count of steps, is used up.
+    """
     index = Patterns((one.pattern, one) for one in patterns)
     for one in patterns:
         for _, other in index.that_may_match(prefix(one.pattern)):
+            left[0] -= len(one.pattern) * len(other.pattern)
+            if left[0] < 0:
+                return
             is_told_once = other.name < one.name or prefix(one.pattern) != prefix(other.pattern)
             if one.name != other.name and is_told_once and overlap(one.pattern, other.pattern):
                 yield (other, one) if other.name < one.name else (one, other)

@@ -36,11 +36,16 @@ CREATE TABLE IF NOT EXISTS journal (
 );
 CREATE UNIQUE INDEX IF NOT EXISTS journal_snapshot ON journal (uuid, snapshot_id);
 CREATE TABLE IF NOT EXISTS intents (
-    uuid TEXT NOT NULL, intent_id TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (uuid, intent_id)
+    uuid TEXT NOT NULL, intent_id TEXT NOT NULL, value TEXT NOT NULL, expires_at_ms INTEGER NOT NULL,
+    is_stranger INTEGER NOT NULL, PRIMARY KEY (uuid, intent_id)
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS announcers (uuid TEXT NOT NULL, writer TEXT NOT NULL, PRIMARY KEY (uuid, writer)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS intents_expiry ON intents (expires_at_ms);
+CREATE INDEX IF NOT EXISTS intents_strangers ON intents (uuid) WHERE is_stranger;
+CREATE TABLE IF NOT EXISTS announcers (
+    uuid TEXT NOT NULL, writer TEXT NOT NULL, at_ms INTEGER NOT NULL, PRIMARY KEY (uuid, writer)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS words (
-    uuid TEXT NOT NULL, writer TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (uuid, writer)
+    uuid TEXT NOT NULL, writer TEXT NOT NULL, value TEXT NOT NULL, at_ms INTEGER NOT NULL, PRIMARY KEY (uuid, writer)
 ) WITHOUT ROWID;
 """
 """`changed_at_ms` is the time of the head's commit when the head was last confirmed. `anew_after`: the partitions behind

@@ -1,49 +1,170 @@
-"""What writers say, as the fold has it: open intents, and the newest word of each."""
+"""What writers say of themselves on the control topic: open intents, newest words, and who announces intents.
 
-from collections.abc import Iterable
+Whoever may write to the topic may say anything, for any table, under any name. So there is a ceiling for each table,
+and one for all tables that we do not know. Nothing that makes a partition hot is forgotten because of a ceiling: what
+is too much becomes one intent on the whole table. A flood delays maintenance until it is over, and never begins any.
+"""
 
 from isotherm.contract.events import Intent
 from isotherm.core.model.writers import Word
+from isotherm.core.units import DAY_MS
 from isotherm.store.database import Part, from_json, to_json
+
+MAX_INTENTS = 100
+"""Open intents of one table. A writer has one for each MERGE that runs."""
+MAX_WORDS = 100
+"""Writers of one table whose newest words are kept."""
+MAX_ANNOUNCERS = 100
+"""Writers of one table that are known to announce intents. Who is forgotten is heard again."""
+MAX_BYTES = 1_000_000
+"""Of the intents of one table, and of its words: every verdict reads them."""
+MAX_STRANGERS = 1_000
+MAX_STRANGERS_BYTES = 10_000_000
+"""The same of all tables that we do not know (yet), together."""
+WORD_KEPT_MS = 31 * DAY_MS
+"""A writer that was silent for so long makes room for another; no policy waits longer for one."""
+TOO_MANY = "(more than are kept)"
+"""The writer of the one intent that stands for all that were too many."""
+_ALL = ""
+"""The id under which that intent is stored: no event can have it, so none closes it."""
+_STRANGERS = ""
+"""The uuid under which it is stored for all unknown tables: no event can have it either."""
+NOBODY = "(unannounced)"
+"""The writer of what no event has brought: nobody knows who it is, or what else it means to write."""
 
 
 class Writers(Part):
-    """The writers of all tables."""
+    """The part of the fold that rests on events alone."""
 
-    def save_intent(self, intent: Intent) -> None:
-        """Keep an open intent, or forget a closed one."""
-        if intent.state == "closed":
-            self._db.execute(
-                "DELETE FROM intents WHERE uuid = ? AND intent_id = ?", (intent.table_uuid, intent.intent_id)
-            )
-            return
-        self._db.execute(
-            "INSERT OR REPLACE INTO intents (uuid, intent_id, value) VALUES (?, ?, ?)",
-            (intent.table_uuid, intent.intent_id, intent.model_dump_json()),
-        )
+    # Intents
 
     def intents(self, uuid: str) -> tuple[Intent, ...]:
-        """The intents of a table that were not closed, expired ones too."""
+        """The intents of a table that were not closed; some of them may have expired."""
         rows = self._db.execute("SELECT value FROM intents WHERE uuid = ? ORDER BY intent_id", (uuid,))
         return tuple(Intent.model_validate_json(value) for (value,) in rows)
 
-    def note_intent(self, uuid: str, writer: str) -> None:
+    def holds_all(self, uuid: str, now_ms: int) -> bool:
+        """Whether an open intent names every partition of a table already."""
+        return any(one.partitions is None and one.expires_at_ms > now_ms for one in self.intents(uuid))
+
+    def open_intent(self, intent: Intent, now_ms: int, *, is_known: bool) -> bool:
+        """Keep an open intent; False where there were too many, and one intent on the whole table holds instead.
+
+        Args:
+            intent: the intent, its expiry capped.
+            now_ms: the time; what has expired by now is forgotten.
+            is_known: whether we know the table.
+        """
+        self._db.execute("DELETE FROM intents WHERE expires_at_ms <= ?", (now_ms,))
+        uuid, value = intent.table_uuid, intent.model_dump_json()
+        others, most, most_bytes = "uuid = ?1 AND intent_id <> ?2", MAX_INTENTS, MAX_BYTES
+        if not is_known:
+            others = "is_stranger AND NOT (uuid = ?1 AND intent_id = ?2)"
+            most, most_bytes = MAX_STRANGERS, MAX_STRANGERS_BYTES
+        count, size = self._db.execute(
+            f"SELECT COUNT(*), COALESCE(SUM(LENGTH(value)), 0) FROM intents WHERE {others}",  # noqa: S608 (our words)
+            (uuid, intent.intent_id),
+        ).fetchone()
+        if count >= most or size + len(value) > most_bytes:
+            self.hold_all(uuid if is_known else _STRANGERS, intent.table, now_ms, intent.expires_at_ms)
+            return False
+        self._put(uuid, intent.intent_id, intent, is_stranger=not is_known)
+        return True
+
+    def close_intent(self, uuid: str, intent_id: str) -> Intent | None:
+        """Forget an intent that was closed; returns it, or None if it was not kept."""
+        row = self._db.execute(
+            "DELETE FROM intents WHERE uuid = ? AND intent_id = ? RETURNING value", (uuid, intent_id)
+        ).fetchone()
+        return None if row is None else Intent.model_validate_json(row[0])
+
+    def hold_all(self, uuid: str, name: str, now_ms: int, until_ms: int) -> None:
+        """Hold every partition of a table, because more was said of it than is kept."""
+        row = self._db.execute(
+            "SELECT expires_at_ms FROM intents WHERE uuid = ? AND intent_id = ?", (uuid, _ALL)
+        ).fetchone()
+        intent = Intent(
+            table_uuid=uuid or TOO_MANY,
+            table=name,
+            intent_id=TOO_MANY,
+            writer=TOO_MANY,
+            state="open",
+            at_ms=now_ms,
+            expires_at_ms=until_ms if row is None else max(until_ms, row[0]),
+        )
+        self._put(uuid, _ALL, intent, is_stranger=False)
+
+    def met(self, uuid: str, name: str, now_ms: int) -> None:
+        """A table is known from now on. If intents of unknown tables were too many, one of them may be its own."""
+        self._db.execute("UPDATE intents SET is_stranger = FALSE WHERE uuid = ?", (uuid,))
+        row = self._db.execute("SELECT expires_at_ms FROM intents WHERE uuid = ?", (_STRANGERS,)).fetchone()
+        if row is not None and row[0] > now_ms:
+            self.hold_all(uuid, name, now_ms, row[0])
+
+    def _put(self, uuid: str, intent_id: str, intent: Intent, *, is_stranger: bool) -> None:
+        self._db.execute(
+            "INSERT OR REPLACE INTO intents VALUES (?, ?, ?, ?, ?)",
+            (uuid, intent_id, intent.model_dump_json(), intent.expires_at_ms, is_stranger),
+        )
+
+    # Who announces
+
+    def note_announcer(self, uuid: str, writer: str, now_ms: int) -> None:
         """A writer says beforehand what it will touch."""
-        self._db.execute("INSERT OR IGNORE INTO announcers (uuid, writer) VALUES (?, ?)", (uuid, writer))
+        self._db.execute("INSERT OR REPLACE INTO announcers VALUES (?, ?, ?)", (uuid, writer, now_ms))
+        self._db.execute(
+            "DELETE FROM announcers WHERE uuid = ?1 AND writer IN "
+            "(SELECT writer FROM announcers WHERE uuid = ?1 ORDER BY at_ms DESC, writer LIMIT -1 OFFSET ?2)",
+            (uuid, MAX_ANNOUNCERS),
+        )
 
     def announces(self, uuid: str, writer: str) -> bool:
-        """Whether a writer was ever heard to say beforehand what it will touch."""
+        """Whether a writer is known to say beforehand what it will touch."""
         rows = self._db.execute("SELECT 1 FROM announcers WHERE uuid = ? AND writer = ?", (uuid, writer))
         return rows.fetchone() is not None
 
-    def save_words(self, words: Iterable[tuple[str, Word]]) -> None:
-        """Keep the newest words of writers, each with the uuid of the table."""
-        self._db.executemany(
-            "INSERT OR REPLACE INTO words (uuid, writer, value) VALUES (?, ?, ?)",
-            [(uuid, word.writer, to_json(word)) for uuid, word in words],
-        )
+    # Words
 
     def words(self, uuid: str) -> tuple[Word, ...]:
         """The newest word of each writer of a table."""
         rows = self._db.execute("SELECT value FROM words WHERE uuid = ? ORDER BY writer", (uuid,))
         return tuple(from_json(Word, value) for (value,) in rows)
+
+    def save_word(self, uuid: str, word: Word) -> bool:
+        """Keep a writer's newest word; False where there were too many writers, and its window is not kept."""
+        value = to_json(word)
+        if not self._has_room(uuid, word.writer, len(value)):
+            self._retire(uuid, word.at_ms - WORD_KEPT_MS)
+            if not self._has_room(uuid, word.writer, len(value)):
+                # Whatever it announces, of one more writer we do not know what it means to write.
+                self._say(uuid, Word(NOBODY, word.at_ms, type(word.window)()))
+                return word.window.from_ms is None and not word.window.partitions
+        self._say(uuid, word, value)
+        return True
+
+    def _has_room(self, uuid: str, writer: str, size: int) -> bool:
+        if writer == NOBODY:
+            return True
+        count, taken = self._db.execute(
+            "SELECT COUNT(*), COALESCE(SUM(LENGTH(value)), 0) FROM words "
+            "WHERE uuid = ? AND writer NOT IN (?, ?)",
+            (uuid, writer, NOBODY),
+        ).fetchone()
+        return bool(count < MAX_WORDS and taken + size <= MAX_BYTES)
+
+    def _retire(self, uuid: str, before_ms: int) -> None:
+        """Forget the writers that have been silent since then, all but that there was one."""
+        gone = self._db.execute(
+            "DELETE FROM words WHERE uuid = ? AND at_ms < ? AND writer <> ? RETURNING value",
+            (uuid, before_ms, NOBODY),
+        ).fetchall()
+        words = [from_json(Word, value) for (value,) in gone]
+        newest_ms = max((word.at_ms for word in words if not word.announces), default=None)
+        if newest_ms is not None and not any(word.writer == NOBODY for word in self.words(uuid)):
+            self._say(uuid, Word(NOBODY, newest_ms, type(words[0].window)()))
+
+    def _say(self, uuid: str, word: Word, value: str | None = None) -> None:
+        self._db.execute(
+            "INSERT OR REPLACE INTO words VALUES (?, ?, ?, ?)",
+            (uuid, word.writer, value or to_json(word), word.at_ms),
+        )

@@ -47,6 +47,10 @@ class Accounts(Part):
             ],
         )
 
+    def forget_account(self, uuid: str, snapshot_id: int) -> None:
+        """The catalog has never had the snapshot: somebody made it up."""
+        self._db.execute("DELETE FROM accounts WHERE uuid = ? AND snapshot_id = ?", (uuid, snapshot_id))
+
     def decided(self, uuid: str, now_ms: int) -> None:
         """The verdicts for everything accounted for so far are made."""
         # The index is named: without it SQLite would read every account of the table, by the primary key.

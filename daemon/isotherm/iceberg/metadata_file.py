@@ -1,0 +1,80 @@
+"""Metadata files, and answers of a catalog, read whole within limits before anything is made of them.
+
+Whoever owns a table chooses how large its metadata is, and how many things are in it. What PyIceberg makes of it takes
+up to twenty times as much memory, and the daemon has one memory for all tables.
+"""
+
+import gzip
+import io
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pyiceberg.io import InputFile
+
+MAX_METADATA_BYTES = 64 * 1024 * 1024
+"""Of a metadata.json, or of any answer of a catalog: some 50,000 snapshots. In memory it takes several times that."""
+MAX_METADATA_OBJECTS = 300_000
+"""JSON objects in it, each some kilobyte in memory: a snapshot has three, a branch or a tag one."""
+PIECE_BYTES = 1024 * 1024
+GZIP_MAGIC = b"\x1f\x8b"
+METADATA_NAMES = (".metadata.json", ".metadata.json.gz")
+
+
+class TooLargeError(ValueError):
+    """What the owner of a table made, or a catalog answered, is more than a daemon for many tables can take in."""
+
+
+def within_limits(pieces: Iterable[bytes], what: str) -> bytes:
+    """The pieces of a JSON text as a whole.
+
+    Raises:
+        TooLargeError: it has more bytes, or more objects, than a table's metadata has; the rest was not asked for.
+    """
+    taken, size, objects = [], 0, 0
+    for piece in pieces:
+        taken.append(piece)
+        size, objects = size + len(piece), objects + piece.count(b"{")
+        if size > MAX_METADATA_BYTES:
+            raise TooLargeError(
+                f"{what} has more than {MAX_METADATA_BYTES} bytes; expire snapshots, or leave it out"
+            )
+        if objects > MAX_METADATA_OBJECTS:
+            raise TooLargeError(
+                f"{what} has more than {MAX_METADATA_OBJECTS} snapshots, refs and the like; expire or drop some, or "
+                "leave it out"
+            )
+    return b"".join(taken)
+
+
+class MetadataFile(InputFile):
+    """A metadata file, read whole before anything is made of it."""
+
+    def __init__(self, file: Any) -> None:
+        super().__init__(file.location)
+        self._file = file
+
+    def __len__(self) -> int:
+        return len(self._file)
+
+    def exists(self) -> bool:
+        """Whether it is there."""
+        return bool(self._file.exists())
+
+    def open(self, seekable: bool = True) -> Any:  # noqa: ARG002 (always seekable)
+        """Its bytes; packed ones stay packed, because PyIceberg unpacks them.
+
+        Raises:
+            TooLargeError: it has more than metadata has, unpacked or not.
+        """
+        what = f"the metadata {self.location}"
+        with self._file.open() as stream:
+            data = within_limits(_pieces(stream), what)
+        if data.startswith(GZIP_MAGIC):
+            with gzip.open(io.BytesIO(data)) as unpacked:
+                within_limits(_pieces(unpacked), what)
+        return io.BytesIO(data)
+
+
+def _pieces(stream: Any) -> Iterator[bytes]:
+    while piece := bytes(stream.read(PIECE_BYTES)):
+        yield piece

@@ -1,0 +1,338 @@
+"""Who may write to the control topic can make maintenance wait, and no more: nothing grows, and nothing is misled."""
+
+from isotherm.contract.events import Intent, OpenWindow
+from isotherm.contract.identity import partition_key
+from isotherm.core import observations as seen
+from isotherm.iceberg.catalog import MAX_READ_BYTES
+from isotherm.service.intake import MAX_STRANGERS
+from isotherm.service.rounds import STRANGERS_AT_ONCE
+from isotherm.store.fold.writers import MAX_ANNOUNCERS, MAX_BYTES, MAX_INTENTS, MAX_STRANGERS_BYTES, MAX_WORDS
+from support.lab import believed, counted, event_of, of, settle, started, uuid_of
+
+AN_HOUR_MS = 3_600_000
+
+
+def intent(uuid, number=0, **changes):
+    """An intent as anybody may send it."""
+    return Intent(
+        table_uuid=uuid,
+        table="shop.orders",
+        intent_id=f"forged {number}",
+        writer=f"nobody {number}",
+        state="open",
+        at_ms=0,
+        expires_at_ms=2**60,
+        partitions=(partition_key({1000: -1}),),
+    ).model_copy(update=changes)
+
+
+def with_debt(lab):
+    """A table with partitions that are due, and a daemon that knows it and has not begun."""
+    table = lab.create()
+    for hour in (1, 1, 1, 1, 9, 9, 9, 9):
+        lab.append(table, hour)
+    service = started(lab)
+    service.events.is_reachable = False  # a topic that cannot be read to its end: no rewrite begins
+    service.compactions.is_blind = True
+    service.step(0)
+    service.step(0)
+    return table, service
+
+
+def hear(lab, service, events):
+    for event in events:
+        lab.announce(event)
+    service.consume(service.events.poll(0))
+
+
+def crowded(lab):
+    return sum(one.outcome == "crowded" for one in of(lab, seen.EventSeen))
+
+
+def verdicts(service, uuid):
+    return {str(row.verdict) for row in service.fold.partitions(uuid)}
+
+
+def test_a_flood_of_intents_is_kept_as_one_that_holds_the_whole_table_until_it_is_over(lab):
+    table, service = with_debt(lab)
+    uuid = uuid_of(table)
+    assert "due" in verdicts(service, uuid)
+    hear(lab, service, [intent(uuid, number) for number in range(10 * MAX_INTENTS)])
+
+    assert len(service.fold.intents(uuid)) == MAX_INTENTS + 1
+    assert crowded(lab) == 9 * MAX_INTENTS
+    assert verdicts(service, uuid) == {"hot"}
+    # No closing lifts what stands for the rest: nobody can have its id.
+    kept = [one.intent_id for one in service.fold.intents(uuid)]
+    hear(lab, service, [intent(uuid, state="closed", intent_id=one) for one in kept])
+    assert [one.partitions for one in service.fold.intents(uuid)] == [None]
+    assert verdicts(service, uuid) == {"hot"}
+
+    lab.ahead_ms += AN_HOUR_MS
+    service.round()
+    assert "due" in verdicts(service, uuid)
+    hear(lab, service, [intent(uuid)])
+    assert [one.intent_id for one in service.fold.intents(uuid)] == ["forged 0"]
+    service.stop()
+
+
+def test_large_intents_are_too_many_sooner(lab):
+    table, service = with_debt(lab)
+    uuid = uuid_of(table)
+    long = tuple(partition_key({1000: "x" * 1000 + str(number)}) for number in range(200))
+    hear(lab, service, [intent(uuid, number, partitions=long) for number in range(10)])
+
+    kept = service.fold.intents(uuid)
+    assert sum(len(one.model_dump_json()) for one in kept) < MAX_BYTES + 1000
+    assert crowded(lab) == 10 - (len(kept) - 1) > 0
+    assert verdicts(service, uuid) == {"hot"}
+    service.stop()
+
+
+def test_intents_on_tables_that_nobody_knows_have_one_ceiling_together(lab):
+    """What was refused may have been the intent of a table that is found a moment later: it is held as a whole."""
+    service = started(lab)
+    table = lab.create()
+    for hour in (1, 1, 1, 1, 9, 9, 9, 9):
+        lab.append(table, hour, announce=False)
+    large = tuple(partition_key({1000: "x" * 1000 + str(number)}) for number in range(400))
+    hear(lab, service, [intent(f"no table {number}", number, partitions=large) for number in range(30)])
+    hear(lab, service, [intent(uuid_of(table))])
+    settle(service)
+
+    kept = [service.fold.intents(f"no table {number}") for number in range(30)]
+    assert sum(len(one.model_dump_json()) for intents in kept for one in intents) <= MAX_STRANGERS_BYTES
+    assert crowded(lab) == sum(not intents for intents in kept) > 0
+    assert verdicts(service, uuid_of(table)) == {"hot"}
+    assert service.ledger.operations() == []
+    assert not any(service.fold.announces(f"no table {number}", f"nobody {number}") for number in range(30))
+    service.stop()
+
+
+def test_one_more_intent_on_a_table_that_is_held_already_decides_nothing_again(lab):
+    table, service = with_debt(lab)
+    uuid = uuid_of(table)
+    hear(lab, service, [intent(uuid, partitions=None)])
+    assert verdicts(service, uuid) == {"hot"}
+    lab.announce(intent(uuid, 1, partitions=None))
+    lab.announce(intent(uuid, 2, state="closed"))
+    service.intake.take(service.events.poll(0))
+
+    row = service.fold.table(uuid)
+    awake = service.fold.undecided(
+        uuid, service.now_ms(), row.state.boundary_ms, row.state.foreign_commits, with_due=True
+    )
+    assert awake == {}
+    service.stop()
+
+
+def test_writers_that_announce_are_remembered_up_to_a_ceiling(lab):
+    """The oldest is forgotten: then late writes are reckoned with again, until it is heard."""
+    table, service = with_debt(lab)
+    uuid, fold = uuid_of(table), service.fold
+    for number in range(2 * MAX_ANNOUNCERS):
+        lab.ahead_ms += 1
+        hear(lab, service, [intent(uuid, number, state="closed")])
+
+    known = [number for number in range(2 * MAX_ANNOUNCERS) if fold.announces(uuid, f"nobody {number}")]
+    assert known == list(range(MAX_ANNOUNCERS, 2 * MAX_ANNOUNCERS))
+    service.stop()
+
+
+def word(table, number, **window):
+    return event_of(table, writer=f"nobody {number}", open_window=OpenWindow(**window) if window else None)
+
+
+def test_a_flood_of_writers_with_open_windows_holds_the_whole_table_instead(lab):
+    table, service = with_debt(lab)
+    uuid = uuid_of(table)
+    hear(lab, service, [word(table, number, from_ms=2**50) for number in range(3 * MAX_WORDS)])
+
+    # One more stands for all of whom nothing is known but that there are some.
+    assert len(service.fold.words(uuid)) == MAX_WORDS + 1
+    assert crowded(lab) > MAX_WORDS
+    service.round()
+    assert verdicts(service, uuid) == {"hot"}
+    lab.ahead_ms += 2 * AN_HOUR_MS
+    service.round()
+    assert "due" in verdicts(service, uuid)
+    service.stop()
+
+
+def test_writers_that_say_nothing_of_what_they_will_write_are_one(lab):
+    """A writer with another name for each commit holds nothing back."""
+    table, service = with_debt(lab)
+    uuid = uuid_of(table)
+    hear(lab, service, [word(table, number) for number in range(3 * MAX_WORDS)])
+
+    assert len(service.fold.words(uuid)) == MAX_WORDS + 1
+    assert crowded(lab) == 0
+    assert "due" in verdicts(service, uuid)
+    service.stop()
+
+
+def test_a_writer_that_was_silent_for_a_month_makes_room_and_is_not_forgotten_to_have_been(lab):
+    table, service = with_debt(lab)
+    uuid = uuid_of(table)
+    hear(lab, service, [word(table, number) for number in range(MAX_WORDS)])
+    lab.ahead_ms += 32 * 24 * AN_HOUR_MS
+    hear(lab, service, [word(table, "new")])
+
+    words = {one.writer: one for one in service.fold.words(uuid)}
+    assert set(words) == {"nobody new", "(unannounced)"}
+    assert not words["(unannounced)"].announces
+    service.stop()
+
+
+def test_names_that_nobody_has_cost_a_bounded_number_of_looks(lab):
+    table, service = with_debt(lab)
+    event = event_of(table)
+    forged = [
+        event.model_copy(update={"table_uuid": f"u{number}", "table": f"shop.no{number}"})
+        for number in range(3 * MAX_STRANGERS)
+    ]
+    hear(lab, service, forged)
+    assert len(service.follower.strangers) == MAX_STRANGERS
+    assert crowded(lab) == 2 * MAX_STRANGERS
+    asked, real = [], service.catalog.load
+
+    def load(name):
+        asked.append(name)
+        return real(name)
+
+    service.catalog.load = load
+    service.round()
+    assert len([name for name in asked if name != "shop.orders"]) == STRANGERS_AT_ONCE
+    for _ in range(MAX_STRANGERS // STRANGERS_AT_ONCE):
+        service.round()
+
+    assert len(asked) == len(set(asked) - {"shop.orders"}) + asked.count("shop.orders")
+    assert service.follower.strangers == service.follower.suspects == set()
+    assert set(service.fold.names().values()) == {"shop.orders"}
+    service.stop()
+
+
+def test_forged_totals_and_forged_snapshots_cost_a_look_and_no_scan(lab):
+    table, service = with_debt(lab)
+    uuid, event = uuid_of(table), event_of(table)
+    lies = [
+        {"summary": {"total-data-files": "7", "total-records": "1"}},
+        {"summary": {}, "added_manifests": ()},
+        # Its entries, counted once more, and as removed.
+        {"summary": {}},
+        {"summary": {}, "added_manifests_complete": False},
+    ]
+    for number in range(20):
+        head = service.fold.table(uuid).state
+        made_up = {
+            "snapshot_id": 1000 + number,
+            "parent_id": head.head,
+            "sequence_number": head.sequence_number + 1,
+        }
+        hear(lab, service, [event.model_copy(update=made_up | lies[number % len(lies)])])
+        service.round()
+        assert believed(service, uuid) == counted(lab.scan())
+
+    assert [one.why for one in of(lab, seen.TableScanned)] == ["first seen"]
+    assert of(lab, seen.StateDrifted) == []
+    real = {one.snapshot_id for one in table.refresh().snapshots()}
+    assert {one.snapshot_id for one in service.ledger.accounts(uuid)} == real
+    service.stop()
+
+
+def test_an_event_has_no_more_read_than_a_manifest_has(lab):
+    """Sixty kilobytes of names could stand for gigabytes: the round reads what the catalog says, once."""
+    table, service = with_debt(lab)
+    loaded, event = service.follower.loaded(uuid_of(table)), event_of(table)
+    made_up = {
+        "snapshot_id": 77,
+        "parent_id": event.snapshot_id,
+        "sequence_number": event.sequence_number + 1,
+    }
+    (manifest,) = event.added_manifests
+    half = MAX_READ_BYTES // 2 + 1
+    large = [manifest.model_copy(update={"length": half, "path": f"{manifest.path}{n}"}) for n in range(2)]
+    opened, new_input = [], loaded.handle.io.new_input
+    loaded.handle.io.new_input = lambda location: opened.append(location) or new_input(location)
+    for named in ([manifest] * 200, large):
+        lie = event.model_copy(update=made_up | {"added_manifests": tuple(named)})
+        assert service.catalog.change_of(loaded, lie) is None
+
+    assert opened == []
+    service.stop()
+
+
+def test_an_event_that_lies_about_a_real_snapshot_is_taken_back_and_costs_no_scan(lab):
+    table, service = with_debt(lab)
+    uuid = uuid_of(table)
+    for hour in (1, 2, 9):
+        true = lab.append(table, hour, announce=False)
+        hear(lab, service, [true.model_copy(update={"added_manifests": (), "summary": {}})])
+        follows = lab.append(table, hour, announce=False)
+        hear(lab, service, [follows])
+        assert believed(service, uuid) != counted(lab.scan())
+        service.round()
+        assert believed(service, uuid) == counted(lab.scan())
+
+    assert [one.why for one in of(lab, seen.TableScanned)] == ["first seen"]
+    service.stop()
+
+
+def test_whatever_forces_a_table_to_be_scanned_gets_a_tenth_of_the_time(lab):
+    """Its owner can: with histories that lead nowhere, or totals that differ in another way each time."""
+    table, service = with_debt(lab)
+    uuid, real = uuid_of(table), service.catalog.scan
+
+    def slow(loaded):
+        lab.ahead_ms += 60_000
+        return real(loaded)
+
+    service.catalog.scan = slow
+    lab.seen.clear()
+    service.fold.distrust(uuid)
+    service.round()
+    began_ms = lab.ahead_ms
+    while lab.ahead_ms - began_ms < 2 * AN_HOUR_MS:
+        service.fold.distrust(uuid)
+        service.round()
+        lab.ahead_ms += 30_000
+
+    assert 11 <= len(of(lab, seen.TableScanned)) <= 13
+    lab.ahead_ms += AN_HOUR_MS
+    service.round()
+    assert believed(service, uuid) == counted(lab.scan())
+    assert service.fold.table(uuid).is_trusted
+    service.stop()
+
+
+def test_debt_that_forged_intents_hold_back_shows_as_lag(lab):
+    """One message in a quarter of an hour is enough to keep a table hot: a person must be able to see it."""
+    table, service = with_debt(lab)
+    uuid = uuid_of(table)
+    for number in range(8):
+        hear(lab, service, [intent(uuid, number, partitions=None)])
+        lab.ahead_ms += AN_HOUR_MS // 5
+        service.round()
+        assert verdicts(service, uuid) == {"hot"}
+
+    planned = of(lab, seen.TablePlanned)[-1]
+    assert lab.now_ms() - planned.oldest_due_at_ms > AN_HOUR_MS
+    whys = [one.why for one in service.verdicts.decide(service.fold.table(uuid), ())[2].of_partitions]
+    assert all("means to write any partition" in why for why in whys)
+    service.stop()
+
+
+def test_a_forged_closing_costs_a_writer_a_merge_and_nobody_a_row(lab):
+    """The topic does not say who wrote a message. What a writer said there, another can take back."""
+    table, service = with_debt(lab)
+    uuid = uuid_of(table)
+    rows = sorted(map(repr, table.scan().to_arrow().to_pylist()))
+    hear(lab, service, [intent(uuid, partitions=None)])
+    assert verdicts(service, uuid) == {"hot"}
+    hear(lab, service, [intent(uuid, partitions=None, state="closed")])
+    service.events.is_reachable = True
+    settle(service)
+
+    assert [one.action for one in service.ledger.operations()] == ["compact"]
+    assert rows == sorted(map(repr, table.refresh().scan().to_arrow().to_pylist()))
+    service.stop()

@@ -1,0 +1,250 @@
+"""Who owns a table can have that table left alone, and nothing else: its metadata, properties, names and values."""
+
+import gzip
+import io
+import json
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import structlog
+import yaml
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.transforms import IdentityTransform
+from typer.testing import CliRunner
+
+from isotherm.cli import app
+from isotherm.core import observations as seen
+from isotherm.core.model.jobs import OutcomeKind
+from isotherm.core.paths import normalised
+from isotherm.iceberg.catalog import IcebergCatalog, connect
+from isotherm.iceberg.metadata_file import (
+    MAX_METADATA_BYTES,
+    MAX_METADATA_OBJECTS,
+    PIECE_BYTES,
+    TooLargeError,
+    within_limits,
+)
+from isotherm.runtime import logs
+from isotherm.runtime.config import CatalogConfig
+from isotherm.service.ports import Unreadable
+from isotherm.telemetry.metrics import Metrics
+from support.lab import believed, counted, of, settle, uuid_of
+from support.servers import http_server
+
+
+def metadata_path(table):
+    return Path(normalised(table.refresh().metadata_location))
+
+
+def packed_zeros(size):
+    packed = io.BytesIO()
+    with gzip.open(packed, "wb", compresslevel=1) as stream:
+        for _ in range(size // PIECE_BYTES):
+            stream.write(bytes(PIECE_BYTES))
+    return packed.getvalue()
+
+
+def larger(path):
+    with path.open("r+b") as file:
+        file.truncate(2**30)
+
+
+def with_refs(path):
+    metadata = json.loads(path.read_text())
+    tag = {"snapshot-id": metadata["current-snapshot-id"], "type": "tag"}
+    metadata["refs"] |= {f"t{number}": tag for number in range(MAX_METADATA_OBJECTS)}
+    path.write_text(json.dumps(metadata))
+
+
+METADATA = {
+    "a gigabyte": larger,
+    "more refs than anybody needs": with_refs,
+}
+
+
+@pytest.mark.parametrize("damage", METADATA.values(), ids=METADATA)
+def test_metadata_that_would_fill_the_memory_sets_its_table_aside_and_no_other(lab, damage):
+    tables = [lab.create(f"shop.{name}") for name in ("aaa", "bbb")]
+    for table in tables:
+        for hour in (1, 1, 1, 2, 3, 4):
+            lab.append(table, hour)
+    damage(metadata_path(tables[0]))
+    service = lab.settled()
+
+    assert {one.name for one in of(lab, seen.TableFailed)} == {"shop.aaa"}
+    assert "has more than" in of(lab, seen.TableFailed)[0].error
+    assert "leave it out" in of(lab, seen.TableFailed)[0].error
+    ended = {(one.table.name, one.outcome) for one in of(lab, seen.JobEnded)}
+    assert ended == {("shop.bbb", OutcomeKind.DONE)}
+    service.stop()
+
+
+def test_packed_metadata_is_not_unpacked_beyond_its_limit(lab):
+    table = lab.create()
+    path = metadata_path(table)
+    bomb = path.with_name("00001-bomb.gz.metadata.json")
+    bomb.write_bytes(packed_zeros(2 * MAX_METADATA_BYTES))
+    lab.catalog.drop_table("shop.orders")
+    assert bomb.stat().st_size < MAX_METADATA_BYTES / 50
+    with pytest.raises(ValueError, match="has more than"):
+        lab.catalog.register_table("shop.orders", f"file://{bomb}")
+
+
+def test_no_more_is_asked_for_than_the_limit():
+    asked = []
+
+    def endless():
+        while True:
+            asked.append(PIECE_BYTES)
+            yield bytes(PIECE_BYTES)
+
+    with pytest.raises(TooLargeError):
+        within_limits(endless(), "an answer")
+
+    assert sum(asked) <= MAX_METADATA_BYTES + PIECE_BYTES
+
+
+def test_an_answer_of_a_catalog_has_the_same_limit():
+    config = {"defaults": {}, "overrides": {}}
+    tag = {"snapshot-id": 1, "type": "tag"}
+    refs = {"metadata": {"refs": {f"t{number}": tag for number in range(MAX_METADATA_OBJECTS)}}}
+    with http_server(lambda _, path: (200, config if path == "/v1/config" else refs)) as url:
+        catalog = IcebergCatalog(connect(CatalogConfig(properties={"type": "rest", "uri": url})))
+        with pytest.raises(Unreadable, match="has more than"):
+            catalog.load("shop.orders")
+
+
+HOSTILE = (
+    "../../../../etc/passwd",
+    "\x1b[2J\x1b[31mred\x07",
+    "[bold red]loud[/bold red]",
+    "new\nline\r\ttab",
+    "quotes\"'`\\",
+    "{job}=%2F%00",
+    "x" * 150,
+    "\u202eright to left",
+)
+
+
+def with_hostile_partitions(lab):
+    """A table whose partitions are what somebody typed, all of them left by the stream."""
+    table = lab.create(spec=PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "what")))
+    rows = len(HOSTILE)
+    for number in range(4):
+        table.refresh().append(
+            pa.table(
+                {
+                    "id": pa.array(range(number * rows, (number + 1) * rows), pa.int64()),
+                    "at": pa.array([0] * rows, pa.timestamp("us", "UTC")),
+                    "what": pa.array(HOSTILE, pa.string()),
+                }
+            )
+        )
+    for _ in range(3):
+        lab.append(table, 1, announce=False)
+    return table
+
+
+def asked(lab, monkeypatch, *words):
+    (lab.root / "isotherm.yaml").write_text(
+        yaml.safe_dump(
+            {
+                "catalog": {"properties": lab.properties},
+                "kafka": {"properties": {"bootstrap.servers": "unused"}},
+            }
+        )
+    )
+    monkeypatch.setenv("COLUMNS", "80")
+    return CliRunner().invoke(app, [*words, "--config", str(lab.root / "isotherm.yaml")], color=True)
+
+
+def controls(text):
+    """Characters with which a terminal does something, but for colours of ours and line ends."""
+
+    plain = (
+        re.sub(r"\x1b\[[0-9;]*m", "", text) if "\x1b[2J" not in text and "\x1b[31mred" not in text else text
+    )
+    return {c for c in plain if (ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 or c in "\u202e\u2066"}
+
+
+def test_partition_values_lead_no_file_elsewhere_and_no_terminal_astray(lab, monkeypatch):
+    table = with_hostile_partitions(lab)
+    home = Path(normalised(table.metadata.location))
+    rows = sorted(map(repr, table.refresh().scan().to_arrow().to_pylist()))
+    before = {path for path in lab.root.parent.rglob("*") if home not in path.parents}
+    service = lab.settled()
+    service.stop()
+
+    done = [one for one in of(lab, seen.JobEnded) if one.outcome is OutcomeKind.DONE]
+    assert len(done) == len(HOSTILE)
+    assert rows == sorted(map(repr, table.refresh().scan().to_arrow().to_pylist()))
+    after = {path for path in lab.root.parent.rglob("*") if home not in path.parents}
+    assert {path for path in after - before if lab.root / "state" not in path.parents} <= {lab.root / "state"}
+    for task in table.scan().plan_files():
+        assert home in Path(normalised(task.file.file_path)).resolve().parents
+    for words in (("plan",), ("plan", "shop.orders"), ("explain", "shop.orders"), ("state", "shop.orders")):
+        answer = asked(lab, monkeypatch, *words)
+        assert answer.exit_code == 0, answer.output
+        assert controls(answer.output) == set(), words
+
+
+@pytest.mark.parametrize("style", ["console", "json"])
+def test_names_reach_no_terminal_through_the_log(style, capsys):
+    logs.configure("DEBUG", style)
+    for text in HOSTILE:
+        logs.tell(seen.TableFailed(f"shop.{text}", "looking at it", text, text))
+    shown = capsys.readouterr().err
+    structlog.reset_defaults()
+
+    assert "red" in shown
+    assert controls(shown) == set()
+
+
+def test_names_and_values_make_no_series_and_no_line_of_their_own(lab):
+    """A table has the same series whatever its partitions are called; a name stays within its label."""
+    metrics = Metrics(lab.now_ms, "test")
+    (lab.root / "policies" / "all.yaml").write_text(lab.policy.replace("min_files: 3", "enabled: false"))
+    table = with_hostile_partitions(lab)
+    service = lab.settled()
+    for one in lab.seen:
+        metrics(one)
+    of_one = [
+        sample for family in text_string_to_metric_families(generate_latest(metrics.registry).decode())
+        for sample in family.samples if sample.labels.get("table") == "shop.orders"
+    ]  # fmt: skip
+    assert len(list(service.fold.partitions(uuid_of(table)))) > len(HOSTILE)
+    assert len(of_one) < 60
+    for text in HOSTILE:
+        metrics(seen.TableFailed(f"shop.{text}", "looking at it", text, text))
+    exposed = list(text_string_to_metric_families(generate_latest(metrics.registry).decode()))
+    named = {s.labels["table"] for f in exposed for s in f.samples if f.name == "isotherm_table_failing"}
+    assert named == {f"shop.{text}" for text in HOSTILE}
+    service.stop()
+
+
+SUMMARIES = [
+    {"total-records": "9" * 5000, "total-data-files": "-1", "total-files-size": "NaN"},
+    {"total-records": "\u0667", "deleted-duplicate-files": "1e400"},
+    {"isotherm.valid-through": "9" * 400, "isotherm.job-id": "../../x", "isotherm.offsets": "{" * 5000},
+    {f"key {number}": "x" for number in range(20_000)},
+]
+
+
+@pytest.mark.parametrize("summary", SUMMARIES, ids=["numbers", "digits", "ours", "many"])
+def test_a_summary_may_say_anything(lab, summary):
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3):
+        lab.append(table, hour)
+    lab.append(table, 4, snapshot_properties=summary, announce=False)
+    service = lab.settled()
+
+    assert believed(service, uuid_of(table)) == counted(lab.scan())
+    lab.append(table, 5, snapshot_properties=summary, announce=False)
+    settle(service)
+    assert believed(service, uuid_of(table)) == counted(lab.scan())
+    assert {one.error for one in of(lab, seen.TableFailed)} == set()
+    service.stop()

@@ -1,0 +1,169 @@
+"""Who may create tables can register one twice: it is told, and neither entry is maintained or deleted from."""
+
+import pytest
+
+from isotherm.core import observations as seen
+from isotherm.core.model.decisions import Verdict
+from isotherm.service.ports import TableMissing, Unavailable, Unreadable
+from isotherm.service.survey import LOOKS_AT_ONCE
+from support.lab import EXPIRING, Lab, of, settle, started, uuid_of
+
+NAMED = EXPIRING.replace('tables: "*"', "tables: shop.*")
+
+
+def rows(table):
+    return sorted(map(repr, table.refresh().scan().to_arrow().to_pylist()))
+
+
+@pytest.fixture(params=[EXPIRING, NAMED], ids=["a policy matches both", "no policy matches the other"])
+def twice(request, tmp_path):
+    """A table with a second entry, whose history goes on by itself."""
+    lab = Lab(tmp_path, policy=request.param)
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(table, hour)
+    lab.catalog.create_namespace_if_not_exists("other")
+    yield lab, table, lambda: lab.catalog.register_table("other.clone", table.refresh().metadata_location)
+    lab.executor.stop()
+
+
+def days(lab, service, number=40):
+    for _ in range(number):
+        lab.ahead_ms += 21_600_000
+        service.step(0)
+        service.maintainer.wait(30)
+
+
+def test_a_table_with_two_entries_is_halted_and_both_keep_their_rows(twice):
+    lab, table, register = twice
+    clone = register()
+    expected = rows(clone)
+    service = started(lab)
+    days(lab, service)
+    # All that the first entry drops, the second still reads.
+    table.refresh().delete()
+    for hour in (5, 6, 7, 8):
+        lab.append(table, hour)
+    days(lab, service)
+
+    assert expected == rows(clone)
+    (halted,) = of(lab, seen.TableHalted)
+    assert (halted.table.name, halted.reason) in {
+        ("shop.orders", "two_entries"),
+        ("other.clone", "two_entries"),
+    }
+    assert "shop.orders" in halted.why
+    assert "other.clone" in halted.why
+    assert service.ledger.operations() == []
+    assert {row.verdict for row in service.fold.partitions(uuid_of(table))} == {Verdict.HALTED}
+    service.stop()
+
+
+def test_an_entry_that_comes_later_keeps_what_was_already_marked(twice):
+    lab, table, register = twice
+    (lab.root / "policies" / "all.yaml").write_text(
+        lab.policy.replace("delete_after: 0s", "delete_after: 30d")
+    )
+    service = started(lab)
+    settle(service)
+    clone = register()
+    for hour in (5, 6, 7, 8, 9):
+        lab.append(table, hour)
+    settle(service)
+    expected = rows(clone)
+    days(lab, service, number=160)
+
+    assert expected == rows(clone)
+    assert of(lab, seen.TableHalted)
+    assert of(lab, seen.FilesDeleted) == []
+    service.stop()
+
+
+def test_it_is_maintained_again_when_one_entry_is_dropped_and_a_person_said_so(twice):
+    lab, table, register = twice
+    register()
+    service = started(lab)
+    days(lab, service, number=4)
+    assert of(lab, seen.TableHalted)
+    # Said too early, it is halted again.
+    service.holds.lift(uuid_of(table), of(lab, seen.HoldChanged)[0].kind)
+    days(lab, service, number=4)
+    assert len(of(lab, seen.TableHalted)) == 2
+    lab.catalog.drop_table("other.clone")
+    service.holds.lift(uuid_of(table), of(lab, seen.HoldChanged)[0].kind)
+    days(lab, service, number=8)
+
+    assert len(of(lab, seen.TableHalted)) == 2
+    assert service.ledger.operations()
+    service.stop()
+
+
+def test_a_table_that_was_renamed_has_one_entry(lab):
+    table = lab.create()
+    lab.append(table, 1)
+    service = started(lab)
+    settle(service)
+    lab.catalog.rename_table("shop.orders", "shop.sold")
+    settle(service)
+
+    assert service.fold.names() == {uuid_of(table): "shop.sold"}
+    assert of(lab, seen.TableHalted) == []
+    service.stop()
+
+
+def test_another_spelling_of_a_name_is_no_other_entry(lab):
+    """A catalog that does not tell capitals apart answers to both, and lists one."""
+    table = lab.create()
+    event = lab.append(table, 1)
+    service = started(lab)
+    settle(service)
+    real = service.catalog.load
+    service.catalog.load = lambda name: real(name.lower()) if name != "Shop.Orders" else _named(real, name)
+    lab.announce(event.model_copy(update={"table": "Shop.Orders", "table_uuid": "unknown"}))
+    names = []
+    for _ in range(4):
+        service.step(0)
+        names.append(service.fold.names())
+
+    assert names == [{uuid_of(table): "shop.orders"}] * 4
+    assert of(lab, seen.TableHalted) == []
+    service.stop()
+
+
+def _named(load, name):
+    loaded = load(name.lower())
+    return type(loaded)(
+        type(loaded.table)(loaded.table.uuid, name),
+        loaded.facts, loaded.head, loaded.snapshots, loaded.parents, loaded.handle,
+    )  # fmt: skip
+
+
+def test_nothing_is_deleted_before_each_table_of_the_catalog_was_looked_at_once(tmp_path):
+    lab = Lab(tmp_path, policy=NAMED)
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3, 4, 5, 6):
+        lab.append(table, hour)
+    for number in range(LOOKS_AT_ONCE + 5):
+        lab.create(f"other.t{number:02}")
+    service = started(lab)
+    real, faults = service.catalog.load, {"other.t03": Unavailable("time-out")}
+
+    def load(name):
+        if name in faults:
+            raise faults[name]
+        return real(name)
+
+    service.catalog.load = load
+    days(lab, service)
+    assert of(lab, seen.SnapshotsExpired)
+    assert service.ledger.tables_to_sweep(service.now_ms()) == [uuid_of(table)]
+    assert of(lab, seen.FilesDeleted) == []
+    # What refuses, or makes no sense, is nothing that we shall ever know.
+    faults["other.t03"] = Unreadable("format version 7")
+    faults["other.t07"] = TableMissing("dropped")
+    faults["other.t09"] = RuntimeError("a mistake of ours")
+    days(lab, service, number=6)
+
+    assert of(lab, seen.FilesDeleted)
+    service.stop()
+    lab.executor.stop()
