@@ -42,7 +42,7 @@ SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 TABLE = 'table=~"$table"'
 RATE = "$__rate_interval"
 """Grafana's own choice: never shorter than four scrapes, so that no rate comes out empty."""
-FILES_LIMIT, SNAPSHOTS_LIMIT, METADATA_LIMIT, LAG_LIMIT = 500, 1000, 10e9, 86_400
+FILES_LIMIT, EXPIRE_LIMIT, METADATA_LIMIT, METADATA_FILE_LIMIT, LAG_LIMIT = 500, 3, 10e9, 50e6, 86_400
 """The limits of the alerts in grafana/alerts.yaml; a test holds them together."""
 WIDTH, STAT_WIDTH, HEIGHT, STAT_HEIGHT = 8, 4, 8, 4
 
@@ -226,18 +226,32 @@ def tables() -> list[timeseries.Panel]:
         ),
         graph(
             "Snapshots",
-            "Snapshots of the main branch. The line is the alert's limit; expiry brings the number down.",
+            "Snapshots of the main branch: at a commit a minute and seven days of keep_for, 10,000.",
             "short",
             (worst("isotherm_snapshots"), "{{table}}"),
-            limit=SNAPSHOTS_LIMIT,
+        ),
+        graph(
+            "Snapshots that may go",
+            "Snapshots that the policy would let go, over what makes an expiry due. After an expiry it is below 1. The "
+            "line is the alert's limit.",
+            "short",
+            (worst("isotherm_expire_score"), "{{table}}"),
+            limit=EXPIRE_LIMIT,
         ),
         graph(
             "Metadata",
-            "Bytes of manifests, manifest list and metadata.json that a reader of the head has to plan with. The line "
-            "is the alert's limit.",
+            "Bytes of manifests that a reader of the head has to plan with. The line is the alert's limit.",
             "decbytes",
             (worst("isotherm_metadata_bytes"), "{{table}}"),
             limit=METADATA_LIMIT,
+        ),
+        graph(
+            "Metadata file",
+            "Bytes of the file that every commit writes again, the stream's too: it grows with snapshots and columns. "
+            "The line is the alert's limit.",
+            "decbytes",
+            (worst("isotherm_metadata_file_bytes"), "{{table}}"),
+            limit=METADATA_FILE_LIMIT,
         ),
         graph(
             "Files to rewrite",
@@ -378,6 +392,13 @@ def events() -> list[timeseries.Panel]:
             "Self-audit",
             "Partitions that were counted anew in idle time. None for long: the daemon is never idle.",
             (times("isotherm_partitions_recounted_total"), "{{table}}"),
+        ),
+        graph(
+            "Stores of the daemon",
+            "Bytes of the fold (a cache) and the ledger (to be backed up), and how much room is left on their disk.",
+            "decbytes",
+            ("max by (store) (isotherm_state_bytes)", "{{store}}"),
+            ("min(isotherm_state_free_bytes)", "free"),
         ),
         graph(
             "What the rounds do without",

@@ -88,6 +88,7 @@ def run(config: IsothermConfig) -> int:
         # Before anything of it is opened: during a rolling update the one before us may still be at work.
         wait_for("the state folder", Outside.STATE, lambda: _hold(config.state.path))
         stores = while_alive(health, lambda: _stores(config))
+        metrics.watch(config.state.path)
         spool_in(config.state.path / "spool")
     except Unavailable:
         return 0

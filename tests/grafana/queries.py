@@ -36,7 +36,9 @@ class Query:
 
 
 def daemon_metrics() -> Metrics:
-    return Metrics(lambda: NOW_MS, "test")
+    metrics = Metrics(lambda: NOW_MS, "test")
+    metrics.watch(ROOT)
+    return metrics
 
 
 def ingest_metrics() -> IngestMetrics:

@@ -142,7 +142,8 @@ def test_the_variables_are_a_data_source_and_tables_that_follow_the_time_range()
     ("title", "alert"),
     [
         ("Files in the fullest partition", "IsothermFilesPerPartitionHigh"),
-        ("Snapshots", "IsothermSnapshotsHigh"),
+        ("Snapshots that may go", "IsothermSnapshotsHigh"),
+        ("Metadata file", "IsothermMetadataFileLarge"),
         ("Metadata", "IsothermMetadataLarge"),
         ("Compaction lag", "IsothermCompactionLagging"),
     ],

@@ -37,7 +37,7 @@ def something_of_everything() -> list[seen.Observation]:
         seen.TablePlanned(
             table=TABLE, snapshots=20, metadata_bytes=10_000, partitions=12, hot=2, due=3, unsupported=1,
             waiting=1, quarantined=1, score=1.5,
-            files_per_partition=120, backlog_files=300, backlog_bytes=1_000_000, oldest_due_at_ms=AT_MS - 60_000,
+            files_per_partition=120, backlog_files=300, backlog_bytes=1_000_000, expire_score=0.4, metadata_file_bytes=9000, oldest_due_at_ms=AT_MS - 60_000,
             halted=False, paused=False, last_event_at_ms=AT_MS,
         ),
         seen.RoundPlanned(1, 3, 1, 0.02, deletions_held=False),

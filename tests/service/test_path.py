@@ -14,6 +14,7 @@ from isotherm.core.deletion import LEFTOVER_GRACE_MS
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileStats
 from isotherm.core.model.jobs import OutcomeKind
+from isotherm.core.paths import normalised
 from isotherm.service.ports import Message
 from support.lab import (
     EAGER,
@@ -354,6 +355,23 @@ def test_an_event_that_is_replayed_does_not_make_a_retired_writer_speak_again(la
     assert newer.at_ms >= now_ms + 7_200_000
     assert service.fold.words(uuid) == (newer,), "what is replayed is older than what is known"
     assert service.fold.table(uuid).last_event_at_ms == newer.at_ms
+    service.stop()
+
+
+def test_snapshots_that_may_go_are_told_as_a_score_and_those_that_the_policy_keeps_are_not(tmp_path):
+    lab = Lab(tmp_path, policy=EXPIRING)
+    table = lab.create()
+    for _ in range(6):
+        lab.append(table, 1)
+    service = lab.settled()
+    scores = [one.expire_score for one in of(lab, seen.TablePlanned)]
+
+    assert scores[0] == 2.0, "four of six may go, two make it due"
+    assert scores[-1] < 1
+    assert (
+        of(lab, seen.TablePlanned)[-1].metadata_file_bytes
+        == Path(normalised(table.refresh().metadata_location)).stat().st_size
+    )
     service.stop()
 
 

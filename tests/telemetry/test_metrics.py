@@ -17,7 +17,7 @@ def planned(name):
     return seen.TablePlanned(
         TableId(f"uuid of {name}", name),
         snapshots=1, metadata_bytes=1, partitions=9, hot=1, due=1, unsupported=1, waiting=1, quarantined=1, score=1.5,
-        files_per_partition=1, backlog_files=1, backlog_bytes=1, oldest_due_at_ms=None, halted=False, paused=False,
+        files_per_partition=1, backlog_files=1, backlog_bytes=1, expire_score=0.5, metadata_file_bytes=1, oldest_due_at_ms=None, halted=False, paused=False,
         last_event_at_ms=1,
     )  # fmt: skip
 
@@ -76,6 +76,20 @@ def test_to_forget_a_table_costs_the_same_however_many_there_are():
 
 def test_no_series_says_when_a_counter_was_born():
     assert "_created" not in text(with_tables(1))
+
+
+def test_the_stores_of_the_daemon_are_measured_when_they_are_asked_for(tmp_path):
+    metrics = with_tables(0)
+    metrics.watch(tmp_path)
+    before = text(metrics)
+    for name, size in (("fold.db", 10), ("ledger.db", 20), ("ledger.db-wal", 300)):
+        (tmp_path / name).write_bytes(bytes(size))
+    after = text(metrics)
+
+    assert 'isotherm_state_bytes{store="ledger"} 0.0' in before
+    assert 'isotherm_state_bytes{store="fold"} 10.0' in after
+    assert 'isotherm_state_bytes{store="ledger"} 320.0' in after
+    assert "isotherm_state_free_bytes " in after
 
 
 def test_no_events_yet_is_a_number():

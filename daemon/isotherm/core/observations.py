@@ -166,6 +166,9 @@ class TablePlanned:
     """The most data files in any one partition."""
     backlog_files: int
     backlog_bytes: int
+    expire_score: float
+    """Snapshots that may go, over what makes an expiry due; 0 where the policy wants none."""
+    metadata_file_bytes: int
     oldest_due_at_ms: int | None
     """Since when the partition that has waited longest has a debt of 1 or more, whatever it waits for."""
     halted: bool

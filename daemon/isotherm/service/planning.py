@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import Plan, Verdict
+from isotherm.core.model.jobs import Action
 from isotherm.core.observations import TablePlanned
 from isotherm.core.planner.admission import Room
 from isotherm.core.planner.backlog import backlog
@@ -187,6 +188,8 @@ class Verdicts:
             files_per_partition=tally.most_files,
             backlog_files=work.files,
             backlog_bytes=work.bytes,
+            expire_score=max((one.score for one in done if one.action is Action.EXPIRE), default=0.0),
+            metadata_file_bytes=row.facts.metadata_file_bytes,
             oldest_due_at_ms=tally.oldest_due_at_ms,
             halted=view.halted is not None,
             paused=is_paused,

@@ -4,8 +4,11 @@ Labels are few and bounded: a table, an action, a reason of a closed list; never
 alerts change in the same commit as a metric does.
 """
 
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar, assert_never
 
 from prometheus_client import (
@@ -24,6 +27,12 @@ from isotherm.core.observations import Observation, Outside
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 Numbers = TypeVar("Numbers", Counter, Gauge)
 JOB_SECONDS = (0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
+
+
+def _bytes_of(store: Path) -> int:
+    """A store with the log beside it."""
+    parts = (store, store.with_name(f"{store.name}-wal"))
+    return sum(part.stat().st_size for part in parts if part.exists())
 
 
 class Metrics:
@@ -74,6 +83,18 @@ class Metrics:
         self.snapshots = Gauge("isotherm_snapshots", "Snapshots of a table's main branch.", ["table"], **one)
         self.metadata_bytes = Gauge(
             "isotherm_metadata_bytes", "Bytes of manifests that a table's head needs.", ["table"], **one
+        )
+        self.metadata_file_bytes = Gauge(
+            "isotherm_metadata_file_bytes",
+            "Bytes of a table's metadata.json, which every commit writes again.",
+            ["table"],
+            **one,
+        )
+        self.expire_score = Gauge(
+            "isotherm_expire_score",
+            "Snapshots that may go, over what makes an expiry due; 1 is due.",
+            ["table"],
+            **one,
         )
         self.partitions = Gauge("isotherm_partitions", "Partitions by verdict.", ["table", "verdict"], **one)
         self.score = Gauge(
@@ -175,6 +196,15 @@ class Metrics:
             "isotherm_policy_reload_timestamp_seconds", "When the policies were last read.", **one
         )
 
+    def watch(self, folder: Path) -> None:
+        """Tell at each scrape how large the stores in this folder are, and how much room is left for them."""
+        one: Any = {"registry": self.registry}
+        stores = Gauge("isotherm_state_bytes", "Bytes of a store of the daemon's own.", ["store"], **one)
+        for name in ("fold", "ledger"):
+            stores.labels(name).set_function(partial(_bytes_of, folder / f"{name}.db"))
+        free = Gauge("isotherm_state_free_bytes", "Bytes that are free where the state folder is.", **one)
+        free.set_function(lambda: shutil.disk_usage(folder).free)
+
     def __call__(self, what: Observation) -> None:  # noqa: C901, PLR0912, PLR0915 (one line for each kind)
         """Count one observation."""
         match what:
@@ -266,6 +296,8 @@ class Metrics:
             self._of(counter, name)
         self._of(self.snapshots, name).set(what.snapshots)
         self._of(self.metadata_bytes, name).set(what.metadata_bytes)
+        self._of(self.metadata_file_bytes, name).set(what.metadata_file_bytes)
+        self._of(self.expire_score, name).set(what.expire_score)
         self._of(self.partitions, name, "hot").set(what.hot)
         self._of(self.partitions, name, "due").set(what.due)
         self._of(self.partitions, name, "unsupported").set(what.unsupported)
