@@ -36,7 +36,7 @@ from isotherm.kafka.source_topics import KafkaSources
 from isotherm.runtime import logs
 from isotherm.runtime.clock import monotonic_s, now_ms
 from isotherm.runtime.config import IsothermConfig
-from isotherm.runtime.settings import EXIT_BAD_CONFIG
+from isotherm.runtime.settings import EXIT_BAD_CONFIG, ConfigError
 from isotherm.service.health import Health
 from isotherm.service.loop import Service
 from isotherm.service.policy_folder import PolicyFolder
@@ -57,6 +57,8 @@ CONTROL_TOPIC = {"retention.ms": str(7 * 86_400_000), "cleanup.policy": "delete"
 """Where we make the topic ourselves: it keeps by time, days."""
 
 EXIT_ERROR = 1
+EXIT_CRASHED = 70
+"""sysexits.h EX_SOFTWARE: a mistake of ours outside of any table. Starting again may help."""
 EXIT_FENCED = 69
 """sysexits.h EX_UNAVAILABLE: the place is taken. Started again, the two would throw each other out for ever."""
 
@@ -100,16 +102,28 @@ def run(config: IsothermConfig) -> int:
         service = _service(config, stores, health, listen, wait_for)
         if service is not None:
             _turn(service, stopping)
-    except Fenced as err:
-        # To go on would mean to fight for the place: whoever started the other one has to say who stays.
-        logs.get().error("fenced", why=str(err))
-        return EXIT_FENCED
-    except StoreTrouble as err:
-        # A disk that is full, mostly. What was not saved is handed out again, or looked for in the tables.
-        logs.get().error("bad_state", why=f"{config.state.path}: {err}")
-        return EXIT_ERROR
+    except Exception as err:  # noqa: BLE001 (whatever it was stands in the log, not beside it)
+        event, code = ending_of(err)
+        trace = {"exc_info": True} if code == EXIT_CRASHED else {}
+        logs.get().error(event, why=f"{type(err).__name__}: {err}", **trace)
+        return code
     logs.get().info("stopped")
     return 0
+
+
+def ending_of(err: Exception) -> tuple[str, int]:
+    """How the daemon ends with an error: the event of its log, and its exit code."""
+    match err:
+        case Fenced():
+            # To go on would mean to fight for the place: whoever started the other one has to say who stays.
+            return "fenced", EXIT_FENCED
+        case StoreTrouble():
+            # A disk that is full, mostly. What was not saved is handed out again, or looked for in the tables.
+            return "bad_state", EXIT_ERROR
+        case ConfigError():
+            return "bad_config", EXIT_BAD_CONFIG
+        case _:
+            return "crashed", EXIT_CRASHED
 
 
 def _turn(service: Service, stopping: Event) -> None:

@@ -47,6 +47,12 @@ def test_a_port_that_is_taken_is_one_line_and_no_reason_to_try_again(start):
     assert "Address already in use" in line["why"]
 
 
+def test_a_property_that_kafka_does_not_know_is_one_line_and_no_reason_to_try_again(start):
+    line = ended(start(client={"no.such.property": "1"}), "bad_config")
+
+    assert "no.such.property" in line["why"]
+
+
 def test_the_port_is_a_number_in_the_log(start):
     assert isinstance(start().until("http_listening")["port"], int)
 

@@ -1,10 +1,13 @@
 """Before the loop turns for the first time."""
 
+import sqlite3
 import threading
 
 import pytest
 
-from isotherm.daemon import while_alive
+from isotherm.daemon import ending_of, while_alive
+from isotherm.runtime.settings import ConfigError
+from isotherm.service.ports import Fenced
 
 
 class Ticks:
@@ -34,3 +37,16 @@ def test_what_goes_wrong_while_they_are_opened_is_raised():
 
     with pytest.raises(OSError, match="no such disk"):
         while_alive(Ticks(), broken)
+
+
+@pytest.mark.parametrize(
+    ("error", "event", "code"),
+    [
+        (Fenced("another has our place"), "fenced", 69),
+        (sqlite3.OperationalError("database or disk is full"), "bad_state", 1),
+        (ConfigError("kafka.properties: no such property"), "bad_config", 78),
+        (RuntimeError("a mistake of ours"), "crashed", 70),
+    ],
+)
+def test_each_end_has_a_name_in_the_log_and_a_code(error, event, code):
+    assert ending_of(error) == (event, code)
