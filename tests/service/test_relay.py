@@ -12,7 +12,7 @@ from isotherm.core.paths import normalised
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.kafka.formats import FORMATS
 from isotherm.service.ports import Unavailable
-from isotherm.service.relay import MAX_TRIES, RETRY_AFTER_S, TABLES_A_TURN, Sources
+from isotherm.service.relay import MAX_OF_ONE, MAX_TRIES, RETRY_AFTER_S, TABLES_A_TURN, Sources
 from support.fakes import MemoryLetters, MemorySources, Topic
 from support.kafka_connect import COMMIT, RECORDED, commit_to_table
 from support.lab import believed, counted, settle
@@ -245,6 +245,23 @@ def test_a_table_that_cannot_be_read_keeps_no_other_waiting_and_is_let_go_at_las
         relay.turn()
     assert heard.outcomes["unreadable_table"] == 1
     assert heard.committed != {}
+
+
+def test_a_flood_for_one_table_is_kept_up_to_a_ceiling_and_counted(lab, heard):
+    relay = heard.service.relay
+
+    def broken(name):
+        raise Unavailable("403")
+
+    relay.catalog.load = broken
+    now_s = [0.0]
+    relay.monotonic_s = lambda: now_s[0]
+    heard.hear(*(commit_to_table("shop.aaa", 1, None) for _ in range(2 * MAX_OF_ONE)))
+    for _ in range(MAX_TRIES + 1):
+        now_s[0] += RETRY_AFTER_S
+        relay.turn()
+
+    assert heard.outcomes == {"crowded": MAX_OF_ONE, "unreadable_table": MAX_OF_ONE}
 
 
 def test_a_damaged_manifest_list_keeps_no_other_table_waiting(lab, heard):

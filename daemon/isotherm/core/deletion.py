@@ -21,6 +21,8 @@ LEFTOVER_GRACE_MS = 86_400_000
 FIRST_PAUSE_MS = 60_000
 LONGEST_PAUSE_MS = 86_400_000
 """A file that must wait is looked at again after a minute, then after twice as long each time, at most a day."""
+METADATA_ENDS = (".metadata.json", ".metadata.json.gz", "/version-hint.text")
+"""No snapshot reaches these files, and without them there is no table."""
 
 
 class Cause(StrEnum):
@@ -177,6 +179,10 @@ def judge(mark: Mark, expired: Collection[int], evidence: Evidence, neighbours: 
         return Verdict(Finding.KEEP, "reached", "a retained snapshot reaches it")
     if not is_plain(mark.path):
         return Verdict(Finding.KEEP, "spelling", "programs may take its name for that of another file")
+    if mark.path.endswith(METADATA_ENDS):
+        return Verdict(
+            Finding.KEEP, "metadata", "it is a version of the table itself, which nothing of ours marks"
+        )
     if not neighbours.own:
         return _wait("no_place", "where the table lies is not known yet")
     own, other = deepest(mark.path, neighbours.own), held_by(mark.path, neighbours)

@@ -74,7 +74,7 @@ class SourceHeard:
     topic: str
     outcome: str
     """`announced`, `other_type`, `other_ref`, `unknown_table`, `unknown_snapshot`, `unreadable_table`,
-    `rejected`."""
+    `rejected`, `crowded` (too many of one table wait)."""
     table: str
 
 

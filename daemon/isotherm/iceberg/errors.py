@@ -115,10 +115,12 @@ _NOT_UNDERSTOOD = (
 
 _PYDANTIC = re.compile(r"\d+ validation errors? for ")
 """A first line that says nothing: the place and the complaint are in the two below it."""
+_SECRETS = re.compile(r"(?<=//)[^/@\s]+(?=@)|(?<=Bearer )[^\s'\"]+|(?<=Basic )[^\s'\"]+")
+"""Where clients repeat a password or a token: before the host of an address, and in a header."""
 
 
 def _first_line(err: Any) -> str:
     lines = str(err).strip().splitlines()
     if lines and _PYDANTIC.match(lines[0]):
         lines = [": ".join(line.strip() for line in lines[1:3])]
-    return f"{type(err).__name__}: {lines[0] if lines else ''}"
+    return f"{type(err).__name__}: {_SECRETS.sub('***', lines[0]) if lines else ''}"

@@ -33,6 +33,8 @@ TABLES_A_TURN = 10
 """Tables that are looked up in one turn, some 20 ms each: the control topic is read in between."""
 MAX_WAITING = 1_000
 """Tables that may wait at most before no more is heard."""
+MAX_OF_ONE = 1_000
+"""Announcements of one table that may wait; it may be one that cannot be read for long."""
 MAX_TRIES = 30
 """A table that could not be read so often, over some five minutes, is let go."""
 RETRY_AFTER_S = 10.0
@@ -148,7 +150,12 @@ class Relay:
             if announced is None:
                 self.listen(SourceHeard(message.topic, "other_type", ""))
                 continue
-            self._waiting.setdefault(announced.table, []).append((message.topic, announced))
+            heard = self._waiting.setdefault(announced.table, [])
+            if len(heard) < MAX_OF_ONE:
+                heard.append((message.topic, announced))
+            else:
+                # The look at a silent table finds what is left out here.
+                self.listen(SourceHeard(message.topic, "crowded", announced.table))
         self.set_aside.flush()
         return bool(messages)
 
