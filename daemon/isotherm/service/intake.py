@@ -23,6 +23,9 @@ from isotherm.service.ports import Catalog, Listener, Message
 from isotherm.store.fold import JOURNAL_LENGTH, Fold, TableRow
 from isotherm.store.ledger import Ledger
 
+ANNOUNCER = "isotherm"
+"""By this name the daemon announces: its own commits, what it found, and (with the writer's name) what it relays."""
+
 
 @dataclass(frozen=True, slots=True)
 class Touched:
@@ -125,7 +128,7 @@ class Intake:
             # The catalog decides whether there is such a table; what the event says of it is not believed.
             self.follower.suspects.add(event.table)
             return "deferred"
-        batch.heard(event.table_uuid, received_at_ms, self._word(event, received_at_ms))
+        self._hear(event, received_at_ms, batch)
         if batch.is_known(event.table_uuid, event.snapshot_id):
             self.ledger.announced(event.table_uuid, event.snapshot_id)
             if event.sequence_number > row.state.sequence_number:
@@ -169,6 +172,11 @@ class Intake:
             # What the journal does not hold any more could not be held against the catalog.
             return None
         return self.catalog.change_of(loaded, event)
+
+    def _hear(self, event: CommitEvent, received_at_ms: int, batch: Batch) -> None:
+        """Note that somebody speaks of the table; what this daemon found by itself and announced does not count."""
+        if event.announced_by != ANNOUNCER or (event.writer and event.origin_kind is not Origin.MAINTENANCE):
+            batch.heard(event.table_uuid, received_at_ms, self._word(event, received_at_ms))
 
     def _word(self, event: CommitEvent, received_at_ms: int) -> Word | None:
         """What the event says of its writer's next commits; None where it says nothing, or is ours."""
