@@ -5,12 +5,14 @@ from dataclasses import replace
 import pytest
 
 import support.builders as b
+from isotherm.contract.identity import TableId
 from isotherm.core import observations as seen
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.runtime.clock import now_ms
+from isotherm.runtime.config import LoopConfig
 from isotherm.service.expiries import MARKED_AT_ONCE
 from isotherm.service.planning import DECIDED_AT_ONCE, DUE_AT_ONCE
-from isotherm.store.fold import JOURNAL_LENGTH
+from isotherm.store.fold import JOURNAL_LENGTH, Fold
 from perf.made import make
 from support.lab import EXPIRING, Lab, believed, counted, of, uuid_of, wait_for_children
 
@@ -168,3 +170,53 @@ def test_a_table_that_is_far_behind_is_scanned_and_not_followed_snapshot_by_snap
     assert len(of(lab, seen.TableScanned)) == scans
     assert believed(service, made.uuid) == counted(lab.scan())
     lab.executor.stop()
+
+
+def confirmations(service, lab, minutes, announced):
+    """How often the catalog is asked for a table with a commit a minute, and how many of its snapshots are known.
+
+    To the daemon, whose clock is moved on, the commits are ever older: the table seems to rest a little.
+    """
+    table = lab.create()
+    asked = []
+    real = service.catalog.load
+    service.catalog.load = lambda name: asked.append(name) or real(name)
+    for _ in range(minutes):
+        lab.append(table, 1, announce=announced)
+        for _ in range(2):
+            service.step(0)
+            lab.ahead_ms += 30_000
+    service.step(0)
+    return len(asked), len(service.ledger.accounts(uuid_of(table)))
+
+
+@pytest.mark.parametrize(("announced", "most", "least"), [(True, 2, 1), (False, 21, 15)])
+def test_a_table_is_confirmed_each_minute_unless_its_commits_are_announced(tmp_path, announced, most, least):
+    lab = Lab(tmp_path, policy=NEVER_DUE)
+    pace = LoopConfig(plan_every_s=10, poll_tables_every_s=60, recount_every_s=0)
+    lab.config = lab.config.model_copy(update={"loop": pace})
+    service = lab.service()
+    service.start()
+    asked, known = confirmations(service, lab, 20, announced)
+
+    assert least <= asked <= most
+    assert known == 20
+    service.stop()
+
+
+def test_a_table_that_rests_is_confirmed_ever_more_rarely_and_each_hour_at_least(tmp_path):
+    fold = Fold(None)
+    at_ms, minute = 10**12, b.MINUTE
+    asked = {}
+    for name, rested in {"fresh": 0, "an hour": 60, "a day": 24 * 60}.items():
+        table = TableId(name, name)
+        facts = replace(b.facts(), confirmed_at_ms=at_ms)
+        fold.replace(
+            b.table_state(table=table), facts, {}, b.snapshots(1, newest_at_ms=at_ms - rested * minute)
+        )
+        asked[name] = next(m for m in range(1, 200) if fold.is_silent(name, at_ms + m * minute, 60_000))
+    fold.note_events({"fresh": at_ms})
+    announced = next(m for m in range(1, 200) if fold.is_silent("fresh", at_ms + m * minute, 60_000))
+
+    assert asked == {"fresh": 1, "an hour": 6, "a day": 60}
+    assert announced == 5

@@ -3,7 +3,8 @@
 It writes nothing and reads no clock. `values` turns what it loads into our values, `errors` what goes wrong.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
@@ -55,6 +56,8 @@ from isotherm.service.ports import (
 
 MAX_READ_BYTES = 64 * 1024 * 1024
 """Of the manifests that one event names: as much as one manifest may have."""
+EVENTS_AT_ONCE = 32
+"""Events whose manifests are read at the same time: at 30 ms a read, a thousand a second."""
 RECOUNT_MANIFESTS = 200
 """A sample that needs more manifests than this is not worth a second in which events wait."""
 
@@ -245,6 +248,13 @@ class IcebergCatalog:
             valid_through_ms=event.valid_through_ms,
             totals=totals_of(event.summary),
         )
+
+    def changes_of(self, asked: Sequence[tuple[LoadedTable, CommitEvent]]) -> Sequence[Change | None]:
+        """The same of several events: a store that answers each read after 30 ms answers many at once."""
+        if len(asked) < 2:
+            return [self.change_of(loaded, event) for loaded, event in asked]
+        with ThreadPoolExecutor(min(len(asked), EVENTS_AT_ONCE), thread_name_prefix="events") as pool:
+            return list(pool.map(lambda one: self.change_of(*one), asked))
 
     def is_true(self, loaded: LoadedTable, change: Change) -> bool:
         """Whether what an event said of a snapshot is what its metadata and its manifest list say."""

@@ -38,6 +38,8 @@ class Batch:
         self._heard: dict[str, int] = {}
         self._words: dict[tuple[str, str], Word] = {}
         self._known_words: dict[str, dict[str, Word]] = {}
+        self.read: dict[int, Change | None] = {}
+        """By the identity of an event: what the manifests say that it names; None where they could not be read."""
         self.told: list[Observation] = []
         """What is to be told when the batch is saved."""
 

@@ -19,7 +19,7 @@ from isotherm.core.state import Applied, StateError
 from isotherm.service.batch import Batch
 from isotherm.service.dead_letters import SetAside
 from isotherm.service.follow import Follower
-from isotherm.service.ports import Catalog, Listener, Message
+from isotherm.service.ports import Catalog, Listener, LoadedTable, Message
 from isotherm.store.fold import JOURNAL_LENGTH, Fold, TableRow
 from isotherm.store.ledger import Ledger
 
@@ -81,15 +81,17 @@ class Intake:
         """Take messages in, all of them or none; what came of them is told when it is saved."""
         taken = Taken()
         batch = Batch(self.fold, self.ledger)
+        events: list[tuple[CommitEvent | Intent | None, int]] = []
         rejected: list[tuple[Message, str]] = []
+        for message in messages:
+            try:
+                events.append((_keyed(decode(message.value), message.key), message.timestamp_ms))
+            except EventError as err:
+                rejected.append((message, str(err)))
         with self.fold.transaction(), self.ledger.transaction():
-            for message in messages:
-                try:
-                    event = _keyed(decode(message.value), message.key)
-                except EventError as err:
-                    rejected.append((message, str(err)))
-                else:
-                    self._take(event, message.timestamp_ms, batch, taken)
+            self._read([event for event, _ in events], batch)
+            for event, said_at_ms in events:
+                self._take(event, said_at_ms, batch, taken)
             for uuid in batch.write():
                 self._hold_all(uuid, batch)
         taken.rows = batch.rows()
@@ -98,6 +100,22 @@ class Intake:
         for message, why in rejected:
             self.set_aside(message, why)
         return taken
+
+    def _read(self, events: Sequence[CommitEvent | Intent | None], batch: Batch) -> None:
+        """Read the manifests of those that follow a head, or one another, at the same time."""
+        heads: dict[str, int | None] = {}
+        asked: list[tuple[LoadedTable, CommitEvent]] = []
+        for event in events:
+            if not isinstance(event, CommitEvent) or event.ref != "main":
+                continue
+            uuid = event.table_uuid
+            row, loaded = batch.row(uuid), self.follower.loaded(uuid)
+            if row is not None and loaded is not None and event.parent_id == heads.get(uuid, row.state.head):
+                heads[uuid] = event.snapshot_id
+                asked.append((loaded, event))
+        changes = self.catalog.changes_of(asked)
+        for (_, event), change in zip(asked, changes, strict=True):
+            batch.read[id(event)] = change
 
     def _take(self, event: CommitEvent | Intent | None, said_at_ms: int, batch: Batch, taken: Taken) -> None:
         match event:
@@ -168,7 +186,7 @@ class Intake:
                 # The ledger was saved and the fold was not: a crash in between. The catalog has the rest.
                 self.follower.suspects.add(row.state.table.name)
             return "duplicate"
-        change = self._change_of(event, row)
+        change = self._change_of(event, row, batch)
         applied = None if change is None else self._on_faith(row, change, received_at_ms, batch)
         if change is None or applied is None:
             self.follower.suspects.add(row.state.table.name)
@@ -208,10 +226,9 @@ class Intake:
             return None
         return None if applied.drifted else applied
 
-    def _change_of(self, event: CommitEvent, row: TableRow) -> Change | None:
+    def _change_of(self, event: CommitEvent, row: TableRow, batch: Batch) -> Change | None:
         """The event's change, where it follows the head and names all that it added."""
-        loaded = self.follower.loaded(event.table_uuid)
-        if event.parent_id != row.state.head or loaded is None:
+        if event.parent_id != row.state.head:
             return None
         # Tables of version 1 have no sequence numbers: theirs are 0.
         if row.state.head is not None and 0 < event.sequence_number <= row.state.sequence_number:
@@ -219,7 +236,7 @@ class Intake:
         if row.state.on_faith >= JOURNAL_LENGTH:
             # What the journal does not hold any more could not be held against the catalog.
             return None
-        return self.catalog.change_of(loaded, event)
+        return batch.read.get(id(event))
 
     def _word(self, event: CommitEvent, heard_at_ms: int) -> Word | None:
         """What the event says of its writer's next commits; None where it says nothing, or is ours."""

@@ -273,6 +273,10 @@ class Catalog(Protocol):
         """What the event's manifests say; None where it does not name them all, or what it names cannot be read."""
         ...
 
+    def changes_of(self, asked: Sequence[tuple[LoadedTable, CommitEvent]]) -> Sequence[Change | None]:
+        """The same of several events, in their order; their manifests are read at the same time."""
+        ...
+
     def is_true(self, loaded: LoadedTable, change: Change) -> bool:
         """Whether what an event said of a snapshot is what its metadata and its manifest list say."""
         ...
