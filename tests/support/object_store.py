@@ -15,7 +15,7 @@ BUCKET = "lake"
 
 @dataclass
 class Fault:
-    """What happens to the next `times` requests of a method (or any: `*`) whose path contains something."""
+    """What happens to the next `times` requests of a method (or any: `*`) whose path (with its query) contains something."""
 
     method: str
     path: str
@@ -96,7 +96,8 @@ def object_store() -> Iterator[ObjectStore]:
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
         with lock:
             store.requests.append(f"{method} {path}")
-            fault = next((one for one in store.faults if one.fits(method, path)), None)
+            whole = f"{path}?{environ['QUERY_STRING']}" if environ.get("QUERY_STRING") else path
+            fault = next((one for one in store.faults if one.fits(method, whole)), None)
             if fault is not None:
                 fault.met += 1
         expired = _access_key(environ) in store.refused_keys
