@@ -18,7 +18,7 @@ from isotherm.core.deletion import Cause, Mark, Neighbours, own_folders
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.core.paths import normalised
 from isotherm.iceberg.expiry import expire, newest_tokens, read, still_going
-from isotherm.iceberg.manifests.reachability import Stopped, never, reached, unreachable
+from isotherm.iceberg.manifests.reachability import Stopped, left_behind, never, reached
 from isotherm.iceberg.remover import sweep
 from isotherm.runtime.clock import now_ms
 from isotherm.service.ports import Expired, ExpiryReading, Sweep, Swept
@@ -155,7 +155,7 @@ def test_statistics_of_snapshots_that_stay_stay(catalog: Any, table: Table) -> N
         with table.refresh().update_statistics() as update:
             update.set_statistics(statistics)
 
-    found = unreachable(table.refresh().metadata, table.io, [known[0]])
+    found = left_behind(table.refresh().metadata, table.io, [known[0]])
 
     assert f"file://{home}/metadata/old.puffin" in found
     assert f"file://{home}/metadata/new.puffin" not in found
@@ -298,9 +298,9 @@ def test_a_going_snapshot_that_cannot_be_read_goes_and_its_files_stay(catalog: A
     every_snapshot_reads(table)
 
 
-def test_where_a_staying_snapshot_cannot_be_read_snapshots_go_and_no_file(catalog: Any, table: Table) -> None:
+def test_where_the_next_snapshot_cannot_be_read_snapshots_go_and_no_file(catalog: Any, table: Table) -> None:
     going = ids(table)[:3]
-    Path(normalised(table.metadata.snapshots[4].manifest_list)).unlink()
+    Path(normalised(table.metadata.snapshots[3].manifest_list)).unlink()
 
     reading = read(table, going, now_ms())
 
@@ -438,7 +438,7 @@ def test_a_stop_ends_between_two_files(catalog: Any, table: Table) -> None:
         return len(asked) > 3
 
     with pytest.raises(Stopped):
-        unreachable(table.metadata, table.io, reading.snapshots, stop)
+        left_behind(table.metadata, table.io, reading.snapshots, stop)
     asked.clear()
     marks = tuple(Mark(path, "job", Cause.EXPIRED, reading.seen) for path in reading.files)
     found = sweep(
@@ -455,19 +455,21 @@ def test_a_stop_ends_between_two_files(catalog: Any, table: Table) -> None:
     assert not found.kept
 
 
-def test_only_what_came_since_the_mark_is_read(catalog: Any, table: Table) -> None:
-    """The proof costs what came since, not what stays: damage in old snapshots is not even met."""
+def test_of_what_stays_an_expiry_reads_only_the_next_snapshot(catalog: Any, table: Table) -> None:
+    """It costs what goes: damage in younger snapshots is not even met, and the proof before the deletion meets it."""
     for number in range(20, 30):
         append(table, number)
-    reading, _ = waiting(catalog, table)
-    append(table, 31)
-    # (The oldest, whose parent is gone, may have any sequence number, so it is always read.)
-    for snapshot in table.refresh().metadata.snapshots[1:-2]:
+    going = ids(table)[:4]
+    for snapshot in table.metadata.snapshots[5:-1]:
         Path(normalised(snapshot.manifest_list)).write_bytes(b"nobody reads this")
 
+    reading = read(table, going, now_ms())
+    assert OutcomeKind.DONE is expired(catalog, reading).outcome.kind
     found = swept(table, reading)
 
-    assert set(found.gone) == set(reading.files)
+    assert reading.damage == ""
+    assert len([path for path in reading.files if path.endswith(".parquet")]) == 3
+    assert (found.gone, set(found.postponed)) == ((), set(reading.files))
 
 
 def test_a_conflict_is_given_up_after_a_while(catalog: Any, table: Table) -> None:

@@ -17,6 +17,7 @@ from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import Action, OutcomeKind
 from isotherm.core.paths import normalised
 from isotherm.iceberg.compaction.executor import LocalExecutor
+from isotherm.service.expiries import together_ms
 from isotherm.store import FolderTakenError, Ledger, StateFolder
 from support.faults import FaultyCatalog
 from support.lab import EXPIRING, Lab, of, settle, started, uuid_of, wait_for_children, with_a_job
@@ -375,7 +376,8 @@ def test_files_go_after_their_grace_and_not_before(tmp_path):
     turn(service)
     assert service.ledger.deletions(uuid_of(table))["waiting"] >= waiting
 
-    lab.ahead_ms += 2 * 60_000
+    # Those of about one grace go together.
+    lab.ahead_ms += 62 * 60_000
     turn(service)
 
     assert service.ledger.deletions(uuid_of(table))["deleted"] >= waiting
@@ -722,3 +724,10 @@ def test_a_policy_that_keeps_more_stops_an_expiry_that_is_being_read(tmp_path):
     assert (operation.state, operation.reason) == ("failed", "stale")
     assert len(table.refresh().snapshots()) == 5
     service.stop()
+
+
+@pytest.mark.parametrize(
+    ("grace_ms", "now_ms", "expected_ms"), [(0, 7, 7), (10, 20, 30), (10, 21, 40), (10, 29, 40)]
+)
+def test_files_of_about_one_grace_have_one_end(grace_ms, now_ms, expected_ms):
+    assert expected_ms == together_ms(now_ms, grace_ms)

@@ -16,7 +16,7 @@ PATIENCE_S = 60
 
 @dataclass
 class Fault:
-    """What happens to the next `times` requests of a method (or any: `*`) whose path contains something."""
+    """What happens to the next `times` requests of a method (or any: `*`) whose path (with its query) contains something."""
 
     method: str
     path: str
@@ -106,7 +106,8 @@ def object_store() -> Iterator[ObjectStore]:
         key = _access_key(environ)
         with lock:
             store.requests.append(f"{method} {path}")
-            fault = next((one for one in store.faults if one.fits(method, path, key)), None)
+            whole = f"{path}?{environ['QUERY_STRING']}" if environ.get("QUERY_STRING") else path
+            fault = next((one for one in store.faults if one.fits(method, whole, key)), None)
             if fault is not None:
                 fault.met += 1
         expired = key in store.refused_keys

@@ -44,7 +44,7 @@ from isotherm.core.clock_check import SKEW_MS
 from isotherm.core.deletion import is_gc_enabled
 from isotherm.core.model.jobs import Outcome, OutcomeKind
 from isotherm.iceberg.manifests.avro import UnreadableError
-from isotherm.iceberg.manifests.reachability import never, unreachable, youngest
+from isotherm.iceberg.manifests.reachability import left_behind, never, youngest
 from isotherm.iceberg.threads import IsStopped
 from isotherm.iceberg.values import kept_until_ms
 from isotherm.service.ports import Expired, ExpiryReading
@@ -85,8 +85,8 @@ class AssertStillGoing(ValidatableTableRequirement):
 def read(table: Table, snapshots: Iterable[int], now_ms: int, is_stopped: IsStopped = never) -> ExpiryReading:
     """What an expiry of these snapshots would leave without a reader, as the table is now.
 
-    Snapshots that may not go, or are gone, are left out. Where a staying snapshot is damaged, nothing can be shown to
-    be without a reader: the snapshots go, and their files stay for orphan removal.
+    Snapshots that may not go, or are gone, are left out. Where a snapshot that stays next to them is damaged, nobody can
+    say what only they reach: the snapshots go, and their files stay for orphan removal.
 
     Raises:
         OSError: storage does not answer.
@@ -96,7 +96,7 @@ def read(table: Table, snapshots: Iterable[int], now_ms: int, is_stopped: IsStop
     going, damage = still_going(metadata, snapshots, now_ms)[:MOST_AT_ONCE], ""
     files: list[str] = []
     try:
-        files = unreachable(metadata, table.io, going, is_stopped) if going else []
+        files = left_behind(metadata, table.io, going, is_stopped) if going else []
     except (FileNotFoundError, UnreadableError) as err:
         damage = f"no file is deleted, because a snapshot that stays cannot be read: {err}"
     return ExpiryReading(

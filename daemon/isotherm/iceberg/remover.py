@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 
-from isotherm.core.deletion import Evidence, Finding, Mark, Seen, is_gc_enabled, judge
+from isotherm.core.deletion import Cause, Evidence, Finding, Mark, Seen, is_gc_enabled, judge
 from isotherm.core.paths import normalised
 from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.reachability import (
@@ -42,7 +42,7 @@ def sweep(
 ) -> Swept:
     """Judge marked files by what the table is now, and delete those that may go.
 
-    A file that is not dealt with, because the look at the table would be too old by then, is left out of the answer.
+    A file that is not dealt with, because it was stopped, is left out of the answer.
     """
     marks = {mark.path: mark for mark in wanted.marks}
     try:
@@ -59,30 +59,56 @@ def sweep(
     kept = {path: verdict for path, verdict in verdicts.items() if verdict.finding is Finding.KEEP}
     postponed = {path: verdict.why for path, verdict in verdicts.items() if verdict.finding is Finding.WAIT}
     going = [path for path, verdict in verdicts.items() if verdict.finding is Finding.GO]
-    try:
-        # Gathering may have taken minutes: what came meanwhile is read now, until that takes no time to speak of.
-        late: dict[str, str] = {}
-        seen = table
-        for _ in range(LOOKS):
-            looked_s = clock_s()
-            seen, more = _late(seen, wanted, going, is_stopped)
-            late |= more
-            if clock_s() - looked_s < LOOK_IS_GOOD_FOR_S / 2:
-                break
-        else:
-            why = "the table cannot be looked at quickly enough to be sure"
-            return Swept(wanted.uuid, (), kept, postponed | dict.fromkeys(going, why) | late)
-    except Stopped:
-        return Swept(wanted.uuid, (), kept, postponed)
-    except Exception as err:  # noqa: BLE001 (whatever keeps us from looking, we have not looked)
-        why = f"the table could not be looked at once more: {err}"
-        return Swept(wanted.uuid, (), kept, postponed | dict.fromkeys(going, why))
+    gone: list[str] = []
+    seen = table
+    # A look is good for some files: then what came since is read, and it goes on.
+    while going and not is_stopped():
+        try:
+            seen, looked_s, late = _looked(seen, wanted, going, is_stopped, clock_s)
+        except Stopped:
+            break
+        except Exception as err:  # noqa: BLE001 (whatever keeps us from looking, we have not looked)
+            postponed |= dict.fromkeys(going, f"the table could not be looked at once more: {err}")
+            break
+        postponed |= late
+        if looked_s is None:
+            postponed |= (
+                dict.fromkeys(going, "the table cannot be looked at quickly enough to be sure") | late
+            )
+            break
+        going = [path for path in going if path not in late]
+        is_late = _after(looked_s + LOOK_IS_GOOD_FOR_S, is_stopped, clock_s)
+        done, failed = deleted(table.io, going, is_late, threads)
+        gone += done
+        postponed |= failed
+        going = [path for path in going if path not in {*done, *failed}]
+    return Swept(wanted.uuid, tuple(gone), kept, postponed)
 
-    def is_late() -> bool:
-        return is_stopped() or clock_s() - looked_s > LOOK_IS_GOOD_FOR_S
 
-    gone, failed = deleted(table.io, [path for path in going if path not in late], is_late, threads)
-    return Swept(wanted.uuid, tuple(gone), kept, postponed | late | failed)
+def _after(until_s: float, is_stopped: IsStopped, clock_s: Callable[[], float]) -> IsStopped:
+    """Whether it was stopped, or this time is over."""
+    return lambda: is_stopped() or clock_s() > until_s
+
+
+def _looked(
+    table: Table,
+    wanted: Sweep,
+    going: Sequence[str],
+    is_stopped: IsStopped,
+    clock_s: Callable[[], float],
+) -> tuple[Table, float | None, dict[str, str]]:
+    """Read what came since a look at the table, until that takes no time to speak of.
+
+    Gives the table now, when the last look began (None: each took too long), and those files that must wait, with why.
+    """
+    late: dict[str, str] = {}
+    for _ in range(LOOKS):
+        looked_s = clock_s()
+        table, more = _late(table, wanted, going, is_stopped)
+        late |= more
+        if clock_s() - looked_s < LOOK_IS_GOOD_FOR_S / 2:
+            return table, looked_s, late
+    return table, None, late
 
 
 def _late(
@@ -118,9 +144,10 @@ def gathered(table: Table, marks: Sequence[Mark], is_stopped: IsStopped) -> Evid
         Stopped: so it was wanted.
     """
     metadata = table.metadata
+    # Of a job's leftovers it is known that no older snapshot has them. What an expiry left is looked for in all.
     by_sight: dict[Seen | None, list[str]] = {}
     for mark in marks:
-        by_sight.setdefault(mark.seen, []).append(mark.path)
+        by_sight.setdefault(mark.seen if mark.cause is Cause.LEFTOVER else None, []).append(mark.path)
     found: set[str] = set()
     for seen, paths in by_sight.items():
         found |= reached(metadata, table.io, paths, seen, is_stopped)

@@ -45,6 +45,16 @@ LATE_MS = 86_400_000
 """A request of which nobody knows may land for so long; no proxy keeps one longer."""
 
 
+def together_ms(now_ms: int, grace_ms: int) -> int:
+    """When files may go whose grace begins now: at the end of the grace, together with those of about that time.
+
+    The proof before a deletion costs what stays in the table, however few the files are. So there is one for each
+    grace, not for each expiry, and a file waits for one to two graces.
+    """
+    end_ms = now_ms + grace_ms
+    return end_ms if grace_ms <= 0 else -(-end_ms // grace_ms) * grace_ms
+
+
 @dataclass(slots=True)
 class Expiries:
     """The expiries of this daemon."""
@@ -272,7 +282,7 @@ class Expiries:
             self._halt_for(operation, lost)
             self.ledger.drop_marks(operation.job_id)
         else:
-            self.ledger.confirm_marks(operation.job_id, self.now_ms() + self._grace_ms(operation))
+            self.ledger.confirm_marks(operation.job_id, together_ms(self.now_ms(), self._grace_ms(operation)))
         count = len(taken)
         operation = replace(operation, files_after=max(operation.files_before - count, 0), expired=count)
         self.listen(SnapshotsExpired(operation.table, count, operation.files_marked))

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import duckdb
@@ -472,24 +473,45 @@ def test_a_deleted_position_takes_a_few_bytes_however_long_the_names_of_its_file
 # --- size ----------------------------------------------------------------------------------------------------
 
 
-def test_files_come_out_at_about_the_target_size(catalog: Any) -> None:
-    table = catalog.load_table(NAME)
-    for number in range(12):
-        ids = [(number * 50_000 + one) * 2654435761 % 2**62 for one in range(50_000)]
-        table.append(pa.table({"id": ids, "part": ["a b/c"] * 50_000}))
-    size = sum(table.inspect.files()["file_size_in_bytes"].to_pylist())
-    job = bound(table, OURS, target_size_bytes=size // 3)
+@pytest.mark.parametrize("files", [1, 2, 3, 7])
+@pytest.mark.parametrize("values", ["unique", "few"])
+def test_files_come_out_within_a_tenth_of_the_target_size(catalog: Any, files: int, values: str) -> None:
+    table, chance = catalog.load_table(NAME), Random(7)
+    for _ in range(24):
+        ids = [
+            chance.getrandbits(62) if values == "unique" else chance.randrange(1000) for _ in range(20_000)
+        ]
+        table.append(pa.table({"id": ids, "part": ["a b/c"] * 20_000}))
+    (whole,) = rewritten(table, bound(table, OURS)).files
+    job = bound(table, OURS, target_size_bytes=whole.size_bytes // files)
 
     result = rewritten(table, job)
 
-    assert result.rows_written == 600_060
+    assert result.rows_written == 480_060
     target = job.target_size_bytes
     sizes = [file.size_bytes for file in result.files]
-    assert 2 <= len(sizes) <= 3
-    assert [one for one in sizes if not 0.75 * target <= one <= 1.75 * target] == []
+    assert max(sizes) <= 1.1 * min(sizes)
+    if values == "unique":
+        assert files == len(sizes)
+        assert [one / target for one in sizes if not 0.9 * target <= one <= 1.1 * target] == []
+    # Small row groups take more for the same values.
+    assert [one / target for one in sizes if not 0.8 * target <= one <= 1.6 * target] == []
     assert sizes == [Path(file.path.removeprefix("file://")).stat().st_size for file in result.files]
     cleaned(table, job)
     assert on_disk(catalog, job) == []
+
+
+def test_a_dictionary_is_made_only_where_it_pays(catalog: Any) -> None:
+    """Of a column of keys it would be as large as the keys, and thrown away when it is full."""
+    table = catalog.load_table(NAME)
+    for number in range(2):
+        ids = [(number * 100_000 + one) * 2654435761 % 2**62 for one in range(100_000)]
+        table.append(pa.table({"id": ids, "part": ["a b/c"] * 100_000}))
+
+    (file,) = rewritten(table, bound(table, OURS)).files
+
+    group = pq.ParquetFile(file.path.removeprefix("file://")).metadata.row_group(0)
+    assert [False, True] == [group.column(number).has_dictionary_page for number in range(2)]
 
 
 def test_properties_of_the_table_are_honoured(catalog: Any, tmp_path: Path) -> None:

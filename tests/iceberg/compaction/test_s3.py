@@ -166,3 +166,20 @@ def test_large_objects_are_read_in_pieces(catalog: Any, store: ObjectStore) -> N
         assert store.unmet() == []
         stream.seek(-2, 2)
         assert bytes([254, 255]) == stream.read(10)
+
+
+@pytest.mark.parametrize("part", [1, 2, 3])
+def test_an_upload_of_which_a_part_is_refused_leaves_no_half_file(
+    catalog: Any, store: ObjectStore, part: int
+) -> None:
+    """PyArrow closes what it could not write, and must not complete it by that."""
+    name = f"half{part}.bin"
+    store.faults += [Fault("PUT", f"{name}?partNumber={part}", 1, "403")]
+    stream = catalog.load_table(NAME).io.new_output(f"s3://{BUCKET}/{name}").create()
+    stream.write(bytes(25 * 1024 * 1024))
+
+    with pytest.raises(OSError, match=r"ACCESS_DENIED|AccessDenied|403"):
+        stream.close()
+
+    assert store.unmet() == []
+    assert name not in store.objects()

@@ -1,108 +1,180 @@
-"""What is taken for seen, when it is asked whether a snapshot reaches a file."""
+"""What an expiry leaves behind, in random histories, held against what each snapshot was made of.
 
-from uuid import uuid4
+Histories have branches, rollbacks, tags, roots without a parent, manifests that were merged, files that were added again
+and files that two manifests name; and snapshots that somebody else has expired. Nobody reads a data file here.
+"""
+
+import itertools
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import pytest
-from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.snapshots import Operation, Snapshot, Summary
-from pyiceberg.table.update import AddSnapshotUpdate, AssertTableUUID, SetSnapshotRefUpdate
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyiceberg.catalog import load_catalog
+from pyiceberg.manifest import ManifestContent
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.typedef import Record
+from pyiceberg.types import LongType, NestedField
 
-from isotherm.core.deletion import Cause, Mark, Neighbours, own_folders
-from isotherm.iceberg.manifests.reachability import youngest
-from isotherm.iceberg.manifests.writing import write_manifest_list
-from isotherm.iceberg.remover import sweep
-from isotherm.runtime.clock import now_ms
-from isotherm.service.ports import Sweep
-from support.faults import FaultyCatalog
-from support.lab import Lab, uuid_of
+from isotherm.core.model.jobs import WrittenFile
+from isotherm.iceberg.manifests.reachability import left_behind, reached
+from isotherm.iceberg.manifests.writing import added, existing, write_manifest, write_manifest_list
 
-
-@pytest.fixture
-def lab(tmp_path):
-    return Lab(tmp_path)
+_names = itertools.count()
 
 
-def root(lab, table, number):
-    """A replace of the table that began when it had come to this number, and lands now."""
-    metadata = table.refresh().metadata
-    snapshot_id = metadata.new_snapshot_id()
-    place = f"{metadata.location}/metadata/snap-{uuid4()}.avro"
-    write_manifest_list(table.io, metadata, place, snapshot_id, None, number, [])
-    snapshot = Snapshot(
-        snapshot_id=snapshot_id,
-        parent_snapshot_id=None,
-        sequence_number=number,
-        timestamp_ms=now_ms(),
-        manifest_list=place,
-        summary=Summary(operation=Operation.OVERWRITE),
-        schema_id=metadata.current_schema_id,
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    root: Path = tmp_path_factory.mktemp("lake")
+    catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{root}/c.db", warehouse=f"file://{root}/w")
+    catalog.create_namespace("db")
+    schema = Schema(NestedField(1, "id", LongType(), required=False))
+    return catalog.create_table("db.t", schema, properties={"format-version": "2"})
+
+
+@dataclass
+class Made:
+    """A snapshot: what its list names, and what that reaches."""
+
+    snapshot: Snapshot
+    manifests: list[tuple[Any, frozenset[str]]]
+
+    @property
+    def reach(self) -> set[str]:
+        files = set().union(*(files for _, files in self.manifests)) if self.manifests else set()
+        return {self.snapshot.manifest_list, *(one.manifest_path for one, _ in self.manifests), *files}
+
+
+@dataclass
+class History:
+    """Snapshots as a writer makes them."""
+
+    table: Table
+    made: list[Made] = field(default_factory=list)
+    known: list[str] = field(default_factory=list)
+    """Every data file that ever was."""
+
+    def manifest(
+        self, snapshot_id: int, files: frozenset[str], state: Any = lambda entry: entry
+    ) -> tuple[Any, frozenset[str]]:
+        location = f"{self.table.location()}/metadata/m{next(_names)}.avro"
+        entries = [
+            state(added(WrittenFile(path, 1, 1, {}, {}, {}, {}, {}, {}, ()), Record(), snapshot_id, 1))
+            for path in sorted(files)
+        ]
+        metadata = self.table.metadata
+        manifest = write_manifest(
+            self.table.io, metadata, location, 0, ManifestContent.DATA, snapshot_id, entries
+        )
+        return manifest, files
+
+    def commit(self, parent: int | None, how: str, place: int) -> None:
+        """One snapshot on top of another, or of none."""
+        base = [] if parent is None else list(self.made[parent].manifests)
+        snapshot_id = len(self.made) + 1
+        held = sorted(set().union(*(files for _, files in base))) if base else []
+        new = f"{self.table.location()}/data/{next(_names)}.parquet"
+        match how:
+            case "again" if self.known:
+                base.append(self.manifest(snapshot_id, frozenset({self.known[place % len(self.known)]})))
+            case "delete" if held:
+                gone = held[place % len(held)]
+                base = [
+                    self.manifest(snapshot_id, files - {gone}, existing) if gone in files else (one, files)
+                    for one, files in base
+                    if files - {gone}
+                ]
+            case "merge" if len(base) > 1:
+                some = base[: 2 + place % 2]
+                merged = frozenset().union(*(files for _, files in some))
+                base = [self.manifest(snapshot_id, merged, existing), *base[len(some) :]]
+            case _:
+                base.append(self.manifest(snapshot_id, frozenset({new})))
+                self.known.append(new)
+        location = f"{self.table.location()}/metadata/list{next(_names)}.avro"
+        parent_id = None if parent is None else self.made[parent].snapshot.snapshot_id
+        write_manifest_list(
+            self.table.io,
+            self.table.metadata,
+            location,
+            snapshot_id,
+            parent_id or 0,
+            snapshot_id,
+            [one for one, _ in base],
+        )
+        snapshot = Snapshot(
+            snapshot_id=snapshot_id,
+            parent_snapshot_id=parent_id,
+            sequence_number=snapshot_id,
+            timestamp_ms=snapshot_id,
+            manifest_list=location,
+        )
+        self.made.append(Made(snapshot, base))
+
+    def metadata(self, made: list[Made]) -> Any:
+        return self.table.metadata.model_copy(update={"snapshots": [one.snapshot for one in made]})
+
+
+PLAIN = ["append", "append", "delete", "merge"]
+steps = st.lists(
+    st.tuples(st.sampled_from([*PLAIN, "again", "root"]), st.integers(0, 3), st.integers(0, 9)),
+    min_size=2,
+    max_size=10,
+)
+places = st.sets(st.integers(0, 9))
+
+
+def played(table: Table, script: list[tuple[str, int, int]], plain: bool = False) -> History:
+    """A history in which most snapshots follow the newest, some an older one, and some none."""
+    history = History(table)
+    for how, back, place in script:
+        parent = len(history.made) - 1 - (back if back == 3 else 0)
+        on = None if how == "root" or parent < 0 else parent
+        history.commit(on, "append" if plain and how == "again" else how, place)
+    return history
+
+
+QUIETLY = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@QUIETLY
+@given(script=steps, already=places, going=places)
+def test_what_only_the_going_reach_is_found_and_the_proof_keeps_the_rest(
+    table: Table, script: list[tuple[str, int, int]], already: set[int], going: set[int]
+) -> None:
+    history = played(table, script)
+    present = [one for place, one in enumerate(history.made) if place not in already]
+    leaving = [one for one in present if one.snapshot.snapshot_id - 1 in going]
+    staying = [one for one in present if one not in leaving]
+    needed = set().union(*(one.reach for one in staying)) if staying else set()
+    unreachable = (set().union(*(one.reach for one in leaving)) if leaving else set()) - needed
+
+    found = left_behind(history.metadata(present), table.io, {one.snapshot.snapshot_id for one in leaving})
+    proved = reached(history.metadata(staying), table.io, found, None)
+
+    assert unreachable <= set(found)
+    assert unreachable == {path for path in found if path.removeprefix("file://") not in proved}
+
+
+@QUIETLY
+@given(script=steps, cut=st.integers(0, 9))
+def test_where_no_file_comes_back_nothing_is_found_too_much(
+    table: Table, script: list[tuple[str, int, int]], cut: int
+) -> None:
+    """The oldest go first, as expiries have it; the snapshots between them and the others are all there."""
+    history = played(table, script, plain=True)
+    leaving, staying = history.made[:cut], history.made[cut:]
+    needed = set().union(*(one.reach for one in staying)) if staying else set()
+    unreachable = (set().union(*(one.reach for one in leaving)) if leaving else set()) - needed
+
+    found = left_behind(
+        history.metadata(history.made), table.io, {one.snapshot.snapshot_id for one in leaving}
     )
-    head = SetSnapshotRefUpdate(ref_name="main", type=SnapshotRefType.BRANCH, snapshot_id=snapshot_id)
-    lab.catalog.commit_table(
-        table, (AssertTableUUID(uuid=metadata.table_uuid),), (AddSnapshotUpdate(snapshot=snapshot), head)
-    )
 
-
-def one_file(lab):
-    table = lab.create()
-    lab.append(table, 1)
-    (task,) = table.scan().plan_files()
-    table.delete("id >= 0")
-    for hour in (2, 3, 4, 5):
-        lab.append(table, hour)
-    return table, task.file.file_path
-
-
-def swept(table, path, seen, taken=()):
-    own = own_folders(table.location(), (), "shop", "orders")
-    wanted = Sweep(uuid_of(table), (Mark(path, "job", Cause.EXPIRED, seen),), {"job": taken}, Neighbours(own))
-    return sweep(table.refresh(), wanted, lambda: False)
-
-
-def taken_out(table):
-    """Expire the snapshots that had the file; how far the history went then."""
-    ids = [one.snapshot_id for one in table.refresh().metadata.snapshots[:2]]
-    seen = youngest(table.metadata, ids)
-    table.manage_snapshots().create_tag(table.current_snapshot().snapshot_id, "audit").commit()
-    table.refresh().maintenance.expire_snapshots().by_ids(ids).commit()
-    return seen, tuple(ids)
-
-
-def test_a_file_that_nothing_reaches_any_more_goes(lab):
-    table, path = one_file(lab)
-    seen, ids = taken_out(table)
-
-    assert swept(table, path, seen, ids).gone == (path,)
-
-
-def test_a_snapshot_behind_one_that_set_the_numbers_back_is_read(lab):
-    table, path = one_file(lab)
-    seen, ids = taken_out(table)
-    root(lab, table, 3)
-    table.refresh().add_files([path])
-    back = table.refresh().current_snapshot()
-    assert back.sequence_number < seen.sequence_number
-    table.manage_snapshots().create_tag(back.snapshot_id, "undo").commit()
-    table.refresh().delete("id >= 0")
-    for hour in (6, 7, 8, 9):
-        lab.append(table, hour)
-
-    assert [*swept(table, path, seen, ids).kept] == [path]
-    assert len(table.scan(snapshot_id=back.snapshot_id).to_arrow()) == 2
-
-
-def test_a_history_that_is_cut_back_while_it_is_looked_at_keeps_the_files(lab):
-    table, _ = one_file(lab)
-    earlier = table.refresh().metadata_location
-    lab.append(table, 9)
-    table.refresh()
-    seen = youngest(table.metadata, ())
-    lab.catalog.drop_table("shop.orders")
-    restored = lab.catalog.register_table("shop.orders", earlier)
-    table.catalog = FaultyCatalog(lab.catalog)
-    assert restored.metadata.last_sequence_number < table.metadata.last_sequence_number
-    own = own_folders(table.location(), (), "shop", "orders")
-    lost = f"{table.location()}/data/a.parquet"
-    wanted = Sweep(uuid_of(table), (Mark(lost, "job", Cause.EXPIRED, seen),), {"job": ()}, Neighbours(own))
-
-    assert "last sequence number" in sweep(table, wanted, lambda: False).postponed[lost]
+    assert unreachable == set(found)

@@ -61,6 +61,8 @@ def bind(
     for name, place in written_under(metadata.location, metadata.properties).items():
         if not is_plain(place.rstrip("/")):
             return Unsupported("location", f"its {name} {place!r} may name another place than it says")
+    if clash := _ambiguous_field(metadata):
+        return Unsupported("ambiguous_fields", clash)
     live = live_files(metadata, io, snapshot, partition)
     if spec_id is None:
         spec_id = _spec_with_most_files(live)
@@ -148,6 +150,26 @@ def _equality_deletes(
 def _is_unpartitioned(spec: PartitionSpec) -> bool:
     """Whether a spec divides nothing, by the specification: what version 1 leaves of a dropped field is a void one."""
     return all(isinstance(field.transform, VoidTransform) for field in spec.fields)
+
+
+def _ambiguous_field(metadata: TableMetadata) -> str | None:
+    """Why partitions of different specs cannot be told apart, or None.
+
+    Tables from before partition fields had ids count them from 1000 in each spec: day 3 of one is bucket 3 of another.
+    """
+    meanings: dict[int, tuple[int, str]] = {}
+    for spec in metadata.partition_specs:
+        for field in spec.fields:
+            if isinstance(field.transform, VoidTransform):
+                continue
+            meaning = (field.source_id, str(field.transform))
+            first = meanings.setdefault(field.field_id, meaning)
+            if first != meaning:
+                return (
+                    f"partition field {field.field_id} is {first[1]} of column {first[0]} in one spec, and {meaning[1]} "
+                    f"of column {meaning[0]} in spec {spec.spec_id}: their partitions cannot be told apart"
+                )
+    return None
 
 
 def _spec_with_most_files(live: Iterable[LiveEntry]) -> int | None:

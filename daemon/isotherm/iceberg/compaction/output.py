@@ -1,6 +1,7 @@
 """The files that a job writes: about the target size each, judged by what is on disk.
 
-One row group at a time is in memory.
+What is to come is divided evenly, so that no file is much larger or smaller than the others. One row group at a time is
+in memory.
 """
 
 import contextlib
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import _get_parquet_writer_kwargs, parquet_path_to_id_mapping, schema_to_pyarrow
@@ -20,12 +22,20 @@ from pyiceberg.types import BooleanType
 from pyiceberg.utils.properties import property_as_int
 
 from isotherm.core.model.jobs import CompactionJob, WrittenFile
-from isotherm.iceberg.compaction.binding import KEEP_FRACTION
 from isotherm.iceberg.compaction.names import data_location
 from isotherm.iceberg.compaction.statistics import statistics
 
 ROW_GROUP_BYTES = 128 * 1024 * 1024
 """A row group never takes more than this in memory, whatever the table asks for: it is the bulk of what we hold."""
+
+ONE_MORE_FROM = 0.6
+"""One more file is begun for this part of a target: with two, each has 0.8 of it, and is left alone afterwards."""
+
+FULL = 0.95
+"""A file of this part of its size is closed: no row group is written for the rest."""
+
+SAMPLED_ROWS = 200_000
+"""By so many rows it is decided whether a column has a dictionary."""
 
 BLOOM_FALSE_POSITIVES = 0.01
 """Java's own."""
@@ -39,6 +49,12 @@ class Output:
         self.arrow = schema_to_pyarrow(self.schema)
         self._io, self._job, self._metadata = io, job, metadata
         self._rows_to_come = expected_rows
+        # What large files take for a row is only known when one is written; small ones take a little more.
+        self._bytes_per_row = sum(file.size_bytes for file in job.data_files) / max(
+            sum(file.rows for file in job.data_files), 1
+        )
+        self._rows_written = self._bytes_written = 0
+        """In files that are closed."""
         self._done: list[WrittenFile] = []
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = self._pending_bytes = 0
@@ -63,20 +79,23 @@ class Output:
             )
             or TableProperties.PARQUET_ROW_GROUP_LIMIT_DEFAULT
         )
+        self._rows_wanted = self._still_wanted()
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows; a full row group goes out, and a full file is closed."""
         start = 0
         while start < batch.num_rows:
-            part = batch.slice(start, self._group_rows - self._pending_rows)
+            most = min(self._group_rows, self._rows_wanted)
+            part = batch.slice(start, most - self._pending_rows)
             start += part.num_rows
             self._pending.append(part)
             self._pending_rows += part.num_rows
             self._pending_bytes += part.nbytes
-            if self._pending_bytes >= self._group_bytes or self._pending_rows >= self._group_rows:
+            if self._pending_bytes >= self._group_bytes or self._pending_rows >= most:
                 self._flush()
-                if self._is_full():
+                if not self._rows_wanted:
                     self._close()
+                    self._rows_wanted = self._still_wanted()
 
     def finish(self) -> list[WrittenFile]:
         """Everything written, in order."""
@@ -97,15 +116,33 @@ class Output:
         rows = pa.Table.from_batches(self._pending, schema=self.arrow)
         self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
         if self._writer is None:
-            self._open(rows.num_rows)
+            self._open(rows)
         self._writer.write_table(rows, row_group_size=self._group_rows)
         self._rows += rows.num_rows
         self._rows_to_come -= rows.num_rows
+        written = self._bytes_written + self._sink.tell()
+        self._bytes_per_row = written / (self._rows_written + self._rows)
+        self._rows_wanted = self._still_wanted()
 
-    def _open(self, rows_per_group: int) -> None:
+    def _still_wanted(self) -> int:
+        """How many rows the present file is still to take; 0: it is full."""
+        size = self._sink.tell() if self._writer is not None else 0
+        all_bytes = size + self._rows_to_come * self._bytes_per_row
+        files = int(all_bytes / self._job.target_size_bytes + 1 - ONE_MORE_FROM)
+        if files <= 1:
+            # More than is expected is a mistake, which is found later.
+            return self._rows_to_come or self._group_rows
+        goal = all_bytes / files
+        if size >= FULL * goal:
+            return 0
+        return max(round((goal - size) / self._bytes_per_row), 1)
+
+    def _open(self, rows: pa.Table) -> None:
+        """Begin a file, whose first row group this is."""
         location = data_location(self._job, self._metadata, len(self._done))
         self._sink = self._io.new_output(location).create()
         self._location = location
+        options = _writer_options(self._metadata.properties)
         self._writer = pq.ParquetWriter(
             self._sink,
             self.arrow,
@@ -113,20 +150,9 @@ class Output:
             store_schema=False,
             # As Java does always: readers pass over pages by it.
             write_page_index=True,
-            bloom_filter_options=_bloom_filters(self._metadata, self.schema, rows_per_group),
-            **_writer_options(self._metadata.properties),
-        )
-
-    def _is_full(self) -> bool:
-        """Whether to begin a new file: this one has its size, and what is to come fills a file of its own.
-
-        So the last file of a partition is at most 1.75 times the target, and none is so small that it would be
-        due again.
-        """
-        size = self._sink.tell()
-        to_come = self._rows_to_come * size / self._rows
-        return bool(
-            size >= self._job.target_size_bytes and to_come >= KEEP_FRACTION * self._job.target_size_bytes
+            bloom_filter_options=_bloom_filters(self._metadata, self.schema, rows.num_rows),
+            use_dictionary=_dictionaries(self.schema, rows, options["dictionary_pagesize_limit"]),
+            **options,
         )
 
     def _close(self) -> None:
@@ -151,8 +177,33 @@ class Output:
                 split_offsets=found.split_offsets,
             )
         )
+        self._rows_written += self._rows
+        self._bytes_written += size
         self._writer = self._sink = None
         self._rows = 0
+
+
+def _dictionaries(written: Schema, rows: pa.Table, limit_bytes: int) -> list[str]:
+    """The paths of the columns for which a dictionary pays, by the rows of a row group.
+
+    Where most values are there once, it makes a file larger: a dictionary of `limit_bytes`, and what refers to it, are
+    written before the writer gives it up, in each row group.
+    """
+    sample = rows.slice(0, SAMPLED_ROWS)
+    plain = {name for name in sample.column_names if not _pays(sample.column(name), limit_bytes)}
+    return [path for path in parquet_path_to_id_mapping(written) if path not in plain]
+
+
+def _pays(values: pa.ChunkedArray, limit_bytes: int) -> bool:
+    if pa.types.is_nested(values.type):
+        # Its parts are columns of their own, of which nothing is known here.
+        return True
+    if isinstance(values.type, pa.BaseExtensionType):
+        values = pa.chunked_array([chunk.storage for chunk in values.chunks], values.type.storage_type)
+    known = len(values) - values.null_count
+    distinct = pc.count_distinct(values).as_py()
+    width = values.nbytes / max(len(values), 1)
+    return bool(distinct <= known / 2 and distinct * width <= limit_bytes)
 
 
 _CODECS = {

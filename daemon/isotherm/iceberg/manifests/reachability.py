@@ -1,8 +1,8 @@
 """Which files a table's snapshots reach: read from manifest lists and manifests, whole files or an error.
 
-Two questions. Before an expiry: which files will nothing reach any more (`unreachable`)? Before a deletion: which of
-these files does something reach after all (`reached`)? Reads only; decides nothing; a list or manifest that cannot be
-read is an error of the answer, never a shorter answer.
+Two questions. Before an expiry: which files will probably nothing reach any more (`left_behind`)? Before a deletion, as
+its proof: which of these files does something reach after all (`reached`)? Reads only; decides nothing; a list or
+manifest that cannot be read is an error of the answer, never a shorter answer.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -38,46 +38,70 @@ def last_sequence_number(metadata: TableMetadata) -> int | None:
     return None if isinstance(metadata, TableMetadataV1) else metadata.last_sequence_number
 
 
-def unreachable(
+def left_behind(
     metadata: TableMetadata, io: FileIO, going: Collection[int], is_stopped: IsStopped = never
 ) -> list[str]:
-    """The files that nothing reaches once these snapshots are gone, as their manifests spell them.
+    """Everything that nothing reaches once these snapshots are gone, as their manifests spell it; and a little more.
 
-    Manifest lists, manifests, data and delete files, statistics. What a damaged list or manifest of theirs names is
-    not among them: it stays for orphan removal.
+    Manifest lists, manifests, data and delete files, statistics. It costs what goes, not what stays. A snapshot has
+    the manifests of its parent and those that it wrote, so what a staying snapshot shares with the going ones is also
+    in the nearest staying ones: children of going snapshots, and those whose parent is not in the table any more. They
+    are compared with the going ones, and of the manifests only those are read that one side alone has.
+
+    A file is named too much where manifests name it twice, or where a younger snapshot added it again. So this is no
+    proof: `reached` must show of each file that nothing needs it. What a damaged list or manifest of a going snapshot
+    names is not among them: it stays for orphan removal.
 
     Raises:
-        OSError, UnreadableError: a list or manifest of a staying snapshot cannot be read, or storage does not answer.
+        OSError, UnreadableError: a list or manifest of one of the nearest cannot be read, or storage does not answer.
         Stopped: so it was wanted.
     """
     leaving = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id in going]
-    staying = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in going]
-    files = {snapshot.manifest_list for snapshot in leaving}
-    manifests: dict[str, ManifestFile] = {}
+    nearest = _nearest(metadata, going)
+    is_line = len(nearest) == 1 and sum(one.parent_snapshot_id not in going for one in leaving) == 1
+    theirs: dict[str, ManifestFile] = {}
     for snapshot in leaving:
         with suppress(*_DAMAGED):
-            listed = list(_manifests(io, [snapshot], is_stopped))
-            manifests.update({normalised(manifest.manifest_path): manifest for manifest in listed})
-    kept: dict[str, ManifestFile] = {}
-    for manifest in _manifests(io, staying, is_stopped):
-        path = normalised(manifest.manifest_path)
-        manifests.pop(path, None)
-        kept[path] = manifest
-    content: dict[str, str] = {}
-    for manifest in manifests.values():
-        with suppress(*_DAMAGED):
-            content.update({normalised(path): path for path in _live(io, manifest, is_stopped)})
-    files.update(manifest.manifest_path for manifest in manifests.values())
-    files.update(content.values())
-    files.update(path for snapshot_id, path in _statistics(metadata) if snapshot_id in going)
-    # Whatever a file is named as: one that anything needs under any name stays.
-    needed = {normalised(snapshot.manifest_list) for snapshot in staying} | kept.keys()
+            theirs.update(_by_path(_manifests(io, [snapshot], is_stopped)))
+    near = _by_path(_manifests(io, nearest, is_stopped))
+    needed = set(near)
+    needed |= {normalised(one.manifest_list) for one in metadata.snapshots if one.snapshot_id not in going}
     needed |= {normalised(path) for snapshot_id, path in _statistics(metadata) if snapshot_id not in going}
-    left = {normalised(path): path for path in files if normalised(path) not in needed}
-    for manifest in kept.values() if left else ():
-        for path in _live(io, manifest, is_stopped):
-            left.pop(normalised(path), None)
-    return sorted(left.values())
+    for path, manifest in near.items():
+        if path not in theirs or _may_have_carried(manifest, going, is_line):
+            needed |= {normalised(one) for one in _live(io, manifest, is_stopped)}
+    left = [snapshot.manifest_list for snapshot in leaving]
+    left += [path for snapshot_id, path in _statistics(metadata) if snapshot_id in going]
+    for path in theirs.keys() - near.keys():
+        left.append(theirs[path].manifest_path)
+        with suppress(*_DAMAGED):
+            left += list(_live(io, theirs[path], is_stopped))
+    # Whatever a file is named as: once.
+    found = {normalised(path): path for path in left}
+    return sorted(found[path] for path in found.keys() - needed)
+
+
+def _may_have_carried(shared: ManifestFile, going: Collection[int], is_line: bool) -> bool:
+    """Whether a manifest that both sides have may hold files that a going snapshot has in another one.
+
+    It does where it was written in the place of others. If the going snapshots follow one another, without branches or
+    gaps, one of them must have written it.
+    """
+    return shared.has_existing_files() and (not is_line or shared.added_snapshot_id in going)
+
+
+def _by_path(manifests: Iterable[ManifestFile]) -> dict[str, ManifestFile]:
+    return {normalised(manifest.manifest_path): manifest for manifest in manifests}
+
+
+def _nearest(metadata: TableMetadata, going: Collection[int]) -> list[Snapshot]:
+    """The staying snapshots that may share something with going ones that no other staying one does."""
+    staying = {one.snapshot_id for one in metadata.snapshots if one.snapshot_id not in going}
+    return [
+        snapshot
+        for snapshot in metadata.snapshots
+        if snapshot.snapshot_id in staying and snapshot.parent_snapshot_id not in staying
+    ]
 
 
 def reached(
