@@ -73,3 +73,24 @@ def test_a_catalog_that_is_sick_for_a_while_makes_nothing_gone_and_is_reported(r
 
         assert believed(service, uuid_of(table)) == counted(lab.scan()), kind
     service.stop()
+
+
+def test_a_clock_ahead_of_the_catalogs_is_refused_in_the_catalogs_words(rest_lab):
+    """Java takes no snapshot from more than a minute ahead: such a daemon can do nothing, and must say why."""
+    lab = rest_lab(POLICY)
+    with_work(lab, "shop.orders")
+    lab.is_ahead_ms = 120_000
+    service = lab.settled()
+    (operation,) = service.ledger.operations()
+
+    assert (operation.state, operation.reason) == ("failed", "refused")
+    assert "Invalid update timestamp" in operation.outcome_why
+    assert lab.ours() == []
+
+    lab.is_ahead_ms = 0
+    lab.ahead_ms += 61_000
+    settle(service)
+
+    assert len(lab.ours()) == 1
+    assert len(lab.read()) == lab.rows
+    service.stop()

@@ -20,6 +20,7 @@ from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.iceberg.maintainer import IcebergMaintainer
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.values import loaded_table
+from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.clock import monotonic_s, now_ms
 from isotherm.runtime.config import CatalogConfig, IsothermConfig, KafkaConfig, LoopConfig, StateConfig
 from isotherm.service.loop import Service
@@ -121,7 +122,7 @@ class Lab:
             fold=Fold.open_or_rebuild(self.root / "state" / "fold.db")[0],
             ledger=Ledger(self.root / "state" / "ledger.db"),
             events=MemoryEvents(self.topic),
-            catalog=IcebergCatalog(self.catalog),
+            catalog=IcebergCatalog(self.catalog, breaker=Breaker(self.monotonic_s)),
             maintainer=self.maintainer(executor or self.executor),
             hold_topic=MemoryHolds(self.held),
             policies=PolicyFolder(self.config.policies),
