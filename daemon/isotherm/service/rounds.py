@@ -6,7 +6,7 @@ ends, and the next one begins where it stopped.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
@@ -36,6 +36,8 @@ ELSEWHERE_S = 3600.0
 """A name under which another daemon's table was found is looked up again after this: it may be another table then."""
 GIVEN_UP_AFTER_MS = 7 * 86_400_000
 """An operation of unknown end, whose table is gone, is looked for so long. Nothing is deleted when it is given up."""
+MOST_SUSPECTS = 10_000
+"""Names that could not be looked up are kept for the next round up to here: events may name what nobody has."""
 UNFINISHED_AT_ONCE = 20
 """Operations of unknown end that one round looks for."""
 
@@ -82,6 +84,8 @@ class Rounds:
     _elsewhere: dict[str, tuple[str, float]] = field(default_factory=dict)
     """Names of tables that are other daemons': their uuid, and when that was seen."""
     _is_listed: bool = False
+    _listed: Collection[str] = field(default_factory=tuple)
+    """The names that the catalog has just listed."""
 
     @property
     def is_open(self) -> bool:
@@ -142,11 +146,14 @@ class Rounds:
         started = 0
         if self._may_begin:
             for request in self._admitted():
-                with self.barrier.around(request.table.name, f"beginning to {request.decision.action}"):
+                # Under a key of its own: looking at the table goes well all the same.
+                action, key = request.decision.action, f"{request.table.uuid}/{request.decision.action}"
+                if self.barrier.is_away or self.barrier.is_aside(key):
+                    continue
+                with self.barrier.around(request.table.name, f"beginning to {action}", key):
                     started += self._begin(request)
-            with self.barrier.around("all tables", "deleting files"):
-                self.deletions.sweep()
-                self.barrier.forget("all tables")
+                    self.barrier.forget(key)
+            self.barrier.guard("beginning to delete files", self.deletions.sweep)
         requests = sum(len(planned.requests) for planned in self._plans)
         held = self.deletions.everywhere() is not None
         seconds = self.monotonic_s() - self._began_s
@@ -172,6 +179,8 @@ class Rounds:
                 self.barrier.went_well(name)
                 return
             self.follower.suspects.add(name)
+            if len(self.follower.suspects) > MOST_SUSPECTS:
+                self.follower.suspects.discard(name)
         # It may stay damaged for ever: then there is no more to be found.
         self._new_to_find -= self.barrier.makes_no_sense(name)
 
@@ -260,20 +269,24 @@ class Rounds:
     def _new_tables(self) -> list[str]:
         """Names without a row of ours: those that events speak of, and those in the catalog that a policy matches."""
         self._is_listed = False
-        wanted = set(self.follower.suspects)
+        self._listed = []
+        self.barrier.guard("listing the tables", self._list)
+        wanted = self.follower.suspects | {name for name in self._listed if not self._is_elsewhere(name)}
+        known = {name for uuid, name in self.fold.names().items() if self.events.owns(uuid)}
+        return sorted(wanted - known)
+
+    def _list(self) -> None:
         try:
             found = self.poller.tables()
         except Unavailable as err:
             self.health.catalog_answers = False
             if not isinstance(err, NotAsked):
                 self.listen(TrySoon("the catalog", str(err), Outside.CATALOG))
-        else:
-            self._is_listed = found is not None or self._has_found_all
-            if found is not None:
-                self.health.catalog_answers = True
-                wanted.update(name for name in found if not self._is_elsewhere(name))
-        known = {name for uuid, name in self.fold.names().items() if self.events.owns(uuid)}
-        return sorted(wanted - known)
+            return
+        self._is_listed = found is not None or self._has_found_all
+        if found is not None:
+            self.health.catalog_answers = True
+            self._listed = found
 
     def _is_elsewhere(self, name: str) -> bool:
         """Whether a name was seen lately to be a table of another daemon."""
@@ -281,7 +294,7 @@ class Rounds:
         return bool(uuid) and not self.events.owns(uuid) and self.monotonic_s() - seen_s < ELSEWHERE_S
 
     def _look_for_a_lost_ledger(self) -> None:
-        """A new ledger beside tables that have snapshots of ours: it took the place of one that was lost.
+        """A new ledger beside tables with snapshots of jobs that it does not have: it took the place of a lost one.
 
         (Or a daemon was added to others. It cannot know, and a person can.)
         """
@@ -290,9 +303,11 @@ class Rounds:
         tables = self.fold.names()
         for uuid, name in tables.items():
             row = self.fold.table(uuid)
-            # What this ledger began itself is no sign of another; a table is asked about before anything begins on it.
-            if row is not None and row.facts.has_ours and not self.ledger.operations(uuid, limit=1):
-                self.holds.doubt_ledger(f"the ledger of this daemon is new, but {name} has snapshots of ours")
+            job_id = "" if row is None else row.facts.oldest_job
+            if job_id and not self.ledger.has_job(job_id):
+                self.holds.doubt_ledger(
+                    f"the ledger of this daemon is new, but {name} has a snapshot of job {job_id}"
+                )
                 self.ledger.settle_in()
                 return
         if tables and self._has_found_all:
