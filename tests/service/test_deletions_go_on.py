@@ -204,7 +204,7 @@ def test_files_of_a_ledger_that_knew_no_places_are_deleted(lab):
     service = started(lab)
     until_files_wait(lab, service, table)
     service.ledger._db.execute("DELETE FROM places")
-    service.follower.confirm = lambda name: service.catalog.load(name)
+    service.follower.confirm = service.catalog.load
     lab.ahead_ms += 2 * 3_600_000
     turn(service, 4)
 
