@@ -66,3 +66,14 @@ def test_after_a_jump_every_other_clock_is_looked_at_again():
     check = turned((0, 10)).compared("the store", 0, 10).turned(WALL + 10**9, 11)
 
     assert check.wants("the store", 11)
+
+
+def test_a_difference_that_nobody_can_confirm_is_dropped_once_another_clock_agrees():
+    check = turned((0, 10)).compared("the store of a", 10**7, 10)
+    later = 10 + COMPARE_EVERY_S
+
+    assert check.settled(later).trouble(later) is not None
+    assert check.compared("the store of b", 0, later).settled(later).trouble(later) is None
+    assert check.compared("the store of b", 0, 11).settled(later - 1).trouble(later) is not None
+    assert check.compared("the store of b", 10**7, later).settled(later).trouble(later) is not None
+    assert check.compared("the store of b", 0, 5).settled(later).trouble(later) is not None

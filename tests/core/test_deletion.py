@@ -106,6 +106,14 @@ def test_while_nobody_knows_where_a_table_lies_its_files_wait():
     assert found(neighbours=Neighbours({})) == (Finding.WAIT, "no_place")
 
 
+def test_a_name_with_a_slash_gets_no_folder_that_the_operator_allows():
+    """`b/c` in `a` would have that of `c` in `a.b`."""
+    allowed = ("s3://files/{namespace}/{name}",)
+
+    assert folder("s3://files/a/b/c") in own_folders(HOME, allowed, "a/b", "c")
+    assert folder("s3://files/a/b/c") not in own_folders(HOME, allowed, "a", "b/c")
+
+
 @pytest.mark.parametrize(
     ("said", "means"),
     [("true", True), ("TRUE ", True), ("false", False), ("no", False), ("0", False), ("", False)],

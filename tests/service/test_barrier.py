@@ -8,7 +8,7 @@ from isotherm.contract.identity import TableId
 from isotherm.core import observations as seen
 from isotherm.core.model.jobs import Action, OutcomeKind
 from isotherm.core.paths import normalised
-from isotherm.service.barrier import AWAY_IN_A_ROW, Barrier
+from isotherm.service.barrier import AWAY_IN_A_ROW, MOST_ASIDE, Barrier
 from isotherm.service.ports import Fenced, Refused, TableMissing, Unavailable, Unreadable
 from isotherm.store.ledger import Operation
 from support.lab import (
@@ -99,10 +99,51 @@ def test_several_tables_in_a_row_without_an_answer_are_no_matter_of_the_tables()
     assert made.is_away
     made.try_again()
     assert not made.is_away
-    # One answer, and all that only did not answer are looked at again at once.
+    # After an outage of everything one answer is enough: all that only did not answer are looked at again at once.
     made.went_well("t0")
     assert not made.is_aside("t2")
     assert clock == [0.0]
+
+
+def test_pauses_of_a_table_that_does_not_answer_grow_though_others_go_well():
+    made, _, clock = barrier()
+    tries = 0
+    for _ in range(100):
+        clock[0] += 10
+        made.try_again()
+        made.went_well("well")
+        if not made.is_aside("dead"):
+            tries += 1
+            with made.around("dead", "looking"):
+                raise Unavailable("time-out")
+
+    assert tries < 9
+
+
+def test_after_an_outage_of_everything_one_answer_is_enough():
+    made, _, clock = barrier()
+    made.went_well("well")
+    for _ in range(40):
+        clock[0] += 10
+        if not made.is_aside("t"):
+            with made.around("t", "looking"):
+                raise Unavailable("time-out")
+    assert made.is_aside("t")
+    made.went_well("well")
+
+    assert not made.is_aside("t")
+
+
+def test_names_that_nobody_has_are_forgotten_when_their_pause_is_over():
+    made, _, clock = barrier()
+    for number in range(MOST_ASIDE + 100):
+        if number == MOST_ASIDE - 10:
+            clock[0] += 11
+        with made.around(f"t{number}", "looking"):
+            raise Refused("400")
+
+    assert len(made._aside) < 200
+    assert made.is_aside(f"t{MOST_ASIDE + 99}")
 
 
 @pytest.mark.parametrize("error", [Unreadable("format version 4"), TableMissing("no"), RuntimeError("ours")])
@@ -291,11 +332,13 @@ def test_a_mistake_while_deleting_is_over_with_the_next_sweep_that_goes_well(lab
         service.deletions.ledger.tables_to_sweep,
     )
     service.round()
-    assert [one.name for one in of(lab, seen.TableFailed)] == ["all tables"]
+    (failed,) = of(lab, seen.TableFailed)
+    assert failed.name == "all tables (beginning to delete files)"
     service.deletions.ledger.tables_to_sweep = sweep
+    lab.ahead_ms += 11_000
     service.round()
 
-    assert [one.name for one in of(lab, seen.TableRecovered)] == ["all tables"]
+    assert [one.name for one in of(lab, seen.TableRecovered)] == [failed.name]
     service.stop()
 
 

@@ -52,6 +52,18 @@ class ClockCheck:
         """After a look at another clock, of which ours is so far ahead."""
         return replace(self, skews={**self.skews, name: (monotonic_s, skew_ms)})
 
+    def settled(self, monotonic_s: float) -> "ClockCheck":
+        """Without the differences that nobody could confirm for an hour, where another clock agrees with ours."""
+        fresh = {
+            name: known for name, known in self.skews.items() if monotonic_s - known[0] < COMPARE_EVERY_S
+        }
+        if all(abs(skew_ms) > SKEW_MS for _, skew_ms in fresh.values()):
+            return self
+        kept = {
+            name: known for name, known in self.skews.items() if name in fresh or abs(known[1]) <= SKEW_MS
+        }
+        return replace(self, skews=kept)
+
     def wants(self, name: str, monotonic_s: float) -> bool:
         """Whether it is time to look at another clock."""
         known = self.skews.get(name)

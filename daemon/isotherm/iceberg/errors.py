@@ -27,6 +27,9 @@ from requests.exceptions import RequestException
 from isotherm.service.ports import Fenced, Refused, StoreAway, TableMissing, Unavailable, Unreadable
 from isotherm.store.database import StoreTrouble
 
+FATAL = (Fenced, StoreTrouble)
+"""What our own callbacks raise where the daemon must end: it is no trouble of a table or a catalog."""
+
 
 def concerns_one_thing(error: BaseException) -> bool:
     """Whether a catalog has answered and refused what was asked, so that asking for something else makes sense."""
@@ -70,7 +73,7 @@ def translated(what: str) -> Iterator[None]:
     """
     try:
         yield
-    except (TableMissing, Unavailable, Fenced, StoreTrouble):
+    except (TableMissing, Unavailable, *FATAL):
         raise
     except (NoSuchTableError, NoSuchNamespaceError, NoSuchIdentifierError) as err:
         if _NOT_THE_CATALOG.match(str(err)):

@@ -43,6 +43,7 @@ from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
 from isotherm.core.clock_check import SKEW_MS
 from isotherm.core.deletion import is_gc_enabled
 from isotherm.core.model.jobs import Outcome, OutcomeKind
+from isotherm.iceberg.errors import FATAL
 from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.reachability import left_behind, never, youngest
 from isotherm.iceberg.threads import IsStopped
@@ -135,6 +136,8 @@ def expire(
     expiry = _Expiry(catalog, name, uuid, reading, job_id, may_send, now_ms, pause)
     try:
         return expiry.run()
+    except FATAL:
+        raise
     except Exception as err:  # noqa: BLE001 (whatever the world, or a mistake of ours, may do)
         return expiry.unclear(err)
 

@@ -82,7 +82,9 @@ def _facts(table: Table, listed: ListSize) -> TableFacts:
             source = _source_type(table, part.source_id)
             fields[part.field_id] = PartitionField(part.field_id, part.name, str(part.transform), source)
     return TableFacts(
-        has_ours=any(JOB_ID in summary_of(snapshot) for snapshot in reversed(metadata.snapshots)),
+        oldest_job=next(
+            (job for snapshot in metadata.snapshots if (job := summary_of(snapshot).get(JOB_ID))), ""
+        ),
         location=metadata.location,
         format_version=metadata.format_version,
         fields=tuple(fields[field_id] for field_id in sorted(fields)),

@@ -28,6 +28,10 @@ FATAL = (Fenced, StoreTrouble)
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 10.0, 3600.0
 AWAY_PAUSE_S = 300.0
 """The longest pause of a table that does not answer; one that makes no sense, or fails by our mistake, waits longer."""
+OUTAGE_S = AWAY_PAUSE_S
+"""Where nothing went well for so long, everything was away: whatever waits is tried again with the first success."""
+MOST_ASIDE = 20_000
+"""Above, those whose pause is over are forgotten: forged events may name any number of tables."""
 AWAY_IN_A_ROW = 3
 """So many tables without an answer, one after the other: it is not the tables."""
 
@@ -51,6 +55,8 @@ class Barrier:
     _failing: set[str] = field(default_factory=set)
     """Tables that were reported as failing and not as recovered."""
     _away_in_a_row: int = 0
+    _well_s: float = float("-inf")
+    """When something went well last."""
 
     def is_aside(self, name: str) -> bool:
         """Whether a table, or a job, is left alone now."""
@@ -97,11 +103,28 @@ class Barrier:
             self._away_in_a_row = 0
 
     def went_well(self, name: str) -> None:
-        """A table was looked at from end to end: it is aside no more, nor is any that only did not answer."""
+        """A table was looked at from end to end: it is aside no more.
+
+        After an outage of everything, no table is that only did not answer.
+        """
         self._away_in_a_row = 0
         self.forget(name)
-        for other in [other for other, aside in self._aside.items() if aside.is_away]:
+        was_outage = self.monotonic_s() - self._well_s >= OUTAGE_S
+        self._well_s = self.monotonic_s()
+        for other in [other for other, aside in self._aside.items() if was_outage and aside.is_away]:
             self._aside[other] = _Aside(self._aside[other].failures, float("-inf"), is_away=True)
+
+    def guard(self, what: str, action: Callable[[], object]) -> None:
+        """Do something that concerns no single table; where it fails it is left out for a while, as a table is."""
+        name = f"all tables ({what})"
+        if self.is_aside(name):
+            return
+        in_a_row = self._away_in_a_row
+        with self.around(name, what):
+            action()
+            self.forget(name)
+        # That it went well says nothing of the tables.
+        self._away_in_a_row = max(in_a_row, self._away_in_a_row)
 
     def forget(self, name: str) -> None:
         """The table, or the job, is gone, or somebody else's."""
@@ -124,4 +147,8 @@ class Barrier:
         failures = 1 if known is None else known.failures + 1
         longest_s = AWAY_PAUSE_S if is_away else LONGEST_PAUSE_S
         pause_s = min(FIRST_PAUSE_S * 2 ** min(failures - 1, 20), longest_s)
+        if len(self._aside) >= MOST_ASIDE:
+            over = [other for other, aside in self._aside.items() if aside.until_s <= self.monotonic_s()]
+            for other in over:
+                self.forget(other)
         self._aside[name] = _Aside(failures, self.monotonic_s() + pause_s, is_away)

@@ -192,9 +192,7 @@ class Compactions:
                 self._finish(operation, job, result)
                 continue
             # What came of it the table knows; it is looked for in the next round.
-            self._running.pop(job_id, None)
-            self._tenures.pop(job_id, None)
-            self._rewrites.pop(job_id, None)
+            self._let_go(job_id)
 
     def _finish(self, operation: Operation, job: CompactionJob, result: Rewrite | Unbound) -> None:
         if isinstance(result, Unbound):
@@ -353,13 +351,13 @@ class Compactions:
                 hit = one.partitions is None or operation.partition in one.partitions
                 if operation.job_id != but and operation.table.uuid == one.uuid and hit:
                     why = "the stream came back to its partition while it ran"
-                    self._cancel(operation.job_id, "cancelled", why)
+                    self._cancel(operation, "cancelled", why)
 
     def cancel_moved(self) -> None:
         """Cancel the jobs of tables that this daemon has not had without a break since they began."""
         for operation in self._operations():
             if not has_still(self.events, operation.table.uuid, self._tenures.get(operation.job_id)):
-                self._cancel(operation.job_id, "owner", MOVED)
+                self._cancel(operation, "owner", MOVED)
 
     def cancel_held(self) -> None:
         """Cancel the jobs of tables that are halted or paused by now."""
@@ -367,14 +365,27 @@ class Compactions:
             stopped = self.holds.stops(operation.table.uuid)
             if stopped is not None:
                 reason, _, why = stopped.partition(": ")
-                self._cancel(operation.job_id, reason, why)
+                self._cancel(operation, reason, why)
 
     def stop(self) -> None:
         """Cancel everything that runs, and delete what it wrote."""
         for operation in self._operations():
-            self._cancel(operation.job_id, "stopped", "the daemon was stopped")
+            self._cancel(operation, "stopped", "the daemon was stopped")
 
-    def _cancel(self, job_id: str, reason: str, why: str) -> None:
+    def _cancel(self, operation: Operation, reason: str, why: str) -> None:
+        job_id = operation.job_id
+        with self.barrier.around(operation.table.name, f"cancelling job {job_id}", job_id):
+            self._cancel_one(job_id, reason, why)
+        self._let_go(job_id)
+
+    def _let_go(self, job_id: str) -> None:
+        """Remember nothing of a job: where its end went wrong the ledger has it, and the next round looks for it."""
+        self._binding.pop(job_id, None)
+        self._running.pop(job_id, None)
+        self._tenures.pop(job_id, None)
+        self._rewrites.pop(job_id, None)
+
+    def _cancel_one(self, job_id: str, reason: str, why: str) -> None:
         self.maintainer.cancel(job_id)
         if job_id in self._binding:
             # It has left nothing anywhere.

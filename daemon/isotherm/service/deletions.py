@@ -8,6 +8,7 @@ whose files cannot be deleted, is passed over.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from isotherm.contract.identity import TableId
 from isotherm.core.clock_check import SKEW_MS, ClockCheck
 from isotherm.core.deletion import (
     LEFTOVER_GRACE_MS,
@@ -24,6 +25,7 @@ from isotherm.core.deletion import (
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.observations import FilesDeleted, Outside, TrySoon
 from isotherm.core.paths import folder
+from isotherm.service.barrier import Barrier
 from isotherm.service.holds import Holds
 from isotherm.service.ownership import has_still
 from isotherm.service.planning import Verdicts
@@ -46,10 +48,32 @@ FILES_AT_ONCE = 10_000
 waiting for long. The proof reads the whole table, so there should be few."""
 TABLES_AT_ONCE = 50
 """Tables that one round looks at in search of one whose files may go."""
+GIVEN_UP_AFTER_MS = 28 * 86_400_000
+"""Files of a table that was dropped, or moved to another daemon, wait so long for its return."""
 WITNESS_AGAIN_S = 300.0
 """While a store's clock differs it is looked at so often."""
 CATALOG = "the catalog"
 STORE = "the store of"
+
+
+@dataclass(frozen=True, slots=True)
+class _Witness:
+    """A table by which a store's clock was looked at."""
+
+    uuid: str
+    looked_s: float
+    is_good: bool
+    """Its store has answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sweeping:
+    """A table whose files are being deleted."""
+
+    tenure: int | None
+    """That under which it began."""
+    causes: frozenset[Cause]
+    """Why the files are wanted gone."""
 
 
 @dataclass(slots=True)
@@ -63,6 +87,7 @@ class Deletions:
     maintainer: Maintainer
     verdicts: Verdicts
     holds: Holds
+    barrier: Barrier
     listen: Listener
     now_ms: Callable[[], int]
     monotonic_s: Callable[[], float]
@@ -72,10 +97,10 @@ class Deletions:
     whereabouts: Whereabouts = field(init=False)
     may_sweep: bool = False
     """Whether the last round could read what is held back: until the next one, a table follows on another."""
-    _sweeping: dict[str, int | None] = field(default_factory=dict)
-    """By uuid of the table whose files are being deleted: the tenure under which that began."""
-    _witnesses: dict[str, tuple[LoadedTable, float]] = field(default_factory=dict)
-    """By store: the table by which its clock was looked at last, and when."""
+    _sweeping: dict[str, _Sweeping] = field(default_factory=dict)
+    """By uuid of the table."""
+    _witnesses: dict[str, _Witness] = field(default_factory=dict)
+    """By store: the table by which its clock was looked at last."""
     _last: str = ""
     """The table whose turn was last."""
 
@@ -86,8 +111,9 @@ class Deletions:
         """Look at this machine's clocks, and save what sweeps came to."""
         self.ledger.settle_marks()
         self._turn_clock()
-        for uuid, tenure in self._sweeping.items():
-            if not has_still(self.events, uuid, tenure) or self.why_not(uuid, Cause.LEFTOVER) is not None:
+        for uuid, sweeping in self._sweeping.items():
+            is_ours = has_still(self.events, uuid, sweeping.tenure)
+            if not is_ours or any(self.why_not(uuid, cause) is not None for cause in sweeping.causes):
                 self.maintainer.stop_sweep(uuid)
         swept_now = self.maintainer.swept()
         for swept in swept_now:
@@ -117,18 +143,33 @@ class Deletions:
         self.whereabouts.turn()
         if self._sweeping:
             return
-        waiting = self.ledger.tables_to_sweep(self.now_ms())
+        names = {uuid: name for uuid, name in self.fold.names().items() if self.events.owns(uuid)}
+        due = self.ledger.tables_to_sweep(self.now_ms())
+        waiting = [uuid for uuid in due if uuid in names and not self.barrier.is_aside(_key(uuid))]
         if not waiting or self.events.check_in() is not None:
             return
         in_turn = sorted(waiting, key=lambda one: (one <= self._last, one))
         for uuid in in_turn[:TABLES_AT_ONCE]:
             self._last = uuid
-            try:
-                if self._sweep(uuid):
-                    return
-            except (Unavailable, TableMissing) as err:
-                self.listen(TrySoon(f"deleting files of table {uuid}", str(err), Outside.TABLE))
+            began = None
+            with self.barrier.around(names[uuid], "deleting its files", _key(uuid)):
+                began = self._sweep(uuid)
+                self.barrier.forget(_key(uuid))
+            if began is not False:
                 return  # the next round goes on behind it
+
+    def give_up(self) -> None:
+        """Keep for good what was due weeks ago and is no longer ours to delete, a little at a time."""
+        if self.everywhere() is not None:
+            return
+        now_ms, owned = self.now_ms(), self.fold.names()
+        old = self.ledger.tables_to_sweep(now_ms - GIVEN_UP_AFTER_MS)
+        theirs = [uuid for uuid in old if uuid not in owned or not self.events.owns(uuid)]
+        why = "not_ours: its table was dropped, or another daemon's, for weeks; orphan removal finds it"
+        for uuid in theirs[:TABLES_AT_ONCE]:
+            kept = self.ledger.given_up(uuid, now_ms - GIVEN_UP_AFTER_MS, why, now_ms, FILES_AT_ONCE)
+            name = owned.get(uuid) or self.ledger.name_of(uuid) or uuid
+            self.listen(FilesDeleted(TableId(uuid, name), 0, kept, 0, why))
 
     def everywhere(self) -> str | None:
         """Why nothing of any table may be deleted now, or None."""
@@ -136,7 +177,9 @@ class Deletions:
 
     def clock_trouble(self) -> str | None:
         """Why this machine's clock is not to be believed, or None."""
-        return self.clock.trouble(self.monotonic_s())
+        now_s = self.monotonic_s()
+        self.clock = self.clock.turned(self.now_ms(), now_s)
+        return self.clock.trouble(now_s)
 
     def why_not(self, uuid: str, cause: Cause) -> str | None:
         """Why nothing of a table may be deleted now, or None. The broker is not asked."""
@@ -177,14 +220,24 @@ class Deletions:
         skew_ms = self.catalog.clock_skew_ms()
         if skew_ms is not None:
             self.clock = self.clock.compared(CATALOG, skew_ms, now_s)
-        for store, (witness, looked_s) in list(self._witnesses.items()):
-            if now_s - looked_s < WITNESS_AGAIN_S or abs(self.clock.skews.get(store, (0.0, 0))[1]) <= SKEW_MS:
-                continue
-            try:
-                self.check_clock(witness)
-            except (Unavailable, TableMissing) as err:
-                self._witnesses[store] = (witness, now_s)
-                self.listen(TrySoon(f"the clock of {store}", str(err), Outside.STORAGE))
+        for store, (_, skew_ms) in self.clock.skews.items():
+            if store != CATALOG and abs(skew_ms) > SKEW_MS:
+                self._look_again(store, now_s)
+
+    def _look_again(self, store: str, now_s: float) -> None:
+        """Look at a store's clock that differed, by the table that saw it; where that fails, by others in turn."""
+        witness = self._witnesses.get(store, _Witness("", float("-inf"), is_good=False))
+        names = {uuid: name for uuid, name in self.fold.names().items() if self.events.owns(uuid)}
+        if now_s - witness.looked_s < WITNESS_AGAIN_S or not names:
+            return
+        behind = [uuid for uuid in sorted(names) if uuid > witness.uuid]
+        next_one = behind[0] if behind else min(names)
+        uuid = witness.uuid if witness.is_good and witness.uuid in names else next_one
+        self._witnesses[store] = _Witness(uuid, now_s, is_good=False)
+        with self.barrier.around(names[uuid], "looking at its store's clock", f"{uuid}/clock"):
+            self.check_clock(self.catalog.load(names[uuid]))
+            self.barrier.forget(f"{uuid}/clock")
+        self.clock = self.clock.settled(now_s)
 
     def check_clock(self, loaded: LoadedTable) -> str | None:
         """Hold this machine's clock against those of the store and the catalog, where it is time; why not, or None.
@@ -196,8 +249,8 @@ class Deletions:
         scheme, _, rest = loaded.facts.location.partition("://")
         store = f"{STORE} {scheme}://{rest.partition('/')[0]}" if rest else f"{STORE} files"
         if self.clock.wants(store, now_s):
-            self._witnesses[store] = (self.catalog.light(loaded), now_s)
             skew_ms = self.maintainer.clock_skew_ms(loaded)
+            self._witnesses[store] = _Witness(loaded.table.uuid, now_s, is_good=True)
             if skew_ms is not None:
                 self.clock = self.clock.compared(store, skew_ms, now_s)
         skew_ms = self.catalog.clock_skew_ms()
@@ -223,14 +276,16 @@ class Deletions:
         try:
             found = self.maintainer.leftovers(loaded, job) if rewrite is None else _paths(rewrite)
             paths = (*found, *others)
+            # Noted before: whoever finds some of them gone knows of the others.
+            self.mark_leftovers(job, paths)
             at_once = [path for path in paths if may_go_at_once(path, job.job_id, was_sent=was_sent)]
-            failed = self.maintainer.delete_at_once(loaded, at_once) if at_once else {}
+            failed = self.maintainer.delete_at_once(loaded, at_once[::-1]) if at_once else {}
         except (Unavailable, TableMissing) as err:
             # What stays is an orphan under a name that follows from the job id, nothing worse.
             self.listen(TrySoon(f"deleting what job {job.job_id} wrote", str(err), Outside.STORAGE))
             return
-        gone = set(at_once) - set(failed)
-        self.mark_leftovers(job, [path for path in paths if path not in gone])
+        gone = [path for path in at_once if path not in failed]
+        self.ledger.deleted(job.table.uuid, gone, self.now_ms())
 
     def mark_leftovers(self, job: CompactionJob, paths: Sequence[str]) -> None:
         """Mark files that a job wrote and that, as far as is known, nothing needs."""
@@ -265,8 +320,13 @@ class Deletions:
         self._look_for_holders(uuid, marks, neighbours)
         expired = {job: tuple(self.ledger.expired_by(job)) for job in {mark.job_id for mark in marks}}
         self.maintainer.start_sweep(loaded, Sweep(uuid, tuple(marks), expired, neighbours))
-        self._sweeping[uuid] = tenure
+        self._sweeping[uuid] = _Sweeping(tenure, frozenset(mark.cause for mark in marks))
         return True
+
+
+def _key(uuid: str) -> str:
+    """Under which the deletions of a table are set aside: its other work goes on."""
+    return f"{uuid}/deletions"
 
 
 def _paths(rewrite: Rewrite) -> tuple[str, ...]:

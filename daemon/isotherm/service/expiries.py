@@ -103,6 +103,9 @@ class Expiries:
             Unavailable: the catalog does not answer.
             TableMissing: there is no such table now.
         """
+        if not self.has_room or self.ledger.is_open(request.table.uuid, Action.EXPIRE):
+            # One whose end nobody knows may land yet, and has marked the same files.
+            return False
         row = self.fold.table(request.table.uuid)
         resolved = None if row is None else self.verdicts.policy_of(row)
         if row is None or resolved is None or row.state.head is None:
@@ -304,10 +307,11 @@ class Expiries:
 
     def _cancel(self, job_id: str, reason: str, why: str) -> None:
         operation, _ = self._running.pop(job_id)
-        self.maintainer.cancel(job_id)
-        if self._marking.pop(job_id, None) is not None:
-            self.ledger.drop_marks(job_id)
-        self._failed(operation, reason, why)
+        with self.barrier.around(operation.table.name, f"cancelling job {job_id}", job_id):
+            self.maintainer.cancel(job_id)
+            if self._marking.pop(job_id, None) is not None:
+                self.ledger.drop_marks(job_id)
+            self._failed(operation, reason, why)
 
     def _failed(self, operation: Operation, reason: str, why: str) -> None:
         self.operations.end(operation, Outcome(operation.job_id, OutcomeKind.FAILED, reason, why))

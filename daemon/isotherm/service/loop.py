@@ -39,6 +39,8 @@ from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger
 
 PRUNE_EVERY_S = 3600.0
+PRUNE_SLICE_EVERY_S = 1.0
+"""While there is more: a slice takes some 20 ms."""
 STEP_BUDGET_S = 2.0
 """A turn of the loop looks at tables for so long, then at events again."""
 
@@ -124,6 +126,7 @@ class Service:
             self.maintainer,
             self.verdicts,
             self.holds,
+            self.barrier,
             self.listen,
             self.now_ms,
             self.monotonic_s,
@@ -206,11 +209,16 @@ class Service:
         """Load the policies, so that the first verdicts are the right ones."""
         recall_policies(self.policies, self.ledger)
         self.reload_policies()
-        if self.ledger.is_new and self.fold.names():
-            self.holds.doubt_ledger("the ledger of this daemon is new, but the fold beside it is not")
+        if self.fold.ledger not in (None, self.ledger.id):
+            self.holds.doubt_ledger(
+                "the ledger of this daemon is not the one beside which its fold has grown"
+                if not self.ledger.is_new
+                else "the ledger of this daemon is new, but the fold beside it is not"
+            )
             self.ledger.settle_in()
             for uuid in self.fold.names():
                 self.fold.distrust(uuid)  # the scan accounts for the snapshots that were there
+        self.fold.grow_beside(self.ledger.id)
         self.health.ticked_at_s = self.monotonic_s()
 
     def step(self, timeout_s: float = 0.2) -> None:
@@ -223,23 +231,26 @@ class Service:
         self.health.is_assigned = self.events.is_assigned()
         self.compactions.cancel_moved()
         self.expiries.cancel_moved()
-        self.compactions.start_bound()
-        self.compactions.finish()
-        self.expiries.finish()
-        self.deletions.turn()
-        self._prune()
+        for what, turn in (
+            ("starting rewrites", self.compactions.start_bound),
+            ("ending rewrites", self.compactions.finish),
+            ("ending expiries", self.expiries.finish),
+            ("deleting files", self.deletions.turn),
+        ):
+            self.barrier.guard(what, turn)
         if self.rounds.is_open or self.monotonic_s() - self._last_round_s >= self.config.loop.plan_every_s:
             self.round(STEP_BUDGET_S)
         elif not messages and not len(self.compactions):
             self._recount()
+        self._prune()
         self.health.ticked_at_s = self.monotonic_s()
 
     def stop(self) -> None:
         """Stop at once: running jobs are cancelled, what they wrote is deleted, everything is saved."""
         self.compactions.stop()
         self.expiries.stop()
-        self.deletions.stop()
-        self.maintainer.stop()
+        for what, stop in (("deleting files", self.deletions.stop), ("all work", self.maintainer.stop)):
+            self.barrier.guard(f"stopping {what}", stop)
         if self.relay is not None:
             self.relay.close()
         self.events.commit()
@@ -325,9 +336,16 @@ class Service:
         self.fold.touch(hold.uuid, None if hold.partition is None else [hold.partition])
 
     def _prune(self) -> None:
-        """Forget a little of what is long over, once an hour until nothing is left of it."""
-        if self.monotonic_s() >= self._prune_at_s and not self.ledger.prune(self.now_ms()):
-            self._prune_at_s = self.monotonic_s() + PRUNE_EVERY_S
+        """Forget a little of what is long over, once an hour until nothing is left of it, however busy the loop is.
+
+        What is long over a clock tells: while it is in doubt, nothing is forgotten.
+        """
+        now_s = self.monotonic_s()
+        if now_s < self._prune_at_s or self.deletions.clock_trouble() is not None:
+            return
+        self.deletions.give_up()
+        has_more = self.ledger.prune(self.now_ms())
+        self._prune_at_s = now_s + (PRUNE_SLICE_EVERY_S if has_more else PRUNE_EVERY_S)
 
     def _recount(self) -> None:
         """A sample of the self-audit, when it is time; there is nothing else to do."""

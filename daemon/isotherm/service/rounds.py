@@ -6,7 +6,7 @@ ends, and the next one begins where it stopped.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
@@ -41,6 +41,8 @@ ENOUGH_SLICES = 3
 """Beyond those that a table's partitions make: new ones come due while it is decided, and a round must end."""
 STRANGERS_AT_ONCE = 20
 """Names that only events speak of, of which one round asks the catalog."""
+MOST_SUSPECTS = 10_000
+"""Names that could not be looked up are kept for the next round up to here: events may name what nobody has."""
 UNFINISHED_AT_ONCE = 20
 """Operations of unknown end that one round looks for."""
 
@@ -91,6 +93,8 @@ class Rounds:
     _elsewhere: dict[str, tuple[str, float]] = field(default_factory=dict)
     """Names of tables that are other daemons': their uuid, and when that was seen."""
     _is_listed: bool = False
+    _listed: Collection[str] = field(default_factory=tuple)
+    """The names that the catalog has just listed."""
 
     @property
     def is_open(self) -> bool:
@@ -110,8 +114,7 @@ class Rounds:
             self.listen(TrySoon("what is held back", why, Outside.HOLDS))
         self.compactions.cancel_held()
         self._settle()
-        with self.barrier.around("all tables", "looking where those lie that no policy matches"):
-            self.survey.turn()
+        self.barrier.guard("looking where those lie that no policy matches", self.survey.turn)
         new = self._new_tables()
         agenda = set(self.fold.agenda(self.now_ms(), self.poller.every_ms))
         agenda.update(uuid for name in self.follower.suspects for uuid in self.fold.named(name))
@@ -154,12 +157,15 @@ class Rounds:
         self.deletions.may_sweep = self._may_begin
         if self._may_begin:
             for request in self._admitted():
-                with self.barrier.around(request.table.name, f"beginning to {request.decision.action}"):
+                # Under a key of its own: looking at the table goes well all the same.
+                action, key = request.decision.action, f"{request.table.uuid}/{request.decision.action}"
+                if self.barrier.is_away or self.barrier.is_aside(key):
+                    continue
+                with self.barrier.around(request.table.name, f"beginning to {action}", key):
                     started += self._begin(request)
-            with self.barrier.around("all tables", "deleting files"):
-                if self.survey.is_done:
-                    self.deletions.sweep()
-                self.barrier.forget("all tables")
+                    self.barrier.forget(key)
+            if self.survey.is_done:
+                self.barrier.guard("beginning to delete files", self.deletions.sweep)
         requests = sum(len(planned.requests) for planned in self._plans)
         held = self.deletions.everywhere() is not None
         seconds = self.monotonic_s() - self._began_s
@@ -192,6 +198,8 @@ class Rounds:
                 self.barrier.forget(name)
                 return
             self.follower.suspects.add(name)
+            if len(self.follower.suspects) > MOST_SUSPECTS:
+                self.follower.suspects.discard(name)
         # It may stay damaged for ever: then there is no more to be found.
         self._new_to_find -= self.barrier.makes_no_sense(name)
 
@@ -282,24 +290,27 @@ class Rounds:
     def _new_tables(self) -> list[str]:
         """Names without a row of ours: those that events speak of, and those in the catalog that a policy matches."""
         self._is_listed = False
-        wanted = set(self.follower.suspects)
+        self._listed = []
+        self.barrier.guard("listing the tables", self._list)
+        strangers = sorted(self.follower.strangers)[:STRANGERS_AT_ONCE]
+        wanted = {*self.follower.suspects, *self._listed, *strangers}
+        known = {name for uuid, name in self.fold.names().items() if self.events.owns(uuid)}
+        return sorted(wanted - known)
+
+    def _list(self) -> None:
         try:
             found = self.poller.tables()
         except Unavailable as err:
             self.health.catalog_answers = False
             if not isinstance(err, NotAsked):
                 self.listen(TrySoon("the catalog", str(err), Outside.CATALOG))
-        else:
-            self._is_listed = found is not None or self._has_found_all
-            if found is not None:
-                self.health.catalog_answers = True
-                listed = {name for name in found if not self._is_elsewhere(name)}
-                wanted |= listed
-                self.follower.strangers -= listed
-                self.survey.listed(self.poller.unmatched)
-        wanted.update(sorted(self.follower.strangers)[:STRANGERS_AT_ONCE])
-        known = {name for uuid, name in self.fold.names().items() if self.events.owns(uuid)}
-        return sorted(wanted - known)
+            return
+        self._is_listed = found is not None or self._has_found_all
+        if found is not None:
+            self.health.catalog_answers = True
+            self._listed = [name for name in found if not self._is_elsewhere(name)]
+            self.follower.strangers -= set(self._listed)
+            self.survey.listed(self.poller.unmatched)
 
     def _is_elsewhere(self, name: str) -> bool:
         """Whether a name was seen lately to be a table of another daemon."""
@@ -307,7 +318,7 @@ class Rounds:
         return bool(uuid) and not self.events.owns(uuid) and self.monotonic_s() - seen_s < ELSEWHERE_S
 
     def _look_for_a_lost_ledger(self) -> None:
-        """A new ledger beside tables that have snapshots of ours: it took the place of one that was lost.
+        """A new ledger beside tables with snapshots of jobs that it does not have: it took the place of a lost one.
 
         (Or a daemon was added to others. It cannot know, and a person can.)
         """
@@ -316,9 +327,11 @@ class Rounds:
         tables = self.fold.names()
         for uuid, name in tables.items():
             row = self.fold.table(uuid)
-            # What this ledger began itself is no sign of another; a table is asked about before anything begins on it.
-            if row is not None and row.facts.has_ours and not self.ledger.operations(uuid, limit=1):
-                self.holds.doubt_ledger(f"the ledger of this daemon is new, but {name} has snapshots of ours")
+            job_id = "" if row is None else row.facts.oldest_job
+            if job_id and not self.ledger.has_job(job_id):
+                self.holds.doubt_ledger(
+                    f"the ledger of this daemon is new, but {name} has a snapshot of job {job_id}"
+                )
                 self.ledger.settle_in()
                 return
         if tables and self._has_found_all:

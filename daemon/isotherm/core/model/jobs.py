@@ -19,6 +19,18 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Destination:
+    """Where a job writes, as its table was when the job was bound: its owner may choose another place meanwhile."""
+
+    location: str
+    """The table's."""
+    folder: str
+    """The partition's, below; empty: it has none."""
+    properties: Mapping[str, str]
+    """Of the table's properties those that choose a place."""
+
+
+@dataclass(frozen=True, slots=True)
 class CompactionJob:
     """A compaction bound to the files that it replaces: all live files of one partition and one spec, or a part."""
 
@@ -37,6 +49,8 @@ class CompactionJob:
     target_size_bytes: int
     policy_hash: str
     why: str
+    destination: Destination | None = None
+    """None: a version wrote it that did not know."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,6 @@ class TableFacts:
     """Size of metadata.json."""
     metadata_versions: int = 0
     """Old metadata.json files that the metadata still names."""
-    has_ours: bool = False
-    """A job of Isotherm's committed one of the snapshots in its metadata."""
+    oldest_job: str = ""
+    """The job of Isotherm's that committed the oldest such snapshot in its metadata; empty: there is none."""
     confirmed_at_ms: int = 0

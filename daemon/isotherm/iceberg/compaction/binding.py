@@ -18,6 +18,7 @@ from isotherm.contract.identity import UNPARTITIONED, PartitionKey, TableId
 from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import CompactionJob
 from isotherm.core.paths import is_plain, written_under
+from isotherm.iceberg.compaction.names import destination
 from isotherm.iceberg.manifests.live import LiveEntry, live_files
 from isotherm.iceberg.manifests.position_deletes import DataFiles
 from isotherm.service.ports import Bound
@@ -108,6 +109,7 @@ def bind(
         target_size_bytes=target_size_bytes,
         policy_hash=policy_hash,
         why=why,
+        destination=destination(metadata, spec_id, partition),
     )
     return Bound(job, sum(entry.kind is FileKind.DATA for entry in live))
 

@@ -37,6 +37,7 @@ from tenacity.nap import sleep
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
 from isotherm.iceberg.compaction.fate import known_files, landed
 from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot
+from isotherm.iceberg.errors import FATAL
 from isotherm.iceberg.manifests.live import LiveEntry, live_files
 from isotherm.iceberg.manifests.reading import read_manifest_list
 
@@ -125,6 +126,11 @@ class _Refused(Exception):  # noqa: N818 (it is an answer)
         self.reason, self.why = reason, why
 
 
+_REFUSALS = (BadRequestError, ForbiddenError, UnauthorizedError, AuthorizationExpiredError)
+_LOST_RACE = "older than last sequence number"
+"""How servers around Iceberg's older versions word a lost race, with status 400: another branch was faster."""
+
+
 @dataclass
 class _Commit:
     """The attempts of one commit, and what they share."""
@@ -151,6 +157,8 @@ class _Commit:
             return self._attempts()
         except _Refused as refusal:
             reason, why = refusal.reason, refusal.why
+        except FATAL:
+            raise
         except Exception as err:  # noqa: BLE001 (whatever the world, or a mistake of ours, may do)
             reason, why = "unexpected", f"{type(err).__name__}: {err}"
         if self.asserted_head_id is not None:
@@ -282,12 +290,12 @@ class _Commit:
             self.asserted_schema_id = table.metadata.current_schema_id
             try:
                 answer = self.catalog.commit_table(table, requirements, updates)
-            except (CommitFailedException, ValueError) as err:
+            except (CommitFailedException, ValueError, *_REFUSALS) as err:
+                if isinstance(err, _REFUSALS) and _LOST_RACE not in str(err):
+                    return self._after_refusal(err)
                 # Another commit was faster, or a proxy has sent the request twice and this answers the second copy.
                 error = err
                 is_refused = True
-            except (BadRequestError, ForbiddenError, UnauthorizedError, AuthorizationExpiredError) as err:
-                return self._after_refusal(err)
             except Exception as err:  # noqa: BLE001 (whatever it was, the request may have been heard)
                 error = err
                 is_refused = False
@@ -324,6 +332,8 @@ class _Commit:
         """The last question before the swap."""
         try:
             answer = self.may_commit(table)
+        except FATAL:
+            raise
         except Exception as err:
             raise _Refused("unavailable", f"whether it may be committed cannot be told now: {err}") from err
         if answer is not None:

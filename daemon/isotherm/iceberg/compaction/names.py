@@ -9,30 +9,47 @@ from pyiceberg.table.locations import ObjectStoreLocationProvider, SimpleLocatio
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.utils.properties import property_as_bool
 
-from isotherm.core.model.jobs import CompactionJob
+from isotherm.contract.identity import PartitionKey
+from isotherm.core.model.jobs import CompactionJob, Destination
 from isotherm.iceberg.manifests.live import partition_record
+
+MISSING_IN_A_ROW = 8
+"""So many numbers that are not there end the list: as many files may be deleted at once when a process dies."""
+_CHOOSING = ("write.data.", "write.metadata.", "write.object-storage.", "write.folder-storage.")
+
+
+def destination(metadata: TableMetadata, spec_id: int, partition: PartitionKey) -> Destination:
+    """Where a job on this partition writes."""
+    record = partition_record(metadata, spec_id, partition)
+    folder = metadata.specs()[spec_id].partition_to_path(record, metadata.schema())
+    chosen = {name: value for name, value in metadata.properties.items() if name.startswith(_CHOOSING)}
+    return Destination(metadata.location, folder, chosen)
 
 
 def data_location(job: CompactionJob, metadata: TableMetadata, number: int) -> str:
     """Where the job's data file of this number lies, and nothing else does."""
-    spec = metadata.specs()[job.spec_id]
+    place = job.destination or destination(metadata, job.spec_id, job.partition)
     name = f"isotherm-{job.job_id}-{number:05d}.parquet"
-    folder = spec.partition_to_path(partition_record(metadata, job.spec_id, job.partition), metadata.schema())
-    properties = metadata.properties
+    folder, properties = place.folder, dict(place.properties)
     if not property_as_bool(properties, "write.object-storage.enabled", False):
-        provider = SimpleLocationProvider(metadata.location, properties)
+        provider = SimpleLocationProvider(place.location, properties)
         return provider.new_data_location(f"{folder}/{name}" if folder else name)
-    scattered = ObjectStoreLocationProvider(metadata.location, properties)
+    scattered = ObjectStoreLocationProvider(place.location, properties)
     in_folders = property_as_bool(properties, TableProperties.WRITE_OBJECT_STORE_PARTITIONED_PATHS, True)
     return scattered.new_data_location(f"{folder}/{name}" if folder and in_folders else name)
 
 
 def leftovers(io: FileIO, metadata: TableMetadata, job: CompactionJob) -> tuple[str, ...]:
-    """The data files that a job has written so far.
+    """The data files that a job has written so far and that are still there.
 
-    They are written in the order of their numbers: the first number that is not there ends the list.
+    They are written in the order of their numbers. Some may have been deleted by a process that died.
     """
     found: list[str] = []
-    while io.new_input(location := data_location(job, metadata, len(found))).exists():
-        found.append(location)
+    number = missing = 0
+    while missing < MISSING_IN_A_ROW:
+        location = data_location(job, metadata, number)
+        is_there = io.new_input(location).exists()
+        found.extend([location] if is_there else [])
+        missing = 0 if is_there else missing + 1
+        number += 1
     return tuple(found)

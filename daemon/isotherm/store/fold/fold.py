@@ -46,6 +46,18 @@ class Fold(Tables, Partitions, Journal, Writers):
         """Let go of the file."""
         self._db.close()
 
+    @property
+    def ledger(self) -> str | None:
+        """The id of the ledger beside which this fold grew; None: it has not begun to."""
+        row = self._db.execute("SELECT ledger FROM about").fetchone()
+        return None if row is None else str(row[0])
+
+    def grow_beside(self, ledger: str) -> None:
+        """From now on this ledger is beside it."""
+        with self.transaction():
+            self._db.execute("DELETE FROM about")
+            self._db.execute("INSERT INTO about VALUES (?)", (ledger,))
+
     def drop(self, uuid: str) -> None:
         """Forget a table, but for what writers said of it: a table that comes back is still theirs to write."""
         for name in ("tables", "partitions", "snapshots", "journal"):

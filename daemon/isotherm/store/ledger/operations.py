@@ -147,6 +147,25 @@ class Operations(Part):
         ).fetchone()
         return int(row[0])
 
+    def name_of(self, uuid: str) -> str | None:
+        """The name of a table when something was done to it last; None: nothing was."""
+        row = self._db.execute(
+            "SELECT name FROM operations WHERE uuid = ? ORDER BY started_at_ms DESC LIMIT 1", (uuid,)
+        ).fetchone()
+        return None if row is None else str(row[0])
+
+    def has_job(self, job_id: str) -> bool:
+        """Whether this ledger knows of a job."""
+        return self._db.execute("SELECT 1 FROM operations WHERE job_id = ?", (job_id,)).fetchone() is not None
+
+    def is_open(self, uuid: str, action: Action) -> bool:
+        """Whether something was begun of which nobody knows the end."""
+        row = self._db.execute(
+            "SELECT 1 FROM operations WHERE state IN ('running', 'unknown') AND uuid = ? AND action = ?",
+            (uuid, action),
+        )
+        return row.fetchone() is not None
+
     def last_done(self, uuid: str) -> dict[Action, int]:
         """When each action was last done to a table, in milliseconds since the epoch."""
         rows = self._db.execute(

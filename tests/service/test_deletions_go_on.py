@@ -1,0 +1,493 @@
+"""What goes wrong with one table, one store or one moment stops no deletion for ever, and none of another table."""
+
+from pathlib import Path
+
+import pytest
+import requests
+from pyiceberg.exceptions import BadRequestError
+
+from isotherm.core import observations as seen
+from isotherm.core.model.holds import Hold, HoldKind
+from isotherm.core.model.jobs import Action
+from isotherm.core.paths import normalised
+from isotherm.iceberg.compaction.executor import LocalExecutor
+from isotherm.service.ports import Fenced, Unavailable
+from isotherm.store.database import StoreTrouble
+from support.faults import FaultyCatalog
+from support.lab import EAGER, EXPIRING, Lab, of, started, uuid_of, wait_for_children, with_a_job
+
+DAY_MS = 86_400_000
+POLICY = EXPIRING.replace("compact: {min_files: 3}", "compact: {enabled: false}")
+GRACE = POLICY.replace("delete_after: 0s", "delete_after: 1h").replace(", expire.delete_after", "")
+
+
+@pytest.fixture
+def lab(tmp_path):
+    return Lab(tmp_path, policy=GRACE)
+
+
+def turn(service, times=4):
+    for _ in range(times):
+        service.step(0)
+        wait_for_children(service)
+
+
+def filled(lab, name="shop.orders"):
+    table = lab.create(name)
+    for hour in (1, 1, 1, 1, 1):
+        lab.append(table, hour)
+    return table
+
+
+def until_files_wait(lab, service, *tables):
+    for _ in range(60):
+        lab.ahead_ms += 1000
+        turn(service, 1)
+        if all(service.ledger.deletions(uuid_of(table)).get("waiting") for table in tables):
+            return
+    raise AssertionError("nothing expired")
+
+
+def not_owned(service, uuid):
+    """The group gives a table to another daemon."""
+    service.events.owns = lambda one: one != uuid
+    service.events.tenure = lambda one: None if one == uuid else 1
+
+
+def again(lab, service):
+    service.maintainer.stop()
+    service.fold.close()
+    service.ledger.close()
+    lab.executor = LocalExecutor(jobs_at_once=1, deadline_s=60)
+    return started(lab)
+
+
+# --- clocks
+
+
+def test_a_stores_clock_is_looked_at_by_another_table_where_the_one_that_saw_it_cannot(lab):
+    tables = [filled(lab, "shop.a"), filled(lab, "shop.b")]
+    service = started(lab)
+    asked, real = [], service.maintainer.clock_skew_ms
+
+    def skew(loaded):
+        asked.append(loaded.table.name)
+        return 600_000
+
+    service.maintainer.clock_skew_ms = skew
+    turn(service, 6)
+    assert "ahead" in service.deletions.everywhere()
+    saw_it = asked[-1]
+
+    def mended(loaded):
+        if loaded.table.name == saw_it:
+            raise Unavailable("ExpiredToken")
+        return real(loaded)
+
+    service.maintainer.clock_skew_ms = mended
+    for _ in range(20):
+        lab.ahead_ms += 400_000
+        service.step(0)
+
+    assert service.deletions.everywhere() is None
+    (other,) = [table for table in tables if ".".join(table.name()) != saw_it]
+    turn(service, 8)
+    assert len(other.refresh().snapshots()) < 5
+    service.stop()
+
+
+def test_a_table_whose_files_cannot_be_deleted_is_tried_ever_more_rarely_beside_one_that_is_well(lab):
+    dead, well = filled(lab, "shop.dead"), filled(lab, "shop.well")
+    service = started(lab)
+    until_files_wait(lab, service, dead, well)
+    lab.ahead_ms += 2 * 3_600_000
+    tries, sweep = [], service.maintainer.start_sweep
+
+    def no_sweep(loaded, wanted):
+        if loaded.table.name == "shop.dead":
+            tries.append(1)
+            raise Unavailable("AWS Error NETWORK_CONNECTION")
+        return sweep(loaded, wanted)
+
+    service.maintainer.start_sweep = no_sweep
+    for _ in range(60):
+        lab.ahead_ms += 10_000
+        turn(service, 1)
+
+    assert service.ledger.deletions(uuid_of(well)).get("deleted")
+    assert 1 < len(tries) < 9
+    service.stop()
+
+
+def test_a_clock_that_cannot_be_looked_at_keeps_an_expiry_back_ever_more_rarely(lab):
+    filled(lab)
+    service = started(lab)
+    tries = []
+
+    def no_clock(_):
+        tries.append(1)
+        raise Unavailable("AWS Error NETWORK_CONNECTION")
+
+    service.maintainer.clock_skew_ms = no_clock
+    for _ in range(60):
+        lab.ahead_ms += 10_000
+        turn(service, 1)
+
+    assert 1 < len(tries) < 9
+    service.stop()
+
+
+def test_nothing_is_forgotten_while_the_clock_is_in_doubt(lab):
+    table = filled(lab)
+    service = started(lab)
+    until_files_wait(lab, service, table)
+    known = len(service.ledger.operations())
+    assert known
+    for part in (service, service.deletions):
+        part.now_ms = lambda: lab.now_ms() + 200 * DAY_MS
+    for _ in range(30):
+        lab.ahead_ms += 60_000
+        service.step(0)
+
+    assert "jumped" in service.deletions.everywhere()
+    assert len(service.ledger.operations()) == known
+    service.stop()
+
+
+def test_a_daemon_that_is_never_idle_forgets_what_is_long_over(lab):
+    table = lab.create()
+    event = lab.append(table, 1)
+    service = started(lab)
+    turn(service)
+    calls, prune = [], service.ledger.prune
+    service.ledger.prune = lambda *arguments: calls.append(1) or prune(*arguments)
+    for _ in range(80):
+        lab.ahead_ms += 60_000
+        lab.announce(event)
+        service.step(0)
+
+    assert 1 <= len(calls) <= 3
+    service.stop()
+
+
+# --- tables that are not ours any more
+
+
+@pytest.mark.parametrize("why", ["dropped", "moved"])
+def test_files_of_a_table_that_is_not_ours_for_weeks_are_kept_and_counted(lab, why):
+    table = filled(lab)
+    other = lab.create("shop.other")
+    lab.append(other, 1)
+    service = started(lab)
+    until_files_wait(lab, service, table)
+    waiting = service.ledger.deletions(uuid_of(table))["waiting"]
+    if why == "dropped":
+        lab.catalog.drop_table("shop.orders")
+    else:
+        not_owned(service, uuid_of(table))
+    for _ in range(4):
+        lab.ahead_ms += 7 * DAY_MS
+        turn(service, 3)
+    assert service.ledger.deletions(uuid_of(table)) == {"waiting": waiting}
+    lab.ahead_ms += DAY_MS
+    turn(service, 3)
+
+    assert service.ledger.deletions(uuid_of(table)) == {"kept": waiting}
+    (told,) = [one for one in of(lab, seen.FilesDeleted) if one.kept]
+    assert (told.table.name, told.kept) == ("shop.orders", waiting)
+    service.stop()
+
+
+def test_files_of_a_ledger_that_knew_no_places_are_deleted(lab):
+    """As a ledger of an older version is brought up."""
+    table = filled(lab)
+    service = started(lab)
+    until_files_wait(lab, service, table)
+    service.ledger._db.execute("DELETE FROM places")
+    service.follower.confirm = service.catalog.load
+    lab.ahead_ms += 2 * 3_600_000
+    turn(service, 4)
+
+    assert set(service.ledger.deletions(uuid_of(table))) == {"deleted"}
+    service.stop()
+
+
+def test_marks_of_dropped_tables_take_no_turns(lab):
+    table = filled(lab)
+    service = started(lab)
+    until_files_wait(lab, service, table)
+    now_ms = service.now_ms()
+    with service.ledger.transaction():
+        for number in range(200):
+            service.ledger._db.execute(
+                "INSERT INTO deletions (uuid, path, job_id, state, marked_at_ms, due_at_ms) "
+                "VALUES (?, 'p', 'j', 'waiting', ?, ?)",
+                (f"{number:05d}-dropped", now_ms, now_ms),
+            )
+    lab.ahead_ms += 2 * 3_600_000
+    rounds = len(of(lab, seen.RoundPlanned))
+    while not service.ledger.deletions(uuid_of(table)).get("deleted"):
+        turn(service, 1)
+        assert len(of(lab, seen.RoundPlanned)) - rounds < 4
+    service.stop()
+
+
+# --- expiries
+
+
+def test_no_expiry_begins_while_the_end_of_one_is_unknown(tmp_path):
+    """It would take its marks over, and drop them when the first one lands."""
+    lab = Lab(tmp_path, policy=POLICY)
+    table = filled(lab)
+    service = started(lab)
+    late = []
+
+    def commit(real, *arguments):
+        if late:
+            return real(*arguments)
+        late.append((real, arguments))
+        raise requests.exceptions.ReadTimeout("no answer")
+
+    service.maintainer._catalog = FaultyCatalog(lab.catalog, on_commit=commit)
+    for _ in range(30):
+        turn(service, 1)
+        if late:
+            break
+    marked = service.ledger.deletions(uuid_of(table))["marked"]
+    turn(service, 10)
+    assert not len(service.expiries)
+    real, arguments = late[0]
+    real(*arguments)
+    for _ in range(30):
+        lab.ahead_ms += 600_000
+        turn(service, 1)
+
+    assert service.ledger.deletions(uuid_of(table))["deleted"] >= marked
+    service.stop()
+
+
+def test_a_policy_that_stops_expiring_stops_the_deletion_that_is_under_way(lab):
+    table = filled(lab)
+    service = started(lab)
+    until_files_wait(lab, service, table)
+    stopped = []
+    service.maintainer.stop_sweep = stopped.append
+    service.maintainer.swept = list  # it takes long
+    lab.ahead_ms += 2 * 3_600_000
+    turn(service, 3)
+    assert stopped == []
+    policy = lab.policy.replace("expire: {", "expire: {enabled: false, ")
+    (lab.root / "policies" / "all.yaml").write_text(policy)
+    turn(service, 4)
+
+    assert set(stopped) == {uuid_of(table)}
+    service.stop()
+
+
+# --- commits
+
+
+def test_a_branch_that_was_faster_on_an_old_server_is_a_lost_race(tmp_path):
+    """It answers 400; that is no fault of the partition."""
+    lab = Lab(tmp_path)
+    table, service = with_a_job(lab)
+    answers = ["Cannot add snapshot with sequence number 9 older than last sequence number 9"]
+
+    def commit(real, *arguments):
+        if answers:
+            raise BadRequestError(answers.pop())
+        return real(*arguments)
+
+    service.maintainer._catalog = FaultyCatalog(lab.catalog, on_commit=commit)
+    service.compactions.finish()
+
+    assert [one.state for one in service.ledger.operations()] == ["done"]
+    assert not answers
+    assert not service.ledger.holds(uuid_of(table))
+    service.stop()
+
+
+@pytest.mark.parametrize("error", [Fenced("another has our place"), StoreTrouble("the disk is full")])
+@pytest.mark.parametrize("what", ["compaction", "expiry"])
+def test_what_ends_the_daemon_ends_it_in_a_last_look_too(lab, what, error):
+    if what == "compaction":
+        (lab.root / "policies" / "all.yaml").write_text(EAGER)
+        _, service = with_a_job(lab)
+    else:
+        filled(lab)
+        service = started(lab)
+
+    def ends():
+        raise error
+
+    service.holds.act = ends
+    with pytest.raises(type(error)):
+        turn(service, 10)
+
+
+# --- mistakes of ours
+
+
+@pytest.mark.parametrize("method", ["leftovers", "delete_at_once", "cancel"])
+@pytest.mark.parametrize("how", ["the stream comes back", "paused", "moved", "stopped"])
+def test_a_mistake_while_a_job_is_cancelled_ends_that_job_alone(tmp_path, how, method):
+    lab = Lab(tmp_path)
+    table, service = with_a_job(lab)
+
+    def mistake(*_):
+        raise RuntimeError("a mistake of ours")
+
+    setattr(service.maintainer, method, mistake)
+    match how:
+        case "the stream comes back":
+            lab.append(table, 1)
+        case "paused":
+            service.holds.put(Hold(HoldKind.PAUSE, uuid_of(table), "shop.orders", "x", service.now_ms()))
+            service.compactions.cancel_held()
+        case "moved":
+            service.events.term = 2
+        case "stopped":
+            service.stop()
+    if how != "stopped":
+        for _ in range(3):
+            service.step(0)
+        service.stop()
+
+    assert not len(service.compactions)
+    assert {one.name for one in of(lab, seen.TableFailed)} == {"shop.orders"}
+
+
+@pytest.mark.parametrize(
+    ("part", "method"),
+    [
+        ("maintainer", "read"),
+        ("maintainer", "swept"),
+        ("maintainer", "finished"),
+        ("maintainer", "bound"),
+        ("catalog", "names"),
+        ("catalog", "clock_skew_ms"),
+    ],
+)
+def test_a_mistake_in_what_concerns_no_single_table_is_told_and_tried_again(lab, part, method):
+    table = filled(lab)
+    service = started(lab)
+    real, calls = getattr(getattr(service, part), method), []
+
+    def mistake(*_):
+        calls.append(1)
+        raise RuntimeError("a mistake of ours")
+
+    setattr(getattr(service, part), method, mistake)
+    for _ in range(5):
+        service.step(0)
+    assert calls
+    assert len(calls) < 5
+    assert of(lab, seen.TableFailed)
+    setattr(getattr(service, part), method, real)
+    lab.ahead_ms += 11_000
+    until_files_wait(lab, service, table)
+
+    assert of(lab, seen.TableRecovered)
+    service.stop()
+
+
+def test_the_files_of_a_job_are_found_though_a_process_died_while_it_deleted_them(tmp_path):
+    lab = Lab(tmp_path)
+    table, service = with_a_job(lab)
+    folder = table.location().removeprefix("file://")
+    (first,) = lab.root.rglob("isotherm-*-00000.parquet")
+    assert str(first).startswith(folder)
+    for number in (1, 2):
+        first.with_name(first.name.replace("00000", f"{number:05d}")).write_bytes(first.read_bytes())
+    first.unlink()
+    service = again(lab, service)
+    turn(service, 6)
+
+    (operation,) = [one for one in service.ledger.operations() if one.job_id in first.name]
+    assert (operation.action, operation.state) == (Action.COMPACT, "failed")
+    assert service.ledger.deletions(uuid_of(table)).get("waiting") == 2
+    service.stop()
+
+
+def test_the_files_of_a_job_are_found_though_its_table_writes_elsewhere_by_now(tmp_path):
+    lab = Lab(tmp_path)
+    table, service = with_a_job(lab)
+    with table.refresh().transaction() as change:
+        change.set_properties({"write.data.path": f"file://{lab.root}/elsewhere"})
+    service = again(lab, service)
+    turn(service, 6)
+
+    assert service.ledger.deletions(uuid_of(table)).get("waiting") == 1
+    service.stop()
+
+
+def test_what_is_deleted_at_once_is_written_down_before(tmp_path):
+    lab = Lab(tmp_path)
+    table, service = with_a_job(lab)
+    (file,) = lab.root.rglob("isotherm-*.parquet")
+    noted = []
+
+    def dies(*_):
+        noted.append(service.ledger.deletions(uuid_of(table)))
+        raise KeyboardInterrupt
+
+    service.maintainer.delete_at_once = dies
+    lab.append(table, 1)
+    with pytest.raises(KeyboardInterrupt):
+        service.step(0)
+
+    assert noted == [{"waiting": 1}]
+    assert file.exists()
+
+
+# --- a new ledger
+
+
+def test_a_table_that_cannot_be_read_does_not_make_a_first_ledger_a_lost_one(tmp_path):
+    lab = Lab(tmp_path)
+    _, service = with_a_job(lab)
+    broken = lab.create("shop.broken")
+    Path(normalised(broken.metadata_location)).write_text("garbage")
+    for _ in range(30):
+        turn(service, 1)
+        if [one for one in service.ledger.operations() if one.state == "done"]:
+            break
+    turn(service, 3)
+    assert service.deletions.everywhere() is None
+    service = again(lab, service)
+    turn(service, 3)
+
+    assert service.deletions.everywhere() is None
+    service.stop()
+
+
+def test_a_first_search_that_was_interrupted_does_not_make_a_first_ledger_a_lost_one(lab):
+    for number in range(3):
+        lab.append(lab.create(f"shop.t{number}"), 1)
+    service = started(lab)
+    service.rounds.begin()
+    service.rounds.go_on(-1.0)
+    assert len(service.fold.names()) == 1
+    service = again(lab, service)
+    turn(service, 3)
+
+    assert service.deletions.everywhere() is None
+    service.stop()
+
+
+def test_a_ledger_that_was_exchanged_is_doubted(lab):
+    lab.append(lab.create(), 1)
+    service = started(lab)
+    turn(service, 3)
+    service.maintainer.stop()
+    service.fold.close()
+    service.ledger.close()
+    for file in (lab.root / "state").glob("ledger.db*"):
+        file.unlink()
+    lab.held.clear()
+    lab.executor = LocalExecutor(jobs_at_once=1, deadline_s=60)
+    service = started(lab)
+    turn(service, 3)
+
+    assert "the fold beside it is not" in service.deletions.everywhere()
+    service.stop()
