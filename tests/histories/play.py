@@ -32,8 +32,8 @@ tables: "{namespace}.*"
 compact: {{enabled: false}}
 expire: {{enabled: false}}
 """
-A_ROUND_S, A_POLL_S = 11, 61
-"""The clock's steps: to the next planning round, and until a silent table is looked at."""
+A_ROUND_S, A_POLL_S = 11, 301
+"""The clock's steps: to the next planning round, and until a table is looked at of which events came, and come no more."""
 
 
 @dataclass
@@ -161,7 +161,8 @@ class History:
 
     def confirm(self) -> None:
         """The daemon confirms the table; its state must be what PyIceberg counts."""
-        self.run(A_POLL_S)
+        for seconds in (0, A_POLL_S, A_POLL_S):
+            self.run(seconds)  # what stands on the topic, or comes late, is heard before the silence begins
         row = self.fold.table(self.world.uuid)
         if row is not None and not row.is_trusted:
             self.run(A_ROUND_S)

@@ -215,8 +215,11 @@ def test_a_table_that_rests_is_confirmed_ever_more_rarely_and_each_hour_at_least
             b.table_state(table=table), facts, {}, b.snapshots(1, newest_at_ms=at_ms - rested * minute)
         )
         asked[name] = next(m for m in range(1, 200) if fold.is_silent(name, at_ms + m * minute, 60_000))
+    empty = TableId("empty", "empty")
+    fold.replace(b.table_state(table=empty, head=None), replace(b.facts(), confirmed_at_ms=at_ms), {}, ())
+    asked["empty"] = next(m for m in range(1, 200) if fold.is_silent("empty", at_ms + m * minute, 60_000))
     fold.note_events({"fresh": at_ms})
     announced = next(m for m in range(1, 200) if fold.is_silent("fresh", at_ms + m * minute, 60_000))
 
-    assert asked == {"fresh": 1, "an hour": 6, "a day": 60}
+    assert asked == {"fresh": 1, "an hour": 6, "a day": 60, "empty": 1}
     assert announced == 5

@@ -38,7 +38,7 @@ class Decisions:
 
 
 _SILENT = (
-    "(confirmed_at_ms + MIN(MAX(:every, (confirmed_at_ms - changed_at_ms) / 10), 60 * :every) <= :now "
+    "(confirmed_at_ms + MIN(MAX(:every, (confirmed_at_ms - MAX(changed_at_ms, last_event_at_ms)) / 10), 60 * :every) <= :now "
     "AND (last_event_at_ms + 5 * :every <= :now OR confirmed_at_ms + 60 * :every <= :now))"
 )
 """When a table's head is confirmed though nothing points to it: `every` after the last time; where nobody has written
@@ -151,7 +151,8 @@ class Tables(Part):
                 to_json(facts),
                 confirmed_head,
                 facts.confirmed_at_ms,
-                snapshots[-1].committed_at_ms if snapshots else 0,
+                # An empty table waits for its first writer, it does not rest.
+                snapshots[-1].committed_at_ms if snapshots else facts.confirmed_at_ms,
             ),
         )
         self._save_snapshots(uuid, snapshots)
