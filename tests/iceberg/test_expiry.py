@@ -10,8 +10,8 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitFailedException, ForbiddenError
 from pyiceberg.schema import Schema
 from pyiceberg.table import CommitTableResponse, Table
-from pyiceberg.table.statistics import BlobMetadata, StatisticsFile
-from pyiceberg.table.update import SetSnapshotRefUpdate
+from pyiceberg.table.statistics import BlobMetadata, PartitionStatisticsFile, StatisticsFile
+from pyiceberg.table.update import SetPartitionStatisticsUpdate, SetSnapshotRefUpdate
 from pyiceberg.types import LongType, NestedField
 
 from isotherm.core.deletion import Cause, Mark, Neighbours, own_folders
@@ -162,6 +162,29 @@ def test_statistics_of_snapshots_that_stay_stay(catalog: Any, table: Table) -> N
     assert reached(table.metadata, table.io, [f"file:{home}/metadata/new.puffin"], None) == {
         f"{home}/metadata/new.puffin"
     }
+
+
+def test_statistics_of_partitions_go_with_their_snapshot(catalog: Any, table: Table) -> None:
+    known = ids(table)
+    home = normalised(table.metadata.location)
+    updates = []
+    for name, snapshot_id in (("old", known[0]), ("new", known[-1])):
+        path = Path(home, "metadata", f"partition-stats-{name}.parquet")
+        path.write_bytes(b"counts")
+        statistics = PartitionStatisticsFile(
+            **{"snapshot-id": snapshot_id, "statistics-path": f"file://{path}", "file-size-in-bytes": 6}
+        )
+        updates.append(SetPartitionStatisticsUpdate(**{"partition-statistics": statistics}))
+    catalog.commit_table(table.refresh(), (), tuple(updates))
+
+    reading = read(table.refresh(), known[:1], now_ms())
+    assert OutcomeKind.DONE is expired(catalog, reading).outcome.kind
+    found = swept(table, reading)
+
+    (left,) = load(catalog).metadata.partition_statistics
+    assert left.snapshot_id == known[-1]
+    assert f"file://{home}/metadata/partition-stats-old.parquet" in found.gone
+    assert Path(home, "metadata", "partition-stats-new.parquet").exists()
 
 
 # --- somebody comes in between

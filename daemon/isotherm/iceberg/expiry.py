@@ -31,6 +31,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import (
     AssertRefSnapshotId,
     AssertTableUUID,
+    RemovePartitionStatisticsUpdate,
     RemoveSnapshotsUpdate,
     SetPropertiesUpdate,
     TableRequirement,
@@ -331,7 +332,15 @@ def _requirements(
 def _updates(catalog: Catalog, table: Table, going: Sequence[int]) -> tuple[TableUpdate, ...]:
     # To REST catalogs one snapshot an update: servers on Iceberg's Java library before 1.9 refuse a list.
     parts = [[one] for one in going] if isinstance(catalog, RestCatalog) else [list(going)]
-    removals = tuple(RemoveSnapshotsUpdate(**{"snapshot-ids": part}) for part in parts)
+    # Table statistics go with their snapshot by themselves; those of partitions would name its file for ever.
+    removals: tuple[TableUpdate, ...] = (
+        *(
+            RemovePartitionStatisticsUpdate(**{"snapshot-id": statistics.snapshot_id})
+            for statistics in table.metadata.partition_statistics
+            if statistics.snapshot_id in going
+        ),
+        *(RemoveSnapshotsUpdate(**{"snapshot-ids": part}) for part in parts),
+    )
     tokens = newest_tokens(table.metadata)
     if all(table.metadata.properties.get(name) == token for name, token in tokens.items()):
         return removals
