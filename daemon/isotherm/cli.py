@@ -9,11 +9,8 @@ from typing import Annotated
 
 import typer
 
-from isotherm.commands.ledger import ledger_app
-from isotherm.commands.policy import policy_app
-from isotherm.commands.terminal import DEFAULT_CONFIG, ConfigOption, Output, OutputOption, plain_errors
-from isotherm.core.units import parse_span_ms
-from isotherm.runtime.config import load_config
+from isotherm.commands.groups import ledger_app, policy_app
+from isotherm.commands.options import DEFAULT_CONFIG, ConfigOption, Output, OutputOption
 
 app = typer.Typer(
     name="isotherm",
@@ -30,7 +27,9 @@ app.add_typer(ledger_app, name="ledger")
 @app.command()
 def run(config: ConfigOption = DEFAULT_CONFIG) -> None:
     """The daemon: follow the stream's commits, and maintain what it has left behind."""
+    from isotherm.commands.terminal import plain_errors
     from isotherm.daemon import run as run_daemon
+    from isotherm.runtime.config import load_config
 
     with plain_errors():
         raise typer.Exit(run_daemon(load_config(config)))
@@ -49,6 +48,7 @@ def demo(
     ] = None,
 ) -> None:
     """The whole system, embedded, on a live PostgreSQL; everything under .isotherm/demo."""
+    from isotherm.core.units import parse_span_ms
     from isotherm.demo.run import run_demo
 
     try:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from isotherm.cli import app
-from isotherm.commands.policy import policy_app
+from isotherm.commands.groups import policy_app
 from support.world import World
 
 ROOT = Path(__file__).parents[2]

@@ -186,7 +186,7 @@ def why_of(service, table):
     """What is said of each of its partitions."""
     row, now_ms = service.fold.table(uuid_of(table)), service.now_ms()
     everything = {one.key: one.state for one in service.fold.partitions(uuid_of(table))}
-    view = service.verdicts.view(row, (), now_ms, partitions=everything)
+    view = service.verdicts.view(row, (), partitions=everything)
     return "\n".join(
         one.why for one in plan(view, service.verdicts.policy_of(row).policy, now_ms).of_partitions
     )

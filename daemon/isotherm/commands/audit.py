@@ -5,7 +5,8 @@ from pathlib import Path
 import typer
 from rich.text import Text
 
-from isotherm.commands.terminal import EXIT_ERROR, Output, out, plain_errors, print_json
+from isotherm.commands.options import Output
+from isotherm.commands.terminal import EXIT_ERROR, out, plain_errors, print_json
 from isotherm.core.units import clock_text
 from isotherm.runtime.config import load_config
 

@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from isotherm.commands.inspector import HISTORY, Inspector
-from isotherm.commands.terminal import VERDICT_STYLES, Output, inspector_of, out, plain_errors, print_json
+from isotherm.commands.options import Output
+from isotherm.commands.terminal import VERDICT_STYLES, inspector_of, out, plain_errors, print_json
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import Decision, Plan, Verdict, Wake
 from isotherm.core.model.jobs import Action

@@ -6,8 +6,8 @@ says is what the service does.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from isotherm.commands.table_history import read_history
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import Plan
 from isotherm.core.model.files import FileStats
@@ -18,7 +18,6 @@ from isotherm.core.policy.precedence import PolicyFile, Resolved, resolve
 from isotherm.core.replay.history import History
 from isotherm.core.replay.replay import Assumed
 from isotherm.core.units import clock_text
-from isotherm.iceberg.catalog import IcebergCatalog, connect
 from isotherm.runtime.clock import now_ms as wall_clock_ms
 from isotherm.runtime.config import IsothermConfig
 from isotherm.service.planning import Verdicts
@@ -26,6 +25,9 @@ from isotherm.service.policy_folder import PolicyFolder
 from isotherm.service.ports import UnknownTable
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger
+
+if TYPE_CHECKING:
+    from isotherm.iceberg.catalog import IcebergCatalog
 
 HISTORY = 5
 """Operations shown with an explanation."""
@@ -140,7 +142,9 @@ class Inspector:
 
     def history(self, table: str, since_ms: int, now_ms: int, tell: Callable[[int], None]) -> History:
         """What a table went through; `tell` is told how many snapshots were read for it."""
-        catalog = IcebergCatalog(connect(self._config.catalog))
+        from isotherm.commands.table_history import read_history
+
+        catalog = self._catalog()
         row = self.row(table)
         return read_history(
             self._fold, self.ledger, catalog, row, since_ms=since_ms, now_ms=now_ms, tell=tell
@@ -184,7 +188,7 @@ class Inspector:
     def _verified(
         self, row: TableRow, answer: StateAnswer, believed: Mapping[PartitionKey, object]
     ) -> StateAnswer:
-        catalog = IcebergCatalog(connect(self._config.catalog))
+        catalog = self._catalog()
         loaded = catalog.at(catalog.load(row.state.table.name), row.state.head)
         scan = catalog.scan(loaded)
         scanned: dict[PartitionKey, object] = {
@@ -198,6 +202,12 @@ class Inspector:
         verdict = "equal to" if not differences else f"{len(differences)} partitions differ from"
         text = f"{verdict} a full scan of snapshot {row.state.head}: {len(scanned)} partitions, {scan.files} files"
         return replace(answer, verified=text, differences=differences)
+
+    def _catalog(self) -> "IcebergCatalog":
+        # PyIceberg, Arrow and DataFusion take seconds to import, and most answers need none of them.
+        from isotherm.iceberg.catalog import IcebergCatalog, connect
+
+        return IcebergCatalog(connect(self._config.catalog))
 
     def row(self, table: str) -> TableRow:
         """What the daemon knows of a table. Raises UnknownTable."""

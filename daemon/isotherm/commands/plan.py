@@ -7,10 +7,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from isotherm.commands.options import Output
 from isotherm.commands.terminal import (
     EXIT_WORK_TO_DO,
     VERDICT_STYLES,
-    Output,
     err,
     inspector_of,
     out,

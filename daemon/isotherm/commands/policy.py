@@ -6,20 +6,16 @@ All but `show` and `diff --plan` work on files alone, in the CI of whoever keeps
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from isotherm.commands.options import Output
 from isotherm.commands.terminal import (
-    DEFAULT_CONFIG,
     EXIT_ERROR,
     VERDICT_STYLES,
-    ConfigOption,
-    Output,
-    OutputOption,
     err,
     inspector_of,
     out,
@@ -40,24 +36,12 @@ from isotherm.runtime.yaml_reader import line_of
 from isotherm.service.policy_folder import PolicyFolder, PolicySet, read_policies
 from isotherm.store.database import StoreError
 
-policy_app = typer.Typer(help="Look at policies, test them, compare them.", no_args_is_help=True)
-
-FilesArgument = Annotated[
-    list[Path] | None,
-    typer.Argument(help="Files, or folders of them, as one set; the folder of isotherm.yaml without it."),
-]
-
 
 def _named(files: list[Path] | None, config: Path) -> PolicySet:
     return read_policies(files or [load_config(config).policies])
 
 
-@policy_app.command("validate")
-def validate_files(
-    files: FilesArgument = None,
-    config: ConfigOption = DEFAULT_CONFIG,
-    output: OutputOption = Output.TABLE,
-) -> None:
+def validate_files(files: list[Path] | None, config: Path, output: Output) -> None:
     """Whether policy files are good; each complaint names file, line and column."""
     with plain_errors():
         found = _named(files, config)
@@ -90,12 +74,7 @@ class Tested:
     judged: Judged
 
 
-@policy_app.command("test")
-def run_tests(
-    files: FilesArgument = None,
-    config: ConfigOption = DEFAULT_CONFIG,
-    output: OutputOption = Output.TABLE,
-) -> None:
+def run_tests(files: list[Path] | None, config: Path, output: Output) -> None:
     """Run the `tests:` of policy files, with the planner of the daemon."""
     with plain_errors():
         tested = list(_tested(_named(files, config).checked()))
@@ -134,12 +113,7 @@ def _print_wrong(one: Tested) -> None:
     out.print(Padding(grid, (0, 0, 0, 2)))
 
 
-@policy_app.command("show")
-def show_policy(
-    table: Annotated[str, typer.Argument(help="The table.")],
-    config: ConfigOption = DEFAULT_CONFIG,
-    output: OutputOption = Output.TABLE,
-) -> None:
+def show_policy(table: str, config: Path, output: Output) -> None:
     """A table's policy, each value with where it comes from."""
     with plain_errors():
         folder = PolicyFolder(load_config(config).policies)
@@ -208,21 +182,8 @@ class Changed:
     why: str
 
 
-@policy_app.command("diff")
 def show_differences(
-    before: Annotated[Path, typer.Argument(help="A file, or a folder of files.")],
-    after: Annotated[Path, typer.Argument(help="Another one.")],
-    table: Annotated[
-        str | None, typer.Argument(help="A table; without it, all names and patterns in the files.")
-    ] = None,
-    plan: Annotated[
-        bool,
-        typer.Option(
-            "--plan", help="Also which verdicts would be others, for the daemon's tables as they are now."
-        ),
-    ] = False,
-    config: ConfigOption = DEFAULT_CONFIG,
-    output: OutputOption = Output.TABLE,
+    before: Path, after: Path, table: str | None, *, plan: bool, config: Path, output: Output
 ) -> None:
     """Which fields of which tables change from one version of policies to another."""
     with plain_errors():
@@ -305,7 +266,6 @@ def _print_changed(name: str, changed: Sequence[Changed]) -> None:
     out.print(grid)
 
 
-@policy_app.command("schema")
 def print_schema() -> None:
     """The JSON Schema of a policy file, for editors."""
     print_json(schema())

@@ -16,8 +16,8 @@ from rich.text import Text
 
 from isotherm.commands.chart import Series, Ticks, draw
 from isotherm.commands.inspector import Inspector
+from isotherm.commands.options import Output
 from isotherm.commands.terminal import (
-    Output,
     err,
     inspector_of,
     out,

@@ -6,7 +6,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from isotherm.commands.terminal import EXIT_ERROR, Output, inspector_of, out, plain_errors, print_json
+from isotherm.commands.options import Output
+from isotherm.commands.terminal import EXIT_ERROR, inspector_of, out, plain_errors, print_json
 from isotherm.core.units import size_text
 
 

@@ -1,13 +1,12 @@
-"""What every command shares: where answers go, how they look, how errors end, and the options that all of them have."""
+"""What every command shares: where answers go, how they look, and how errors end."""
 
 import dataclasses
 import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -39,23 +38,6 @@ EXIT_ERROR = 1
 EXIT_USAGE = 2
 
 EXIT_WORK_TO_DO = 3
-
-
-class Output(StrEnum):
-    """How answers are written."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
-ConfigOption = Annotated[
-    Path,
-    typer.Option("--config", "-c", envvar="ISOTHERM_CONFIG", help="The file for the process, isotherm.yaml."),
-]
-
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="A table for people, or JSON.")]
-
-DEFAULT_CONFIG = Path("isotherm.yaml")
 
 
 class _Console(Console):
@@ -118,7 +100,7 @@ def print_json(value: Any) -> None:
 
 def inspector_of(config: Path) -> "Inspector":
     """Answers from the stores that a configuration names."""
-    # PyIceberg takes seconds to import, and `isotherm --help` has no use for it.
+    # `isotherm --help` has no use for it.
     from isotherm.commands.inspector import Inspector
 
     return Inspector(load_config(config))
