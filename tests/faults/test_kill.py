@@ -38,9 +38,12 @@ def test_killed_while_a_request_hangs_it_loses_nothing_and_does_nothing_twice(re
         client = {"group.instance.id": "one"}
         return Daemon(lab, servers.bootstrap_servers, "kills", client=client, catalog={"timeout_s": 30})
 
-    for hour, point in enumerate(POINTS):
+    def make_due(hour):
         for _ in range(3):
             lab.append(table, hour, announce=False)
+
+    for hour, point in enumerate(POINTS):
+        make_due(hour)
         fault = hang(lab, *point)
         daemon = start()
         try:
@@ -49,9 +52,10 @@ def test_killed_while_a_request_hangs_it_loses_nothing_and_does_nothing_twice(re
             daemon.end()  # by SIGKILL
         lab.front.heal()
         lab.guard.store.faults.clear()
+    make_due(len(POINTS))
     daemon = start()
     try:
-        daemon.until("job_ended", action="compact", outcome="done")
+        daemon.until("job_ended", label="at_hour=2026-01-01-04", outcome="done")
         # An expiry that may have been sent stays open for a day: its request may be on its way.
         eventually(lambda: Action.COMPACT not in {one.action for one in unfinished(daemon)})
         assert daemon.stop() == 0
