@@ -143,13 +143,13 @@ def test_a_daemon_that_has_never_run_is_said(tmp_path):
 def test_a_ledger_is_backed_up_while_a_daemon_writes_to_it(worked, ask, tmp_path):
     daemon = Ledger(worked.root / "state" / "ledger.db")
     with daemon.transaction():
-        daemon.place("t", "s3://lake/saved", 1)
+        daemon.place("t", "s3://lake/saved")
     with daemon.transaction():
-        daemon.place("t", "s3://lake/not-saved-yet", 2)
+        daemon.place("t", "s3://lake/not-saved-yet")
         backup = tmp_path / "ledger.db"
         result = ask(worked, "ledger", "backup", str(backup))
         again = ask(worked, "ledger", "backup", str(backup))
-    locations = [location for _, location, _ in Ledger(backup, read_only=True).places()]
+    locations = [one.location for one in Ledger(backup, read_only=True).places()]
 
     assert result.exit_code == 0, result.output
     assert "s3://lake/saved" in locations
