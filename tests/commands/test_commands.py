@@ -149,7 +149,7 @@ def test_a_ledger_is_backed_up_while_a_daemon_writes_to_it(worked, ask, tmp_path
         backup = tmp_path / "ledger.db"
         result = ask(worked, "ledger", "backup", str(backup))
         again = ask(worked, "ledger", "backup", str(backup))
-    locations = str(list(Ledger(backup, read_only=True).places()))
+    locations = [one.location for one in Ledger(backup, read_only=True).places()]
 
     assert result.exit_code == 0, result.output
     assert "s3://lake/saved" in locations

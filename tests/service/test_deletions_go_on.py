@@ -198,6 +198,28 @@ def test_files_of_a_table_that_is_not_ours_for_weeks_are_kept_and_counted(lab, w
     service.stop()
 
 
+def test_a_daemon_that_was_off_for_weeks_gives_nothing_up_before_it_knows_its_tables(lab):
+    table = filled(lab)
+    service = started(lab)
+    until_files_wait(lab, service, table)
+    service.maintainer.stop()
+    service.fold.close()
+    service.ledger.close()
+    for file in (lab.root / "state").glob("fold.db*"):
+        file.unlink()
+    lab.executor = LocalExecutor(jobs_at_once=1, deadline_s=60)
+    lab.ahead_ms += 40 * DAY_MS
+    service = started(lab)
+    owns, is_assigned = service.events.owns, service.events.is_assigned
+    service.events.owns, service.events.is_assigned = lambda _: False, lambda: False
+    turn(service, 2)
+    service.events.owns, service.events.is_assigned = owns, is_assigned
+    turn(service, 8)
+
+    assert set(service.ledger.deletions(uuid_of(table))) == {"deleted"}
+    service.stop()
+
+
 def test_files_of_a_ledger_that_knew_no_places_are_deleted(lab):
     """As a ledger of an older version is brought up."""
     table = filled(lab)

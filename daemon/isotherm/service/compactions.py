@@ -230,8 +230,7 @@ class Compactions:
             return f"topic: what is held back could not be read within {DRAIN_TIMEOUT_S:.0f}s"
         if (against := self._against(loaded, job)) is not None:
             return against
-        moved = why_moved(self.events, uuid, self._tenures.get(job.job_id))
-        if moved is not None:
+        if (moved := why_moved(self.events, uuid, self._tenures.get(job.job_id))) is not None:
             return f"owner: {moved}"
         # Written down before the request goes out, so that whoever finds the job open knows to look for it.
         operation = replace(self._running[job.job_id][0], asserted_head_id=loaded.head)
@@ -271,9 +270,7 @@ class Compactions:
 
     def _close(self, operation: Operation, job: CompactionJob, outcome: Outcome) -> None:
         """The end of a compaction, whatever it was."""
-        self._running.pop(job.job_id, None)
-        self._tenures.pop(job.job_id, None)
-        rewrite = self._rewrites.pop(job.job_id, None)
+        rewrite = self._let_go(job.job_id)
         uuid, name = operation.table.uuid, operation.table.name
         self.fold.touch(uuid, [job.partition])
         if outcome.kind is OutcomeKind.DONE:
@@ -295,8 +292,7 @@ class Compactions:
     def _found(self, table: TableId) -> LoadedTable | None:
         """The table with this uuid, or None where it is not found."""
         row = self.fold.table(table.uuid)
-        loaded = self.follower.loaded(table.uuid)
-        if loaded is not None:
+        if (loaded := self.follower.loaded(table.uuid)) is not None:
             return loaded
         try:
             return self.catalog.load(table.name if row is None else row.state.table.name)
@@ -350,8 +346,7 @@ class Compactions:
             for operation in self._operations():
                 hit = one.partitions is None or operation.partition in one.partitions
                 if operation.job_id != but and operation.table.uuid == one.uuid and hit:
-                    why = "the stream came back to its partition while it ran"
-                    self._cancel(operation, "cancelled", why)
+                    self._cancel(operation, "cancelled", "the stream came back to its partition while it ran")
 
     def cancel_moved(self) -> None:
         """Cancel the jobs of tables that this daemon has not had without a break since they began."""
@@ -362,8 +357,7 @@ class Compactions:
     def cancel_held(self) -> None:
         """Cancel the jobs of tables that are halted or paused by now."""
         for operation in self._operations():
-            stopped = self.holds.stops(operation.table.uuid)
-            if stopped is not None:
+            if (stopped := self.holds.stops(operation.table.uuid)) is not None:
                 reason, _, why = stopped.partition(": ")
                 self._cancel(operation, reason, why)
 
@@ -375,26 +369,20 @@ class Compactions:
     def _cancel(self, operation: Operation, reason: str, why: str) -> None:
         job_id = operation.job_id
         with self.barrier.around(operation.table.name, f"cancelling job {job_id}", job_id):
-            self._cancel_one(job_id, reason, why)
+            self.maintainer.cancel(job_id)
+            if job_id in self._running:
+                operation, job = self._running[job_id]
+                self._close(operation, job, Outcome(job_id, OutcomeKind.FAILED, reason, why))
+            else:
+                self._touch(operation)  # it has left nothing anywhere
         self._let_go(job_id)
 
-    def _let_go(self, job_id: str) -> None:
-        """Remember nothing of a job: where its end went wrong the ledger has it, and the next round looks for it."""
+    def _let_go(self, job_id: str) -> Rewrite | None:
+        """Forget a job; gives what it wrote. Where its end goes wrong, the next round finds it in the ledger."""
         self._binding.pop(job_id, None)
         self._running.pop(job_id, None)
         self._tenures.pop(job_id, None)
-        self._rewrites.pop(job_id, None)
-
-    def _cancel_one(self, job_id: str, reason: str, why: str) -> None:
-        self.maintainer.cancel(job_id)
-        if job_id in self._binding:
-            # It has left nothing anywhere.
-            operation, _ = self._binding.pop(job_id)
-            self._tenures.pop(job_id, None)
-            self._touch(operation)
-            return
-        operation, job = self._running[job_id]
-        self._close(operation, job, Outcome(job_id, OutcomeKind.FAILED, reason, why))
+        return self._rewrites.pop(job_id, None)
 
     # What nobody knows yet
 

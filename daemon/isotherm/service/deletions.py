@@ -158,10 +158,10 @@ class Deletions:
             if began is not False:
                 return  # the next round goes on behind it
 
-    def give_up(self) -> None:
-        """Keep for good what was due weeks ago and is no longer ours to delete, a little at a time."""
+    def give_up(self) -> bool:
+        """Keep for good what was due weeks ago and is no longer ours to delete, a little; whether there was any."""
         if self.everywhere() is not None:
-            return
+            return False
         now_ms, owned = self.now_ms(), self.fold.names()
         old = self.ledger.tables_to_sweep(now_ms - GIVEN_UP_AFTER_MS)
         theirs = [uuid for uuid in old if uuid not in owned or not self.events.owns(uuid)]
@@ -170,6 +170,7 @@ class Deletions:
             kept = self.ledger.given_up(uuid, now_ms - GIVEN_UP_AFTER_MS, why, now_ms, FILES_AT_ONCE)
             name = owned.get(uuid) or self.ledger.name_of(uuid) or uuid
             self.listen(FilesDeleted(TableId(uuid, name), 0, kept, 0, why))
+        return bool(theirs)
 
     def everywhere(self) -> str | None:
         """Why nothing of any table may be deleted now, or None."""

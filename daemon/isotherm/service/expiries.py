@@ -307,9 +307,10 @@ class Expiries:
 
     def _cancel(self, job_id: str, reason: str, why: str) -> None:
         operation, _ = self._running.pop(job_id)
+        is_marking = self._marking.pop(job_id, None) is not None
         with self.barrier.around(operation.table.name, f"cancelling job {job_id}", job_id):
             self.maintainer.cancel(job_id)
-            if self._marking.pop(job_id, None) is not None:
+            if is_marking:
                 self.ledger.drop_marks(job_id)
             self._failed(operation, reason, why)
 

@@ -343,8 +343,10 @@ class Service:
         now_s = self.monotonic_s()
         if now_s < self._prune_at_s or self.deletions.clock_trouble() is not None:
             return
-        self.deletions.give_up()
         has_more = self.ledger.prune(self.now_ms())
+        if self.health.is_assigned and self.rounds.has_found_all:
+            # Until then a table that is ours may look like another's.
+            has_more = self.deletions.give_up() or has_more
         self._prune_at_s = now_s + (PRUNE_SLICE_EVERY_S if has_more else PRUNE_EVERY_S)
 
     def _recount(self) -> None:

@@ -84,7 +84,7 @@ class Rounds:
     _may_begin: bool = False
     _planned: dict[str, TableId] = field(default_factory=dict)
     """The tables that the last round reported: whoever moves away is told once."""
-    _has_found_all: bool = False
+    has_found_all: bool = False
     """Whether every table in the catalog that a policy matches was looked at, at the last search."""
     _last: str = ""
     """The table that was looked at last: where nothing answers, the next round begins behind it."""
@@ -150,7 +150,7 @@ class Rounds:
             self.health.catalog_answers = False
             self._queue.clear()
         elif self._new_to_find == 0 and self._is_listed:
-            self._has_found_all = True
+            self.has_found_all = True
         self._look_for_a_lost_ledger()
         self._tell_moved()
         started = 0
@@ -305,7 +305,7 @@ class Rounds:
             if not isinstance(err, NotAsked):
                 self.listen(TrySoon("the catalog", str(err), Outside.CATALOG))
             return
-        self._is_listed = found is not None or self._has_found_all
+        self._is_listed = found is not None or self.has_found_all
         if found is not None:
             self.health.catalog_answers = True
             self._listed = [name for name in found if not self._is_elsewhere(name)]
@@ -334,7 +334,7 @@ class Rounds:
                 )
                 self.ledger.settle_in()
                 return
-        if tables and self._has_found_all:
+        if tables and self.has_found_all:
             self.ledger.settle_in()
 
     def _tell_moved(self) -> None:
