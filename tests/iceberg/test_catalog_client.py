@@ -75,7 +75,7 @@ def test_a_rest_catalog_that_falls_silent_later_is_unavailable():
         with pytest.raises(Unavailable, match="timed out"):
             catalog.load("shop.orders")
 
-    assert asked == ["/v1/config", "/v1/namespaces/shop/tables/orders"]
+    assert asked == ["/v1/config", "/v1/namespaces/shop/tables/orders?snapshots=all"]
 
 
 def test_a_catalog_that_did_not_answer_is_not_asked_for_the_next_table_at_once():
@@ -98,7 +98,7 @@ def test_a_catalog_that_did_not_answer_is_not_asked_for_the_next_table_at_once()
                 catalog.load(name)
         with pytest.raises(NotAsked):
             catalog.names()
-        assert asked == ["/v1/namespaces/shop/tables/orders"]
+        assert asked == ["/v1/namespaces/shop/tables/orders?snapshots=all"]
         clock.advance(5)
         is_back.append(True)
         for name in ("shop.orders", "shop.items"):
