@@ -69,7 +69,7 @@ def everything(service):
         for (table,) in store._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
             rows = store._db.execute(f"SELECT * FROM {table}").fetchall()
             told[table] = sorted(repr(row[1:] if table == "journal" else row) for row in rows)
-    del told["facts"]
+    del told["facts"], told["about"]
     return told
 
 

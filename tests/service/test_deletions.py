@@ -16,10 +16,10 @@ from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import Action, OutcomeKind
 from isotherm.core.paths import normalised
-from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.service.expiries import together_ms
 from isotherm.store import FolderTakenError, Ledger, StateFolder
 from support.faults import FaultyCatalog
+from support.in_process import InProcess
 from support.lab import EXPIRING, Lab, of, settle, started, uuid_of, wait_for_children, with_a_job
 
 DAY_MS = 86_400_000
@@ -62,7 +62,7 @@ def closed(service):
 
 
 def reborn(lab):
-    lab.executor = LocalExecutor(jobs_at_once=1, deadline_s=60)
+    lab.executor = InProcess()
     return started(lab)
 
 

@@ -10,10 +10,10 @@ from isotherm.core import observations as seen
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import Action
 from isotherm.core.paths import normalised
-from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.service.ports import Fenced, Unavailable
 from isotherm.store.database import StoreTrouble
 from support.faults import FaultyCatalog
+from support.in_process import InProcess
 from support.lab import EAGER, EXPIRING, Lab, of, started, uuid_of, wait_for_children, with_a_job
 
 DAY_MS = 86_400_000
@@ -58,7 +58,7 @@ def again(lab, service):
     service.maintainer.stop()
     service.fold.close()
     service.ledger.close()
-    lab.executor = LocalExecutor(jobs_at_once=1, deadline_s=60)
+    lab.executor = InProcess()
     return started(lab)
 
 
@@ -207,7 +207,7 @@ def test_a_daemon_that_was_off_for_weeks_gives_nothing_up_before_it_knows_its_ta
     service.ledger.close()
     for file in (lab.root / "state").glob("fold.db*"):
         file.unlink()
-    lab.executor = LocalExecutor(jobs_at_once=1, deadline_s=60)
+    lab.executor = InProcess()
     lab.ahead_ms += 40 * DAY_MS
     service = started(lab)
     owns, is_assigned = service.events.owns, service.events.is_assigned
@@ -507,7 +507,7 @@ def test_a_ledger_that_was_exchanged_is_doubted(lab):
     for file in (lab.root / "state").glob("ledger.db*"):
         file.unlink()
     lab.held.clear()
-    lab.executor = LocalExecutor(jobs_at_once=1, deadline_s=60)
+    lab.executor = InProcess()
     service = started(lab)
     turn(service, 3)
 

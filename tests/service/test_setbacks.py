@@ -11,10 +11,10 @@ from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.tables import PartitionField
 from isotherm.core.partitions import time_span, with_epochs
 from isotherm.core.paths import normalised
-from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.runtime.clock import now_ms
 from isotherm.service.policy_folder import PolicyFolder
 from isotherm.service.ports import TableMissing, Unavailable
+from support.in_process import InProcess
 from support.lab import (
     EXPIRING,
     Lab,
@@ -109,7 +109,7 @@ def test_a_lost_ledger_is_noticed_though_a_table_could_not_be_read_at_first(tmp_
     shutil.rmtree(lab.root / "state")
     lab.held.clear()
     lab.topic.messages.clear()
-    lab.executor = LocalExecutor(jobs_at_once=1, deadline_s=60)
+    lab.executor = InProcess()
     service = started(lab)
     load, hiccups = service.catalog.load, ["once"]
 
@@ -119,6 +119,8 @@ def test_a_lost_ledger_is_noticed_though_a_table_could_not_be_read_at_first(tmp_
         return load(name)
 
     service.catalog.load = unsteady
+    turn(service, 3)
+    lab.ahead_ms += 20_000
     turn(service, 6)
 
     assert service.ledger.deletions_held() is not None

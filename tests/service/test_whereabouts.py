@@ -5,8 +5,8 @@ from pyiceberg.table.update import AssertTableUUID, SetLocationUpdate
 
 from isotherm.core import observations as seen
 from isotherm.core.model.holds import HoldKind
-from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.service.ports import Refused
+from support.in_process import InProcess
 from support.lab import EXPIRING, HOURS, SCHEMA, Lab, of, started, uuid_of, wait_for_children
 
 POLICY = EXPIRING.replace("compact: {min_files: 3}", "compact: {enabled: false}")
@@ -126,7 +126,7 @@ def made_again_unseen(lab, how):
     assert new.location() == old.location()
     for hour in (1, 1, 1, 1):
         lab.append(new, hour)
-    lab.executor = LocalExecutor(jobs_at_once=1, deadline_s=60)
+    lab.executor = InProcess()
     return gone, new, started(lab)
 
 

@@ -1,4 +1,5 @@
-"""A daemon on real tables without a JVM: SQLite catalog, local files, real executor; the control topic in memory.
+"""A daemon on real tables without a JVM: SQLite catalog, local files; rewrites in this process, and the
+control topic in memory.
 
 Tables are written with PyIceberg, announced as a writer would announce them (or not), and judged by full scans.
 """
@@ -16,7 +17,6 @@ from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 from isotherm.contract.events import AddedManifest, CommitEvent, encode
 from isotherm.contract.summary import origin_of
 from isotherm.iceberg.catalog import IcebergCatalog, connect
-from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.iceberg.maintainer import IcebergMaintainer
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.values import loaded_table
@@ -27,6 +27,7 @@ from isotherm.service.loop import Service
 from isotherm.service.policy_folder import PolicyFolder
 from isotherm.store import Fold, Ledger
 from support.fakes import MemoryEvents, MemoryHolds, Topic
+from support.in_process import InProcess
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),
@@ -85,7 +86,7 @@ class Lab:
             loop=LoopConfig(plan_every_s=1e-9, poll_tables_every_s=1e-9),
         )
         self.catalog = connect(self.config.catalog)
-        self.executor = LocalExecutor(jobs_at_once=1, deadline_s=60)
+        self.executor = InProcess()
 
     def create(self, name="shop.orders", spec=HOURS, **properties):
         self.catalog.create_namespace_if_not_exists(name.rpartition(".")[0])

@@ -1,0 +1,41 @@
+"""An executor in this process: what a child would do is done when it is started, and told when it is asked for.
+
+Half of the time of a whole-daemon test went into starting a child. Those that are about processes take the real one.
+"""
+
+from collections.abc import Mapping
+
+from isotherm.core.model.jobs import CompactionJob, Rewrite
+from isotherm.iceberg.compaction.failures import Failure
+from isotherm.iceberg.compaction.rewrite import attempt
+
+
+class InProcess:
+    """One job at a time, as the real executor's default."""
+
+    def __init__(self) -> None:
+        self._done: dict[str, Rewrite | Failure] = {}
+
+    def has_room(self) -> bool:
+        return not self._done
+
+    def running(self) -> frozenset[str]:
+        return frozenset(self._done)
+
+    def start(self, job: CompactionJob, description: str, io_properties: Mapping[str, str]) -> None:
+        assert self.has_room()
+        self._done[job.job_id] = attempt(job, description, io_properties)
+
+    def poll(self) -> list[tuple[str, Rewrite | Failure]]:
+        ended, self._done = list(self._done.items()), {}
+        return ended
+
+    def wait(self, timeout_s: float) -> None:
+        """Nothing to wait for."""
+
+    def cancel(self, job_id: str) -> None:
+        """What it wrote stays, as of a child that was killed."""
+        self._done.pop(job_id, None)
+
+    def stop(self) -> None:
+        self._done.clear()
