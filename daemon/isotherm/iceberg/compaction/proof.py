@@ -45,6 +45,7 @@ from pyiceberg.types import (
 
 from isotherm.core.model.files import LiveFile
 from isotherm.core.model.jobs import WrittenFile
+from isotherm.core.paths import normalised
 from isotherm.iceberg.compaction.nearby import FOLDER, local_paths
 
 MEMORY_BYTES = 256 * 1024 * 1024
@@ -107,16 +108,16 @@ class Proof:
         self._duckdb.execute(f"SET allowed_directories = ['{FOLDER}']")
         self._duckdb.execute("SET allowed_paths = ?", [local_paths(locations)])
         self._duckdb.execute("SET enable_external_access = false")
-        self._duckdb.execute("CREATE TABLE data (number INTEGER, path VARCHAR, sequence_number BIGINT)")
+        self._duckdb.execute("CREATE TABLE named (path VARCHAR, number INTEGER)")
         self._duckdb.execute("CREATE TABLE deleted (number INTEGER, position BIGINT)")
         self._deletes = 0
         """How many positions are known."""
         self._touched: set[int] | None = None
         """The data files that deletes name; None as long as the positions lie as they came."""
-        self._duckdb.execute(
-            f"INSERT INTO data SELECT unnest(?), {_spelled('unnest(?)')}, unnest(?)",
-            [list(range(len(data))), [file.path for file in data], [file.sequence_number for file in data]],
-        )
+        self._data: dict[str, list[tuple[int, int]]] = {}
+        """By normalised path, the number and the sequence number of each data file."""
+        for number, file in enumerate(data):
+            self._data.setdefault(normalised(file.path), []).append((number, file.sequence_number))
 
     def close(self) -> None:
         """Let go of its memory."""
@@ -126,10 +127,24 @@ class Proof:
         """Take the positions that a delete file names out of data files that are not younger than it."""
         limit = MEMORY_BYTES + BYTES_PER_DELETE * (self._deletes + rows)
         self._duckdb.execute(f"SET memory_limit = '{limit}B'")
+        names = self._duckdb.execute(
+            f"SELECT DISTINCT CAST(file_path AS VARCHAR) FROM read_parquet('{path}')"  # noqa: S608 (made here)
+        ).fetchall()
+        meant = [
+            (name, number)
+            for (name,) in names
+            for number, added in self._data.get(normalised(name), ())
+            if added <= sequence_number
+        ]
+        if not meant:
+            return
+        self._duckdb.execute("DELETE FROM named")
+        self._duckdb.execute(
+            "INSERT INTO named SELECT unnest(?), unnest(?)", [list(one) for one in zip(*meant, strict=True)]
+        )
         ((kept,),) = self._duckdb.execute(
             "INSERT INTO deleted SELECT number, CAST(pos AS BIGINT) "  # noqa: S608 (made here)
-            f"FROM read_parquet('{path}') AS named JOIN data ON data.path = {_spelled('named.file_path')} "
-            f"WHERE data.sequence_number <= {sequence_number}"
+            f"FROM read_parquet('{path}') AS one JOIN named ON named.path = CAST(one.file_path AS VARCHAR)"
         ).fetchall()
         self._deletes += kept
         self._touched = None
@@ -206,21 +221,6 @@ class Proof:
         # A column of this name hides the number of the row; then rows are counted as they come, on one thread.
         position = "row_number() OVER () - 1" if taken else "t.file_row_number"
         return f"(SELECT {names}, {position} AS position FROM read_parquet('{path}') AS t({names}))"  # noqa: S608 (made here)
-
-
-def _spelled(path: str) -> str:
-    """SQL for one spelling of a file's name, which must be the one of `paths.normalised`."""
-    text = f"CAST({path} AS VARCHAR)"
-    for begins, becomes in (
-        ("file:/*", "/"),
-        ("s3[an]?:", "s3:"),
-        ("abfss?:", "abfs:"),
-        ("wasbs?:", "wasb:"),
-        ("gs:", "gs:"),
-        ("hdfs:(//[^/]*)?/*", "hdfs:///"),
-    ):
-        text = f"regexp_replace({text}, '^{begins}', '{becomes}', 'i')"
-    return text
 
 
 def _tree(rows: Iterator[tuple[str, int | None, str | None, int, str]]) -> _Column:
