@@ -4,7 +4,7 @@ import pytest
 
 from isotherm.core import observations as seen
 from isotherm.core.model.decisions import Verdict
-from isotherm.service.ports import TableMissing, Unavailable, Unreadable
+from isotherm.service.ports import Refused, StoreAway, TableMissing, Unavailable, Unreadable
 from isotherm.service.survey import LOOKS_AT_ONCE
 from support.lab import EXPIRING, Lab, of, settle, started, uuid_of
 
@@ -154,7 +154,7 @@ def test_nothing_is_deleted_before_each_table_of_the_catalog_was_looked_at_once(
         return real(name)
 
     service.catalog.load = load
-    days(lab, service)
+    days(lab, service, number=3)
     assert of(lab, seen.SnapshotsExpired)
     assert service.ledger.tables_to_sweep(service.now_ms()) == [uuid_of(table)]
     assert of(lab, seen.FilesDeleted) == []
@@ -167,3 +167,79 @@ def test_nothing_is_deleted_before_each_table_of_the_catalog_was_looked_at_once(
     assert of(lab, seen.FilesDeleted)
     service.stop()
     lab.executor.stop()
+
+
+@pytest.mark.parametrize("what", ["nobody knew it before", "another table had its name"])
+def test_an_entry_under_a_name_that_was_looked_at_long_ago_is_noticed(tmp_path, what):
+    lab = Lab(tmp_path, policy=NAMED)
+    lab.catalog.create_namespace("archive")
+    lab.catalog.create_namespace("shop")
+    ours, theirs = (
+        ("archive.orders", "shop.orders")
+        if what == "nobody knew it before"
+        else ("shop.orders", "archive.orders")
+    )
+    first = lab.create(ours)
+    for hour in (1, 2):
+        lab.append(first, hour)
+    if ours == "shop.orders":
+        lab.append(lab.create(theirs), 1)
+    service = started(lab)
+    days(lab, service, number=3)
+    assert of(lab, seen.TableHalted) == []
+    if ours == "shop.orders":
+        lab.catalog.drop_table(theirs)
+    other = lab.catalog.register_table(theirs, first.refresh().metadata_location)
+    stream = lab.catalog.load_table("shop.orders")
+    expected = rows(lab.catalog.load_table("archive.orders"))
+    # Before anybody looks at the other name again.
+    stream.delete("id >= 0")
+    for hour in (5, 6, 7):
+        lab.append(stream, hour)
+    days(lab, service)
+
+    assert expected == rows(lab.catalog.load_table("archive.orders"))
+    assert {one.reason for one in of(lab, seen.TableHalted)} == {"two_entries"}
+    assert str(other.metadata.table_uuid) == uuid_of(first)
+    service.stop()
+
+
+@pytest.mark.parametrize(
+    "fault", [StoreAway("Unable to load libjvm"), Refused("AWS Error ACCESS_DENIED")], ids=["store", "right"]
+)
+def test_a_table_of_others_that_cannot_be_read_does_not_stop_deletion_for_ever(tmp_path, fault):
+    lab = Lab(tmp_path, policy=NAMED)
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3, 4, 5, 6):
+        lab.append(table, hour)
+    lab.create("other.x")
+    service = started(lab)
+    real = service.catalog.load
+
+    def load(name):
+        if name == "other.x":
+            raise fault
+        return real(name)
+
+    service.catalog.load = load
+    days(lab, service, number=10)
+
+    assert any(one.files for one in of(lab, seen.FilesDeleted))
+    service.stop()
+
+
+def test_whoever_claims_a_tables_folder_later_does_not_keep_its_files_from_being_deleted(tmp_path):
+    lab = Lab(tmp_path, policy=NAMED)
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(table, hour)
+    service = started(lab)
+    days(lab, service, number=1)
+    lab.create("other.x", **{"write.data.path": table.location()})
+    for hour in (5, 6, 7, 8):
+        lab.append(table, hour)
+    days(lab, service, number=10)
+
+    assert any(one.files for one in of(lab, seen.FilesDeleted))
+    assert not any("another table" in one.why for one in of(lab, seen.FilesDeleted))
+    service.stop()

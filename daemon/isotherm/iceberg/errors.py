@@ -87,7 +87,9 @@ def translated(what: str) -> Iterator[None]:
     except RequestException as err:  # some of them are a ValueError too
         raise Unavailable(f"{what}: {_first_line(err)}") from err
     except OSError as err:
-        raise StoreAway(f"{what}: {_first_line(err)}") from err
+        # PyArrow has one error for all that a store may answer; a refusal is an answer.
+        kind = Refused if "ACCESS_DENIED" in str(err) else StoreAway
+        raise kind(f"{what}: {_first_line(err)}") from err
     except _NOT_UNDERSTOOD as err:
         raise Unreadable(f"{what} cannot be read: {_first_line(err)}") from err
     except Exception as err:

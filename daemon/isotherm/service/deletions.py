@@ -5,7 +5,7 @@ what the daemon knows (its ledger, clock, group, halts, policies). Tables take t
 whose files cannot be deleted, is passed over.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from isotherm.contract.identity import TableId
@@ -39,9 +39,10 @@ from isotherm.service.ports import (
     TableMissing,
     Unavailable,
 )
+from isotherm.service.survey import Survey
 from isotherm.service.whereabouts import Whereabouts, place
 from isotherm.store.fold import Fold
-from isotherm.store.ledger import Ledger
+from isotherm.store.ledger import Ledger, Place
 
 FILES_AT_ONCE = 10_000
 """Files of one table that are proved and deleted together: a minute at 30 ms a file, so that no table keeps the others
@@ -88,6 +89,7 @@ class Deletions:
     verdicts: Verdicts
     holds: Holds
     barrier: Barrier
+    survey: Survey
     listen: Listener
     now_ms: Callable[[], int]
     monotonic_s: Callable[[], float]
@@ -203,7 +205,7 @@ class Deletions:
         namespace, _, name = loaded.table.name.rpartition(".")
         return Neighbours(
             own={} if home is None else own_folders(home, self.also_under, namespace.replace(".", "/"), name),
-            others=frozenset(folder(one.location) for one in places if one.uuid != mine and not one.is_gone),
+            others=frozenset(folder(one.location) for one in _others(places, mine, home)),
         )
 
     def _look_for_holders(self, uuid: str, marks: Sequence[Mark], neighbours: Neighbours) -> None:
@@ -309,7 +311,7 @@ class Deletions:
         if row is None or tenure is None:
             return False
         causes = [cause for cause in Cause if self.why_not(uuid, cause) is None]
-        marks = self.ledger.due_deletions(uuid, self.now_ms(), FILES_AT_ONCE, causes) if causes else []
+        marks = self._due(uuid, causes)
         if not marks:
             return False
         loaded = self.catalog.load(row.state.table.name)
@@ -323,6 +325,33 @@ class Deletions:
         self.maintainer.start_sweep(loaded, Sweep(uuid, tuple(marks), expired, neighbours))
         self._sweeping[uuid] = _Sweeping(tenure, frozenset(mark.cause for mark in marks))
         return True
+
+    def _due(self, uuid: str, causes: Collection[Cause]) -> list[Mark]:
+        """Files whose grace is over, and since whose marking every table of the catalog was looked at."""
+        now_ms, seen_ms = self.now_ms(), self.survey.seen_since_ms
+        if not causes or seen_ms is None:
+            return []
+        marks = self.ledger.due_deletions(uuid, now_ms, FILES_AT_ONCE, causes, seen_ms)
+        if not marks and self.ledger.due_deletions(uuid, now_ms, 1, causes):
+            self.survey.want()
+        return marks
+
+
+def _others(places: Iterable[Place], mine: str, home: str | None) -> Iterator[Place]:
+    """The places of other tables that hold files back.
+
+    Not one that a property of another table chose when this table was there already, in, above or at its home: that
+    would let anybody who may set a property keep what is deleted from ever being deleted.
+    """
+    was_here = False
+    for one in places:
+        was_here = was_here or (one.uuid == mine and one.location == home)
+        if one.uuid == mine or one.is_gone:
+            continue
+        theirs, ours = folder(one.location), folder(home or "")
+        is_claim = was_here and not one.is_home and (theirs.startswith(ours) or ours.startswith(theirs))
+        if not is_claim:
+            yield one
 
 
 def _key(uuid: str) -> str:

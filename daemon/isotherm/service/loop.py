@@ -109,7 +109,9 @@ class Service:
             self.monotonic_s,
             intent_timeout_ms,
         )
-        self.survey = Survey(self.catalog, self.ledger, self.follower.is_another, self.listen)
+        self.survey = Survey(
+            self.catalog, self.ledger, self.follower.is_another, self.listen, self.now_ms, self.monotonic_s
+        )
         budget = self.config.budgets.bytes_per_hour
         self.verdicts = Verdicts(
             self.fold, self.ledger, self.policies, self.now_ms, budget, self._deletions_held
@@ -127,6 +129,7 @@ class Service:
             self.verdicts,
             self.holds,
             self.barrier,
+            self.survey,
             self.listen,
             self.now_ms,
             self.monotonic_s,

@@ -164,8 +164,7 @@ class Rounds:
                 with self.barrier.around(request.table.name, f"beginning to {action}", key):
                     started += self._begin(request)
                     self.barrier.forget(key)
-            if self.survey.is_done:
-                self.barrier.guard("beginning to delete files", self.deletions.sweep)
+            self.barrier.guard("beginning to delete files", self.deletions.sweep)
         requests = sum(len(planned.requests) for planned in self._plans)
         held = self.deletions.everywhere() is not None
         seconds = self.monotonic_s() - self._began_s

@@ -87,6 +87,10 @@ class Whereabouts:
     def _end(self) -> None:
         self._names, self._next_s = None, self.monotonic_s() + AGAIN_AFTER_S
         if not self._found & self._waiting:
+            # They are looked for again when a table that is there has files that wait.
+            self._wanted.clear()
+            self._waiting.clear()
+            self._missed.clear()
             raise Unavailable("the catalog does not show the tables for which they are looked for, either")
         missed = self._wanted - self._found
         for uuid in missed & self._missed:

@@ -129,13 +129,19 @@ class Deletions(Part):
         return [uuid for (uuid,) in rows]
 
     def due_deletions(
-        self, uuid: str, now_ms: int, limit: int, causes: Iterable[Cause] = tuple(Cause)
+        self,
+        uuid: str,
+        now_ms: int,
+        limit: int,
+        causes: Iterable[Cause] = tuple(Cause),
+        marked_by_ms: int | None = None,
     ) -> list[Mark]:
-        """Files of a table whose grace is over, those that wait longest first."""
+        """Files of a table whose grace is over, those that wait longest first; of those that were marked by then."""
         rows = self._db.execute(
             "SELECT path, job_id, cause, seen_through, seen_snapshot, looks FROM deletions WHERE state = 'waiting' AND uuid = ? "
-            "AND due_at_ms <= ? AND cause IN (SELECT value FROM json_each(?)) ORDER BY due_at_ms LIMIT ?",
-            (uuid, now_ms, json.dumps(list(causes)), limit),
+            "AND due_at_ms <= ? AND cause IN (SELECT value FROM json_each(?)) AND marked_at_ms <= ? "
+            "ORDER BY due_at_ms LIMIT ?",
+            (uuid, now_ms, json.dumps(list(causes)), now_ms if marked_by_ms is None else marked_by_ms, limit),
         )
         return [
             Mark(path, job_id, Cause(cause), None if anchor is None else Seen(anchor, number), looks)
