@@ -129,6 +129,7 @@ def test_the_head_what_is_named_and_what_is_on_no_way_to_main_do_not_go(table: T
     known = ids(table)
     table.manage_snapshots().create_tag(known[1], "q3").commit()
     table.refresh().manage_snapshots().create_branch(known[2], "b").commit()
+    table.refresh().append(rows(98), branch="b")
     table.refresh().append(rows(99), branch="b")
 
     everything = [one.snapshot_id for one in table.refresh().metadata.snapshots]
@@ -197,6 +198,24 @@ def test_a_rollback_to_a_snapshot_that_goes_wins(catalog: Any, table: Table) -> 
     assert OutcomeKind.FAILED is outcome.kind
     assert contents(table) == [0, 1]
     every_snapshot_reads(table)
+
+
+def test_a_rollback_behind_the_head_that_was_seen_wins(catalog: Any, table: Table) -> None:
+    """All that goes is still behind the new head; whether it may go is asked again of the table as it is now."""
+    known = ids(table)
+    reading, asked = read(table, known[:3], now_ms()), []
+
+    def rolling_back(real: Any, *arguments: Any) -> Any:
+        if len(asked) == 1:
+            load(real).manage_snapshots().set_current_snapshot(known[-2]).commit()
+        return real.commit_table(*arguments)
+
+    outcome = expired(
+        Hooked(catalog, rolling_back), reading, lambda now: asked.append(now.metadata.current_snapshot_id)
+    ).outcome
+
+    assert OutcomeKind.DONE is outcome.kind
+    assert asked == [known[-1], known[-2]]
 
 
 def test_a_stream_that_commits_before_each_request_stops_no_expiry(catalog: Any, table: Table) -> None:
@@ -367,7 +386,9 @@ def test_gc_disabled_in_the_grace_keeps_everything(catalog: Any, table: Table) -
     with table.refresh().transaction() as change:
         change.set_properties({"gc.enabled": "False"})
 
-    assert set(swept(table, reading).postponed) == set(reading.files)
+    found = swept(table, reading)
+
+    assert (found.gone, set(found.postponed)) == ((), set(reading.files))
 
 
 def test_a_catalog_that_was_restored_keeps_everything(catalog: Any, table: Table) -> None:
@@ -378,7 +399,7 @@ def test_a_catalog_that_was_restored_keeps_everything(catalog: Any, table: Table
 
     found = swept(restored, reading)
 
-    assert set(found.postponed) == set(reading.files)
+    assert (found.gone, set(found.postponed)) == ((), set(reading.files))
     every_snapshot_reads(restored)
 
 

@@ -1,0 +1,5 @@
+"""The list of mutants."""
+
+from mutants import of_deletion, of_expiry
+
+MUTANTS = of_deletion.MUTANTS + of_expiry.MUTANTS
