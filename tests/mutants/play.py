@@ -127,7 +127,9 @@ class Said:
 
 def main(results: str, *words: str) -> int:
     """Play."""
-    wanted = [one for one in MUTANTS if not words or any(word in one.breaks for word in words)]
+    wanted = [
+        one for one in MUTANTS if not words or any(word in f"{one.file} {one.breaks}" for word in words)
+    ]
     tests = sorted({f"tests/{one.finder}" for one in wanted if not one.finder.startswith(SEED)})
     os.chdir(REPOSITORY)
     options = ["-q", "-s", "--tb=short", "-p", "no:cacheprovider", "-p", "no:terminalreporter"]
