@@ -129,7 +129,7 @@ MUTANTS = (
         CONFLICTS + "test_an_answer_that_is_lost_after_the_commit_landed[error4]",
     ),
     Mutant(
-        "done is what a proxy answers",
+        "a commit is done because a proxy says so",
         COMMITTER,
         "if all(one.snapshot_id != self.snapshot.snapshot_id for one in answer.metadata.snapshots):",
         "if False:",
@@ -214,8 +214,7 @@ MUTANTS = (
         SNAPSHOT,
         "                if entry.status != ManifestEntryStatus.DELETED\n",
         "",
-        CONFLICTS
-        + "test_what_happens_elsewhere_does_not_stop_us[before the commit-compaction elsewhere]",
+        CONFLICTS + "test_what_happens_elsewhere_does_not_stop_us[before the commit-compaction elsewhere]",
     ),
     # The fate of a job
     Mutant(

@@ -71,7 +71,7 @@ MUTANTS = (
         EXPIRY + "test_after_a_lost_answer_a_look_says_what_came_of_it",
     ),
     Mutant(
-        "done is what a proxy answers",
+        "an expiry is done because a proxy says so",
         "iceberg/expiry.py",
         "if {snapshot.snapshot_id for snapshot in landed.snapshots} & set(self.going):",
         "if False:",
