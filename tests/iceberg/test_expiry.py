@@ -7,17 +7,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import CommitFailedException, ForbiddenError
 from pyiceberg.schema import Schema
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.statistics import BlobMetadata, StatisticsFile
-from pyiceberg.table.update import SetSnapshotRefUpdate
+from pyiceberg.table.update import AssertRefSnapshotId, SetSnapshotRefUpdate
 from pyiceberg.types import LongType, NestedField
 
 from isotherm.core.deletion import Cause, Mark, Neighbours, own_folders
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.core.paths import normalised
-from isotherm.iceberg.expiry import expire, newest_tokens, read, still_going
+from isotherm.iceberg.expiry import expire, lost_refs, newest_tokens, read, still_going
 from isotherm.iceberg.manifests.reachability import Stopped, never, reached, unreachable
 from isotherm.iceberg.remover import sweep
 from isotherm.runtime.clock import now_ms
@@ -585,3 +586,48 @@ def test_the_tables_properties_speak_for_a_branch_that_states_nothing(catalog: A
     going = still_going(load(catalog).metadata, known, now_ms())
 
     assert [place for place, one in enumerate(known[:5]) if one not in going] == [3, 4]
+
+
+# --- REST catalogs, which drop refs and know no requirement of ours
+
+
+class OnRest(Hooked):
+    """Taken for a REST catalog."""
+
+    @property
+    def __class__(self) -> Any:
+        return RestCatalog
+
+
+def test_a_rest_catalog_is_asked_to_refuse_where_a_ref_that_we_saw_has_moved(
+    catalog: Any, table: Table
+) -> None:
+    branch(table, "audit", ids(table)[-1])
+    asked: list[str] = []
+
+    def keep(real: Any, now: Table, requirements: Any, updates: Any) -> Any:
+        asked.extend(one.ref for one in requirements if isinstance(one, AssertRefSnapshotId))
+        return real.commit_table(now, requirements, updates)
+
+    outcome = expired(OnRest(catalog, keep), read(table.refresh(), ids(table)[:3], now_ms())).outcome
+
+    assert OutcomeKind.DONE is outcome.kind
+    assert sorted(asked) == ["audit", "main"]
+
+
+@pytest.mark.parametrize("is_readable", [True, False])
+def test_a_tag_that_a_rest_catalog_dropped_with_its_snapshot_is_named(
+    catalog: Any, table: Table, is_readable: bool
+) -> None:
+    going, base = ids(table)[:3], table.metadata_location
+    table.manage_snapshots().create_tag(going[1], "q3").commit()
+    tagged = table.refresh().metadata_location
+    table.manage_snapshots().remove_tag("q3").commit()
+    table.refresh().maintenance.expire_snapshots().by_ids(going).commit()
+    if not is_readable:
+        Path(normalised(tagged)).unlink()
+
+    found = lost_refs(OnRest(catalog, None), table.io, load(catalog).metadata, base, going)
+
+    assert (found is not None) is is_readable
+    assert found is None or ["q3" in one for one in found] == [True]

@@ -1,5 +1,9 @@
 """The list of mutants."""
 
-from mutants import of_commits, of_deletion, of_expiry, of_service
+from itertools import chain
 
-MUTANTS = of_deletion.MUTANTS + of_expiry.MUTANTS + of_commits.MUTANTS + of_service.MUTANTS
+from mutants import of_commits, of_deletion, of_expiry, of_service, of_world
+
+MUTANTS = tuple(
+    chain.from_iterable(part.MUTANTS for part in (of_deletion, of_expiry, of_commits, of_service, of_world))
+)

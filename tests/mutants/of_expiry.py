@@ -105,6 +105,29 @@ MUTANTS = (
         "if False:",
         EXPIRY + "test_a_refusal_of_a_second_copy_is_looked_into",
     ),
+    Mutant(
+        "a rollback on a REST catalog loses the branch",
+        "iceberg/expiry.py",
+        "return (uuid, *seen)",
+        "return (uuid,)",
+        EXPIRY + "test_a_rest_catalog_is_asked_to_refuse_where_a_ref_that_we_saw_has_moved",
+    ),
+    Mutant(
+        "files of a tag that a REST catalog dropped go",
+        "iceberg/expiry.py",
+        "if wanted := _wanted(version, going, landed.last_updated_ms, location):",
+        "if wanted := ():",
+        EXPIRY + "test_a_tag_that_a_rest_catalog_dropped_with_its_snapshot_is_named",
+    ),
+    Mutant(
+        "files go though nobody can say whether a tag was dropped",
+        "iceberg/expiry.py",
+        """            return None
+        if not {""",
+        """            return ()
+        if not {""",
+        EXPIRY + "test_a_tag_that_a_rest_catalog_dropped_with_its_snapshot_is_named",
+    ),
     # reachability: what an expiry leaves without a reader
     Mutant(
         "statistics of snapshots that stay count as unreachable",
