@@ -85,7 +85,9 @@ def test_a_neighbour_beside_the_file_or_around_the_table_keeps_nothing(other):
 )
 def test_only_the_two_folders_that_iceberg_makes_are_the_tables_own(path):
     """Its owner may point a table at a folder in which others lie."""
-    assert found(Mark(path, "job", Cause.EXPIRED, SEEN)) == (Finding.KEEP, "elsewhere")
+    neighbours = Neighbours(own_folders(HOME, (), "shop", "orders"))
+
+    assert found(Mark(path, "job", Cause.EXPIRED, SEEN), neighbours=neighbours) == (Finding.KEEP, "elsewhere")
 
 
 @pytest.mark.parametrize("allowed", ["s3://files", "s3a://files/{namespace}/{name}/"])
@@ -100,6 +102,13 @@ def test_elsewhere_a_file_goes_only_where_the_operator_says_so(allowed):
         Finding.KEEP,
         "elsewhere",
     )
+
+
+def test_a_slash_in_a_name_leads_to_no_other_namespace():
+    allowed = ("s3://files/{namespace}/{name}",)
+
+    assert "s3://files/a/b/c/" in own_folders(HOME, allowed, "a/b", "c")
+    assert own_folders(HOME, allowed, "a", "b/c") == own_folders(HOME, (), "a", "b/c")
 
 
 def test_while_nobody_knows_where_a_table_lies_its_files_wait():

@@ -223,9 +223,9 @@ def test_the_two_sizes_of_a_deletion_vector_are_no_drift():
     ).drifted
 
 
-def rebuilt(before, head_totals):
+def rebuilt(before, head_totals, snapshot_id=2):
     one = {key(): PartitionState(data=files(1))}
-    head = change(2, 1, totals=head_totals)
+    head = change(snapshot_id, snapshot_id - 1, totals=head_totals)
     return built(TABLE, one, head, boundary_ms=None, foreign_commits=0, before=before)
 
 
@@ -248,3 +248,13 @@ def test_a_counter_that_moved_while_we_were_wrong_alarms_again():
     after = rebuilt(forged.state, {"total-data-files": 1})
 
     assert apply(after, {}, change(3, 2, {}, totals={"total-data-files": 2}), HOURLY, NOW).drifted
+
+
+def test_equal_totals_at_another_head_do_not_say_that_we_were_right():
+    state = table_state(head=1)
+    drifted = apply(state, {}, change(2, 1, {key(): added()}, totals={"total-data-files": 7}), HOURLY, NOW)
+    after = rebuilt(drifted.state, {"total-data-files": 7}, snapshot_id=3)
+
+    assert apply(
+        after, {}, change(4, 3, {key(2): added()}, totals={"total-data-files": 99}), HOURLY, NOW
+    ).drifted

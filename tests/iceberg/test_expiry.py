@@ -7,17 +7,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import CommitFailedException, ForbiddenError
 from pyiceberg.schema import Schema
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.statistics import BlobMetadata, PartitionStatisticsFile, StatisticsFile
-from pyiceberg.table.update import SetPartitionStatisticsUpdate, SetSnapshotRefUpdate
+from pyiceberg.table.update import AssertRefSnapshotId, SetPartitionStatisticsUpdate, SetSnapshotRefUpdate
 from pyiceberg.types import LongType, NestedField
 
 from isotherm.core.deletion import Cause, Mark, Neighbours, own_folders
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.core.paths import normalised
-from isotherm.iceberg.expiry import expire, newest_tokens, read, still_going
+from isotherm.iceberg.expiry import expire, lost_refs, newest_tokens, read, still_going
 from isotherm.iceberg.manifests.reachability import Stopped, left_behind, never, reached
 from isotherm.iceberg.remover import sweep
 from isotherm.runtime.clock import now_ms
@@ -129,6 +130,7 @@ def test_the_head_what_is_named_and_what_is_on_no_way_to_main_do_not_go(table: T
     known = ids(table)
     table.manage_snapshots().create_tag(known[1], "q3").commit()
     table.refresh().manage_snapshots().create_branch(known[2], "b").commit()
+    table.refresh().append(rows(98), branch="b")
     table.refresh().append(rows(99), branch="b")
 
     everything = [one.snapshot_id for one in table.refresh().metadata.snapshots]
@@ -220,6 +222,24 @@ def test_a_rollback_to_a_snapshot_that_goes_wins(catalog: Any, table: Table) -> 
     assert OutcomeKind.FAILED is outcome.kind
     assert contents(table) == [0, 1]
     every_snapshot_reads(table)
+
+
+def test_a_rollback_behind_the_head_that_was_seen_wins(catalog: Any, table: Table) -> None:
+    """All that goes is still behind the new head; whether it may go is asked again of the table as it is now."""
+    known = ids(table)
+    reading, asked = read(table, known[:3], now_ms()), []
+
+    def rolling_back(real: Any, *arguments: Any) -> Any:
+        if len(asked) == 1:
+            load(real).manage_snapshots().set_current_snapshot(known[-2]).commit()
+        return real.commit_table(*arguments)
+
+    outcome = expired(
+        Hooked(catalog, rolling_back), reading, lambda now: asked.append(now.metadata.current_snapshot_id)
+    ).outcome
+
+    assert OutcomeKind.DONE is outcome.kind
+    assert asked == [known[-1], known[-2]]
 
 
 def test_a_stream_that_commits_before_each_request_stops_no_expiry(catalog: Any, table: Table) -> None:
@@ -390,7 +410,9 @@ def test_gc_disabled_in_the_grace_keeps_everything(catalog: Any, table: Table) -
     with table.refresh().transaction() as change:
         change.set_properties({"gc.enabled": "False"})
 
-    assert set(swept(table, reading).postponed) == set(reading.files)
+    found = swept(table, reading)
+
+    assert (found.gone, set(found.postponed)) == ((), set(reading.files))
 
 
 def test_a_catalog_that_was_restored_keeps_everything(catalog: Any, table: Table) -> None:
@@ -401,7 +423,7 @@ def test_a_catalog_that_was_restored_keeps_everything(catalog: Any, table: Table
 
     found = swept(restored, reading)
 
-    assert set(found.postponed) == set(reading.files)
+    assert (found.gone, set(found.postponed)) == ((), set(reading.files))
     every_snapshot_reads(restored)
 
 
@@ -589,3 +611,48 @@ def test_the_tables_properties_speak_for_a_branch_that_states_nothing(catalog: A
     going = still_going(load(catalog).metadata, known, now_ms())
 
     assert [place for place, one in enumerate(known[:5]) if one not in going] == [3, 4]
+
+
+# --- REST catalogs, which drop refs and know no requirement of ours
+
+
+class OnRest(Hooked):
+    """Taken for a REST catalog."""
+
+    @property
+    def __class__(self) -> Any:
+        return RestCatalog
+
+
+def test_a_rest_catalog_is_asked_to_refuse_where_a_ref_that_we_saw_has_moved(
+    catalog: Any, table: Table
+) -> None:
+    branch(table, "audit", ids(table)[-1])
+    asked: list[str] = []
+
+    def keep(real: Any, now: Table, requirements: Any, updates: Any) -> Any:
+        asked.extend(one.ref for one in requirements if isinstance(one, AssertRefSnapshotId))
+        return real.commit_table(now, requirements, updates)
+
+    outcome = expired(OnRest(catalog, keep), read(table.refresh(), ids(table)[:3], now_ms())).outcome
+
+    assert OutcomeKind.DONE is outcome.kind
+    assert sorted(asked) == ["audit", "main"]
+
+
+@pytest.mark.parametrize("is_readable", [True, False])
+def test_a_tag_that_a_rest_catalog_dropped_with_its_snapshot_is_named(
+    catalog: Any, table: Table, is_readable: bool
+) -> None:
+    going, base = ids(table)[:3], table.metadata_location
+    table.manage_snapshots().create_tag(going[1], "q3").commit()
+    tagged = table.refresh().metadata_location
+    table.manage_snapshots().remove_tag("q3").commit()
+    table.refresh().maintenance.expire_snapshots().by_ids(going).commit()
+    if not is_readable:
+        Path(normalised(tagged)).unlink()
+
+    found = lost_refs(OnRest(catalog, None), table.io, load(catalog).metadata, base, going)
+
+    assert (found is not None) is is_readable
+    assert found is None or ["q3" in one for one in found] == [True]

@@ -257,6 +257,7 @@ def test_files_of_an_unknown_commit_are_not_cleaned_up(lab):
 
     (operation,) = service.ledger.operations()
     assert operation.state == "unknown"
+    assert service.ledger.deletions(uuid_of(table)) == {}
     home = lab.root / "warehouse"
     assert list(home.rglob(f"isotherm-{operation.job_id}-*.parquet"))
     assert list(home.rglob(f"*isotherm-{operation.job_id}*.avro"))

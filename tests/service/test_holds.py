@@ -315,6 +315,14 @@ def test_garbage_among_them_is_told_and_stops_nothing(two):
     assert other.stops("u") is None
 
 
+def test_a_record_under_another_tables_key_holds_nothing(two):
+    one, other = two
+    one._topic.records.append(("u/halt", to_json(HALT).encode()))
+
+    assert other.refresh(0)
+    assert (other.stops("t"), other.stops("u")) == (None, None)
+
+
 @pytest.mark.parametrize(
     "record",
     [

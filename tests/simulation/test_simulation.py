@@ -15,7 +15,7 @@ import pytest
 
 from simulation.story import PROFILES, STEPS, Told, told
 
-SEEDS = range(1, 1001)
+SEEDS = range(1, 501)
 
 
 @pytest.fixture(autouse=True)

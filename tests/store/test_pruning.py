@@ -124,6 +124,14 @@ def test_marks_are_confirmed_and_dropped_a_slice_at_a_time(ledger):
     assert max(after - before for before, after in pairwise(changed)) <= 5000
 
 
+def test_only_what_is_confirmed_is_due(ledger):
+    ledger.mark("u", "expiry", [Mark("marked", "expiry", Cause.EXPIRED, None)], NOW)
+    ledger.mark("u", "job", [Mark("left", "job", Cause.LEFTOVER, None)], NOW, due_at_ms=NOW)
+
+    assert [mark.path for mark in ledger.due_deletions("u", NOW, 10)] == ["left"]
+    assert ledger.due_deletions("u", NOW, 10, [Cause.EXPIRED]) == []
+
+
 def test_questions_about_a_time_read_an_index(ledger):
     plans = [
         ledger._db.execute(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()

@@ -5,24 +5,29 @@ Foreign writers are PyIceberg here, and Spark where PyIceberg has no such operat
 
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
-from pyiceberg.exceptions import CommitFailedException, ForbiddenError
+from pyiceberg.exceptions import CommitFailedException, ForbiddenError, NoSuchTableError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.table.update import SetSnapshotRefUpdate
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.summary import JOB_ID
+from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
 from isotherm.iceberg.compaction import fate
 from isotherm.iceberg.compaction.committer import ATTEMPTS, SENDS
+from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot
+from isotherm.iceberg.manifests.live import LiveEntry, live_files
 from support.rewriting import Hooked, bound, commit, compacted, fresh, rewritten, rows, swept
 
 OURS, OTHER = PartitionKey('{"1000":1}'), PartitionKey('{"1000":2}')
@@ -383,7 +388,14 @@ def failing(error: Exception, lands: Callable[[int], bool]) -> tuple[list[int], 
 
 
 @pytest.mark.parametrize(
-    "error", [ConnectionError("cut"), CommitFailedException("409"), ValueError("garbage"), KeyError("?")]
+    "error",
+    [
+        ConnectionError("cut"),
+        CommitFailedException("409"),
+        ValueError("garbage"),
+        KeyError("?"),
+        ForbiddenError("the second copy"),
+    ],
 )
 def test_an_answer_that_is_lost_after_the_commit_landed(catalog: Any, error: Exception) -> None:
     job, rewrite = ready(catalog)
@@ -518,7 +530,7 @@ def test_a_catalog_that_forbids_is_believed(catalog: Any) -> None:
 
     outcome = commit(Hooked(catalog, hook), job, rewrite)
 
-    assert sent == [1]
+    assert (sent, outcome.was_sent) == ([1], True)
     assert_failed(catalog, outcome, "refused", job, head)
 
 
@@ -547,6 +559,122 @@ def test_committing_twice_changes_nothing(catalog: Any) -> None:
 
     assert (first.kind, first.snapshot_id) == (second.kind, second.snapshot_id)
     assert_done(catalog, second, before)
+
+
+# --- layer by layer ------------------------------------------------------------------------------------------
+
+
+def request(
+    catalog: Any, job: CompactionJob, rewrite: Rewrite, more: tuple[LiveEntry, ...] = ()
+) -> tuple[tuple[Any, ...], Any]:
+    """What a commit would ask of the catalog, and its snapshot."""
+    table = catalog.load_table(NAME)
+    live = live_files(table.metadata, table.io, table.current_snapshot(), OURS)
+    asserted, updates = ReplaceSnapshot(job, rewrite, is_metastore=True, now_ms=0).request(
+        table, [*live, *more], 0
+    )
+    return asserted, updates[0].snapshot
+
+
+def test_what_is_asserted(catalog: Any) -> None:
+    """Each requirement by itself: the committer's own checks would notice most of it in the next attempt."""
+    asserted, _ = request(catalog, *ready(catalog))
+
+    def refused() -> set[str]:
+        found = set()
+        for requirement in asserted:
+            try:
+                requirement.validate(catalog.load_table(NAME).metadata)
+            except CommitFailedException:
+                found.add(type(requirement).__name__)
+        return found
+
+    assert refused() == set()
+    schema_change(catalog.load_table(NAME))
+    assert refused() == {"AssertCurrentSchemaId"}
+    branch(catalog.load_table(NAME))
+    assert refused() == {"AssertCurrentSchemaId", "AssertUnmoved"}
+    append(catalog.load_table(NAME), 2)
+    assert refused() == {"AssertCurrentSchemaId", "AssertUnmoved", "AssertRefSnapshotId"}
+    catalog.drop_table(NAME)
+    catalog.create_table(NAME, Schema())
+    assert "AssertTableUUID" in refused()
+
+
+def test_deletes_that_apply_to_files_that_stay_stay(catalog: Any) -> None:
+    job, rewrite = ready(catalog)
+    table = catalog.load_table(NAME)
+    (file, *_) = live_files(table.metadata, table.io, table.current_snapshot(), OURS)
+    delete = replace(file, path="s3://b/d", kind=FileKind.POSITION_DELETES, sequence_number=99)
+
+    def removed(job: CompactionJob) -> str | None:
+        found: str | None = request(catalog, job, rewrite, (delete,))[1].summary.get("removed-delete-files")
+        return found
+
+    assert removed(job) == "1"
+    assert removed(replace(job, data_files=job.data_files[1:])) is None
+
+
+def test_history_does_not_run_backwards_and_main_keeps_what_it_states(catalog: Any) -> None:
+    table = catalog.load_table(NAME)
+    stated = {"min_snapshots_to_keep": 4, "max_snapshot_age_ms": 10**9, "max_ref_age_ms": 10**10}
+    head = table.metadata.current_snapshot_id
+    update = SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=head, **stated)
+    catalog.commit_table(table, (), (update,))
+
+    assert OutcomeKind.DONE is commit(catalog, *ready(catalog)).kind
+
+    metadata = catalog.load_table(NAME).metadata
+    times = [one.timestamp_ms for one in metadata.snapshots]
+    assert times == sorted(times)
+    assert stated == {name: getattr(metadata.refs["main"], name) for name in stated}
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut"])
+def test_what_was_written_and_is_gone_or_cut_is_not_committed(catalog: Any, damage: str) -> None:
+    job, rewrite = ready(catalog)
+    file = Path(rewrite.files[0].path.removeprefix("file://"))
+    if damage == "gone":
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[:-1])
+    head = catalog.load_table(NAME).metadata.current_snapshot_id
+
+    outcome = commit(catalog, job, rewrite)
+
+    assert_failed(catalog, outcome, "missing_file", job, head)
+
+
+def test_not_found_after_a_request_is_no_answer(catalog: Any) -> None:
+    """A proxy that restarts answers so once; the next look shows what came of it."""
+    job, rewrite = ready(catalog)
+    before, away = contents(catalog), [False]
+
+    class Restarting(Hooked):
+        def load_table(self, name: str) -> Any:
+            if away == [True]:
+                away.clear()
+                raise NoSuchTableError("default backend - 404")
+            return self.catalog.load_table(name)
+
+    def hook(real: Any, *arguments: Any) -> Any:
+        real.commit_table(*arguments)
+        away[:] = [True]
+        raise ConnectionError("cut")
+
+    outcome = commit(Restarting(catalog, hook), job, rewrite)
+
+    assert away == []
+    assert_done(catalog, outcome, before)
+
+
+def test_another_table_under_the_name_says_nothing_of_a_job(catalog: Any) -> None:
+    job, _ = ready(catalog)
+    table = catalog.load_table(NAME)
+    catalog.drop_table(NAME)
+    catalog.create_table(NAME, table.schema(), partition_spec=table.spec())
+
+    assert settled(catalog, job) is None
 
 
 # --- with Spark ----------------------------------------------------------------------------------------------

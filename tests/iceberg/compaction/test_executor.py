@@ -386,6 +386,12 @@ LIES: dict[str, Callable[[Rewrite], Rewrite]] = {
     "rows written": lambda one: replace(one, rows_written=one.rows_written + 1),
     "files": lambda one: replace(one, files=()),
     "hash": lambda one: replace(one, hash_written=one.hash_written ^ 1),
+    "a row left out": lambda one: replace(
+        one,
+        rows_read=one.rows_read - 1,
+        rows_written=one.rows_written - 1,
+        files=(replace(one.files[0], rows=one.files[0].rows - 1), *one.files[1:]),
+    ),
     "job": lambda one: replace(one, job_id="another"),
 }
 

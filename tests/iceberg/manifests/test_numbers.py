@@ -1,5 +1,7 @@
-"""What is taken for seen where sequence numbers go back, when it is asked whether a snapshot reaches a file."""
+"""What reaches a file, and what is taken for seen when that is asked."""
 
+from itertools import chain, repeat
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -7,14 +9,15 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, AssertTableUUID, SetSnapshotRefUpdate
 
-from isotherm.core.deletion import Cause, Mark, Neighbours, own_folders
-from isotherm.iceberg.manifests.reachability import youngest
+from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, own_folders
+from isotherm.core.paths import normalised
+from isotherm.iceberg.manifests.reachability import left_behind, reached, youngest
 from isotherm.iceberg.manifests.writing import write_manifest_list
 from isotherm.iceberg.remover import sweep
 from isotherm.runtime.clock import now_ms
 from isotherm.service.ports import Sweep
 from support.faults import FaultyCatalog
-from support.lab import Lab, uuid_of
+from support.lab import HOURS, SCHEMA, Lab, uuid_of
 
 
 @pytest.fixture
@@ -106,3 +109,116 @@ def test_a_history_that_is_cut_back_while_it_is_looked_at_keeps_the_files(lab):
     wanted = Sweep(uuid_of(table), (Mark(lost, "job", Cause.EXPIRED, seen),), {"job": ()}, Neighbours(own))
 
     assert "last sequence number" in sweep(table, wanted, lambda: False).postponed[lost]
+
+
+def test_a_file_goes_only_when_no_manifest_that_stays_names_it(lab):
+    table = lab.create()
+    lab.append(table, 1, 2)
+    first = table.refresh().current_snapshot()
+    table.delete("id < 2")
+    (task,) = table.refresh().scan().plan_files()
+    (manifest,) = first.manifests(table.io)
+    assert manifest.manifest_path not in {
+        one.manifest_path for one in table.current_snapshot().manifests(table.io)
+    }
+
+    found = left_behind(table.metadata, table.io, [first.snapshot_id])
+
+    assert manifest.manifest_path in found
+    assert task.file.file_path not in found
+
+
+def test_manifests_and_lists_are_reached_as_files_are(lab):
+    table, _ = one_file(lab)
+    head = table.refresh().current_snapshot()
+    needed = {head.manifest_list, *(one.manifest_path for one in head.manifests(table.io))}
+
+    found = reached(table.metadata, table.io, needed, None)
+
+    assert found == {normalised(path) for path in needed}
+
+
+def second_file(lab):
+    """A table, and a file that the second of its snapshots has, and no later one."""
+    table = lab.create()
+    lab.append(table, 1)
+    lab.append(table, 2)
+    path = next(task.file.file_path for task in table.refresh().scan("id >= 2").plan_files())
+    table.delete("id >= 2")
+    for hour in (3, 4, 5):
+        lab.append(table, hour)
+    return table.refresh(), path
+
+
+def test_what_is_not_sure_to_be_seen_is_read(lab):
+    table, path = second_file(lab)
+    head = table.current_snapshot()
+    (first,) = [one for one in table.metadata.snapshots if one.parent_snapshot_id is None]
+    (root_manifest,) = first.manifests(table.io)
+    seen = Seen(head.snapshot_id, head.sequence_number)
+
+    assert reached(table.metadata, table.io, [path], seen) == frozenset()
+    used_again = Seen(head.snapshot_id, head.sequence_number - 1)
+    assert reached(table.metadata, table.io, [path], used_again) == {normalised(path)}
+    table.delete("id >= 0")
+    head = table.refresh().current_snapshot()
+    seen = Seen(head.snapshot_id, head.sequence_number)
+    old = root_manifest.manifest_path
+    assert reached(table.metadata, table.io, [old], seen) == {normalised(old)}, "a root may have any number"
+
+
+def sweep_of(table, path, taken, seen, **more):
+    own = own_folders(table.location(), (), "shop", "orders")
+    wanted = Sweep(uuid_of(table), (Mark(path, "job", Cause.EXPIRED, seen),), {"job": taken}, Neighbours(own))
+    return sweep(table, wanted, lambda: False, **more)
+
+
+def expired_second(lab):
+    """The snapshot with the file is taken; the table then, where it was before, and the file."""
+    table, path = second_file(lab)
+    before = table.metadata_location
+    taken = tuple(one.snapshot_id for one in table.metadata.snapshots[1:2])
+    seen = youngest(table.metadata, taken)
+    table.maintenance.expire_snapshots().by_ids(list(taken)).commit()
+    return lab.catalog.load_table("shop.orders"), before, path, taken, seen
+
+
+def test_what_is_not_deleted_soon_after_the_look_is_left(lab):
+    table, _, path, taken, seen = expired_second(lab)
+    clock = chain([0.0, 0.0], repeat(31.0))
+
+    found = sweep_of(table, path, taken, seen, clock_s=lambda: next(clock))
+
+    assert (found.gone, dict(found.postponed)) == ((), {})
+    assert Path(normalised(path)).exists()
+
+
+def is_replaced(lab, _table, _before, _path):
+    lab.catalog.drop_table("shop.orders")
+    new = lab.catalog.create_table("shop.orders", SCHEMA, partition_spec=HOURS)
+    for hour in range(8):
+        lab.append(new, hour)
+
+
+def is_put_back(lab, _table, before, _path):
+    lab.catalog.drop_table("shop.orders")
+    lab.catalog.register_table("shop.orders", before)
+
+
+def has_gc_disabled(_lab, table, _before, _path):
+    table.transaction().set_properties({"gc.enabled": "false"}).commit_transaction()
+
+
+def takes_the_file(_lab, table, _before, path):
+    table.add_files([path])
+
+
+@pytest.mark.parametrize("happens", [is_replaced, is_put_back, has_gc_disabled, takes_the_file])
+def test_what_comes_while_evidence_is_gathered_keeps_the_files(lab, happens):
+    gathered_from, before, path, taken, seen = expired_second(lab)
+    happens(lab, lab.catalog.load_table("shop.orders"), before, path)
+
+    found = sweep_of(gathered_from, path, taken, seen)
+
+    assert (found.gone, [*found.postponed]) == ((), [path])
+    assert Path(normalised(path)).exists()

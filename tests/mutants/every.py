@@ -1,0 +1,9 @@
+"""The list of mutants."""
+
+from itertools import chain
+
+from mutants import of_commits, of_deletion, of_expiry, of_service, of_world
+
+MUTANTS = tuple(
+    chain.from_iterable(part.MUTANTS for part in (of_deletion, of_expiry, of_commits, of_service, of_world))
+)

@@ -1,0 +1,239 @@
+"""Mistakes in what decides that a file may go: the rules, what daemon and clock say, and how locations are read."""
+
+from mutants.mutant import Mutant
+
+RULES = "core/test_deletion.py::"
+CLOCK = "core/test_clock_check.py::"
+
+MUTANTS = (
+    # core.deletion.judge, condition by condition
+    Mutant(
+        "files go though the table says gc.enabled=false",
+        "core/deletion.py",
+        "if not evidence.gc_enabled:",
+        "if False:",
+        RULES + "test_each_thing_that_the_table_shows_keeps_a_file",
+    ),
+    Mutant(
+        "files go though their snapshot is back",
+        "core/deletion.py",
+        "back = set(expired) & set(evidence.snapshot_ids)",
+        "back = set()",
+        RULES + "test_each_thing_that_the_table_shows_keeps_a_file",
+    ),
+    Mutant(
+        "files go though the history was cut back behind their mark",
+        "core/deletion.py",
+        "if seen is not None and last is not None and last < seen.sequence_number:",
+        "if False:",
+        RULES + "test_each_thing_that_the_table_shows_keeps_a_file",
+    ),
+    Mutant(
+        "files go that a snapshot reaches",
+        "core/deletion.py",
+        "if normalised(mark.path) in evidence.reached:",
+        "if False:",
+        RULES + "test_each_thing_that_the_table_shows_keeps_a_file",
+    ),
+    Mutant(
+        "files go that a snapshot reaches under another spelling",
+        "core/deletion.py",
+        "if normalised(mark.path) in evidence.reached:",
+        "if mark.path in evidence.reached:",
+        RULES + "test_a_file_is_reached_under_any_spelling",
+    ),
+    Mutant(
+        "a name goes that means another file to the store",
+        "core/deletion.py",
+        "    if not is_plain(mark.path):",
+        "    if False:",
+        RULES + "test_a_name_that_programs_may_read_in_two_ways_is_not_deleted",
+    ),
+    Mutant(
+        "files are given up because nobody knows yet where the table lies",
+        "core/deletion.py",
+        "if not neighbours.own:",
+        "if False:",
+        RULES + "test_while_nobody_knows_where_a_table_lies_its_files_wait",
+    ),
+    Mutant(
+        "files outside of the table's own folders go",
+        "core/deletion.py",
+        "    if own is None:",
+        "    if False:",
+        RULES + "test_only_the_two_folders_that_iceberg_makes_are_the_tables_own",
+    ),
+    Mutant(
+        "files in another table's folder go",
+        "core/deletion.py",
+        "    if other is not None:",
+        "    if False:",
+        RULES + "test_a_file_under_another_known_tables_location_waits",
+    ),
+    Mutant(
+        "two tables at one location delete each other's files",
+        "core/deletion.py",
+        "len(others) >= len(neighbours.own[own])",
+        "len(others) > len(neighbours.own[own])",
+        RULES + "test_a_file_under_another_known_tables_location_waits",
+    ),
+    Mutant(
+        "all under a location counts as the table's own",
+        "core/deletion.py",
+        'made = {f"{home}{part}/": home for part in ("data", "metadata")}',
+        "made = {home: home}",
+        RULES + "test_only_the_two_folders_that_iceberg_makes_are_the_tables_own",
+    ),
+    Mutant(
+        "a table with a slash in its name deletes in the folder of another namespace's table",
+        "core/deletion.py",
+        'if "/" in name:',
+        "if False:",
+        RULES + "test_a_slash_in_a_name_leads_to_no_other_namespace",
+    ),
+    # core.deletion.may_go_at_once
+    Mutant(
+        "what a request has named goes at once",
+        "core/deletion.py",
+        "return is_the_jobs and not was_sent and is_plain(path)",
+        "return is_the_jobs and is_plain(path)",
+        RULES + "test_at_once_goes_only_what_no_request_named_under_a_name_of_the_job",
+    ),
+    Mutant(
+        "at once goes what another job wrote",
+        "core/deletion.py",
+        "return is_the_jobs and not was_sent and is_plain(path)",
+        "return not was_sent and is_plain(path)",
+        RULES + "test_at_once_goes_only_what_no_request_named_under_a_name_of_the_job",
+    ),
+    Mutant(
+        "at once goes a name that means another file to the store",
+        "core/deletion.py",
+        "return is_the_jobs and not was_sent and is_plain(path)",
+        "return is_the_jobs and not was_sent",
+        RULES + "test_at_once_goes_only_what_no_request_named_under_a_name_of_the_job",
+    ),
+    Mutant(
+        "at once goes what a job wrote whose id begins as this one's",
+        "core/deletion.py",
+        'for end in "-."',
+        'for end in ("",)',
+        RULES + "test_at_once_goes_only_what_no_request_named_under_a_name_of_the_job",
+    ),
+    # core.deletion: the rest
+    Mutant(
+        "gc.enabled=no is read as yes",
+        "core/deletion.py",
+        '.strip().lower() == "true"',
+        '.strip().lower() != "false"',
+        RULES + "test_gc_enabled_is_read_as_java_reads_it",
+    ),
+    Mutant(
+        "a file that must wait is looked at in every round",
+        "core/deletion.py",
+        "min(FIRST_PAUSE_MS << min(looks, 20), LONGEST_PAUSE_MS)",
+        "FIRST_PAUSE_MS",
+        RULES + "test_a_file_that_waits_is_looked_at_ever_more_rarely_but_once_a_day",
+    ),
+    *(
+        Mutant(
+            f"files go though {against} stands against it",
+            "core/deletion.py",
+            "(standing.ledger, standing.clock, standing.owner, standing.held)",
+            left,
+            RULES + "test_each_thing_that_the_daemon_knows_keeps_every_file",
+        )
+        for against, left in (
+            ("the ledger", "(standing.clock, standing.owner, standing.held)"),
+            ("the clock", "(standing.ledger, standing.owner, standing.held)"),
+            ("another daemon", "(standing.ledger, standing.clock, standing.held)"),
+            ("a halt", "(standing.ledger, standing.clock, standing.owner)"),
+        )
+    ),
+    Mutant(
+        "files of a table without a policy go",
+        "core/deletion.py",
+        "if not standing.has_policy:",
+        "if False:",
+        RULES + "test_a_policy_that_stops_expiry_keeps_what_an_expiry_left_but_not_what_jobs_left",
+    ),
+    Mutant(
+        "expired files go though the policy expires no more",
+        "core/deletion.py",
+        "if cause is Cause.EXPIRED and not standing.may_expire:",
+        "if False:",
+        RULES + "test_a_policy_that_stops_expiry_keeps_what_an_expiry_left_but_not_what_jobs_left",
+    ),
+    # core.paths
+    Mutant(
+        "one store under two names is two",
+        "core/paths.py",
+        "same = _SAME_SCHEME.get(scheme, scheme)",
+        "same = scheme",
+        RULES + "test_one_file_has_one_normalised_name",
+    ),
+    Mutant(
+        "file:/x and file:///x are two files",
+        "core/paths.py",
+        'return "/" + rest.removeprefix("//localhost/").lstrip("/")',
+        "return rest",
+        RULES + "test_one_file_has_one_normalised_name",
+    ),
+    Mutant(
+        "a path with .. in it counts as plain",
+        "core/paths.py",
+        'all(part not in {"", ".", ".."} for part in parts)',
+        'all(part not in {"", "."} for part in parts)',
+        RULES + "test_a_name_that_programs_may_read_in_two_ways_is_not_deleted",
+    ),
+    Mutant(
+        "a.parquet#b counts as plain, and a.parquet is deleted",
+        "core/paths.py",
+        'for character in "?#\\\\")',
+        'for character in "?\\\\")',
+        RULES + "test_a_name_that_programs_may_read_in_two_ways_is_not_deleted",
+    ),
+    Mutant(
+        "orders2 lies in the folder orders",
+        "core/paths.py",
+        'return normalised(location).rstrip("/") + "/"',
+        'return normalised(location).rstrip("/")',
+        RULES + "test_a_folder_holds_what_lies_in_it_at_any_depth_and_nothing_beside_it",
+    ),
+    # core.clock_check
+    Mutant(
+        "a clock that is put back is believed",
+        "core/clock_check.py",
+        "if abs(jump_ms) < JUMP_MS:",
+        "if jump_ms < JUMP_MS:",
+        CLOCK + "test_a_jump_is_not_believed_for_an_hour",
+    ),
+    Mutant(
+        "a clock is believed at once after a jump",
+        "core/clock_check.py",
+        "if self.jumped_at_s is not None and monotonic_s - self.jumped_at_s < CALM_S:",
+        "if False:",
+        CLOCK + "test_a_jump_is_not_believed_for_an_hour",
+    ),
+    Mutant(
+        "small jumps do not add up",
+        "core/clock_check.py",
+        "jump_ms = max(jumps, key=abs)",
+        "jump_ms = jumps[-1]",
+        CLOCK + "test_small_jumps_add_up",
+    ),
+    Mutant(
+        "a clock behind that of the catalog is believed",
+        "core/clock_check.py",
+        "            if abs(skew_ms) > SKEW_MS:\n",
+        "            if skew_ms > SKEW_MS:\n",
+        CLOCK + "test_a_clock_that_differs_from_anothers_is_not_believed_until_it_agrees",
+    ),
+    Mutant(
+        "what was compared before a jump still counts",
+        "core/clock_check.py",
+        "return ClockCheck(((wall_ms, monotonic_s),), monotonic_s, jump_ms)",
+        "return ClockCheck(((wall_ms, monotonic_s),), monotonic_s, jump_ms, self.skews)",
+        CLOCK + "test_after_a_jump_every_other_clock_is_looked_at_again",
+    ),
+)

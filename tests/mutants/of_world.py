@@ -1,0 +1,190 @@
+"""Mistakes in what the daemon knows of the world around it: holds, the ledger's age, other tables, events, barriers."""
+
+from mutants.mutant import Mutant
+
+COMPACTIONS = "service/compactions.py"
+HOLDS = "service/holds.py"
+AGE = "service/ledger_age.py"
+SEARCH = "service/whereabouts.py"
+BARRIER = "service/barrier.py"
+FOLLOW = "service/follow.py"
+INTAKE = "service/intake.py"
+LAYERS = "service/test_layers.py::"
+
+MUTANTS = (
+    # Holds
+    Mutant(
+        "a hold is told as lifted",
+        HOLDS,
+        "None if value is None else value.encode()",
+        "None",
+        "service/test_holds.py::test_what_one_holds_the_other_holds_and_what_one_lifts_is_lifted",
+    ),
+    Mutant(
+        "a hold that was lost on the topic is not told again",
+        HOLDS,
+        "            if reading.is_whole:\n                self._ledger.tell_again(but=reading.records.keys())\n",
+        "",
+        "service/test_holds.py::test_a_topic_that_was_lost_is_told_what_the_ledgers_know",
+    ),
+    Mutant(
+        "what could not be told yet is lifted by what stands there",
+        HOLDS,
+        'if key not in waiting and not key.endswith(f"/{SUFFIX}"):',
+        'if not key.endswith(f"/{SUFFIX}"):',
+        "service/test_holds.py::test_a_halt_that_could_not_be_told_holds_here_and_is_told_later",
+    ),
+    Mutant(
+        "what only a newer version understands holds nothing back",
+        HOLDS,
+        "return _of_a_newer_version(key, value, err)",
+        "raise",
+        "service/test_holds.py::test_what_only_a_newer_version_can_read_holds_its_table_until_it_is_lifted",
+    ),
+    Mutant(
+        "a record under another table's key is believed",
+        HOLDS,
+        "if hold.key != key:",
+        "if False:",
+        "service/test_holds.py::test_a_record_under_another_tables_key_holds_nothing",
+    ),
+    # The ledger's age
+    Mutant(
+        "a ledger that was put back from a backup is believed",
+        AGE,
+        "        if acts > known:\n",
+        "        if False:\n",
+        LAYERS + "test_a_ledger_is_held_against_the_count_on_the_topic",
+    ),
+    Mutant(
+        "a second process on a copy of the ledger is not noticed",
+        AGE,
+        "if self._counted is not None and acts >= self._counted:",
+        "if False:",
+        LAYERS + "test_a_ledger_is_held_against_the_count_on_the_topic",
+    ),
+    Mutant(
+        "a forged count is taken over",
+        AGE,
+        "if acts is None or acts > known + MOST_BETWEEN:",
+        "if acts is None:",
+        LAYERS + "test_a_ledger_is_held_against_the_count_on_the_topic",
+    ),
+    # Where other tables are
+    *(
+        Mutant(
+            breaks,
+            SEARCH,
+            text,
+            change,
+            LAYERS + "test_a_table_counts_as_gone_only_after_two_searches_that_saw_everything",
+        )
+        for breaks, text, change in (
+            ("one search makes a table gone", "for uuid in missed & self._missed:", "for uuid in missed:"),
+            (
+                "a catalog that shows nothing makes tables gone",
+                "if not self._found & self._waiting:",
+                "if False:",
+            ),
+            ("a namespace that cannot be listed makes tables gone", "if listing.unlisted:", "if False:"),
+            (
+                "the second search begins at once",
+                "self._names, self._next_s = None, self.monotonic_s() + AGAIN_AFTER_S",
+                "self._names, self._next_s = None, 0.0",
+            ),
+        )
+    ),
+    # The barrier
+    Mutant(
+        "a table that refuses us counts as an outage",
+        BARRIER,
+        "isinstance(err, Unavailable) and not isinstance(err, Unreadable | Refused)",
+        "isinstance(err, Unavailable)",
+        "service/test_barrier.py::test_a_table_that_refuses_us_is_no_outage",
+    ),
+    Mutant(
+        "a table that fails is tried again in every round",
+        BARRIER,
+        "FIRST_PAUSE_S * 2 ** min(failures - 1, 20)",
+        "FIRST_PAUSE_S",
+        "service/test_barrier.py::test_pauses_grow_and_end_with_success",
+    ),
+    Mutant(
+        "a table that fails is not set aside",
+        BARRIER,
+        "            self.put_aside(job_id or name, is_away=False)\n",
+        "",
+        "service/test_barrier.py::test_pauses_grow_and_end_with_success",
+    ),
+    # What is announced, and what is believed of it
+    Mutant(
+        "our own commits are not announced",
+        "service/announcer.py",
+        "self.events.publish(event)",
+        "pass",
+        "service/test_path.py::test_our_own_commit_is_announced",
+    ),
+    Mutant(
+        "what an event said is never held against the table",
+        FOLLOW,
+        "if not self._catalog.is_true(loaded, recorded[0]):",
+        "if False:",
+        "authority/test_control_topic.py::test_an_event_that_lies_about_a_real_snapshot_is_taken_back_and_costs_no_scan",
+    ),
+    Mutant(
+        "two entries of one table expire each other's files",
+        FOLLOW,
+        "if name in listed and known in listed:",
+        "if False:",
+        "authority/test_two_entries.py::test_a_table_with_two_entries_is_halted_and_both_keep_their_rows",
+    ),
+    Mutant(
+        "a table that was not found once is gone",
+        FOLLOW,
+        "if self._monotonic_s() - since_s < GONE_AFTER_S:",
+        "if False:",
+        LAYERS + "test_a_table_that_is_not_found_is_gone_only_minutes_later",
+    ),
+    Mutant(
+        "a ledger that is ahead of the fold after a crash is not noticed",
+        INTAKE,
+        "if event.sequence_number > row.state.sequence_number:\n                #",
+        "if False:\n                #",
+        LAYERS + "test_a_ledger_that_was_saved_when_the_fold_was_not_leads_to_a_look",
+    ),
+    Mutant(
+        "an event under another table's key is taken",
+        INTAKE,
+        "if event is not None and key != event.table_uuid.encode():",
+        "if False:",
+        "service/test_bad_input.py::test_an_event_under_another_key_is_refused",
+    ),
+    Mutant(
+        "an event that moves the totals is believed",
+        INTAKE,
+        "return None if applied.drifted else applied",
+        "return applied",
+        LAYERS + "test_an_event_that_moves_the_totals_leads_to_a_look_and_changes_nothing",
+    ),
+    Mutant(
+        "an intent holds a partition for as long as its writer likes",
+        INTAKE,
+        "expires_at_ms = min(intent.expires_at_ms, now_ms + self.intent_timeout_ms)",
+        "expires_at_ms = intent.expires_at_ms",
+        LAYERS + "test_an_intent_lasts_no_longer_than_the_daemon_allows",
+    ),
+    Mutant(
+        "messages that could not be saved before a commit are lost",
+        COMPACTIONS,
+        "            self.events.undo(messages)\n",
+        "            pass\n",
+        LAYERS + "test_what_stands_against_a_swap_is_seen_by_the_last_look[a_mistake-unavailable]",
+    ),
+    Mutant(
+        "a counter that moved while we were wrong never alarms again",
+        "core/state.py",
+        "was_right = before.head == head and all(",
+        "was_right = all(",
+        "core/test_state.py::test_equal_totals_at_another_head_do_not_say_that_we_were_right",
+    ),
+)

@@ -1,0 +1,142 @@
+"""Plays mutants: some finders with the code as it is, then for each mutant the finder that must find it.
+
+A process of its own, in which pytest collects all finders once. For each play it forks: so nothing of one reaches
+another, and everything is imported once. Two plays are under way at a time.
+
+    PYTHONPATH=daemon:ingest:tests python -m mutants.play RESULTS [words of the mutants that are wanted]
+"""
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from mutants.every import MUTANTS
+from mutants.mutant import REPOSITORY, Mutant
+from simulation.story import told
+
+AT_ONCE = 2
+LONGEST_S = 100
+"""A test that takes longer is no answer."""
+LIVED, FOUND = 0, 1
+"""How a play ends; anything else is a mistake of the mutant, or of this module."""
+SEED = "seed "
+
+
+class Player:
+    """Plays instead of pytest's own loop, with what pytest has collected."""
+
+    def __init__(self, mutants: Sequence[Mutant], results: Path) -> None:
+        self.mutants, self.results = mutants, results
+        self.ends: list[dict[str, object]] = []
+        self.under_way: dict[int, tuple[str, Path]] = {}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        # `make test` runs every one of them; here one of each file shows that they can be played.
+        finders = {mutant.finder.partition("::")[0]: mutant.finder for mutant in self.mutants}.values()
+        loaded = self.results.with_suffix(".loaded")
+        self.begin("", lambda: as_it_is(session, finders, loaded))
+        self.wait()
+        for name in loaded.read_text().split():
+            # Whatever a finder loads only when it runs: once, here, instead of once in each play.
+            with suppress(Exception):
+                import_module(name)
+        for mutant in self.mutants:
+            if len(self.under_way) >= AT_ONCE:
+                self.wait()
+            self.begin(mutant.breaks, lambda mutant=mutant: with_mutant(session, mutant))
+        while self.under_way:
+            self.wait()
+        self.results.write_text(json.dumps(self.ends))
+        return True
+
+    def begin(self, name: str, play: Callable[[], int]) -> None:
+        """Begin one play, in a process of its own; it ends with what the play gives."""
+        log = self.results.with_suffix(f".{len(self.ends) + len(self.under_way)}.log")
+        child = os.fork()
+        if not child:
+            end = 2
+            try:
+                with log.open("wb", buffering=0) as said:
+                    os.dup2(said.fileno(), 1)
+                    os.dup2(said.fileno(), 2)
+                end = play()
+            except BaseException:
+                traceback.print_exc()
+                raise
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(end)
+        self.under_way[child] = name, log
+
+    def wait(self) -> None:
+        """Until one play is over."""
+        child, status, used = os.wait4(-1, 0)
+        name, log = self.under_way.pop(child)
+        end = os.waitstatus_to_exitcode(status)
+        said = log.read_text(errors="replace")[-4000:]
+        cpu_s = round(used.ru_utime + used.ru_stime, 2)
+        self.ends.append({"mutant": name, "end": end, "said": said, "cpu_s": cpu_s})
+
+
+def as_it_is(session: pytest.Session, finders: Iterable[str], loaded: Path) -> int:
+    """Some finders, with the code as it is; writes which modules they loaded."""
+    before = set(sys.modules)
+    ends = {finder: found(session, finder) for finder in finders}
+    loaded.write_text("\n".join(sorted(sys.modules.keys() - before)))
+    sys.stdout.write(f"{[finder for finder, end in ends.items() if end]}\n")
+    return FOUND if any(ends.values()) else LIVED
+
+
+def with_mutant(session: pytest.Session, mutant: Mutant) -> int:
+    """The finder of a mutant, with the mutant in its place."""
+    mutant.put_in_place()
+    return FOUND if found(session, mutant.finder) else LIVED
+
+
+def found(session: pytest.Session, finder: str) -> bool:
+    """Whether a finder finds anything."""
+    if finder.startswith(SEED):
+        story = told(int(finder.removeprefix(SEED)))
+        sys.stdout.write(f"{story.broken}\n")
+        return bool(story.broken)
+    before = session.testsfailed
+    for item in session.items:
+        if item.nodeid.removeprefix("tests/") == finder or item.nodeid.startswith(f"tests/{finder}["):
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+            if session.testsfailed > before:
+                return True
+    return False
+
+
+class Said:
+    """Has what a test says on failing in the play's log."""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Write it down."""
+        if report.failed:
+            sys.stdout.write(f"{report.longreprtext}\n")
+
+
+def main(results: str, *words: str) -> int:
+    """Play."""
+    wanted = [
+        one for one in MUTANTS if not words or any(word in f"{one.file} {one.breaks}" for word in words)
+    ]
+    tests = sorted({f"tests/{one.finder}" for one in wanted if not one.finder.startswith(SEED)})
+    os.chdir(REPOSITORY)
+    options = ["-q", "-s", "--tb=short", "-p", "no:cacheprovider", "-p", "no:terminalreporter"]
+    plugins = [Player(wanted, Path(results)), Said()]
+    return pytest.main([*options, "-o", f"timeout={LONGEST_S}", *tests], plugins=plugins)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
