@@ -2,12 +2,14 @@
 
 import itertools
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitFailedException, ForbiddenError
+from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.schema import Schema
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.statistics import BlobMetadata, PartitionStatisticsFile, StatisticsFile
@@ -450,6 +452,32 @@ def test_a_file_that_cannot_be_deleted_waits_alone(catalog: Any, table: Table) -
 
     assert dict(found.postponed) == {path: "PermissionError: object lock"}
     assert set(found.gone) == set(reading.files) - {path}
+
+
+def test_a_proof_reads_lists_and_manifests_together(table: Table) -> None:
+    begun: dict[str, list[str]] = {"list": [], "manifest": []}
+    has_company = {kind: Event() for kind in begun}
+
+    class Patient(PyArrowFileIO):
+        """Gives the first file of each kind when another one was asked for."""
+
+        def new_input(self, location: str) -> PyArrowFile:
+            kind = "list" if "/snap-" in location else "manifest"
+            begun[kind].append(location)
+            if len(begun[kind]) > 1:
+                has_company[kind].set()
+            assert has_company[kind].wait(10), f"a {kind} is read alone"
+            return super().new_input(location)
+
+    head = table.current_snapshot()
+    assert head is not None
+    (newest, *_) = head.manifests(table.io)
+    (entry, *_) = newest.fetch_manifest_entry(table.io)
+    path = entry.data_file.file_path
+
+    found = reached(table.metadata, Patient(), [path, f"{path}.other"], None)
+
+    assert found == {normalised(path)}
 
 
 def test_a_stop_ends_between_two_files(catalog: Any, table: Table) -> None:
