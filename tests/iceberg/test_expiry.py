@@ -24,6 +24,7 @@ from isotherm.iceberg.manifests.reachability import Stopped, left_behind, never,
 from isotherm.iceberg.remover import sweep
 from isotherm.runtime.clock import now_ms
 from isotherm.service.ports import Expired, ExpiryReading, Sweep, Swept
+from support.faults import FaultyCatalog
 from support.rewriting import Hooked
 
 NAME = "db.t"
@@ -80,10 +81,14 @@ def load(catalog: Any) -> Table:
 
 
 def swept(table: Table, reading: ExpiryReading, **changes: Any) -> Swept:
+    return swept_as_loaded(table.refresh(), reading, **changes)
+
+
+def swept_as_loaded(table: Table, reading: ExpiryReading, **changes: Any) -> Swept:
     marks = tuple(Mark(path, "job", Cause.EXPIRED, reading.seen) for path in reading.files)
     own = own_folders(table.metadata.location, (), "db", "t")
     wanted = {"marks": marks, "expired": {"job": reading.snapshots}, "neighbours": Neighbours(own)}
-    return sweep(table.refresh(), Sweep(str(table.metadata.table_uuid), **(wanted | changes)), never)
+    return sweep(table, Sweep(str(table.metadata.table_uuid), **(wanted | changes)), never)
 
 
 def on_disk(table: Table) -> set[str]:
@@ -428,27 +433,21 @@ def test_files_of_another_table_stay_whoever_names_them(catalog: Any, table: Tab
 
 def test_a_file_that_cannot_be_deleted_waits_alone(catalog: Any, table: Table) -> None:
     reading, path = waiting(catalog, table)
-    table = load(catalog)
     real = table.io.delete
 
-    class Locked(type(table.io)):  # type: ignore[misc]
+    class Locked(PyArrowFileIO):
         def delete(self, location: Any) -> None:
             if location == path:
                 raise PermissionError("object lock")
             real(location)
 
-    table.io = Locked(table.io.properties)
+    def with_lock(load_table: Any, *arguments: Any) -> Table:
+        loaded: Table = load_table(*arguments)
+        loaded.io = Locked()
+        return loaded
 
-    found = sweep(
-        table,
-        Sweep(
-            str(table.metadata.table_uuid),
-            tuple(Mark(one, "job", Cause.EXPIRED, reading.seen) for one in reading.files),
-            {"job": reading.snapshots},
-            Neighbours(own_folders(table.metadata.location, (), "db", "t")),
-        ),
-        never,
-    )
+    table.catalog = FaultyCatalog(catalog, on_load=with_lock)  # type: ignore[assignment]
+    found = swept(table, reading)
 
     assert dict(found.postponed) == {path: "PermissionError: object lock"}
     assert set(found.gone) == set(reading.files) - {path}
@@ -478,6 +477,22 @@ def test_a_proof_reads_lists_and_manifests_together(table: Table) -> None:
     found = reached(table.metadata, Patient(), [path, f"{path}.other"], None)
 
     assert found == {normalised(path)}
+
+
+def test_files_are_deleted_with_the_keys_of_the_last_look(catalog: Any, table: Table) -> None:
+    reading, _ = waiting(catalog, table)
+
+    class Over(PyArrowFileIO):
+        """Keys that were good for as long as the proof took."""
+
+        def delete(self, location: Any) -> None:
+            raise PermissionError(f"ExpiredToken: {location}")
+
+    table.refresh().io = Over()
+    found = swept_as_loaded(table, reading)
+
+    assert not found.postponed
+    assert set(found.gone) == set(reading.files)
 
 
 def test_a_stop_ends_between_two_files(catalog: Any, table: Table) -> None:

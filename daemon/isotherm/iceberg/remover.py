@@ -61,7 +61,8 @@ def sweep(
     going = [path for path, verdict in verdicts.items() if verdict.finding is Finding.GO]
     gone: list[str] = []
     seen = table
-    # A look is good for some files: then what came since is read, and it goes on.
+    # A look is good for some files: then what came since is read, and it goes on. Each brings a FileIO of its own: the
+    # keys that a catalog gives out may be over when the proof is.
     while going and not is_stopped():
         try:
             seen, looked_s, late = _looked(seen, wanted, going, is_stopped, clock_s, threads)
@@ -78,7 +79,7 @@ def sweep(
             break
         going = [path for path in going if path not in late]
         is_late = _after(looked_s + LOOK_IS_GOOD_FOR_S, is_stopped, clock_s)
-        done, failed = deleted(table.io, going, is_late, threads)
+        done, failed = deleted(seen.io, going, is_late, threads)
         gone += done
         postponed |= failed
         going = [path for path in going if path not in {*done, *failed}]
