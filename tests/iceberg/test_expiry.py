@@ -2,6 +2,7 @@
 
 import itertools
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import CommitFailedException, ForbiddenError
+from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.schema import Schema
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.statistics import BlobMetadata, PartitionStatisticsFile, StatisticsFile
@@ -23,6 +25,7 @@ from isotherm.iceberg.manifests.reachability import Stopped, left_behind, never,
 from isotherm.iceberg.remover import sweep
 from isotherm.runtime.clock import now_ms
 from isotherm.service.ports import Expired, ExpiryReading, Sweep, Swept
+from support.faults import FaultyCatalog
 from support.rewriting import Hooked
 
 NAME = "db.t"
@@ -79,10 +82,14 @@ def load(catalog: Any) -> Table:
 
 
 def swept(table: Table, reading: ExpiryReading, **changes: Any) -> Swept:
+    return swept_as_loaded(table.refresh(), reading, **changes)
+
+
+def swept_as_loaded(table: Table, reading: ExpiryReading, **changes: Any) -> Swept:
     marks = tuple(Mark(path, "job", Cause.EXPIRED, reading.seen) for path in reading.files)
     own = own_folders(table.metadata.location, (), "db", "t")
     wanted = {"marks": marks, "expired": {"job": reading.snapshots}, "neighbours": Neighbours(own)}
-    return sweep(table.refresh(), Sweep(str(table.metadata.table_uuid), **(wanted | changes)), never)
+    return sweep(table, Sweep(str(table.metadata.table_uuid), **(wanted | changes)), never)
 
 
 def on_disk(table: Table) -> set[str]:
@@ -448,30 +455,66 @@ def test_files_of_another_table_stay_whoever_names_them(catalog: Any, table: Tab
 
 def test_a_file_that_cannot_be_deleted_waits_alone(catalog: Any, table: Table) -> None:
     reading, path = waiting(catalog, table)
-    table = load(catalog)
     real = table.io.delete
 
-    class Locked(type(table.io)):  # type: ignore[misc]
+    class Locked(PyArrowFileIO):
         def delete(self, location: Any) -> None:
             if location == path:
                 raise PermissionError("object lock")
             real(location)
 
-    table.io = Locked(table.io.properties)
+    def with_lock(load_table: Any, *arguments: Any) -> Table:
+        loaded: Table = load_table(*arguments)
+        loaded.io = Locked()
+        return loaded
 
-    found = sweep(
-        table,
-        Sweep(
-            str(table.metadata.table_uuid),
-            tuple(Mark(one, "job", Cause.EXPIRED, reading.seen) for one in reading.files),
-            {"job": reading.snapshots},
-            Neighbours(own_folders(table.metadata.location, (), "db", "t")),
-        ),
-        never,
-    )
+    table.catalog = FaultyCatalog(catalog, on_load=with_lock)  # type: ignore[assignment]
+    found = swept(table, reading)
 
     assert dict(found.postponed) == {path: "PermissionError: object lock"}
     assert set(found.gone) == set(reading.files) - {path}
+
+
+def test_a_proof_reads_lists_and_manifests_together(table: Table) -> None:
+    begun: dict[str, list[str]] = {"list": [], "manifest": []}
+    has_company = {kind: Event() for kind in begun}
+
+    class Patient(PyArrowFileIO):
+        """Gives the first file of each kind when another one was asked for."""
+
+        def new_input(self, location: str) -> PyArrowFile:
+            kind = "list" if "/snap-" in location else "manifest"
+            begun[kind].append(location)
+            if len(begun[kind]) > 1:
+                has_company[kind].set()
+            assert has_company[kind].wait(10), f"a {kind} is read alone"
+            return super().new_input(location)
+
+    head = table.current_snapshot()
+    assert head is not None
+    (newest, *_) = head.manifests(table.io)
+    (entry, *_) = newest.fetch_manifest_entry(table.io)
+    path = entry.data_file.file_path
+
+    found = reached(table.metadata, Patient(), [path, f"{path}.other"], None)
+
+    assert found == {normalised(path)}
+
+
+def test_files_are_deleted_with_the_keys_of_the_last_look(catalog: Any, table: Table) -> None:
+    reading, _ = waiting(catalog, table)
+
+    class Over(PyArrowFileIO):
+        """Keys that were good for as long as the proof took."""
+
+        def delete(self, location: Any) -> None:
+            raise PermissionError(f"ExpiredToken: {location}")
+
+    table.refresh().io = Over()
+    found = swept_as_loaded(table, reading)
+
+    assert not found.postponed
+    assert set(found.gone) == set(reading.files)
 
 
 def test_a_stop_ends_between_two_files(catalog: Any, table: Table) -> None:

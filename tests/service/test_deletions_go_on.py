@@ -257,6 +257,42 @@ def test_marks_of_dropped_tables_take_no_turns(lab):
 # --- expiries
 
 
+def test_an_expiry_that_landed_is_found_by_a_daemon_that_was_away_for_weeks_and_has_a_new_fold(tmp_path):
+    lab = Lab(tmp_path, policy=GRACE.replace("delete_after: 1h", "delete_after: 30d"))
+    table = filled(lab)
+    service = started(lab)
+    real = service.maintainer.expire
+
+    def die(*arguments):
+        real(*arguments)
+        raise KeyboardInterrupt
+
+    service.maintainer.expire = die
+    with pytest.raises(KeyboardInterrupt):
+        turn(service, 20)
+    marked = service.ledger.deletions(uuid_of(table))["marked"]
+    assert len(table.refresh().snapshots()) < 5
+    service.maintainer.stop()
+    service.fold.close()
+    service.ledger.close()
+    for file in (lab.root / "state").glob("fold.db*"):
+        file.unlink()
+    lab.executor = InProcess()
+    lab.ahead_ms += 8 * DAY_MS
+    service = started(lab)
+    for _ in range(10):
+        lab.ahead_ms += 10_000
+        turn(service, 1)
+
+    operation = service.ledger.operations()[-1]
+    assert (operation.state, operation.outcome_why) == ("done", "found in the table afterwards")
+    assert service.ledger.deletions(uuid_of(table))["waiting"] >= marked
+    assert service.ledger.tables_to_sweep(service.now_ms() + 29 * DAY_MS) == [], (
+        "the policy's grace is longer"
+    )
+    service.stop()
+
+
 def test_no_expiry_begins_while_the_end_of_one_is_unknown(tmp_path):
     """It would take its marks over, and drop them when the first one lands."""
     lab = Lab(tmp_path, policy=POLICY)

@@ -47,7 +47,7 @@ from isotherm.core.model.jobs import Outcome, OutcomeKind
 from isotherm.iceberg.errors import FATAL
 from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.reachability import left_behind, never, youngest
-from isotherm.iceberg.threads import IsStopped
+from isotherm.iceberg.threads import THREADS, IsStopped, Threads
 from isotherm.iceberg.values import kept_until_ms
 from isotherm.service.ports import Expired, ExpiryReading
 
@@ -84,7 +84,13 @@ class AssertStillGoing(ValidatableTableRequirement):
             )
 
 
-def read(table: Table, snapshots: Iterable[int], now_ms: int, is_stopped: IsStopped = never) -> ExpiryReading:
+def read(
+    table: Table,
+    snapshots: Iterable[int],
+    now_ms: int,
+    is_stopped: IsStopped = never,
+    threads: Threads = THREADS,
+) -> ExpiryReading:
     """What an expiry of these snapshots would leave without a reader, as the table is now.
 
     Snapshots that may not go, or are gone, are left out. Where a snapshot that stays next to them is damaged, nobody can
@@ -98,7 +104,7 @@ def read(table: Table, snapshots: Iterable[int], now_ms: int, is_stopped: IsStop
     going, damage = still_going(metadata, snapshots, now_ms)[:MOST_AT_ONCE], ""
     files: list[str] = []
     try:
-        files = left_behind(metadata, table.io, going, is_stopped) if going else []
+        files = left_behind(metadata, table.io, going, is_stopped, threads) if going else []
     except (FileNotFoundError, UnreadableError) as err:
         damage = f"no file is deleted, because a snapshot that stays cannot be read: {err}"
     return ExpiryReading(

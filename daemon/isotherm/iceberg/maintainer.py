@@ -41,8 +41,9 @@ from isotherm.service.ports import (
 
 BINDING_LIMIT_S = 600.0
 """For the reading of one partition's manifests."""
-LIMIT_S = 1800.0
-"""For the reading of one expiry, and for one sweep: a store that hangs in one request must not stop all tables."""
+LIMIT_S = 600.0
+"""For one step of an expiry's reading, and of a sweep: a store that hangs in a request must not stop all tables. As
+long as files are read or deleted they go on: the proof for a week of commits takes as long as the store takes."""
 CLOCK_LIMIT_S = 5.0
 """For the small file that tells a store's time: the loop waits for it."""
 
@@ -177,7 +178,10 @@ class IcebergMaintainer:
     def start_reading(self, loaded: LoadedTable, job_id: str, snapshots: Sequence[int]) -> None:
         """Begin to find out what an expiry would leave without a reader."""
         self._readings.start(
-            job_id, lambda is_stopped: expiry.read(loaded.handle, snapshots, self._now_ms(), is_stopped)
+            job_id,
+            lambda is_stopped: expiry.read(
+                loaded.handle, snapshots, self._now_ms(), is_stopped, self._threads
+            ),
         )
 
     def read(self) -> Sequence[tuple[str, ExpiryReading | Unbound]]:

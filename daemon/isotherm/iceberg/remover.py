@@ -46,7 +46,7 @@ def sweep(
     """
     marks = {mark.path: mark for mark in wanted.marks}
     try:
-        evidence = gathered(table, wanted.marks, is_stopped)
+        evidence = gathered(table, wanted.marks, is_stopped, threads)
     except Stopped:
         return Swept(wanted.uuid)
     except (OSError, UnreadableError) as err:
@@ -61,10 +61,11 @@ def sweep(
     going = [path for path, verdict in verdicts.items() if verdict.finding is Finding.GO]
     gone: list[str] = []
     seen = table
-    # A look is good for some files: then what came since is read, and it goes on.
+    # A look is good for some files: then what came since is read, and it goes on. Each brings a FileIO of its own: the
+    # keys that a catalog gives out may be over when the proof is.
     while going and not is_stopped():
         try:
-            seen, looked_s, late = _looked(seen, wanted, going, is_stopped, clock_s)
+            seen, looked_s, late = _looked(seen, wanted, going, is_stopped, clock_s, threads)
         except Stopped:
             break
         except Exception as err:  # noqa: BLE001 (whatever keeps us from looking, we have not looked)
@@ -78,7 +79,7 @@ def sweep(
             break
         going = [path for path in going if path not in late]
         is_late = _after(looked_s + LOOK_IS_GOOD_FOR_S, is_stopped, clock_s)
-        done, failed = deleted(table.io, going, is_late, threads)
+        done, failed = deleted(seen.io, going, is_late, threads)
         gone += done
         postponed |= failed
         going = [path for path in going if path not in {*done, *failed}]
@@ -96,6 +97,7 @@ def _looked(
     going: Sequence[str],
     is_stopped: IsStopped,
     clock_s: Callable[[], float],
+    threads: Threads,
 ) -> tuple[Table, float | None, dict[str, str]]:
     """Read what came since a look at the table, until that takes no time to speak of.
 
@@ -104,7 +106,7 @@ def _looked(
     late: dict[str, str] = {}
     for _ in range(LOOKS):
         looked_s = clock_s()
-        table, more = _late(table, wanted, going, is_stopped)
+        table, more = _late(table, wanted, going, is_stopped, threads)
         late |= more
         if clock_s() - looked_s < LOOK_IS_GOOD_FOR_S / 2:
             return table, looked_s, late
@@ -112,7 +114,7 @@ def _looked(
 
 
 def _late(
-    table: Table, wanted: Sweep, going: Sequence[str], is_stopped: IsStopped
+    table: Table, wanted: Sweep, going: Sequence[str], is_stopped: IsStopped, threads: Threads
 ) -> tuple[Table, dict[str, str]]:
     """The table now, and of the files that may go those that must wait because of what happened since."""
     now = table.catalog.load_table(table.name())
@@ -130,13 +132,15 @@ def _late(
     last, was = last_sequence_number(now.metadata), last_sequence_number(table.metadata)
     if last is not None and was is not None and last < was:
         return now, dict.fromkeys(going, f"the table's last sequence number is {last}, it was {was}")
-    found = reached(now.metadata, now.io, going, youngest(table.metadata), is_stopped)
+    found = reached(now.metadata, now.io, going, youngest(table.metadata), is_stopped, threads)
     return now, {
         path: "a snapshot that has just come reaches it" for path in going if normalised(path) in found
     }
 
 
-def gathered(table: Table, marks: Sequence[Mark], is_stopped: IsStopped) -> Evidence:
+def gathered(
+    table: Table, marks: Sequence[Mark], is_stopped: IsStopped, threads: Threads = THREADS
+) -> Evidence:
     """What the table shows about marked files.
 
     Raises:
@@ -150,7 +154,7 @@ def gathered(table: Table, marks: Sequence[Mark], is_stopped: IsStopped) -> Evid
         by_sight.setdefault(mark.seen if mark.cause is Cause.LEFTOVER else None, []).append(mark.path)
     found: set[str] = set()
     for seen, paths in by_sight.items():
-        found |= reached(metadata, table.io, paths, seen, is_stopped)
+        found |= reached(metadata, table.io, paths, seen, is_stopped, threads)
     return Evidence(
         gc_enabled=is_gc_enabled(metadata.properties),
         last_sequence_number=last_sequence_number(metadata),

@@ -14,12 +14,13 @@ from isotherm.runtime.clock import monotonic_s
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 IsStopped = Callable[[], bool]
-"""Asked between two steps: true ends the work."""
+"""Asked between two steps, by any thread: true ends the work. Whoever asks has got on."""
 
 
 class Beside(Generic[Result]):
     """Work beside the loop: one thing after another in one thread, each under a name, stoppable, and with a limit.
 
+    The limit is for one step: work that keeps asking whether it is stopped goes on. Work that never asks is one step.
     What takes longer than the limit is given up: its thread is left to itself (it ends with the process), and the next
     thing gets a new one. Such work may still do what it was about to; it must be safe at any time.
     """
@@ -28,7 +29,7 @@ class Beside(Generic[Result]):
         self._limit_s = limit_s
         self._clock_s = clock_s
         self._waiting: dict[str, Callable[[IsStopped], Result]] = {}
-        self._running: tuple[str, Future[Result], Event, float] | None = None
+        self._running: tuple[str, Future[Result], _Progress] | None = None
 
     def start(self, name: str, work: Callable[[IsStopped], Result]) -> None:
         """Begin some work, when what was begun before is over."""
@@ -38,12 +39,12 @@ class Beside(Generic[Result]):
     def ended(self) -> Iterator[tuple[str, Result | BaseException]]:
         """What ended since the last call, with its result or its error; each is given once."""
         if self._running is not None:
-            name, future, stop, started_s = self._running
+            name, future, progress = self._running
             if future.done():
                 self._running = None
                 yield name, future.exception() or future.result()
-            elif self._clock_s() - started_s > self._limit_s:
-                stop.set()
+            elif self._clock_s() - progress.at_s > self._limit_s:
+                progress.stop.set()
                 self._running = None
                 yield name, TimeoutError(f"not done after {self._limit_s:.0f}s")
         self._go_on()
@@ -51,13 +52,13 @@ class Beside(Generic[Result]):
     def stop(self, name: str) -> None:
         """Have some work end soon; it is still given by `ended`."""
         if self._running is not None and self._running[0] == name:
-            self._running[2].set()
+            self._running[2].stop.set()
 
     def forget(self, name: str) -> None:
         """Have some work end soon, and never give it."""
         self._waiting.pop(name, None)
         if self._running is not None and self._running[0] == name:
-            self._running[2].set()
+            self._running[2].stop.set()
             self._running = None
 
     def wait(self, timeout_s: float) -> None:
@@ -69,30 +70,43 @@ class Beside(Generic[Result]):
         """End everything; the step that is being done ends by itself, or with the process."""
         self._waiting.clear()
         if self._running is not None:
-            self._running[2].set()
+            self._running[2].stop.set()
             self._running = None
 
     def _go_on(self) -> None:
         if self._running is not None or not self._waiting:
             return
         name = next(iter(self._waiting))
-        work, stop, future = self._waiting.pop(name), Event(), Future[Result]()
-        self._running = (name, future, stop, self._clock_s())
+        work, future, progress = self._waiting.pop(name), Future[Result](), _Progress(self._clock_s)
+        self._running = (name, future, progress)
 
         def run() -> None:
             try:
-                future.set_result(work(stop.is_set))
+                future.set_result(work(progress.is_stopped))
             except BaseException as err:  # noqa: BLE001 (it is given to whoever asks)
                 future.set_exception(err)
 
         Thread(target=run, name=f"isotherm-beside-{name}", daemon=True).start()
 
 
+class _Progress:
+    """When some work asked last whether it is stopped."""
+
+    def __init__(self, clock_s: Callable[[], float]) -> None:
+        self._clock_s = clock_s
+        self.stop = Event()
+        self.at_s = clock_s()
+
+    def is_stopped(self) -> bool:
+        self.at_s = self._clock_s()
+        return self.stop.is_set()
+
+
 class Threads:
     """How work is done beside the loop."""
 
     def beside(self, limit_s: float) -> "Beside[Result]":
-        """For one thing after another, each with this limit."""
+        """For one thing after another, each step with this limit."""
         return Beside(limit_s)
 
     def within(self, limit_s: float, work: Callable[[], Result]) -> Result:

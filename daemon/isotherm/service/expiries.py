@@ -195,6 +195,8 @@ class Expiries:
         if loaded.table.uuid != operation.table.uuid:
             return False
         if wanted and not set(wanted) & set(loaded.snapshots):
+            if row is None:
+                return False  # the grace of its files is the policy's, which is not known before the table is
             lost = self.maintainer.lost_refs(loaded, operation.base_metadata, wanted)
             why = "found in the table afterwards"
             self._landed(

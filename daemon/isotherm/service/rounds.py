@@ -256,7 +256,11 @@ class Rounds:
             self.follower.suspects |= set(self.fold.names().values())
 
     def _settle(self) -> None:
-        """Look for the fate of what a crash, or a catalog without an answer, has left open."""
+        """Look for the fate of what a crash, or a catalog without an answer, has left open.
+
+        Until every table was looked for, one without a row may be there all the same: the fold may be new.
+        """
+        knows_all = self.health.is_assigned and self.has_found_all
         open_ones = [
             (operation, job)
             for operation, job in self.ledger.unfinished()
@@ -268,7 +272,7 @@ class Rounds:
             name, job_id = operation.table.name, operation.job_id
             if self.barrier.is_away:
                 return
-            is_gone = self.fold.table(operation.table.uuid) is None
+            is_gone = knows_all and self.fold.table(operation.table.uuid) is None
             if is_gone and self.now_ms() - operation.started_at_ms > GIVEN_UP_AFTER_MS:
                 why = "its table was not found for a week; what it left is for orphan removal"
                 self.ledger.drop_marks(job_id)

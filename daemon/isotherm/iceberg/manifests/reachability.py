@@ -3,11 +3,14 @@
 Two questions. Before an expiry: which files will probably nothing reach any more (`left_behind`)? Before a deletion, as
 its proof: which of these files does something reach after all (`reached`)? Reads only; decides nothing; a list or
 manifest that cannot be read is an error of the answer, never a shorter answer.
+
+A store takes some 30 ms for each file, so some are read together.
 """
 
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import suppress
-from itertools import pairwise
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import TypeVar
 
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestEntryStatus, ManifestFile
@@ -17,11 +20,16 @@ from pyiceberg.table.snapshots import Snapshot
 from isotherm.core.deletion import Seen
 from isotherm.core.paths import normalised
 from isotherm.iceberg.manifests.avro import UnreadableError
-from isotherm.iceberg.manifests.reading import Manifest, entries, read_manifest_list
-from isotherm.iceberg.threads import IsStopped
+from isotherm.iceberg.manifests.reading import Manifest, read_manifest_list
+from isotherm.iceberg.threads import THREADS, IsStopped, Threads
 
 _DAMAGED = (FileNotFoundError, UnreadableError)
 """What no second try mends."""
+Read = TypeVar("Read")
+READS_AT_ONCE = 8
+"""Manifest lists or manifests that are read together: 64 MiB with files of the usual size."""
+LISTS_AT_ONCE = 256
+"""Manifest lists of a proof that are read before the manifests that they name, which are in memory until then."""
 
 
 class Stopped(Exception):  # noqa: N818 (it is no error)
@@ -39,7 +47,11 @@ def last_sequence_number(metadata: TableMetadata) -> int | None:
 
 
 def left_behind(
-    metadata: TableMetadata, io: FileIO, going: Collection[int], is_stopped: IsStopped = never
+    metadata: TableMetadata,
+    io: FileIO,
+    going: Collection[int],
+    is_stopped: IsStopped = never,
+    threads: Threads = THREADS,
 ) -> list[str]:
     """Everything that nothing reaches once these snapshots are gone, as their manifests spell it; and a little more.
 
@@ -59,23 +71,25 @@ def left_behind(
     leaving = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id in going]
     nearest = _nearest(metadata, going)
     is_line = len(nearest) == 1 and sum(one.parent_snapshot_id not in going for one in leaving) == 1
-    theirs: dict[str, ManifestFile] = {}
-    for snapshot in leaving:
-        with suppress(*_DAMAGED):
-            theirs.update(_by_path(_manifests(io, [snapshot], is_stopped)))
-    near = _by_path(_manifests(io, nearest, is_stopped))
+    files = _Files(io, is_stopped, threads)
+    theirs = _by_path(chain.from_iterable(files.lists(leaving, if_damaged=())))
+    near = _by_path(chain.from_iterable(files.lists(nearest)))
     needed = set(near)
     needed |= {normalised(one.manifest_list) for one in metadata.snapshots if one.snapshot_id not in going}
     needed |= {normalised(path) for snapshot_id, path in _statistics(metadata) if snapshot_id not in going}
-    for path, manifest in near.items():
-        if path not in theirs or _may_have_carried(manifest, going, is_line):
-            needed |= {normalised(one) for one in _live(io, manifest, is_stopped)}
+    may_share = [
+        manifest.manifest_path
+        for path, manifest in near.items()
+        if path not in theirs or _may_have_carried(manifest, going, is_line)
+    ]
+    for paths in files.live(may_share):
+        needed.update(normalised(path) for path in paths)
     left = [snapshot.manifest_list for snapshot in leaving]
     left += [path for snapshot_id, path in _statistics(metadata) if snapshot_id in going]
-    for path in theirs.keys() - near.keys():
-        left.append(theirs[path].manifest_path)
-        with suppress(*_DAMAGED):
-            left += list(_live(io, theirs[path], is_stopped))
+    alone = [theirs[path].manifest_path for path in theirs.keys() - near.keys()]
+    left += alone
+    for paths in files.live(alone, if_damaged=()):
+        left += paths
     # Whatever a file is named as: once.
     found = {normalised(path): path for path in left}
     return sorted(found[path] for path in found.keys() - needed)
@@ -110,6 +124,7 @@ def reached(
     paths: Collection[str],
     seen: Seen | None,
     is_stopped: IsStopped = never,
+    threads: Threads = THREADS,
 ) -> frozenset[str]:
     """Of some files, normalised, those that a retained snapshot or statistics file of the table reaches.
 
@@ -120,6 +135,7 @@ def reached(
         seen: no snapshot up to this one reaches any of them. If the table still has it, only younger snapshots are
             read, and of their manifests only those that no older one has; else everything is read.
         is_stopped: asked between two files.
+        threads: how files are read together.
 
     Raises:
         OSError, UnreadableError: a list or manifest cannot be read.
@@ -132,16 +148,18 @@ def reached(
     anchor, young = _young(metadata, seen)
     if not young or not wanted - found:
         return frozenset(found)
+    files = _Files(io, is_stopped, threads)
     looked_at: set[str] = set()
     if anchor is not None:
-        looked_at = {normalised(one.manifest_path) for one in _manifests(io, [anchor], is_stopped)}
-    for manifest in _manifests(io, young, is_stopped):
-        path = normalised(manifest.manifest_path)
-        if path in looked_at:
-            continue
-        looked_at.add(path)
-        found |= wanted & {path}
-        found |= wanted & {normalised(one) for one in _live(io, manifest, is_stopped)}
+        looked_at.update(*files.names([anchor], looked_at))
+    for start in range(0, len(young), LISTS_AT_ONCE):
+        manifests: dict[str, str] = {}
+        for new in files.names(young[start : start + LISTS_AT_ONCE], looked_at):
+            manifests |= new
+        looked_at |= manifests.keys()
+        found |= wanted & manifests.keys()
+        for reach in files.reach(list(manifests.values()), wanted):
+            found |= reach
     return frozenset(found)
 
 
@@ -197,16 +215,62 @@ def _statistics(metadata: TableMetadata) -> Iterator[tuple[int, str]]:
         yield partition_statistics.snapshot_id, partition_statistics.statistics_path
 
 
-def _manifests(io: FileIO, snapshots: Iterable[Snapshot], is_stopped: IsStopped) -> Iterator[ManifestFile]:
-    for snapshot in snapshots:
-        if is_stopped():
-            raise Stopped
-        yield from read_manifest_list(io, snapshot.manifest_list)
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The manifest lists and manifests of a table, some of them read together; it stops between two."""
 
+    io: FileIO
+    is_stopped: IsStopped
+    threads: Threads
 
-def _live(io: FileIO, manifest: ManifestFile, is_stopped: IsStopped) -> Iterator[str]:
-    if is_stopped():
-        raise Stopped
-    for entry in entries(Manifest.read(io, manifest.manifest_path), manifest):
-        if entry.status != ManifestEntryStatus.DELETED:
-            yield entry.data_file.file_path
+    def lists(
+        self, snapshots: Sequence[Snapshot], if_damaged: Sequence[ManifestFile] | None = None
+    ) -> Iterator[Sequence[ManifestFile]]:
+        """The manifests of each snapshot; those given in the place of a damaged list, which else is an error."""
+        return self._each(self._list, [one.manifest_list for one in snapshots], if_damaged)
+
+    def names(self, snapshots: Sequence[Snapshot], known: Collection[str]) -> Iterator[dict[str, str]]:
+        """What the manifests of each snapshot are called that are not known, by normalised path."""
+
+        def read(location: str) -> dict[str, str]:
+            names = {normalised(one.manifest_path): one.manifest_path for one in self._list(location)}
+            return {path: name for path, name in names.items() if path not in known}
+
+        return self._each(read, [one.manifest_list for one in snapshots])
+
+    def live(
+        self, manifests: Sequence[str], if_damaged: Sequence[str] | None = None
+    ) -> Iterator[Sequence[str]]:
+        """The live files of each manifest; those given in the place of a damaged one, which else is an error."""
+        return self._each(lambda location: list(self._live(location)), manifests, if_damaged)
+
+    def reach(self, manifests: Sequence[str], wanted: Collection[str]) -> Iterator[set[str]]:
+        """Which of these files, normalised, are live in each manifest."""
+
+        def read(location: str) -> set[str]:
+            return {path for one in self._live(location) if (path := normalised(one)) in wanted}
+
+        return self._each(read, manifests)
+
+    def _list(self, location: str) -> Sequence[ManifestFile]:
+        return read_manifest_list(self.io, location)
+
+    def _live(self, location: str) -> Iterator[str]:
+        for entry in Manifest.read(self.io, location):
+            if entry.status != ManifestEntryStatus.DELETED:
+                yield entry.data_file.file_path
+
+    def _each(
+        self, read: Callable[[str], Read], locations: Sequence[str], if_damaged: Read | None = None
+    ) -> Iterator[Read]:
+        def work(location: str) -> Read:
+            if self.is_stopped():
+                raise Stopped
+            try:
+                return read(location)
+            except _DAMAGED:
+                if if_damaged is None:
+                    raise
+                return if_damaged
+
+        return self.threads.each(work, locations, READS_AT_ONCE)
