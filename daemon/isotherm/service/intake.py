@@ -232,7 +232,7 @@ class Intake:
         heard_at_ms = min(now_ms, said_at_ms) if is_replayed else now_ms
         word = self._word(event, heard_at_ms)
         if event.announced_by != OURS or word is not None:
-            batch.heard(event.table_uuid, heard_at_ms, word)
+            batch.heard(event.table_uuid, heard_at_ms, word, now_ms)
         return is_known
 
     @staticmethod
