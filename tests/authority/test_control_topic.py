@@ -1,5 +1,9 @@
 """Who may write to the control topic can make maintenance wait, and no more: nothing grows, and nothing is misled."""
 
+import sqlite3
+
+import pytest
+
 from isotherm.contract.events import Intent, OpenWindow
 from isotherm.contract.identity import partition_key
 from isotherm.core import observations as seen
@@ -111,6 +115,50 @@ def test_intents_on_tables_that_nobody_knows_have_one_ceiling_together(lab):
     service.stop()
 
 
+@pytest.mark.parametrize("is_known", [True, False], ids=["a table of ours", "a table that nobody knows"])
+def test_what_the_others_name_is_not_read_for_one_more_intent(lab, is_known):
+    """It may be megabytes, and a poll may bring hundreds of intents."""
+    table, service = with_debt(lab)
+    uuid = uuid_of(table) if is_known else "no table"
+    hear(lab, service, [intent(uuid)])
+    read = set()
+
+    def note(action, table, column, *_):
+        if action == sqlite3.SQLITE_READ:
+            read.add((table, column))
+        return sqlite3.SQLITE_OK
+
+    service.fold._db.set_authorizer(note)
+    lab.announce(intent(uuid, 1))
+    service.intake.take(service.events.poll(0))
+    service.fold._db.set_authorizer(None)
+
+    assert ("intents", "names_all") in read
+    assert ("intents", "value") not in read
+    assert len(service.fold.intents(uuid)) == 2
+    service.stop()
+
+
+def test_a_poll_of_slow_messages_is_no_loop_that_is_stuck(lab):
+    """Each of them takes a second, and /livez gives up after five minutes."""
+    alive = []
+
+    class Slow(list):
+        def append(self, observation):
+            super().append(observation)
+            if isinstance(observation, seen.EventSeen):
+                lab.ahead_ms += 1000
+                alive.append(service.health.is_alive(service.monotonic_s()))
+
+    lab.seen = Slow()
+    table, service = with_debt(lab)
+    hear(lab, service, [intent(uuid_of(table), number % 50) for number in range(500)])
+
+    assert alive.count(True) == len(alive) >= 500
+    assert service.events.committed == len(lab.topic.messages)
+    service.stop()
+
+
 def test_one_more_intent_on_a_table_that_is_held_already_decides_nothing_again(lab):
     table, service = with_debt(lab)
     uuid = uuid_of(table)
@@ -152,7 +200,7 @@ def test_a_flood_of_writers_with_open_windows_holds_the_whole_table_instead(lab)
 
     # One more stands for all of whom nothing is known but that there are some.
     assert len(service.fold.words(uuid)) == MAX_WORDS + 1
-    assert crowded(lab) == 1
+    assert crowded(lab) == 2, "once for each piece of the flood that was too much"
     service.round()
     assert verdicts(service, uuid) == {"hot"}
     lab.ahead_ms += 2 * AN_HOUR_MS

@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient
 
 from isotherm.contract.events import PartitionChange, decode
 from isotherm.kafka.client import ensure_topic, offset_bounds, partition_of
-from isotherm.kafka.control_topic import BATCH_BYTES, CHUNK, KafkaEvents
+from isotherm.kafka.control_topic import BATCH_BYTES, CHUNK, DRAIN_BYTES, KafkaEvents
 from isotherm.service.ports import Unavailable
 from support.contracts.events import EventSourceContract, event
 
@@ -145,6 +145,21 @@ def test_a_topic_whose_messages_are_all_gone_can_be_drained(member, properties, 
     poll_until([again], again.is_assigned)
 
     assert again.drain(10) == []
+
+
+def test_an_end_that_is_far_away_is_reached_by_polling_and_not_before_a_commit(member, properties, topic):
+    source = member()
+    poll_until([source], source.is_assigned)
+    producer, size = Producer(properties), 500_000
+    count = DRAIN_BYTES // size + 20
+    for _ in range(count):
+        producer.produce(topic, b"x" * size)
+    producer.flush(30)
+
+    assert source.drain(30) is None
+    contract = EventSourceContract()
+    assert len(contract.read(source, count)) == count, "nothing of it is lost"
+    assert source.drain(30) == []
 
 
 def test_offsets_that_are_gone_begin_at_the_earliest(member, properties, topic):

@@ -22,7 +22,8 @@ class Beside(Generic[Result]):
 
     The limit is for one step: work that keeps asking whether it is stopped goes on. Work that never asks is one step.
     What takes longer than the limit is given up: its thread is left to itself (it ends with the process), and the next
-    thing gets a new one. Such work may still do what it was about to; it must be safe at any time.
+    thing gets a new one. Such work may still do what it was about to; it must be safe at any time. What was forgotten
+    keeps the next thing waiting until it has ended, for as long as the limit: else threads would pile up.
     """
 
     def __init__(self, limit_s: float, clock_s: Callable[[], float] = monotonic_s) -> None:
@@ -30,6 +31,8 @@ class Beside(Generic[Result]):
         self._clock_s = clock_s
         self._waiting: dict[str, Callable[[IsStopped], Result]] = {}
         self._running: tuple[str, Future[Result], _Progress] | None = None
+        self._forgotten: tuple[Future[Result], float] | None = None
+        """What nobody wants any more, and when that was said."""
 
     def start(self, name: str, work: Callable[[IsStopped], Result]) -> None:
         """Begin some work, when what was begun before is over."""
@@ -58,13 +61,16 @@ class Beside(Generic[Result]):
         """Have some work end soon, and never give it."""
         self._waiting.pop(name, None)
         if self._running is not None and self._running[0] == name:
-            self._running[2].stop.set()
-            self._running = None
+            _, future, progress = self._running
+            progress.stop.set()
+            self._running, self._forgotten = None, (future, self._clock_s())
 
     def wait(self, timeout_s: float) -> None:
         """Return when something has ended, or the time is over."""
         if self._running is not None:
             wait([self._running[1]], timeout_s)
+        elif self._waiting and self._forgotten is not None:
+            wait([self._forgotten[0]], timeout_s)
 
     def close(self) -> None:
         """End everything; the step that is being done ends by itself, or with the process."""
@@ -76,6 +82,11 @@ class Beside(Generic[Result]):
     def _go_on(self) -> None:
         if self._running is not None or not self._waiting:
             return
+        if self._forgotten is not None:
+            forgotten, since_s = self._forgotten
+            if not forgotten.done() and self._clock_s() - since_s <= self._limit_s:
+                return
+            self._forgotten = None
         name = next(iter(self._waiting))
         work, future, progress = self._waiting.pop(name), Future[Result](), _Progress(self._clock_s)
         self._running = (name, future, progress)

@@ -48,6 +48,9 @@ BATCH = 500
 BATCH_BYTES = 8_000_000
 """A batch with more than this ends early: a flood of large messages is read in turns, each of them small."""
 
+DRAIN_BYTES = 2 * BATCH_BYTES
+"""A topic whose end is further away than this is polled first: before a commit there is no time for more."""
+
 CHUNK = 8
 """Messages taken from the client at once; a batch is larger than its limit by at most so many."""
 
@@ -149,7 +152,7 @@ class KafkaEvents:
         return messages
 
     def drain(self, timeout_s: float) -> Sequence[Message] | None:
-        """Every message up to the topic's present end; None where the end could not be reached in time."""
+        """Every message up to the topic's present end; None where the end was not reached in time, or is far away."""
         deadline = monotonic_s() + timeout_s
         # Rebalances that wait to be told come first, and with them what happened while this process was stopped.
         drained = list(self.poll(0))
@@ -160,7 +163,7 @@ class KafkaEvents:
             return None
         while any(self._positions.get(number, 0) < end for number, end in ends.items()):
             left_s = deadline - monotonic_s()
-            if left_s <= 0:
+            if left_s <= 0 or sum(len(message.value or b"") for message in drained) > DRAIN_BYTES:
                 self.undo(drained)
                 return None
             drained.extend(self.poll(min(left_s, 0.05)))

@@ -102,16 +102,20 @@ class Batch:
         table.row = replace(row, state=applied.state, is_trusted=row.is_trusted and not applied.drifted)
         return applied
 
-    def heard(self, uuid: str, at_ms: int, word: Word | None) -> None:
-        """An event of the table came, with its writer's word; one that is older than what is known says nothing."""
+    def heard(self, uuid: str, at_ms: int, word: Word | None, now_ms: int) -> None:
+        """An event of the table came, with its writer's word; one that is older than what is known says nothing.
+
+        What was heard when the clock was ahead is older than all that comes now.
+        """
         row = self.row(uuid)
-        self._heard[uuid] = max(at_ms, self._heard.get(uuid, 0), 0 if row is None else row.last_event_at_ms)
+        before_ms = (self._heard.get(uuid, 0), 0 if row is None else row.last_event_at_ms)
+        self._heard[uuid] = max(at_ms, *(ms for ms in before_ms if ms <= now_ms), 0)
         if word is None:
             return
         if uuid not in self._known_words:
             self._known_words[uuid] = {one.writer: one for one in self._fold.words(uuid)}
         known = self._known_words[uuid].get(word.writer)
-        if known is None or known.at_ms <= word.at_ms:
+        if known is None or known.at_ms <= word.at_ms or known.at_ms > now_ms:
             self._known_words[uuid][word.writer] = self._words[uuid, word.writer] = word
 
     def write(self) -> set[str]:

@@ -24,7 +24,7 @@ from isotherm.service.barrier import Barrier
 from isotherm.service.deletions import Deletions
 from isotherm.service.follow import Follower
 from isotherm.service.holds import Holds
-from isotherm.service.intake import Intake, Touched
+from isotherm.service.intake import Intake, Touched, in_pieces
 from isotherm.service.operations import Operations
 from isotherm.service.ownership import MOVED, has_still, why_moved
 from isotherm.service.planning import Verdicts
@@ -262,11 +262,11 @@ class Compactions:
     def _save(self, messages: Sequence[Message], but: str) -> None:
         """Take messages into the state; where that fails, they are to be handed out again."""
         try:
-            taken = self.intake.take(messages)
+            for piece in in_pieces(messages):
+                self.cancel_touched(self.intake.take(piece).touched, but=but)
         except BaseException:
             self.events.undo(messages)
             raise
-        self.cancel_touched(taken.touched, but=but)
 
     def _close(self, operation: Operation, job: CompactionJob, outcome: Outcome) -> None:
         """The end of a compaction, whatever it was."""

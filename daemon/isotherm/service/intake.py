@@ -5,7 +5,7 @@ may make a partition hot. Every other one only says where to look: the table bec
 the catalog. Events, intents and words count one by one, in the order of the topic; what they touch is written once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -27,6 +27,9 @@ OURS = "isotherm"
 """Who announces what nobody else did: that is no event of the table's writer, unless a source named it."""
 MAX_STRANGERS = 1_000
 """Names of unknown tables that events spoke of and that wait for a look. The catalog's list has all that there are."""
+PIECE = 100
+PIECE_BYTES = 1_000_000
+"""Messages are taken in so many at a time: a second's work at most, even where each of them names all that it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,21 @@ class Taken:
         self.touched += more.touched
         self.rows |= more.rows
         return self
+
+
+def in_pieces(messages: Sequence[Message]) -> Iterator[Sequence[Message]]:
+    """The messages in their order, in pieces that are taken in one after another; a large one is a piece alone."""
+    piece: list[Message] = []
+    size = 0
+    for message in messages:
+        length = len(message.value or b"")
+        if piece and (len(piece) >= PIECE or size + length > PIECE_BYTES):
+            yield piece
+            piece, size = [], 0
+        piece.append(message)
+        size += length
+    if piece:
+        yield piece
 
 
 @dataclass(slots=True)
@@ -214,7 +232,7 @@ class Intake:
         heard_at_ms = min(now_ms, said_at_ms) if is_replayed else now_ms
         word = self._word(event, heard_at_ms)
         if event.announced_by != OURS or word is not None:
-            batch.heard(event.table_uuid, heard_at_ms, word)
+            batch.heard(event.table_uuid, heard_at_ms, word, now_ms)
         return is_known
 
     @staticmethod

@@ -25,7 +25,7 @@ from isotherm.service.expiries import Expiries
 from isotherm.service.follow import Follower
 from isotherm.service.health import Health
 from isotherm.service.holds import Holds
-from isotherm.service.intake import AppliedEvent, Intake, Taken
+from isotherm.service.intake import AppliedEvent, Intake, Taken, in_pieces
 from isotherm.service.operations import Operations
 from isotherm.service.planning import Verdicts
 from isotherm.service.policy_folder import PolicyFolder
@@ -265,16 +265,19 @@ class Service:
         if not messages:
             return
         try:
-            taken = self._taken(messages)
-        except FATAL:
+            for piece in in_pieces(messages):
+                taken = self._taken(piece)
+                self.compactions.cancel_touched(taken.touched)
+                self._decide(taken)
+                for one in taken.applied:
+                    self._tell_applied(one)
+                self.health.ticked_at_s = self.monotonic_s()
+        except BaseException:
+            # Also those that are saved already: they mean nothing the second time.
             self.events.undo(messages)
             raise
         self.set_aside.flush()
         self.events.commit()
-        self.compactions.cancel_touched(taken.touched)
-        self._decide(taken)
-        for one in taken.applied:
-            self._tell_applied(one)
 
     def _taken(self, messages: Sequence[Message]) -> Taken:
         """Take messages in; one at which we fail is set aside, and its table is looked up in the catalog."""

@@ -94,7 +94,7 @@ class EventSource(Protocol):
         ...
 
     def drain(self, timeout_s: float) -> Sequence[Message] | None:
-        """Every message up to the topic's present end; None where the end could not be reached in time."""
+        """Every message up to the topic's present end; None where the end was not reached in time, or is far away."""
         ...
 
     def undo(self, messages: Sequence[Message]) -> None:

@@ -64,9 +64,9 @@ def intent_rule(
 ) -> Finding:
     """No open intent names the partition."""
     del partition, cold
-    for intent in around.intents:
-        if intent.expires_at_ms > now_ms and (intent.partitions is None or key in intent.partitions):
-            what = "any partition" if intent.partitions is None else "this partition"
+    for intent, named in zip(around.intents, around.named, strict=True):
+        if intent.expires_at_ms > now_ms and (named is None or key in named):
+            what = "any partition" if named is None else "this partition"
             why = (
                 f"writer {intent.writer} means to write {what} "
                 f"(intent of {span_text(now_ms - intent.at_ms)} ago, holds {span_text(intent.expires_at_ms - now_ms)} more)"
@@ -81,12 +81,12 @@ def window_rule(
     """No writer's open window, in its newest event, reaches the partition."""
     del partition
     span = time_span(key, around.fields)
-    for word in around.words:
+    for word, in_flight in zip(around.words, around.in_flight, strict=True):
         if now_ms - word.at_ms >= cold.writer_silent_for:
             continue
         # The writer's next word may close it any moment, and touches only what it names.
         retired = Wake(at_ms=min(word.at_ms + cold.writer_silent_for, now_ms + HEAR_AGAIN_MS))
-        if key in word.window.partitions:
+        if key in in_flight:
             return Finding("window", True, f"writer {word.writer} has rows for it in flight", retired)
         if word.window.from_ms is not None and span is not None and span.end_ms > word.window.from_ms:
             why = f"writer {word.writer} may still write from {clock_text(word.window.from_ms)} on, it ends {clock_text(span.end_ms)}"

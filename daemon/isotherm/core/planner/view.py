@@ -25,6 +25,15 @@ class Surroundings:
     """Open ones, their expiry already capped."""
     words: tuple[Word, ...] = ()
     """The newest of each writer, retired ones too."""
+    named: tuple[frozenset[str] | None, ...] = field(init=False, compare=False, repr=False)
+    """What each intent names, None for all; as sets, because they may name many and each partition is looked up."""
+    in_flight: tuple[frozenset[str], ...] = field(init=False, compare=False, repr=False)
+    """The same of each word's open window."""
+
+    def __post_init__(self) -> None:
+        named = (None if one.partitions is None else frozenset(one.partitions) for one in self.intents)
+        object.__setattr__(self, "named", tuple(named))
+        object.__setattr__(self, "in_flight", tuple(frozenset(one.window.partitions) for one in self.words))
 
 
 @dataclass(frozen=True, slots=True)

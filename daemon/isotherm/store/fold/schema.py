@@ -1,6 +1,6 @@
 """The tables of the fold."""
 
-VERSION = 7
+VERSION = 8
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (ledger TEXT NOT NULL);
@@ -37,9 +37,10 @@ CREATE TABLE IF NOT EXISTS journal (
 );
 CREATE UNIQUE INDEX IF NOT EXISTS journal_snapshot ON journal (uuid, snapshot_id);
 CREATE TABLE IF NOT EXISTS intents (
-    uuid TEXT NOT NULL, intent_id TEXT NOT NULL, value TEXT NOT NULL, expires_at_ms INTEGER NOT NULL,
-    is_stranger INTEGER NOT NULL, PRIMARY KEY (uuid, intent_id)
+    uuid TEXT NOT NULL, intent_id TEXT NOT NULL, expires_at_ms INTEGER NOT NULL, is_stranger INTEGER NOT NULL,
+    names_all INTEGER NOT NULL, size INTEGER NOT NULL, value TEXT NOT NULL, PRIMARY KEY (uuid, intent_id)
 ) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS intents_all ON intents (uuid, expires_at_ms) WHERE names_all;
 CREATE INDEX IF NOT EXISTS intents_expiry ON intents (expires_at_ms);
 CREATE INDEX IF NOT EXISTS intents_strangers ON intents (uuid) WHERE is_stranger;
 CREATE TABLE IF NOT EXISTS announcers (
@@ -50,4 +51,5 @@ CREATE TABLE IF NOT EXISTS words (
 ) WITHOUT ROWID;
 """
 """`changed_at_ms` is the time of the head's commit when the head was last confirmed. `anew_after`: the partitions behind
-this key are decided again, slice by slice, whatever else stands at them; null: there are none."""
+this key are decided again, slice by slice, whatever else stands at them; null: there are none. An intent's `value` is
+the last column, and its `size` a column of its own: intents are counted without reading what they name."""

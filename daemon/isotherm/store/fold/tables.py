@@ -38,12 +38,14 @@ class Decisions:
 
 
 _SILENT = (
-    "(confirmed_at_ms + MIN(MAX(:every, (confirmed_at_ms - MAX(changed_at_ms, last_event_at_ms)) / 10), 60 * :every) <= :now "
-    "AND (last_event_at_ms + 5 * :every <= :now OR confirmed_at_ms + 60 * :every <= :now))"
+    "(confirmed_at_ms > :now OR (confirmed_at_ms + MIN(MAX(:every, (confirmed_at_ms - MAX(changed_at_ms, last_event_at_ms)) / 10), 60 * :every) <= :now "
+    "AND (last_event_at_ms + 5 * :every <= :now OR last_event_at_ms > :now "
+    "OR confirmed_at_ms + 60 * :every <= :now)))"
 )
 """When a table's head is confirmed though nothing points to it: `every` after the last time; where nobody has written
 for long, after a tenth of that span; where events come, which name each snapshot, after their end; and after 60 times
-`every` at the latest. Each confirmation reads the whole metadata file."""
+`every` at the latest. Each confirmation reads the whole metadata file. A time that is still to come is one of a clock
+that was ahead, and says nothing."""
 _SNAPSHOT = "snapshot_id, sequence_number, committed_at_ms, token, is_pinned, kept_until_ms"
 _COLUMNS = (
     "state, facts, confirmed_head, last_event_at_ms, of_table, trusted, whole_touched, whole_wake_at_ms, "

@@ -45,7 +45,10 @@ class Writers(Part):
 
     def holds_all(self, uuid: str, now_ms: int) -> bool:
         """Whether an open intent names every partition of a table already."""
-        return any(one.partitions is None and one.expires_at_ms > now_ms for one in self.intents(uuid))
+        rows = self._db.execute(
+            "SELECT 1 FROM intents WHERE uuid = ? AND names_all AND expires_at_ms > ? LIMIT 1", (uuid, now_ms)
+        )
+        return rows.fetchone() is not None
 
     def open_intent(self, intent: Intent, now_ms: int, *, is_known: bool) -> bool:
         """Keep an open intent; False where there were too many, and one intent on the whole table holds instead.
@@ -56,16 +59,16 @@ class Writers(Part):
             is_known: whether we know the table.
         """
         self._db.execute("DELETE FROM intents WHERE expires_at_ms <= ?", (now_ms,))
-        uuid, value = intent.table_uuid, intent.model_dump_json()
+        uuid, size = intent.table_uuid, len(intent.model_dump_json())
         others, most, most_bytes = "uuid = ?1 AND intent_id <> ?2", MAX_INTENTS, MAX_BYTES
         if not is_known:
             others = "is_stranger AND NOT (uuid = ?1 AND intent_id = ?2)"
             most, most_bytes = MAX_STRANGERS, MAX_STRANGERS_BYTES
-        count, size = self._db.execute(
-            f"SELECT COUNT(*), COALESCE(SUM(LENGTH(value)), 0) FROM intents WHERE {others}",  # noqa: S608 (our words)
+        count, taken = self._db.execute(
+            f"SELECT COUNT(*), COALESCE(SUM(size), 0) FROM intents WHERE {others}",  # noqa: S608 (our words)
             (uuid, intent.intent_id),
         ).fetchone()
-        if count >= most or size + len(value) > most_bytes:
+        if count >= most or taken + size > most_bytes:
             self.hold_all(uuid if is_known else _STRANGERS, intent.table, now_ms, intent.expires_at_ms)
             return False
         self._put(uuid, intent.intent_id, intent, is_stranger=not is_known)
@@ -102,9 +105,10 @@ class Writers(Part):
             self.hold_all(uuid, name, now_ms, row[0])
 
     def _put(self, uuid: str, intent_id: str, intent: Intent, *, is_stranger: bool) -> None:
+        value, names_all = intent.model_dump_json(), intent.partitions is None
         self._db.execute(
-            "INSERT OR REPLACE INTO intents VALUES (?, ?, ?, ?, ?)",
-            (uuid, intent_id, intent.model_dump_json(), intent.expires_at_ms, is_stranger),
+            "INSERT OR REPLACE INTO intents VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (uuid, intent_id, intent.expires_at_ms, is_stranger, names_all, len(value), value),
         )
 
     # Who announces

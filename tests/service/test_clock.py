@@ -1,0 +1,82 @@
+"""A machine's clock that was ahead for a while and is set right keeps no table waiting for that long."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from isotherm.contract.events import OpenWindow
+from isotherm.core.units import DAY_MS
+from support.lab import Lab, believed, counted, event_of, started, uuid_of
+
+
+@dataclass
+class Wrong(Lab):
+    """A lab whose clock differs from the true time."""
+
+    wrong_ms: int = 0
+
+    def now_ms(self):
+        return super().now_ms() + self.wrong_ms
+
+
+@pytest.fixture
+def lab(tmp_path):
+    made = Wrong(tmp_path)
+    yield made
+    made.executor.stop()
+
+
+def test_a_table_without_events_is_looked_at_though_it_was_confirmed_in_the_future(lab):
+    table = lab.create()
+    lab.append(table, 1, announce=False)
+    lab.wrong_ms = 100 * DAY_MS
+    service = started(lab)
+    service.step(0)
+    service.step(0)
+    assert believed(service, uuid_of(table)) == counted(lab.scan())
+    lab.wrong_ms = 0
+    lab.append(table, 1, 2, announce=False)
+    service.step(0)
+    service.step(0)
+
+    assert believed(service, uuid_of(table)) == counted(lab.scan())
+    service.stop()
+
+
+def test_events_that_came_in_the_future_do_not_keep_a_table_from_being_looked_at(lab):
+    every_ms = 60_000
+    table = lab.create()
+    service = started(lab)
+    service.step(0)
+    lab.wrong_ms = 100 * DAY_MS
+    lab.append(table, 1)
+    service.step(0)
+    lab.wrong_ms = 0
+    service.follower.confirm("shop.orders")
+    now_ms, uuid = service.now_ms(), uuid_of(table)
+
+    assert not service.fold.is_silent(uuid, now_ms, every_ms)
+    assert service.fold.is_silent(uuid, now_ms + 6 * every_ms, every_ms)
+    assert uuid in service.fold.agenda(now_ms + 6 * every_ms, every_ms)
+    service.stop()
+
+
+def test_what_a_writer_says_now_replaces_what_it_said_in_the_future(lab):
+    table = lab.create()
+    service = started(lab)
+    service.step(0)
+    lab.wrong_ms = 100 * DAY_MS
+    lab.append(table, 1, announce=False)
+    lab.announce(event_of(table.refresh(), writer="w", open_window=OpenWindow()))
+    service.step(0)
+    lab.wrong_ms = 0
+    window = OpenWindow(partitions=('{"1000":490000}',))
+    lab.append(table, 2, announce=False)
+    lab.announce(event_of(table.refresh(), writer="w", open_window=window))
+    service.step(0)
+
+    (word,) = service.fold.words(uuid_of(table))
+    assert word.window == window
+    assert word.at_ms <= service.now_ms()
+    assert service.fold.table(uuid_of(table)).last_event_at_ms <= service.now_ms()
+    service.stop()
