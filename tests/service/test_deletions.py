@@ -2,10 +2,13 @@
 
 import shutil
 import sqlite3
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyiceberg.exceptions import ForbiddenError, NoSuchTableError
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 
@@ -728,8 +731,21 @@ def test_a_policy_that_keeps_more_stops_an_expiry_that_is_being_read(tmp_path):
     service.stop()
 
 
-@pytest.mark.parametrize(
-    ("grace_ms", "now_ms", "expected_ms"), [(0, 7, 7), (10, 20, 30), (10, 21, 40), (10, 29, 40)]
-)
-def test_files_of_about_one_grace_have_one_end(grace_ms, now_ms, expected_ms):
-    assert expected_ms == together_ms(now_ms, grace_ms)
+@given(uuid=st.uuids(), now_ms=st.integers(0, 10**13), grace_ms=st.integers(0, 10**10))
+def test_files_wait_for_one_to_two_graces_and_have_one_end_in_each(uuid, now_ms, grace_ms):
+    due_ms = together_ms(str(uuid), now_ms, grace_ms)
+
+    assert now_ms + grace_ms <= due_ms < now_ms + 2 * max(grace_ms, 1)
+    if grace_ms:
+        assert due_ms == together_ms(str(uuid), due_ms - grace_ms, grace_ms)
+        assert due_ms + grace_ms == together_ms(str(uuid), due_ms - grace_ms + 1, grace_ms)
+
+
+def test_the_files_of_many_tables_come_due_at_all_times_of_the_grace():
+    hours = Counter(
+        together_ms(f"{number:08x}-0000-4000-8000-000000000000", 0, DAY_MS) // 3_600_000
+        for number in range(2400)
+    )
+
+    assert set(hours) == set(range(24, 48))
+    assert max(hours.values()) < 150, "a hundred in each, more or less"

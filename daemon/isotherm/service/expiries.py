@@ -8,6 +8,7 @@ after it (`deletions`).
 import uuid as uuids
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from zlib import crc32
 
 from isotherm.core.deletion import Cause, Mark
 from isotherm.core.model.decisions import Request
@@ -45,14 +46,17 @@ LATE_MS = 86_400_000
 """A request of which nobody knows may land for so long; no proxy keeps one longer."""
 
 
-def together_ms(now_ms: int, grace_ms: int) -> int:
-    """When files may go whose grace begins now: at the end of the grace, together with those of about that time.
+def together_ms(uuid: str, now_ms: int, grace_ms: int) -> int:
+    """When files of a table may go whose grace begins now: at its end, together with those of about that time.
 
     The proof before a deletion costs what stays in the table, however few the files are. So there is one for each
-    grace, not for each expiry, and a file waits for one to two graces.
+    grace, not for each expiry, and a file waits for one to two graces. Proofs are made one after another, so each table
+    has a time of its own in the grace: else those of all tables would come due together, at midnight.
     """
-    end_ms = now_ms + grace_ms
-    return end_ms if grace_ms <= 0 else -(-end_ms // grace_ms) * grace_ms
+    if grace_ms <= 0:
+        return now_ms
+    shift_ms = crc32(uuid.encode()) * grace_ms >> 32
+    return -(-(now_ms + grace_ms - shift_ms) // grace_ms) * grace_ms + shift_ms
 
 
 @dataclass(slots=True)
@@ -287,7 +291,8 @@ class Expiries:
             self._halt_for(operation, lost)
             self.ledger.drop_marks(operation.job_id)
         else:
-            self.ledger.confirm_marks(operation.job_id, together_ms(self.now_ms(), self._grace_ms(operation)))
+            due_at_ms = together_ms(operation.table.uuid, self.now_ms(), self._grace_ms(operation))
+            self.ledger.confirm_marks(operation.job_id, due_at_ms)
         count = len(taken)
         operation = replace(operation, files_after=max(operation.files_before - count, 0), expired=count)
         self.listen(SnapshotsExpired(operation.table, count, operation.files_marked))
