@@ -1,6 +1,6 @@
 """Jobs are bound to their files beside the loop, and nothing of that is left where it comes to nothing."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
@@ -16,8 +16,10 @@ class HeldBack:
 
     io: Any
     may_answer: Event
+    opened: list[str] = field(default_factory=list)
 
     def new_input(self, location: str) -> Any:
+        self.opened.append(location)
         assert self.may_answer.wait(30)
         return self.io.new_input(location)
 
@@ -42,6 +44,29 @@ def test_a_store_that_does_not_answer_holds_up_no_turn_of_the_loop(lab):
     assert job_id == "job"
     assert isinstance(bound, Bound)
     assert (bound.live_data_files, len(bound.job.data_files)) == (3, 3)
+
+
+def test_a_binding_that_nobody_wants_any_more_reads_no_further(lab):
+    table = lab.create()
+    for hour in (1, 1, 1):
+        lab.append(table, hour)
+    (key,) = lab.scan()
+    service = lab.service()
+    slow, quick = (loaded_table(lab.catalog.load_table("shop.orders"), "shop.orders") for _ in range(2))
+    slow.handle.io = HeldBack(slow.handle.io, Event())
+
+    service.maintainer.start_binding(slow, key, "slow", "hour 1", 1_000_000, "policy", "a test")
+    service.maintainer.cancel("slow")
+    slow.handle.io.may_answer.set()
+    # The next one begins when the thread of the first has ended.
+    service.maintainer.start_binding(quick, key, "quick", "hour 1", 1_000_000, "policy", "a test")
+    ended = []
+    while not ended:
+        service.maintainer.wait(30)
+        ended += service.maintainer.bound()
+
+    assert [job_id for job_id, _ in ended] == ["quick"]
+    assert len(slow.handle.io.opened) <= 1, "the list of manifests, and none of the three"
 
 
 def test_a_write_to_a_partition_that_is_being_bound_ends_that(lab):

@@ -93,7 +93,7 @@ class IcebergMaintainer:
         """Begin to find the files of a partition for a job."""
         table: Table = loaded.handle
 
-        def work(_: IsStopped) -> Bound | Unbound:
+        def work(is_stopped: IsStopped) -> Bound | Unbound:
             head = table.current_snapshot()
             if head is None:
                 return Unbound("nothing_to_do", "the table has no snapshot")
@@ -109,6 +109,7 @@ class IcebergMaintainer:
                     target_size_bytes=target_bytes,
                     policy_hash=policy_hash,
                     why=why,
+                    is_stopped=is_stopped,
                 )
             return Unbound(result.reason, result.why) if isinstance(result, Unsupported) else result
 

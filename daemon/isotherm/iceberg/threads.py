@@ -21,7 +21,8 @@ class Beside(Generic[Result]):
     """Work beside the loop: one thing after another in one thread, each under a name, stoppable, and with a limit.
 
     What takes longer than the limit is given up: its thread is left to itself (it ends with the process), and the next
-    thing gets a new one. Such work may still do what it was about to; it must be safe at any time.
+    thing gets a new one. Such work may still do what it was about to; it must be safe at any time. What was forgotten
+    keeps the next thing waiting until it has ended, for as long as the limit: else threads would pile up.
     """
 
     def __init__(self, limit_s: float, clock_s: Callable[[], float] = monotonic_s) -> None:
@@ -29,6 +30,7 @@ class Beside(Generic[Result]):
         self._clock_s = clock_s
         self._waiting: dict[str, Callable[[IsStopped], Result]] = {}
         self._running: tuple[str, Future[Result], Event, float] | None = None
+        self._forgotten: tuple[Future[Result], float] | None = None
 
     def start(self, name: str, work: Callable[[IsStopped], Result]) -> None:
         """Begin some work, when what was begun before is over."""
@@ -57,13 +59,16 @@ class Beside(Generic[Result]):
         """Have some work end soon, and never give it."""
         self._waiting.pop(name, None)
         if self._running is not None and self._running[0] == name:
-            self._running[2].set()
-            self._running = None
+            _, future, stop, started_s = self._running
+            stop.set()
+            self._running, self._forgotten = None, (future, started_s)
 
     def wait(self, timeout_s: float) -> None:
         """Return when something has ended, or the time is over."""
         if self._running is not None:
             wait([self._running[1]], timeout_s)
+        elif self._waiting and self._forgotten is not None:
+            wait([self._forgotten[0]], timeout_s)
 
     def close(self) -> None:
         """End everything; the step that is being done ends by itself, or with the process."""
@@ -75,6 +80,11 @@ class Beside(Generic[Result]):
     def _go_on(self) -> None:
         if self._running is not None or not self._waiting:
             return
+        if self._forgotten is not None:
+            forgotten, started_s = self._forgotten
+            if not forgotten.done() and self._clock_s() - started_s <= self._limit_s:
+                return
+            self._forgotten = None
         name = next(iter(self._waiting))
         work, stop, future = self._waiting.pop(name), Event(), Future[Result]()
         self._running = (name, future, stop, self._clock_s())

@@ -21,6 +21,8 @@ from isotherm.core.paths import is_plain, written_under
 from isotherm.iceberg.compaction.names import destination
 from isotherm.iceberg.manifests.live import LiveEntry, live_files
 from isotherm.iceberg.manifests.position_deletes import DataFiles
+from isotherm.iceberg.manifests.reachability import never
+from isotherm.iceberg.threads import IsStopped
 from isotherm.service.ports import Bound
 
 KEEP_FRACTION = 0.75
@@ -48,11 +50,15 @@ def bind(
     target_size_bytes: int,
     policy_hash: str,
     why: str,
+    is_stopped: IsStopped = never,
 ) -> Bound | Unsupported:
     """A compaction job for a partition as it stands in a snapshot, bound to the files that it will replace.
 
     Data files that are large enough and have no deletes stay; so do files of other specs. Without a `spec_id` the
     spec that has the most small files in the partition is taken.
+
+    Raises:
+        Stopped: so it was wanted.
     """
     if metadata.format_version != 2:
         return Unsupported(
@@ -64,7 +70,7 @@ def bind(
             return Unsupported("location", f"its {name} {place!r} may name another place than it says")
     if clash := _ambiguous_field(metadata):
         return Unsupported("ambiguous_fields", clash)
-    live = live_files(metadata, io, snapshot, partition)
+    live = live_files(metadata, io, snapshot, partition, is_stopped=is_stopped)
     if spec_id is None:
         spec_id = _spec_with_most_files(live)
         if spec_id is None:
@@ -75,7 +81,7 @@ def bind(
     oldest = min((entry.sequence_number for entry in data), default=None)
     equality = [
         entry
-        for entry in _equality_deletes(metadata, io, snapshot, partition, live)
+        for entry in _equality_deletes(metadata, io, snapshot, partition, live, is_stopped)
         if oldest is not None and entry.sequence_number > oldest
     ]
     if refusal := _refusal(data, deletes, equality):
@@ -138,13 +144,14 @@ def _equality_deletes(
     snapshot: Snapshot,
     partition: PartitionKey,
     live: list[LiveEntry],
+    is_stopped: IsStopped,
 ) -> Iterator[LiveEntry]:
     """Equality deletes of the partition, and those of unpartitioned specs, which apply everywhere."""
     yield from (entry for entry in live if entry.kind is FileKind.EQUALITY_DELETES)
     unpartitioned = {spec_id for spec_id, spec in metadata.specs().items() if _is_unpartitioned(spec)}
     if partition == UNPARTITIONED or not unpartitioned:
         return
-    for entry in live_files(metadata, io, snapshot, UNPARTITIONED):
+    for entry in live_files(metadata, io, snapshot, UNPARTITIONED, is_stopped=is_stopped):
         if entry.spec_id in unpartitioned and entry.kind is FileKind.EQUALITY_DELETES:
             yield entry
 

@@ -52,7 +52,9 @@ from isotherm.contract.identity import (
     scalar,
 )
 from isotherm.core.model.files import FileKind, LiveFile
+from isotherm.iceberg.manifests.reachability import Stopped, never
 from isotherm.iceberg.manifests.reading import Manifest, entries, read_manifest_list
+from isotherm.iceberg.threads import IsStopped
 
 DELETE_FILE_PATH = 2147483546
 """Field id of `file_path` in position-delete files; its bounds say which data files a delete file can name."""
@@ -124,17 +126,23 @@ def live_files(
     snapshot: Snapshot,
     partition: PartitionKey | None = None,
     known: dict[str, tuple[LiveEntry, ...]] | None = None,
+    is_stopped: IsStopped = never,
 ) -> list[LiveEntry]:
     """The live files of a snapshot, of one partition (whatever their spec) or of all.
 
     In memory are the files that are asked for, and one manifest. `known` keeps what was found in each manifest between
     calls: a manifest never changes, and a commit that lost a race looks at the same ones again.
+
+    Raises:
+        Stopped: so it was wanted, between two manifests.
     """
     known = {} if known is None else known
     found: list[LiveEntry] = []
     for manifest in read_manifest_list(io, snapshot.manifest_list):
         if partition is not None and not may_hold(metadata, manifest, partition):
             continue
+        if is_stopped():
+            raise Stopped
         path = manifest.manifest_path
         if path not in known:
             known[path] = tuple(_live_in(metadata, io, manifest, partition))
