@@ -2,8 +2,9 @@
 
 import pytest
 
-from isotherm.iceberg.storage import RetryingFileIO, UnsafeLocationError
+from isotherm.iceberg.storage import RetryingFileIO, UnsafeLocationError, is_no_answer, is_transient
 from support.lab import Lab, uuid_of
+from support.object_store import BUCKET, Fault, object_store
 
 
 @pytest.fixture
@@ -49,3 +50,53 @@ def test_a_table_whose_files_would_lie_elsewhere_is_not_compacted_and_says_why(t
     (quarantine,) = service.ledger.quarantined(uuid_of(evil)).values()
     assert "write.data.path" in quarantine.why
     service.stop()
+
+
+S3 = "When getting information for key 'w/timed out/503/a.avro' in bucket 'lake': AWS Error "
+
+
+@pytest.mark.parametrize(
+    ("err", "passes", "is_silence"),
+    [
+        (OSError(f"{S3}NETWORK_CONNECTION during HeadObject operation: curlCode: 7"), True, True),
+        (
+            OSError(f"{S3}UNKNOWN (HTTP status 503) during HeadObject operation: No response body."),
+            True,
+            False,
+        ),
+        (OSError(f"{S3}SLOW_DOWN during PutObject operation: Please slow down"), True, False),
+        (OSError(f"{S3}ACCESS_DENIED during HeadObject operation: No response body."), False, False),
+        (OSError(f"{S3}ACCESS_DENIED during HeadObject operation".replace("w/", "it's w/")), False, False),
+        (OSError("GetProperties for 'https://a/timeouts/x' failed. Azure Error: 403"), False, False),
+        (OSError("GetProperties for 'https://a/late/x' failed. Azure Error: it timed out"), True, True),
+        (OSError("Writing '/w/x': Connection reset by peer"), True, True),
+        (FileNotFoundError("Cannot get file info, file not found: s3://lake/timeouts/x"), False, False),
+        (PermissionError(13, "Permission denied", "/w/timed out/x"), False, False),
+        (OSError(28, "No space left on device", "/w/timed out/x"), False, False),
+        (OSError(113, "No route to host"), True, True),
+        (TimeoutError("late"), True, True),
+        (ConnectionResetError(104, "reset"), True, True),
+        (ValueError("timed out"), False, False),
+    ],
+    ids=lambda value: str(value)[-40:] if isinstance(value, Exception) else "",
+)
+def test_an_answer_is_no_silence_whatever_the_file_is_called(err, passes, is_silence):
+    assert (is_transient(err), is_no_answer(err)) == (passes, is_silence)
+
+
+def test_a_refusal_under_a_name_that_sounds_like_silence_keeps_no_neighbour_waiting():
+    with object_store() as store:
+        io = RetryingFileIO(store.properties())
+        mine, other = f"s3://{BUCKET}/w/timeouts/f.avro", f"s3://{BUCKET}/w/orders/f.avro"
+        for location in (mine, other):
+            with io.new_output(location).create() as file:
+                file.write(b"x")
+        store.faults.append(Fault("*", "timeouts", 10**6, "403"))
+        store.requests.clear()
+
+        with pytest.raises(OSError, match="ACCESS_DENIED"):
+            io.new_input(mine).open()
+        asked = len(store.requests)
+        with io.new_input(other).open() as file:
+            assert file.read() == b"x"
+        assert asked <= 2, "an answer is not asked for again"

@@ -69,8 +69,8 @@ MUTANTS = (
     Mutant(
         "a job is committed by a daemon that the group has put out",
         COMPACTIONS,
-        "moved = why_moved(self.events, uuid, self._tenures.get(job.job_id))",
-        "moved = None",
+        "if (moved := why_moved(self.events, uuid, self._tenures.get(job.job_id))) is not None:",
+        "if (moved := None) is not None:",
         "service/test_holds.py::test_what_happens_while_a_job_runs_is_seen_by_the_last_look[stranger]",
     ),
     Mutant(
@@ -126,7 +126,7 @@ MUTANTS = (
     Mutant(
         "expired files have no grace",
         EXPIRIES,
-        "self.now_ms() + self._grace_ms(operation)",
+        "together_ms(operation.table.uuid, self.now_ms(), self._grace_ms(operation))",
         "self.now_ms()",
         "service/test_deletions.py::test_files_go_after_their_grace_and_not_before",
     ),
@@ -257,8 +257,8 @@ MUTANTS = (
     Mutant(
         "no other table holds files back",
         DELETIONS,
-        "for one in places if one.uuid != mine and not one.is_gone",
-        "for one in places if False",
+        "for one in _others(places, mine, home)",
+        "for one in ()",
         LAYERS + "test_a_file_in_another_tables_folder_stays",
     ),
     Mutant(

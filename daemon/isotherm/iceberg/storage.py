@@ -11,6 +11,7 @@ whose location is not plain, and no file is written over another.
 What this module does not do: judge what is in a file, or decide what may be deleted.
 """
 
+import errno
 import io
 import os
 import re
@@ -72,23 +73,38 @@ _NO_ANSWER = re.compile(
 )
 """How it words that nobody answered."""
 
+_NO_WAY_THERE = frozenset({errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH})
+
+_QUOTED = re.compile(r"'[^']*'(?!\w)")
+
 T = TypeVar("T")
 
 
 def is_no_answer(err: BaseException) -> bool:
     """Whether a request failed because nobody answered, rather than by an answer."""
-    return isinstance(err, TimeoutError | ConnectionError) or (
-        isinstance(err, OSError) and _NO_ANSWER.search(str(err)) is not None
-    )
+    return _is(err, _NO_ANSWER)
 
 
 def is_transient(err: BaseException) -> bool:
     """Whether the same request may succeed a little later."""
+    return _is(err, _TRANSIENT)
+
+
+def _is(err: BaseException, wording: re.Pattern[str]) -> bool:
+    """Whether an error is of a kind, by its type and number, and by its words where it has no more."""
     if isinstance(err, TimeoutError | ConnectionError):
         return True
-    if isinstance(err, FileNotFoundError | PermissionError):
+    if not isinstance(err, OSError) or isinstance(err, FileNotFoundError | PermissionError):
         return False
-    return isinstance(err, OSError) and _TRANSIENT.search(str(err)) is not None
+    if err.errno is not None:
+        return err.errno in _NO_WAY_THERE
+    return wording.search(_without_path(str(err))) is not None
+
+
+def _without_path(text: str) -> str:
+    """What an error says but for the file's name, which may be any words: a table may be called `timeouts`."""
+    _, is_from_s3, words = text.rpartition("AWS Error ")
+    return words if is_from_s3 else _QUOTED.sub("", text)
 
 
 class Store:

@@ -1,6 +1,5 @@
 """What reaches a file, and what is taken for seen when that is asked."""
 
-from itertools import chain, repeat
 from pathlib import Path
 from uuid import uuid4
 
@@ -181,16 +180,6 @@ def expired_second(lab):
     seen = youngest(table.metadata, taken)
     table.maintenance.expire_snapshots().by_ids(list(taken)).commit()
     return lab.catalog.load_table("shop.orders"), before, path, taken, seen
-
-
-def test_what_is_not_deleted_soon_after_the_look_is_left(lab):
-    table, _, path, taken, seen = expired_second(lab)
-    clock = chain([0.0, 0.0], repeat(31.0))
-
-    found = sweep_of(table, path, taken, seen, clock_s=lambda: next(clock))
-
-    assert (found.gone, dict(found.postponed)) == ((), {})
-    assert Path(normalised(path)).exists()
 
 
 def is_replaced(lab, _table, _before, _path):

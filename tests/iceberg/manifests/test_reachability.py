@@ -163,7 +163,10 @@ def test_what_only_the_going_reach_is_found_and_the_proof_keeps_the_rest(
 
 
 @QUIETLY
-@given(script=steps, cut=st.integers(0, 9))
+@given(
+    script=st.lists(st.tuples(st.sampled_from(PLAIN), st.just(0), st.integers(0, 9)), min_size=2),
+    cut=st.integers(0, 9),
+)
 def test_where_no_file_comes_back_nothing_is_found_too_much(
     table: Table, script: list[tuple[str, int, int]], cut: int
 ) -> None:
