@@ -209,13 +209,6 @@ MUTANTS = (
         EXPIRY + "test_a_look_that_takes_long_is_taken_again_and_then_given_up",
     ),
     Mutant(
-        "deleting goes on after a stop",
-        "iceberg/remover.py",
-        "return lambda: is_stopped() or clock_s() > until_s",
-        "return lambda: clock_s() > until_s",
-        EXPIRY + "test_a_stop_ends_between_two_files",
-    ),
-    Mutant(
         "nobody looks at what came while evidence was gathered",
         "iceberg/remover.py",
         "late |= more",
