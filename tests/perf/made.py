@@ -209,6 +209,33 @@ def make(lab, name, *, files, manifests=10, snapshots=100, partitions=100, colum
     return Made(name, str(metadata.table_uuid), folder, head, sequence_number, now_ms, files, ten)
 
 
+def with_history(lab, name, *, snapshots, listed, now_ms):
+    """A table in which each snapshot has a manifest list and a manifest of its own; its name.
+
+    Lists name so many of the newest manifests. Ten snapshots share the bytes of a list, and all those of a manifest.
+    """
+    made = make(lab, name, files=EVENT_FILES, manifests=1, snapshots=snapshots, columns=20, now_ms=now_ms)
+    table = lab.catalog.load_table(name)
+    bytes_of_one = made.blocks.manifest(EVENT_FILES)
+    manifests, log, lists = [], [], []
+    for number, snapshot in enumerate(table.metadata.snapshots, 1):
+        path = made.folder / f"commit-{number}.avro"
+        path.write_bytes(bytes_of_one)
+        manifests.append(_listed(path, EVENT_FILES, snapshot.snapshot_id, number))
+        location = made.folder / f"list-{number}.avro"
+        if number % 10 == 1:
+            ids = snapshot.snapshot_id, snapshot.snapshot_id - 1
+            write_manifest_list(table.io, table.metadata, str(location), *ids, number, manifests[-listed:])
+            lists.append(location)
+        else:
+            location.hardlink_to(lists[-1])
+        log.append(snapshot.model_copy(update={"manifest_list": str(location)}))
+    lab.catalog.drop_table(name)
+    Path(table.metadata_location).unlink()
+    _register(lab, name, made.folder, table.metadata.model_copy(update={"snapshots": log}))
+    return name
+
+
 def copies(lab, made, count):
     """A table and others like it, to `count` altogether; the manifests that they begin with are the same files."""
     metadata = lab.catalog.load_table(made.name).metadata

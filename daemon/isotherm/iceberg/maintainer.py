@@ -40,7 +40,7 @@ from isotherm.service.ports import (
 )
 
 BINDING_LIMIT_S = 600.0
-"""For the reading of one partition's manifests."""
+"""For one step of the reading of a partition's manifests."""
 LIMIT_S = 600.0
 """For one step of an expiry's reading, and of a sweep: a store that hangs in a request must not stop all tables. As
 long as files are read or deleted they go on: the proof for a week of commits takes as long as the store takes."""
