@@ -7,6 +7,7 @@ import pytest
 from isotherm.contract.events import Intent, OpenWindow
 from isotherm.contract.identity import partition_key
 from isotherm.core import observations as seen
+from isotherm.core.units import DAY_MS
 from isotherm.iceberg.catalog import MAX_READ_BYTES
 from isotherm.service.intake import MAX_STRANGERS
 from isotherm.service.rounds import STRANGERS_AT_ONCE
@@ -387,4 +388,42 @@ def test_a_forged_closing_costs_a_writer_a_merge_and_nobody_a_row(lab):
 
     assert [one.action for one in service.ledger.operations()] == ["compact"]
     assert rows == sorted(map(repr, table.refresh().scan().to_arrow().to_pylist()))
+    service.stop()
+
+
+def test_what_writers_said_of_a_table_that_is_gone_is_forgotten_after_a_month(lab):
+    gone, stays = lab.create("shop.gone"), lab.create("shop.stays")
+    service = started(lab)
+    for table in (gone, stays):
+        lab.announce(intent(uuid_of(table), state="closed"))
+        lab.append(table, 1, announce=False)
+        lab.announce(event_of(table.refresh(), writer="nobody 0", open_window=OpenWindow()))
+    service.step(0)
+    for table in (gone, stays):
+        lab.announce(intent(uuid_of(table), state="closed"))
+        lab.append(table, 1, announce=False)
+        lab.announce(event_of(table.refresh(), writer="nobody 0", open_window=OpenWindow()))
+    service.step(0)
+    service.fold.drop(uuid_of(gone))
+    days = []
+    for day in (30, 2):
+        now_ms = service.now_ms() + sum([*days, day]) * DAY_MS
+        days.append(day)
+        assert service.fold.prune(now_ms, limit=1) == (day == 2)
+        assert not service.fold.prune(now_ms)
+        kept = [
+            (len(service.fold.words(uuid)), service.fold.announces(uuid, "nobody 0"))
+            for uuid in map(uuid_of, (gone, stays))
+        ]
+        assert kept == [(0, False) if day == 2 else (1, True), (1, True)]
+    service.stop()
+
+
+def test_the_hourly_pruning_forgets_them_too(lab):
+    service = started(lab)
+    service.fold.note_announcer("no table", "nobody", service.now_ms())
+    lab.ahead_ms += 40 * DAY_MS
+    service.step(0)
+
+    assert not service.fold.announces("no table", "nobody")
     service.stop()

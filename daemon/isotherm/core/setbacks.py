@@ -24,9 +24,9 @@ EXCUSED = frozenset(
     }
 )
 """Ends of a job for which its partition is not to blame, and after which it may be tried again at once."""
-OUTAGES = frozenset({"contention", "storage", "unavailable"})
-"""Ends for which the store, the catalog or the traffic on the table is to blame: the partition waits, and no failure of
-its own is counted."""
+OUTAGES = frozenset({"catalog", "clock", "contention", "storage", "unavailable"})
+"""Ends for which the store, the catalog, this machine's clock or the traffic on the table is to blame: the partition
+waits, and no failure of its own is counted."""
 MAX_OUTAGE_MS = 3_600_000
 """The longest wait after an outage; like that after a failure it begins with a minute and doubles."""
 
@@ -40,7 +40,7 @@ def setback(
         table: the table.
         partition: the partition.
         reason: the outcome's one word.
-        why: the outcome's sentence.
+        why: the outcome's sentence; a refused commit's begins with the word.
         before: what held the partition back before.
         now_ms: the time.
     """
@@ -59,7 +59,7 @@ def setback(
         HoldKind.QUARANTINE,
         table.uuid,
         table.name,
-        f"{reason}: {why}",
+        f"{reason}: {why.removeprefix(f'{reason}: ')}",
         now_ms,
         partition=partition,
         until_ms=now_ms + span_ms,

@@ -350,6 +350,7 @@ class Service:
         if now_s < self._prune_at_s or self.deletions.clock_trouble() is not None:
             return
         has_more = self.ledger.prune(self.now_ms())
+        has_more = self.fold.prune(self.now_ms()) or has_more
         if self.health.is_assigned and self.rounds.has_found_all:
             # Until then a table that is ours may look like another's.
             has_more = self.deletions.give_up() or has_more

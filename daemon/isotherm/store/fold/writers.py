@@ -23,6 +23,8 @@ MAX_STRANGERS_BYTES = 10_000_000
 """The same of all tables that we do not know (yet), together."""
 WORD_KEPT_MS = 31 * DAY_MS
 """A writer that was silent for so long makes room for another; no policy waits longer for one."""
+PRUNED_AT_ONCE = 1_000
+"""Rows: some milliseconds."""
 TOO_MANY = "(more than are kept)"
 """The writer of the one intent that stands for all that were too many."""
 _ALL = ""
@@ -35,6 +37,20 @@ NOBODY = "(unannounced)"
 
 class Writers(Part):
     """The part of the fold that rests on events alone."""
+
+    def prune(self, now_ms: int, limit: int = PRUNED_AT_ONCE) -> bool:
+        """Forget some of what is over, and of what writers of tables that are gone once said; whether there is more."""
+        with self.transaction():
+            self._db.execute("DELETE FROM intents WHERE expires_at_ms <= ?", (now_ms,))
+            counts = [
+                self._db.execute(
+                    f"DELETE FROM {name} WHERE (uuid, writer) IN (SELECT uuid, writer FROM {name} AS said "  # noqa: S608 (our words)
+                    "WHERE at_ms < ?1 AND NOT EXISTS (SELECT 1 FROM tables WHERE uuid = said.uuid) LIMIT ?2)",
+                    (now_ms - WORD_KEPT_MS, limit),
+                ).rowcount
+                for name in ("words", "announcers")
+            ]
+        return any(count >= limit for count in counts)
 
     # Intents
 
