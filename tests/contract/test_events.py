@@ -200,6 +200,15 @@ def test_an_announcement_is_cut_by_bytes_and_says_what_is_not_complete(partition
     assert decode(encode(cut)[1]) == cut
 
 
+def test_an_announcement_whose_summary_alone_is_too_large_keeps_its_small_entries():
+    summary = {"total-records": "1", "total-data-files": "1", "theirs": "x" * 2_000_000, "y" * 2_000_000: ""}
+    cut = shortened(large(3, 1).model_copy(update={"summary": summary}))
+
+    assert cut.summary == {"total-records": "1", "total-data-files": "1"}
+    assert not cut.added_manifests_complete
+    assert decode(encode(cut)[1]) == cut
+
+
 def test_an_announcement_that_fits_stays_as_it_is():
     event = large(3, 1)
 

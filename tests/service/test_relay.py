@@ -56,6 +56,18 @@ def heard(lab):
     heard.service.stop()
 
 
+def test_a_mistake_of_ours_at_a_source_ends_no_daemon(lab, heard):
+    def mistaken():
+        raise RuntimeError("a mistake")
+
+    heard.service.relay.sources.topics.commit = mistaken
+    heard.topic.messages.append(b"no commit")
+    heard.service.step(0)
+
+    (failed,) = [one for one in lab.seen if isinstance(one, seen.TableFailed)]
+    assert failed.error == "RuntimeError: a mistake"
+
+
 def test_a_commit_that_the_sink_names_is_announced_as_its_metadata_has_it(lab, heard):
     table = lab.create()
     expected = lab.append(table, 1, announce=False)

@@ -185,9 +185,14 @@ def encode(event: CommitEvent | Intent) -> tuple[bytes, bytes, dict[str, bytes]]
 def shortened(event: CommitEvent, max_bytes: int = MAX_ANNOUNCEMENT_BYTES) -> CommitEvent:
     """The event in a message of at most so many bytes, if that can be: with fewer partitions and manifests.
 
-    A list that was cut is flagged as not complete: readers find the rest in the snapshot itself.
+    A list that was cut is flagged as not complete: readers find the rest in the snapshot itself. Where that is not
+    enough, the largest entries of the summary go.
     """
-    while len(encode(event)[1]) > max_bytes and (event.partitions or event.added_manifests):
+    while len(encode(event)[1]) > max_bytes and (event.partitions or event.added_manifests or event.summary):
+        if not event.partitions and not event.added_manifests:
+            by_size = sorted(event.summary.items(), key=lambda item: len(item[0]) + len(item[1]))
+            event = event.model_copy(update={"summary": dict(by_size[: len(by_size) // 2])})
+            continue
         partitions = event.partitions[: len(event.partitions) // 2]
         manifests = event.added_manifests[: len(event.added_manifests) // 2]
         event = event.model_copy(

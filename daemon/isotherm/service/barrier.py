@@ -114,17 +114,22 @@ class Barrier:
         for other in [other for other, aside in self._aside.items() if was_outage and aside.is_away]:
             self._aside[other] = _Aside(self._aside[other].failures, float("-inf"), is_away=True)
 
-    def guard(self, what: str, action: Callable[[], object]) -> None:
-        """Do something that concerns no single table; where it fails it is left out for a while, as a table is."""
+    def guard(self, what: str, action: Callable[[], object]) -> bool:
+        """Do something that concerns no single table; where it fails it is left out for a while, as a table is.
+
+        Returns whether it was done.
+        """
         name = f"all tables ({what})"
         if self.is_aside(name):
-            return
-        in_a_row = self._away_in_a_row
+            return False
+        in_a_row, is_done = self._away_in_a_row, False
         with self.around(name, what):
             action()
             self.forget(name)
+            is_done = True
         # That it went well says nothing of the tables.
         self._away_in_a_row = max(in_a_row, self._away_in_a_row)
+        return is_done
 
     def forget(self, name: str) -> None:
         """The table, or the job, is gone, or somebody else's."""

@@ -226,9 +226,9 @@ class Service:
 
     def step(self, timeout_s: float = 0.2) -> None:
         """One turn: events, ended rewrites, and a planning round when it is time."""
+        is_busy = False
         if self.relay is not None:
-            self.relay.turn()
-        is_busy = self.relay is not None and self.relay.is_busy
+            is_busy = self.barrier.guard("hearing other sources", self.relay.turn) and self.relay.is_busy
         messages = self.events.poll(0 if is_busy else timeout_s)
         self.consume(messages)
         self.health.is_assigned = self.events.is_assigned()
