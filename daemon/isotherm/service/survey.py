@@ -79,10 +79,10 @@ class Survey:
                 loaded = self.catalog.load(name)
                 place(self.ledger, loaded)
                 is_done = self.is_another(loaded)
-            except (*FATAL, NotAsked) as err:
-                if isinstance(err, NotAsked):
-                    return
+            except FATAL:
                 raise
+            except NotAsked:
+                return
             except Exception as err:  # noqa: BLE001 (nobody asked us to read it)
                 is_done = self._is_passed_over(name, err)
             self._waiting = [one for one in self._waiting or () if one != name]
