@@ -29,7 +29,7 @@ from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Counted, Question,
 from isotherm.iceberg.manifests.live import live_files, may_hold
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.scan import scanned
-from isotherm.iceberg.storage import properties_with_retries
+from isotherm.iceberg.storage import REQUESTS_AT_ONCE, allow_requests, properties_with_retries
 from isotherm.iceberg.values import (
     ListSize,
     added_manifests,
@@ -56,8 +56,6 @@ from isotherm.service.ports import (
 
 MAX_READ_BYTES = 64 * 1024 * 1024
 """Of the manifests that one event names: as much as one manifest may have."""
-EVENTS_AT_ONCE = 32
-"""Events whose manifests are read at the same time: at 30 ms a read, a thousand a second."""
 RECOUNT_MANIFESTS = 200
 """A sample that needs more manifests than this is not worth a second in which events wait."""
 
@@ -68,6 +66,7 @@ def connect(config: CatalogConfig) -> PyIcebergCatalog:
     Raises:
         Unavailable: it does not answer, or its properties are not those of a catalog.
     """
+    allow_requests()
     with translated(f"catalog {config.name}"):
         return open_catalog(config.name, properties_with_retries(config.properties), config.timeout_s)
 
@@ -253,7 +252,7 @@ class IcebergCatalog:
         """The same of several events: a store that answers each read after 30 ms answers many at once."""
         if len(asked) < 2:
             return [self.change_of(loaded, event) for loaded, event in asked]
-        with ThreadPoolExecutor(min(len(asked), EVENTS_AT_ONCE), thread_name_prefix="events") as pool:
+        with ThreadPoolExecutor(min(len(asked), REQUESTS_AT_ONCE), thread_name_prefix="events") as pool:
             return list(pool.map(lambda one: self.change_of(*one), asked))
 
     def is_true(self, loaded: LoadedTable, change: Change) -> bool:

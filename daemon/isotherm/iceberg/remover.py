@@ -20,6 +20,7 @@ from isotherm.iceberg.manifests.reachability import (
     reached,
     youngest,
 )
+from isotherm.iceberg.storage import REQUESTS_AT_ONCE
 from isotherm.iceberg.threads import THREADS, IsStopped, Threads
 from isotherm.runtime.clock import monotonic_s
 from isotherm.service.ports import Sweep, Swept
@@ -29,8 +30,6 @@ LOOKS = 4
 LOOK_IS_GOOD_FOR_S = 30.0
 """So long after the last look at a table its files are deleted; then another look is due."""
 STOPPED = "stopped"
-DELETES_AT_ONCE = 8
-"""Requests to delete that are under way together: a store takes some 30 ms for each."""
 
 
 def sweep(
@@ -181,7 +180,7 @@ def deleted(
             return f"{type(err).__name__}: {err}"
         return None
 
-    for path, why in zip(paths, threads.each(delete, paths, DELETES_AT_ONCE), strict=True):
+    for path, why in zip(paths, threads.each(delete, paths, REQUESTS_AT_ONCE), strict=True):
         if why is None:
             gone.append(path)
         elif why is not STOPPED:

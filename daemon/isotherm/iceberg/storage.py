@@ -58,6 +58,8 @@ REQUEST_TIMEOUT_S = "20"
 """Without a single byte; a large upload on a slow line is not cut off."""
 WHOLE_FILE_BYTES = 8 * 1024 * 1024
 """Up to here a remote file is read in one request; above it in pieces, as they are needed."""
+REQUESTS_AT_ONCE = 48
+"""Small requests that are under way together: a store takes some 30 ms for each, so that is more than a thousand a second."""
 SPOOL_BYTES = 32 * 1024 * 1024
 """Up to here a remote file is spooled in memory while it is written, above it on disk."""
 
@@ -78,6 +80,14 @@ _NO_WAY_THERE = frozenset({errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, 
 _QUOTED = re.compile(r"'[^']*'(?!\w)")
 
 T = TypeVar("T")
+
+
+def allow_requests() -> None:
+    """Let this process have so many requests under way; before its first one.
+
+    PyArrow opens at most 25 connections to a store, or as many as it has threads for input and output.
+    """
+    pa.set_io_thread_count(REQUESTS_AT_ONCE)
 
 
 def is_no_answer(err: BaseException) -> bool:

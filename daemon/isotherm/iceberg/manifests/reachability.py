@@ -20,14 +20,17 @@ from pyiceberg.table.snapshots import Snapshot
 from isotherm.core.deletion import Seen
 from isotherm.core.paths import normalised
 from isotherm.iceberg.manifests.avro import UnreadableError
-from isotherm.iceberg.manifests.reading import Manifest, read_manifest_list
+from isotherm.iceberg.manifests.reading import Manifest, manifests_listed, read_manifest_list
+from isotherm.iceberg.storage import REQUESTS_AT_ONCE
 from isotherm.iceberg.threads import THREADS, IsStopped, Threads
 
 _DAMAGED = (FileNotFoundError, UnreadableError)
 """What no second try mends."""
 Read = TypeVar("Read")
-READS_AT_ONCE = 8
-"""Manifest lists or manifests that are read together: 64 MiB with files of the usual size."""
+LARGE_BYTES = 1024 * 1024
+"""What a manifest has at least that counts as large."""
+LARGE_AT_ONCE = 8
+"""Large manifests that are read together: 64 MiB with files of the usual size."""
 LISTS_AT_ONCE = 256
 """Manifest lists of a proof that are read before the manifests that they name, which are in memory until then."""
 
@@ -153,12 +156,12 @@ def reached(
     if anchor is not None:
         looked_at.update(*files.names([anchor], looked_at))
     for start in range(0, len(young), LISTS_AT_ONCE):
-        manifests: dict[str, str] = {}
+        manifests: dict[str, _Named] = {}
         for new in files.names(young[start : start + LISTS_AT_ONCE], looked_at):
             manifests |= new
         looked_at |= manifests.keys()
         found |= wanted & manifests.keys()
-        for reach in files.reach(list(manifests.values()), wanted):
+        for reach in files.reach(manifests.values(), wanted):
             found |= reach
     return frozenset(found)
 
@@ -216,6 +219,15 @@ def _statistics(metadata: TableMetadata) -> Iterator[tuple[int, str]]:
 
 
 @dataclass(frozen=True, slots=True)
+class _Named:
+    """A manifest as a list names it."""
+
+    path: str
+    length: int
+    """In bytes; as somebody wrote it, so it decides nothing but how many are read together."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Files:
     """The manifest lists and manifests of a table, some of them read together; it stops between two."""
 
@@ -229,12 +241,16 @@ class _Files:
         """The manifests of each snapshot; those given in the place of a damaged list, which else is an error."""
         return self._each(self._list, [one.manifest_list for one in snapshots], if_damaged)
 
-    def names(self, snapshots: Sequence[Snapshot], known: Collection[str]) -> Iterator[dict[str, str]]:
-        """What the manifests of each snapshot are called that are not known, by normalised path."""
+    def names(self, snapshots: Sequence[Snapshot], known: Collection[str]) -> Iterator[dict[str, _Named]]:
+        """The manifests of each snapshot that are not known, by normalised path."""
 
-        def read(location: str) -> dict[str, str]:
-            names = {normalised(one.manifest_path): one.manifest_path for one in self._list(location)}
-            return {path: name for path, name in names.items() if path not in known}
+        def read(location: str) -> dict[str, _Named]:
+            # One after another: a list of a wide table has tens of thousands.
+            return {
+                path: _Named(one.manifest_path, one.manifest_length)
+                for one in manifests_listed(self.io, location)
+                if (path := normalised(one.manifest_path)) not in known
+            }
 
         return self._each(read, [one.manifest_list for one in snapshots])
 
@@ -242,15 +258,18 @@ class _Files:
         self, manifests: Sequence[str], if_damaged: Sequence[str] | None = None
     ) -> Iterator[Sequence[str]]:
         """The live files of each manifest; those given in the place of a damaged one, which else is an error."""
-        return self._each(lambda location: list(self._live(location)), manifests, if_damaged)
+        return self._each(lambda location: list(self._live(location)), manifests, if_damaged, LARGE_AT_ONCE)
 
-    def reach(self, manifests: Sequence[str], wanted: Collection[str]) -> Iterator[set[str]]:
+    def reach(self, manifests: Collection[_Named], wanted: Collection[str]) -> Iterator[set[str]]:
         """Which of these files, normalised, are live in each manifest."""
 
         def read(location: str) -> set[str]:
             return {path for one in self._live(location) if (path := normalised(one)) in wanted}
 
-        return self._each(read, manifests)
+        small = [one.path for one in manifests if one.length < LARGE_BYTES]
+        large = [one.path for one in manifests if one.length >= LARGE_BYTES]
+        yield from self._each(read, small)
+        yield from self._each(read, large, at_once=LARGE_AT_ONCE)
 
     def _list(self, location: str) -> Sequence[ManifestFile]:
         return read_manifest_list(self.io, location)
@@ -261,7 +280,11 @@ class _Files:
                 yield entry.data_file.file_path
 
     def _each(
-        self, read: Callable[[str], Read], locations: Sequence[str], if_damaged: Read | None = None
+        self,
+        read: Callable[[str], Read],
+        locations: Sequence[str],
+        if_damaged: Read | None = None,
+        at_once: int = REQUESTS_AT_ONCE,
     ) -> Iterator[Read]:
         def work(location: str) -> Read:
             if self.is_stopped():
@@ -273,4 +296,4 @@ class _Files:
                     raise
                 return if_damaged
 
-        return self.threads.each(work, locations, READS_AT_ONCE)
+        return self.threads.each(work, locations, at_once)

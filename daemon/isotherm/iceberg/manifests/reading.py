@@ -137,8 +137,17 @@ def read_manifest_list(files: FileIO, location: str) -> list[ManifestFile]:
     Raises:
         UnreadableError: the file is damaged, or ends too early.
     """
+    return list(manifests_listed(files, location))
+
+
+def manifests_listed(files: FileIO, location: str) -> Iterator[ManifestFile]:
+    """The same, decoded one after another; what is damaged may show only at the end.
+
+    Raises:
+        UnreadableError: the file is damaged, or ends too early.
+    """
     avro = AvroData(location, content(files, location))
-    return list(avro.decoded(_understood(_list_reader, avro).read))
+    yield from avro.decoded(_understood(_list_reader, avro).read)
 
 
 def _understood(understand: Callable[[str], T], avro: AvroData) -> T:
