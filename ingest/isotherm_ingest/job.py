@@ -28,7 +28,7 @@ from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.session import start_session, stop_session
 from isotherm_ingest.streams import PLACEHOLDER, StreamsConfig, seconds, spark_kafka
 from isotherm_ingest.tables.lake import Lake
-from isotherm_ingest.tables.writer import Tools
+from isotherm_ingest.tables.tools import Tools
 
 WEEK_MS = 7 * 24 * 3_600_000
 LOOK_EVERY_S = 0.5

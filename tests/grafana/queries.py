@@ -1,10 +1,11 @@
 """What stands in the dashboard and the alert rules, taken apart; and what the two programs export."""
 
-import importlib.util
+import importlib
 import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,13 +47,12 @@ def ingest_metrics() -> IngestMetrics:
 
 
 def dashboards_module() -> Any:
-    """`grafana/dashboards.py`, which is a program and in no package."""
-    spec = importlib.util.spec_from_file_location("isotherm_dashboards", ROOT / "grafana" / "dashboards.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    """`grafana/dashboards.py`, which is a program and in no package: its folder is where it imports from."""
+    sys.path.append(str(ROOT / "grafana"))
+    try:
+        return importlib.import_module("dashboards")
+    finally:
+        sys.path.pop()
 
 
 def dashboard() -> dict[str, Any]:

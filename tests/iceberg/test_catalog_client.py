@@ -13,7 +13,8 @@ from isotherm.core.paths import normalised
 from isotherm.iceberg.catalog import IcebergCatalog, connect
 from isotherm.iceberg.compaction.described import described, table_of
 from isotherm.iceberg.maintainer import IcebergMaintainer
-from isotherm.iceberg.storage import ATTEMPTS, RetryingFileIO, properties_with_retries
+from isotherm.iceberg.retries import ATTEMPTS
+from isotherm.iceberg.storage import RetryingFileIO, properties_with_retries
 from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import CatalogConfig

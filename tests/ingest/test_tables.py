@@ -11,7 +11,7 @@ import pytest
 from isotherm.contract.events import Intent
 from isotherm.contract.identity import partition_key
 from isotherm.contract.summary import INGEST_TOKEN
-from isotherm_ingest.tables.preparing import Portion, Prepared
+from isotherm_ingest.tables.portion import Portion, Prepared
 from isotherm_ingest.tables.writer import TableWriter
 from support.changes import Source, latest, moment
 from support.gate import Gate
@@ -280,15 +280,16 @@ class AtTheGate(TableWriter):
 
     gate: Gate
 
-    def _prepare(self, portion: Portion, *, again: bool = False) -> Prepared | None:
-        prepared = super()._prepare(portion, again=again)
-        session = self._session
+    def prepare(self, portion: Portion) -> Prepared | None:
+        prepared = super().prepare(portion)
+        assert prepared is not None
+        session, view = self.session, prepared.view
         session.udf.register("hold", self.gate.function(), "bigint")
-        session.table(self._view).createOrReplaceTempView("inner_rows")
+        session.table(view).createOrReplaceTempView("inner_rows")
         columns = ", ".join(
             "hold(id) AS id" if name == "id" else f"`{name}`" for name in session.table("inner_rows").columns
         )
-        session.sql(f"SELECT {columns} FROM inner_rows").createOrReplaceTempView(self._view)
+        session.sql(f"SELECT {columns} FROM inner_rows").createOrReplaceTempView(view)
         return prepared
 
 

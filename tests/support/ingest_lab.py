@@ -20,7 +20,8 @@ from isotherm_ingest.kafka import Broker
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.lake import Lake
-from isotherm_ingest.tables.writer import TableWriter, Tools
+from isotherm_ingest.tables.tools import Tools
+from isotherm_ingest.tables.writer import TableWriter
 from support.spark import CATALOG
 from support.spark import Lake as LakeFolder
 

@@ -26,8 +26,9 @@ from isotherm.commands.terminal import (
     span_option_ms,
 )
 from isotherm.core.policy.precedence import PolicyFile
+from isotherm.core.replay.account import Sample, SimulatedJob, Totals
 from isotherm.core.replay.history import History
-from isotherm.core.replay.replay import Assumed, Sample, SimulatedJob, Totals, replay
+from isotherm.core.replay.replay import Assumed, replay
 from isotherm.core.units import DAY_MS, clock_text, size_text, span_text
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import load_config

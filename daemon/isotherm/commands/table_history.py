@@ -62,19 +62,17 @@ def read_history(
         change.snapshot_id: Recorded(change, _heard_at(change.committed_at_ms, at_ms))
         for change, at_ms in ledger.changes(uuid)
     }
-    changes, before = traced_back(head, remembered, reader.read, since_ms)
-    try:
-        beginning = _beginning(partitions, changes, now_ms)
-    except StateError:
-        # What an event said may have been found wrong later; what the table itself says still is asked instead.
-        gone = {number: one for number, one in remembered.items() if number not in loaded.parents}
-        changes, before = traced_back(head, gone, reader.read, since_ms)
+    # What an event said may have been found wrong later; what the table itself says still is asked instead.
+    gone = {number: one for number, one in remembered.items() if number not in loaded.parents}
+    for known in (remembered, gone):
+        changes, before = traced_back(head, known, reader.read, since_ms)
         try:
             beginning = _beginning(partitions, changes, now_ms)
+            break
         except StateError as err:
-            raise TableMissing(
-                f"the known changes of {row.state.table} do not lead to its state: {err}"
-            ) from err
+            trouble = err
+    else:
+        raise TableMissing(f"the known changes of {row.state.table} do not lead to its state: {trouble}")
     starts_at_ms = changes[0].received_at_ms if changes else now_ms
     return History(
         table=row.state.table,

@@ -1,9 +1,7 @@
-"""Files, wherever a table lies: PyIceberg's FileIO with transient failures retried here, and nowhere else.
+"""Files, wherever a table lies: PyIceberg's FileIO with transient failures retried (`retries`).
 
-A request that fails for a reason that passes (a 503, a time-out, a connection that was cut) is sent again with
-growing pauses, at most `ATTEMPTS` times and for half a minute. Reading is retried request by request. Writing is retried file by file: a
-remote file is spooled and goes up when it is closed, so that an upload can begin anew, and a reader never sees half
-a file. On a local disk nothing is spooled and nothing retried, for there a failure is a failure.
+Reading is retried request by request. Writing is retried file by file: a remote file is spooled and goes up when it
+is closed, so that an upload can begin anew, and a reader never sees half a file. On a local disk nothing is spooled and nothing retried, for there a failure is a failure.
 
 A table's owner chooses its locations, and PyArrow cuts a location at `?` and `#`. So nothing is written or deleted
 whose location is not plain, and no file is written over another.
@@ -11,22 +9,19 @@ whose location is not plain, and no file is written over another.
 What this module does not do: judge what is in a file, or decide what may be deleted.
 """
 
-import errno
 import io
 import os
-import re
 import tempfile
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 import pyarrow as pa
 from pyarrow.fs import AwsStandardS3RetryStrategy
 from pyiceberg.io import (
     S3_CONNECT_TIMEOUT,
-    S3_ENDPOINT,
     S3_REQUEST_TIMEOUT,
     S3_RETRY_STRATEGY_IMPL,
     FileIO,
@@ -35,24 +30,11 @@ from pyiceberg.io import (
 )
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.typedef import EMPTY_DICT, Properties
-from tenacity import (
-    Retrying,
-    retry_if_exception,
-    stop_after_attempt,
-    stop_after_delay,
-    wait_exponential_jitter,
-)
 
 from isotherm.core.paths import is_local, is_plain
 from isotherm.iceberg.metadata_file import METADATA_NAMES, MetadataFile
-from isotherm.runtime.breaker import Breaker
+from isotherm.iceberg.retries import Store, store_of
 
-ATTEMPTS = 6
-"""With the pauses below some fifteen seconds: longer than S3 takes to split a busy prefix, shorter than a shift."""
-FIRST_PAUSE_S = 0.2
-LONGEST_PAUSE_S = 8.0
-GIVE_UP_AFTER_S = 30
-"""No attempt begins later than this: a store that does not answer at all costs each request a whole time-out."""
 CONNECT_TIMEOUT_S = "5"
 REQUEST_TIMEOUT_S = "20"
 """Without a single byte; a large upload on a slow line is not cut off."""
@@ -63,24 +45,6 @@ REQUESTS_AT_ONCE = 48
 SPOOL_BYTES = 32 * 1024 * 1024
 """Up to here a remote file is spooled in memory while it is written, above it on disk."""
 
-_TRANSIENT = re.compile(
-    r"HTTP status (5\d\d|429|408)|SLOW_?DOWN|INTERNAL_FAILURE|SERVICE_UNAVAILABLE|THROTTLING|REQUEST_?TIME_?OUT"
-    r"|NETWORK_CONNECTION|curlCode|timed? ?out|Connection (reset|refused|closed)|Broken pipe",
-    re.IGNORECASE,
-)
-"""How PyArrow words what passes: it has one exception for all that S3, GCS and Azure may answer."""
-
-_NO_ANSWER = re.compile(
-    r"NETWORK_CONNECTION|curlCode|timed? ?out|Connection (reset|refused|closed)", re.IGNORECASE
-)
-"""How it words that nobody answered."""
-
-_NO_WAY_THERE = frozenset({errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH})
-
-_QUOTED = re.compile(r"'[^']*'(?!\w)")
-
-T = TypeVar("T")
-
 
 def allow_requests() -> None:
     """Let this process have so many requests under way; before its first one.
@@ -88,81 +52,6 @@ def allow_requests() -> None:
     PyArrow opens at most 25 connections to a store, or as many as it has threads for input and output.
     """
     pa.set_io_thread_count(REQUESTS_AT_ONCE)
-
-
-def is_no_answer(err: BaseException) -> bool:
-    """Whether a request failed because nobody answered, rather than by an answer."""
-    return _is(err, _NO_ANSWER)
-
-
-def is_transient(err: BaseException) -> bool:
-    """Whether the same request may succeed a little later."""
-    return _is(err, _TRANSIENT)
-
-
-def _is(err: BaseException, wording: re.Pattern[str]) -> bool:
-    """Whether an error is of a kind, by its type and number, and by its words where it has no more."""
-    if isinstance(err, TimeoutError | ConnectionError):
-        return True
-    if not isinstance(err, OSError) or isinstance(err, FileNotFoundError | PermissionError):
-        return False
-    if err.errno is not None:
-        return err.errno in _NO_WAY_THERE
-    return wording.search(_without_path(str(err))) is not None
-
-
-def _without_path(text: str) -> str:
-    """What an error says but for the file's name, which may be any words: a table may be called `timeouts`."""
-    _, is_from_s3, words = text.rpartition("AWS Error ")
-    return words if is_from_s3 else _QUOTED.sub("", text)
-
-
-class Store:
-    """Requests to one store, each tried again while it fails for a reason that passes.
-
-    One that was given up because nobody answered keeps no other one waiting: until the store's breaker lets the next
-    question through, each fails at once.
-    """
-
-    def __init__(self, name: str, breaker: Breaker) -> None:
-        self._name = name
-        self._breaker = breaker
-
-    def ask(self, action: Callable[[], T]) -> T:
-        """The action's result. Raises OSError: it failed, or the store did not answer lately."""
-        left_s = self._breaker.left_s
-        if left_s > 0:
-            raise OSError(f"{self._name} did not answer; it is asked again in {left_s:.0f} s")
-        try:
-            answer = retried(action)
-        except OSError as err:
-            if is_no_answer(err):
-                self._breaker.failed()
-            raise
-        self._breaker.answered()
-        return answer
-
-
-_BREAKERS: dict[tuple[str, str], Breaker] = {}
-"""Of this process: by bucket, as `s3://lake`, and endpoint."""
-
-
-def store_of(location: str, properties: Mapping[str, Any]) -> Store:
-    """The store that a file lies in."""
-    bucket = "/".join(location.split("/", 3)[:3])
-    endpoint = str(properties.get(S3_ENDPOINT, ""))
-    return Store(bucket, _BREAKERS.setdefault((bucket, endpoint), Breaker()))
-
-
-def retried(action: Callable[[], T]) -> T:
-    """The action's result, tried again while it fails for a reason that passes."""
-    retrying = Retrying(
-        stop=stop_after_attempt(ATTEMPTS) | stop_after_delay(GIVE_UP_AFTER_S),
-        wait=wait_exponential_jitter(initial=FIRST_PAUSE_S, max=LONGEST_PAUSE_S, jitter=FIRST_PAUSE_S),
-        retry=retry_if_exception(is_transient),
-        reraise=True,
-    )
-    return retrying(action)
 
 
 def properties_with_retries(properties: Mapping[str, str]) -> dict[str, str]:

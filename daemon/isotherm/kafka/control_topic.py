@@ -24,14 +24,13 @@ from confluent_kafka import (
     Consumer,
     KafkaError,
     KafkaException,
-    Producer,
     TopicCollection,
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
 
-from isotherm.contract.events import MAX_ANNOUNCEMENT_BYTES, CommitEvent, encode, shortened
-from isotherm.contract.topics import PARTITIONER
+from isotherm.contract.events import CommitEvent
+from isotherm.kafka.announcer import Announcer
 from isotherm.kafka.client import (
     QUEUED_KB,
     REQUEST_TIMEOUT_S,
@@ -41,7 +40,7 @@ from isotherm.kafka.client import (
     partition_of,
 )
 from isotherm.runtime.clock import monotonic_s, now_ms
-from isotherm.service.ports import Fenced, Message, NotAsked, Unavailable
+from isotherm.service.ports import Fenced, Message, NotAsked
 
 BATCH = 500
 
@@ -56,11 +55,6 @@ CHUNK = 8
 
 SESSION_TIMEOUT_MS = 15_000
 """A daemon that died is replaced after this long; `group.instance.id` in the configuration makes it at once."""
-
-SHRINK = 4
-
-SMALLEST_LIMIT_BYTES = 1000
-"""Where a topic takes less than our own limit, an announcement is cut further; what is left fits into this."""
 
 
 class KafkaEvents:
@@ -99,7 +93,16 @@ class KafkaEvents:
         self._losses: list[str] = []
         self._fenced: str | None = None
         self._common = dict(properties)
-        self._consumer = Consumer(
+        self._consumer = self._member_of(group)
+        self._announcer = Announcer(self._common, topic, self._broker, self._error)
+        self._admin = AdminClient({**self._common, "log_level": 0})
+        self._consumer.subscribe(
+            [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+        )
+
+    def _member_of(self, group: str) -> Consumer:
+        """A consumer of which we commit the offsets ourselves."""
+        return Consumer(
             {
                 "session.timeout.ms": SESSION_TIMEOUT_MS,
                 "queued.max.messages.kbytes": QUEUED_KB,
@@ -119,21 +122,6 @@ class KafkaEvents:
                 "error_cb": self._error,
                 "log_level": 0,
             }
-        )
-        self._producer = Producer(
-            {
-                **self._common,
-                "acks": "all",
-                "enable.idempotence": True,
-                "partitioner": PARTITIONER,
-                "message.timeout.ms": REQUEST_TIMEOUT_S * 1000,
-                "error_cb": self._error,
-                "log_level": 0,
-            }
-        )
-        self._admin = AdminClient({**self._common, "log_level": 0})
-        self._consumer.subscribe(
-            [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
         )
 
     def poll(self, timeout_s: float) -> Sequence[Message]:
@@ -212,38 +200,7 @@ class KafkaEvents:
 
     def publish(self, event: CommitEvent) -> None:
         """Announce a snapshot; returns when the broker has it. What is too large for the topic is cut."""
-        limit = MAX_ANNOUNCEMENT_BYTES
-        while error := self._written(shortened(event, limit)):
-            limit //= SHRINK
-            if error.code() != KafkaError.MSG_SIZE_TOO_LARGE or limit < SMALLEST_LIMIT_BYTES:
-                raise Unavailable(f"control topic {self._topic}: {error.str()}")
-
-    def _written(self, event: CommitEvent) -> KafkaError | None:
-        """Write one message; gives why it is not there. Raises NotAsked."""
-        try:
-            self._broker.ask(lambda: self._send(event))
-        except KafkaException as err:
-            error: KafkaError = err.args[0]
-            return error
-        return None
-
-    def _send(self, event: CommitEvent) -> None:
-        key, value, headers = encode(event)
-        answers: list[KafkaError | None] = []
-        try:
-            self._producer.produce(
-                self._topic,
-                key=key,
-                value=value,
-                headers=list(headers.items()),
-                on_delivery=lambda error, _: answers.append(error),
-            )
-        except BufferError as err:
-            raise KafkaException(KafkaError(KafkaError._QUEUE_FULL)) from err  # noqa: SLF001 (a public constant)
-        self._producer.flush(REQUEST_TIMEOUT_S)
-        error = answers[0] if answers else KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001 (the same)
-        if error is not None:
-            raise KafkaException(error)
+        self._announcer.publish(event)
 
     def owns(self, table_uuid: str) -> bool:
         """Whether this daemon maintains the table, as the group divides them now."""
@@ -263,7 +220,7 @@ class KafkaEvents:
 
     def close(self) -> None:
         """Leave the group."""
-        self._producer.flush(REQUEST_TIMEOUT_S)
+        self._announcer.close()
         with contextlib.suppress(KafkaException):  # an assignment that came in this very moment
             self._consumer.close()
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.decisions import Request
-from isotherm.core.model.holds import Hold, HoldKind
+from isotherm.core.model.holds import HoldKind
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
-from isotherm.core.observations import JobStarted, Outside, TableHalted, TrySoon
+from isotherm.core.observations import JobStarted, Outside, TrySoon
 from isotherm.core.planner.view import Flight
 from isotherm.core.setbacks import setback
 from isotherm.service.announcer import Announcer
@@ -284,7 +284,7 @@ class Compactions:
             loaded = self._found(operation.table)
             self.deletions.leave(loaded, job, rewrite, others=others, was_sent=outcome.was_sent)
             if outcome.reason == "mismatch":
-                self._halt(operation.table, "mismatch", outcome.why)
+                self.holds.halt(operation.table, "mismatch", outcome.why)
             else:
                 self._set_back(operation, outcome.reason, outcome.why)
         self.operations.end(operation, outcome, job, still_running=len(self._running))
@@ -330,10 +330,6 @@ class Compactions:
         """Have the partition's verdict made again."""
         if operation.partition is not None:
             self.fold.touch(operation.table.uuid, [operation.partition])
-
-    def _halt(self, table: TableId, reason: str, why: str) -> None:
-        self.holds.put(Hold(HoldKind.HALT, table.uuid, table.name, f"{reason}: {why}", self.now_ms()))
-        self.listen(TableHalted(table, reason, why))
 
     # Cancelling
 

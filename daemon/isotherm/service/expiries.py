@@ -12,9 +12,8 @@ from zlib import crc32
 
 from isotherm.core.deletion import Cause, Mark
 from isotherm.core.model.decisions import Request
-from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
-from isotherm.core.observations import Outside, SnapshotsExpired, TableHalted, TrySoon
+from isotherm.core.observations import Outside, SnapshotsExpired, TrySoon
 from isotherm.core.planner.retention import expirable
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Policy
@@ -303,9 +302,7 @@ class Expiries:
             f"made while snapshots expired, and dropped with them by the catalog: {', '.join(lost)}; no file was "
             "deleted: make them again from the named metadata, then resume"
         )
-        table = operation.table
-        self.holds.put(Hold(HoldKind.HALT, table.uuid, table.name, f"lost_refs: {why}", self.now_ms()))
-        self.listen(TableHalted(table, "lost_refs", why))
+        self.holds.halt(operation.table, "lost_refs", why)
 
     def _grace_ms(self, operation: Operation) -> int:
         row = self.fold.table(operation.table.uuid)

@@ -134,7 +134,8 @@ class Follower:
                 f"the catalog has it twice, as {known} and as {name}: they share their files. Drop one entry "
                 "without purging, then `isotherm resume`"
             )
-            self._halt(row.state.table, "two_entries", why)
+            if self._ledger.halted(uuid) is None:
+                self._halt(row.state.table, "two_entries", why)
             return False
         return known not in listed
 

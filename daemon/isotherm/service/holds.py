@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.holds import Hold, HoldKind
-from isotherm.core.observations import HoldChanged, HoldRejected, LedgerLost, Outside, TrySoon
+from isotherm.core.observations import HoldChanged, HoldRejected, LedgerLost, Outside, TableHalted, TrySoon
 from isotherm.service.ledger_age import SUFFIX, LedgerAge
 from isotherm.service.ports import HoldReading, HoldTopic, Listener, NotAsked, Unavailable
 from isotherm.store.database import from_json
@@ -131,6 +131,11 @@ class Holds:
         self._ledger.hold(hold, told=False)
         self._changed(hold, is_held=True)
         self._tell()
+
+    def halt(self, table: TableId, reason: str, why: str) -> None:
+        """Stop a table until a person has looked."""
+        self.put(Hold(HoldKind.HALT, table.uuid, table.name, f"{reason}: {why}", self._now_ms()))
+        self._listen(TableHalted(table, reason, why))
 
     def lift(self, uuid: str, kind: HoldKind, partition: PartitionKey | None = None) -> None:
         """Let it go again, where it is held."""

@@ -16,6 +16,7 @@ from isotherm.core.model.changes import Change
 from isotherm.core.model.writers import Word
 from isotherm.core.observations import EventSeen
 from isotherm.core.state import Applied, StateError
+from isotherm.service.barrier import FATAL
 from isotherm.service.batch import Batch
 from isotherm.service.dead_letters import SetAside
 from isotherm.service.follow import Follower
@@ -118,6 +119,26 @@ class Intake:
         for message, why in rejected:
             self.set_aside(message, why)
         return taken
+
+    def take_or_set_aside(self, messages: Sequence[Message]) -> Taken:
+        """Take messages in; one at which we fail is set aside, and its table is looked up in the catalog."""
+        try:
+            return self.take(messages)
+        except FATAL:
+            raise
+        except Exception as err:  # noqa: BLE001 (a mistake of ours keeps no other message back)
+            if len(messages) > 1:
+                # One of them makes us fail: it is in the one half or in the other.
+                half = len(messages) // 2
+                taken = self.take_or_set_aside(messages[:half])
+                taken += self.take_or_set_aside(messages[half:])
+                return taken
+            (message,) = messages
+            name = self.fold.names().get((message.key or b"").decode(errors="replace"))
+            if name is not None:
+                self.follower.suspects.add(name)
+            self.set_aside(message, f"it could not be taken in: {type(err).__name__}: {err}")
+            return Taken()
 
     def _read(self, events: Sequence[CommitEvent | Intent | None], batch: Batch) -> None:
         """Read the manifests of those that follow a head, or one another, at the same time."""

@@ -8,15 +8,15 @@ are swapped.
 Save, then acknowledge: what an event changed is saved before its offset is committed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from isotherm.contract.identity import TableId
-from isotherm.core.model.holds import Hold, HoldKind
-from isotherm.core.observations import EventApplied, Outside, TableHalted, TrySoon
+from isotherm.core.model.holds import Hold
+from isotherm.core.observations import EventApplied, Outside, TrySoon
 from isotherm.runtime.config import IsothermConfig
 from isotherm.service.announcer import Announcer
-from isotherm.service.barrier import FATAL, Barrier
+from isotherm.service.barrier import Barrier
 from isotherm.service.catalog_poller import Poller
 from isotherm.service.compactions import DRAIN_TIMEOUT_S, Compactions
 from isotherm.service.dead_letters import SetAside
@@ -85,41 +85,20 @@ class Service:
     def __post_init__(self) -> None:
         self.barrier = Barrier(self.listen, self.monotonic_s)
         self.set_aside = SetAside(self.listen, self.letters)
-        self.relay = None if self.sources is None else self._relay(self.sources)
-        self.follower = Follower(
-            self.fold,
-            self.ledger,
-            self.catalog,
-            self.listen,
-            self.now_ms,
-            self.monotonic_s,
-            self._epochs_of,
-            self.events.owns,
-            self._halt,
-        )
-        intent_timeout_ms = int(self.config.loop.intent_timeout_s * 1000)
-        self.intake = Intake(
-            self.fold,
-            self.ledger,
-            self.catalog,
-            self.follower,
-            self.set_aside,
-            self.listen,
-            self.now_ms,
-            self.monotonic_s,
-            intent_timeout_ms,
-        )
-        self.survey = Survey(
-            self.catalog, self.ledger, self.follower.is_another, self.listen, self.now_ms, self.monotonic_s
-        )
-        budget = self.config.budgets.bytes_per_hour
-        self.verdicts = Verdicts(
-            self.fold, self.ledger, self.policies, self.now_ms, budget, self._deletions_held
-        )
         self.holds = Holds(self.hold_topic, self.ledger, self.listen, self.now_ms, self._touch)
+        self._build_what_hears()
+        self.verdicts = Verdicts(
+            self.fold,
+            self.ledger,
+            self.policies,
+            self.now_ms,
+            self.config.budgets.bytes_per_hour,
+            self._deletions_held,
+        )
         self.announcer = Announcer(
             self.config.catalog.name, self.fold, self.ledger, self.events, self.catalog
         )
+        self._build_what_looks_around()
         self.deletions = Deletions(
             self.fold,
             self.ledger,
@@ -135,7 +114,65 @@ class Service:
             self.monotonic_s,
             self.config.deletions.also_under,
         )
-        operations = Operations(self.ledger, self.listen, self.now_ms)
+        self._build_what_works(Operations(self.ledger, self.listen, self.now_ms))
+
+    def _build_what_hears(self) -> None:
+        """Build what takes messages in."""
+        self.relay = None
+        if self.sources is not None:
+            self.relay = Relay(
+                self.sources,
+                self.events,
+                self.catalog,
+                self.config.catalog.name,
+                self.listen,
+                self.set_aside,
+                self.monotonic_s,
+            )
+        self.follower = Follower(
+            self.fold,
+            self.ledger,
+            self.catalog,
+            self.listen,
+            self.now_ms,
+            self.monotonic_s,
+            self.policies.epochs_of,
+            self.events.owns,
+            self.holds.halt,
+        )
+        self.intake = Intake(
+            self.fold,
+            self.ledger,
+            self.catalog,
+            self.follower,
+            self.set_aside,
+            self.listen,
+            self.now_ms,
+            self.monotonic_s,
+            int(self.config.loop.intent_timeout_s * 1000),
+        )
+
+    def _build_what_looks_around(self) -> None:
+        """Build what looks at tables of which nobody has spoken."""
+        self.survey = Survey(
+            self.catalog, self.ledger, self.follower.is_another, self.listen, self.now_ms, self.monotonic_s
+        )
+        self.poller = Poller(
+            self.config.loop.poll_tables_every_s,
+            self.catalog,
+            self.policies,
+            self.ledger,
+            self.announcer.announce,
+            self.listen,
+            self.now_ms,
+            self.monotonic_s,
+        )
+        self.recount = Recount(
+            self.fold, self.catalog, self.follower, self.listen, self.events.owns, self.monotonic_s
+        )
+
+    def _build_what_works(self, operations: Operations) -> None:
+        """Build what changes tables, and the rounds in which it is begun."""
         self.compactions = Compactions(
             self.fold,
             self.ledger,
@@ -168,19 +205,6 @@ class Service:
             self.listen,
             self.now_ms,
         )
-        self.poller = Poller(
-            self.config.loop.poll_tables_every_s,
-            self.catalog,
-            self.policies,
-            self.ledger,
-            self.announcer.announce,
-            self.listen,
-            self.now_ms,
-            self.monotonic_s,
-        )
-        self.recount = Recount(
-            self.fold, self.catalog, self.follower, self.listen, self.events.owns, self.monotonic_s
-        )
         self.rounds = Rounds(
             self.config,
             self.fold,
@@ -203,10 +227,6 @@ class Service:
             self.now_ms,
             self.monotonic_s,
         )
-
-    def _relay(self, sources: Sources) -> Relay:
-        name = self.config.catalog.name
-        return Relay(sources, self.events, self.catalog, name, self.listen, self.set_aside, self.monotonic_s)
 
     def start(self) -> None:
         """Load the policies, so that the first verdicts are the right ones."""
@@ -266,7 +286,7 @@ class Service:
             return
         try:
             for piece in in_pieces(messages):
-                taken = self._taken(piece)
+                taken = self.intake.take_or_set_aside(piece)
                 self.compactions.cancel_touched(taken.touched)
                 self._decide(taken)
                 for one in taken.applied:
@@ -278,26 +298,6 @@ class Service:
             raise
         self.set_aside.flush()
         self.events.commit()
-
-    def _taken(self, messages: Sequence[Message]) -> Taken:
-        """Take messages in; one at which we fail is set aside, and its table is looked up in the catalog."""
-        try:
-            return self.intake.take(messages)
-        except FATAL:
-            raise
-        except Exception as err:  # noqa: BLE001 (a mistake of ours keeps no other message back)
-            if len(messages) > 1:
-                # One of them makes us fail: it is in the one half or in the other.
-                half = len(messages) // 2
-                taken = self._taken(messages[:half])
-                taken += self._taken(messages[half:])
-                return taken
-            (message,) = messages
-            name = self.fold.names().get((message.key or b"").decode(errors="replace"))
-            if name is not None:
-                self.follower.suspects.add(name)
-            self.set_aside(message, f"it could not be taken in: {type(err).__name__}: {err}")
-            return Taken()
 
     def _decide(self, taken: Taken) -> None:
         """New verdicts for the tables of a batch, once for each."""
@@ -328,11 +328,6 @@ class Service:
             self.rounds.begin()
         if self.rounds.go_on(budget_s):
             self._last_round_s = self.monotonic_s()
-
-    def _halt(self, table: TableId, reason: str, why: str) -> None:
-        if self.ledger.halted(table.uuid) is None:
-            self.holds.put(Hold(HoldKind.HALT, table.uuid, table.name, f"{reason}: {why}", self.now_ms()))
-            self.listen(TableHalted(table, reason, why))
 
     def _deletions_held(self) -> str | None:
         return self.deletions.everywhere()
@@ -377,10 +372,6 @@ class Service:
                 self.listen(TrySoon("the end of the control topic", why, Outside.CONTROL_END))
             self.consume(messages or ())
         return self.compactions.is_blind
-
-    def _epochs_of(self, table: str, properties: Mapping[str, str]) -> Mapping[str, str]:
-        resolved = self.policies.resolve(table, properties)
-        return {} if resolved is None else resolved.policy.cold.epochs
 
     def reload_policies(self) -> None:
         """Read the folder of policies again."""

@@ -153,6 +153,11 @@ class PolicyFolder:
         """A table's policy; None: no file matches it, it is only observed."""
         return self._book.resolve(table, properties)
 
+    def epochs_of(self, table: str, properties: Mapping[str, str]) -> Mapping[str, str]:
+        """The partition fields of a table that hold a time as a number or text, and how, as its policy says."""
+        resolved = self.resolve(table, properties)
+        return {} if resolved is None else resolved.policy.cold.epochs
+
     def _look(self) -> dict[str, Look] | None:
         """How every policy file looks from outside; None: there is no folder, or it cannot be read."""
         try:

@@ -28,8 +28,9 @@ from isotherm_ingest.sql.decode import RAW_COLUMNS, TOMBSTONE, Group
 from isotherm_ingest.streams import Stream, StreamsConfig
 from isotherm_ingest.tables import offsets
 from isotherm_ingest.tables.offsets import Position
-from isotherm_ingest.tables.preparing import Portion
-from isotherm_ingest.tables.writer import TableWriter, Tools
+from isotherm_ingest.tables.portion import Portion
+from isotherm_ingest.tables.tools import Tools
+from isotherm_ingest.tables.writer import TableWriter
 from isotherm_ingest.threads import context
 
 FIRST_RETRY_S = 2.0

@@ -1,65 +1,207 @@
-"""What one batch holds for one table, and the write that it becomes: what the table already has is left out."""
+"""From what a batch holds to a write that can be tried: the table and the rows are looked over.
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+What stands below the table's vector is left out, and what cannot be decoded goes to the dead letters.
+"""
 
-from isotherm_ingest.sql.debezium import Column
-from isotherm_ingest.sql.decode import Group
-from isotherm_ingest.sql.survey import Survey
+# ruff: noqa: S608 (every name in the SQL is quoted, every value a literal)
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import SparkSession
+
+from isotherm.contract.summary import property_name
+from isotherm.runtime import clock, logs
+from isotherm_ingest.failures import TableRefused
+from isotherm_ingest.sql.decode import Group, Wanted, decoded_sql
+from isotherm_ingest.sql.survey import Survey, can_name_partitions, survey_of, survey_sql
+from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offsets
-from isotherm_ingest.tables.lake import TableNow
+from isotherm_ingest.tables.boundary import advance, valid_through
+from isotherm_ingest.tables.lake import CHANGELOG_COLUMNS, PIPELINE_PROPERTY, SpecField, TableNow
 from isotherm_ingest.tables.offsets import Position, Source
+from isotherm_ingest.tables.portion import Portion, Prepared, wanted_from
+from isotherm_ingest.tables.schema_fit import SchemaFit
+from isotherm_ingest.tables.tools import Tools
+
+SMALL = 20_000
+"""Messages up to which a batch is small: one task, no generated code. Compiling a new class for the literals of each
+batch takes longer than interpreting a few thousand rows."""
+
+SMALL_CONF = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.iceberg.distribution-mode": "none",
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Portion:
-    """What one batch holds for one table."""
+class Preparing:
+    """Prepares the writes of one table."""
 
-    view: str
-    """The raw messages, as a view that every session sees."""
-    query: str
-    batch: int
-    groups: tuple[Group, ...]
-    ranges: Mapping[Position, tuple[int, int]]
-    """Of each Kafka partition: the first offset, and the one after the last."""
-    ends: Mapping[Position, int]
-    """Where the topics end now."""
-    topic_ids: Mapping[str, str]
-    cluster: str
+    def __init__(self, name: str, stream: Stream, session: SparkSession, tools: Tools) -> None:
+        self._name = name
+        self._stream = stream
+        self._session = session
+        self._tools = tools
+        self._view = "decoded"  # of this session alone
+        self._fit = SchemaFit(name, stream, session, tools)
+        self._running: dict[Position, int] = {}
+        self._log = logs.get().bind(table=name)
 
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A write, ready to be tried."""
-
-    now: TableNow
-    columns: Mapping[str, str]
-    key: tuple[str, ...]
-    unavailable: Mapping[str, Column]
-    view: str
-    from_offsets: Mapping[Position, int]
-    source: Source
-    survey: Survey
-    valid_through_ms: int | None
-
-    def still_fits(self, now: TableNow, from_offsets: Mapping[Position, int]) -> bool:
-        """Whether the same rows are to be written to the same columns and partitions."""
-        mine, other = self.now.table.metadata, now.table.metadata
-        return (
-            self.now.uuid == now.uuid
-            and mine.current_schema_id == other.current_schema_id
-            and mine.default_spec_id == other.default_spec_id
-            and dict(self.from_offsets) == dict(from_offsets)
+    def prepare(self, portion: Portion, *, again: bool = False) -> Prepared | None:
+        """Look at the table and the rows; None: the table has it all."""
+        now = self._tools.lake.load(self._name) or self._fit.create(portion.groups)
+        source, valid_through_ms = self._progress(now, portion)
+        from_offsets = wanted_from(source, portion)
+        if from_offsets is None:
+            return None
+        now, groups = self._fit.made_to_fit(now, portion, tell=not again)
+        key = self._key(groups) if self._stream.mode == "mirror" else ()
+        columns = {name: kind for name, kind in now.columns.items() if not self._is_about(name)}
+        partitioned_by = self._partitioned_by(now, key)
+        before = tuple(dict.fromkeys(field.column for field, _ in partitioned_by))
+        wanted = Wanted(columns, key, before, from_offsets)
+        if not groups:
+            return None
+        decoded = self._session.sql(decoded_sql(portion.view, groups, wanted))
+        if self._tune(portion):
+            decoded = decoded.coalesce(1)
+        decoded.createOrReplaceTempView(self._view)
+        survey = self._survey(columns, partitioned_by)
+        if survey.problems and not again:
+            bad = self._session.sql(f"SELECT * FROM {self._view} WHERE _problem IS NOT NULL")
+            count = self._tools.dead_letters.send(bad)
+            self._log.warning("dead_lettered", rows=count, batch=portion.batch)
+        unavailable = {
+            column.name: column
+            for group in groups
+            for column in group.schema.columns
+            if survey.unavailable and column.kind.placeholder is not None and column.name not in key
+        }
+        next_vector = offsets.merge(
+            source.vector, offsets.vector_of({position: end for position, (_, end) in portion.ranges.items()})
+        )
+        return Prepared(
+            now,
+            columns,
+            key,
+            unavailable,
+            self._view,
+            from_offsets,
+            Source(next_vector, portion.cluster, {**source.topic_ids, **portion.topic_ids}),
+            survey,
+            self._boundary(survey, next_vector, portion, valid_through_ms),
         )
 
+    def again(self, portion: Portion, prepared: Prepared) -> Prepared | None:
+        """The same write, for the table as it is now."""
+        now = self._fit.load()
+        source, _ = self._progress(now, portion)
+        from_offsets = wanted_from(source, portion)
+        if from_offsets is None:
+            return None
+        if not prepared.still_fits(now, from_offsets):
+            return self.prepare(portion, again=True)
+        return Prepared(
+            now,
+            prepared.columns,
+            prepared.key,
+            prepared.unavailable,
+            prepared.view,
+            from_offsets,
+            prepared.source,
+            prepared.survey,
+            prepared.valid_through_ms,
+        )
 
-def wanted_from(source: Source, portion: Portion) -> dict[Position, int] | None:
-    """Below which offsets rows are left out, where the batch reaches below; None: the table has it all."""
-    from_offsets: dict[Position, int] = {}
-    lacks = False
-    for position, (first, end) in portion.ranges.items():
-        known = offsets.next_offset(source.vector, position) or 0
-        lacks = lacks or known < end
-        if known > first:
-            from_offsets[position] = known
-    return from_offsets if lacks else None
+    def now(self) -> TableNow:
+        """The table as it is now, which must be there. Raises TableRefused."""
+        return self._fit.load()
+
+    def _tune(self, portion: Portion) -> bool:
+        """Set the session up for the portion's size; gives whether it is small."""
+        small = sum(end - first for first, end in portion.ranges.values()) <= SMALL
+        for name, value in SMALL_CONF.items():
+            if small:
+                self._session.conf.set(name, value)
+            else:
+                self._session.conf.unset(name)
+        return small
+
+    def _is_about(self, column: str) -> bool:
+        return self._stream.mode == "changelog" and column in CHANGELOG_COLUMNS
+
+    def _progress(self, now: TableNow, portion: Portion) -> tuple[Source, int | None]:
+        """The table's vector and boundary; a table that was made by others, or lost its token, is refused."""
+        token = now.token(self._tools.pipeline)
+        if token is None:
+            oldest = next(iter(deque(now.ancestry(), maxlen=1)), None)
+            ours = now.properties.get(PIPELINE_PROPERTY) == self._tools.pipeline
+            if oldest is not None and not (ours and oldest.parent_snapshot_id is None):
+                remedy = property_name(self._tools.pipeline)
+                raise TableRefused(
+                    f"{self._name} has snapshots and no token of pipeline {self._tools.pipeline!r}: writing could double "
+                    f'its rows. Use an empty table, or set its property {remedy} to {{"topics":{{}}}} to begin at the beginning'
+                )
+            return Source(), None
+        vector, anew = offsets.same_topics(token.source, portion.topic_ids)
+        for topic in anew:
+            self._log.error(
+                "topic_recreated",
+                topic=topic,
+                was=token.source.topic_ids[topic],
+                now=portion.topic_ids[topic],
+            )
+        return Source(vector, token.source.cluster, token.source.topic_ids), token.valid_through_ms
+
+    def _key(self, groups: Sequence[Group]) -> tuple[str, ...]:
+        key = self._stream.key or next((group.schema.key for group in groups if group.schema.key), ())
+        if not key and groups:
+            raise TableRefused(
+                f"{self._name} has no key: its messages have none, and its stream names none (`key:`)"
+            )
+        for group in groups:
+            missing = [
+                name for name in key if name.lower() not in {one.name.lower() for one in group.schema.columns}
+            ]
+            if missing:
+                raise TableRefused(f"key column {missing[0]!r} is no column of {self._name}")
+        return key
+
+    def _partitioned_by(self, now: TableNow, key: Sequence[str]) -> tuple[tuple[SpecField, str], ...]:
+        """The spec's fields, where every one comes from a column that never changes for a key."""
+        if self._stream.mode != "mirror" or not now.has_one_spec or not now.spec:
+            return ()
+        steady = {*self._stream.immutable, *key}
+        fields = tuple((field, now.columns.get(field.column, "")) for field in now.spec)
+        if all(field.column in steady and can_name_partitions(field, kind) for field, kind in fields):
+            return fields
+        return ()
+
+    def _survey(
+        self, columns: Mapping[str, str], partitioned_by: tuple[tuple[SpecField, str], ...]
+    ) -> Survey:
+        name = self._stream.event_time_column
+        if name is not None and name not in columns:
+            raise TableRefused(f"event_time {name!r} is no column of {self._name}: {sorted(columns)}")
+        timed = name is not None and columns[name] in {"TIMESTAMP", "TIMESTAMP_NTZ", "DATE"}
+        event_time = (name, columns[name]) if name is not None and timed else None
+        rows = self._session.sql(
+            survey_sql(self._view, event_time, partitioned_by, self._tools.lake.name)
+        ).collect()
+        if any(row["moved"] for row in rows):
+            self._log.warning("immutable_changed", rows=sum(row["moved"] for row in rows))
+        return survey_of(rows, partitioned_by)
+
+    def _boundary(
+        self, survey: Survey, vector: offsets.Vector, portion: Portion, previous_ms: int | None
+    ) -> int | None:
+        self._running = advance(self._running, survey.reached_ms)
+        topics = {group.topic for group in portion.groups}
+        behind = {
+            position
+            for position, end in portion.ends.items()
+            if position[0] in topics and (offsets.next_offset(vector, position) or 0) < end
+        }
+        return valid_through(self._running, behind, previous_ms, clock.now_ms())

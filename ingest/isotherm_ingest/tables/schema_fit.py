@@ -1,10 +1,109 @@
-"""Whether the rows of a schema fit into a table's columns, and which ALTERs make room for them."""
+"""Tables fit their rows: they are made, and altered where that is possible; rows that do not fit are refused."""
 
-from collections.abc import Mapping
+# ruff: noqa: S608 (every name in the SQL is quoted, every value a literal)
+import threading
+from collections.abc import Mapping, Sequence
 
+from pyspark.sql import SparkSession
+
+from isotherm.runtime import logs
+from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.sql.debezium import fits, widened
 from isotherm_ingest.sql.decode import Group
-from isotherm_ingest.sql.text import quoted
+from isotherm_ingest.sql.text import literal, quoted
+from isotherm_ingest.streams import Stream
+from isotherm_ingest.tables.lake import (
+    CHANGELOG_COLUMNS,
+    PIPELINE_PROPERTY,
+    RESERVED_COLUMNS,
+    TableNow,
+    create_statements,
+)
+from isotherm_ingest.tables.portion import Portion
+from isotherm_ingest.tables.tools import Tools
+
+_creating = threading.Lock()
+"""Two threads that make one namespace at the same time: a catalog may refuse one of them."""
+
+
+class SchemaFit:
+    """Makes one table, and keeps it such that its rows fit."""
+
+    def __init__(self, name: str, stream: Stream, session: SparkSession, tools: Tools) -> None:
+        self._name = name
+        self._stream = stream
+        self._session = session
+        self._tools = tools
+        self._target = tools.lake.spark_name(name)
+        self._log = logs.get().bind(table=name)
+
+    def create(self, groups: Sequence[Group]) -> TableNow:
+        """Make the table, with the columns of these schemas."""
+        columns: dict[str, str] = {}
+        for group in groups:
+            for column in group.schema.columns:
+                columns.setdefault(column.name, column.kind.type)
+        lower = {name.lower() for name in columns}
+        for name in sorted(lower & RESERVED_COLUMNS):
+            raise TableRefused(f"column {name!r} of the source has the name of one of Iceberg's own columns")
+        for field in self._stream.spec:
+            if field.column.lower() not in lower:
+                raise TableRefused(
+                    f"partition_by names {field.column!r}, which {self._name} does not have: {sorted(columns)}"
+                )
+        if self._stream.mode == "changelog":
+            clash = sorted(lower & set(CHANGELOG_COLUMNS))
+            if clash:
+                raise TableRefused(
+                    f"column {clash[0]!r} of the source has the name of a changelog's own column"
+                )
+            columns |= CHANGELOG_COLUMNS
+        properties = {**self._stream.table_properties, PIPELINE_PROPERTY: self._tools.pipeline}
+        statements = create_statements(
+            self._tools.lake, self._name, columns, self._stream.partition_by, properties
+        )
+        with _creating:
+            for statement in statements:
+                self._session.sql(statement)
+        self._log.info(
+            "table_created", columns=len(columns), partition_by=", ".join(self._stream.partition_by)
+        )
+        return self.load()
+
+    def load(self) -> TableNow:
+        """The table, which must be there. Raises TableRefused."""
+        now = self._tools.lake.load(self._name)
+        if now is None:
+            raise TableRefused(f"table {self._name} was dropped while it was written")
+        return now
+
+    def made_to_fit(
+        self, now: TableNow, portion: Portion, *, tell: bool
+    ) -> tuple[TableNow, tuple[Group, ...]]:
+        """The table, altered where it must be, and the groups whose rows fit into it."""
+        good: list[Group] = []
+        for group in portion.groups:
+            misfit, changes = changes_for(now.columns, group)
+            if misfit is None:
+                good.append(group)
+            elif tell:
+                self._refuse_group(portion, group, misfit)
+            for change in changes:
+                self._session.sql(f"ALTER TABLE {self._target} {change}")
+                self._log.info("table_altered", change=change)
+            if changes:
+                now = self.load()
+        return now, tuple(good)
+
+    def _refuse_group(self, portion: Portion, group: Group, misfit: str) -> None:
+        rows = self._session.sql(
+            f"SELECT key AS _raw_key, value AS _raw_value, headers AS _raw_headers, timestamp AS _raw_timestamp, "
+            f"topic AS _topic, partition AS _topic_partition, offset AS _offset, "
+            f"{literal('incompatible_schema:' + misfit)} AS _problem FROM {portion.view} "
+            f"WHERE topic = {literal(group.topic)} AND _schema = {group.schema_hash}L"
+        )
+        count = self._tools.dead_letters.send(rows)
+        self._log.error("incompatible_schema", rows=count, batch=portion.batch, why=misfit)
 
 
 def changes_for(columns: Mapping[str, str], group: Group) -> tuple[str | None, list[str]]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -17,8 +18,10 @@ from pyiceberg.types import DoubleType, IcebergType, LongType, NestedField
 
 from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import WrittenFile
+from isotherm.iceberg.compaction.claims import claims
+from isotherm.iceberg.compaction.columns import columns_of
 from isotherm.iceberg.compaction.nearby import nearby
-from isotherm.iceberg.compaction.proof import Proof, _facts
+from isotherm.iceberg.compaction.proof import Proof
 from isotherm.iceberg.compaction.statistics import statistics
 
 NAN = float("nan")
@@ -90,10 +93,9 @@ def test_no_aggregate_of_the_query_that_reads_back_has_a_filter_of_its_own(tmp_p
     """With filters DuckDB takes time by the square of their number; a clock would judge that badly."""
     schema = schema_of(*[DoubleType()] * 10)
     file = file_of(tmp_path, schema, [pa.array([1.0, NAN])] * 10)
-    proof = Proof(schema, None, locations=[file.path])
-    with nearby(PyArrowFileIO(), file.path) as path:
-        columns = proof._columns(path)
-    queries = [one for fact in _facts(columns, schema, file) for one in fact.sql]
+    with duckdb.connect() as connection, nearby(PyArrowFileIO(), file.path) as path:
+        columns = columns_of(connection, path, None)
+    queries = [one for claim in claims(columns, schema, file) for one in claim.sql]
 
     assert [] == [query for query in queries if "FILTER" in query]
 

@@ -15,9 +15,8 @@ Time is the history's; there is no clock here.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from statistics import mean
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from isotherm.contract.events import OpenWindow
 from isotherm.contract.identity import PartitionKey
@@ -36,9 +35,10 @@ from isotherm.core.planner.debt import SMALL
 from isotherm.core.planner.plan import NOTHING_SAID, plan
 from isotherm.core.planner.view import Flight, Surroundings, View
 from isotherm.core.policy.policy import Mode, Policy
+from isotherm.core.replay.account import Replayed, Sample, SimulatedJob, Sums, Totals
 from isotherm.core.replay.history import History, Recorded, carried_over, difference
 from isotherm.core.replay.lookups import KeptDecisions, SnapshotLog
-from isotherm.core.state import PartitionState, apply, built
+from isotherm.core.state import apply, built
 from isotherm.core.units import DAY_MS, HOUR_MS
 
 SAMPLES = 500
@@ -65,79 +65,6 @@ class Assumed:
     """The budget over all tables."""
     writers_announce: bool = False
     """Every writer says in intents what it will touch: then late writes are no reason to wait."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """The table at one moment."""
-
-    at_ms: int
-    files: int
-    small_files: int
-    delete_rows: int
-    snapshots: int
-    score: float
-    """The highest of any partition that is not hot."""
-    rewritten_bytes: int
-    """Since the beginning."""
-
-
-@dataclass(frozen=True, slots=True)
-class SimulatedJob:
-    """One compaction that would have been."""
-
-    partition: PartitionKey
-    label: str
-    started_at_ms: int
-    ended_at_ms: int
-    bytes: int
-    files: int
-    base_snapshot_id: int
-    is_conflict: bool = False
-    """A writer touched the partition before the job had ended: its work was thrown away."""
-
-
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """The sum of a replay."""
-
-    jobs: int
-    """Compactions that ended well."""
-    conflicts: int
-    wasted_bytes: int
-    """Read by jobs that were thrown away, until then."""
-    rewritten_bytes: int
-    ingested_bytes: int
-    write_amplification: float | None
-    """(ingested + rewritten) / ingested; None: nothing was ingested."""
-    expiries: int
-    expired_snapshots: int
-    files: int
-    """Data files at the end."""
-    small_files: int
-    delete_rows: int
-    snapshots: int
-    mean_files: float
-    """Data files, averaged over time."""
-    mean_delete_rows: float
-    most_files: int
-    """The most data files that any partition ever had."""
-    mean_lag_ms: int | None
-    """From due to done, on the average; None: nothing was done."""
-    longest_lag_ms: int | None
-    still_due: int
-    """Partitions that were due at the end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Replayed:
-    """What a policy would have made of a history."""
-
-    totals: Totals
-    samples: tuple[Sample, ...]
-    jobs: tuple[SimulatedJob, ...]
-    partitions: Mapping[PartitionKey, PartitionState]
-    """What is there at the end."""
 
 
 def replay(
@@ -168,23 +95,6 @@ def replay(
         taken.append(life.sample())
         tell(number / samples)
     return Replayed(life.totals(), tuple(taken), tuple(life.jobs), life.partitions)
-
-
-@dataclass(slots=True)
-class _Sums:
-    """What adds up while it lives."""
-
-    conflicts: int = 0
-    wasted_bytes: int = 0
-    rewritten_bytes: int = 0
-    ingested_bytes: int = 0
-    expiries: int = 0
-    expired_snapshots: int = 0
-    most_files: int = 0
-    file_ms: int = 0
-    """Data files times the milliseconds for which they were there."""
-    delete_row_ms: int = 0
-    lags_ms: list[int] = field(default_factory=list)
 
 
 class _Life:
@@ -227,7 +137,7 @@ class _Life:
         """What was read lately, and when: for the budget."""
         self._own_commits = 0
         self._sizes: Counter[int] = Counter()
-        self._sums = _Sums()
+        self._sums = Sums()
         for partition in self.partitions.values():
             self._sums.most_files = max(self._sums.most_files, partition.data_total.files)
             self._sizes.update({bucket: stats.files for bucket, stats in partition.data.items()})
@@ -456,29 +366,9 @@ class _Life:
 
     def totals(self) -> Totals:
         """The sum of what was lived through."""
-        sums, last = self._sums, self.sample()
         passed_ms = max(self._now_ms - self._history.starts_at_ms, 1)
-        rewritten = sums.ingested_bytes + sums.rewritten_bytes
-        return Totals(
-            jobs=len(self.jobs) - sums.conflicts,
-            conflicts=sums.conflicts,
-            wasted_bytes=sums.wasted_bytes,
-            rewritten_bytes=sums.rewritten_bytes,
-            ingested_bytes=sums.ingested_bytes,
-            write_amplification=rewritten / sums.ingested_bytes if sums.ingested_bytes else None,
-            expiries=sums.expiries,
-            expired_snapshots=sums.expired_snapshots,
-            files=last.files,
-            small_files=last.small_files,
-            delete_rows=last.delete_rows,
-            snapshots=last.snapshots,
-            mean_files=sums.file_ms / passed_ms,
-            mean_delete_rows=sums.delete_row_ms / passed_ms,
-            most_files=sums.most_files,
-            mean_lag_ms=round(mean(sums.lags_ms)) if sums.lags_ms else None,
-            longest_lag_ms=max(sums.lags_ms, default=None),
-            still_due=len(self._due_since),
-        )
+        jobs = len(self.jobs) - self._sums.conflicts
+        return self._sums.totals(jobs, self.sample(), passed_ms, len(self._due_since))
 
 
 def _without_the_rest(policy: Policy) -> Policy:

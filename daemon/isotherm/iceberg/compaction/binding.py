@@ -4,7 +4,7 @@ A job names every file that it replaces and every other file of its partition, s
 came in between. What we cannot rewrite yet is refused here, with a word for metrics and a sentence for a person.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pyiceberg.io import FileIO
@@ -60,40 +60,19 @@ def bind(
     Raises:
         Stopped: so it was wanted.
     """
-    if metadata.format_version != 2:
-        return Unsupported(
-            f"format_v{metadata.format_version}",
-            f"the table has format version {metadata.format_version}; only version 2 is compacted so far",
-        )
-    for name, place in written_under(metadata.location, metadata.properties).items():
-        if not is_plain(place.rstrip("/")):
-            return Unsupported("location", f"its {name} {place!r} may name another place than it says")
-    if clash := _ambiguous_field(metadata):
-        return Unsupported("ambiguous_fields", clash)
-    live = live_files(metadata, io, snapshot, partition, is_stopped=is_stopped)
-    if spec_id is None:
-        spec_id = _spec_with_most_files(live)
-        if spec_id is None:
-            return Unsupported("nothing_to_do", "the partition has no data files")
-    here = [entry for entry in live if entry.spec_id == spec_id]
-    data = [entry for entry in here if entry.kind is FileKind.DATA]
-    deletes = [entry for entry in live if entry.kind is FileKind.POSITION_DELETES]
-    oldest = min((entry.sequence_number for entry in data), default=None)
-    equality = [
-        entry
-        for entry in _equality_deletes(metadata, io, snapshot, partition, live, is_stopped)
-        if oldest is not None and entry.sequence_number > oldest
-    ]
-    if refusal := _refusal(data, deletes, equality):
+    if refusal := _refusal_of_table(metadata):
         return refusal
-    named = DataFiles(data).named_by(deletes)
-    chosen = [
-        entry
-        for entry in data
-        if entry.size_bytes < KEEP_FRACTION * target_size_bytes or entry.identity in named
-    ]
-    rewritten = DataFiles(chosen)
-    applicable = [delete for delete in deletes if rewritten.may_be_named_by(delete)]
+    live = live_files(metadata, io, snapshot, partition, is_stopped=is_stopped)
+    spec_id = _spec_with_most_files(live) if spec_id is None else spec_id
+    if spec_id is None:
+        return Unsupported("nothing_to_do", "the partition has no data files")
+    data = [entry for entry in live if entry.spec_id == spec_id and entry.kind is FileKind.DATA]
+    deletes = [entry for entry in live if entry.kind is FileKind.POSITION_DELETES]
+    oldest = min((entry.sequence_number for entry in data), default=snapshot.sequence_number or 0)
+    equality = list(_equality_deletes(metadata, io, snapshot, partition, live, oldest, is_stopped))
+    if refusal := _refusal_of_files(data, deletes, equality):
+        return refusal
+    chosen, applicable = _worth_rewriting(data, deletes, target_size_bytes)
     if not chosen or (len(chosen) == 1 and not applicable):
         return Unsupported(
             "nothing_to_do",
@@ -120,7 +99,21 @@ def bind(
     return Bound(job, sum(entry.kind is FileKind.DATA for entry in live))
 
 
-def _refusal(
+def _refusal_of_table(metadata: TableMetadata) -> Unsupported | None:
+    """Why nothing of a table can be compacted, if so."""
+    if metadata.format_version != 2:
+        return Unsupported(
+            f"format_v{metadata.format_version}",
+            f"the table has format version {metadata.format_version}; only version 2 is compacted so far",
+        )
+    for name, place in written_under(metadata.location, metadata.properties).items():
+        if not is_plain(place.rstrip("/")):
+            return Unsupported("location", f"its {name} {place!r} may name another place than it says")
+    clash = _ambiguous_field(metadata)
+    return None if clash is None else Unsupported("ambiguous_fields", clash)
+
+
+def _refusal_of_files(
     data: Iterable[LiveEntry], deletes: Iterable[LiveEntry], equality: list[LiveEntry]
 ) -> Unsupported | None:
     """Why these files cannot be compacted, if they cannot."""
@@ -138,21 +131,42 @@ def _refusal(
     return None
 
 
+def _worth_rewriting(
+    data: Sequence[LiveEntry], deletes: Sequence[LiveEntry], target_size_bytes: int
+) -> tuple[list[LiveEntry], list[LiveEntry]]:
+    """The data files that are small or have deletes, and the deletes that apply to them."""
+    named = DataFiles(data).named_by(deletes)
+    chosen = [
+        entry
+        for entry in data
+        if entry.size_bytes < KEEP_FRACTION * target_size_bytes or entry.identity in named
+    ]
+    rewritten = DataFiles(chosen)
+    return chosen, [delete for delete in deletes if rewritten.may_be_named_by(delete)]
+
+
 def _equality_deletes(
     metadata: TableMetadata,
     io: FileIO,
     snapshot: Snapshot,
     partition: PartitionKey,
     live: list[LiveEntry],
+    after: int,
     is_stopped: IsStopped,
 ) -> Iterator[LiveEntry]:
-    """Equality deletes of the partition, and those of unpartitioned specs, which apply everywhere."""
-    yield from (entry for entry in live if entry.kind is FileKind.EQUALITY_DELETES)
+    """Equality deletes of the partition, and those of unpartitioned specs, which apply everywhere.
+
+    Only those with a sequence number above `after`.
+    """
+    yield from (
+        entry for entry in live if entry.kind is FileKind.EQUALITY_DELETES and entry.sequence_number > after
+    )
     unpartitioned = {spec_id for spec_id, spec in metadata.specs().items() if _is_unpartitioned(spec)}
     if partition == UNPARTITIONED or not unpartitioned:
         return
     for entry in live_files(metadata, io, snapshot, UNPARTITIONED, is_stopped=is_stopped):
-        if entry.spec_id in unpartitioned and entry.kind is FileKind.EQUALITY_DELETES:
+        is_equality = entry.kind is FileKind.EQUALITY_DELETES
+        if is_equality and entry.spec_id in unpartitioned and entry.sequence_number > after:
             yield entry
 
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 import duckdb
 import pyarrow as pa
 
-from isotherm.iceberg.storage import is_transient
+from isotherm.iceberg.retries import is_transient
 
 
 class FailureKind(StrEnum):

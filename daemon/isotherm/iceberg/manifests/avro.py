@@ -22,7 +22,7 @@ from pyiceberg.avro.reader import Reader
 from pyiceberg.avro.resolver import construct_reader, construct_writer
 from pyiceberg.io import FileIO
 
-from isotherm.iceberg.storage import retried
+from isotherm.iceberg.retries import retried
 
 MAX_BYTES = 64 * 1024 * 1024
 """Of a manifest or a manifest list: eight times what writers aim at. What is larger is no manifest, or an attack."""

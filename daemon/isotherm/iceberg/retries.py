@@ -1,0 +1,121 @@
+"""Requests to a store: those that fail for a reason that passes are sent again here, and nowhere else.
+
+A reason that passes is a 503, a time-out, a connection that was cut. The same request is sent again with growing
+pauses, at most `ATTEMPTS` times and for half a minute. A store that does not answer is then left alone for a while.
+"""
+
+import errno
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from pyiceberg.io import S3_ENDPOINT
+from tenacity import (
+    Retrying,
+    retry_if_exception,
+    stop_after_attempt,
+    stop_after_delay,
+    wait_exponential_jitter,
+)
+
+from isotherm.runtime.breaker import Breaker
+
+ATTEMPTS = 6
+"""With the pauses below some fifteen seconds: longer than S3 takes to split a busy prefix, shorter than a shift."""
+FIRST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 8.0
+GIVE_UP_AFTER_S = 30
+"""No attempt begins later than this: a store that does not answer at all costs each request a whole time-out."""
+
+_TRANSIENT = re.compile(
+    r"HTTP status (5\d\d|429|408)|SLOW_?DOWN|INTERNAL_FAILURE|SERVICE_UNAVAILABLE|THROTTLING|REQUEST_?TIME_?OUT"
+    r"|NETWORK_CONNECTION|curlCode|timed? ?out|Connection (reset|refused|closed)|Broken pipe",
+    re.IGNORECASE,
+)
+"""How PyArrow words what passes: it has one exception for all that S3, GCS and Azure may answer."""
+
+_NO_ANSWER = re.compile(
+    r"NETWORK_CONNECTION|curlCode|timed? ?out|Connection (reset|refused|closed)", re.IGNORECASE
+)
+"""How it words that nobody answered."""
+
+_NO_WAY_THERE = frozenset({errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH})
+
+_QUOTED = re.compile(r"'[^']*'(?!\w)")
+
+T = TypeVar("T")
+
+
+def is_no_answer(err: BaseException) -> bool:
+    """Whether a request failed because nobody answered, rather than by an answer."""
+    return _is(err, _NO_ANSWER)
+
+
+def is_transient(err: BaseException) -> bool:
+    """Whether the same request may succeed a little later."""
+    return _is(err, _TRANSIENT)
+
+
+def _is(err: BaseException, wording: re.Pattern[str]) -> bool:
+    """Whether an error is of a kind, by its type and number, and by its words where it has no more."""
+    if isinstance(err, TimeoutError | ConnectionError):
+        return True
+    if not isinstance(err, OSError) or isinstance(err, FileNotFoundError | PermissionError):
+        return False
+    if err.errno is not None:
+        return err.errno in _NO_WAY_THERE
+    return wording.search(_without_path(str(err))) is not None
+
+
+def _without_path(text: str) -> str:
+    """What an error says but for the file's name, which may be any words: a table may be called `timeouts`."""
+    _, is_from_s3, words = text.rpartition("AWS Error ")
+    return words if is_from_s3 else _QUOTED.sub("", text)
+
+
+class Store:
+    """Requests to one store, each tried again while it fails for a reason that passes.
+
+    One that was given up because nobody answered keeps no other one waiting: until the store's breaker lets the next
+    question through, each fails at once.
+    """
+
+    def __init__(self, name: str, breaker: Breaker) -> None:
+        self._name = name
+        self._breaker = breaker
+
+    def ask(self, action: Callable[[], T]) -> T:
+        """The action's result. Raises OSError: it failed, or the store did not answer lately."""
+        left_s = self._breaker.left_s
+        if left_s > 0:
+            raise OSError(f"{self._name} did not answer; it is asked again in {left_s:.0f} s")
+        try:
+            answer = retried(action)
+        except OSError as err:
+            if is_no_answer(err):
+                self._breaker.failed()
+            raise
+        self._breaker.answered()
+        return answer
+
+
+_BREAKERS: dict[tuple[str, str], Breaker] = {}
+"""Of this process: by bucket, as `s3://lake`, and endpoint."""
+
+
+def store_of(location: str, properties: Mapping[str, Any]) -> Store:
+    """The store that a file lies in."""
+    bucket = "/".join(location.split("/", 3)[:3])
+    endpoint = str(properties.get(S3_ENDPOINT, ""))
+    return Store(bucket, _BREAKERS.setdefault((bucket, endpoint), Breaker()))
+
+
+def retried(action: Callable[[], T]) -> T:
+    """The action's result, tried again while it fails for a reason that passes."""
+    retrying = Retrying(
+        stop=stop_after_attempt(ATTEMPTS) | stop_after_delay(GIVE_UP_AFTER_S),
+        wait=wait_exponential_jitter(initial=FIRST_PAUSE_S, max=LONGEST_PAUSE_S, jitter=FIRST_PAUSE_S),
+        retry=retry_if_exception(is_transient),
+        reraise=True,
+    )
+    return retrying(action)

@@ -1,0 +1,88 @@
+"""Announcements on the control topic: each is written when the broker has said so."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from isotherm.contract.events import MAX_ANNOUNCEMENT_BYTES, CommitEvent, encode, shortened
+from isotherm.contract.topics import PARTITIONER
+from isotherm.kafka.client import REQUEST_TIMEOUT_S, Broker
+from isotherm.service.ports import Unavailable
+
+SHRINK = 4
+
+SMALLEST_LIMIT_BYTES = 1000
+"""Where a topic takes less than our own limit, an announcement is cut further; what is left fits into this."""
+
+
+class Announcer:
+    """Writes commit events."""
+
+    def __init__(
+        self,
+        properties: Mapping[str, Any],
+        topic: str,
+        broker: Broker,
+        on_error: Callable[[KafkaError], None],
+    ) -> None:
+        """Connect when there is something to write.
+
+        Args:
+            properties: librdkafka's, with `bootstrap.servers`.
+            topic: the control topic.
+            broker: shared by all clients of it.
+            on_error: told when the broker is away; librdkafka reconnects by itself.
+        """
+        self._topic = topic
+        self._broker = broker
+        self._producer = Producer(
+            {
+                **properties,
+                "acks": "all",
+                "enable.idempotence": True,
+                "partitioner": PARTITIONER,
+                "message.timeout.ms": REQUEST_TIMEOUT_S * 1000,
+                "error_cb": on_error,
+                "log_level": 0,
+            }
+        )
+
+    def publish(self, event: CommitEvent) -> None:
+        """Announce a snapshot; returns when the broker has it. What is too large for the topic is cut."""
+        limit = MAX_ANNOUNCEMENT_BYTES
+        while error := self._written(shortened(event, limit)):
+            limit //= SHRINK
+            if error.code() != KafkaError.MSG_SIZE_TOO_LARGE or limit < SMALLEST_LIMIT_BYTES:
+                raise Unavailable(f"control topic {self._topic}: {error.str()}")
+
+    def _written(self, event: CommitEvent) -> KafkaError | None:
+        """Write one message; gives why it is not there. Raises NotAsked."""
+        try:
+            self._broker.ask(lambda: self._send(event))
+        except KafkaException as err:
+            error: KafkaError = err.args[0]
+            return error
+        return None
+
+    def _send(self, event: CommitEvent) -> None:
+        key, value, headers = encode(event)
+        answers: list[KafkaError | None] = []
+        try:
+            self._producer.produce(
+                self._topic,
+                key=key,
+                value=value,
+                headers=list(headers.items()),
+                on_delivery=lambda error, _: answers.append(error),
+            )
+        except BufferError as err:
+            raise KafkaException(KafkaError(KafkaError._QUEUE_FULL)) from err  # noqa: SLF001 (a public constant)
+        self._producer.flush(REQUEST_TIMEOUT_S)
+        error = answers[0] if answers else KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001 (the same)
+        if error is not None:
+            raise KafkaException(error)
+
+    def close(self) -> None:
+        """Wait for what is under way."""
+        self._producer.flush(REQUEST_TIMEOUT_S)

@@ -1,0 +1,65 @@
+"""What the service needs of the world: small Protocols, so that the loop can be tried without it.
+
+Each has a real adapter at the edge, and a fake in the tests that passes the same contract tests.
+"""
+
+from collections.abc import Callable
+
+from isotherm.core.observations import Observation
+from isotherm.service.ports.broker import (
+    Announced,
+    DeadLetters,
+    Decoder,
+    EventSource,
+    HoldReading,
+    HoldTopic,
+    Message,
+    SourceTopics,
+)
+from isotherm.service.ports.catalog import Catalog, Count, Listing, LoadedTable, Scan
+from isotherm.service.ports.errors import (
+    Fenced,
+    NotAsked,
+    Refused,
+    StoreAway,
+    TableMissing,
+    Unavailable,
+    UnknownTable,
+    Unreadable,
+)
+from isotherm.service.ports.maintainer import Bound, Expired, ExpiryReading, Maintainer, Sweep, Swept, Unbound
+
+Listener = Callable[[Observation], None]
+"""Somebody who wants to know; it must not raise."""
+
+__all__ = [
+    "Announced",
+    "Bound",
+    "Catalog",
+    "Count",
+    "DeadLetters",
+    "Decoder",
+    "EventSource",
+    "Expired",
+    "ExpiryReading",
+    "Fenced",
+    "HoldReading",
+    "HoldTopic",
+    "Listener",
+    "Listing",
+    "LoadedTable",
+    "Maintainer",
+    "Message",
+    "NotAsked",
+    "Refused",
+    "Scan",
+    "SourceTopics",
+    "StoreAway",
+    "Sweep",
+    "Swept",
+    "TableMissing",
+    "Unavailable",
+    "Unbound",
+    "UnknownTable",
+    "Unreadable",
+]

@@ -1,0 +1,123 @@
+"""What the service needs of a catalog and of the files behind it, to read tables."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from isotherm.contract.events import CommitEvent
+from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.core.model.changes import Change
+from isotherm.core.model.files import FileKind, FileStats
+from isotherm.core.model.tables import Snapshot, TableFacts
+from isotherm.core.state import PartitionState
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTable:
+    """A table as the catalog has it now."""
+
+    table: TableId
+    facts: TableFacts
+    head: int | None
+    snapshots: Mapping[int, Snapshot]
+    """Every snapshot in the metadata, of all branches."""
+    parents: Mapping[int, int | None]
+    metadata_location: str
+    handle: Any
+    """The adapter's own; a PyIceberg table in the real one."""
+
+    def log(self) -> tuple[Snapshot, ...]:
+        """The ancestors of the head that the metadata still has, oldest first."""
+        return tuple(self.snapshots[snapshot_id] for snapshot_id in reversed(self.ancestors()))
+
+    def ancestors(self) -> tuple[int, ...]:
+        """The ancestors of the head that the metadata still has, newest first."""
+        # In the order of insertion; damaged metadata may lead in a circle.
+        found: dict[int, None] = {}
+        current = self.head
+        while current is not None and current in self.parents and current not in found:
+            found[current] = None
+            current = self.parents[current]
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A full scan of a table's head."""
+
+    partitions: Mapping[PartitionKey, PartitionState]
+    head: Change | None
+    """The head's own change, without its partitions: who, when, totals."""
+    boundary_ms: int | None
+    foreign_commits: int
+    files: int
+    read_slowly: int = 0
+    """Large manifests that the fast reader could not read."""
+
+
+Count = tuple[Mapping[int, FileStats], Mapping[FileKind, FileStats]]
+"""The live files of a partition, as its state has them: data files by size bucket, delete files by kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The tables of a catalog, as far as it shows them."""
+
+    names: Sequence[str]
+    """Every table, as `namespace.table`; a namespace may have dots in it."""
+    unlisted: Mapping[str, str]
+    """Namespaces whose tables, or whose namespaces below, the catalog does not tell us, and why."""
+
+
+class Catalog(Protocol):
+    """The Iceberg catalog and what lies behind it, read only."""
+
+    def names(self) -> Listing:
+        """Every table in every namespace. Raises Unavailable where the catalog as a whole does not answer."""
+        ...
+
+    def load(self, name: str) -> LoadedTable:
+        """The table now. Raises TableMissing, Unavailable."""
+        ...
+
+    def change(self, loaded: LoadedTable, snapshot_id: int) -> Change:
+        """What one snapshot did, from the manifests that its manifest list says it added."""
+        ...
+
+    def event(self, loaded: LoadedTable, snapshot_id: int) -> CommitEvent:
+        """The announcement of one snapshot, as its metadata and its manifest list have it."""
+        ...
+
+    def change_of(self, loaded: LoadedTable, event: CommitEvent) -> Change | None:
+        """What the event's manifests say; None where it does not name them all, or what it names cannot be read."""
+        ...
+
+    def changes_of(self, asked: Sequence[tuple[LoadedTable, CommitEvent]]) -> Sequence[Change | None]:
+        """The same of several events, in their order; their manifests are read at the same time."""
+        ...
+
+    def is_true(self, loaded: LoadedTable, change: Change) -> bool:
+        """Whether what an event said of a snapshot is what its metadata and its manifest list say."""
+        ...
+
+    def clock_skew_ms(self) -> int | None:
+        """How far this machine's clock is ahead of the catalog's, by its last answer; None: it does not tell."""
+        ...
+
+    def scan(self, loaded: LoadedTable) -> Scan:
+        """Everything, from all manifests of the head."""
+        ...
+
+    def recount(
+        self, loaded: LoadedTable, keys: Collection[PartitionKey]
+    ) -> Mapping[PartitionKey, Count] | None:
+        """The live files of some partitions at the head, counted anew; None where too many manifests may hold them."""
+        ...
+
+    def light(self, loaded: LoadedTable) -> LoadedTable:
+        """The same table without what only a confirmation needs: its snapshots but for the head."""
+        ...
+
+    def live_files(self, loaded: LoadedTable, partition: PartitionKey) -> int:
+        """Data files of one partition at the head, counted anew."""
+        ...

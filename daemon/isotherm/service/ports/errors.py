@@ -1,0 +1,36 @@
+"""What an adapter answers when it cannot do what was asked."""
+
+
+class Unavailable(Exception):  # noqa: N818 (it says what is)
+    """Something outside does not answer now; try later, nothing is lost."""
+
+
+class NotAsked(Unavailable):
+    """It did not answer lately, so it was not asked again: nothing new, and nothing to tell."""
+
+
+class StoreAway(Unavailable):
+    """The store with a table's files does not answer, or not as it should."""
+
+
+class Unreadable(Unavailable):
+    """The catalog has the table and nothing can be made of it: a damaged file, or a format of a later version.
+
+    It is not gone: nothing that is known of it is thrown away.
+    """
+
+
+class Refused(Unavailable):
+    """What was asked for was refused, and other things may not be: a right is missing for one table."""
+
+
+class Fenced(Exception):  # noqa: N818 (it says what is)
+    """Another process has taken this daemon's place in the group: there is nothing left to do but to end."""
+
+
+class TableMissing(Exception):  # noqa: N818 (it says what is)
+    """The catalog says that it has no such table; or the table that it has no such snapshot."""
+
+
+class UnknownTable(Exception):  # noqa: N818 (said to a person, as the two above)
+    """The daemon knows no such table, or partition; the text names the nearest."""

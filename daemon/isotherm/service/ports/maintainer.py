@@ -1,0 +1,168 @@
+"""What the service needs of whoever changes tables: bind, rewrite, commit, expire, delete."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.core.deletion import Mark, Neighbours, Seen, Verdict
+from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite
+from isotherm.service.ports.catalog import LoadedTable
+from isotherm.service.ports.errors import Unavailable
+
+
+@dataclass(frozen=True, slots=True)
+class Unbound:
+    """Why a request found nothing to do, or cannot be done."""
+
+    reason: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A job that is bound to its files."""
+
+    job: CompactionJob
+    live_data_files: int
+    """Of the whole partition, with those that the job leaves alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryReading:
+    """What an expiry would leave without a reader, as the table was at one moment."""
+
+    snapshots: tuple[int, ...]
+    """The snapshots that may go, oldest first."""
+    files: tuple[str, ...]
+    """What only they reach."""
+    seen: Seen | None
+    """How far the table's history went; None: its format does not tell."""
+    damage: str = ""
+    """Why files stay that would go if everything could be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """What an expiry came to."""
+
+    outcome: Outcome
+    lost_refs: tuple[str, ...] | None = ()
+    """Branches and tags that were made at the last moment and that the catalog dropped with their snapshots. None:
+    nobody can say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Files of one table whose grace is over, and what must be known to judge them."""
+
+    uuid: str
+    marks: tuple[Mark, ...]
+    expired: Mapping[str, tuple[int, ...]]
+    """By job: the snapshots that an expiry took."""
+    neighbours: Neighbours
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What became of marked files; each is in one of the three. By path, why."""
+
+    uuid: str
+    gone: tuple[str, ...] = ()
+    kept: Mapping[str, Verdict] = field(default_factory=dict)
+    postponed: Mapping[str, str] = field(default_factory=dict)
+
+
+class Maintainer(Protocol):
+    """What changes tables: bind, rewrite, commit, expire, delete."""
+
+    def start_binding(
+        self,
+        loaded: LoadedTable,
+        partition: PartitionKey,
+        job_id: str,
+        label: str,
+        target_bytes: int,
+        policy_hash: str,
+        why: str,
+    ) -> None:
+        """Begin to find the files of a partition for a job, beside the loop."""
+        ...
+
+    def bound(self) -> Sequence[tuple[str, Bound | Unbound | Unavailable]]:
+        """Bindings that ended since the last call, by job id; Unavailable where the files cannot be read now."""
+        ...
+
+    def start(self, loaded: LoadedTable, job: CompactionJob) -> None:
+        """Begin to rewrite, elsewhere."""
+        ...
+
+    def finished(self) -> Sequence[tuple[str, Rewrite | Unbound]]:
+        """Rewrites that ended since the last call, by job id; Unbound says why there is none."""
+        ...
+
+    def cancel(self, job_id: str) -> None:
+        """Stop a binding, a rewrite or the reading for an expiry; it is not reported any more."""
+        ...
+
+    def commit(
+        self, name: str, job: CompactionJob, rewrite: Rewrite, may_commit: Callable[[LoadedTable], str | None]
+    ) -> Outcome:
+        """Swap the files in; `may_commit` is asked last and may give a reason to refuse."""
+        ...
+
+    def settled(
+        self, names: Sequence[str], job: CompactionJob, asserted_head_id: int | None
+    ) -> Outcome | None:
+        """What came of a job, by a look at its table under one of these names; None: nobody can say yet."""
+        ...
+
+    def leftovers(self, loaded: LoadedTable, job: CompactionJob) -> Sequence[str]:
+        """The data files that a job has written so far. Raises Unavailable."""
+        ...
+
+    def delete_at_once(self, loaded: LoadedTable, paths: Sequence[str]) -> Mapping[str, str]:
+        """Delete files of which it was decided that they may go at once; gives those that stay, and why."""
+        ...
+
+    def start_reading(self, loaded: LoadedTable, job_id: str, snapshots: Sequence[int]) -> None:
+        """Begin to find out what an expiry would leave without a reader, beside the loop."""
+        ...
+
+    def read(self) -> Sequence[tuple[str, ExpiryReading | Unbound]]:
+        """Readings that ended since the last call, by job id."""
+        ...
+
+    def expire(
+        self,
+        table: TableId,
+        reading: ExpiryReading,
+        job_id: str,
+        may_send: Callable[[LoadedTable], str | None],
+    ) -> Expired:
+        """Expire snapshots; `may_send` is asked before each request, with the table that it is based on."""
+        ...
+
+    def lost_refs(self, loaded: LoadedTable, base: str, taken: Sequence[int]) -> Sequence[str] | None:
+        """Branches and tags that a catalog dropped with the snapshots that an expiry took, since that metadata."""
+        ...
+
+    def start_sweep(self, loaded: LoadedTable, sweep: Sweep) -> None:
+        """Begin to prove and delete, beside the loop; one sweep of a table at a time."""
+        ...
+
+    def swept(self) -> Sequence[Swept]:
+        """Sweeps that ended since the last call."""
+        ...
+
+    def stop_sweep(self, uuid: str) -> None:
+        """End the sweep of a table before its next file; what it did until then is reported by `swept`."""
+        ...
+
+    def clock_skew_ms(self, loaded: LoadedTable) -> int | None:
+        """How far this machine's clock is ahead of the store's, as a file written now shows; None: it does not tell."""
+        ...
+
+    def stop(self) -> None:
+        """End everything that runs; nothing is reported any more."""
+        ...

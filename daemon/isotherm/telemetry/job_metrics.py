@@ -1,0 +1,77 @@
+"""Metrics of jobs, and of what went because of them."""
+
+from collections.abc import Callable
+from typing import assert_never
+
+from isotherm.core import observations as seen
+from isotherm.telemetry.series import Series
+
+JOB_SECONDS = (0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
+
+Done = seen.JobStarted | seen.JobEnded | seen.SnapshotsExpired | seen.FilesDeleted
+
+
+class JobMetrics:
+    """Counts jobs, snapshots that expired, files that were deleted."""
+
+    def __init__(self, series: Series, now_ms: Callable[[], int]) -> None:
+        self._of = series.of
+        self._now_ms = now_ms
+        self.running = series.gauge("isotherm_jobs_running", "Jobs that run now.")
+        self.jobs = series.counter(
+            "isotherm_jobs", "Jobs that ended.", "table", "action", "outcome", "reason"
+        )
+        self.job_seconds = series.histogram(
+            "isotherm_job_seconds", "Seconds of a rewrite.", "action", buckets=JOB_SECONDS
+        )
+        self.bytes_read = series.counter("isotherm_bytes_read", "Bytes that rewrites read.", "table")
+        self.bytes_written = series.counter("isotherm_bytes_written", "Bytes that rewrites wrote.", "table")
+        self.files_removed = series.counter(
+            "isotherm_files_compacted", "Data files that compaction made superfluous.", "table"
+        )
+        self.job_memory = series.gauge(
+            "isotherm_job_peak_memory_bytes", "Peak memory of the last rewrite's process."
+        )
+        self.last_success = series.gauge(
+            "isotherm_last_success_timestamp_seconds", "When a job last succeeded.", "table", "action"
+        )
+        self.expired = series.counter("isotherm_snapshots_expired", "Snapshots expired.", "table")
+        self.deleted = series.counter("isotherm_files_deleted", "Files deleted after an expiry.", "table")
+        self.kept = series.counter(
+            "isotherm_files_kept", "Files that a last look kept from being deleted.", "table"
+        )
+        self.postponed = series.counter(
+            "isotherm_files_postponed",
+            "Times that a file was not deleted yet, because something may need it or the store refused.",
+            "table",
+        )
+
+    def __call__(self, what: Done) -> None:
+        """Count one observation."""
+        match what:
+            case seen.JobStarted():
+                self.running.inc()
+            case seen.JobEnded():
+                self._ended(what)
+            case seen.SnapshotsExpired():
+                self._of(self.expired, what.table.name).inc(what.snapshots)
+            case seen.FilesDeleted():
+                self._of(self.deleted, what.table.name).inc(what.files)
+                self._of(self.kept, what.table.name).inc(what.kept)
+                self._of(self.postponed, what.table.name).inc(what.postponed)
+            case _:
+                assert_never(what)
+
+    def _ended(self, what: seen.JobEnded) -> None:
+        name = what.table.name
+        self._of(self.jobs, name, what.action, what.outcome, what.reason).inc()
+        self.running.set(what.still_running)
+        if what.outcome == "done":
+            self._of(self.last_success, name, what.action).set(self._now_ms() / 1000)
+        if what.bytes_read:
+            self.job_seconds.labels(what.action).observe(what.seconds)
+            self._of(self.bytes_read, name).inc(what.bytes_read)
+            self._of(self.bytes_written, name).inc(what.bytes_written)
+            self.job_memory.set(what.peak_memory_bytes)
+        if what.outcome == "done" and what.action == "compact":
+            self._of(self.files_removed, name).inc(max(what.files_before - what.files_after, 0))

@@ -1,0 +1,74 @@
+"""The series of this process: metrics are declared here, and a table's series are born and forgotten together.
+
+A counter that has the table as its only label is born at zero with the table, so that `rate` sees its first
+increment. A table that is gone, another's or at rest keeps no series.
+"""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+
+Numbers = TypeVar("Numbers", Counter, Gauge)
+
+
+class Series:
+    """What is declared, and what each table has of it."""
+
+    def __init__(self) -> None:
+        # A third of all series would be the times at which counters were born.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        self._born_with_a_table: list[Counter] = []
+        self._of_tables: dict[str, set[tuple[Counter | Gauge, tuple[str, ...]]]] = {}
+        """What each table has, so that it is forgotten without a look at all the others."""
+        self._resting: set[str] = set()
+
+    def counter(self, name: str, text: str, *labels: str) -> Counter:
+        """Declare a counter."""
+        made = Counter(name, text, labels, registry=self.registry)
+        if labels == ("table",):
+            self._born_with_a_table.append(made)
+        return made
+
+    def gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        """Declare a gauge."""
+        return Gauge(name, text, labels, registry=self.registry)
+
+    def histogram(self, name: str, text: str, *labels: str, buckets: Sequence[float]) -> Histogram:
+        """Declare a histogram."""
+        return Histogram(name, text, labels, buckets=buckets, registry=self.registry)
+
+    def of(self, metric: Numbers, table: str, *labels: str) -> Numbers:
+        """The series of a table in a metric; it is made at the first time."""
+        self._resting.discard(table)
+        self._of_tables.setdefault(table, set()).add((metric, (table, *labels)))
+        return metric.labels(table, *labels)
+
+    def bear(self, table: str) -> None:
+        """Have every counter of a table begin at zero."""
+        for counter in self._born_with_a_table:
+            self.of(counter, table)
+
+    def drop(self, metric: Gauge, table: str) -> None:
+        """Take one series of a table away, if it has it."""
+        known = self._of_tables.get(table, set())
+        if (metric, (table,)) in known:
+            known.remove((metric, (table,)))
+            metric.remove(table)
+
+    def forget(self, table: str) -> None:
+        """Take all series of a table away."""
+        self._resting.discard(table)
+        for metric, labels in self._of_tables.pop(table, ()):
+            metric.remove(*labels)
+
+    def rest(self, table: str) -> None:
+        """Take all series of a table away, and count it among those that rest."""
+        # Of ten thousand tables most rest: with series for each, a scrape would take seconds.
+        self.forget(table)
+        self._resting.add(table)
+
+    def resting(self) -> int:
+        """How many tables rest."""
+        return len(self._resting)

@@ -1,0 +1,19 @@
+"""What every writer of a pipeline shares."""
+
+from dataclasses import dataclass
+
+from isotherm_ingest.announce.intents import Intents
+from isotherm_ingest.dead_letters import DeadLetters
+from isotherm_ingest.metrics import Metrics
+from isotherm_ingest.tables.lake import Lake
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What every writer uses."""
+
+    lake: Lake
+    intents: Intents
+    dead_letters: DeadLetters
+    metrics: Metrics
+    pipeline: str
