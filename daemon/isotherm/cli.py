@@ -18,6 +18,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
+    # Plain text: the boxes of rich take twice the time of everything else that `--help` does.
+    rich_markup_mode=None,
 )
 
 app.add_typer(policy_app, name="policy")
@@ -28,11 +30,14 @@ app.add_typer(ledger_app, name="ledger")
 def run(config: ConfigOption = DEFAULT_CONFIG) -> None:
     """The daemon: follow the stream's commits, and maintain what it has left behind."""
     from isotherm.commands.terminal import plain_errors
-    from isotherm.daemon import run as run_daemon
     from isotherm.runtime.config import load_config
 
     with plain_errors():
-        raise typer.Exit(run_daemon(load_config(config)))
+        loaded = load_config(config)
+        # Takes seconds: a mistake in the configuration is reported before.
+        from isotherm.daemon import run as run_daemon
+
+        raise typer.Exit(run_daemon(loaded))
 
 
 @app.command()
@@ -49,7 +54,6 @@ def demo(
 ) -> None:
     """The whole system, embedded, on a live PostgreSQL; everything under .isotherm/demo."""
     from isotherm.core.units import parse_span_ms
-    from isotherm.demo.run import run_demo
 
     try:
         for_ms = parse_span_ms(for_)
@@ -57,6 +61,8 @@ def demo(
         raise typer.BadParameter(str(error), param_hint="--for") from error
     if chaos not in (None, "kill"):
         raise typer.BadParameter("the only chaos is `kill`", param_hint="--chaos")
+    from isotherm.demo.run import run_demo
+
     raise typer.Exit(run_demo(for_ms / 1000, report, keep, chaos == "kill", seed=seed))
 
 

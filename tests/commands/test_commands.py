@@ -3,29 +3,13 @@
 import json
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from isotherm.cli import app
 from isotherm.store import Ledger
-from support.lab import Lab
+from support.worked import worked_in
 
 HOUR_1, HOUR_4 = "at_hour=2026-01-01-01", "at_hour=2026-01-01-04"
-
-
-def worked_in(root):
-    """A lab with a table of which hours 1 and 2 were left, 1 is compacted, 3 and 4 are hot."""
-    lab = Lab(root)
-    table = lab.create()
-    for hour in (1, 1, 1, 2, 2, 3, 4):
-        lab.append(table, hour)
-    lab.settled().stop()
-    config = {
-        "catalog": {"properties": lab.properties},
-        "kafka": {"properties": {"bootstrap.servers": "unused"}},
-    }
-    (root / "isotherm.yaml").write_text(yaml.safe_dump(config))
-    return lab
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +103,7 @@ def test_state_verify_finds_a_difference(tmp_path, ask):
     result = ask(lab, "state", "shop.orders", "--verify")
 
     assert result.exit_code == 1
-    assert "1 partitions differ" in " ".join(result.output.split())
+    assert "1 partition differs from a full scan" in " ".join(result.output.split())
 
 
 def test_a_bad_configuration_exits_with_78(tmp_path):

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from isotherm.cli import app
 from support.lab import EAGER, Lab
+from support.worked import configured
 
 DAY_MS = 86_400_000
 WRONG = """\
@@ -64,11 +64,7 @@ def worked(tmp_path_factory):
         service.round()
     service.stop()
     lab.executor.stop()
-    config = {
-        "catalog": {"properties": lab.properties},
-        "kafka": {"properties": {"bootstrap.servers": "unused"}},
-    }
-    (root / "isotherm.yaml").write_text(yaml.safe_dump(config))
+    configured(lab)
     return root
 
 

@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 
 import pytest
-import yaml
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -22,6 +21,7 @@ from isotherm.runtime.yaml_reader import parse_yaml
 from isotherm.store import Fold, Ledger
 from support.builders import HOUR
 from support.lab import EAGER, EXPIRING, Lab, settle
+from support.worked import configured
 
 LAZY = EAGER.replace("min_files: 3", "min_files: 50")
 
@@ -35,11 +35,7 @@ def worked_in(root, policy=EAGER):
         lab.append(table, hour)
     settle(service)
     service.stop()
-    config = {
-        "catalog": {"properties": lab.properties},
-        "kafka": {"properties": {"bootstrap.servers": "unused"}},
-    }
-    (root / "isotherm.yaml").write_text(yaml.safe_dump(config))
+    configured(lab)
     (root / "lazy.yaml").write_text(LAZY)
     return lab
 

@@ -5,28 +5,32 @@ from pathlib import Path
 import typer
 from rich.text import Text
 
+from isotherm.audit.evidence import Judged
+from isotherm.audit.promises import judge
 from isotherm.commands.options import Output
-from isotherm.commands.terminal import EXIT_ERROR, out, plain_errors, print_json
+from isotherm.commands.terminal import EXIT_ERROR, err, out, plain_errors, print_json
 from isotherm.core.units import clock_text
 from isotherm.runtime.config import load_config
+
+STYLES = {Judged.PROVED: "green", Judged.BROKEN: "bold red", Judged.NOT_PROVABLE: "yellow"}
 
 
 def show_audit(table: str, config: Path, output: Output) -> None:
     """Do the promises hold? From the table's own history, the ledger and the control topic."""
-    from isotherm.audit.evidence import Judged
-    from isotherm.audit.promises import judge
-    from isotherm.audit.reader import read_history
-
     with plain_errors():
-        judgements = judge(read_history(load_config(config), table))
+        loaded = load_config(config)
+        err.print(Text(f"reading the history of {table}, its files and the control topic …", style="dim"))
+        # PyIceberg, Arrow and DuckDB take seconds to import, and reading takes longer.
+        from isotherm.audit.reader import read_history
+
+        judgements = judge(read_history(loaded, table))
         if output is Output.JSON:
             print_json(judgements)
         else:
-            styles = {Judged.PROVED: "green", Judged.BROKEN: "bold red", Judged.NOT_PROVABLE: "yellow"}
             for one in judgements:
                 out.print(
                     Text.assemble(
-                        (one.promise, "bold"), ": ", (one.verdict, styles[one.verdict]), f": {one.why}"
+                        (one.promise, "bold"), ": ", (one.verdict, STYLES[one.verdict]), f": {one.why}"
                     )
                 )
                 if one.from_ms is not None and one.to_ms is not None:

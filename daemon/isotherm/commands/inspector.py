@@ -4,19 +4,17 @@ Reads beside a running daemon and changes nothing. It uses the very planner and 
 says is what the service does.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from isotherm.contract.identity import PartitionKey
+from isotherm.commands.believed import Believed, believed_of
 from isotherm.core.model.decisions import Plan
 from isotherm.core.model.files import FileStats
 from isotherm.core.partitions import label
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import Flight, View
 from isotherm.core.policy.precedence import PolicyFile, Resolved, resolve
-from isotherm.core.replay.history import History
-from isotherm.core.replay.replay import Assumed
 from isotherm.core.units import clock_text
 from isotherm.runtime.clock import now_ms as wall_clock_ms
 from isotherm.runtime.config import IsothermConfig
@@ -27,6 +25,8 @@ from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger
 
 if TYPE_CHECKING:
+    from isotherm.core.replay.history import History
+    from isotherm.core.replay.replay import Assumed
     from isotherm.iceberg.catalog import IcebergCatalog
 
 HISTORY = 5
@@ -140,7 +140,7 @@ class Inspector:
         """The policy of a table that the daemon knows, in force or as a file says; None: it is only observed."""
         return self._resolved(self.row(table), override)
 
-    def history(self, table: str, since_ms: int, now_ms: int, tell: Callable[[int], None]) -> History:
+    def history(self, table: str, since_ms: int, now_ms: int, tell: Callable[[int], None]) -> "History":
         """What a table went through; `tell` is told how many snapshots were read for it."""
         from isotherm.commands.table_history import read_history
 
@@ -150,8 +150,10 @@ class Inspector:
             self._fold, self.ledger, catalog, row, since_ms=since_ms, now_ms=now_ms, tell=tell
         )
 
-    def assumed(self, table: str, plan_every_ms: int) -> Assumed:
+    def assumed(self, table: str, plan_every_ms: int) -> "Assumed":
         """What a replay of a table's history takes for granted on this daemon."""
+        from isotherm.core.replay.replay import Assumed
+
         words = self._fold.words(self.row(table).state.table.uuid)
         return Assumed(
             plan_every_ms=plan_every_ms,
@@ -160,11 +162,11 @@ class Inspector:
             writers_announce=bool(words) and all(word.announces for word in words),
         )
 
-    def state(self, table: str, *, verify: bool) -> StateAnswer:
-        """What the daemon believes, and with `verify` how a full scan of the very same head differs."""
-        row = self.row(table)
-        rows = list(self._fold.partitions(row.state.table.uuid))
-        answer = StateAnswer(
+    def state(self, table: str) -> tuple[Believed, StateAnswer]:
+        """What the daemon believes, as it is kept and as it is shown."""
+        believed = believed_of(self._fold, self.row(table))
+        row = believed.row
+        shown = StateAnswer(
             table=table,
             head=row.state.head,
             sequence_number=row.state.sequence_number,
@@ -177,31 +179,32 @@ class Inspector:
                     deletes=one.state.deletes_total,
                     verdict="undecided" if one.verdict is None else str(one.verdict),
                 )
-                for one in rows
+                for one in believed.partitions
             ),
         )
-        if not verify:
-            return answer
-        believed = {one.key: (one.state.data, one.state.deletes) for one in rows}
-        return self._verified(row, answer, believed)
+        return believed, shown
 
-    def _verified(
-        self, row: TableRow, answer: StateAnswer, believed: Mapping[PartitionKey, object]
-    ) -> StateAnswer:
-        catalog = self._catalog()
-        loaded = catalog.at(catalog.load(row.state.table.name), row.state.head)
-        scan = catalog.scan(loaded)
-        scanned: dict[PartitionKey, object] = {
-            key: (one.data, one.deletes) for key, one in scan.partitions.items()
-        }
+    def compared(self, believed: Believed, shown: StateAnswer) -> StateAnswer:
+        """How a full scan of the very same head differs from what the daemon believes."""
+        catalog, row = self._catalog(), believed.row
+        scan = catalog.scan(catalog.at(catalog.load(row.state.table.name), row.state.head))
+        kept = {one.key: (one.state.data, one.state.deletes) for one in believed.partitions}
+        scanned = {key: (one.data, one.deletes) for key, one in scan.partitions.items()}
         differences = tuple(
-            f"{label(key, row.facts.fields)}: believed {believed.get(key)}, scanned {scanned.get(key)}"
-            for key in sorted(believed.keys() | scanned.keys())
-            if believed.get(key) != scanned.get(key)
+            f"{label(key, row.facts.fields)}: believed {kept.get(key)}, scanned {scanned.get(key)}"
+            for key in sorted(kept.keys() | scanned.keys())
+            if kept.get(key) != scanned.get(key)
         )
-        verdict = "equal to" if not differences else f"{len(differences)} partitions differ from"
+        count = len(differences)
+        verdict = (
+            "equal to"
+            if not count
+            else "1 partition differs from"
+            if count == 1
+            else f"{count} partitions differ from"
+        )
         text = f"{verdict} a full scan of snapshot {row.state.head}: {len(scanned)} partitions, {scan.files} files"
-        return replace(answer, verified=text, differences=differences)
+        return replace(shown, verified=text, differences=differences)
 
     def _catalog(self) -> "IcebergCatalog":
         # PyIceberg, Arrow and DataFusion take seconds to import, and most answers need none of them.

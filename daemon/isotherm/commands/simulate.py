@@ -14,7 +14,6 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from isotherm.commands.chart import Series, Ticks, draw
 from isotherm.commands.inspector import Inspector
 from isotherm.commands.options import Output
 from isotherm.commands.terminal import (
@@ -53,6 +52,7 @@ def show_simulation(
         if policy is not None:
             files.append((policy.name, read_yaml(policy, PolicyFile)))
         loaded = load_config(config)
+        err.print(Text(f"reading the history of {table} …", style="dim"))
         simulation = simulate(
             inspector_of(config),
             table,
@@ -305,6 +305,9 @@ def _picture(
     *,
     ascii_only: bool,
 ) -> str:
+    # plotext is large, and whoever wants JSON looks at no picture.
+    from isotherm.commands.chart import Series, Ticks, draw
+
     series = [Series(_short(run.name), [value(s) for s in run.samples]) for run in one.runs]
     top = max(max(line.values) for line in series)
     middle = (one.from_ms + one.to_ms) // 2

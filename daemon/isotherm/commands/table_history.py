@@ -8,21 +8,20 @@ history begins after it, and says so.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from isotherm.commands.believed import believed_of
 from isotherm.contract.identity import PartitionKey
 from isotherm.contract.summary import Origin
 from isotherm.core.model.tables import Snapshot
 from isotherm.core.replay.history import History, Recorded, counted_back, traced_back
 from isotherm.core.state import PartitionState, StateError
 from isotherm.iceberg.catalog import IcebergCatalog
-from isotherm.service.ports import LoadedTable, TableMissing, Unavailable, Unreadable
+from isotherm.service.ports import LoadedTable, TableMissing, Unreadable
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger
 
 AWAY_MS = 600_000
 """A change that was heard of so long after its commit was missed while the daemon was away; a replay assumes one that
 is there, and takes the time of the commit."""
-ATTEMPTS = 10
-"""Reading a table's partitions takes a moment, in which the daemon may have gone on."""
 
 
 def read_history(
@@ -50,7 +49,8 @@ def read_history(
         Unavailable: the catalog does not answer, or the daemon goes on faster than its state can be read.
         TableMissing: the catalog does not have the table any more.
     """
-    row, partitions = _settled(fold, row)
+    believed = believed_of(fold, row)
+    row, partitions = believed.row, {one.key: one.state for one in believed.partitions}
     uuid, head = row.state.table.uuid, row.state.head
     loaded = catalog.load(row.state.table.name)
     if loaded.table.uuid != uuid:
@@ -131,18 +131,6 @@ def _remarks(
             f"{files} data files in {len(beginning)} partitions were there before; how they came is not known"
         )
     return tuple(remarks)
-
-
-def _settled(fold: Fold, row: TableRow) -> tuple[TableRow, dict[PartitionKey, PartitionState]]:
-    """The table and its partitions at one and the same head."""
-    uuid = row.state.table.uuid
-    for _ in range(ATTEMPTS):
-        before = fold.table(uuid)
-        partitions = {one.key: one.state for one in fold.partitions(uuid)}
-        after = fold.table(uuid)
-        if before is not None and after is not None and before.state == after.state:
-            return after, partitions
-    raise Unavailable(f"the state of {row.state.table} changes faster than it can be read; try again")
 
 
 def _heard_at(committed_at_ms: int, received_at_ms: int) -> int:

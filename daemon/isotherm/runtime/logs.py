@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import structlog
 
+from isotherm.runtime.printable import printable
+
 
 def configure(
     level: str = "INFO", style: Literal["auto", "console", "json"] = "auto", **context: str
@@ -39,13 +41,6 @@ def configure(
     )
     structlog.contextvars.bind_contextvars(**context)
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
-
-
-def printable(text: str, kept: str = "") -> str:
-    """A text whose control characters do nothing to a terminal, but for those that are kept: they are spelled out."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
 
 
 def _spelled_out(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

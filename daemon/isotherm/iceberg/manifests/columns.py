@@ -12,11 +12,10 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from tempfile import NamedTemporaryFile
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from datafusion import SessionConfig, SessionContext
 from pyiceberg.manifest import FileFormat, ManifestFile
 from pyiceberg.types import (
     BinaryType,
@@ -38,6 +37,9 @@ from pyiceberg.types import (
 
 from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.reading import Manifest
+
+if TYPE_CHECKING:
+    from datafusion import SessionContext
 
 BATCH_ROWS = 32 * 1024
 """Entries that are handed over at once: enough to sum up many of one partition, a few megabytes."""
@@ -76,7 +78,10 @@ def read_columns(written: Manifest, manifest: ManifestFile) -> Iterator[pa.Table
 
 
 @cache
-def _datafusion() -> SessionContext:
+def _datafusion() -> "SessionContext":
+    # Imported when a large manifest is read: it takes a second, and whoever reads a few small ones has no use for it.
+    from datafusion import SessionConfig, SessionContext
+
     # One thread reads one manifest; several manifests are read at once.
     return SessionContext(SessionConfig().with_target_partitions(1).with_batch_size(BATCH_ROWS))
 

@@ -1,0 +1,66 @@
+"""The topic with what holds tables back, as a person writes to it.
+
+Apart from `pause`, because the clients of the catalog and the broker take seconds to import.
+"""
+
+from isotherm.core.model.holds import Hold, HoldKind
+from isotherm.iceberg.catalog import IcebergCatalog, connect
+from isotherm.kafka.client import ensure_topic
+from isotherm.kafka.hold_topic import TOPIC, KafkaHolds
+from isotherm.runtime.config import IsothermConfig
+from isotherm.service.holds import read_hold
+from isotherm.service.ports import Unavailable
+from isotherm.store.database import to_json
+
+TIMEOUT_S = 15
+
+
+class Orders:
+    """The topic, as a person writes to it."""
+
+    def __init__(self, config: IsothermConfig) -> None:
+        """Look for the broker.
+
+        Raises:
+            Unavailable: it does not answer.
+        """
+        self._config = config
+        ensure_topic(config.kafka.properties, config.kafka.hold_topic, config=TOPIC)
+        self._topic = KafkaHolds(config.kafka.properties, config.kafka.hold_topic)
+
+    def pause(self, table: str, why: str, at_ms: int, until_ms: int | None) -> None:
+        """Leave a table alone from now on. Raises TableMissing, Unavailable."""
+        hold = Hold(HoldKind.PAUSE, self._uuid(table), table, why, at_ms, until_ms=until_ms)
+        self._topic.write(hold.key, to_json(hold).encode())
+
+    def resume(self, table: str | None) -> list[Hold]:
+        """Lift what holds a table back; None: what keeps daemons with a new ledger from deleting. Gives what it was.
+
+        Raises TableMissing, Unavailable.
+        """
+        uuid = None if table is None else self._uuid(table)
+        lifted = [
+            hold
+            for hold in self._standing()
+            if (hold.kind is HoldKind.LEDGER if uuid is None else hold.uuid == uuid)
+        ]
+        for hold in lifted:
+            self._topic.write(hold.key, None)
+        return lifted
+
+    def _uuid(self, table: str) -> str:
+        return IcebergCatalog(connect(self._config.catalog)).load(table).table.uuid
+
+    def _standing(self) -> list[Hold]:
+        reading = self._topic.read(TIMEOUT_S)
+        if reading is None:
+            raise Unavailable(
+                f"topic {self._config.kafka.hold_topic} could not be read to its end in {TIMEOUT_S} s"
+            )
+        found = []
+        for key, value in reading.records.items():
+            try:
+                found += [] if value is None else [read_hold(key, value)]
+            except ValueError:  # none of ours: the daemon says so
+                continue
+        return found
