@@ -27,15 +27,18 @@ venv-java:
 demo: venv-java
 	@exec $(PYTHON) -m isotherm.cli demo $(ARGS)
 
+# Two processes play the tests (tests/support/division.py); ARGS="-n 0" makes it one, for -s or --pdb.
+DIVIDED := -n 2 --dist loadgroup --no-loadscope-reorder
+
 test: venv-java
-	@exec $(PYTHON) -m pytest $(ARGS)
+	@exec $(PYTHON) -m pytest $(DIVIDED) $(ARGS)
 
 # What needs no server and no daemon as a whole; `make test` has it too.
 QUICK := tests/core tests/contract tests/runtime tests/ingest tests/store tests/audit tests/kafka tests/docs \
 	tests/deploy tests/telemetry
 
 quick: venv
-	@exec $(PYTHON) -m pytest -m "not spark and not stack" $(QUICK) $(ARGS)
+	@exec $(PYTHON) -m pytest $(DIVIDED) -m "not spark and not stack" $(QUICK) $(ARGS)
 
 fmt: venv
 	@$(PYTHON) -m ruff check --fix .
