@@ -26,6 +26,7 @@ from isotherm.service.loop import Service
 from isotherm.service.policy_folder import PolicyFolder
 from isotherm.store import Fold, Ledger
 from support.fakes import Clock, MemoryEvents, MemoryHolds, Topic
+from support.in_process import AtOnce
 
 OBSERVE = """
 tables: "{namespace}.*"
@@ -92,7 +93,7 @@ class History:
             fold=self.fold,
             ledger=self.ledger,
             events=MemoryEvents(self.topic),
-            catalog=IcebergCatalog(lake),
+            catalog=IcebergCatalog(lake, threads=AtOnce()),
             maintainer=IcebergMaintainer(
                 lake, LocalExecutor(jobs_at_once=1, deadline_s=1), self.clock.now_ms
             ),

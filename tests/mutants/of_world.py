@@ -5,7 +5,8 @@ from mutants.mutant import Mutant
 COMPACTIONS = "service/compactions.py"
 HOLDS = "service/holds.py"
 AGE = "service/ledger_age.py"
-SEARCH = "service/whereabouts.py"
+SEARCH = "service/survey.py"
+LOOKING = "iceberg/looking.py"
 BARRIER = "service/barrier.py"
 FOLLOW = "service/follow.py"
 INTAKE = "service/intake.py"
@@ -70,27 +71,114 @@ MUTANTS = (
         "if acts is None:",
         LAYERS + "test_a_ledger_is_held_against_the_count_on_the_topic",
     ),
-    # Where other tables are
+    # The catalog's tables
     *(
-        Mutant(
-            breaks,
-            SEARCH,
-            text,
-            change,
-            LAYERS + "test_a_table_counts_as_gone_only_after_two_searches_that_saw_everything",
-        )
-        for breaks, text, change in (
-            ("one search makes a table gone", "for uuid in missed & self._missed:", "for uuid in missed:"),
+        Mutant(breaks, file, text, change, "service/test_survey.py::" + finder)
+        for breaks, file, text, change, finder in (
+            (
+                "one look makes a table gone",
+                SEARCH,
+                "elif missed_s is None:",
+                "elif False:",
+                "test_a_table_counts_as_gone_only_after_two_looks_that_saw_everything",
+            ),
             (
                 "a catalog that shows nothing makes tables gone",
-                "if not self._found & self._waiting:",
+                SEARCH,
+                "if not look.uuids & self._waiting:",
                 "if False:",
+                "test_a_table_counts_as_gone_only_after_two_looks_that_saw_everything",
             ),
-            ("a namespace that cannot be listed makes tables gone", "if listing.unlisted:", "if False:"),
             (
-                "the second search begins at once",
-                "self._names, self._next_s = None, self.monotonic_s() + AGAIN_AFTER_S",
-                "self._names, self._next_s = None, 0.0",
+                "a namespace that cannot be listed makes tables gone",
+                SEARCH,
+                "is_complete = is_of_all and not listing.unlisted",
+                "is_complete = is_of_all",
+                "test_a_table_counts_as_gone_only_after_two_looks_that_saw_everything",
+            ),
+            (
+                "a table that cannot be read makes others gone",
+                SEARCH,
+                "look.is_complete = look.is_complete and not unread and not silent",
+                "pass",
+                "test_a_table_counts_as_gone_only_after_two_looks_that_saw_everything",
+            ),
+            (
+                "the second look is at the list of the first",
+                SEARCH,
+                "look.listed_s >= missed_s and look.began_s",
+                "look.began_s",
+                "test_the_second_look_is_at_a_list_that_is_younger_than_the_first",
+            ),
+            (
+                "a table that was found is gone",
+                SEARCH,
+                "if uuid in look.uuids:",
+                "if False:",
+                "test_a_table_that_shows_up_again_is_not_gone",
+            ),
+            (
+                "files go though a name was not looked at",
+                SEARCH,
+                "min((self._looked_at.get(one, -1) for one in names), default=-1)",
+                "min(self._looked_at.values(), default=-1)",
+                "test_a_new_name_is_looked_at_alone_and_counts_until_then",
+            ),
+            (
+                "a list without the table itself is the whole",
+                SEARCH,
+                "if name not in names:",
+                "if False:",
+                "test_a_file_may_go_only_if_every_name_was_looked_at_after_it_was_marked",
+            ),
+            (
+                "a look by a clock that was ahead counts",
+                SEARCH,
+                "None if not 0 <= began_ms <= self.now_ms() else",
+                "None if began_ms < 0 else",
+                "test_a_clock_that_was_ahead_when_a_look_began_allows_nothing",
+            ),
+            (
+                "what was looked at by a doubted clock counts",
+                SEARCH,
+                "self._looked_at.clear()",
+                "pass",
+                "test_nothing_is_looked_at_by_a_clock_that_is_doubted_and_what_was_is_forgotten",
+            ),
+            (
+                "a name that is silent by now counts as looked at",
+                SEARCH,
+                "self._looked_at.pop(name, None)",
+                "pass",
+                "test_a_name_that_was_known_and_is_silent_now_counts_as_not_looked_at",
+            ),
+            (
+                "one silent name keeps files waiting for ever",
+                SEARCH,
+                "if now_s - since_s >= PATIENCE_S:",
+                "if False:",
+                "test_a_name_without_an_answer_keeps_files_waiting_for_a_day_and_is_asked_ever_more_rarely",
+            ),
+            (
+                "all names are looked at without a pause",
+                SEARCH,
+                "and now_s >= self._next_s",
+                "and True",
+                "test_all_are_looked_at_again_where_files_wait_for_it_and_not_too_often",
+            ),
+            (
+                "a catalog that does not answer is asked for every name",
+                LOOKING,
+                "and in_a_row < SILENT_AT_ONCE",
+                "and True",
+                "test_a_catalog_that_does_not_answer_is_not_asked_for_every_name",
+            ),
+            (
+                "what was not asked for counts as looked at",
+                LOOKING,
+                'silent | dict.fromkeys(waiting, "the catalog did not answer")',
+                "silent",
+                "test_a_look_that_is_stopped_knows_nothing_of_the_rest",
             ),
         )
     ),

@@ -661,7 +661,7 @@ def test_a_table_made_in_the_place_of_one_that_is_gone_is_swept_as_any(tmp_path,
         if service.ledger.deletions(uuid_of(table)).get("waiting"):
             break
     # The old table is looked for in the whole catalog, twice.
-    for _ in range(3):
+    for _ in range(8):
         lab.ahead_ms += 2 * 3_600_000
         turn(service, 8)
 

@@ -12,13 +12,11 @@ from isotherm.core.deletion import LEFTOVER_GRACE_MS, Cause, Mark
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import Action, CompactionJob
 from isotherm.core.paths import normalised
-from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.runtime.clock import now_ms
 from isotherm.service.follow import GONE_AFTER_S
 from isotherm.service.intake import Touched
 from isotherm.service.ledger_age import LedgerAge
 from isotherm.service.ports import TableMissing
-from isotherm.service.whereabouts import AGAIN_AFTER_S, Whereabouts
 from isotherm.store import Ledger
 from isotherm.store.ledger import Account, Operation
 from support.fakes import MemoryHolds
@@ -97,6 +95,8 @@ def with_a_due_file(lab):
     Path(normalised(path)).write_bytes(b"left behind")
     mark = Mark(path, "job", Cause.LEFTOVER, None)
     service.ledger.mark(uuid_of(table), "job", [mark], 0, due_at_ms=0)
+    for _ in range(3):
+        service.survey.turn()  # nothing goes before all tables of the catalog were looked at
     return table, service, Path(normalised(path))
 
 
@@ -213,37 +213,6 @@ def test_a_ledger_is_held_against_the_count_on_the_topic(tmp_path):
     assert "another process" in heard(counted)
     assert "makes no sense" in heard(10**12)
     assert ledger.acts < 10**9
-    ledger.close()
-
-
-# --- where other tables are
-
-
-@pytest.mark.parametrize("sees", ["everything", "nothing", "not every namespace"])
-def test_a_table_counts_as_gone_only_after_two_searches_that_saw_everything(lab, sees):
-    table, heard, clock = lab.create(), [], [0.0]
-    ledger, catalog = Ledger(lab.root / "ledger.db"), IcebergCatalog(lab.catalog)
-    names = catalog.names
-
-    def refused():
-        listing = names()
-        listing.unlisted["hidden"] = "403"
-        return listing
-
-    if sees == "not every namespace":
-        catalog.names = refused
-    ledger.place("gone", "file:///elsewhere")
-    search = Whereabouts(catalog, ledger, heard.append, lambda: clock[0])
-    search.want({"gone"}, "one that is hidden" if sees == "nothing" else uuid_of(table))
-
-    gone = []
-    for at_s in (0.0, AGAIN_AFTER_S - 1, AGAIN_AFTER_S):
-        clock[0] = at_s
-        search.turn()
-        gone.append([one.is_gone for one in ledger.places() if one.uuid == "gone"])
-
-    assert gone == [[False], [False], [sees == "everything"]]
-    assert bool(heard) is (sees != "everything")
     ledger.close()
 
 

@@ -167,7 +167,7 @@ class Daemon:
             fold=Fold.open_or_rebuild(self.folder / "fold.db")[0],
             ledger=Ledger(self.folder / "ledger.db"),
             events=SimulatedEvents(self.brokers, self.number),
-            catalog=IcebergCatalog(catalog, self.now_ms, Breaker(self.monotonic_s)),
+            catalog=IcebergCatalog(catalog, self.now_ms, Breaker(self.monotonic_s), Turns(world)),  # type: ignore[arg-type]
             maintainer=maintainer,
             hold_topic=SimulatedHolds(self.brokers),
             policies=PolicyFolder(self.policies),

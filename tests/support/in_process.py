@@ -1,4 +1,4 @@
-"""An executor in this process: what a child would do is done when it is started, and told when it is asked for.
+"""An executor, and threads, in this process: all is done when it is started, and told when it is asked for.
 
 Half of the time of a whole-daemon test went into starting a child. Those that are about processes take the real one.
 """
@@ -39,3 +39,31 @@ class InProcess:
 
     def stop(self) -> None:
         self._done.clear()
+
+
+class AtOnce:
+    """Threads that are none."""
+
+    def beside(self, limit_s):
+        del limit_s
+        return _Done()
+
+
+class _Done:
+    """One thing after another, each done when it is begun."""
+
+    def __init__(self):
+        self._ended = []
+
+    def start(self, name, work):
+        try:
+            self._ended.append((name, work(lambda: False)))
+        except Exception as err:  # noqa: BLE001 (as a thread would give it)
+            self._ended.append((name, err))
+
+    def ended(self):
+        ended, self._ended = self._ended, []
+        return iter(ended)
+
+    def wait(self, timeout_s):
+        """Nothing to wait for."""

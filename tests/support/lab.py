@@ -27,7 +27,7 @@ from isotherm.service.loop import Service
 from isotherm.service.policy_folder import PolicyFolder
 from isotherm.store import Fold, Ledger
 from support.fakes import MemoryEvents, MemoryHolds, Topic
-from support.in_process import InProcess
+from support.in_process import AtOnce, InProcess
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),
@@ -123,7 +123,7 @@ class Lab:
             fold=Fold.open_or_rebuild(self.root / "state" / "fold.db")[0],
             ledger=Ledger(self.root / "state" / "ledger.db"),
             events=MemoryEvents(self.topic),
-            catalog=IcebergCatalog(self.catalog, breaker=Breaker(self.monotonic_s)),
+            catalog=IcebergCatalog(self.catalog, breaker=Breaker(self.monotonic_s), threads=AtOnce()),
             maintainer=self.maintainer(executor or self.executor),
             hold_topic=MemoryHolds(self.held),
             policies=PolicyFolder(self.config.policies),
@@ -212,9 +212,9 @@ def settle(service, rounds=400):
             for uuid in service.fold.tables()
         )
         quiet = 0 if busy or due else quiet + 1
-        if service.ledger.unfinished() and not len(service.compactions):
-            # What nobody knows yet is looked for with growing pauses.
-            service.maintainer.lab.ahead_ms += 5_000
+        if (service.ledger.unfinished() or sweeping) and not len(service.compactions):
+            # What nobody knows yet is looked for with growing pauses, and other tables are looked at rarely.
+            service.maintainer.lab.ahead_ms += 5_000 if service.ledger.unfinished() else 30_000
         if quiet >= 3:
             return
         if busy:

@@ -25,11 +25,13 @@ from isotherm.core.model.files import FileKind
 from isotherm.core.paths import normalised
 from isotherm.iceberg.catalog_client import open_catalog
 from isotherm.iceberg.errors import is_no_answer, translated
+from isotherm.iceberg.looking import look
 from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Counted, Question, census
 from isotherm.iceberg.manifests.live import live_files, may_hold
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.scan import scanned
 from isotherm.iceberg.storage import REQUESTS_AT_ONCE, allow_requests, properties_with_retries
+from isotherm.iceberg.threads import THREADS, Beside, Threads
 from isotherm.iceberg.values import (
     ListSize,
     added_manifests,
@@ -45,8 +47,10 @@ from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.config import CatalogConfig
 from isotherm.service.ports import (
     Count,
+    Lies,
     Listing,
     LoadedTable,
+    Looked,
     NotAsked,
     Refused,
     Scan,
@@ -56,6 +60,8 @@ from isotherm.service.ports import (
 
 MAX_READ_BYTES = 64 * 1024 * 1024
 """Of the manifests that one event names: as much as one manifest may have."""
+LOOK_LIMIT_S = 600.0
+"""For one name of a look beside the loop."""
 RECOUNT_MANIFESTS = 200
 """A sample that needs more manifests than this is not worth a second in which events wait."""
 
@@ -69,6 +75,11 @@ def connect(config: CatalogConfig) -> PyIcebergCatalog:
     allow_requests()
     with translated(f"catalog {config.name}"):
         return open_catalog(config.name, properties_with_retries(config.properties), config.timeout_s)
+
+
+def _checked(name: str) -> None:
+    if not all(parts := name.split(".")) or len(parts) == 1:
+        raise TableMissing(f"table {name}: no catalog has a table of such a name")
 
 
 class _CatalogClock:
@@ -96,8 +107,11 @@ class IcebergCatalog:
         catalog: PyIcebergCatalog,
         now_ms: Callable[[], int] | None = None,
         breaker: Breaker | None = None,
+        threads: Threads = THREADS,
     ) -> None:
         self.catalog = catalog
+        self._looks: Beside[Looked] = threads.beside(LOOK_LIMIT_S)
+        self._looking: Sequence[str] = ()
         self._breaker = breaker or Breaker()
         self.clock = _CatalogClock(now_ms)
         if isinstance(catalog, RestCatalog):
@@ -160,8 +174,7 @@ class IcebergCatalog:
 
     def load(self, name: str) -> LoadedTable:
         """The table now."""
-        if not all(parts := name.split(".")) or len(parts) == 1:
-            raise TableMissing(f"table {name}: no catalog has a table of such a name")
+        _checked(name)
         with self._asked(), translated(f"table {name}"):
             table = self.catalog.load_table(name)
             spelled = ".".join(table.name())
@@ -174,6 +187,31 @@ class IcebergCatalog:
                 size = ListSize(head.manifest_list, facts.manifests, facts.metadata_bytes)
                 self._lists[loaded.table.uuid] = size
             return loaded
+
+    def lies(self, name: str) -> Lies:
+        """Which table a name is, and where it lies. It is no matter of the breaker whether that is answered."""
+        _checked(name)
+        with translated(f"table {name}"):
+            table = self.catalog.load_table(name)
+            metadata = table.metadata
+            return Lies(str(metadata.table_uuid), metadata.location, dict(metadata.properties))
+
+    def start_looking(self, names: Sequence[str]) -> None:
+        """Begin to look at some names, beside the loop."""
+        self._looking = tuple(names)
+        self._looks.start("looking", lambda is_stopped: look(self.lies, self._looking, is_stopped))
+
+    def looked(self) -> Looked | None:
+        """What the look came to."""
+        for _, result in self._looks.ended():
+            if isinstance(result, Looked):
+                return result
+            return Looked({}, silent=dict.fromkeys(self._looking, f"{type(result).__name__}: {result}"))
+        return None
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when the look has ended, or the time is over."""
+        self._looks.wait(timeout_s)
 
     @staticmethod
     def at(loaded: LoadedTable, snapshot_id: int | None) -> LoadedTable:

@@ -4,13 +4,13 @@ New tables are looked for in the catalog's list; a table of which nobody has spo
 round, which finds its new snapshots. A writer that announces its own is given time to do so.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from isotherm.contract.identity import TableId
 from isotherm.core.observations import GapHealed, Outside, TrySoon
 from isotherm.service.policy_folder import PolicyFolder
-from isotherm.service.ports import Catalog, Listener
+from isotherm.service.ports import Catalog, Listener, Listing
 from isotherm.store.ledger import Ledger
 
 REPUBLISH_AFTER_MS = 30_000
@@ -29,8 +29,10 @@ class Poller:
     listen: Listener
     now_ms: Callable[[], int]
     monotonic_s: Callable[[], float]
-    unmatched: Sequence[str] = ()
-    """The tables of the last list that no policy matches."""
+    listing: Listing | None = None
+    """The newest list."""
+    asked_s: float = 0.0
+    """When it was asked for."""
     _last_s: float = float("-inf")
     _unlisted: frozenset[str] = frozenset()
     """Namespaces that the catalog did not show the last time: each is reported once, because it may stay so."""
@@ -44,16 +46,15 @@ class Poller:
         """The tables in the catalog that a policy matches; None while it is not time to ask. Raises Unavailable."""
         if self.monotonic_s() - self._last_s < self.every_s:
             return None
+        asked_s = self.monotonic_s()
         listing = self.catalog.names()
-        self._last_s = self.monotonic_s()
+        self.listing, self.asked_s, self._last_s = listing, asked_s, self.monotonic_s()
         for namespace in sorted(listing.unlisted.keys() - self._unlisted):
             self.listen(
                 TrySoon(f"the tables of namespace {namespace}", listing.unlisted[namespace], Outside.CATALOG)
             )
         self._unlisted = frozenset(listing.unlisted)
-        matched = [name for name in listing.names if self.policies.resolve(name, {}) is not None]
-        self.unmatched = sorted(set(listing.names) - set(matched))
-        return matched
+        return [name for name in listing.names if self.policies.resolve(name, {}) is not None]
 
     def announce_found(self, table: TableId, *, is_silent: bool) -> bool:
         """Announce what nobody else announced: a writer without events, or one that crashed before its own.

@@ -39,9 +39,8 @@ from isotherm.service.ports import (
     TableMissing,
     Unavailable,
 )
-from isotherm.service.survey import Survey
-from isotherm.service.whereabouts import Whereabouts, place
-from isotherm.store.fold import Fold
+from isotherm.service.survey import Survey, place
+from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger, Place
 
 FILES_AT_ONCE = 10_000
@@ -55,6 +54,10 @@ WITNESS_AGAIN_S = 300.0
 """While a store's clock differs it is looked at so often."""
 CATALOG = "the catalog"
 STORE = "the store of"
+
+
+LATE_MS = 6 * 3_600_000
+"""Files that wait so long for a look at all tables of the catalog are told, with what keeps it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,6 @@ class Deletions:
     also_under: Sequence[str] = ()
     """Folders outside of tables' locations in which the operator lets us delete."""
     clock: ClockCheck = field(default_factory=ClockCheck)
-    whereabouts: Whereabouts = field(init=False)
     may_sweep: bool = False
     """Whether the last round could read what is held back: until the next one, a table follows on another."""
     _sweeping: dict[str, _Sweeping] = field(default_factory=dict)
@@ -105,9 +107,6 @@ class Deletions:
     """By store: the table by which its clock was looked at last."""
     _last: str = ""
     """The table whose turn was last."""
-
-    def __post_init__(self) -> None:
-        self.whereabouts = Whereabouts(self.catalog, self.ledger, self.listen, self.monotonic_s)
 
     def turn(self) -> None:
         """Look at this machine's clocks, and save what sweeps came to."""
@@ -134,15 +133,13 @@ class Deletions:
                         row.state.table, len(swept.gone), len(swept.kept), len(swept.postponed), first
                     )
                 )
-
-        if swept_now and self.may_sweep:
+        if (self.survey.turn() or swept_now) and self.may_sweep:
             self.sweep()
 
     def sweep(self) -> None:
         """Begin to delete files of the next table whose grace is over."""
         if self.everywhere() is not None:
             return
-        self.whereabouts.turn()
         if self._sweeping:
             return
         names = {uuid: name for uuid, name in self.fold.names().items() if self.events.owns(uuid)}
@@ -212,7 +209,7 @@ class Deletions:
         """Have the tables looked for whose folders hold back some of these files."""
         folders = {held_by(mark.path, neighbours) for mark in marks}
         places = self.ledger.places() if folders - {None} else ()
-        self.whereabouts.want(
+        self.survey.want_holders(
             {one.uuid for one in places if one.uuid != uuid and folder(one.location) in folders}, uuid
         )
 
@@ -311,7 +308,7 @@ class Deletions:
         if row is None or tenure is None:
             return False
         causes = [cause for cause in Cause if self.why_not(uuid, cause) is None]
-        marks = self._due(uuid, causes)
+        marks = self._due(row, causes)
         if not marks:
             return False
         loaded = self.catalog.load(row.state.table.name)
@@ -326,15 +323,28 @@ class Deletions:
         self._sweeping[uuid] = _Sweeping(tenure, frozenset(mark.cause for mark in marks))
         return True
 
-    def _due(self, uuid: str, causes: Collection[Cause]) -> list[Mark]:
+    def _due(self, row: TableRow, causes: Collection[Cause]) -> list[Mark]:
         """Files whose grace is over, and since whose marking every table of the catalog was looked at."""
-        now_ms, seen_ms = self.now_ms(), self.survey.seen_since_ms
-        if not causes or seen_ms is None:
+        uuid, now_ms = row.state.table.uuid, self.now_ms()
+        if not causes:
             return []
-        marks = self.ledger.due_deletions(uuid, now_ms, FILES_AT_ONCE, causes, seen_ms)
+        seen_ms = self.survey.seen_since_ms(row.state.table.name)
+        marks = (
+            [] if seen_ms is None else self.ledger.due_deletions(uuid, now_ms, FILES_AT_ONCE, causes, seen_ms)
+        )
         if not marks and self.ledger.due_deletions(uuid, now_ms, 1, causes):
             self.survey.want()
+            self._tell_late(
+                row.state.table, self.ledger.due_deletions(uuid, now_ms - LATE_MS, FILES_AT_ONCE, causes)
+            )
         return marks
+
+    def _tell_late(self, table: TableId, late: Sequence[Mark]) -> None:
+        """Say of files that wait for hours what they wait for."""
+        if late:
+            why = self.survey.why_not(table.name)
+            self.ledger.postponed(table.uuid, dict.fromkeys((mark.path for mark in late), why), self.now_ms())
+            self.listen(FilesDeleted(table, 0, 0, len(late), why))
 
 
 def _others(places: Iterable[Place], mine: str, home: str | None) -> Iterator[Place]:

@@ -20,7 +20,7 @@ from isotherm.core.policy.precedence import PROPERTIES
 from isotherm.core.state import StateError, TableState, built
 from isotherm.service.batch import Batch
 from isotherm.service.ports import Catalog, Listener, LoadedTable, TableMissing, Unreadable
-from isotherm.service.whereabouts import place
+from isotherm.service.survey import place
 from isotherm.store.fold import JOURNAL_LENGTH, Fold, TableRow
 from isotherm.store.fold.writers import NOBODY
 from isotherm.store.ledger import Account, Ledger

@@ -155,7 +155,14 @@ class Service:
     def _build_what_looks_around(self) -> None:
         """Build what looks at tables of which nobody has spoken."""
         self.survey = Survey(
-            self.catalog, self.ledger, self.follower.is_another, self.listen, self.now_ms, self.monotonic_s
+            self.catalog,
+            self.ledger,
+            self._is_halted_if_twice,
+            self._clock_trouble,
+            self.fold.names,
+            self.listen,
+            self.now_ms,
+            self.monotonic_s,
         )
         self.poller = Poller(
             self.config.loop.poll_tables_every_s,
@@ -170,6 +177,21 @@ class Service:
         self.recount = Recount(
             self.fold, self.catalog, self.follower, self.listen, self.events.owns, self.monotonic_s
         )
+
+    def _clock_trouble(self) -> str | None:
+        return self.deletions.clock_trouble()
+
+    def _is_halted_if_twice(self, name: str, uuid: str) -> bool:
+        """Halt a table that the catalog has under a second name too; whether it is known by now if it has."""
+        if self.ledger.halted(uuid) is not None:
+            return True
+        key = f"{name}/twice"
+        if not self.barrier.is_aside(key):
+            with self.barrier.around(name, "looking whether the catalog has a table twice", key):
+                self.follower.is_another(self.catalog.load(name))
+                self.barrier.forget(key)
+                return True
+        return False
 
     def _build_what_works(self, operations: Operations) -> None:
         """Build what changes tables, and the rounds in which it is begun."""

@@ -114,7 +114,6 @@ class Rounds:
             self.listen(TrySoon("what is held back", why, Outside.HOLDS))
         self.compactions.cancel_held()
         self._settle()
-        self.barrier.guard("looking where those lie that no policy matches", self.survey.turn)
         new = self._new_tables()
         agenda = set(self.fold.agenda(self.now_ms(), self.poller.every_ms))
         agenda.update(uuid for name in self.follower.suspects for uuid in self.fold.named(name))
@@ -313,7 +312,8 @@ class Rounds:
             self.health.catalog_answers = True
             self._listed = [name for name in found if not self._is_elsewhere(name)]
             self.follower.strangers -= set(self._listed)
-            self.survey.listed(self.poller.unmatched)
+            if self.poller.listing is not None:
+                self.survey.listed(self.poller.listing, self.poller.asked_s)
 
     def _is_elsewhere(self, name: str) -> bool:
         """Whether a name was seen lately to be a table of another daemon."""

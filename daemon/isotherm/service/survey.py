@@ -1,37 +1,73 @@
-"""Looks at the tables of the catalog that no policy matches: where each lies, and which table it is.
+"""Looks at every table of the catalog, beside the loop: which table each name is, and where that lies.
 
-Nothing is done to such a table, but it may share files with one that we maintain: it lies in the same folder, or is a
-second entry of the very same table. A name may be given to another table at any time, so one look is not for ever:
-a file is deleted only if every name in the catalog's list was looked at after the file was marked. New names are looked
-at as they come, all of them again where files wait for it, a few in each round.
+Nothing is done to the tables of others, but they decide what may be deleted of ours. Two questions are asked:
 
-A table that refuses, or makes no sense, counts as looked at, because it may never be readable to us.
+- *May a name share files with one of ours?* It lies in the same folder, or is a second entry of the very same table. A
+  name may be given to another table at any time, so one look is not for ever: a file is deleted only if every name in
+  the catalog's newest list was looked at after the file was marked (`seen_since_ms`).
+- *Is a table gone whose folder holds files back?* Not found, or another uuid under its name, is no proof: it may have
+  got a name that no policy matches. It is gone if two looks at all names, minutes apart, have shown it nowhere. Where a
+  namespace is not listed, or a name cannot be read, a look has shown nothing of that.
+
+New names are looked at as they come. All are looked at again only where files wait for it, and for a tenth of the time
+at most. A table that refuses, or makes no sense, counts as looked at, because it may never be readable to us; one that
+the catalog gives no answer for counts so after a day.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+from isotherm.core.clock_check import JUMP_MS
 from isotherm.core.observations import Outside, TrySoon
-from isotherm.service.barrier import FATAL
-from isotherm.service.ports import (
-    Catalog,
-    Listener,
-    LoadedTable,
-    NotAsked,
-    Refused,
-    StoreAway,
-    Unavailable,
-    Unreadable,
-)
-from isotherm.service.whereabouts import place
+from isotherm.core.paths import written_under
+from isotherm.service.ports import Catalog, Listener, Listing, LoadedTable, Looked
 from isotherm.store.ledger import Ledger
 
-LOOKS_AT_ONCE = 20
-"""Tables that one round looks at, some 30 ms each."""
-TRIES = 3
-"""A table whose store does not answer is tried so often in one search: it may be a store that is none of ours."""
+NAMES_AT_ONCE = 500
+"""What one piece of a look takes, so that the loop need not take in tens of thousands in one turn."""
+AGAIN_AFTER_S = 300.0
+"""Between two looks at all names: what was renamed during the one is found in the other."""
+SHARE = 0.1
+"""Of the time, what looks at all names may take at most."""
+SILENT_AGAIN_S = 60.0
+"""A name that was not answered for is asked for again after this; twice as long each time."""
 PATIENCE_S = 86_400.0
-"""A table for which the catalog has no answer all day is passed over as well: nobody else can read it either."""
+"""A name for which the catalog has no answer all day is passed over: nobody else can read it either."""
+
+
+def place(ledger: Ledger, loaded: LoadedTable) -> None:
+    """Remember where a table that was just loaded lies."""
+    folders = written_under(loaded.facts.location, loaded.facts.properties)
+    location = folders.pop("location")
+    ledger.place(loaded.table.uuid, location, folders.values())
+
+
+@dataclass(slots=True)
+class _Look:
+    """A look that is under way, piece by piece."""
+
+    began_ms: int
+    began_s: float
+    is_of_all: bool
+    """Whether these are all names of the list."""
+    is_complete: bool
+    """And no namespace is missing in it."""
+    listed_s: float
+    """When that list was asked for."""
+    ahead: list[str]
+    """The names of the pieces that follow."""
+    uuids: set[str] = field(default_factory=set)
+    """The tables that were found."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Silence:
+    """A name that the catalog gives no answer for."""
+
+    since_s: float
+    again_s: float
+    pause_s: float
+    why: str
 
 
 @dataclass(slots=True)
@@ -40,63 +76,185 @@ class Survey:
 
     catalog: Catalog
     ledger: Ledger
-    is_another: Callable[[LoadedTable], bool]
-    """Whether it is another table than those that we maintain; if it is a second entry of one, that is halted."""
+    is_halted_if_twice: Callable[[str, str], bool]
+    """Asked of a name, and of the uuid behind it that we know under another name: halts the table if it has both names;
+    whether that is settled."""
+    clock_trouble: Callable[[], str | None]
+    """Why this machine's clock is not to be believed, or None."""
+    known: Callable[[], Mapping[str, str]]
+    """The names under which we know tables, by uuid."""
     listen: Listener
     now_ms: Callable[[], int]
     monotonic_s: Callable[[], float]
-    _is_wanted: bool = True
-    _began_ms: int = 0
-    """When the search began."""
-    _waiting: list[str] | None = None
-    """What is still to be looked at. None: there was no list yet."""
-    _looked_at: set[str] = field(default_factory=set)
-    """What was looked at since the search began."""
-    _failed: dict[str, tuple[int, float]] = field(default_factory=dict)
-    """By name: how often it could not be looked at in this search, and when that began."""
+    _listing: Listing | None = None
+    _listed_s: float = 0.0
+    _look: _Look | None = None
+    _looked_at: dict[str, int] = field(default_factory=dict)
+    """By name: when the latest look at it began."""
+    _silent: dict[str, _Silence] = field(default_factory=dict)
+    _told: set[str] = field(default_factory=set)
+    """Names that could not be read, each told once."""
+    _is_wanted: bool = False
+    """Whether files wait for another look at all names."""
+    _next_s: float = float("-inf")
+    """When all names may be looked at again."""
+    _holders: dict[str, float | None] = field(default_factory=dict)
+    """The tables that hold files back and that are looked for, by uuid: when a look at all names ended that did not
+    show it; None: there was none yet."""
+    _waiting: set[str] = field(default_factory=set)
+    """The tables for whose files that is done: a catalog that does not show one of them is not believed."""
 
-    @property
-    def seen_since_ms(self) -> int | None:
-        """Since when every name in the catalog's list was looked at; None: some were not."""
-        return None if self._waiting is None or self._waiting else self._began_ms
+    def seen_since_ms(self, name: str) -> int | None:
+        """Since when every name in the catalog's list was looked at; None: some were not.
+
+        Args:
+            name: a table that must be in that list, else it is not the whole.
+        """
+        names = () if self._listing is None else self._listing.names
+        if name not in names:
+            return None
+        began_ms = min((self._looked_at.get(one, -1) for one in names), default=-1)
+        # A clock may be set back so far without being doubted.
+        return None if not 0 <= began_ms <= self.now_ms() else began_ms - JUMP_MS
+
+    def why_not(self, name: str) -> str:
+        """Why files of a table wait for this search, for people."""
+        if self._listing is None:
+            return "the catalog has not listed its tables yet"
+        if name not in self._listing.names:
+            return "the catalog's list does not show the table itself"
+        unseen = [one for one in self._listing.names if one not in self._looked_at]
+        if not unseen:
+            return "the catalog's tables are to be looked at once more"
+        first = next((one for one in unseen if one in self._silent), unseen[0])
+        why = f": {self._silent[first].why}" if first in self._silent else ""
+        return (
+            f"{len(unseen)} of the catalog's {len(self._listing.names)} tables could not be looked at yet, "
+            f"{first} for instance{why}; one of them may need the file"
+        )
 
     def want(self) -> None:
-        """Files wait that were marked after the search began."""
-        self._is_wanted = True
+        """Files wait that were marked after the last look at some name began."""
+        # One that is under way began after these files were marked, or they ask again.
+        if self._look is None or not self._look.is_of_all:
+            self._is_wanted = True
 
-    def listed(self, names: Sequence[str]) -> None:
-        """Take the newest list of the tables that no policy matches."""
-        if self._is_wanted and not self._waiting:
-            self._is_wanted, self._began_ms, self._looked_at = False, self.now_ms(), set()
-            self._failed.clear()
-        self._looked_at &= set(names)
-        self._waiting = [name for name in names if name not in self._looked_at]
+    def want_holders(self, uuids: Collection[str], waiting: str) -> None:
+        """Look for tables, because files of another one wait for them to be gone."""
+        for uuid in uuids:
+            self._holders.setdefault(uuid, None)
+            self._waiting.add(waiting)
 
-    def turn(self) -> None:
-        """Look at some of them; where the catalog does not answer at all, the next round goes on."""
-        for name in (self._waiting or [])[:LOOKS_AT_ONCE]:
-            try:
-                loaded = self.catalog.load(name)
-                place(self.ledger, loaded)
-                is_done = self.is_another(loaded)
-            except FATAL:
-                raise
-            except NotAsked:
-                return
-            except Exception as err:  # noqa: BLE001 (nobody asked us to read it)
-                is_done = self._is_passed_over(name, err)
-            self._waiting = [one for one in self._waiting or () if one != name]
-            if is_done:
-                self._looked_at.add(name)
-            else:
-                self._waiting.append(name)
+    def listed(self, listing: Listing, asked_s: float) -> None:
+        """Take the catalog's newest list, and when it was asked for."""
+        self._listing, self._listed_s = listing, asked_s
+        there = set(listing.names)
+        self._looked_at = {name: at_ms for name, at_ms in self._looked_at.items() if name in there}
+        self._silent = {name: one for name, one in self._silent.items() if name in there}
+        self._told &= there
 
-    def _is_passed_over(self, name: str, err: Exception) -> bool:
-        what = f"looking where table {name} lies, which no policy matches"
-        self.listen(TrySoon(what, str(err), Outside.TABLE))
+    def turn(self) -> bool:
+        """Take what a look came to, and begin the next; whether one ended."""
+        is_doubted = self.clock_trouble() is not None
+        if is_doubted:
+            self._looked_at.clear()  # at which times, nobody knows
+        look, ended = self._look, self.catalog.looked()
+        if look is not None and ended is not None:
+            self._look = None
+            if not is_doubted:
+                self._take(look, ended)
+                self._go_on(look)
+        if self._look is None and not is_doubted:
+            self._begin()
+        return ended is not None
+
+    def _begin(self) -> None:
+        listing, now_s = self._listing, self.monotonic_s()
+        if listing is None:
+            return
+        new = [name for name in listing.names if name not in self._looked_at and self._is_to_be_asked(name)]
+        is_of_all = not new and (self._is_wanted or bool(self._holders)) and now_s >= self._next_s
+        names = listing.names if is_of_all else new
+        if not names:
+            return
+        if is_of_all:
+            self._is_wanted = False
+        is_complete = is_of_all and not listing.unlisted
+        self._go_on(_Look(self.now_ms(), now_s, is_of_all, is_complete, self._listed_s, list(names)))
+
+    def _go_on(self, look: _Look) -> None:
+        """Begin with the next piece of a look, or end it."""
+        if look.ahead:
+            piece, look.ahead = look.ahead[:NAMES_AT_ONCE], look.ahead[NAMES_AT_ONCE:]
+            self._look = look
+            self.catalog.start_looking(piece)
+            return
         now_s = self.monotonic_s()
-        tries, since_s = self._failed.get(name, (0, now_s))
-        self._failed[name] = (tries + 1, since_s)
-        if not isinstance(err, Unavailable) or isinstance(err, Refused | Unreadable):
-            return True
-        return tries + 1 >= TRIES and (isinstance(err, StoreAway) or now_s - since_s >= PATIENCE_S)
+        if look.is_of_all:
+            lasted_s = now_s - look.began_s
+            self._next_s = max(look.began_s + AGAIN_AFTER_S, now_s + lasted_s * (1 / SHARE - 1))
+        if look.is_complete:
+            self._look_through(look, now_s)
+
+    def _is_to_be_asked(self, name: str) -> bool:
+        return name not in self._silent or self.monotonic_s() >= self._silent[name].again_s
+
+    def _take(self, look: _Look, looked: Looked) -> None:
+        now_s, known, silent = self.monotonic_s(), self.known(), dict(looked.silent)
+        unread = dict(looked.unread)
+        with self.ledger.transaction():
+            for name, lies in looked.found.items():
+                try:
+                    folders = written_under(lies.location, lies.properties)
+                    self.ledger.place(lies.uuid, folders.pop("location"), folders.values())
+                except ValueError as err:  # its owner may have chosen a place that is no text
+                    unread[name] = f"{type(err).__name__}: {err}"
+        for name, lies in looked.found.items():
+            if known.get(lies.uuid, name) != name and not self.is_halted_if_twice(name, lies.uuid):
+                silent[name] = f"whether it is a second entry of {known[lies.uuid]} is not known"
+        look.uuids |= {lies.uuid for lies in looked.found.values()}
+        look.is_complete = look.is_complete and not unread and not silent
+        self._tell({**unread, **silent})
+        for name in {*looked.found, *looked.missing, *unread} - silent.keys():
+            self._looked_at[name] = look.began_ms
+            self._silent.pop(name, None)
+        for name, why in silent.items():
+            self._wait_for(name, why, look, now_s)
+
+    def _wait_for(self, name: str, why: str, look: _Look, now_s: float) -> None:
+        """Ask for a name again later; what was known of it is too old by then."""
+        before = self._silent.get(name)
+        since_s = look.began_s if before is None else before.since_s
+        pause_s = SILENT_AGAIN_S if before is None else 2 * before.pause_s
+        self._silent[name] = _Silence(since_s, now_s + pause_s, pause_s, why)
+        if now_s - since_s >= PATIENCE_S:
+            self._looked_at[name] = look.began_ms
+        else:
+            self._looked_at.pop(name, None)
+
+    def _tell(self, whys: Mapping[str, str]) -> None:
+        for name in sorted(whys.keys() - self._told):
+            self.listen(TrySoon(f"looking where table {name} lies", whys[name], Outside.TABLE))
+        self._told.update(whys)
+
+    def _look_through(self, look: _Look, now_s: float) -> None:
+        """Say which tables that were looked for are gone, by a look that has shown everything."""
+        if not look.uuids & self._waiting:
+            if self._holders:
+                why = "the catalog does not show the tables for which they are looked for, either"
+                what = "whether tables that hold files back are still in the catalog"
+                self.listen(TrySoon(what, why, Outside.TABLE))
+            # They are looked for again when a table that is there has files that wait.
+            self._holders.clear()
+            self._waiting.clear()
+            return
+        for uuid, missed_s in list(self._holders.items()):
+            if uuid in look.uuids:
+                del self._holders[uuid]
+            elif missed_s is None:
+                self._holders[uuid] = now_s
+            elif look.listed_s >= missed_s and look.began_s >= missed_s + AGAIN_AFTER_S:
+                self.ledger.left(uuid)
+                del self._holders[uuid]
+        if not self._holders:
+            self._waiting.clear()

@@ -16,7 +16,7 @@ from isotherm.service.ports.broker import (
     Message,
     SourceTopics,
 )
-from isotherm.service.ports.catalog import Catalog, Count, Listing, LoadedTable, Scan
+from isotherm.service.ports.catalog import Catalog, Count, Lies, Listing, LoadedTable, Looked, Scan
 from isotherm.service.ports.errors import (
     Fenced,
     NotAsked,
@@ -45,9 +45,11 @@ __all__ = [
     "Fenced",
     "HoldReading",
     "HoldTopic",
+    "Lies",
     "Listener",
     "Listing",
     "LoadedTable",
+    "Looked",
     "Maintainer",
     "Message",
     "NotAsked",

@@ -1,7 +1,7 @@
 """What the service needs of a catalog and of the files behind it, to read tables."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from isotherm.contract.events import CommitEvent
@@ -69,6 +69,29 @@ class Listing:
     """Namespaces whose tables, or whose namespaces below, the catalog does not tell us, and why."""
 
 
+@dataclass(frozen=True, slots=True)
+class Lies:
+    """Which table a name is, and where it lies."""
+
+    uuid: str
+    location: str
+    properties: Mapping[str, str]
+    """The table's; some choose a place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a look at some names of a catalog showed; each is in one of the four."""
+
+    found: Mapping[str, Lies]
+    missing: Collection[str] = ()
+    """The catalog lists them, and has no table behind them."""
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """What is refused to us or makes no sense, and why: another try would change nothing."""
+    silent: Mapping[str, str] = field(default_factory=dict)
+    """What the catalog gave no answer for, and why."""
+
+
 class Catalog(Protocol):
     """The Iceberg catalog and what lies behind it, read only."""
 
@@ -78,6 +101,14 @@ class Catalog(Protocol):
 
     def load(self, name: str) -> LoadedTable:
         """The table now. Raises TableMissing, Unavailable."""
+        ...
+
+    def start_looking(self, names: Sequence[str]) -> None:
+        """Begin to look which table each name is, and where it lies, beside the loop; one look at a time."""
+        ...
+
+    def looked(self) -> Looked | None:
+        """What the look came to, once; None while it goes on, or where none was begun."""
         ...
 
     def change(self, loaded: LoadedTable, snapshot_id: int) -> Change:

@@ -1,0 +1,345 @@
+"""What is known of all the catalog's tables before a file of one of them goes."""
+
+import pytest
+
+from isotherm.core.clock_check import JUMP_MS
+from isotherm.core.observations import TrySoon
+from isotherm.iceberg.catalog import IcebergCatalog
+from isotherm.iceberg.looking import SILENT_AT_ONCE, TRIES, look
+from isotherm.service import survey as module
+from isotherm.service.ports import Lies, NotAsked, Refused, StoreAway, TableMissing, Unavailable, Unreadable
+from isotherm.service.survey import AGAIN_AFTER_S, PATIENCE_S, SILENT_AGAIN_S, Survey
+from isotherm.store import Ledger
+from support.in_process import AtOnce
+from support.lab import uuid_of
+
+START_MS = 1_700_000_000_000
+
+
+class World:
+    """A survey of a real catalog, with a clock that stands where it is put."""
+
+    def __init__(self, lab):
+        self.lab = lab
+        self.ledger = Ledger(None)
+        self.catalog = IcebergCatalog(lab.catalog, threads=AtOnce())
+        self.heard, self.known, self.trouble, self.passed_s = [], {}, None, 0.0
+        self.ahead_ms = 0
+        self.settles, self.twice, self.asked = True, [], []
+        self.faults = {}
+        self._lies, self.catalog.lies = self.catalog.lies, self.lies
+        self.survey = Survey(
+            self.catalog,
+            self.ledger,
+            self.is_halted_if_twice,
+            lambda: self.trouble,
+            lambda: self.known,
+            self.heard.append,
+            self.now_ms,
+            lambda: self.passed_s,
+        )
+
+    def now_ms(self):
+        return START_MS + self.ahead_ms + int(self.passed_s * 1000)
+
+    def lies(self, name):
+        self.asked.append(name)
+        if name in self.faults:
+            raise self.faults[name]
+        return self._lies(name)
+
+    def is_halted_if_twice(self, name, uuid):
+        self.twice.append((name, uuid))
+        return self.settles
+
+    def list(self, **unlisted):
+        asked_s = self.passed_s
+        listing = self.catalog.names()
+        listing.unlisted.update(unlisted)
+        self.survey.listed(listing, asked_s)
+
+    def turns(self, number=4):
+        for _ in range(number):
+            self.survey.turn()
+
+    def gone(self):
+        return {one.uuid for one in self.ledger.places() if one.is_gone}
+
+
+@pytest.fixture
+def world(lab):
+    for name in ("shop.orders", "other.a", "other.b"):
+        lab.create(name)
+    made = World(lab)
+    yield made
+    made.ledger.close()
+
+
+def test_a_file_may_go_only_if_every_name_was_looked_at_after_it_was_marked(world):
+    assert world.survey.seen_since_ms("shop.orders") is None
+    world.list()
+    assert world.survey.seen_since_ms("shop.orders") is None
+    world.turns()
+    assert world.survey.seen_since_ms("shop.orders") == START_MS - JUMP_MS
+    assert sorted(world.asked) == ["other.a", "other.b", "shop.orders"]
+    # A list that does not show the table itself is not the whole.
+    assert world.survey.seen_since_ms("shop.hidden") is None
+
+
+def test_a_new_name_is_looked_at_alone_and_counts_until_then(world):
+    world.list()
+    world.turns()
+    world.lab.create("other.new")
+    world.asked.clear()
+    world.passed_s = 60.0
+    world.list()
+    assert world.survey.seen_since_ms("shop.orders") is None
+    world.turns()
+    assert world.asked == ["other.new"]
+    assert world.survey.seen_since_ms("shop.orders") == START_MS - JUMP_MS
+
+
+def test_all_are_looked_at_again_where_files_wait_for_it_and_not_too_often(world):
+    world.list()
+    world.turns()
+    world.asked.clear()
+    world.passed_s = 1000.0
+    world.turns()
+    assert world.asked == []
+    world.survey.want()
+    world.turns()
+    assert len(world.asked) == 3
+    assert world.survey.seen_since_ms("shop.orders") == START_MS + 1_000_000 - JUMP_MS
+    world.survey.want()
+    world.passed_s = 1000.0 + AGAIN_AFTER_S - 1
+    world.turns()
+    assert len(world.asked) == 3
+    world.passed_s += 1
+    world.turns()
+    assert len(world.asked) == 6
+
+
+def test_a_long_look_is_followed_by_a_longer_pause(world):
+    world.list()
+    world.turns()
+    world.passed_s = 1000.0
+    world.survey.want()
+    world.survey.turn()
+    world.passed_s += 3600.0
+    world.turns()
+    world.asked.clear()
+    world.survey.want()
+    world.passed_s += 8 * 3600.0
+    world.turns()
+    assert world.asked == []
+    world.passed_s += 3600.0
+    world.turns()
+    assert len(world.asked) == 3
+
+
+def test_many_names_are_looked_at_piece_by_piece(world, monkeypatch):
+    monkeypatch.setattr(module, "NAMES_AT_ONCE", 2)
+    world.list()
+    world.survey.turn()
+    assert len(world.asked) == 2
+    world.survey.turn()
+    assert world.survey.seen_since_ms("shop.orders") is None
+    world.survey.turn()
+    assert world.survey.seen_since_ms("shop.orders") == START_MS - JUMP_MS
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [Refused("403"), Unreadable("version 7"), TableMissing("none"), StoreAway("a bucket of others"), RuntimeError("ours")],
+    ids=["refused", "unreadable", "missing", "store", "mistake"],
+)  # fmt: skip
+def test_what_nobody_can_read_keeps_no_file_waiting(world, fault):
+    world.faults["other.a"] = fault
+    world.list()
+    world.turns()
+    assert world.survey.seen_since_ms("shop.orders") == START_MS - JUMP_MS
+    assert len([one for one in world.heard if isinstance(one, TrySoon)]) == (
+        0 if isinstance(fault, TableMissing) else 1
+    )
+
+
+def test_a_name_without_an_answer_keeps_files_waiting_for_a_day_and_is_asked_ever_more_rarely(world):
+    world.faults["other.a"] = Unavailable("time-out")
+    world.list()
+    world.turns()
+    assert world.survey.seen_since_ms("shop.orders") is None
+    assert "other.a for instance: time-out" in world.survey.why_not("shop.orders")
+    asked = world.asked.count("other.a")
+    assert asked == TRIES
+    world.passed_s = SILENT_AGAIN_S - 1
+    world.turns()
+    assert world.asked.count("other.a") == asked
+    times = 0
+    while world.passed_s < PATIENCE_S:
+        world.passed_s += 600.0
+        before = len(world.asked)
+        world.turns()
+        times += len(world.asked) > before
+    assert times < 12
+    while world.survey.seen_since_ms("shop.orders") is None and world.passed_s < 3 * PATIENCE_S:
+        world.passed_s += 600.0
+        world.turns()
+    assert world.survey.seen_since_ms("shop.orders") is not None
+
+
+def test_a_name_that_was_known_and_is_silent_now_counts_as_not_looked_at(world):
+    """Also one that a policy matches: it may be a second entry by now."""
+    world.list()
+    world.turns()
+    world.faults["shop.orders"] = Unavailable("time-out")
+    world.passed_s = 1000.0
+    world.survey.want()
+    world.turns()
+    assert world.survey.seen_since_ms("other.a") is None
+
+
+def test_a_clock_that_was_ahead_when_a_look_began_allows_nothing(world):
+    world.ahead_ms = 100 * 86_400_000
+    world.list()
+    world.turns()
+    world.ahead_ms = 0
+    assert world.survey.seen_since_ms("shop.orders") is None
+    world.survey.want()
+    world.passed_s = AGAIN_AFTER_S
+    world.turns()
+    assert world.survey.seen_since_ms("shop.orders") == world.now_ms() - JUMP_MS
+
+
+def test_nothing_is_looked_at_by_a_clock_that_is_doubted_and_what_was_is_forgotten(world):
+    world.list()
+    world.turns()
+    world.trouble = "it jumped"
+    world.turns()
+    assert world.survey.seen_since_ms("shop.orders") is None
+    asked = len(world.asked)
+    world.turns()
+    assert len(world.asked) == asked
+    world.trouble = None
+    world.turns()
+    assert world.survey.seen_since_ms("shop.orders") is not None
+
+
+@pytest.mark.parametrize("settles", [True, False])
+def test_a_second_entry_is_told_once_and_keeps_no_other_table_waiting(world, settles):
+    world.settles = settles
+    uuid = uuid_of(world.lab.catalog.load_table("other.a"))
+    world.known = {uuid: "shop.a"}
+    world.list()
+    world.turns()
+    assert world.twice == [("other.a", uuid)]
+    assert (world.survey.seen_since_ms("shop.orders") is not None) is settles
+
+
+def test_a_place_that_is_no_text_is_told_and_keeps_nobody_waiting(world):
+    real = world.catalog.lies
+    world.catalog.lies = lambda name: Lies("u", "file:///\ud800", {}) if name == "other.a" else real(name)
+    world.list()
+    world.turns()
+    assert world.survey.seen_since_ms("shop.orders") is not None
+    assert "other.a" in world.heard[0].what
+
+
+@pytest.mark.parametrize("sees", ["everything", "nothing", "not every namespace", "not every table"])
+def test_a_table_counts_as_gone_only_after_two_looks_that_saw_everything(world, sees):
+    unlisted = {"hidden": "403"} if sees == "not every namespace" else {}
+    if sees == "not every table":
+        world.faults["other.a"] = Refused("403")
+    world.ledger.place("gone", "file:///elsewhere")
+    world.list(**unlisted)
+    world.turns()
+    ours = uuid_of(world.lab.catalog.load_table("shop.orders"))
+    world.survey.want_holders({"gone"}, "one that is hidden" if sees == "nothing" else ours)
+    gone = []
+    for at_s in (0.0, AGAIN_AFTER_S - 1, AGAIN_AFTER_S):
+        world.passed_s = at_s
+        world.list(**unlisted)
+        world.turns()
+        gone.append("gone" in world.gone())
+
+    assert gone == [False, False, sees == "everything"]
+
+
+def test_the_second_look_is_at_a_list_that_is_younger_than_the_first(world):
+    """A table that is renamed during the first look is under its new name in the second."""
+    world.ledger.place("gone", "file:///elsewhere")
+    world.list()
+    world.turns()
+    world.survey.want_holders({"gone"}, uuid_of(world.lab.catalog.load_table("shop.orders")))
+    world.passed_s = 10.0
+    world.turns()
+    world.passed_s = 10.0 + AGAIN_AFTER_S
+    world.turns()
+    assert world.gone() == set()
+    world.passed_s += AGAIN_AFTER_S
+    world.list()
+    world.turns()
+    assert world.gone() == {"gone"}
+
+
+def test_tables_that_come_and_go_do_not_keep_a_search_from_its_end(world):
+    world.ledger.place("gone", "file:///elsewhere")
+    world.survey.want_holders({"gone"}, uuid_of(world.lab.catalog.load_table("shop.orders")))
+    for number in range(3):
+        world.lab.create(f"other.t{number}")
+        world.list()
+        world.lab.catalog.drop_table(f"other.t{number}")
+        world.turns()
+        world.passed_s += AGAIN_AFTER_S
+    assert world.gone() == {"gone"}
+
+
+def test_a_table_that_shows_up_again_is_not_gone(world):
+    found = uuid_of(world.lab.catalog.load_table("other.b"))
+    world.ledger.place(found, "file:///elsewhere")
+    world.survey.want_holders({found}, uuid_of(world.lab.catalog.load_table("shop.orders")))
+    for _ in range(3):
+        world.list()
+        world.turns()
+        world.passed_s += AGAIN_AFTER_S
+    assert world.gone() == set()
+
+
+# --- the look itself, beside the loop
+
+
+def asked(answers, is_stopped=lambda: False):
+    calls = []
+
+    def lies(name):
+        calls.append(name)
+        answer = answers.get(name)
+        if isinstance(answer, Exception):
+            raise answer
+        return Lies(f"uuid of {name}", "file:///", {})
+
+    names = sorted(answers)
+    return look(lies, names, is_stopped), calls
+
+
+def test_a_slow_name_is_asked_for_again_behind_all_others():
+    looked, calls = asked({"a": Unavailable("time-out"), "b": None, "c": None})
+    assert calls == ["a", "b", "c", *"a" * (TRIES - 1)]
+    assert (set(looked.found), looked.silent) == ({"b", "c"}, {"a": "time-out"})
+
+
+def test_a_catalog_that_does_not_answer_is_not_asked_for_every_name():
+    looked, calls = asked({f"t{number:03}": NotAsked("away") for number in range(500)})
+    assert len(calls) == SILENT_AT_ONCE
+    assert len(looked.silent) == 500
+
+
+def test_stores_that_do_not_answer_are_no_word_on_the_catalog():
+    looked, calls = asked({f"t{number}": StoreAway("a bucket") for number in range(20)})
+    assert len(calls) == 20 * TRIES
+    assert (len(looked.unread), looked.silent) == (20, {})
+
+
+def test_a_look_that_is_stopped_knows_nothing_of_the_rest():
+    looked, calls = asked({"a": None, "b": None}, lambda: True)
+    assert calls == []
+    assert set(looked.silent) == {"a", "b"}
