@@ -12,6 +12,7 @@ from dataclasses import replace
 from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.events import OpenWindow
 from isotherm.contract.identity import TableId
+from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.model.tables import Snapshot, TableFacts
 from isotherm.core.model.writers import Word
 from isotherm.core.observations import StateDrifted, TableGone, TableScanned
@@ -35,8 +36,8 @@ GONE_AFTER_S = 300.0
 Epochs = Callable[[str, Mapping[str, str]], Mapping[str, str]]
 """Of a table, by name and properties: the partition fields that hold a time as a number or text, and how."""
 
-Halt = Callable[[TableId, str, str], None]
-"""Stops a table until a person has looked: the table, the reason in a word, and why."""
+Halt = Callable[[TableId, Refusal], None]
+"""Stops a table until a person has looked."""
 
 
 class Follower:
@@ -135,7 +136,7 @@ class Follower:
                 "without purging, then `isotherm resume`"
             )
             if self._ledger.halted(uuid) is None:
-                self._halt(row.state.table, "two_entries", why)
+                self._halt(row.state.table, Refusal(Reason.TWO_ENTRIES, why))
             return False
         return known not in listed
 

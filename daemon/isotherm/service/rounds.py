@@ -12,7 +12,8 @@ from itertools import zip_longest
 
 from isotherm.contract.identity import TableId
 from isotherm.core.model.decisions import Plan, Request
-from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
+from isotherm.core.model.jobs import Action, Outcome
+from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import EventsLost, Outside, RoundPlanned, TableMoved, TrySoon
 from isotherm.core.planner.admission import admit
 from isotherm.core.planner.view import Flight
@@ -276,7 +277,7 @@ class Rounds:
             if is_gone and self.now_ms() - operation.started_at_ms > GIVEN_UP_AFTER_MS:
                 why = "its table was not found for a week; what it left is for orphan removal"
                 self.ledger.drop_marks(job_id)
-                self.operations.end(operation, Outcome(job_id, OutcomeKind.FAILED, "gone", why))
+                self.operations.end(operation, Outcome.refused(job_id, Refusal(Reason.GONE, why)))
                 self.barrier.forget(job_id)
                 continue
             with self.barrier.around(name, f"looking for the fate of job {job_id}", job_id):
