@@ -205,7 +205,7 @@ class Compactions:
     def _commit(self, operation: Operation, job: CompactionJob, rewrite: Rewrite) -> Outcome:
         try:
             return self.maintainer.commit(
-                operation.table.name, job, rewrite, lambda loaded: self._refusal(loaded, job)
+                operation.table.name, job, rewrite, lambda loaded: self._last_look(loaded, job)
             )
         except (Unavailable, TableMissing) as err:
             # Nobody knows how far it came.
@@ -219,8 +219,8 @@ class Compactions:
                 was_sent=True,
             )
 
-    def _refusal(self, loaded: LoadedTable, job: CompactionJob) -> Refusal | None:
-        """The last look before the swap: why it must not be; None: go ahead."""
+    def _last_look(self, loaded: LoadedTable, job: CompactionJob) -> Refusal | None:
+        """Take in what is new, the last thing before the swap. Returns why it must not be, or None: go ahead."""
         uuid = job.table.uuid
         messages = self.events.drain(DRAIN_TIMEOUT_S)
         self.is_blind = messages is None
@@ -232,7 +232,7 @@ class Compactions:
             return Refusal(Reason.TOPIC, f"it could not be read to its end within {DRAIN_TIMEOUT_S:.0f}s")
         if not self.holds.refresh(DRAIN_TIMEOUT_S):
             return Refusal(Reason.TOPIC, f"what is held back could not be read within {DRAIN_TIMEOUT_S:.0f}s")
-        if (against := self._against(loaded, job)) is not None:
+        if (against := self._look_at_table(loaded, job)) is not None:
             return against
         if (moved := why_moved(self.events, uuid, self._tenures.get(job.job_id))) is not None:
             return Refusal(Reason.OWNER, moved)
@@ -246,8 +246,8 @@ class Compactions:
             return Refusal(Reason.TOPIC, str(err))
         return None
 
-    def _against(self, loaded: LoadedTable, job: CompactionJob) -> Refusal | None:
-        """What stands against the swap by the table as it is now, or None."""
+    def _look_at_table(self, loaded: LoadedTable, job: CompactionJob) -> Refusal | None:
+        """Bring the state to the table as it is now. Returns what stands against the swap by it, or None."""
         self.follower.confirm_loaded(loaded)
         row = self.fold.table(job.table.uuid)
         resolved = None if row is None else self.verdicts.policy_of(row)

@@ -88,12 +88,12 @@ class Follower:
         try:
             loaded = self._catalog.load(name)
         except TableMissing as err:
-            if self._is_gone(name):
+            if self._note_missing(name):
                 self._gone(name, str(err))
                 return None
             raise
         self._missing_since_s.pop(name, None)
-        if not self.is_another(loaded):
+        if not self.tell_apart(loaded):
             self.suspects.discard(name)
             return None
         place(self._ledger, loaded)
@@ -109,8 +109,8 @@ class Follower:
         self.suspects.discard(name)
         return loaded
 
-    def is_another(self, loaded: LoadedTable) -> bool:
-        """Whether this is no second name of a table that we know. If it is a second entry, the table is halted.
+    def tell_apart(self, loaded: LoadedTable) -> bool:
+        """Halt a table of which this is a second entry. Returns whether it is no second name of a table that we know.
 
         A table that was renamed is not found under its old name any more. One that the catalog lists twice
         (`register_table`) has two histories and one set of files: what one entry expires, the other still reads. One
@@ -140,8 +140,10 @@ class Follower:
             return False
         return known not in listed
 
-    def _is_gone(self, name: str) -> bool:
-        """Whether a table that was not found is gone: seen so twice, minutes apart, and not in the catalog's list.
+    def _note_missing(self, name: str) -> bool:
+        """Note that a table was not found. Returns whether it is gone by now.
+
+        It is gone when it was not found twice, minutes apart, and is not in the catalog's list.
 
         A catalog that is restarted, or has lost its database for a moment, says the same of every table.
         """

@@ -155,7 +155,7 @@ class Service:
     def _build_what_looks_around(self) -> None:
         """Build what looks at tables of which nobody has spoken."""
         self.survey = Survey(
-            self.catalog, self.ledger, self.follower.is_another, self.listen, self.now_ms, self.monotonic_s
+            self.catalog, self.ledger, self.follower.tell_apart, self.listen, self.now_ms, self.monotonic_s
         )
         self.poller = Poller(
             self.config.loop.poll_tables_every_s,
@@ -363,7 +363,7 @@ class Service:
                 self.recount.sample(table)
 
     def _read_to_the_end(self) -> bool:
-        """Read the control topic to its end, if that was not possible the last time; whether it is not."""
+        """Read the control topic to its end, if that was not possible the last time; whether it is now."""
         if self.compactions.is_blind:
             messages = self.events.drain(DRAIN_TIMEOUT_S)
             self.compactions.is_blind = messages is None
@@ -371,7 +371,7 @@ class Service:
                 why = "it could not be read, so nothing is compacted"
                 self.listen(TrySoon("the end of the control topic", why, Outside.CONTROL_END))
             self.consume(messages or ())
-        return self.compactions.is_blind
+        return not self.compactions.is_blind
 
     def reload_policies(self) -> None:
         """Read the folder of policies again."""

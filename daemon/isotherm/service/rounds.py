@@ -67,8 +67,8 @@ class Rounds:
     operations: Operations
     barrier: Barrier
     health: Health
-    is_blind: Callable[[], bool]
-    """Whether the control topic cannot be read to its end: then no compaction is worth its work."""
+    read_to_the_end: Callable[[], bool]
+    """Reads the control topic to its end. Returns False where it cannot: then no compaction is worth its work."""
     reload_policies: Callable[[], None]
     listen: Listener
     now_ms: Callable[[], int]
@@ -384,6 +384,6 @@ class Rounds:
             return ()
         budget = self.config.budgets.bytes_per_hour
         left = None if budget is None else budget - self.ledger.bytes_read_since(self.now_ms() - HOUR_MS)
-        at_once = 0 if self.is_blind() else self.config.executors.local.jobs_at_once
+        at_once = self.config.executors.local.jobs_at_once if self.read_to_the_end() else 0
         rooms = self.verdicts.rooms(self._plans, self.compactions.running())
         return admit(self._plans, len(self.compactions), at_once, left, rooms)

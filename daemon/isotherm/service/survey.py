@@ -40,8 +40,8 @@ class Survey:
 
     catalog: Catalog
     ledger: Ledger
-    is_another: Callable[[LoadedTable], bool]
-    """Whether it is another table than those that we maintain; if it is a second entry of one, that is halted."""
+    tell_apart: Callable[[LoadedTable], bool]
+    """Halts one of our tables if this is a second entry of it. Returns whether it is another table."""
     listen: Listener
     now_ms: Callable[[], int]
     monotonic_s: Callable[[], float]
@@ -78,20 +78,21 @@ class Survey:
             try:
                 loaded = self.catalog.load(name)
                 place(self.ledger, loaded)
-                is_done = self.is_another(loaded)
+                is_done = self.tell_apart(loaded)
             except FATAL:
                 raise
             except NotAsked:
                 return
             except Exception as err:  # noqa: BLE001 (nobody asked us to read it)
-                is_done = self._is_passed_over(name, err)
+                is_done = self._note_failure(name, err)
             self._waiting = [one for one in self._waiting or () if one != name]
             if is_done:
                 self._looked_at.add(name)
             else:
                 self._waiting.append(name)
 
-    def _is_passed_over(self, name: str, err: Exception) -> bool:
+    def _note_failure(self, name: str, err: Exception) -> bool:
+        """Tell that a table could not be looked at, and count it; whether it is passed over from now on."""
         what = f"looking where table {name} lies, which no policy matches"
         self.listen(TrySoon(what, str(err), Outside.TABLE))
         now_s = self.monotonic_s()
