@@ -22,7 +22,7 @@ from isotherm.contract.events import (
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import Change, PartitionDelta
-from isotherm.service.announcer import announcement
+from isotherm.service.announcer import announcement_of
 
 FOLDER = Path(__file__).parents[2] / "docs" / "commit-event"
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=1, max_size=20)
@@ -61,7 +61,7 @@ def test_the_schema_in_the_documents_is_current(name, request):
 def test_an_announcement_survives_the_way_through_kafka(name, snapshot_id, sequence, origin, partitions):
     deltas = {PartitionKey(json.dumps({"1000": key})): PartitionDelta() for key in partitions}
     change = Change(snapshot_id, None, sequence, 0, "append", origin, deltas)
-    event = announcement(TableId("uuid", name), "lake", change, "isotherm")
+    event = announcement_of(TableId("uuid", name), "lake", change, "isotherm")
 
     assert decode(encode(event)[1]) == event
 

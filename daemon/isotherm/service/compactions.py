@@ -19,7 +19,6 @@ from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrit
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import JobStarted, Outside, TrySoon
 from isotherm.core.planner.view import Flight
-from isotherm.core.setbacks import setback
 from isotherm.service.announcer import Announcer
 from isotherm.service.barrier import Barrier
 from isotherm.service.deletions import Deletions
@@ -157,7 +156,7 @@ class Compactions:
             raise bound
         if isinstance(bound, Refusal):
             self.operations.end(operation, Outcome.refused(operation.job_id, bound))
-            self._set_back(operation, bound)
+            self.holds.set_back(operation.table, operation.partition, bound)
             return False
         job, uuid = bound.job, operation.table.uuid
         operation = replace(operation, files_before=bound.live_data_files)
@@ -291,7 +290,7 @@ class Compactions:
             if refusal.reason is Reason.MISMATCH:
                 self.holds.halt(operation.table, refusal)
             else:
-                self._set_back(operation, refusal)
+                self.holds.set_back(operation.table, job.partition, refusal)
         self.operations.end(operation, outcome, job, still_running=len(self._running))
 
     def _found(self, table: TableId) -> LoadedTable | None:
@@ -317,19 +316,6 @@ class Compactions:
             self.follower.suspects.add(name)
             self.listen(TrySoon(f"table {name} after our commit", str(err), Outside.TABLE))
             return 0
-
-    def _set_back(self, operation: Operation, refusal: Refusal) -> None:
-        """Have the partition wait, where this end says so."""
-        if operation.partition is None:
-            return
-        table, partition = operation.table, operation.partition
-        holds = self.ledger.holds(table.uuid)
-        before = next(
-            (one for one in holds if one.kind is HoldKind.QUARANTINE and one.partition == partition), None
-        )
-        hold = setback(table, partition, refusal, before, self.now_ms())
-        if hold is not None:
-            self.holds.put(hold)
 
     def _touch(self, operation: Operation) -> None:
         """Have the partition's verdict made again."""

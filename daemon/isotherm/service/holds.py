@@ -16,6 +16,7 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import HoldChanged, HoldRejected, LedgerLost, Outside, TableHalted, TrySoon
+from isotherm.core.setbacks import setback
 from isotherm.service.ledger_age import SUFFIX, LedgerAge
 from isotherm.service.ports import HoldReading, HoldTopic, Listener, NotAsked, Unavailable
 from isotherm.store.database import from_json
@@ -137,6 +138,18 @@ class Holds:
         """Stop a table until a person has looked."""
         self.put(Hold(HoldKind.HALT, table.uuid, table.name, str(refusal), self._now_ms()))
         self._listen(TableHalted(table, refusal.reason, refusal.why))
+
+    def set_back(self, table: TableId, partition: PartitionKey | None, refusal: Refusal) -> None:
+        """Have a partition wait after a job of it failed, where this end says so."""
+        if partition is None:
+            return
+        holds = self._ledger.holds(table.uuid)
+        before = next(
+            (one for one in holds if one.kind is HoldKind.QUARANTINE and one.partition == partition), None
+        )
+        hold = setback(table, partition, refusal, before, self._now_ms())
+        if hold is not None:
+            self.put(hold)
 
     def lift(self, uuid: str, kind: HoldKind, partition: PartitionKey | None = None) -> None:
         """Let it go again, where it is held."""
