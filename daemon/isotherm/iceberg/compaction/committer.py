@@ -106,7 +106,7 @@ def _loaded(catalog: Catalog, name: str, pause: Callable[[float], None], *, beli
     """
     retrying = Retrying(
         stop=stop_after_attempt(4),
-        wait=wait_exponential_jitter(initial=0.2, max=2, jitter=0.2),
+        wait=wait_exponential_jitter(multiplier=0.2, max=2, jitter=0.2),
         retry=retry_if_not_exception_type(_NOT_FOUND if believes else ()),
         sleep=pause,
         reraise=True,
