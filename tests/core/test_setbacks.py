@@ -1,26 +1,23 @@
 """Whether a partition waits after a job failed, and whether that counts against it."""
 
-import re
-from pathlib import Path
-
 import pytest
+from pyiceberg.manifest import FileFormat
 
-import isotherm.core
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.holds import Hold
+from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.setbacks import EXCUSED, MAX_OUTAGE_MS, MAX_RETRY_MS, OUTAGES, RETRY_MS, setback
-from isotherm.iceberg.compaction.failures import FailureKind
 
 TABLE = TableId("u", "db.t")
 KEY = PartitionKey("{}")
 NOW_MS = 1_000_000
 
 
-def after(*reasons: str) -> Hold | None:
+def after(*reasons: Reason) -> Hold | None:
     """What holds the partition back after these failures, each at the moment when it might be tried again."""
     hold, now_ms = None, NOW_MS
     for reason in reasons:
-        hold = setback(TABLE, KEY, reason, "a test", hold, now_ms)
+        hold = setback(TABLE, KEY, Refusal(reason, "a test"), hold, now_ms)
         now_ms = now_ms if hold is None or hold.until_ms is None else hold.until_ms
     return hold
 
@@ -32,12 +29,12 @@ def waits_ms(hold: Hold | None) -> int:
 
 
 @pytest.mark.parametrize("reason", sorted(EXCUSED))
-def test_what_the_stream_or_a_person_ended_holds_nothing_back(reason: str) -> None:
+def test_what_the_stream_or_a_person_ended_holds_nothing_back(reason: Reason) -> None:
     assert after(reason) is None
 
 
 @pytest.mark.parametrize("reason", sorted(OUTAGES))
-def test_an_outage_lets_the_partition_wait_and_counts_against_nobody(reason: str) -> None:
+def test_an_outage_lets_the_partition_wait_and_counts_against_nobody(reason: Reason) -> None:
     once, often = after(reason), after(*[reason] * 50)
 
     assert [(RETRY_MS, 0), (MAX_OUTAGE_MS, 0)] == [
@@ -46,7 +43,7 @@ def test_an_outage_lets_the_partition_wait_and_counts_against_nobody(reason: str
 
 
 def test_a_partitions_own_failures_count_and_its_waits_double_up_to_a_day() -> None:
-    holds = [after(*["corrupt_file"] * times) for times in (1, 2, 3, 50)]
+    holds = [after(*[Reason.CORRUPT_FILE] * times) for times in (1, 2, 3, 50)]
 
     assert [
         (RETRY_MS, 1),
@@ -57,60 +54,75 @@ def test_a_partitions_own_failures_count_and_its_waits_double_up_to_a_day() -> N
 
 
 def test_an_outage_forgets_no_failure_of_before() -> None:
-    hold = after("corrupt_file", "corrupt_file", "storage", "corrupt_file")
+    hold = after(Reason.CORRUPT_FILE, Reason.CORRUPT_FILE, Reason.STORAGE, Reason.CORRUPT_FILE)
 
     assert hold is not None
     assert hold.failures == 3
 
 
 def test_the_first_crash_costs_nothing() -> None:
-    assert (0, 2 * RETRY_MS) == (waits_ms(after("crashed")), waits_ms(after("crashed", "crashed")))
+    assert (0, 2 * RETRY_MS) == (
+        waits_ms(after(Reason.CRASHED)),
+        waits_ms(after(Reason.CRASHED, Reason.CRASHED)),
+    )
 
 
-def test_what_holds_it_back_says_the_word_once() -> None:
-    whys = ["clock: it jumped", "it jumped"]
-    holds = [setback(TABLE, KEY, "clock", why, None, NOW_MS) for why in whys]
+def test_what_holds_it_back_says_the_word_and_the_sentence() -> None:
+    hold = setback(TABLE, KEY, Refusal(Reason.CLOCK, "it jumped"), None, NOW_MS)
 
-    assert [hold.why for hold in holds if hold is not None] == ["clock: it jumped"] * 2
+    assert hold is not None
+    assert hold.why == "clock: it jumped"
 
 
 BLAMED = {
-    "ambiguous_fields",
-    "corrupt_file",
-    "crashed",
-    "deadline",
-    "encrypted",
-    "equality_deletes",
-    "format_{name}",
-    "format_v{metadata.format_version}",
-    "killed",
-    "location",
-    "mismatch",
-    "missing_file",
-    "nothing_to_do",
-    "out_of_memory",
-    "refused",
-    "unexpected",
+    Reason.AMBIGUOUS_FIELDS,
+    Reason.CORRUPT_FILE,
+    Reason.CRASHED,
+    Reason.DEADLINE,
+    Reason.ENCRYPTED,
+    Reason.EQUALITY_DELETES,
+    Reason.FORMAT_V1,
+    Reason.FORMAT_V3,
+    Reason.FORMAT_V4,
+    Reason.FORMAT_AVRO,
+    Reason.FORMAT_ORC,
+    Reason.FORMAT_PUFFIN,
+    Reason.KILLED,
+    Reason.LOCATION,
+    Reason.MISMATCH,
+    Reason.MISSING_FILE,
+    Reason.NOTHING_TO_DO,
+    Reason.OUT_OF_MEMORY,
+    Reason.REFUSED,
+    Reason.UNEXPECTED,
 }
 """Ends that count against a partition; for the catalog's refusal of a request nobody else can be found."""
-_ENDS = (
-    r'(?:_Refused|Unbound|Unsupported)\(\s*f?"(\S+?)"',
-    r'OutcomeKind\.FAILED,\s*"(\w+)"',
-    r'_cancel\(operation, "(\w+)"',
-    r'(?:return|else) f?"(\w+): ',
-    r'reason, why = "(\w+)"',
-)
-"""How the code words the end of a compaction."""
+NO_FAILURE_OF_A_PARTITION = {
+    Reason.COMMITTED,
+    Reason.UNKNOWN,
+    Reason.NO_ANSWER,
+    Reason.STALE,
+    Reason.GC_DISABLED,
+    Reason.UNSUPPORTED,
+    Reason.LOST_REFS,
+    Reason.TWO_ENTRIES,
+}
+"""Ends that are none, or of other work than compactions."""
 
 
 def test_every_end_of_a_compaction_is_somebodys_fault() -> None:
     """A new word for an end must be weighed: who is to blame for it?"""
-    root = Path(isotherm.core.__path__[0]).parent
-    files = [root / "service" / name for name in ("compactions.py", "holds.py", "rounds.py")]
-    files += [root / "iceberg" / "maintainer.py", *(root / "iceberg" / "compaction").glob("*.py")]
-    source = "\n".join(file.read_text() for file in files)
-    ends = {word for pattern in _ENDS for word in re.findall(pattern, source)} | set(FailureKind)
+    parts = [EXCUSED, OUTAGES, BLAMED, NO_FAILURE_OF_A_PARTITION]
 
-    assert {"hot", "clock", "catalog", "storage", "policy", "stopped", "crashed", "halted"} <= ends
-    assert ends - EXCUSED - OUTAGES == BLAMED
-    assert not EXCUSED & OUTAGES
+    assert set(Reason) == set().union(*parts)
+    assert len(Reason) == sum(len(part) for part in parts)
+
+
+@pytest.mark.parametrize("version", [1, 3, 4])
+def test_every_format_that_a_table_may_have_and_that_is_not_compacted_has_a_word(version: int) -> None:
+    assert Reason(f"format_v{version}") in BLAMED
+
+
+@pytest.mark.parametrize("file_format", sorted(set(FileFormat) - {FileFormat.PARQUET}))
+def test_every_format_of_a_file_that_is_not_read_has_a_word(file_format: FileFormat) -> None:
+    assert Reason(f"format_{file_format.value.lower()}") in BLAMED

@@ -19,6 +19,7 @@ from pyiceberg.types import LongType, NestedField
 
 from isotherm.core.deletion import Cause, Mark, Neighbours, own_folders
 from isotherm.core.model.jobs import OutcomeKind
+from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.paths import normalised
 from isotherm.iceberg.expiry import expire, lost_refs, newest_tokens, read, still_going
 from isotherm.iceberg.manifests.reachability import Stopped, left_behind, never, reached
@@ -312,7 +313,7 @@ def test_who_may_not_mark_sends_nothing(catalog: Any, table: Table) -> None:
     before = ids(table)
 
     outcome = expired(
-        catalog, read(table, before[:3], now_ms()), lambda _: "owner: another daemon has it"
+        catalog, read(table, before[:3], now_ms()), lambda _: Refusal(Reason.OWNER, "another daemon has it")
     ).outcome
 
     assert (outcome.reason, outcome.why, outcome.was_sent) == ("owner", "another daemon has it", False)

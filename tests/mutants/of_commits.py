@@ -84,7 +84,7 @@ MUTANTS = (
     Mutant(
         "who cannot say allows the swap",
         COMMITTER,
-        'raise _Refused("unavailable", f"whether it may be committed cannot be told now: {err}") from err',
+        "raise RefusalError(Reason.UNAVAILABLE, why) from err",
         "return",
         CONFLICTS + "test_who_cannot_say_does_not_allow",
     ),
@@ -99,7 +99,7 @@ MUTANTS = (
     Mutant(
         "where nobody can look, a request counts as failed",
         COMMITTER,
-        "        if self.asserted_head_id is not None:\n            return self._unknown(why)\n",
+        "        if self.asserted_head_id is not None:\n            return self._unknown(refusal.why)\n",
         "",
         CONFLICTS + "test_without_a_way_to_look_the_end_is_unknown",
     ),
@@ -123,9 +123,9 @@ MUTANTS = (
         """        if done := self._already(self._load()):
             return done
         self.asserted_head_id = None
-        raise _Refused("refused\"""",
+        raise RefusalError(Reason.REFUSED""",
         """        self.asserted_head_id = None
-        raise _Refused("refused\"""",
+        raise RefusalError(Reason.REFUSED""",
         CONFLICTS + "test_an_answer_that_is_lost_after_the_commit_landed[error4]",
     ),
     Mutant(

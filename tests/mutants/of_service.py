@@ -20,7 +20,7 @@ MUTANTS = (
     Mutant(
         "after a mismatch the table goes on",
         COMPACTIONS,
-        'if outcome.reason == "mismatch":',
+        "if refusal.reason is Reason.MISMATCH:",
         "if False:",
         "service/test_deletions.py::test_a_mismatch_halts_the_table",
     ),
@@ -48,7 +48,7 @@ MUTANTS = (
     Mutant(
         "a job is committed to a hot partition",
         COMPACTIONS,
-        'return None if hot is None else f"hot: {hot}"',
+        "return None if hot is None else Refusal(Reason.HOT, hot)",
         "return None",
         LAYERS + "test_what_stands_against_a_swap_is_seen_by_the_last_look[an_intent-hot]",
     ),
@@ -202,7 +202,7 @@ MUTANTS = (
                 "its owner",
                 '            owner=None if self.events.owns(uuid) else "another daemon maintains the table",\n',
             ),
-            ("halts and pauses", "            held=self.holds.stops(uuid),\n"),
+            ("halts and pauses", "            held=None if stopped is None else str(stopped),\n"),
         )
     ),
     Mutant(

@@ -9,8 +9,8 @@ from isotherm.core import observations as seen
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import OutcomeKind
+from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.service.holds import Holds
-from isotherm.service.ports import Unbound
 from isotherm.store import Ledger
 from isotherm.store.database import to_json
 from support.fakes import MemoryHolds
@@ -210,7 +210,9 @@ class Broken:
 
     def finished(self):
         failed, self._failed = self._failed, []
-        return [(job_id, Unbound("missing_file", "it is gone")) for job_id in failed] + self._real.finished()
+        return [
+            (job_id, Refusal(Reason.MISSING_FILE, "it is gone")) for job_id in failed
+        ] + self._real.finished()
 
 
 def test_a_partition_is_tried_again_soon_and_quarantined_from_the_third_failure_in_a_row(lab):
@@ -261,13 +263,14 @@ def two(tmp_path):
 
 
 HALT = Hold(HoldKind.HALT, "t", "shop.orders", "mismatch: rows", 5)
+HALTED = Refusal(Reason.HALTED, "mismatch: rows")
 
 
 def test_what_one_holds_the_other_holds_and_what_one_lifts_is_lifted(two):
     one, other = two
     one.put(HALT)
     assert other.refresh(0)
-    assert one.stops("t") == other.stops("t") == "halted: mismatch: rows"
+    assert one.stops("t") == other.stops("t") == HALTED
     other.lift("t", HoldKind.HALT)
     one.refresh(0)
 
@@ -286,7 +289,7 @@ def test_a_halt_that_could_not_be_told_holds_here_and_is_told_later(two):
     assert one.refresh(0), "the tombstone on the topic is older than what was never told"
     other.refresh(0)
 
-    assert one.stops("t") == other.stops("t") == "halted: mismatch: rows"
+    assert one.stops("t") == other.stops("t") == HALTED
 
 
 def test_a_topic_that_was_lost_is_told_what_the_ledgers_know(two):
@@ -297,7 +300,7 @@ def test_a_topic_that_was_lost_is_told_what_the_ledgers_know(two):
     one.refresh(0)
     other.refresh(0)
 
-    assert one.stops("t") == other.stops("t") == "halted: mismatch: rows"
+    assert one.stops("t") == other.stops("t") == HALTED
 
 
 def test_garbage_among_them_is_told_and_stops_nothing(two):
@@ -311,7 +314,7 @@ def test_garbage_among_them_is_told_and_stops_nothing(two):
     one.put(HALT)
 
     assert other.refresh(0)
-    assert other.stops("t") == "halted: mismatch: rows"
+    assert other.stops("t") == HALTED
     assert other.stops("u") is None
 
 
@@ -338,8 +341,9 @@ def test_what_only_a_newer_version_can_read_holds_its_table_until_it_is_lifted(t
     one.refresh(0)
     stopped = one.stops("t")
 
-    assert stopped.startswith("halted: a newer version of Isotherm holds it back")
-    assert "an audit" in stopped
+    assert stopped.reason is Reason.HALTED
+    assert stopped.why.startswith("a newer version of Isotherm holds it back")
+    assert "an audit" in stopped.why
     assert one.stops("u") is None
     # Nothing of it is written over: the newer version still reads what it wrote.
     assert one._topic.records == [(key, json.dumps(record).encode())]
@@ -355,7 +359,7 @@ def test_a_pause_ends_by_itself(two):
     one.put(Hold(HoldKind.PAUSE, "t", "shop.orders", "load test", 5, until_ms=1001))
     one.put(Hold(HoldKind.PAUSE, "u", "shop.items", "load test", 5, until_ms=1000))
 
-    assert one.stops("t") == "paused: load test"
+    assert one.stops("t") == Refusal(Reason.PAUSED, "load test")
     assert one.stops("u") is None
 
 

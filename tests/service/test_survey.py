@@ -31,7 +31,7 @@ class World:
         self.survey = Survey(
             self.catalog,
             self.ledger,
-            self.is_halted_if_twice,
+            self.halt_if_twice,
             lambda: self.trouble,
             lambda: self.known,
             self.heard.append,
@@ -48,7 +48,7 @@ class World:
             raise self.faults[name]
         return self._lies(name)
 
-    def is_halted_if_twice(self, name, uuid):
+    def halt_if_twice(self, name, uuid):
         self.twice.append((name, uuid))
         return self.settles
 

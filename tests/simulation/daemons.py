@@ -10,9 +10,9 @@ from typing import Any
 from pyiceberg.table.metadata import TableMetadataUtil
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite, WrittenFile
+from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import Observation, PoliciesLoaded, TableFailed
 from isotherm.iceberg.catalog import IcebergCatalog
-from isotherm.iceberg.compaction.failures import Failure, FailureKind
 from isotherm.iceberg.compaction.names import data_location
 from isotherm.iceberg.maintainer import IcebergMaintainer
 from isotherm.runtime.breaker import Breaker
@@ -46,9 +46,9 @@ class Executor:
         del io_properties
         self._running[job.job_id] = (job, table)
 
-    def poll(self) -> list[tuple[str, Rewrite | Failure]]:
+    def poll(self) -> list[tuple[str, Rewrite | Refusal]]:
         """What ended, when chance lets it end."""
-        ended: list[tuple[str, Rewrite | Failure]] = []
+        ended: list[tuple[str, Rewrite | Refusal]] = []
         for job_id, (job, table) in list(self._running.items()):
             if self._world.may(0.3):
                 continue
@@ -87,13 +87,13 @@ class Executor:
             files[path] = json.dumps(rows).encode()
         return path, rows
 
-    def _rewrite(self, job: CompactionJob, table: str) -> Rewrite | Failure:
+    def _rewrite(self, job: CompactionJob, table: str) -> Rewrite | Refusal:
         written = self._write(job, table)
         if written is None:
-            return Failure(FailureKind.MISSING_FILE, "a file is gone")
+            return Refusal(Reason.MISSING_FILE, "a file is gone")
         if self._world.may(self._world.faults.rewrite_fails):
             self._world.tell("a rewrite fails")
-            return Failure(FailureKind.UNEXPECTED, "chance")
+            return Refusal(Reason.UNEXPECTED, "chance")
         path, rows = written
         read = sum(file.rows for file in job.data_files)
         sums = hash(tuple(sorted(rows))) % 2**64

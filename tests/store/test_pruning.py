@@ -9,6 +9,7 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.deletion import Cause, Mark
 from isotherm.core.model.decisions import Decision, Plan, Verdict
 from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
+from isotherm.core.model.refusals import Reason
 from isotherm.core.state import PartitionState
 from isotherm.store import Fold, Ledger
 from isotherm.store.ledger import Account, Operation
@@ -27,7 +28,7 @@ def ledger(tmp_path):
 
 def operation(job_id, at_ms, kind=OutcomeKind.DONE):
     begun = Operation(job_id, TableId("u", "t"), Action.EXPIRE, None, "", "", "", 0, at_ms)
-    return begun if kind is None else begun.ended(Outcome(job_id, kind, "", ""), at_ms)
+    return begun if kind is None else begun.ended(Outcome(job_id, kind, Reason.COMMITTED, ""), at_ms)
 
 
 def account(snapshot_id, at_ms, *, announced=True):

@@ -6,7 +6,7 @@ Half of the time of a whole-daemon test went into starting a child. Those that a
 from collections.abc import Mapping
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite
-from isotherm.iceberg.compaction.failures import Failure
+from isotherm.core.model.refusals import Refusal
 from isotherm.iceberg.compaction.rewrite import attempt
 
 
@@ -14,7 +14,7 @@ class InProcess:
     """One job at a time, as the real executor's default."""
 
     def __init__(self) -> None:
-        self._done: dict[str, Rewrite | Failure] = {}
+        self._done: dict[str, Rewrite | Refusal] = {}
 
     def has_room(self) -> bool:
         return not self._done
@@ -26,7 +26,7 @@ class InProcess:
         assert self.has_room()
         self._done[job.job_id] = attempt(job, description, io_properties)
 
-    def poll(self) -> list[tuple[str, Rewrite | Failure]]:
+    def poll(self) -> list[tuple[str, Rewrite | Refusal]]:
         ended, self._done = list(self._done.items()), {}
         return ended
 

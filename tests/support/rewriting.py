@@ -11,7 +11,8 @@ from pyiceberg.table import Table
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, may_go_at_once, own_folders
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
-from isotherm.iceberg.compaction.binding import Unsupported, bind
+from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.iceberg.compaction.binding import bind
 from isotherm.iceberg.compaction.committer import commit_compaction
 from isotherm.iceberg.compaction.described import described
 from isotherm.iceberg.compaction.names import leftovers
@@ -34,7 +35,7 @@ def bound(table: Table, partition: PartitionKey, **changes: Any) -> CompactionJo
     return job
 
 
-def try_to_bind(table: Table, partition: PartitionKey, **changes: Any) -> CompactionJob | Unsupported:
+def try_to_bind(table: Table, partition: PartitionKey, **changes: Any) -> CompactionJob | Refusal:
     name = ".".join(table.name())
     head = table.metadata.current_snapshot()
     assert head is not None
@@ -86,8 +87,8 @@ def compact_all(catalog: Any, name: str) -> list[Outcome]:
         for _ in range(5):
             table = catalog.load_table(name)
             job = try_to_bind(table, key)
-            if isinstance(job, Unsupported):
-                assert job.reason == "nothing_to_do", job
+            if isinstance(job, Refusal):
+                assert job.reason is Reason.NOTHING_TO_DO, job
                 break
             outcome = commit(catalog, job, rewritten(table, job))
             assert outcome.kind is OutcomeKind.DONE, outcome

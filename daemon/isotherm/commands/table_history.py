@@ -51,16 +51,14 @@ def read_history(
     """
     believed = believed_of(fold, row)
     row, partitions = believed.row, {one.key: one.state for one in believed.partitions}
-    uuid, head = row.state.table.uuid, row.state.head
-    loaded = catalog.load(row.state.table.name)
-    if loaded.table.uuid != uuid:
-        raise TableMissing(
-            f"{row.state.table} was dropped and created again; the daemon does not know it yet"
-        )
+    table, head = row.state.table, row.state.head
+    loaded = catalog.load(table.name)
+    if loaded.table.uuid != table.uuid:
+        raise TableMissing(f"{table} was dropped and created again; the daemon does not know it yet")
     reader = _Reader(catalog, loaded, tell)
     remembered = {
         change.snapshot_id: Recorded(change, _heard_at(change.committed_at_ms, at_ms))
-        for change, at_ms in ledger.changes(uuid)
+        for change, at_ms in ledger.changes(table.uuid)
     }
     # What an event said may have been found wrong later; what the table itself says still is asked instead.
     gone = {number: one for number, one in remembered.items() if number not in loaded.parents}
@@ -72,10 +70,10 @@ def read_history(
         except StateError as err:
             trouble = err
     else:
-        raise TableMissing(f"the known changes of {row.state.table} do not lead to its state: {trouble}")
+        raise TableMissing(f"the known changes of {table} do not lead to its state: {trouble}")
     starts_at_ms = changes[0].received_at_ms if changes else now_ms
     return History(
-        table=row.state.table,
+        table=table,
         facts=row.facts,
         partitions=beginning,
         snapshots=_retained(loaded, before),

@@ -207,11 +207,6 @@ def shortened(event: CommitEvent, max_bytes: int = MAX_ANNOUNCEMENT_BYTES) -> Co
     return event
 
 
-def json_schemas() -> dict[str, dict[str, object]]:
-    """JSON Schemas of the `data` of each type, for writers in other languages."""
-    return {"commit": CommitEvent.model_json_schema(), "intent": Intent.model_json_schema()}
-
-
 def decode(value: bytes | None) -> CommitEvent | Intent | None:
     """The event in a Kafka message; None where the message is a CloudEvent of a type that is not ours.
 

@@ -3,6 +3,7 @@
 They are in tables that outlive every version of this program, so a key never changes its meaning.
 """
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 
@@ -33,6 +34,10 @@ KAFKA_CONNECT_OFFSETS = "kafka.connect.offsets."
 """Where Iceberg's sink keeps its place: this, its control topic and its group. It looks no further than snapshots."""
 
 
+NUMBER = re.compile(r"-?[0-9]{1,18}")
+"""A number in a summary; a longer one fits nowhere, and says nothing."""
+
+
 def is_counter(name: str) -> bool:
     """Whether a key of a summary is one of those that totals are compared by."""
     return name.startswith("total-") or name == DUPLICATE_DELETES
@@ -52,6 +57,12 @@ def origin_of(summary: Mapping[str, str]) -> Origin:
     if INGEST_TOKEN in summary:
         return Origin.INGEST
     return Origin.FOREIGN
+
+
+def valid_through_of(summary: Mapping[str, str]) -> int | None:
+    """The event time that the writer vouches for, where it does."""
+    text = summary.get(INGEST_VALID_THROUGH, "")
+    return int(text) if NUMBER.fullmatch(text) else None
 
 
 def property_name(pipeline: str) -> str:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from isotherm.contract.identity import TableId
 from isotherm.core.model.holds import HoldKind
 from isotherm.core.model.jobs import Action, OutcomeKind
+from isotherm.core.model.refusals import Reason
 
 
 class Outside(StrEnum):
@@ -214,7 +215,7 @@ class JobEnded:
     job_id: str
     label: str
     outcome: OutcomeKind
-    reason: str
+    reason: Reason
     why: str
     snapshot_id: int | None
     files_before: int
@@ -255,7 +256,7 @@ class TableHalted:
     """A person must look at this table; the others go on."""
 
     table: TableId
-    reason: str
+    reason: Reason
     why: str
 
 

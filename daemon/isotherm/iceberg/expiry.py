@@ -44,6 +44,7 @@ from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
 from isotherm.core.clock_check import SKEW_MS
 from isotherm.core.deletion import is_gc_enabled
 from isotherm.core.model.jobs import Outcome, OutcomeKind
+from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.errors import FATAL
 from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.reachability import left_behind, never, youngest
@@ -121,7 +122,7 @@ def expire(
     uuid: str,
     reading: ExpiryReading,
     job_id: str,
-    may_send: Callable[[Table], str | None],
+    may_send: Callable[[Table], Refusal | None],
     now_ms: int,
     pause: Callable[[float], None] = sleep,
 ) -> Expired:
@@ -135,8 +136,8 @@ def expire(
         uuid: the table's; another one under its name is left alone.
         reading: the snapshots that go, and the files that are left without a reader.
         job_id: ours.
-        may_send: called before each request with the table that it is based on; says why it must not be sent
-            (`reason: sentence`), or None. The files are marked by then.
+        may_send: called before each request with the table that it is based on; says why it must not be sent,
+            or None. The files are marked by then.
         now_ms: the time, for what branches keep by age.
         pause: waits so many seconds between two attempts.
     """
@@ -158,7 +159,7 @@ class _Expiry:
     uuid: str
     reading: ExpiryReading
     job_id: str
-    may_send: Callable[[Table], str | None]
+    may_send: Callable[[Table], Refusal | None]
     now_ms: int
     pause: Callable[[float], None]
     base: str = ""
@@ -174,8 +175,7 @@ class _Expiry:
             if refusal := self._refusal(table.metadata):
                 return refusal
             if (against := self.may_send(table)) is not None:
-                reason, _, why = against.partition(": ")
-                return self._failed(reason, why)
+                return self._failed(against)
             self.base = table.metadata_location
             try:
                 answer = self.catalog.commit_table(
@@ -186,29 +186,33 @@ class _Expiry:
             except CommitFailedException as err:
                 trouble = str(err)
             except (BadRequestError, ForbiddenError, UnauthorizedError, AuthorizationExpiredError) as err:
-                return self._looked("refused", f"the catalog refused the request: {err}")
+                return self._looked(Reason.REFUSED, f"the catalog refused the request: {err}")
             except NotImplementedError as err:
                 # Where the catalog is only a pointer, PyIceberg writes the metadata itself: not yet of format 3.
-                return self._looked("unsupported", f"snapshots of this table cannot be expired yet: {err}")
+                return self._looked(
+                    Reason.UNSUPPORTED, f"snapshots of this table cannot be expired yet: {err}"
+                )
             else:
                 landed = answer.metadata
                 if {snapshot.snapshot_id for snapshot in landed.snapshots} & set(self.going):
                     return self._looked(
-                        "refused", "the catalog said that it is done, and its answer shows it is not"
+                        Reason.REFUSED, "the catalog said that it is done, and its answer shows it is not"
                     )
                 return replace(
                     self._done(), lost_refs=lost_refs(self.catalog, table.io, landed, self.base, self.going)
                 )
-        return self._looked("conflict", f"lost {ATTEMPTS} races against other commits, the last: {trouble}")
+        return self._looked(
+            Reason.CONFLICT, f"lost {ATTEMPTS} races against other commits, the last: {trouble}"
+        )
 
     def unclear(self, trouble: Exception) -> Expired:
         """After an error that is no answer: a look shows whether the snapshots are gone."""
         why = f"{type(trouble).__name__}: {trouble}"
         if not self.base:
-            return self._failed("catalog", why)
-        return self._looked("", why)
+            return self._failed(Refusal(Reason.CATALOG, why))
+        return self._looked(None, why)
 
-    def _looked(self, refused: str, why: str) -> Expired:
+    def _looked(self, refused: Reason | None, why: str) -> Expired:
         """What a look at the table says, after an answer that was none, or a refusal of what may be a second copy."""
         with suppress(Exception):
             table = self.catalog.load_table(self.name)
@@ -217,10 +221,14 @@ class _Expiry:
                 # An expiry cannot be told from another's, nor need it be.
                 lost = lost_refs(self.catalog, table.io, table.metadata, self.base, self.going)
                 return replace(self._done(), lost_refs=lost)
-            if refused:
-                return self._failed(refused, why)
+            if refused is not None:
+                return self._failed(Refusal(refused, why))
         outcome = Outcome(
-            self.job_id, OutcomeKind.UNKNOWN, "no_answer", f"the catalog did not answer: {why}", was_sent=True
+            self.job_id,
+            OutcomeKind.UNKNOWN,
+            Reason.NO_ANSWER,
+            f"the catalog did not answer: {why}",
+            was_sent=True,
         )
         return Expired(outcome)
 
@@ -231,25 +239,27 @@ class _Expiry:
 
     def _refusal(self, metadata: TableMetadata) -> Expired | None:
         if str(metadata.table_uuid) != self.uuid:
-            return self._failed("gone", f"{self.name} is another table now: {metadata.table_uuid}")
+            return self._failed(
+                Refusal(Reason.GONE, f"{self.name} is another table now: {metadata.table_uuid}")
+            )
         if not is_gc_enabled(metadata.properties):
-            return self._failed("gc_disabled", "the table says gc.enabled=false")
+            return self._failed(Refusal(Reason.GC_DISABLED, "the table says gc.enabled=false"))
         staying = set(self.going) - set(still_going(metadata, self.going, self.now_ms))
         if staying and self.base and not staying & {one.snapshot_id for one in metadata.snapshots}:
             # They are gone, after a request of ours that was answered otherwise: it has landed.
             return self.unclear(CommitFailedException("a request was refused, and its snapshots are gone"))
         if staying:
             why = f"{len(staying)} of {len(self.going)} snapshots must stay, or are gone, by now"
-            return self._failed("stale", why)
+            return self._failed(Refusal(Reason.STALE, why))
         return None
 
     def _done(self) -> Expired:
         why = f"{len(self.going)} snapshots expired, {len(self.reading.files)} files have no reader any more"
         why += f"; {self.reading.damage}" if self.reading.damage else ""
-        return Expired(Outcome(self.job_id, OutcomeKind.DONE, "committed", why, was_sent=True))
+        return Expired(Outcome(self.job_id, OutcomeKind.DONE, Reason.COMMITTED, why, was_sent=True))
 
-    def _failed(self, reason: str, why: str) -> Expired:
-        return Expired(Outcome(self.job_id, OutcomeKind.FAILED, reason, why, was_sent=bool(self.base)))
+    def _failed(self, refusal: Refusal) -> Expired:
+        return Expired(replace(Outcome.refused(self.job_id, refusal), was_sent=bool(self.base)))
 
 
 def lost_refs(

@@ -15,12 +15,12 @@ from tenacity.nap import sleep
 
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite
+from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg import expiry
 from isotherm.iceberg.compaction import committer, fate
-from isotherm.iceberg.compaction.binding import Unsupported, bind
+from isotherm.iceberg.compaction.binding import bind
 from isotherm.iceberg.compaction.described import described
 from isotherm.iceberg.compaction.executor import LocalExecutor
-from isotherm.iceberg.compaction.failures import Failure
 from isotherm.iceberg.compaction.names import leftovers
 from isotherm.iceberg.errors import translated
 from isotherm.iceberg.remover import deleted, sweep
@@ -36,7 +36,6 @@ from isotherm.service.ports import (
     Sweep,
     Swept,
     Unavailable,
-    Unbound,
 )
 
 BINDING_LIMIT_S = 600.0
@@ -76,7 +75,7 @@ class IcebergMaintainer:
         self._clock_s = clock_s
         self._pause = pause
         self._threads = threads
-        self._bindings: Beside[Bound | Unbound] = threads.beside(BINDING_LIMIT_S)
+        self._bindings: Beside[Bound | Refusal] = threads.beside(BINDING_LIMIT_S)
         self._readings: Beside[ExpiryReading] = threads.beside(LIMIT_S)
         self._sweeps: Beside[Swept] = threads.beside(LIMIT_S)
         self._wanted: dict[str, Sweep] = {}
@@ -94,12 +93,12 @@ class IcebergMaintainer:
         """Begin to find the files of a partition for a job."""
         table: Table = loaded.handle
 
-        def work(is_stopped: IsStopped) -> Bound | Unbound:
+        def work(is_stopped: IsStopped) -> Bound | Refusal:
             head = table.current_snapshot()
             if head is None:
-                return Unbound("nothing_to_do", "the table has no snapshot")
+                return Refusal(Reason.NOTHING_TO_DO, "the table has no snapshot")
             with translated(f"the manifests of {loaded.table}"):
-                result = bind(
+                return bind(
                     table.metadata,
                     table.io,
                     head,
@@ -112,11 +111,10 @@ class IcebergMaintainer:
                     why=why,
                     is_stopped=is_stopped,
                 )
-            return Unbound(result.reason, result.why) if isinstance(result, Unsupported) else result
 
         self._bindings.start(job_id, work)
 
-    def bound(self) -> Sequence[tuple[str, Bound | Unbound | Unavailable]]:
+    def bound(self) -> Sequence[tuple[str, Bound | Refusal | Unavailable]]:
         """Bindings that ended since the last call."""
         return [
             (
@@ -133,12 +131,9 @@ class IcebergMaintainer:
         table: Table = loaded.handle
         self._executor.start(job, described(table.metadata), plain_properties(table.io))
 
-    def finished(self) -> Sequence[tuple[str, Rewrite | Unbound]]:
+    def finished(self) -> Sequence[tuple[str, Rewrite | Refusal]]:
         """Rewrites that ended since the last call."""
-        return [
-            (job_id, Unbound(result.kind, result.why) if isinstance(result, Failure) else result)
-            for job_id, result in self._executor.poll()
-        ]
+        return self._executor.poll()
 
     def cancel(self, job_id: str) -> None:
         """Stop a binding, a rewrite, or a reading."""
@@ -147,7 +142,11 @@ class IcebergMaintainer:
         self._readings.forget(job_id)
 
     def commit(
-        self, name: str, job: CompactionJob, rewrite: Rewrite, may_commit: Callable[[LoadedTable], str | None]
+        self,
+        name: str,
+        job: CompactionJob,
+        rewrite: Rewrite,
+        may_commit: Callable[[LoadedTable], Refusal | None],
     ) -> Outcome:
         """Swap the files in."""
         return committer.commit_compaction(
@@ -185,10 +184,10 @@ class IcebergMaintainer:
             ),
         )
 
-    def read(self) -> Sequence[tuple[str, ExpiryReading | Unbound]]:
+    def read(self) -> Sequence[tuple[str, ExpiryReading | Refusal]]:
         """Readings that ended since the last call."""
         return [
-            (job_id, result if isinstance(result, ExpiryReading) else Unbound("storage", _text(result)))
+            (job_id, result if isinstance(result, ExpiryReading) else Refusal(Reason.STORAGE, _text(result)))
             for job_id, result in self._readings.ended()
         ]
 
@@ -197,7 +196,7 @@ class IcebergMaintainer:
         table: TableId,
         reading: ExpiryReading,
         job_id: str,
-        may_send: Callable[[LoadedTable], str | None],
+        may_send: Callable[[LoadedTable], Refusal | None],
     ) -> Expired:
         """Expire snapshots."""
         return expiry.expire(

@@ -114,7 +114,7 @@ def retried(action: Callable[[], T]) -> T:
     """The action's result, tried again while it fails for a reason that passes."""
     retrying = Retrying(
         stop=stop_after_attempt(ATTEMPTS) | stop_after_delay(GIVE_UP_AFTER_S),
-        wait=wait_exponential_jitter(initial=FIRST_PAUSE_S, max=LONGEST_PAUSE_S, jitter=FIRST_PAUSE_S),
+        wait=wait_exponential_jitter(multiplier=FIRST_PAUSE_S, max=LONGEST_PAUSE_S, jitter=FIRST_PAUSE_S),
         retry=retry_if_exception(is_transient),
         reraise=True,
     )

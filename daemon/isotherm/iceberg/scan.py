@@ -9,13 +9,13 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot as PyIcebergSnapshot
 
 from isotherm.contract.boundary import MAX_AHEAD_MS
-from isotherm.contract.summary import Origin, origin_of
+from isotherm.contract.summary import Origin, origin_of, valid_through_of
 from isotherm.core.model.changes import Change
 from isotherm.core.model.tables import PartitionField
 from isotherm.core.state import PartitionState, boundary_of_rows
 from isotherm.iceberg.manifests.counts import Question, census
 from isotherm.iceberg.manifests.reading import read_manifest_list
-from isotherm.iceberg.values import added_manifests, change_of, operation_of, summary_of, valid_through_of
+from isotherm.iceberg.values import added_manifests, change_of, operation_of, summary_of
 from isotherm.service.ports import LoadedTable, Scan
 
 RECENT = 20

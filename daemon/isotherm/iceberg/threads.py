@@ -93,7 +93,7 @@ class Beside(Generic[Result]):
 
         def run() -> None:
             try:
-                future.set_result(work(progress.is_stopped))
+                future.set_result(work(progress.report))
             except BaseException as err:  # noqa: BLE001 (it is given to whoever asks)
                 future.set_exception(err)
 
@@ -108,7 +108,8 @@ class _Progress:
         self.stop = Event()
         self.at_s = clock_s()
 
-    def is_stopped(self) -> bool:
+    def report(self) -> bool:
+        """Note that the work goes on; whether it is to stop."""
         self.at_s = self._clock_s()
         return self.stop.is_set()
 

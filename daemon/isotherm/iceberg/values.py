@@ -3,30 +3,27 @@
 It looks only at what its caller has loaded, and at manifests. It decides nothing and reads no clock.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyiceberg.io import FileIO
-from pyiceberg.manifest import ManifestContent, ManifestFile
+from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot as PyIcebergSnapshot
 from pyiceberg.transforms import VoidTransform
 
-from isotherm.contract.events import MAX_MANIFESTS, AddedManifest, CommitEvent
+from isotherm.contract.announcement import announcement
+from isotherm.contract.events import CommitEvent
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.contract.summary import INGEST_VALID_THROUGH, JOB_ID, is_counter, origin_of, token_of
+from isotherm.contract.summary import JOB_ID, NUMBER, is_counter, origin_of, token_of, valid_through_of
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.tables import PartitionField, Snapshot, TableFacts
 from isotherm.core.planner.retention import FOREVER_MS, Ref, kept_by_refs
 from isotherm.iceberg.manifests.counts import Question, census
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.service.ports import LoadedTable, TableMissing
-
-_NUMBER = re.compile(r"-?[0-9]{1,18}")
-"""A number in a summary; a longer one fits nowhere, and says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +136,7 @@ def kept_until_ms(metadata: TableMetadata) -> dict[int, int]:
 def _stated(by_ref: int | None, by_table: str | None) -> int | None:
     if by_ref is not None or by_table is None:
         return by_ref
-    return int(by_table) if _NUMBER.fullmatch(by_table) else None
+    return int(by_table) if NUMBER.fullmatch(by_table) else None
 
 
 def _known(snapshot: PyIcebergSnapshot, kept_until_ms: int) -> Snapshot:
@@ -203,32 +200,17 @@ def change_of(table: Table, snapshot: PyIcebergSnapshot, manifests: Iterable[Man
 def event_of(table: TableId, snapshot: PyIcebergSnapshot, added: Sequence[ManifestFile]) -> CommitEvent:
     """The announcement of a snapshot."""
     summary = summary_of(snapshot)
-    # Version 1 may leave the counts out, and an event must not guess.
-    counted = [m for m in added if None not in {m.added_files_count, m.deleted_files_count}]
-    named = counted[:MAX_MANIFESTS]
-    return CommitEvent(
-        table_uuid=table.uuid,
-        table=table.name,
+    return announcement(
+        table,
         snapshot_id=snapshot.snapshot_id,
         parent_id=snapshot.parent_snapshot_id,
-        sequence_number=snapshot.sequence_number or 0,
+        sequence_number=snapshot.sequence_number,
         timestamp_ms=snapshot.timestamp_ms,
         operation=operation_of(snapshot),
-        origin=origin_of(summary).value,
+        origin=origin_of(summary),
         schema_id=snapshot.schema_id,
         manifest_list=snapshot.manifest_list,
-        added_manifests=tuple(
-            AddedManifest(
-                path=manifest.manifest_path,
-                length=manifest.manifest_length,
-                spec_id=manifest.partition_spec_id,
-                content="deletes" if manifest.content == ManifestContent.DELETES else "data",
-                added_files=manifest.added_files_count or 0,
-                deleted_files=manifest.deleted_files_count or 0,
-            )
-            for manifest in named
-        ),
-        added_manifests_complete=len(named) == len(added),
+        manifests=added,
         summary={name: text for name, text in summary.items() if is_counter(name)},
         valid_through_ms=valid_through_of(summary),
     )
@@ -239,15 +221,9 @@ def names_of(manifests: Iterable[ManifestFile]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted((manifest.manifest_path, manifest.partition_spec_id) for manifest in manifests))
 
 
-def valid_through_of(summary: Mapping[str, str]) -> int | None:
-    """The event time that the writer vouches for, where it does."""
-    text = summary.get(INGEST_VALID_THROUGH, "")
-    return int(text) if _NUMBER.fullmatch(text) else None
-
-
 def totals_of(summary: Mapping[str, str]) -> dict[str, int]:
     """The counters of a summary by which totals are compared, as far as they are numbers."""
-    return {name: int(text) for name, text in summary.items() if is_counter(name) and _NUMBER.fullmatch(text)}
+    return {name: int(text) for name, text in summary.items() if is_counter(name) and NUMBER.fullmatch(text)}
 
 
 def deltas_of(

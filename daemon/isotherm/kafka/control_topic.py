@@ -146,7 +146,7 @@ class KafkaEvents:
         drained = list(self.poll(0))
         generation = self.generation
         ends = self._ends(timeout_s)
-        if ends is None or not self._is_same_topic():
+        if ends is None or not self._compare_topic():
             self.undo(drained)
             return None
         while any(self._positions.get(number, 0) < end for number, end in ends.items()):
@@ -191,7 +191,7 @@ class KafkaEvents:
 
     def losses(self) -> Sequence[str]:
         """Why messages may have gone by unread since the last call; the tables' own metadata says what they were."""
-        self._is_same_topic()
+        self._compare_topic()
         found, self._losses = self._losses, []
         return found
 
@@ -209,7 +209,7 @@ class KafkaEvents:
     def tenure(self, table_uuid: str) -> int | None:
         """Since which assignment this daemon has the table without a break; None: it has it not."""
         if self._partition_count is None:
-            self._is_same_topic()
+            self._compare_topic()
         if not self._partition_count:
             return None
         return self._tenures.get(partition_of(table_uuid, self._partition_count))
@@ -252,8 +252,8 @@ class KafkaEvents:
         self._consumer.incremental_unassign(parts)
         self._consumer.incremental_assign(parts)
 
-    def _is_same_topic(self) -> bool:
-        """Whether the topic is the one that it was: offsets mean nothing in one that was made again."""
+    def _compare_topic(self) -> bool:
+        """Begin again where the topic was made again, because offsets mean nothing in it. Returns whether it is the same."""
         try:
             topic = self._broker.ask(self._description)
         except NotAsked:

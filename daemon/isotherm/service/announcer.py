@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from isotherm.contract.events import MAX_PARTITIONS, CommitEvent, PartitionChange
+from isotherm.contract.announcement import announcement
+from isotherm.contract.events import CommitEvent, PartitionChange
 from isotherm.contract.identity import TableId
 from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import Change
@@ -10,32 +11,32 @@ from isotherm.service.ports import Catalog, EventSource
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger
 
+OURS = "isotherm"
+"""Who announces, and who commits maintenance."""
 
-def announcement(table: TableId, catalog: str, change: Change, announced_by: str) -> CommitEvent:
+
+def announcement_of(table: TableId, catalog: str, change: Change, announced_by: str) -> CommitEvent:
     """The event of a snapshot that is known as a change; its manifests are left to be found by who wants them."""
-    named = sorted(change.partitions.items())[:MAX_PARTITIONS]
-    return CommitEvent(
-        table_uuid=table.uuid,
-        table=table.name,
+    return announcement(
+        table,
         catalog=catalog,
         snapshot_id=change.snapshot_id,
         parent_id=change.parent_id,
         sequence_number=change.sequence_number,
         timestamp_ms=change.committed_at_ms,
         operation=change.operation,
-        origin=change.origin.value,
+        origin=change.origin,
         writer=announced_by if change.origin is Origin.MAINTENANCE else "",
-        partitions=tuple(
-            PartitionChange(
+        partitions={
+            key: PartitionChange(
                 partition=key,
                 added_files=delta.added.files,
                 removed_files=delta.removed.files,
                 added_rows=delta.added.rows,
                 removed_rows=delta.removed.rows,
             )
-            for key, delta in named
-        ),
-        partitions_complete=len(named) == len(change.partitions),
+            for key, delta in change.partitions.items()
+        },
         valid_through_ms=change.valid_through_ms,
         announced_by=announced_by,
     )
@@ -69,9 +70,9 @@ class Announcer:
     def _event(self, table: TableId, snapshot_id: int, change: Change | None) -> CommitEvent | None:
         """The announcement of a snapshot: from the journal, else from the table itself; None: it has expired."""
         if change is not None:
-            return announcement(table, self.catalog_name, change, "isotherm")
+            return announcement_of(table, self.catalog_name, change, OURS)
         loaded = self.catalog.load(table.name)
         if loaded.table.uuid != table.uuid or snapshot_id not in loaded.snapshots:
             return None
-        named = {"catalog": self.catalog_name, "announced_by": "isotherm"}
+        named = {"catalog": self.catalog_name, "announced_by": OURS}
         return self.catalog.event(loaded, snapshot_id).model_copy(update=named)

@@ -16,9 +16,9 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.decisions import Request
 from isotherm.core.model.holds import HoldKind
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
+from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import JobStarted, Outside, TrySoon
 from isotherm.core.planner.view import Flight
-from isotherm.core.setbacks import setback
 from isotherm.service.announcer import Announcer
 from isotherm.service.barrier import Barrier
 from isotherm.service.deletions import Deletions
@@ -38,7 +38,6 @@ from isotherm.service.ports import (
     Message,
     TableMissing,
     Unavailable,
-    Unbound,
 )
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger, Operation
@@ -152,13 +151,12 @@ class Compactions:
                 self._touch(operation)
         return started
 
-    def _start(self, operation: Operation, loaded: LoadedTable, bound: Bound | Unbound | Unavailable) -> bool:
+    def _start(self, operation: Operation, loaded: LoadedTable, bound: Bound | Refusal | Unavailable) -> bool:
         if isinstance(bound, Unavailable):
             raise bound
-        if isinstance(bound, Unbound):
-            outcome = Outcome(operation.job_id, OutcomeKind.FAILED, bound.reason, bound.why)
-            self.operations.end(operation, outcome)
-            self._set_back(operation, bound.reason, bound.why)
+        if isinstance(bound, Refusal):
+            self.operations.end(operation, Outcome.refused(operation.job_id, bound))
+            self.holds.set_back(operation.table, operation.partition, bound)
             return False
         job, uuid = bound.job, operation.table.uuid
         operation = replace(operation, files_before=bound.live_data_files)
@@ -194,9 +192,9 @@ class Compactions:
             # What came of it the table knows; it is looked for in the next round.
             self._let_go(job_id)
 
-    def _finish(self, operation: Operation, job: CompactionJob, result: Rewrite | Unbound) -> None:
-        if isinstance(result, Unbound):
-            outcome = Outcome(job.job_id, OutcomeKind.FAILED, result.reason, result.why)
+    def _finish(self, operation: Operation, job: CompactionJob, result: Rewrite | Refusal) -> None:
+        if isinstance(result, Refusal):
+            outcome = Outcome.refused(job.job_id, result)
         else:
             self._rewrites[job.job_id] = result
             outcome = self._commit(operation, job, result)
@@ -206,32 +204,37 @@ class Compactions:
     def _commit(self, operation: Operation, job: CompactionJob, rewrite: Rewrite) -> Outcome:
         try:
             return self.maintainer.commit(
-                operation.table.name, job, rewrite, lambda loaded: self._refusal(loaded, job)
+                operation.table.name, job, rewrite, lambda loaded: self._last_look(loaded, job)
             )
         except (Unavailable, TableMissing) as err:
             # Nobody knows how far it came.
             head_id = self._running[job.job_id][0].asserted_head_id
             return Outcome(
-                job.job_id, OutcomeKind.UNKNOWN, "unknown", str(err), asserted_head_id=head_id, was_sent=True
+                job.job_id,
+                OutcomeKind.UNKNOWN,
+                Reason.UNKNOWN,
+                str(err),
+                asserted_head_id=head_id,
+                was_sent=True,
             )
 
-    def _refusal(self, loaded: LoadedTable, job: CompactionJob) -> str | None:
-        """The last look before the swap: why it must not be, a word and a sentence; None: go ahead."""
+    def _last_look(self, loaded: LoadedTable, job: CompactionJob) -> Refusal | None:
+        """Take in what is new, the last thing before the swap. Returns why it must not be, or None: go ahead."""
         uuid = job.table.uuid
         messages = self.events.drain(DRAIN_TIMEOUT_S)
         self.is_blind = messages is None
         # Saved before anything is judged: whatever comes of this job, nobody hands these messages out again.
         self._save(messages or (), but=job.job_id)
         if not has_still(self.events, uuid, self._tenures.get(job.job_id)):
-            return f"owner: {MOVED}"
+            return Refusal(Reason.OWNER, MOVED)
         if messages is None:
-            return f"topic: it could not be read to its end within {DRAIN_TIMEOUT_S:.0f}s"
+            return Refusal(Reason.TOPIC, f"it could not be read to its end within {DRAIN_TIMEOUT_S:.0f}s")
         if not self.holds.refresh(DRAIN_TIMEOUT_S):
-            return f"topic: what is held back could not be read within {DRAIN_TIMEOUT_S:.0f}s"
-        if (against := self._against(loaded, job)) is not None:
+            return Refusal(Reason.TOPIC, f"what is held back could not be read within {DRAIN_TIMEOUT_S:.0f}s")
+        if (against := self._look_at_table(loaded, job)) is not None:
             return against
         if (moved := why_moved(self.events, uuid, self._tenures.get(job.job_id))) is not None:
-            return f"owner: {moved}"
+            return Refusal(Reason.OWNER, moved)
         # Written down before the request goes out, so that whoever finds the job open knows to look for it.
         operation = replace(self._running[job.job_id][0], asserted_head_id=loaded.head)
         self._running[job.job_id] = (operation, job)
@@ -239,25 +242,25 @@ class Compactions:
         try:
             self.holds.act()
         except Unavailable as err:
-            return f"topic: {err}"
+            return Refusal(Reason.TOPIC, str(err))
         return None
 
-    def _against(self, loaded: LoadedTable, job: CompactionJob) -> str | None:
-        """What stands against the swap by the table as it is now, a word and a sentence, or None."""
+    def _look_at_table(self, loaded: LoadedTable, job: CompactionJob) -> Refusal | None:
+        """Bring the state to the table as it is now. Returns what stands against the swap by it, or None."""
         self.follower.confirm_loaded(loaded)
         row = self.fold.table(job.table.uuid)
         resolved = None if row is None else self.verdicts.policy_of(row)
         if row is None or resolved is None or not row.is_trusted:
-            return "policy: the table is not maintained any more"
+            return Refusal(Reason.POLICY, "the table is not maintained any more")
         if not resolved.policy.compact.enabled:
-            return "policy: it does not compact this table any more"
+            return Refusal(Reason.POLICY, "it does not compact this table any more")
         stopped = self.holds.stops(job.table.uuid)
         if stopped is not None:
             return stopped
         if (doubt := self.deletions.clock_trouble()) is not None:
-            return f"clock: {doubt}"
+            return Refusal(Reason.CLOCK, doubt)
         hot = self.verdicts.why_hot(row, job.partition, resolved.policy)
-        return None if hot is None else f"hot: {hot}"
+        return None if hot is None else Refusal(Reason.HOT, hot)
 
     def _save(self, messages: Sequence[Message], but: str) -> None:
         """Take messages into the state; where that fails, they are to be handed out again."""
@@ -283,10 +286,11 @@ class Compactions:
             others = (*operation.written, *outcome.leftovers)
             loaded = self._found(operation.table)
             self.deletions.leave(loaded, job, rewrite, others=others, was_sent=outcome.was_sent)
-            if outcome.reason == "mismatch":
-                self.holds.halt(operation.table, "mismatch", outcome.why)
+            refusal = Refusal(outcome.reason, outcome.why)
+            if refusal.reason is Reason.MISMATCH:
+                self.holds.halt(operation.table, refusal)
             else:
-                self._set_back(operation, outcome.reason, outcome.why)
+                self.holds.set_back(operation.table, job.partition, refusal)
         self.operations.end(operation, outcome, job, still_running=len(self._running))
 
     def _found(self, table: TableId) -> LoadedTable | None:
@@ -313,19 +317,6 @@ class Compactions:
             self.listen(TrySoon(f"table {name} after our commit", str(err), Outside.TABLE))
             return 0
 
-    def _set_back(self, operation: Operation, reason: str, why: str) -> None:
-        """Have the partition wait, where this end says so."""
-        if operation.partition is None:
-            return
-        table, partition = operation.table, operation.partition
-        holds = self.ledger.holds(table.uuid)
-        before = next(
-            (one for one in holds if one.kind is HoldKind.QUARANTINE and one.partition == partition), None
-        )
-        hold = setback(table, partition, reason, why, before, self.now_ms())
-        if hold is not None:
-            self.holds.put(hold)
-
     def _touch(self, operation: Operation) -> None:
         """Have the partition's verdict made again."""
         if operation.partition is not None:
@@ -342,33 +333,35 @@ class Compactions:
             for operation in self._operations():
                 hit = one.partitions is None or operation.partition in one.partitions
                 if operation.job_id != but and operation.table.uuid == one.uuid and hit:
-                    self._cancel(operation, "cancelled", "the stream came back to its partition while it ran")
+                    self._cancel(
+                        operation,
+                        Refusal(Reason.CANCELLED, "the stream came back to its partition while it ran"),
+                    )
 
     def cancel_moved(self) -> None:
         """Cancel the jobs of tables that this daemon has not had without a break since they began."""
         for operation in self._operations():
             if not has_still(self.events, operation.table.uuid, self._tenures.get(operation.job_id)):
-                self._cancel(operation, "owner", MOVED)
+                self._cancel(operation, Refusal(Reason.OWNER, MOVED))
 
     def cancel_held(self) -> None:
         """Cancel the jobs of tables that are halted or paused by now."""
         for operation in self._operations():
             if (stopped := self.holds.stops(operation.table.uuid)) is not None:
-                reason, _, why = stopped.partition(": ")
-                self._cancel(operation, reason, why)
+                self._cancel(operation, stopped)
 
     def stop(self) -> None:
         """Cancel everything that runs, and delete what it wrote."""
         for operation in self._operations():
-            self._cancel(operation, "stopped", "the daemon was stopped")
+            self._cancel(operation, Refusal(Reason.STOPPED, "the daemon was stopped"))
 
-    def _cancel(self, operation: Operation, reason: str, why: str) -> None:
+    def _cancel(self, operation: Operation, refusal: Refusal) -> None:
         job_id = operation.job_id
         with self.barrier.around(operation.table.name, f"cancelling job {job_id}", job_id):
             self.maintainer.cancel(job_id)
             if job_id in self._running:
                 operation, job = self._running[job_id]
-                self._close(operation, job, Outcome(job_id, OutcomeKind.FAILED, reason, why))
+                self._close(operation, job, Outcome.refused(job_id, refusal))
             else:
                 self._touch(operation)  # it has left nothing anywhere
         self._let_go(job_id)

@@ -185,11 +185,12 @@ class Deletions:
         """Why nothing of a table may be deleted now, or None. The broker is not asked."""
         row = self.fold.table(uuid)
         resolved = None if row is None else self.verdicts.policy_of(row)
+        stopped = self.holds.stops(uuid)
         standing = Standing(
             ledger=self.ledger.deletions_held(),
             clock=self.clock_trouble(),
             owner=None if self.events.owns(uuid) else "another daemon maintains the table",
-            held=self.holds.stops(uuid),
+            held=None if stopped is None else str(stopped),
             has_policy=resolved is not None,
             may_expire=resolved is not None and resolved.policy.expire.enabled,
         )

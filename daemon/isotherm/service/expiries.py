@@ -13,6 +13,7 @@ from zlib import crc32
 from isotherm.core.deletion import Cause, Mark
 from isotherm.core.model.decisions import Request
 from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
+from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import Outside, SnapshotsExpired, TrySoon
 from isotherm.core.planner.retention import expirable
 from isotherm.core.planner.view import Flight
@@ -32,7 +33,6 @@ from isotherm.service.ports import (
     LoadedTable,
     Maintainer,
     Unavailable,
-    Unbound,
 )
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger, Operation
@@ -159,12 +159,12 @@ class Expiries:
             operation, _ = self._running[job_id]
             # Whatever it came to: the table's verdict is made again.
             self.fold.touch_whole(operation.table.uuid)
-            if isinstance(reading, Unbound):
+            if isinstance(reading, Refusal):
                 del self._running[job_id]
-                self._failed(operation, reading.reason, reading.why)
+                self._failed(operation, reading)
             elif not reading.snapshots:
                 del self._running[job_id]
-                self._failed(operation, "stale", "nothing of the plan may go any more")
+                self._failed(operation, Refusal(Reason.STALE, "nothing of the plan may go any more"))
             else:
                 self._marking[job_id] = (reading, 0)
 
@@ -173,15 +173,14 @@ class Expiries:
         for job_id, (operation, tenure) in list(self._running.items()):
             uuid = operation.table.uuid
             if not has_still(self.events, uuid, tenure):
-                self._cancel(job_id, "owner", MOVED)
+                self._cancel(job_id, Refusal(Reason.OWNER, MOVED))
             elif (stopped := self.holds.stops(uuid)) is not None:
-                reason, _, why = stopped.partition(": ")
-                self._cancel(job_id, reason, why)
+                self._cancel(job_id, stopped)
 
     def stop(self) -> None:
         """Cancel everything that is read."""
         for job_id in list(self._running):
-            self._cancel(job_id, "stopped", "the daemon was stopped")
+            self._cancel(job_id, Refusal(Reason.STOPPED, "the daemon was stopped"))
 
     def settle(self, operation: Operation) -> bool:
         """Were the snapshots of an expiry that was left open really taken? Then their files may go after the grace.
@@ -203,14 +202,14 @@ class Expiries:
             lost = self.maintainer.lost_refs(loaded, operation.base_metadata, wanted)
             why = "found in the table afterwards"
             self._landed(
-                operation, wanted, lost, Outcome(operation.job_id, OutcomeKind.DONE, "committed", why)
+                operation, wanted, lost, Outcome(operation.job_id, OutcomeKind.DONE, Reason.COMMITTED, why)
             )
             return True
         if operation.base_metadata and self.now_ms() - operation.started_at_ms < LATE_MS:
             return False  # the request may be on its way yet
         self.ledger.drop_marks(operation.job_id)
         why = f"the daemon ended while it ran, or got no answer ({operation.outcome_why or 'none'}), and the table "
-        self._failed(operation, "cancelled", why + "has the snapshots")
+        self._failed(operation, Refusal(Reason.CANCELLED, why + "has the snapshots"))
         return True
 
     def _commit(self, operation: Operation, reading: ExpiryReading, tenure: int | None) -> None:
@@ -218,12 +217,11 @@ class Expiries:
         row = self.fold.table(uuid)
         table = operation.table if row is None else row.state.table
         if (against := self._against(uuid, tenure)) is not None:
-            reason, _, why = against.partition(": ")
             self.ledger.drop_marks(job_id)
-            self._failed(operation, reason, why)
+            self._failed(operation, against)
             return
 
-        def may_send(loaded: LoadedTable) -> str | None:
+        def may_send(loaded: LoadedTable) -> Refusal | None:
             nonlocal operation
             # While it was read for, which takes minutes, somebody may have rolled the table back.
             self.follower.confirm_loaded(loaded)
@@ -234,7 +232,7 @@ class Expiries:
             try:
                 self.holds.act()
             except Unavailable as err:
-                return f"topic: {err}"
+                return Refusal(Reason.TOPIC, str(err))
             return None
 
         expired = self.maintainer.expire(table, reading, job_id, may_send)
@@ -249,27 +247,29 @@ class Expiries:
             self.ledger.drop_marks(job_id)
         self.operations.end(operation, outcome)
 
-    def _against(self, uuid: str, tenure: int | None) -> str | None:
-        """Why nothing may be expired now, a word and a sentence, or None."""
+    def _against(self, uuid: str, tenure: int | None) -> Refusal | None:
+        """Why nothing may be expired now, or None."""
         if (moved := why_moved(self.events, uuid, tenure)) is not None:
-            return f"owner: {moved}"
+            return Refusal(Reason.OWNER, moved)
         if (stopped := self.holds.stops(uuid)) is not None:
             return stopped
         if (against := self.deletions.why_not(uuid, Cause.EXPIRED)) is not None:
-            return f"policy: {against}"
+            return Refusal(Reason.POLICY, against)
         return None
 
-    def _outdated(self, operation: Operation, reading: ExpiryReading) -> str | None:
+    def _outdated(self, operation: Operation, reading: ExpiryReading) -> Refusal | None:
         """Why the plan is not what it would be now: a policy that keeps more, a rollback. None: it is."""
         row = self.fold.table(operation.table.uuid)
         resolved = None if row is None else self.verdicts.policy_of(row)
         if row is None or resolved is None:
-            return "policy: the table is not maintained any more"
+            return Refusal(Reason.POLICY, "the table is not maintained any more")
         now_ms = self.now_ms()
         view = self.verdicts.view(row, (), partitions={})
         going, _ = expirable(view, resolved.policy.expire, now_ms)
         staying = set(reading.snapshots) - set(going)
-        return f"stale: {len(staying)} of its snapshots must stay by now" if staying else None
+        if not staying:
+            return None
+        return Refusal(Reason.STALE, f"{len(staying)} of its snapshots must stay by now")
 
     def _landed(
         self, operation: Operation, taken: Sequence[int], lost: Sequence[str] | None, outcome: Outcome
@@ -302,21 +302,21 @@ class Expiries:
             f"made while snapshots expired, and dropped with them by the catalog: {', '.join(lost)}; no file was "
             "deleted: make them again from the named metadata, then resume"
         )
-        self.holds.halt(operation.table, "lost_refs", why)
+        self.holds.halt(operation.table, Refusal(Reason.LOST_REFS, why))
 
     def _grace_ms(self, operation: Operation) -> int:
         row = self.fold.table(operation.table.uuid)
         resolved = None if row is None else self.verdicts.policy_of(row)
         return int((Policy() if resolved is None else resolved.policy).expire.delete_after)
 
-    def _cancel(self, job_id: str, reason: str, why: str) -> None:
+    def _cancel(self, job_id: str, refusal: Refusal) -> None:
         operation, _ = self._running.pop(job_id)
         is_marking = self._marking.pop(job_id, None) is not None
         with self.barrier.around(operation.table.name, f"cancelling job {job_id}", job_id):
             self.maintainer.cancel(job_id)
             if is_marking:
                 self.ledger.drop_marks(job_id)
-            self._failed(operation, reason, why)
+            self._failed(operation, refusal)
 
-    def _failed(self, operation: Operation, reason: str, why: str) -> None:
-        self.operations.end(operation, Outcome(operation.job_id, OutcomeKind.FAILED, reason, why))
+    def _failed(self, operation: Operation, refusal: Refusal) -> None:
+        self.operations.end(operation, Outcome.refused(operation.job_id, refusal))

@@ -12,6 +12,7 @@ from dataclasses import replace
 from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.events import OpenWindow
 from isotherm.contract.identity import TableId
+from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.model.tables import Snapshot, TableFacts
 from isotherm.core.model.writers import Word
 from isotherm.core.observations import StateDrifted, TableGone, TableScanned
@@ -35,8 +36,8 @@ GONE_AFTER_S = 300.0
 Epochs = Callable[[str, Mapping[str, str]], Mapping[str, str]]
 """Of a table, by name and properties: the partition fields that hold a time as a number or text, and how."""
 
-Halt = Callable[[TableId, str, str], None]
-"""Stops a table until a person has looked: the table, the reason in a word, and why."""
+Halt = Callable[[TableId, Refusal], None]
+"""Stops a table until a person has looked."""
 
 
 class Follower:
@@ -87,12 +88,12 @@ class Follower:
         try:
             loaded = self._catalog.load(name)
         except TableMissing as err:
-            if self._is_gone(name):
+            if self._note_missing(name):
                 self._gone(name, str(err))
                 return None
             raise
         self._missing_since_s.pop(name, None)
-        if not self.is_another(loaded):
+        if not self.tell_apart(loaded):
             self.suspects.discard(name)
             return None
         place(self._ledger, loaded)
@@ -108,8 +109,8 @@ class Follower:
         self.suspects.discard(name)
         return loaded
 
-    def is_another(self, loaded: LoadedTable) -> bool:
-        """Whether this is no second name of a table that we know. If it is a second entry, the table is halted.
+    def tell_apart(self, loaded: LoadedTable) -> bool:
+        """Halt a table of which this is a second entry. Returns whether it is no second name of a table that we know.
 
         A table that was renamed is not found under its old name any more. One that the catalog lists twice
         (`register_table`) has two histories and one set of files: what one entry expires, the other still reads. One
@@ -135,12 +136,14 @@ class Follower:
                 "without purging, then `isotherm resume`"
             )
             if self._ledger.halted(uuid) is None:
-                self._halt(row.state.table, "two_entries", why)
+                self._halt(row.state.table, Refusal(Reason.TWO_ENTRIES, why))
             return False
         return known not in listed
 
-    def _is_gone(self, name: str) -> bool:
-        """Whether a table that was not found is gone: seen so twice, minutes apart, and not in the catalog's list.
+    def _note_missing(self, name: str) -> bool:
+        """Note that a table was not found. Returns whether it is gone by now.
+
+        It is gone when it was not found twice, minutes apart, and is not in the catalog's list.
 
         A catalog that is restarted, or has lost its database for a moment, says the same of every table.
         """

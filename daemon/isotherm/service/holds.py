@@ -14,7 +14,9 @@ from collections.abc import Callable
 
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.holds import Hold, HoldKind
+from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import HoldChanged, HoldRejected, LedgerLost, Outside, TableHalted, TrySoon
+from isotherm.core.setbacks import setback
 from isotherm.service.ledger_age import SUFFIX, LedgerAge
 from isotherm.service.ports import HoldReading, HoldTopic, Listener, NotAsked, Unavailable
 from isotherm.store.database import from_json
@@ -132,10 +134,22 @@ class Holds:
         self._changed(hold, is_held=True)
         self._tell()
 
-    def halt(self, table: TableId, reason: str, why: str) -> None:
+    def halt(self, table: TableId, refusal: Refusal) -> None:
         """Stop a table until a person has looked."""
-        self.put(Hold(HoldKind.HALT, table.uuid, table.name, f"{reason}: {why}", self._now_ms()))
-        self._listen(TableHalted(table, reason, why))
+        self.put(Hold(HoldKind.HALT, table.uuid, table.name, str(refusal), self._now_ms()))
+        self._listen(TableHalted(table, refusal.reason, refusal.why))
+
+    def set_back(self, table: TableId, partition: PartitionKey | None, refusal: Refusal) -> None:
+        """Have a partition wait after a job of it failed, where this end says so."""
+        if partition is None:
+            return
+        holds = self._ledger.holds(table.uuid)
+        before = next(
+            (one for one in holds if one.kind is HoldKind.QUARANTINE and one.partition == partition), None
+        )
+        hold = setback(table, partition, refusal, before, self._now_ms())
+        if hold is not None:
+            self.put(hold)
 
     def lift(self, uuid: str, kind: HoldKind, partition: PartitionKey | None = None) -> None:
         """Let it go again, where it is held."""
@@ -145,13 +159,15 @@ class Holds:
                 self._changed(hold, is_held=False)
                 self._tell()
 
-    def stops(self, uuid: str) -> str | None:
-        """Why nothing may be committed to a table now, a word and a sentence; None: it may."""
+    def stops(self, uuid: str) -> Refusal | None:
+        """Why nothing may be committed to a table now; None: it may."""
         halted = self._ledger.halted(uuid)
         if halted is not None:
-            return f"halted: {halted}"
+            return Refusal(Reason.HALTED, halted)
         pause = self._ledger.paused(uuid)
-        return f"paused: {pause.why}" if pause is not None and pause.holds(self._now_ms()) else None
+        if pause is None or not pause.holds(self._now_ms()):
+            return None
+        return Refusal(Reason.PAUSED, pause.why)
 
     def _take(self, key: str, value: bytes | None) -> None:
         known = {hold.key: hold for hold in self._ledger.holds(key.partition("/")[0])}.get(key)

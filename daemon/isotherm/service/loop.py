@@ -157,7 +157,7 @@ class Service:
         self.survey = Survey(
             self.catalog,
             self.ledger,
-            self._is_halted_if_twice,
+            self._halt_if_twice,
             self._clock_trouble,
             self.fold.names,
             self.listen,
@@ -181,14 +181,14 @@ class Service:
     def _clock_trouble(self) -> str | None:
         return self.deletions.clock_trouble()
 
-    def _is_halted_if_twice(self, name: str, uuid: str) -> bool:
+    def _halt_if_twice(self, name: str, uuid: str) -> bool:
         """Halt a table that the catalog has under a second name too; whether it is known by now if it has."""
         if self.ledger.halted(uuid) is not None:
             return True
         key = f"{name}/twice"
         if not self.barrier.is_aside(key):
             with self.barrier.around(name, "looking whether the catalog has a table twice", key):
-                self.follower.is_another(self.catalog.load(name))
+                self.follower.tell_apart(self.catalog.load(name))
                 self.barrier.forget(key)
                 return True
         return False
@@ -385,7 +385,7 @@ class Service:
                 self.recount.sample(table)
 
     def _read_to_the_end(self) -> bool:
-        """Read the control topic to its end, if that was not possible the last time; whether it is not."""
+        """Read the control topic to its end, if that was not possible the last time; whether it is now."""
         if self.compactions.is_blind:
             messages = self.events.drain(DRAIN_TIMEOUT_S)
             self.compactions.is_blind = messages is None
@@ -393,7 +393,7 @@ class Service:
                 why = "it could not be read, so nothing is compacted"
                 self.listen(TrySoon("the end of the control topic", why, Outside.CONTROL_END))
             self.consume(messages or ())
-        return self.compactions.is_blind
+        return not self.compactions.is_blind
 
     def reload_policies(self) -> None:
         """Read the folder of policies again."""

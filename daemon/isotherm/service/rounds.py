@@ -12,7 +12,8 @@ from itertools import zip_longest
 
 from isotherm.contract.identity import TableId
 from isotherm.core.model.decisions import Plan, Request
-from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
+from isotherm.core.model.jobs import Action, Outcome
+from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import EventsLost, Outside, RoundPlanned, TableMoved, TrySoon
 from isotherm.core.planner.admission import admit
 from isotherm.core.planner.view import Flight
@@ -66,8 +67,8 @@ class Rounds:
     operations: Operations
     barrier: Barrier
     health: Health
-    is_blind: Callable[[], bool]
-    """Whether the control topic cannot be read to its end: then no compaction is worth its work."""
+    read_to_the_end: Callable[[], bool]
+    """Reads the control topic to its end. Returns False where it cannot: then no compaction is worth its work."""
     reload_policies: Callable[[], None]
     listen: Listener
     now_ms: Callable[[], int]
@@ -275,7 +276,7 @@ class Rounds:
             if is_gone and self.now_ms() - operation.started_at_ms > GIVEN_UP_AFTER_MS:
                 why = "its table was not found for a week; what it left is for orphan removal"
                 self.ledger.drop_marks(job_id)
-                self.operations.end(operation, Outcome(job_id, OutcomeKind.FAILED, "gone", why))
+                self.operations.end(operation, Outcome.refused(job_id, Refusal(Reason.GONE, why)))
                 self.barrier.forget(job_id)
                 continue
             with self.barrier.around(name, f"looking for the fate of job {job_id}", job_id):
@@ -383,6 +384,6 @@ class Rounds:
             return ()
         budget = self.config.budgets.bytes_per_hour
         left = None if budget is None else budget - self.ledger.bytes_read_since(self.now_ms() - HOUR_MS)
-        at_once = 0 if self.is_blind() else self.config.executors.local.jobs_at_once
+        at_once = self.config.executors.local.jobs_at_once if self.read_to_the_end() else 0
         rooms = self.verdicts.rooms(self._plans, self.compactions.running())
         return admit(self._plans, len(self.compactions), at_once, left, rooms)

@@ -76,7 +76,7 @@ class Survey:
 
     catalog: Catalog
     ledger: Ledger
-    is_halted_if_twice: Callable[[str, str], bool]
+    halt_if_twice: Callable[[str, str], bool]
     """Asked of a name, and of the uuid behind it that we know under another name: halts the table if it has both names;
     whether that is settled."""
     clock_trouble: Callable[[], str | None]
@@ -210,7 +210,7 @@ class Survey:
                 except ValueError as err:  # its owner may have chosen a place that is no text
                     unread[name] = f"{type(err).__name__}: {err}"
         for name, lies in looked.found.items():
-            if known.get(lies.uuid, name) != name and not self.is_halted_if_twice(name, lies.uuid):
+            if known.get(lies.uuid, name) != name and not self.halt_if_twice(name, lies.uuid):
                 silent[name] = f"whether it is a second entry of {known[lies.uuid]} is not known"
         look.uuids |= {lies.uuid for lies in looked.found.values()}
         look.is_complete = look.is_complete and not unread and not silent

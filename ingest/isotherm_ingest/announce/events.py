@@ -1,19 +1,14 @@
-"""A table's snapshots as commit events: what their summaries and their manifests say, capped, complete or flagged as not."""
+"""A table's snapshots as commit events: what their summaries and their manifests say."""
 
 from collections.abc import Mapping
 
-from pyiceberg.manifest import ManifestContent, ManifestEntryStatus, ManifestFile
+from pyiceberg.manifest import ManifestEntryStatus, ManifestFile
 from pyiceberg.table.snapshots import Snapshot
 
-from isotherm.contract.events import (
-    MAX_MANIFESTS,
-    MAX_PARTITIONS,
-    AddedManifest,
-    CommitEvent,
-    PartitionChange,
-)
-from isotherm.contract.identity import PartitionKey, partition_key, scalar
-from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN, INGEST_VALID_THROUGH, Origin, origin_of
+from isotherm.contract.announcement import announcement
+from isotherm.contract.events import CommitEvent, PartitionChange
+from isotherm.contract.identity import PartitionKey, TableId, partition_key, scalar
+from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN, Origin, origin_of, valid_through_of
 from isotherm_ingest.tables import offsets
 from isotherm_ingest.tables.lake import TableNow, summary_of
 
@@ -33,29 +28,23 @@ def event_of(table: TableNow, snapshot: Snapshot, catalog: str, announced_by: st
     origin = origin_of(summary)
     manifests = _added_manifests(table, snapshot)
     changes = _changes(table, snapshot, manifests)
-    named = None if changes is None else sorted(changes.items())[:MAX_PARTITIONS]
-    valid_through = summary.get(INGEST_VALID_THROUGH, "")
-    return CommitEvent(
-        table_uuid=table.uuid,
-        table=table.name,
+    return announcement(
+        TableId(table.uuid, table.name),
         catalog=catalog,
         snapshot_id=snapshot.snapshot_id,
         parent_id=snapshot.parent_snapshot_id,
-        sequence_number=snapshot.sequence_number or 0,
+        sequence_number=snapshot.sequence_number,
         timestamp_ms=snapshot.timestamp_ms,
         operation=snapshot.summary.operation.value if snapshot.summary is not None else "",
-        origin=origin.value,
+        origin=origin,
         writer=summary.get(INGEST_PIPELINE, "") if origin is Origin.INGEST else _WRITERS.get(origin, ""),
         schema_id=snapshot.schema_id,
-        spec_ids=tuple(sorted({one.partition_spec_id for one in manifests or ()})),
-        manifest_list=snapshot.manifest_list or "",
-        added_manifests=tuple(_added(one) for one in (manifests or ())[:MAX_MANIFESTS]),
-        added_manifests_complete=manifests is not None and len(manifests) <= MAX_MANIFESTS,
-        partitions=tuple(change for _, change in named or ()),
-        partitions_complete=changes is not None and named is not None and len(named) == len(changes),
+        manifest_list=snapshot.manifest_list,
+        manifests=manifests,
+        partitions=changes,
         summary={name: value[:EXCERPT] for name, value in summary.items() if name != INGEST_TOKEN},
         source_offsets=_source_offsets(summary),
-        valid_through_ms=int(valid_through) if valid_through.lstrip("-").isdigit() else None,
+        valid_through_ms=valid_through_of(summary),
         announced_by=announced_by,
     )
 
@@ -75,17 +64,6 @@ def _added_manifests(table: TableNow, snapshot: Snapshot) -> list[ManifestFile] 
     except OSError:
         return None
     return [one for one in manifests if one.added_snapshot_id == snapshot.snapshot_id]
-
-
-def _added(manifest: ManifestFile) -> AddedManifest:
-    return AddedManifest(
-        path=manifest.manifest_path,
-        length=manifest.manifest_length,
-        spec_id=manifest.partition_spec_id,
-        content="data" if manifest.content is ManifestContent.DATA else "deletes",
-        added_files=manifest.added_files_count or 0,
-        deleted_files=manifest.deleted_files_count or 0,
-    )
 
 
 def _changes(

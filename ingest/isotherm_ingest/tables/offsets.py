@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN, INGEST_VALID_THROUGH, property_name
+from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN, property_name, valid_through_of
 
 Vector = Mapping[str, Mapping[int, int]]
 """Topic → Kafka partition → next offset that is needed."""
@@ -128,8 +128,8 @@ def find_token(
         if summary.get(INGEST_PIPELINE) != pipeline or INGEST_TOKEN not in summary:
             continue
         found.append(decode(summary[INGEST_TOKEN]))
-        if summary.get(INGEST_VALID_THROUGH, "").lstrip("-").isdigit():
-            valid_through.append(int(summary[INGEST_VALID_THROUGH]))
+        if (said := valid_through_of(summary)) is not None:
+            valid_through.append(said)
         if len(found) == RECENT_TOKENS:
             break
     if tagged is not None and tagged.get(INGEST_PIPELINE) == pipeline and INGEST_TOKEN in tagged:

@@ -12,7 +12,8 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform, VoidTransfo
 from pyiceberg.types import LongType, NestedField
 
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.iceberg.compaction.binding import Unsupported, bind
+from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.iceberg.compaction.binding import bind
 
 BY_ID = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "id"), spec_id=0)
 OTHERS = {
@@ -55,4 +56,4 @@ def test_partitions_that_cannot_be_told_apart_are_left_alone(tmp_path: Path, oth
         why="a test",
     )
 
-    assert is_refused == (isinstance(bound, Unsupported) and bound.reason == "ambiguous_fields")
+    assert is_refused == (isinstance(bound, Refusal) and bound.reason is Reason.AMBIGUOUS_FIELDS)

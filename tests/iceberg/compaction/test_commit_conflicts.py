@@ -24,6 +24,7 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.summary import JOB_ID
 from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
+from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction import fate
 from isotherm.iceberg.compaction.committer import ATTEMPTS, SENDS
 from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot
@@ -329,14 +330,14 @@ def test_a_partition_that_turned_hot_is_left_alone(catalog: Any) -> None:
     head = catalog.load_table(NAME).metadata.current_snapshot_id
     asked = []
 
-    def hot(table: Table) -> str:
+    def hot(table: Table) -> Refusal:
         asked.append(table.metadata.current_snapshot_id)
-        return "hot: quiet for 5m of 15m"
+        return Refusal(Reason.HOT, "quiet for 5m of 15m")
 
     outcome = commit(catalog, job, rewrite, hot)
 
     assert [head] == asked
-    assert outcome.why == "hot: quiet for 5m of 15m"
+    assert outcome.why == "quiet for 5m of 15m"
     assert_failed(catalog, outcome, "hot", job, head)
 
 
@@ -348,9 +349,9 @@ def test_it_is_asked_again_after_every_lost_race(catalog: Any) -> None:
         append(catalog.load_table(NAME), 2)
         return real.commit_table(*arguments)
 
-    def hot_the_second_time(table: Table) -> str | None:
+    def hot_the_second_time(table: Table) -> Refusal | None:
         asked.append(table.metadata.current_snapshot_id)
-        return "hot: an intent names it" if len(asked) == 2 else None
+        return Refusal(Reason.HOT, "an intent names it") if len(asked) == 2 else None
 
     outcome = commit(Hooked(catalog, racing), job, rewrite, hot_the_second_time)
 

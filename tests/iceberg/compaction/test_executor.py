@@ -47,10 +47,10 @@ from pyiceberg.types import (
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import CompactionJob, OutcomeKind, Rewrite
+from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.paths import normalised
 from isotherm.iceberg.compaction.described import described
 from isotherm.iceberg.compaction.executor import GRACE_S, LAST_WAIT_S, LocalExecutor, _ended
-from isotherm.iceberg.compaction.failures import Failure, FailureKind
 from isotherm.iceberg.compaction.nearby import nearby
 from isotherm.iceberg.compaction.projection import nodes, project
 from isotherm.iceberg.compaction.proof import Proof
@@ -85,12 +85,12 @@ def job(catalog: Any) -> CompactionJob:
     return bound(catalog.load_table(NAME), OURS)
 
 
-def run(executor: LocalExecutor, table: Table, job: CompactionJob) -> Rewrite | Failure:
+def run(executor: LocalExecutor, table: Table, job: CompactionJob) -> Rewrite | Refusal:
     executor.start(job, described(table.metadata), catalog.properties)
     return finished(executor, job)
 
 
-def finished(executor: LocalExecutor, job: CompactionJob) -> Rewrite | Failure:
+def finished(executor: LocalExecutor, job: CompactionJob) -> Rewrite | Refusal:
     """Wait for the child, by waiting for its process."""
     executor._running[job.job_id].answer.poll(60)
     executor._running[job.job_id].process.wait(60)
@@ -167,8 +167,8 @@ def test_a_child_that_is_killed_is_reported(catalog: Any, job: CompactionJob) ->
 
     result = finished(executor, job)
 
-    assert isinstance(result, Failure)
-    assert FailureKind.KILLED is result.kind
+    assert isinstance(result, Refusal)
+    assert Reason.KILLED is result.reason
     assert "SIGKILL" in result.why
 
 
@@ -179,8 +179,8 @@ def test_a_job_that_takes_too_long_is_ended(catalog: Any, job: CompactionJob) ->
 
     ((_, result),) = executor.poll()
 
-    assert isinstance(result, Failure)
-    assert FailureKind.DEADLINE is result.kind
+    assert isinstance(result, Refusal)
+    assert Reason.DEADLINE is result.reason
     assert not Path(f"/proc/{pid}").exists()
 
 
@@ -313,11 +313,11 @@ def shortened(path: Path) -> None:
 
 
 BAD = {
-    "missing": (FailureKind.MISSING_FILE, Path.unlink),
-    "empty": (FailureKind.CORRUPT_FILE, lambda path: path.write_bytes(b"")),
-    "truncated": (FailureKind.CORRUPT_FILE, truncated),
-    "damaged": (FailureKind.CORRUPT_FILE, overwritten),
-    "other rows": (FailureKind.CORRUPT_FILE, shortened),
+    "missing": (Reason.MISSING_FILE, Path.unlink),
+    "empty": (Reason.CORRUPT_FILE, lambda path: path.write_bytes(b"")),
+    "truncated": (Reason.CORRUPT_FILE, truncated),
+    "damaged": (Reason.CORRUPT_FILE, overwritten),
+    "other rows": (Reason.CORRUPT_FILE, shortened),
 }
 
 
@@ -329,8 +329,8 @@ def test_a_bad_input_file_is_named(catalog: Any, job: CompactionJob, what: str) 
 
     result = attempt(job, described(catalog.load_table(NAME).metadata), catalog.properties)
 
-    assert isinstance(result, Failure)
-    assert (kind, victim) == (result.kind, result.path)
+    assert isinstance(result, Refusal)
+    assert kind is result.reason
     assert victim in result.why
     cleaned(catalog.load_table(NAME), job)
     assert on_disk(catalog, job) == []
@@ -346,8 +346,9 @@ def test_a_store_that_refuses_is_not_blamed_on_the_file(catalog: Any, job: Compa
 
     result = attempt(job, described(table.metadata), catalog.properties)
 
-    assert isinstance(result, Failure)
-    assert (result.kind, result.path) == (FailureKind.STORAGE, None)
+    assert isinstance(result, Refusal)
+    assert result.reason is Reason.STORAGE
+    assert not any(file.path in result.why for file in job.data_files)
 
 
 # --- the proof -----------------------------------------------------------------------------------------------

@@ -36,9 +36,9 @@ from pyiceberg.types import (
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import CompactionJob
+from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.committer import mismatch
 from isotherm.iceberg.compaction.described import described
-from isotherm.iceberg.compaction.failures import FailureKind
 
 PACKAGE = "isotherm.iceberg.compaction"
 SCHEMA = Schema(
@@ -204,9 +204,9 @@ def verdict(world: World, module: str, *changes: tuple[str, str]) -> str | None:
     # A job of its own: nothing is ever written over a file.
     job = replace(world.job, job_id=f"mutant{next(_numbers)}")
     result = rewrite.attempt(job, world.description, world.properties)
-    if hasattr(result, "kind"):
+    if isinstance(result, Refusal):
         # Wrong values may also be none of the table's type.
-        assert result.kind in (FailureKind.MISMATCH, FailureKind.CORRUPT_FILE), result
+        assert result.reason in (Reason.MISMATCH, Reason.CORRUPT_FILE), result
         assert isinstance(result.why, str)
         return result.why
     return mismatch(job, result)

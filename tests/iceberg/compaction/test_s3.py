@@ -15,9 +15,9 @@ from pyiceberg.types import IntegerType, LongType, NestedField
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import OutcomeKind
+from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.described import described
 from isotherm.iceberg.compaction.executor import LocalExecutor
-from isotherm.iceberg.compaction.failures import Failure, FailureKind
 from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.iceberg.storage import WHOLE_FILE_BYTES, properties_with_retries
 from support.object_store import BUCKET, Fault, ObjectStore, object_store
@@ -85,7 +85,7 @@ def test_a_compaction_rides_out_a_store_that_is_busy_and_one_that_is_silent(
     executor.start(job, described(table.metadata), catalog.properties)
     executor._running[job.job_id].answer.poll(120)
     ((_, rewrite),) = executor.poll()
-    assert not isinstance(rewrite, Failure), rewrite
+    assert not isinstance(rewrite, Refusal), rewrite
 
     outcome = commit(catalog, job, rewrite)
 
@@ -123,8 +123,9 @@ def test_an_object_that_is_missing_is_named_at_once(catalog: Any, store: ObjectS
 
     result = attempt(job, described(table.metadata), catalog.properties)
 
-    assert isinstance(result, Failure)
-    assert (FailureKind.MISSING_FILE, victim) == (result.kind, result.path)
+    assert isinstance(result, Refusal)
+    assert result.reason is Reason.MISSING_FILE
+    assert victim in result.why
     # Once: what is missing does not come back by asking again.
     assert sum(key in one for one in store.requests) == 1
 
@@ -137,8 +138,9 @@ def test_a_store_that_stays_away_is_said_to_be(catalog: Any, store: ObjectStore)
 
     result = attempt(job, described(table.metadata), catalog.properties)
 
-    assert isinstance(result, Failure)
-    assert (FailureKind.STORAGE, victim) == (result.kind, result.path)
+    assert isinstance(result, Refusal)
+    assert result.reason is Reason.STORAGE
+    assert victim in result.why
 
 
 def test_a_commit_that_cannot_write_its_manifests_fails_cleanly(catalog: Any, store: ObjectStore) -> None:

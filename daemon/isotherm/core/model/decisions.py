@@ -92,7 +92,3 @@ class Plan:
     def decisions(self) -> tuple[Decision, ...]:
         """All of them."""
         return self.of_table + self.of_partitions
-
-    def on_table(self, action: Action) -> Decision | None:
-        """The verdict on one action on the table as a whole."""
-        return next((decision for decision in self.of_table if decision.action is action), None)

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Self
 
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.files import LiveFile
+from isotherm.core.model.refusals import Reason, Refusal
 
 
 class Action(StrEnum):
@@ -108,8 +110,7 @@ class Outcome:
 
     job_id: str
     kind: OutcomeKind
-    reason: str
-    """One word of a closed list, for metrics: `committed`, `conflict`, `hot`, `cancelled`, `mismatch`, …"""
+    reason: Reason
     why: str
     """A sentence for a person, numbers included."""
     snapshot_id: int | None = None
@@ -120,3 +121,8 @@ class Outcome:
     leftovers: tuple[str, ...] = ()
     """Manifests and manifest lists that were written for the commit and that no snapshot of it names, as far as is
     known."""
+
+    @classmethod
+    def refused(cls, job_id: str, refusal: Refusal) -> Self:
+        """The end of a job that came to nothing."""
+        return cls(job_id, OutcomeKind.FAILED, refusal.reason, refusal.why)

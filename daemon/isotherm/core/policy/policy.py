@@ -227,8 +227,8 @@ class Work(Settings):
     """Times at which less debt is enough, beside the thresholds, which hold at all times."""
 
 
-class Policy(Settings):
-    """The whole policy of one table: every field has a value."""
+class Sections(Settings):
+    """What a policy has rules for."""
 
     cold: Cold = Cold()
     compact: Compact = Compact()
@@ -237,6 +237,10 @@ class Policy(Settings):
     metadata: Metadata = Metadata()
     orphans: Orphans = Orphans()
     work: Work = Work()
+
+
+class Policy(Sections):
+    """The whole policy of one table: every field has a value."""
 
     @property
     def hash(self) -> str:

@@ -22,17 +22,10 @@ from isotherm.core.policy.patterns import matches, specificity
 from isotherm.core.policy.policy import (
     FLOORS,
     RULES,
-    Cold,
-    Compact,
-    Expire,
-    Manifests,
-    Metadata,
     Mode,
-    Orphans,
     Policy,
-    Work,
+    Sections,
 )
-from isotherm.runtime.settings import Settings
 
 BUILT_IN = "built-in"
 """The origin of a value that nobody said."""
@@ -59,20 +52,13 @@ def _checked_override(name: str) -> str:
     return name
 
 
-class PolicyFile(Settings):
+class PolicyFile(Sections):
     """One YAML file in the folder of policies."""
 
     tables: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=1000)], ...], Field(min_length=1)]
     """Names or patterns of tables: `shop.orders`, `shop.*`, `*`. `*` crosses dots, case counts."""
     override: tuple[Annotated[str, AfterValidator(_checked_override)], ...] = ()
     """Fields whose value in this file may be below their floor: `[expire.keep_last]`."""
-    cold: Cold = Cold()
-    compact: Compact = Compact()
-    expire: Expire = Expire()
-    manifests: Manifests = Manifests()
-    metadata: Metadata = Metadata()
-    orphans: Orphans = Orphans()
-    work: Work = Work()
     tests: tuple[Case, ...] = ()
     """What this file should lead to; `isotherm policy test` holds the planner to it."""
 

@@ -5,7 +5,6 @@ came in between. What we cannot rewrite yet is refused here, with a word for met
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import FileFormat
@@ -17,6 +16,7 @@ from pyiceberg.transforms import VoidTransform
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey, TableId
 from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import CompactionJob
+from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.paths import is_plain, written_under
 from isotherm.iceberg.compaction.names import destination
 from isotherm.iceberg.manifests.live import LiveEntry, live_files
@@ -27,14 +27,6 @@ from isotherm.service.ports import Bound
 
 KEEP_FRACTION = 0.75
 """A data file of at least this part of the target, without deletes, is left alone: rewriting it gains nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unsupported:
-    """Why there is no job: one word for metrics, one sentence for a person."""
-
-    reason: str
-    why: str
 
 
 def bind(
@@ -51,7 +43,7 @@ def bind(
     policy_hash: str,
     why: str,
     is_stopped: IsStopped = never,
-) -> Bound | Unsupported:
+) -> Bound | Refusal:
     """A compaction job for a partition as it stands in a snapshot, bound to the files that it will replace.
 
     Data files that are large enough and have no deletes stay; so do files of other specs. Without a `spec_id` the
@@ -65,7 +57,7 @@ def bind(
     live = live_files(metadata, io, snapshot, partition, is_stopped=is_stopped)
     spec_id = _spec_with_most_files(live) if spec_id is None else spec_id
     if spec_id is None:
-        return Unsupported("nothing_to_do", "the partition has no data files")
+        return Refusal(Reason.NOTHING_TO_DO, "the partition has no data files")
     data = [entry for entry in live if entry.spec_id == spec_id and entry.kind is FileKind.DATA]
     deletes = [entry for entry in live if entry.kind is FileKind.POSITION_DELETES]
     oldest = min((entry.sequence_number for entry in data), default=snapshot.sequence_number or 0)
@@ -74,8 +66,8 @@ def bind(
         return refusal
     chosen, applicable = _worth_rewriting(data, deletes, target_size_bytes)
     if not chosen or (len(chosen) == 1 and not applicable):
-        return Unsupported(
-            "nothing_to_do",
+        return Refusal(
+            Reason.NOTHING_TO_DO,
             f"{len(chosen)} of {len(data)} data files is below {KEEP_FRACTION:.0%} of the target of "
             f"{target_size_bytes} bytes, and no delete applies",
         )
@@ -99,35 +91,35 @@ def bind(
     return Bound(job, sum(entry.kind is FileKind.DATA for entry in live))
 
 
-def _refusal_of_table(metadata: TableMetadata) -> Unsupported | None:
+def _refusal_of_table(metadata: TableMetadata) -> Refusal | None:
     """Why nothing of a table can be compacted, if so."""
     if metadata.format_version != 2:
-        return Unsupported(
-            f"format_v{metadata.format_version}",
+        return Refusal(
+            Reason(f"format_v{metadata.format_version}"),
             f"the table has format version {metadata.format_version}; only version 2 is compacted so far",
         )
     for name, place in written_under(metadata.location, metadata.properties).items():
         if not is_plain(place.rstrip("/")):
-            return Unsupported("location", f"its {name} {place!r} may name another place than it says")
+            return Refusal(Reason.LOCATION, f"its {name} {place!r} may name another place than it says")
     clash = _ambiguous_field(metadata)
-    return None if clash is None else Unsupported("ambiguous_fields", clash)
+    return None if clash is None else Refusal(Reason.AMBIGUOUS_FIELDS, clash)
 
 
 def _refusal_of_files(
     data: Iterable[LiveEntry], deletes: Iterable[LiveEntry], equality: list[LiveEntry]
-) -> Unsupported | None:
+) -> Refusal | None:
     """Why these files cannot be compacted, if they cannot."""
     if equality:
-        return Unsupported(
-            "equality_deletes",
+        return Refusal(
+            Reason.EQUALITY_DELETES,
             f"{len(equality)} equality-delete files apply, for instance {equality[0].path}",
         )
     for entry in (*data, *deletes):
         if entry.file_format != FileFormat.PARQUET:
             name = entry.file_format.value.lower()
-            return Unsupported(f"format_{name}", f"{entry.path} is an {name} file; only Parquet is read")
+            return Refusal(Reason(f"format_{name}"), f"{entry.path} is an {name} file; only Parquet is read")
         if entry.is_encrypted:
-            return Unsupported("encrypted", f"{entry.path} is encrypted")
+            return Refusal(Reason.ENCRYPTED, f"{entry.path} is encrypted")
     return None
 
 

@@ -11,7 +11,6 @@ becomes of them is decided by `deletion`. More about all this is in docs/designs
 
 import contextlib
 import random
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -35,6 +34,7 @@ from tenacity import Retrying, retry_if_not_exception_type, stop_after_attempt, 
 from tenacity.nap import sleep
 
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
+from isotherm.core.model.refusals import Reason, Refusal, RefusalError
 from isotherm.iceberg.compaction.fate import known_files, landed
 from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot
 from isotherm.iceberg.errors import FATAL
@@ -48,11 +48,10 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 1.0
 SENDS = 3
 """Times that one and the same request is sent when its answer is lost. The catalog lets in one of them at most."""
 
-MayCommit = Callable[[Table], str | None]
-"""Asked last, with the newest metadata: None, or a reason to refuse such as `hot: quiet for 5m of 15m`."""
+MayCommit = Callable[[Table], Refusal | None]
+"""Asked last, with the newest metadata: None, or why it must not be."""
 
 _NOT_FOUND = (NoSuchTableError, NoSuchNamespaceError)
-_REASON = re.compile(r"([a-z][a-z_]*)\b")
 
 
 def commit_compaction(
@@ -74,7 +73,7 @@ def commit_compaction(
         pause: waits so many seconds between two attempts.
     """
     if problem := mismatch(job, rewrite):
-        return Outcome(job.job_id, OutcomeKind.FAILED, "mismatch", problem)
+        return Outcome(job.job_id, OutcomeKind.FAILED, Reason.MISMATCH, problem)
     return _Commit(catalog, job, rewrite, may_commit, now_ms, pause).run()
 
 
@@ -107,7 +106,7 @@ def _loaded(catalog: Catalog, name: str, pause: Callable[[float], None], *, beli
     """
     retrying = Retrying(
         stop=stop_after_attempt(4),
-        wait=wait_exponential_jitter(initial=0.2, max=2, jitter=0.2),
+        wait=wait_exponential_jitter(multiplier=0.2, max=2, jitter=0.2),
         retry=retry_if_not_exception_type(_NOT_FOUND if believes else ()),
         sleep=pause,
         reraise=True,
@@ -116,14 +115,6 @@ def _loaded(catalog: Catalog, name: str, pause: Callable[[float], None], *, beli
 
 
 # --- one commit ----------------------------------------------------------------------------------------------
-
-
-class _Refused(Exception):  # noqa: N818 (it is an answer)
-    """A commit that must not be; nothing of this attempt was sent."""
-
-    def __init__(self, reason: str, why: str) -> None:
-        super().__init__(why)
-        self.reason, self.why = reason, why
 
 
 _REFUSALS = (BadRequestError, ForbiddenError, UnauthorizedError, AuthorizationExpiredError)
@@ -155,15 +146,15 @@ class _Commit:
         """Try until it is done, refused, or in doubt."""
         try:
             return self._attempts()
-        except _Refused as refusal:
-            reason, why = refusal.reason, refusal.why
+        except RefusalError as err:
+            refusal = err.refusal
         except FATAL:
             raise
         except Exception as err:  # noqa: BLE001 (whatever the world, or a mistake of ours, may do)
-            reason, why = "unexpected", f"{type(err).__name__}: {err}"
+            refusal = Refusal(Reason.UNEXPECTED, f"{type(err).__name__}: {err}")
         if self.asserted_head_id is not None:
-            return self._unknown(why)
-        return self._outcome(OutcomeKind.FAILED, reason, why)
+            return self._unknown(refusal.why)
+        return self._outcome(OutcomeKind.FAILED, refusal.reason, refusal.why)
 
     def _attempts(self) -> Outcome:
         for attempt in range(ATTEMPTS):
@@ -181,12 +172,14 @@ class _Commit:
             try:
                 requirements, updates = self.snapshot.request(table, live, attempt)
             except OSError as err:
-                raise _Refused("storage", f"writing the manifests: {err}") from err
+                raise RefusalError(Reason.STORAGE, f"writing the manifests: {err}") from err
             if done := self._send(table, requirements, updates):
                 return done
         if done := self._already(self._load()):
             return done
-        raise _Refused("contention", f"lost {ATTEMPTS} races in a row; the table is committed to too often")
+        raise RefusalError(
+            Reason.CONTENTION, f"lost {ATTEMPTS} races in a row; the table is committed to too often"
+        )
 
     # --- looking
 
@@ -196,11 +189,13 @@ class _Commit:
             # After a request "not found" is trouble like any other: it may come from a proxy, or a rename.
             table = _loaded(self.catalog, name, self.pause, believes=not self.was_sent)
         except _NOT_FOUND as err:
-            raise _Refused("gone", f"the catalog has no table {name}") from err
+            raise RefusalError(Reason.GONE, f"the catalog has no table {name}") from err
         except Exception as err:
-            raise _Refused("catalog", f"{name} cannot be loaded: {err}") from err
+            raise RefusalError(Reason.CATALOG, f"{name} cannot be loaded: {err}") from err
         if str(table.metadata.table_uuid) != self.job.table.uuid:
-            raise _Refused("gone", f"{name} is another table now: its uuid is {table.metadata.table_uuid}")
+            raise RefusalError(
+                Reason.GONE, f"{name} is another table now: its uuid is {table.metadata.table_uuid}"
+            )
         return table
 
     def _already(self, table: Table) -> Outcome | None:
@@ -221,11 +216,13 @@ class _Commit:
         metadata = table.metadata
         head = metadata.current_snapshot()
         if head is None:
-            raise _Refused("conflict", f"{self.job.table.name} has no current snapshot any more")
+            raise RefusalError(Reason.CONFLICT, f"{self.job.table.name} has no current snapshot any more")
         try:
             return live_files(metadata, table.io, head, self.job.partition, self.snapshot.known)
         except OSError as err:
-            raise _Refused("storage", f"reading the manifests of snapshot {head.snapshot_id}: {err}") from err
+            raise RefusalError(
+                Reason.STORAGE, f"reading the manifests of snapshot {head.snapshot_id}: {err}"
+            ) from err
 
     def _live_already(self, live: list[LiveEntry]) -> Outcome | None:
         """The snapshot of a commit may have been expired before anyone looked; its files are live all the same."""
@@ -233,28 +230,30 @@ class _Commit:
         if not any(entry.path in ours for entry in live):
             return None
         return self._outcome(
-            OutcomeKind.DONE, "committed", "its files are live; its snapshot is expired", leftovers=()
+            OutcomeKind.DONE, Reason.COMMITTED, "its files are live; its snapshot is expired", leftovers=()
         )
 
     def _check(self, metadata: TableMetadata, live: list[LiveEntry]) -> None:
         """Whether the table still is what the job was made for."""
         job = self.job
         if metadata.format_version != 2:
-            raise _Refused("format", f"{job.table.name} has format version {metadata.format_version} by now")
+            raise RefusalError(
+                Reason.FORMAT, f"{job.table.name} has format version {metadata.format_version} by now"
+            )
         if self.rewrite.schema_id is not None and metadata.current_schema_id != self.rewrite.schema_id:
-            raise _Refused(
-                "schema",
+            raise RefusalError(
+                Reason.SCHEMA,
                 f"the schema is {metadata.current_schema_id} by now, the files were written in "
                 f"{self.rewrite.schema_id}",
             )
         if job.spec_id not in metadata.specs():
-            raise _Refused("conflict", f"partition spec {job.spec_id} is gone")
+            raise RefusalError(Reason.CONFLICT, f"partition spec {job.spec_id} is gone")
         found, expected = {entry.identity for entry in live}, known_files(job)
         if found != expected:
             came, left = sorted(found - expected, key=str), sorted(expected - found, key=str)
             first = (came or left)[0][0]
-            raise _Refused(
-                "conflict",
+            raise RefusalError(
+                Reason.CONFLICT,
                 f"{job.partition_label} was written since snapshot {job.base_snapshot_id}: {len(came)} files came, "
                 f"{len(left)} left, for instance {first}",
             )
@@ -265,12 +264,14 @@ class _Commit:
             try:
                 size = len(table.io.new_input(file.path))
             except FileNotFoundError as err:
-                raise _Refused("missing_file", f"{file.path} was written and is not there any more") from err
+                raise RefusalError(
+                    Reason.MISSING_FILE, f"{file.path} was written and is not there any more"
+                ) from err
             except OSError as err:
-                raise _Refused("storage", f"looking for {file.path}: {err}") from err
+                raise RefusalError(Reason.STORAGE, f"looking for {file.path}: {err}") from err
             if size != file.size_bytes:
                 why = f"{file.path} has {size} bytes, {file.size_bytes} were written"
-                raise _Refused("missing_file", why)
+                raise RefusalError(Reason.MISSING_FILE, why)
 
     # --- sending
 
@@ -312,7 +313,9 @@ class _Commit:
                 why = f"snapshot {self.snapshot.snapshot_id} of {self.job.table.name}"
                 return self._done(
                     table,
-                    self._outcome(OutcomeKind.DONE, "committed", why, snapshot_id=self.snapshot.snapshot_id),
+                    self._outcome(
+                        OutcomeKind.DONE, Reason.COMMITTED, why, snapshot_id=self.snapshot.snapshot_id
+                    ),
                 )
             table = self._load()
             if done := self._already(table):
@@ -326,7 +329,7 @@ class _Commit:
         if done := self._already(self._load()):
             return done
         self.asserted_head_id = None
-        raise _Refused("refused", f"the catalog refused the request: {refused}") from refused
+        raise RefusalError(Reason.REFUSED, f"the catalog refused the request: {refused}") from refused
 
     def _ask(self, table: Table) -> None:
         """The last question before the swap."""
@@ -335,10 +338,10 @@ class _Commit:
         except FATAL:
             raise
         except Exception as err:
-            raise _Refused("unavailable", f"whether it may be committed cannot be told now: {err}") from err
+            why = f"whether it may be committed cannot be told now: {err}"
+            raise RefusalError(Reason.UNAVAILABLE, why) from err
         if answer is not None:
-            word = _REASON.match(answer)
-            raise _Refused(word.group(1) if word else "refused", answer)
+            raise RefusalError(answer.reason, answer.why)
 
     # --- ends
 
@@ -358,7 +361,7 @@ class _Commit:
         return replace(
             self._outcome(
                 OutcomeKind.UNKNOWN,
-                "unknown",
+                Reason.UNKNOWN,
                 f"a request to commit on top of snapshot {self.asserted_head_id} was sent and its end is not known: "
                 f"{why}",
                 snapshot_id=self.snapshot.snapshot_id,
@@ -369,7 +372,7 @@ class _Commit:
     def _outcome(
         self,
         kind: OutcomeKind,
-        reason: str,
+        reason: Reason,
         why: str,
         snapshot_id: int | None = None,
         leftovers: tuple[str, ...] | None = None,

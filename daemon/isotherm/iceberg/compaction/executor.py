@@ -22,8 +22,8 @@ from multiprocessing.connection import Connection
 from typing import IO, Any
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite
+from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction import child
-from isotherm.iceberg.compaction.failures import Failure, FailureKind
 from isotherm.runtime.clock import monotonic_s
 
 GRACE_S = 0.3
@@ -83,7 +83,7 @@ class LocalExecutor:
             )
         self._running[job.job_id] = _Running(process, ours, result, monotonic_s())
 
-    def poll(self) -> list[tuple[str, Rewrite | Failure]]:
+    def poll(self) -> list[tuple[str, Rewrite | Refusal]]:
         """What ended since the last call; each job is reported once. Never waits."""
         ended = []
         for job_id, running in list(self._running.items()):
@@ -111,7 +111,7 @@ class LocalExecutor:
         for job_id in list(self._running):
             self._end(job_id)
 
-    def _result(self, running: _Running) -> Rewrite | Failure | None:
+    def _result(self, running: _Running) -> Rewrite | Refusal | None:
         # Whether it lives is asked before whether it answered: an answer between the two is seen the next time.
         exit_code = running.process.poll()
         if running.answer.poll():
@@ -121,14 +121,14 @@ class LocalExecutor:
                 # The pipe closes a moment before the process can be waited for.
                 return _death(_ended(running.process))
             running.result.seek(0)
-            answer: Rewrite | Failure = pickle.load(running.result)  # noqa: S301 (from our own child)
+            answer: Rewrite | Refusal = pickle.load(running.result)  # noqa: S301 (from our own child)
             return answer
         if exit_code is not None:
             return _death(exit_code)
         ran_for_s = monotonic_s() - running.started_s
         if ran_for_s > self._deadline_s:
-            return Failure(
-                FailureKind.DEADLINE, f"not done after {ran_for_s:.0f}s, the limit is {self._deadline_s:.0f}s"
+            return Refusal(
+                Reason.DEADLINE, f"not done after {ran_for_s:.0f}s, the limit is {self._deadline_s:.0f}s"
             )
         return None
 
@@ -166,11 +166,11 @@ def _in_memory(value: Any = None) -> IO[bytes]:
     return file
 
 
-def _death(exit_code: int) -> Failure:
+def _death(exit_code: int) -> Refusal:
     """Why a child without an answer is gone."""
     if exit_code == -signal.SIGKILL:
         why = "killed by SIGKILL from outside; where memory is short, the kernel does that"
-        return Failure(FailureKind.KILLED, why)
+        return Refusal(Reason.KILLED, why)
     if exit_code < 0:
-        return Failure(FailureKind.KILLED, f"ended by signal {-exit_code}")
-    return Failure(FailureKind.UNEXPECTED, f"ended without an answer, exit code {exit_code}")
+        return Refusal(Reason.KILLED, f"ended by signal {-exit_code}")
+    return Refusal(Reason.UNEXPECTED, f"ended without an answer, exit code {exit_code}")

@@ -5,45 +5,12 @@ A file that is to blame is named, because a person has to look at it.
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 
 import duckdb
 import pyarrow as pa
 
+from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.iceberg.retries import is_transient
-
-
-class FailureKind(StrEnum):
-    """Why a rewrite came to nothing."""
-
-    MISSING_FILE = "missing_file"
-    CORRUPT_FILE = "corrupt_file"
-    OUT_OF_MEMORY = "out_of_memory"
-    KILLED = "killed"
-    DEADLINE = "deadline"
-    STORAGE = "storage"
-    MISMATCH = "mismatch"
-    """The rows that were written are not as manifests would tell; the same word as the committer's."""
-    UNEXPECTED = "unexpected"
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """The end of a rewrite that wrote nothing of use, and why."""
-
-    kind: FailureKind
-    why: str
-    path: str | None = None
-    """The input file that is to blame, if one is."""
-
-
-class RewriteError(Exception):
-    """A rewrite that cannot go on."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.why)
-        self.failure = failure
 
 
 @contextlib.contextmanager
@@ -51,26 +18,20 @@ def blaming(path: str) -> Iterator[None]:
     """What goes wrong inside is the fault of this file, or of the store that holds it."""
     try:
         yield
-    except (RewriteError, MemoryError, duckdb.OutOfMemoryException):
+    except (RefusalError, MemoryError, duckdb.OutOfMemoryException):
         raise
     except (duckdb.DataError, duckdb.IOException, duckdb.InvalidInputException) as err:
-        raise RewriteError(
-            Failure(FailureKind.CORRUPT_FILE, f"{path} is no sound Parquet: {err}", path)
-        ) from err
+        raise RefusalError(Reason.CORRUPT_FILE, f"{path} is no sound Parquet: {err}") from err
     except FileNotFoundError as err:
-        raise RewriteError(Failure(FailureKind.MISSING_FILE, f"{path} is not there: {err}", path)) from err
+        raise RefusalError(Reason.MISSING_FILE, f"{path} is not there: {err}") from err
     except pa.ArrowInvalid as err:
-        raise RewriteError(
-            Failure(FailureKind.CORRUPT_FILE, f"{path} is no sound Parquet: {err}", path)
-        ) from err
+        raise RefusalError(Reason.CORRUPT_FILE, f"{path} is no sound Parquet: {err}") from err
     except OSError as err:
         # PyArrow has one exception for a broken page and for a broken store; only the store's carry a number
         # of the operating system or the name of a cloud.
         if is_transient(err) or err.errno is not None or "AWS Error" in str(err):
-            raise RewriteError(Failure(FailureKind.STORAGE, f"reading {path}: {err}", path)) from err
-        raise RewriteError(
-            Failure(FailureKind.CORRUPT_FILE, f"{path} is no sound Parquet: {err}", path)
-        ) from err
+            raise RefusalError(Reason.STORAGE, f"reading {path}: {err}") from err
+        raise RefusalError(Reason.CORRUPT_FILE, f"{path} is no sound Parquet: {err}") from err
 
 
 @contextlib.contextmanager
@@ -79,4 +40,4 @@ def writing() -> Iterator[None]:
     try:
         yield
     except OSError as err:
-        raise RewriteError(Failure(FailureKind.STORAGE, f"writing: {err}")) from err
+        raise RefusalError(Reason.STORAGE, f"writing: {err}") from err

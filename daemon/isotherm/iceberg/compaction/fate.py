@@ -8,6 +8,7 @@ from pyiceberg.table.metadata import TableMetadata
 
 from isotherm.contract.summary import JOB_ID
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind
+from isotherm.core.model.refusals import Reason
 from isotherm.iceberg.manifests.live import live_files
 
 
@@ -55,14 +56,14 @@ def _settled(table: Table, job: CompactionJob, asserted_head_id: int | None) -> 
     live = live_files(metadata, table.io, head, job.partition) if head is not None else []
     if any(f"/isotherm-{job.job_id}-" in entry.path for entry in live):
         why = "its files are live; its snapshot is expired"
-        return Outcome(job.job_id, OutcomeKind.DONE, "committed", why, was_sent=True)
+        return Outcome(job.job_id, OutcomeKind.DONE, Reason.COMMITTED, why, was_sent=True)
     head_id = head.snapshot_id if head is not None else None
     if asserted_head_id is None:
         why = "the daemon ended while it ran, and the table's history does not show it"
-        return Outcome(job.job_id, OutcomeKind.FAILED, "crashed", why, was_sent=True)
+        return Outcome(job.job_id, OutcomeKind.FAILED, Reason.CRASHED, why, was_sent=True)
     if head_id != asserted_head_id or {entry.identity for entry in live} != known_files(job):
         why = f"the head is {head_id} by now, and the table's history does not show the job"
-        return Outcome(job.job_id, OutcomeKind.FAILED, "lost", why, was_sent=True)
+        return Outcome(job.job_id, OutcomeKind.FAILED, Reason.LOST, why, was_sent=True)
     return None
 
 
@@ -78,7 +79,7 @@ def landed(metadata: TableMetadata, job: CompactionJob) -> Outcome | None:
             return Outcome(
                 job.job_id,
                 OutcomeKind.DONE,
-                "committed",
+                Reason.COMMITTED,
                 f"snapshot {snapshot.snapshot_id} of {job.table.name}",
                 snapshot_id=snapshot.snapshot_id,
                 was_sent=True,

@@ -18,8 +18,9 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import IdentityTransform
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite, WrittenFile
+from isotherm.core.model.refusals import Reason, Refusal, RefusalError
 from isotherm.iceberg.compaction.described import table_of
-from isotherm.iceberg.compaction.failures import Failure, FailureKind, RewriteError, blaming, writing
+from isotherm.iceberg.compaction.failures import blaming, writing
 from isotherm.iceberg.compaction.nearby import nearby
 from isotherm.iceberg.compaction.output import Output
 from isotherm.iceberg.compaction.projection import project
@@ -40,7 +41,7 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
         io_properties: of its FileIO.
 
     Raises:
-        RewriteError: an input file is missing or corrupt, or storage does not answer.
+        RefusalError: an input file is missing or corrupt, or storage does not answer.
     """
     started = monotonic_s()
     metadata, io = table_of(description, io_properties)
@@ -89,17 +90,17 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
     )
 
 
-def attempt(job: CompactionJob, description: str, io_properties: Mapping[str, str]) -> Rewrite | Failure:
+def attempt(job: CompactionJob, description: str, io_properties: Mapping[str, str]) -> Rewrite | Refusal:
     """The rewrite, or why there is none; raises nothing."""
     pa.set_cpu_count(1)
     try:
         return rewrite(job, description, io_properties)
-    except RewriteError as err:
-        return err.failure
+    except RefusalError as err:
+        return err.refusal
     except (MemoryError, duckdb.OutOfMemoryException) as err:
-        return Failure(FailureKind.OUT_OF_MEMORY, f"out of memory: {err}")
+        return Refusal(Reason.OUT_OF_MEMORY, f"out of memory: {err}")
     except Exception as err:  # noqa: BLE001 (the process ends here, and the reason must get out)
-        return Failure(FailureKind.UNEXPECTED, f"{type(err).__name__}: {err}")
+        return Refusal(Reason.UNEXPECTED, f"{type(err).__name__}: {err}")
 
 
 def _identity_constants(metadata: TableMetadata, job: CompactionJob) -> dict[int, Any]:
@@ -121,7 +122,7 @@ def _read_back(io: FileIO, written: WrittenFile, proof: Proof) -> Tally:
     with blaming(written.path), nearby(io, written.path) as path:
         tally, problem = proof.read_back(path, written)
     if problem is not None:
-        raise RewriteError(Failure(FailureKind.MISMATCH, f"{written.path}: {problem}"))
+        raise RefusalError(Reason.MISMATCH, f"{written.path}: {problem}")
     return tally
 
 

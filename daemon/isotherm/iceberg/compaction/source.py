@@ -16,8 +16,9 @@ from pyiceberg.table.metadata import TableMetadata
 
 from isotherm.core.model.files import LiveFile
 from isotherm.core.model.jobs import CompactionJob
+from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.core.paths import normalised
-from isotherm.iceberg.compaction.failures import Failure, FailureKind, RewriteError, blaming
+from isotherm.iceberg.compaction.failures import blaming
 from isotherm.iceberg.compaction.nearby import nearby
 from isotherm.iceberg.compaction.projection import Node, nodes
 from isotherm.iceberg.compaction.proof import Proof
@@ -52,18 +53,14 @@ class Source:
         )
         rows = self._parquet.metadata.num_rows
         if rows != file.rows:
-            raise RewriteError(
-                Failure(
-                    FailureKind.CORRUPT_FILE,
-                    f"{file.path} has {rows} rows, its manifest says {file.rows}",
-                    file.path,
-                )
+            raise RefusalError(
+                Reason.CORRUPT_FILE, f"{file.path} has {rows} rows, its manifest says {file.rows}"
             )
         schema = self._parquet.schema_arrow
         try:
             every = nodes(schema, metadata.name_mapping())
         except ValueError as err:
-            raise RewriteError(Failure(FailureKind.CORRUPT_FILE, f"{file.path}: {err}", file.path)) from err
+            raise RefusalError(Reason.CORRUPT_FILE, f"{file.path}: {err}") from err
         known = {field.field_id for field in metadata.schema().fields}
         # One column at least, for the number of rows.
         wanted = [place for place, node in enumerate(every) if node.field_id in known] or [0]
@@ -162,12 +159,9 @@ def _positions_in(
     """
     parquet = pq.ParquetFile(pa.OSFile(path), pre_buffer=False, read_dictionary=["file_path"])
     if parquet.metadata.num_rows != delete.rows:
-        raise RewriteError(
-            Failure(
-                FailureKind.CORRUPT_FILE,
-                f"{delete.path} has {parquet.metadata.num_rows} rows, its manifest says {delete.rows}",
-                delete.path,
-            )
+        raise RefusalError(
+            Reason.CORRUPT_FILE,
+            f"{delete.path} has {parquet.metadata.num_rows} rows, its manifest says {delete.rows}",
         )
     is_younger = pc.greater(written_at, pa.scalar(delete.sequence_number, pa.int64()))
     older = pc.if_else(is_younger, None, paths)

@@ -27,7 +27,7 @@ from isotherm.service.ports.errors import (
     UnknownTable,
     Unreadable,
 )
-from isotherm.service.ports.maintainer import Bound, Expired, ExpiryReading, Maintainer, Sweep, Swept, Unbound
+from isotherm.service.ports.maintainer import Bound, Expired, ExpiryReading, Maintainer, Sweep, Swept
 
 Listener = Callable[[Observation], None]
 """Somebody who wants to know; it must not raise."""
@@ -61,7 +61,6 @@ __all__ = [
     "Swept",
     "TableMissing",
     "Unavailable",
-    "Unbound",
     "UnknownTable",
     "Unreadable",
 ]

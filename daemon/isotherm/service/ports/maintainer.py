@@ -7,16 +7,9 @@ from typing import Protocol
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.deletion import Mark, Neighbours, Seen, Verdict
 from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite
+from isotherm.core.model.refusals import Refusal
 from isotherm.service.ports.catalog import LoadedTable
 from isotherm.service.ports.errors import Unavailable
-
-
-@dataclass(frozen=True, slots=True)
-class Unbound:
-    """Why a request found nothing to do, or cannot be done."""
-
-    reason: str
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +82,7 @@ class Maintainer(Protocol):
         """Begin to find the files of a partition for a job, beside the loop."""
         ...
 
-    def bound(self) -> Sequence[tuple[str, Bound | Unbound | Unavailable]]:
+    def bound(self) -> Sequence[tuple[str, Bound | Refusal | Unavailable]]:
         """Bindings that ended since the last call, by job id; Unavailable where the files cannot be read now."""
         ...
 
@@ -97,8 +90,8 @@ class Maintainer(Protocol):
         """Begin to rewrite, elsewhere."""
         ...
 
-    def finished(self) -> Sequence[tuple[str, Rewrite | Unbound]]:
-        """Rewrites that ended since the last call, by job id; Unbound says why there is none."""
+    def finished(self) -> Sequence[tuple[str, Rewrite | Refusal]]:
+        """Rewrites that ended since the last call, by job id; a refusal says why there is none."""
         ...
 
     def cancel(self, job_id: str) -> None:
@@ -106,7 +99,11 @@ class Maintainer(Protocol):
         ...
 
     def commit(
-        self, name: str, job: CompactionJob, rewrite: Rewrite, may_commit: Callable[[LoadedTable], str | None]
+        self,
+        name: str,
+        job: CompactionJob,
+        rewrite: Rewrite,
+        may_commit: Callable[[LoadedTable], Refusal | None],
     ) -> Outcome:
         """Swap the files in; `may_commit` is asked last and may give a reason to refuse."""
         ...
@@ -129,7 +126,7 @@ class Maintainer(Protocol):
         """Begin to find out what an expiry would leave without a reader, beside the loop."""
         ...
 
-    def read(self) -> Sequence[tuple[str, ExpiryReading | Unbound]]:
+    def read(self) -> Sequence[tuple[str, ExpiryReading | Refusal]]:
         """Readings that ended since the last call, by job id."""
         ...
 
@@ -138,7 +135,7 @@ class Maintainer(Protocol):
         table: TableId,
         reading: ExpiryReading,
         job_id: str,
-        may_send: Callable[[LoadedTable], str | None],
+        may_send: Callable[[LoadedTable], Refusal | None],
     ) -> Expired:
         """Expire snapshots; `may_send` is asked before each request, with the table that it is based on."""
         ...

@@ -1,0 +1,86 @@
+"""Why work was not done, or must not be: one word of a closed list for metrics, one sentence for a person."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """How work ended. Its values are a metric's label, and stand in the ledger: they stay as they are."""
+
+    COMMITTED = "committed"
+
+    # Nobody can say yet
+    UNKNOWN = "unknown"
+    NO_ANSWER = "no_answer"
+
+    # The stream, a person or another daemon came first
+    CANCELLED = "cancelled"
+    CONFLICT = "conflict"
+    FORMAT = "format"
+    GONE = "gone"
+    HALTED = "halted"
+    HOT = "hot"
+    LOST = "lost"
+    OWNER = "owner"
+    PAUSED = "paused"
+    POLICY = "policy"
+    SCHEMA = "schema"
+    STALE = "stale"
+    STOPPED = "stopped"
+    TOPIC = "topic"
+
+    # Something outside is to blame
+    CATALOG = "catalog"
+    CLOCK = "clock"
+    CONTENTION = "contention"
+    STORAGE = "storage"
+    UNAVAILABLE = "unavailable"
+
+    # The table, its files, or we are to blame
+    AMBIGUOUS_FIELDS = "ambiguous_fields"
+    CORRUPT_FILE = "corrupt_file"
+    CRASHED = "crashed"
+    DEADLINE = "deadline"
+    ENCRYPTED = "encrypted"
+    EQUALITY_DELETES = "equality_deletes"
+    FORMAT_V1 = "format_v1"
+    FORMAT_V3 = "format_v3"
+    FORMAT_V4 = "format_v4"
+    FORMAT_AVRO = "format_avro"
+    FORMAT_ORC = "format_orc"
+    FORMAT_PUFFIN = "format_puffin"
+    GC_DISABLED = "gc_disabled"
+    KILLED = "killed"
+    LOCATION = "location"
+    MISMATCH = "mismatch"
+    """The rows that were written are not those that were read, or not as manifests would tell."""
+    MISSING_FILE = "missing_file"
+    NOTHING_TO_DO = "nothing_to_do"
+    OUT_OF_MEMORY = "out_of_memory"
+    REFUSED = "refused"
+    """The catalog refused the request."""
+    UNEXPECTED = "unexpected"
+    UNSUPPORTED = "unsupported"
+
+    # A person must look
+    LOST_REFS = "lost_refs"
+    TWO_ENTRIES = "two_entries"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why something is not done."""
+
+    reason: Reason
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.why}"
+
+
+class RefusalError(Exception):
+    """Work that cannot, or must not, go on."""
+
+    def __init__(self, reason: Reason, why: str) -> None:
+        super().__init__(why)
+        self.refusal = Refusal(reason, why)
