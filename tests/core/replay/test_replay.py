@@ -244,6 +244,17 @@ def test_sampling_changes_nothing_but_the_samples(writer, policy, assumed, sampl
     assert few.samples == (many.samples[0], many.samples[-1])
 
 
+@given(writers(), policies, assumptions, st.integers(1, 50))
+def test_what_is_shown_at_each_point_is_what_its_sample_counts(writer, policy, assumed, samples):
+    shown = []
+    replayed = replay(
+        writer.history(HOUR), policy, assumed, samples=samples,
+        show=lambda at_ms, there: shown.append((at_ms, sum(p.data_total.files for p in there.values()))),
+    )  # fmt: skip
+
+    assert shown == [(one.at_ms, one.files) for one in replayed.samples]
+
+
 @given(writers(), assumptions)
 def test_without_a_policy_there_are_no_jobs(writer, assumed):
     replayed = replay(writer.history(DAY), None, assumed, samples=1)

@@ -15,7 +15,7 @@ Time is the history's; there is no clock here.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from isotherm.contract.events import OpenWindow
@@ -38,7 +38,7 @@ from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.replay.account import Replayed, Sample, SimulatedJob, Sums, Totals
 from isotherm.core.replay.history import History, Recorded, carried_over, difference
 from isotherm.core.replay.lookups import KeptDecisions, SnapshotLog
-from isotherm.core.state import apply, built
+from isotherm.core.state import PartitionState, apply, built
 from isotherm.core.units import DAY_MS, HOUR_MS
 
 SAMPLES = 500
@@ -75,6 +75,7 @@ def replay(
     samples: int = SAMPLES,
     keep_decisions: bool = True,
     tell: Callable[[float], None] = lambda _: None,
+    show: Callable[[int, Mapping[PartitionKey, PartitionState]], None] = lambda *_: None,
 ) -> Replayed:
     """Live through a history under a policy; None as policy: the table is only observed.
 
@@ -85,6 +86,7 @@ def replay(
         samples: points of the timeline; nothing else depends on it.
         keep_decisions: False plans every partition anew in every round: slow, and by law the same.
         tell: is told how much of the history is done, at every point of the timeline.
+        show: is shown the time and the table's partitions at every such point; they change afterwards.
     """
     life = _Life(history, policy, assumed, keep_decisions)
     span_ms = max(history.ends_at_ms - history.starts_at_ms, 1)
@@ -93,6 +95,7 @@ def replay(
     for number, at_ms in enumerate(points):
         life.live_until(at_ms)
         taken.append(life.sample())
+        show(at_ms, life.partitions)
         tell(number / samples)
     return Replayed(life.totals(), tuple(taken), tuple(life.jobs), life.partitions)
 

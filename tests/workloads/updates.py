@@ -1,0 +1,119 @@
+"""Tables whose rows are updated or deleted by MERGE-on-read, and tables without time in their partitions.
+
+Each history is a function of its length and, where it draws, a seed.
+"""
+
+from collections import Counter
+from random import Random
+
+from isotherm.core.model.files import FileKind
+from support.builders import DAY, HOUR, KIB, MIB, MINUTE
+from workloads.writing import DAYS, START, Writer, every, field, old, wrote
+
+AGES = 365
+UPDATED = 1000
+"""Rows that one update of a partition changes: they come in a data file, and a delete file takes the old ones away."""
+ZIPF = 1.2
+
+
+def update(count=1, rows=UPDATED):
+    """So many small data files and as many small delete files."""
+    return wrote(count, 200 * rows, delete_files=count, delete_rows=count * rows)
+
+
+def mirror_zipf(days=10, seed=11):
+    """Days of 512 MiB for a year; a commit a minute inserts 1 MiB today and updates five days, recent ones the most."""
+    before = {START // DAY - age: old(4, 128 * MIB) for age in range(AGES)}
+    writer, random = Writer(DAYS, before=before), Random(seed)
+    weights = [1 / (age + 1) ** ZIPF for age in range(AGES)]
+    for at_ms in every(MINUTE, days):
+        today = at_ms // DAY
+        touched = Counter(today - age for age in random.choices(range(AGES), weights, k=5))
+        writes = {day: update(count) for day, count in touched.items()}
+        writes.setdefault(today, wrote(1, MIB))
+        writer.commit(at_ms, writes, through_ms=at_ms)
+    return writer.history(days)
+
+
+def mirror_uniform(days=10, seed=12):
+    """Days of 2 GiB for a year; every five minutes three of them are updated, whatever their age, and one inserted to."""
+    before = {START // DAY - age: old(16, 128 * MIB) for age in range(AGES)}
+    writer, random = Writer(DAYS, before=before), Random(seed)
+    for at_ms in every(5 * MINUTE, days):
+        today = at_ms // DAY
+        writes = {today - age: update() for age in random.sample(range(AGES), 3)}
+        writes.setdefault(today, wrote(1, MIB))
+        writer.commit(at_ms, writes, through_ms=at_ms)
+    return writer.history(days)
+
+
+def daily_load(days=30, jitter_minutes=0, seed=13):
+    """An unpartitioned table of 10 GiB, loaded at two in the morning: 130 files of 3 MiB and deletes of 1.5 % of the rows.
+
+    The load begins some minutes too early or too late, by as much as `jitter_minutes`.
+    """
+    writer, random = Writer((), before={None: old(80, 128 * MIB)}, is_ingest=False), Random(seed)
+    rows = 80 * 128 * MIB // 200
+    for at_ms in every(DAY, days, START + 2 * HOUR):
+        late_ms = round(random.uniform(-jitter_minutes, jitter_minutes) * MINUTE)
+        load = wrote(130, 3 * MIB, delete_files=10, delete_rows=rows * 15 // 1000)
+        writer.commit(at_ms + late_ms, {None: load})
+    return writer.history(days)
+
+
+def daily_load_jittery(days=30):
+    """As `daily_load`, ten minutes too early or too late."""
+    return daily_load(days, jitter_minutes=10)
+
+
+def buckets(days=4, seed=14):
+    """Sixteen buckets of 1 GiB; a commit a minute updates four of them."""
+    before = {bucket: old(8, 128 * MIB) for bucket in range(16)}
+    writer, random = Writer(field("bucket[16]"), before=before), Random(seed)
+    for at_ms in every(MINUTE, days):
+        writer.commit(at_ms, {bucket: update() for bucket in random.sample(range(16), 4)}, through_ms=at_ms)
+    return writer.history(days)
+
+
+def large_buckets(days=4):
+    """Sixteen buckets of 36 GiB; each is updated every twenty minutes, one after another."""
+    before = {bucket: old(288, 128 * MIB) for bucket in range(16)}
+    writer = Writer(field("bucket[16]"), before=before)
+    for number, at_ms in enumerate(every(20 * MINUTE // 16, days)):
+        writer.commit(at_ms, {number % 16: update()}, through_ms=at_ms)
+    return writer.history(days)
+
+
+def one_delete_row(days=3):
+    """Ten days of 100 GiB; an hour after the beginning 100 late files of 100 KiB and one delete row reach the oldest."""
+    today = START // DAY
+    before = {today - age: old(800, 128 * MIB) for age in range(1, 11)}
+    writer = Writer(DAYS, before=before)
+    for number, at_ms in enumerate(every(10 * MINUTE, days)):
+        writes = {at_ms // DAY: wrote(1, MIB)}
+        if number == 6:
+            writes[today - 10] = wrote(100, 100 * KIB, delete_files=1, delete_rows=1)
+        writer.commit(at_ms, writes, through_ms=at_ms)
+    return writer.history(days)
+
+
+def delete_files(days=6):
+    """Days of 5 GiB; each minute of a day twenty rows are deleted of the day three days before: 1,440 files."""
+    today = START // DAY
+    before = {today - age: old(40, 128 * MIB) for age in range(1, 11)}
+    writer = Writer(DAYS, before=before)
+    for number, at_ms in enumerate(every(MINUTE, days)):
+        writes = {at_ms // DAY - 3: wrote(0, MIB, delete_files=1, delete_rows=20)}
+        if number % 36 == 0:
+            writes[at_ms // DAY] = wrote(1, 128 * MIB)
+        writer.commit(at_ms, writes, through_ms=at_ms)
+    return writer.history(days)
+
+
+def keyed_upserts(days=3):
+    """Days, a commit a minute of a writer of keyed upserts: a data file of 1 MiB and an equality-delete file."""
+    writer = Writer(DAYS)
+    for at_ms in every(MINUTE, days):
+        write = wrote(1, MIB, delete_files=1, delete_rows=UPDATED, kind=FileKind.EQUALITY_DELETES)
+        writer.commit(at_ms, {at_ms // DAY: write}, through_ms=at_ms)
+    return writer.history(days)
