@@ -108,6 +108,21 @@ MUTANTS = (
         "if operation.job_id != but and hit:",
         LAYERS + "test_a_job_is_cancelled_by_what_touches_its_table_and_by_nothing_else",
     ),
+    # Holds
+    Mutant(
+        "a record on the topic with halts that cannot be kept ends the daemon",
+        "service/holds.py",
+        "self._take_or_reject(key, value)",
+        "self._take(key, value)",
+        "service/test_holds.py::test_half_a_surrogate_pair_is_one_rejected_record_and_every_other_counts",
+    ),
+    Mutant(
+        "a hold may have a number with which nobody can count",
+        "service/holds.py",
+        "hold = _within_bounds(from_json(Hold, value.decode()))",
+        "hold = from_json(Hold, value.decode())",
+        "service/test_holds.py::test_a_number_beyond_all_bounds_holds_its_table_and_makes_nothing_fail",
+    ),
     # Expiries
     Mutant(
         "an expiry that died counts as done, and its files as unreachable",
