@@ -123,6 +123,20 @@ MUTANTS = (
         "hold = from_json(Hold, value.decode())",
         "service/test_holds.py::test_a_number_beyond_all_bounds_holds_its_table_and_makes_nothing_fail",
     ),
+    Mutant(
+        "a mistake of ours in a round ends the daemon",
+        "service/barrier.py",
+        "            self._failed(name, what, name, err)\n            return False\n",
+        "            raise\n",
+        "service/test_barrier.py::test_a_mistake_of_ours_in_any_part_of_a_turn_ends_no_daemon_and_is_over_with_it",
+    ),
+    Mutant(
+        "work begins though what is held back was not read",
+        "service/rounds.py",
+        "        self._may_begin = False\n",
+        "        self._may_begin = True\n",
+        "service/test_barrier.py::test_nothing_begins_while_our_own_mistake_keeps_us_from_reading_what_is_held_back",
+    ),
     # Expiries
     Mutant(
         "an expiry that died counts as done, and its files as unreachable",

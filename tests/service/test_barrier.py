@@ -342,6 +342,56 @@ def test_a_mistake_while_deleting_is_over_with_the_next_sweep_that_goes_well(lab
     service.stop()
 
 
+def broken(*_, **__):
+    raise RuntimeError("a mistake of ours")
+
+
+MISTAKES = {
+    "reading the policies": lambda service: (service.rounds, "reload_policies"),
+    "looking again where messages were lost": lambda service: (service.events, "losses"),
+    "reading what is held back": lambda service: (service.hold_topic, "read"),
+    "looking for the fate of open operations": lambda service: (service.ledger, "unfinished"),
+    "planning": lambda service: (service.fold, "agenda"),
+    "forgetting what is long over": lambda service: (service.ledger, "prune"),
+}
+
+
+@pytest.mark.parametrize("what", MISTAKES)
+def test_a_mistake_of_ours_in_any_part_of_a_turn_ends_no_daemon_and_is_over_with_it(lab, what):
+    table, *_ = three_tables(lab)
+    service = started(lab)
+    settle(service)
+    part, name = MISTAKES[what](service)
+    sound = getattr(part, name)
+    setattr(part, name, broken)
+    lab.ahead_ms += 3_700_000
+    for _ in range(3):
+        service.step(0)
+    assert {one.name for one in of(lab, seen.TableFailed)} == {f"all tables ({what})"}
+
+    setattr(part, name, sound)
+    lab.append(table, 7, announce=False)
+    lab.ahead_ms += 3_700_000
+    settle(service)
+    assert [one.name for one in of(lab, seen.TableRecovered)] == [f"all tables ({what})"]
+    assert believed(service, uuid_of(table)) == counted(lab.scan("shop.aaa"))
+    service.stop()
+
+
+def test_nothing_begins_while_our_own_mistake_keeps_us_from_reading_what_is_held_back(lab):
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(table, hour)
+    service = started(lab)
+    service.hold_topic.read = broken
+    for _ in range(20):
+        service.step(0)
+
+    assert of(lab, seen.RoundPlanned)[-1].requests
+    assert of(lab, seen.JobStarted) == []
+    service.stop()
+
+
 def test_a_turn_of_the_loop_does_not_wait_for_a_long_round(lab):
     for number in range(6):
         lab.append(lab.create(f"shop.t{number}"), 1)

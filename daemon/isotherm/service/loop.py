@@ -252,9 +252,9 @@ class Service:
         messages = self.events.poll(0 if is_busy else timeout_s)
         self.consume(messages)
         self.health.is_assigned = self.events.is_assigned()
-        self.compactions.cancel_moved()
-        self.expiries.cancel_moved()
         for what, turn in (
+            ("cancelling rewrites of tables that moved", self.compactions.cancel_moved),
+            ("cancelling expiries of tables that moved", self.expiries.cancel_moved),
             ("starting rewrites", self.compactions.start_bound),
             ("ending rewrites", self.compactions.finish),
             ("ending expiries", self.expiries.finish),
@@ -262,10 +262,10 @@ class Service:
         ):
             self.barrier.guard(what, turn)
         if self.rounds.is_open or self.monotonic_s() - self._last_round_s >= self.config.loop.plan_every_s:
-            self.round(STEP_BUDGET_S)
+            self.barrier.guard("planning", self._plan)
         elif not messages and not len(self.compactions):
-            self._recount()
-        self._prune()
+            self.barrier.guard("counting again", self._recount)
+        self.barrier.guard("forgetting what is long over", self._prune)
         self.health.ticked_at_s = self.monotonic_s()
 
     def stop(self) -> None:
@@ -328,6 +328,14 @@ class Service:
             self.rounds.begin()
         if self.rounds.go_on(budget_s):
             self._last_round_s = self.monotonic_s()
+
+    def _plan(self) -> None:
+        """A turn's share of a round; one that goes wrong as a whole is given up, because it would do so again."""
+        try:
+            self.round(STEP_BUDGET_S)
+        except BaseException:
+            self.rounds.give_up()
+            raise
 
     def _deletions_held(self) -> str | None:
         return self.deletions.everywhere()

@@ -106,15 +106,25 @@ class Rounds:
         self._began_s, self._began_at_ms = self.monotonic_s(), self.now_ms()
         self._plans, self._slices = [], Counter()
         self.barrier.try_again()
-        self.reload_policies()
-        self._heal_losses()
-        self._may_begin = self.holds.refresh(DRAIN_TIMEOUT_S)
+        self._may_begin = False
+        for what, part in (
+            ("reading the policies", self.reload_policies),
+            ("looking again where messages were lost", self._heal_losses),
+            ("reading what is held back", self._refresh_holds),
+            ("cancelling what is held back", self.compactions.cancel_held),
+            ("looking for the fate of open operations", self._settle),
+            ("looking where those lie that no policy matches", self.survey.turn),
+        ):
+            self.barrier.guard(what, part)
         if not self._may_begin:
             why = "the topic could not be read to its end, so nothing begins and nothing is committed"
             self.listen(TrySoon("what is held back", why, Outside.HOLDS))
-        self.compactions.cancel_held()
-        self._settle()
-        self.barrier.guard("looking where those lie that no policy matches", self.survey.turn)
+        self._list_agenda()
+
+    def _refresh_holds(self) -> None:
+        self._may_begin = self.holds.refresh(DRAIN_TIMEOUT_S)
+
+    def _list_agenda(self) -> None:
         new = self._new_tables()
         agenda = set(self.fold.agenda(self.now_ms(), self.poller.every_ms))
         agenda.update(uuid for name in self.follower.suspects for uuid in self.fold.named(name))
@@ -126,6 +136,10 @@ class Rounds:
         # In turn: new tables that nobody can read must not keep the known ones waiting, nor the other way round.
         pairs = zip_longest(fresh, in_turn)
         self._queue = deque(item for pair in pairs for item in pair if item is not None)
+
+    def give_up(self) -> None:
+        """End the round as it is; the next one takes up what was left."""
+        self._queue, self._plans = None, []
 
     def go_on(self, budget_s: float) -> bool:
         """Look at tables for so long; whether the round is over."""
@@ -151,8 +165,8 @@ class Rounds:
             self._queue.clear()
         elif self._new_to_find == 0 and self._is_listed:
             self.has_found_all = True
-        self._look_for_a_lost_ledger()
-        self._tell_moved()
+        self.barrier.guard("looking for a lost ledger", self._look_for_a_lost_ledger)
+        self.barrier.guard("telling which tables moved", self._tell_moved)
         started = 0
         self.deletions.may_sweep = self._may_begin
         if self._may_begin:
@@ -169,7 +183,7 @@ class Rounds:
         held = self.deletions.everywhere() is not None
         seconds = self.monotonic_s() - self._began_s
         self.listen(RoundPlanned(len(self._plans), requests, started, seconds, held, self._away()))
-        self._queue, self._plans = None, []
+        self.give_up()
 
     def _away(self) -> tuple[Outside, ...]:
         stands = {
