@@ -137,6 +137,43 @@ MUTANTS = (
         "        self._may_begin = True\n",
         "service/test_barrier.py::test_nothing_begins_while_our_own_mistake_keeps_us_from_reading_what_is_held_back",
     ),
+    # Policies
+    Mutant(
+        "a table whose own policy file is broken falls to a general one",
+        "core/policy/rulebook.py",
+        "if any(matches(pattern, table) for pattern in self.unruled):",
+        "if False:",
+        "service/test_policy_folder.py::test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start",
+    ),
+    Mutant(
+        "a policy file of which nothing can be read leaves no table alone",
+        "core/policy/rulebook.py",
+        "return self.has_unknown and not any(",
+        "return False and not any(",
+        "service/test_policy_folder.py::test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start",
+    ),
+    Mutant(
+        "the policy of an earlier version is forgotten, and its tables with it",
+        "service/policy_folder.py",
+        "dict(sorted((self._lost | {name: held.text for name, held in self._held.items()}).items()))",
+        "dict(sorted({name: held.text for name, held in self._held.items()}.items()))",
+        "service/test_policy_folder.py::"
+        "test_what_another_version_understood_leaves_its_tables_alone_at_every_start_and_holds_after_a_downgrade",
+    ),
+    Mutant(
+        "work begins under a folder that is still being filled",
+        "service/policy_folder.py",
+        "return bool(known) and self._calm < 2 and not self._is_as_known(looks, known)",
+        "return False",
+        "service/test_policy_reload.py::test_nothing_begins_after_a_restart_before_the_folder_has_settled",
+    ),
+    Mutant(
+        "work begins under policies of before a restart though the folder is another by now",
+        "service/rounds.py",
+        "if self._may_begin and self._is_ruled:",
+        "if self._may_begin:",
+        "service/test_policy_reload.py::test_a_policy_that_was_changed_while_the_daemon_was_down_is_waited_for",
+    ),
     # Expiries
     Mutant(
         "an expiry that died counts as done, and its files as unreachable",

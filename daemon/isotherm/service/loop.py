@@ -33,6 +33,7 @@ from isotherm.service.policy_reload import recall_policies, reload_policies
 from isotherm.service.ports import Catalog, DeadLetters, EventSource, HoldTopic, Listener, Maintainer, Message
 from isotherm.service.relay import Relay, Sources
 from isotherm.service.rounds import Rounds
+from isotherm.service.settling import Settling
 from isotherm.service.spot_check import Recount
 from isotherm.service.survey import Survey
 from isotherm.store.fold import Fold
@@ -205,6 +206,8 @@ class Service:
             self.listen,
             self.now_ms,
         )
+        work = (self.compactions, self.expiries, operations)
+        settling = Settling(self.fold, self.ledger, *work, self.barrier, self.now_ms, self.monotonic_s)
         self.rounds = Rounds(
             self.config,
             self.fold,
@@ -218,7 +221,7 @@ class Service:
             self.deletions,
             self.poller,
             self.survey,
-            operations,
+            settling,
             self.barrier,
             self.health,
             self._read_to_the_end,
@@ -325,7 +328,7 @@ class Service:
     def round(self, budget_s: float = float("inf")) -> None:
         """Begin a planning round, or go on with the open one, for so long."""
         if not self.rounds.is_open:
-            self.rounds.begin()
+            self.rounds.begin(budget_s)
         if self.rounds.go_on(budget_s):
             self._last_round_s = self.monotonic_s()
 
@@ -381,9 +384,10 @@ class Service:
             self.consume(messages or ())
         return self.compactions.is_blind
 
-    def reload_policies(self) -> None:
-        """Read the folder of policies again."""
+    def reload_policies(self) -> bool:
+        """Read the folder of policies again; whether work may begin under what is in force."""
         loaded = reload_policies(self.policies, self.fold, self.ledger, self.follower.suspects, self.now_ms())
+        self.health.has_policies = bool(self.policies.files())
         if loaded is not None:
-            self.health.has_policies = bool(loaded.files)
             self.listen(loaded)
+        return not self.policies.is_awaited

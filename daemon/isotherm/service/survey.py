@@ -72,9 +72,12 @@ class Survey:
         self._looked_at &= set(names)
         self._waiting = [name for name in names if name not in self._looked_at]
 
-    def turn(self) -> None:
-        """Look at some of them; where the catalog does not answer at all, the next round goes on."""
+    def turn(self, budget_s: float) -> None:
+        """Look at some of them, for so long; where the catalog does not answer at all, the next round goes on."""
+        deadline_s = self.monotonic_s() + budget_s
         for name in (self._waiting or [])[:LOOKS_AT_ONCE]:
+            if self.monotonic_s() >= deadline_s:
+                return
             try:
                 loaded = self.catalog.load(name)
                 place(self.ledger, loaded)
