@@ -174,6 +174,37 @@ MUTANTS = (
         "if self._may_begin:",
         "service/test_policy_reload.py::test_a_policy_that_was_changed_while_the_daemon_was_down_is_waited_for",
     ),
+    # Dead stores
+    Mutant(
+        "operations left open in dead buckets take the loop's time",
+        "service/settling.py",
+        "if self.barrier.is_away or self.monotonic_s() >= deadline_s:",
+        "if self.barrier.is_away:",
+        "service/test_barrier.py::test_what_was_left_open_in_dead_buckets_costs_a_turn_of_the_loop_one_time_out",
+    ),
+    Mutant(
+        "tables in dead buckets that no policy matches take the loop's time",
+        "service/survey.py",
+        "if self.monotonic_s() >= deadline_s:",
+        "if False:",
+        "service/test_barrier.py::"
+        "test_tables_in_dead_buckets_that_no_policy_matches_cost_a_turn_of_the_loop_one_time_out",
+    ),
+    Mutant(
+        "tables in dead buckets that a source names take the loop's time",
+        "service/relay.py",
+        "if self.monotonic_s() >= deadline_s:",
+        "if False:",
+        "service/test_relay.py::"
+        "test_stores_that_do_not_answer_cost_a_turn_one_time_out_and_keep_no_other_table_waiting",
+    ),
+    Mutant(
+        "a mistake of ours at one table keeps what sources name of the others waiting",
+        "service/relay.py",
+        '                self._try_later(name, f"{type(err).__name__}: {err}\\n{trace}")\n',
+        "                raise\n",
+        "service/test_relay.py::test_a_mistake_of_ours_at_one_table_keeps_no_other_waiting",
+    ),
     # Expiries
     Mutant(
         "an expiry that died counts as done, and its files as unreachable",

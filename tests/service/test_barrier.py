@@ -9,9 +9,10 @@ from isotherm.core import observations as seen
 from isotherm.core.model.jobs import Action, OutcomeKind
 from isotherm.core.paths import normalised
 from isotherm.service.barrier import AWAY_IN_A_ROW, MOST_ASIDE, Barrier
-from isotherm.service.ports import Fenced, Refused, TableMissing, Unavailable, Unreadable
+from isotherm.service.ports import Fenced, Refused, StoreAway, TableMissing, Unavailable, Unreadable
 from isotherm.store.ledger import Operation
 from support.lab import (
+    EAGER,
     Lab,
     believed,
     counted,
@@ -410,6 +411,49 @@ def test_a_turn_of_the_loop_does_not_wait_for_a_long_round(lab):
     for _ in range(5):
         service.step(0)
     assert len(service.fold.names()) == 6
+    service.stop()
+
+
+def test_what_was_left_open_in_dead_buckets_costs_a_turn_of_the_loop_one_time_out(lab):
+    service = started(lab)
+    for number in range(10):
+        table = TableId(f"u{number}", f"shop.dead{number}")
+        service.ledger.save(Operation(f"open{number}", table, Action.EXPIRE, None, "", "", "", 0, number))
+
+    def dead(_):
+        lab.ahead_ms += 30_000
+        raise StoreAway("no answer")
+
+    service.catalog.load = dead
+    before_ms = lab.ahead_ms
+    service.step(0)
+
+    assert lab.ahead_ms - before_ms <= 60_000
+    service.stop()
+
+
+def test_tables_in_dead_buckets_that_no_policy_matches_cost_a_turn_of_the_loop_one_time_out(tmp_path):
+    lab = Lab(tmp_path, policy=EAGER.replace('tables: "*"', "tables: shop.*"))
+    lab.append(lab.create(), 1)
+    for number in range(10):
+        lab.create(f"other.t{number}")
+    service = started(lab)
+    service.step(0)
+    real, asked = service.catalog.load, []
+
+    def dead(name):
+        if not name.startswith("other."):
+            return real(name)
+        asked.append(name)
+        lab.ahead_ms += 30_000
+        raise StoreAway("no answer")
+
+    service.catalog.load = dead
+    for turn in range(5):
+        service.survey.turn(2)
+        assert len(asked) == turn + 1
+
+    assert len(set(asked)) == 5
     service.stop()
 
 

@@ -264,6 +264,7 @@ class Service:
             ("deleting files", self.deletions.turn),
         ):
             self.barrier.guard(what, turn)
+            self.health.ticked_at_s = self.monotonic_s()  # several parts may each wait for a dead store
         if self.rounds.is_open or self.monotonic_s() - self._last_round_s >= self.config.loop.plan_every_s:
             self.barrier.guard("planning", self._plan)
         elif not messages and not len(self.compactions):
