@@ -108,6 +108,103 @@ MUTANTS = (
         "if operation.job_id != but and hit:",
         LAYERS + "test_a_job_is_cancelled_by_what_touches_its_table_and_by_nothing_else",
     ),
+    # Holds
+    Mutant(
+        "a record on the topic with halts that cannot be kept ends the daemon",
+        "service/holds.py",
+        "self._take_or_reject(key, value)",
+        "self._take(key, value)",
+        "service/test_holds.py::test_half_a_surrogate_pair_is_one_rejected_record_and_every_other_counts",
+    ),
+    Mutant(
+        "a hold may have a number with which nobody can count",
+        "service/holds.py",
+        "hold = _within_bounds(from_json(Hold, value.decode()))",
+        "hold = from_json(Hold, value.decode())",
+        "service/test_holds.py::test_a_number_beyond_all_bounds_holds_its_table_and_makes_nothing_fail",
+    ),
+    Mutant(
+        "a mistake of ours in a round ends the daemon",
+        "service/barrier.py",
+        "            self._failed(name, what, name, err)\n            return False\n",
+        "            raise\n",
+        "service/test_barrier.py::test_a_mistake_of_ours_in_any_part_of_a_turn_ends_no_daemon_and_is_over_with_it",
+    ),
+    Mutant(
+        "work begins though what is held back was not read",
+        "service/rounds.py",
+        "        self._may_begin = False\n",
+        "        self._may_begin = True\n",
+        "service/test_barrier.py::test_nothing_begins_while_our_own_mistake_keeps_us_from_reading_what_is_held_back",
+    ),
+    # Policies
+    Mutant(
+        "a table whose own policy file is broken falls to a general one",
+        "core/policy/rulebook.py",
+        "if any(matches(pattern, table) for pattern in self.unruled):",
+        "if False:",
+        "service/test_policy_folder.py::test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start",
+    ),
+    Mutant(
+        "a policy file of which nothing can be read leaves no table alone",
+        "core/policy/rulebook.py",
+        "return self.has_unknown and not any(",
+        "return False and not any(",
+        "service/test_policy_folder.py::test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start",
+    ),
+    Mutant(
+        "the policy of an earlier version is forgotten, and its tables with it",
+        "service/policy_folder.py",
+        "dict(sorted((self._lost | {name: held.text for name, held in self._held.items()}).items()))",
+        "dict(sorted({name: held.text for name, held in self._held.items()}.items()))",
+        "service/test_policy_folder.py::"
+        "test_what_another_version_understood_leaves_its_tables_alone_at_every_start_and_holds_after_a_downgrade",
+    ),
+    Mutant(
+        "work begins under a folder that is still being filled",
+        "service/policy_folder.py",
+        "return bool(known) and self._calm < 2 and not self._is_as_known(looks, known)",
+        "return False",
+        "service/test_policy_reload.py::test_nothing_begins_after_a_restart_before_the_folder_has_settled",
+    ),
+    Mutant(
+        "work begins under policies of before a restart though the folder is another by now",
+        "service/rounds.py",
+        "if self._may_begin and self._is_ruled:",
+        "if self._may_begin:",
+        "service/test_policy_reload.py::test_a_policy_that_was_changed_while_the_daemon_was_down_is_waited_for",
+    ),
+    # Dead stores
+    Mutant(
+        "operations left open in dead buckets take the loop's time",
+        "service/settling.py",
+        "if self.barrier.is_away or self.monotonic_s() >= deadline_s:",
+        "if self.barrier.is_away:",
+        "service/test_barrier.py::test_what_was_left_open_in_dead_buckets_costs_a_turn_of_the_loop_one_time_out",
+    ),
+    Mutant(
+        "tables in dead buckets that no policy matches take the loop's time",
+        "service/survey.py",
+        "if self.monotonic_s() >= deadline_s:",
+        "if False:",
+        "service/test_barrier.py::"
+        "test_tables_in_dead_buckets_that_no_policy_matches_cost_a_turn_of_the_loop_one_time_out",
+    ),
+    Mutant(
+        "tables in dead buckets that a source names take the loop's time",
+        "service/relay.py",
+        "if self.monotonic_s() >= deadline_s:",
+        "if False:",
+        "service/test_relay.py::"
+        "test_stores_that_do_not_answer_cost_a_turn_one_time_out_and_keep_no_other_table_waiting",
+    ),
+    Mutant(
+        "a mistake of ours at one table keeps what sources name of the others waiting",
+        "service/relay.py",
+        '                self._try_later(name, f"{type(err).__name__}: {err}\\n{trace}")\n',
+        "                raise\n",
+        "service/test_relay.py::test_a_mistake_of_ours_at_one_table_keeps_no_other_waiting",
+    ),
     # Expiries
     Mutant(
         "an expiry that died counts as done, and its files as unreachable",

@@ -200,7 +200,7 @@ MUTANTS = (
     Mutant(
         "a table that fails is not set aside",
         BARRIER,
-        "            self.put_aside(job_id or name, is_away=False)\n",
+        "            self.put_aside(key, is_away=False)\n",
         "",
         "service/test_barrier.py::test_pauses_grow_and_end_with_success",
     ),

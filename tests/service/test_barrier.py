@@ -9,9 +9,10 @@ from isotherm.core import observations as seen
 from isotherm.core.model.jobs import Action, OutcomeKind
 from isotherm.core.paths import normalised
 from isotherm.service.barrier import AWAY_IN_A_ROW, MOST_ASIDE, Barrier
-from isotherm.service.ports import Fenced, Refused, TableMissing, Unavailable, Unreadable
+from isotherm.service.ports import Fenced, Refused, StoreAway, TableMissing, Unavailable, Unreadable
 from isotherm.store.ledger import Operation
 from support.lab import (
+    EAGER,
     Lab,
     believed,
     counted,
@@ -342,6 +343,56 @@ def test_a_mistake_while_deleting_is_over_with_the_next_sweep_that_goes_well(lab
     service.stop()
 
 
+def broken(*_, **__):
+    raise RuntimeError("a mistake of ours")
+
+
+MISTAKES = {
+    "reading the policies": lambda service: (service.rounds, "reload_policies"),
+    "looking again where messages were lost": lambda service: (service.events, "losses"),
+    "reading what is held back": lambda service: (service.hold_topic, "read"),
+    "looking for the fate of open operations": lambda service: (service.ledger, "unfinished"),
+    "planning": lambda service: (service.fold, "agenda"),
+    "forgetting what is long over": lambda service: (service.ledger, "prune"),
+}
+
+
+@pytest.mark.parametrize("what", MISTAKES)
+def test_a_mistake_of_ours_in_any_part_of_a_turn_ends_no_daemon_and_is_over_with_it(lab, what):
+    table, *_ = three_tables(lab)
+    service = started(lab)
+    settle(service)
+    part, name = MISTAKES[what](service)
+    sound = getattr(part, name)
+    setattr(part, name, broken)
+    lab.ahead_ms += 3_700_000
+    for _ in range(3):
+        service.step(0)
+    assert {one.name for one in of(lab, seen.TableFailed)} == {f"all tables ({what})"}
+
+    setattr(part, name, sound)
+    lab.append(table, 7, announce=False)
+    lab.ahead_ms += 3_700_000
+    settle(service)
+    assert [one.name for one in of(lab, seen.TableRecovered)] == [f"all tables ({what})"]
+    assert believed(service, uuid_of(table)) == counted(lab.scan("shop.aaa"))
+    service.stop()
+
+
+def test_nothing_begins_while_our_own_mistake_keeps_us_from_reading_what_is_held_back(lab):
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(table, hour)
+    service = started(lab)
+    service.hold_topic.read = broken
+    for _ in range(20):
+        service.step(0)
+
+    assert of(lab, seen.RoundPlanned)[-1].requests
+    assert of(lab, seen.JobStarted) == []
+    service.stop()
+
+
 def test_a_turn_of_the_loop_does_not_wait_for_a_long_round(lab):
     for number in range(6):
         lab.append(lab.create(f"shop.t{number}"), 1)
@@ -360,6 +411,49 @@ def test_a_turn_of_the_loop_does_not_wait_for_a_long_round(lab):
     for _ in range(5):
         service.step(0)
     assert len(service.fold.names()) == 6
+    service.stop()
+
+
+def test_what_was_left_open_in_dead_buckets_costs_a_turn_of_the_loop_one_time_out(lab):
+    service = started(lab)
+    for number in range(10):
+        table = TableId(f"u{number}", f"shop.dead{number}")
+        service.ledger.save(Operation(f"open{number}", table, Action.EXPIRE, None, "", "", "", 0, number))
+
+    def dead(_):
+        lab.ahead_ms += 30_000
+        raise StoreAway("no answer")
+
+    service.catalog.load = dead
+    before_ms = lab.ahead_ms
+    service.step(0)
+
+    assert lab.ahead_ms - before_ms <= 60_000
+    service.stop()
+
+
+def test_tables_in_dead_buckets_that_no_policy_matches_cost_a_turn_of_the_loop_one_time_out(tmp_path):
+    lab = Lab(tmp_path, policy=EAGER.replace('tables: "*"', "tables: shop.*"))
+    lab.append(lab.create(), 1)
+    for number in range(10):
+        lab.create(f"other.t{number}")
+    service = started(lab)
+    service.step(0)
+    real, asked = service.catalog.load, []
+
+    def dead(name):
+        if not name.startswith("other."):
+            return real(name)
+        asked.append(name)
+        lab.ahead_ms += 30_000
+        raise StoreAway("no answer")
+
+    service.catalog.load = dead
+    for turn in range(5):
+        service.survey.turn(2)
+        assert len(asked) == turn + 1
+
+    assert len(set(asked)) == 5
     service.stop()
 
 

@@ -523,7 +523,7 @@ def test_a_first_search_that_was_interrupted_does_not_make_a_first_ledger_a_lost
     for number in range(3):
         lab.append(lab.create(f"shop.t{number}"), 1)
     service = started(lab)
-    service.rounds.begin()
+    service.rounds.begin(60)
     service.rounds.go_on(-1.0)
     assert len(service.fold.names()) == 1
     service = again(lab, service)

@@ -1,6 +1,7 @@
 """What holds a table back: halts, pauses, quarantines, a lost ledger; here, and from another daemon."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -14,7 +15,7 @@ from isotherm.service.holds import Holds
 from isotherm.store import Ledger
 from isotherm.store.database import to_json
 from support.fakes import MemoryHolds
-from support.lab import EXPIRING, Lab, of, settle, until_a_job_runs, wait_for_children
+from support.lab import EXPIRING, Lab, of, settle, started, until_a_job_runs, uuid_of, wait_for_children
 
 
 def ours(table):
@@ -316,6 +317,68 @@ def test_garbage_among_them_is_told_and_stops_nothing(two):
     assert other.refresh(0)
     assert other.stops("t") == HALTED
     assert other.stops("u") is None
+
+
+LONE = b'{"kind": "%s", "uuid": "t", "name": "%s", "why": "%s", "at_ms": "x"}'
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        LONE % (b"pause", rb"\ud800", b""),
+        LONE % (b"pause", b"shop.orders", rb"\udfff"),
+        LONE % (b"a newer kind", b"", rb"half a \ud83d pair"),
+    ],
+    ids=["name", "why", "newer-kind"],
+)
+def test_half_a_surrogate_pair_is_one_rejected_record_and_every_other_counts(record):
+    """JSON may spell it out; nothing can store it."""
+    heard = []
+    topic = MemoryHolds([("t/pause", record), ("u/halt", to_json(replace(HALT, uuid="u")).encode())])
+    holds = Holds(topic, Ledger(None), heard.append, lambda: 1000, lambda _: None)
+
+    assert holds.refresh(0)
+    assert [said.key for said in heard if isinstance(said, seen.HoldRejected)] == ["t/pause"]
+    assert (holds.stops("t"), holds.stops("u")) == (None, "halted: mismatch: rows")
+
+
+def test_no_record_on_the_topic_ends_the_loop_and_what_comes_behind_it_counts(lab):
+    table = due_table(lab)
+    lab.held.append((f"{uuid_of(table)}/pause", LONE % (b"pause", rb"\ud800", b"")))
+    put(lab, hold_of(table))
+    service = started(lab)
+    settle(service)
+
+    assert len(of(lab, seen.HoldRejected)) == 1
+    assert of(lab, seen.JobStarted) == []
+    service.stop()
+
+
+@pytest.mark.parametrize("number", [10**400, -1], ids=["huge", "negative"])
+@pytest.mark.parametrize("field", ["until_ms", "failures"])
+def test_a_number_beyond_all_bounds_holds_its_table_and_makes_nothing_fail(lab, field, number):
+    table = due_table(lab)
+    uuid = uuid_of(table)
+    record = {
+        "kind": "pause",
+        "uuid": uuid,
+        "name": "shop.orders",
+        "why": "load test",
+        "at_ms": 1,
+        field: number,
+    }
+    lab.held.append((f"{uuid}/pause", json.dumps(record).encode()))
+    service = started(lab)
+    settle(service)
+
+    assert of(lab, seen.TableFailed) == of(lab, seen.JobStarted) == []
+    assert service.holds.stops(uuid).startswith(
+        "halted: a newer version of Isotherm holds it back (pause: load test)"
+    )
+    lab.held.append((f"{uuid}/pause", None))
+    settle(service)
+    assert len(ours(table)) == 1
+    service.stop()
 
 
 def test_a_record_under_another_tables_key_holds_nothing(two):

@@ -36,6 +36,13 @@ class Folder:
         return None if found is None else found.policy.cold.after
 
 
+def wait(policies):
+    """Until a folder is taken that was changed over a restart: when it looked the same in three readings."""
+    readings = [policies.reload() for _ in range(3)]
+    assert readings[:2] == [None, None]
+    return readings[2]
+
+
 @pytest.fixture
 def folder(tmp_path):
     folder = Folder(tmp_path / "policies")
@@ -238,7 +245,7 @@ class TestBroken:
         make(folder.root / "shop.yaml")
         again = PolicyFolder(folder.root)
         again.recall(in_force)
-        again.reload()
+        wait(again)
 
         assert again.resolve("shop.orders", {}).policy.cold.after == 1
         assert complaint in again.complaints[0]
@@ -249,7 +256,7 @@ def test_a_file_deleted_while_the_daemon_was_down_has_ended_its_policy(folder):
     (folder.root / "shop.yaml").unlink()
     again = PolicyFolder(folder.root)
     again.recall(in_force)
-    reading = again.reload()
+    reading = wait(again)
 
     assert (list(reading.before.files), list(reading.after.files)) == (["shop.yaml"], [])
 
@@ -259,6 +266,108 @@ def test_what_another_version_of_the_program_held_is_forgotten_where_it_says_not
     again.recall({"old.yaml": "tables: a\nno_such_section: {}", "shop.yaml": BETTER})
 
     assert [name for name, _ in again.files()] == ["shop.yaml"]
+
+
+GENERAL = "tables: '*'\ncold: {after: 5}\n"
+SLIP = "tables: shop.*\nexpire: {enabeld: false}\n"
+
+
+def restarted(policies):
+    again = PolicyFolder(policies.path)
+    again.recall(policies.texts())
+    again.reload()
+    if again.is_awaited:
+        again.reload()
+        again.reload()
+    return again
+
+
+@pytest.mark.parametrize("is_new", [True, False], ids=["from the start", "while it runs"])
+@pytest.mark.parametrize(
+    ("text", "left_alone"),
+    [
+        (SLIP, {"shop.orders": True, "web.clicks": False, "logs.app": False}),
+        # Nobody can tell which tables it is about: those that another file names are not among them.
+        ("tables: [shop.*\n", {"shop.orders": True, "web.clicks": False, "logs.app": True}),
+        ("expire: {enabled: false}\n", {"shop.orders": True, "web.clicks": False, "logs.app": True}),
+        (b"\xff\xfe", {"shop.orders": True, "web.clicks": False, "logs.app": True}),
+    ],
+    ids=["a slip", "no YAML", "no tables", "no text"],
+)
+def test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start(
+    tmp_path, text, left_alone, is_new
+):
+    folder = Folder(tmp_path / "policies")
+    folder.write(GENERAL, "all.yaml")
+    folder.write("tables: web.*\n", "web.yaml")
+    policies = folder.policies if is_new else PolicyFolder(folder.root)
+    if not is_new:
+        policies.reload()
+    folder.write(text)
+    for _ in range(2):
+        policies.reload()
+
+    for _ in range(3):
+        assert {table: policies.resolve(table, {}) is None for table in left_alone} == left_alone
+        assert any("no good version of it is known" in line for line in policies.complaints)
+        policies = restarted(policies)
+
+    folder.write(GOOD)
+    policies.reload()
+    policies.reload()
+    assert policies.complaints == ()
+    assert {table for table in left_alone if policies.resolve(table, {}) is None} == set()
+
+
+def test_what_another_version_understood_leaves_its_tables_alone_at_every_start_and_holds_after_a_downgrade(
+    tmp_path,
+):
+    folder = Folder(tmp_path / "policies")
+    folder.write(GENERAL, "all.yaml")
+    later = "tables: shop.*\ncold: {after: 1, of_a_later_version: 1}\n"
+    folder.write(later)
+    policies = folder.policies
+    policies.recall({"all.yaml": GENERAL, "shop.yaml": later})
+    policies.reload()
+    for _ in range(3):
+        assert not policies.is_awaited
+        assert policies.resolve("shop.orders", {}) is None
+        assert policies.resolve("web.clicks", {}) is not None
+        assert policies.texts() == {"all.yaml": GENERAL, "shop.yaml": later}
+        policies = restarted(policies)
+
+    # What cannot be opened at all is known by what it said before.
+    (folder.root / "shop.yaml").unlink()
+    (folder.root / "shop.yaml").symlink_to("nowhere")
+    policies = restarted(policies)
+    assert policies.resolve("shop.orders", {}) is None
+    assert policies.resolve("web.clicks", {}) is not None
+
+
+def test_a_restart_waits_for_a_folder_that_is_being_filled_and_not_for_one_that_is_as_it_was(folder):
+    folder.write(GENERAL, "all.yaml")
+    folder.settle()
+    known = folder.policies.texts()
+    same = PolicyFolder(folder.root)
+    same.recall(known)
+    assert same.reload() is not None
+    assert not same.is_awaited
+
+    (folder.root / "shop.yaml").unlink()
+    again = PolicyFolder(folder.root)
+    again.recall(known)
+    for _ in range(2):
+        assert again.reload() is None
+        assert again.is_awaited
+    folder.write(BETTER)
+    readings = [again.reload() for _ in range(3)]
+
+    assert readings[:2] == [None, None]
+    assert (again.is_awaited, again.resolve("shop.orders", {}).policy.cold.after) == (False, 2)
+    # A command does not wait.
+    asked = PolicyFolder(folder.root)
+    asked.recall(known)
+    assert asked.reload(at_once=True).after.files["shop.yaml"].cold.after == 2
 
 
 def test_the_right_to_read_is_asked_for_again(folder, monkeypatch):
@@ -297,7 +406,9 @@ def test_a_name_that_is_no_text_is_told_in_text(folder):
     (Path(os.fsdecode(os.fsencode(folder.root) + b"/\xff.yaml"))).write_text(GOOD)
     folder.settle()
 
-    assert folder.policies.complaints == (r"\xff.yaml: cannot be read: No such file or directory",)
+    first, second = folder.policies.complaints
+    assert first == r"\xff.yaml: cannot be read: No such file or directory"
+    assert second.startswith(r"\xff.yaml: no good version of it is known: ")
 
 
 def test_two_files_that_disagree_are_a_complaint_and_the_later_name_holds(folder):

@@ -4,7 +4,7 @@ import pytest
 
 from isotherm.core import observations as seen
 from isotherm.store import Ledger
-from support.lab import EAGER, Lab
+from support.lab import EAGER, EXPIRING, Lab, of, settle
 
 LAZY = EAGER.replace("min_files: 3", "min_files: 30")
 EVENTS, ORDERS = "shop.events", "shop.orders"
@@ -81,6 +81,63 @@ def test_only_tables_with_another_policy_are_decided_anew(two_tables):
     assert service.policies.resolve(ORDERS, {}).policy.cold.after == 1
 
 
+def test_a_new_file_that_is_broken_drops_the_decisions_on_the_tables_that_it_leaves_alone(two_tables):
+    lab, service = two_tables
+    write(lab, "tables: shop.events\nexpire: {enabeld: false}\n", "events.yaml")
+    service.reload_policies()
+    service.reload_policies()
+
+    assert touched(service) == {EVENTS}
+    (record,) = loaded(lab)
+    assert (record.ok, record.tables, record.decisions_dropped) == (False, EVENTS, 3)
+    assert service.policies.resolve(EVENTS, {}) is None
+
+
+def test_nothing_begins_after_a_restart_before_the_folder_has_settled(tmp_path):
+    """A folder that is being filled has the general file, and not yet the one that keeps a table from it."""
+    lab = Lab(tmp_path, policy=EXPIRING)
+    table = lab.create()
+    write(lab, "tables: shop.orders\nexpire: {enabled: false}\ncompact: {enabled: false}\n", "orders.yaml")
+    service = lab.service()
+    service.start()
+    for hour in (1, 1, 1, 1, 9, 9, 9, 9):
+        lab.append(table, hour)
+    settle(service)
+    service.stop()
+    texts = {path: path.read_text() for path in (lab.root / "policies").iterdir()}
+    (lab.root / "policies" / "orders.yaml").unlink()
+    again = lab.service()
+    again.start()
+    again.round()
+    for path, text in texts.items():
+        path.write_text(text)
+    settle(again)
+
+    assert len(table.refresh().snapshots()) == 8
+    assert not of(lab, seen.JobStarted)
+    again.stop()
+
+
+def test_a_policy_that_was_changed_while_the_daemon_was_down_is_waited_for(tmp_path):
+    """What was in force before it ended is not what anybody wants by now."""
+    lab = Lab(tmp_path, policy=EXPIRING)
+    table = lab.create()
+    lab.append(table, 1)
+    service = lab.settled()
+    service.stop()
+    write(lab, EXPIRING + "work: {windows: []}\n")
+    write(lab, "tables: shop.orders\nexpire: {enabled: false}\ncompact: {enabled: false}\n", "orders.yaml")
+    for hour in (1, 1, 1, 9, 9, 9, 9):
+        lab.append(table, hour)
+    again = lab.service()
+    again.start()
+    settle(again)
+
+    assert len(table.refresh().snapshots()) == 8
+    assert not of(lab, seen.JobStarted)
+    again.stop()
+
+
 def test_a_change_that_means_nothing_for_any_table_drops_nothing(two_tables):
     lab, service = two_tables
     write(lab, "# a comment\n" + LAZY + "tests: []\n")
@@ -125,18 +182,21 @@ def test_a_restart_with_a_broken_file_holds_what_was_in_force(two_tables):
     write(lab, "tables: shop.orders\nexpire: {keep_for: 30}", "orders.yaml")
     again = lab.service()
     again.start()
+    rounds(again)
 
     assert again.policies.resolve(ORDERS, {}).policy.expire.keep_for == 30 * 86_400_000
     assert not loaded(lab)[-1].ok
     again.stop()
 
 
-def test_a_change_while_the_daemon_was_down_is_recorded_at_the_start(two_tables):
+def test_a_change_while_the_daemon_was_down_is_recorded_once_the_folder_has_settled(two_tables):
     lab, service = two_tables
     service.stop()
     write(lab, LAZY.replace("after: 1", "after: 3"))
     again = lab.service()
     again.start()
+    assert again.health.missing(again.monotonic_s()).count("no policy is loaded") == 0
+    rounds(again)
 
     record = loaded(lab)[-1]
     assert (record.changes, record.decisions_dropped) == ("all.yaml: cold.after 1 → 3", 6)

@@ -11,7 +11,7 @@ from isotherm.core import observations as seen
 from isotherm.core.paths import normalised
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.kafka.formats import FORMATS
-from isotherm.service.ports import Unavailable
+from isotherm.service.ports import StoreAway, Unavailable
 from isotherm.service.relay import MAX_OF_ONE, MAX_TRIES, RETRY_AFTER_S, TABLES_A_TURN, Sources
 from support.fakes import MemoryLetters, MemorySources, Topic
 from support.kafka_connect import COMMIT, RECORDED, commit_to_table
@@ -257,6 +257,78 @@ def test_a_table_that_cannot_be_read_keeps_no_other_waiting_and_is_let_go_at_las
         relay.turn()
     assert heard.outcomes["unreadable_table"] == 1
     assert heard.committed != {}
+
+
+def test_a_mistake_of_ours_at_one_table_keeps_no_other_waiting(lab, heard):
+    tables = [lab.create(f"shop.{name}") for name in ("aaa", "bbb")]
+    first, second = (lab.append(table, 1, announce=False) for table in tables)
+    relay = heard.service.relay
+    event = relay.catalog.event
+
+    def mistaken(loaded, snapshot_id):
+        if loaded.table.name == "shop.aaa":
+            raise RuntimeError("a mistake")
+        return event(loaded, snapshot_id)
+
+    relay.catalog.event = mistaken
+    now_s = [0.0]
+    relay.monotonic_s = lambda: now_s[0]
+    heard.hear(
+        commit_to_table("shop.aaa", first.snapshot_id), commit_to_table("shop.bbb", second.snapshot_id)
+    )
+
+    assert [event.table for event in heard.published] == ["shop.bbb"]
+    (told,) = [one for one in lab.seen if isinstance(one, seen.TrySoon)]
+    assert told.what == "table shop.aaa, which a source named"
+    relay.catalog.event = event
+    now_s[0] += RETRY_AFTER_S
+    relay.turn()
+    assert [event.table for event in heard.published] == ["shop.bbb", "shop.aaa"]
+    assert heard.committed == {TOPIC: 2}
+
+
+def test_a_message_at_which_we_fail_is_set_aside_and_those_behind_it_are_heard(lab):
+    letters = MemoryLetters()
+    heard = Heard(lab, letters=letters)
+    expected = lab.append(lab.create(), 1, announce=False)
+    decode_one = FORMATS["iceberg-kafka-connect"]
+
+    def mistaken(value):
+        if value == b"odd":
+            raise RuntimeError("a mistake")
+        return decode_one(value)
+
+    heard.service.relay.sources.decoders[TOPIC] = mistaken
+    heard.hear(b"odd", commit_to_table("shop.orders", expected.snapshot_id))
+    heard.service.stop()
+
+    assert [one.snapshot_id for one in heard.published] == [expected.snapshot_id]
+    assert [message.value for message, _ in letters.safe] == [b"odd"]
+
+
+def test_stores_that_do_not_answer_cost_a_turn_one_time_out_and_keep_no_other_table_waiting(lab, heard):
+    expected = lab.append(lab.create("shop.zzz"), 1, announce=False)
+    relay = heard.service.relay
+    load, now_s = relay.catalog.load, [0.0]
+
+    def dead(name):
+        if name == "shop.zzz":
+            return load(name)
+        now_s[0] += 30
+        raise StoreAway("no answer")
+
+    relay.catalog.load = dead
+    relay.monotonic_s = lambda: now_s[0]
+    names = [f"shop.t{number}" for number in range(TABLES_A_TURN)]
+    heard.hear(
+        *(commit_to_table(name, 1, None) for name in names), commit_to_table("shop.zzz", expected.snapshot_id)
+    )
+    assert now_s == [30]
+    for _ in range(TABLES_A_TURN):
+        relay.turn()
+        assert now_s[0] <= 30 * (TABLES_A_TURN + 1)
+
+    assert [event.table for event in heard.published] == ["shop.zzz"]
 
 
 def test_a_flood_for_one_table_is_kept_up_to_a_ceiling_and_counted(lab, heard):

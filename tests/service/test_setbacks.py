@@ -250,11 +250,12 @@ def test_the_tables_of_a_file_that_never_was_good_are_left_alone_and_not_ruled_b
     assert fresh.resolve("shop.items", {}) is not None
     assert any("compakt" in complaint for complaint in fresh.complaints)
 
-    # One that had a policy keeps it, also over a restart.
+    # Also where the general one was in force before.
     known = PolicyFolder(folder)
     known.recall({"all.yaml": lab.policy})
-    known.reload()
-    assert known.resolve("shop.orders", {}).policy.compact.min_files == 3
+    known.reload(at_once=True)
+    assert known.resolve("shop.orders", {}) is None
+    assert known.resolve("shop.items", {}).policy.compact.min_files == 3
 
     (folder / "orders.yaml").write_text("tables: shop.orders\nexpire: {enabled: false}\n")
     for _ in range(2):  # a change is taken once it looks the same twice

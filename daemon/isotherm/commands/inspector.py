@@ -72,7 +72,7 @@ class Inspector:
         self._policies = PolicyFolder(config.policies)
         # What the daemon holds on to where a file is broken now.
         self._policies.recall(self.ledger.policies())
-        self._policies.reload()
+        self._policies.reload(at_once=True)
         self.verdicts = Verdicts(
             self._fold, self.ledger, self._policies, wall_clock_ms, config.budgets.bytes_per_hour
         )

@@ -128,6 +128,8 @@ def show_policy(table: str, config: Path, output: Output) -> None:
         if resolved is None:
             names = ", ".join(name for name, _ in folder.files()) or "none"
             err.print(f"no policy matches {table} (files: {names}); it is left alone")
+            for complaint in folder.complaints:
+                err.print(Text(complaint, style="red"), soft_wrap=True)
             raise typer.Exit(EXIT_ERROR)
         if output is Output.JSON:
             print_json(

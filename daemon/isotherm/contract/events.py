@@ -54,7 +54,10 @@ Long = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 
-TimeMs = Annotated[int, Field(ge=0, lt=253_402_300_800_000)]
+END_MS = 253_402_300_800_000
+"""The end of the year 9999: no calendar goes on."""
+
+TimeMs = Annotated[int, Field(ge=0, lt=END_MS)]
 
 Key = Annotated[str, AfterValidator(_canonical)]
 

@@ -159,10 +159,14 @@ class IcebergMaintainer:
         )
 
     def settled(
-        self, names: Sequence[str], job: CompactionJob, asserted_head_id: int | None
+        self,
+        load: Callable[[str], LoadedTable],
+        names: Sequence[str],
+        job: CompactionJob,
+        asserted_head_id: int | None,
     ) -> Outcome | None:
         """What came of a commit whose answer is missing."""
-        return fate.settled(self._catalog, names, job, asserted_head_id)
+        return fate.settled(load, names, job, asserted_head_id)
 
     def leftovers(self, loaded: LoadedTable, job: CompactionJob) -> Sequence[str]:
         """The data files that a job has written so far."""

@@ -86,21 +86,26 @@ class Barrier:
             yield
         except FATAL:
             raise
-        except (Unavailable, TableMissing) as err:
-            is_away = isinstance(err, Unavailable) and not isinstance(err, Unreadable | Refused)
-            self._away_in_a_row += is_away
-            if not isinstance(err, NotAsked):
-                kind = Outside.STORAGE if isinstance(err, StoreAway) else Outside.TABLE
-                self.listen(TrySoon(f"table {name}", str(err), kind))
-            self.put_aside(job_id or name, is_away=is_away)
-            if isinstance(err, Unreadable):
-                self._tell(TableFailed(name, what, str(err)))
         except Exception as err:  # noqa: BLE001 (that is what a barrier is for)
-            trace = "".join(traceback.format_exception(err))
-            self.put_aside(job_id or name, is_away=False)
-            self._tell(TableFailed(name, what, f"{type(err).__name__}: {err}", trace))
+            self._failed(name, what, job_id or name, err)
         else:
             self._away_in_a_row = 0
+
+    def _failed(self, name: str, what: str, key: str, err: Exception) -> None:
+        """Tell what went wrong with a table, and leave it alone for a while, or the job with this key."""
+        if not isinstance(err, Unavailable | TableMissing):
+            trace = "".join(traceback.format_exception(err))
+            self.put_aside(key, is_away=False)
+            self._tell(TableFailed(name, what, f"{type(err).__name__}: {err}", trace))
+            return
+        is_away = isinstance(err, Unavailable) and not isinstance(err, Unreadable | Refused)
+        self._away_in_a_row += is_away
+        if not isinstance(err, NotAsked):
+            kind = Outside.STORAGE if isinstance(err, StoreAway) else Outside.TABLE
+            self.listen(TrySoon(f"table {name}", str(err), kind))
+        self.put_aside(key, is_away=is_away)
+        if isinstance(err, Unreadable):
+            self._tell(TableFailed(name, what, str(err)))
 
     def went_well(self, name: str) -> None:
         """A table was looked at from end to end: it is aside no more.
@@ -122,14 +127,16 @@ class Barrier:
         name = f"all tables ({what})"
         if self.is_aside(name):
             return False
-        in_a_row, is_done = self._away_in_a_row, False
-        with self.around(name, what):
+        try:
             action()
-            self.forget(name)
-            is_done = True
-        # That it went well says nothing of the tables.
-        self._away_in_a_row = max(in_a_row, self._away_in_a_row)
-        return is_done
+        except FATAL:
+            raise
+        except Exception as err:  # noqa: BLE001 (that is what a barrier is for)
+            self._failed(name, what, name, err)
+            return False
+        # That it went well says nothing of the tables, which have barriers of their own.
+        self.forget(name)
+        return True
 
     def forget(self, name: str) -> None:
         """The table, or the job, is gone, or somebody else's."""

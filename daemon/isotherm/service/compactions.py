@@ -382,7 +382,7 @@ class Compactions:
         """
         row = self.fold.table(operation.table.uuid)
         names = [operation.table.name] if row is None else [row.state.table.name, operation.table.name]
-        outcome = self.maintainer.settled(names, job, operation.asserted_head_id)
+        outcome = self.maintainer.settled(self.catalog.load, names, job, operation.asserted_head_id)
         if outcome is not None:
             self._close(operation, job, outcome)
         return outcome is not None

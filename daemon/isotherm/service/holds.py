@@ -9,14 +9,17 @@ hold that was lifted while this daemon was away longer than the topic keeps tomb
 lifts it once more, which is better than the other mistake.
 """
 
-import json
 from collections.abc import Callable
 
+import pydantic_core
+
+from isotherm.contract.events import END_MS
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import HoldChanged, HoldRejected, LedgerLost, Outside, TableHalted, TrySoon
 from isotherm.core.setbacks import setback
+from isotherm.service.barrier import FATAL
 from isotherm.service.ledger_age import SUFFIX, LedgerAge
 from isotherm.service.ports import HoldReading, HoldTopic, Listener, NotAsked, Unavailable
 from isotherm.store.database import from_json
@@ -27,13 +30,13 @@ def read_hold(key: str, value: bytes) -> Hold:
     """What a record of the topic holds back.
 
     A record that only a newer version can read holds its whole table back: during a rolling update, what that version
-    halts must not go on here.
+    halts must not go on here. So does one with a number that is no time and no count.
 
     Raises:
         ValueError: the record is none of ours.
     """
     try:
-        hold = from_json(Hold, value.decode())
+        hold = _within_bounds(from_json(Hold, value.decode()))
     except ValueError as err:
         return _of_a_newer_version(key, value, err)
     if hold.key != key:
@@ -41,10 +44,19 @@ def read_hold(key: str, value: bytes) -> Hold:
     return hold
 
 
+def _within_bounds(hold: Hold) -> Hold:
+    """Itself, if others can count with its numbers."""
+    numbers = (hold.at_ms, hold.until_ms or 0, hold.failures)
+    if not all(0 <= number < END_MS for number in numbers):
+        raise ValueError("a time or a count in it is beyond all bounds")
+    return hold
+
+
 def _of_a_newer_version(key: str, value: bytes, error: ValueError) -> Hold:
     try:
-        record = json.loads(value)
-    except (ValueError, RecursionError):
+        # Unlike the standard library's, this reader refuses half a surrogate pair, which nobody can store or send.
+        record = pydantic_core.from_json(value)
+    except ValueError:
         raise error from None
     uuid = record.get("uuid") if isinstance(record, dict) else None
     if not isinstance(uuid, str) or not uuid or not key.startswith(f"{uuid}/"):
@@ -52,7 +64,8 @@ def _of_a_newer_version(key: str, value: bytes, error: ValueError) -> Hold:
     kind, why, name = (str(record.get(field, ""))[:MOST_SHOWN] for field in ("kind", "why", "name"))
     text = f"a newer version of Isotherm holds it back ({kind}: {why}); this one cannot tell what that means"
     at_ms = record.get("at_ms")
-    return Hold(HoldKind.HALT, uuid, name, text, at_ms if isinstance(at_ms, int) else 0, under=key)
+    is_time = isinstance(at_ms, int) and 0 <= at_ms < END_MS
+    return Hold(HoldKind.HALT, uuid, name, text, at_ms if is_time else 0, under=key)
 
 
 MOST_SHOWN = 200
@@ -109,7 +122,7 @@ class Holds:
             for key, value in reading.records.items():
                 # What we said and could not tell yet is newer than what stands there.
                 if key not in waiting and not key.endswith(f"/{SUFFIX}"):
-                    self._take(key, value)
+                    self._take_or_reject(key, value)
             if reading.is_whole:
                 self._ledger.tell_again(but=reading.records.keys())
         self._compare_age(reading)
@@ -169,6 +182,17 @@ class Holds:
             return None
         return Refusal(Reason.PAUSED, pause.why)
 
+    def _take_or_reject(self, key: str, value: bytes | None) -> None:
+        """Take one record in; one that makes us fail keeps no other back."""
+        try:
+            self._take(key, value)
+        except FATAL:
+            raise
+        except ValueError as err:
+            self._listen(HoldRejected(key, str(err)))
+        except Exception as err:  # noqa: BLE001 (whoever may write to the topic must not be able to end all daemons)
+            self._listen(HoldRejected(key, f"it could not be taken in: {type(err).__name__}: {err}"))
+
     def _take(self, key: str, value: bytes | None) -> None:
         known = {hold.key: hold for hold in self._ledger.holds(key.partition("/")[0])}.get(key)
         if value is None:
@@ -176,11 +200,7 @@ class Holds:
             if known is not None:
                 self._changed(known, is_held=False)
             return
-        try:
-            hold = read_hold(key, value)
-        except ValueError as err:
-            self._listen(HoldRejected(key, str(err)))
-            return
+        hold = read_hold(key, value)
         if hold != known:
             self._ledger.hold(hold, told=True)
             self._changed(hold, is_held=True)

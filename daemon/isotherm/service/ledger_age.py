@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from uuid import uuid4
 
 from isotherm.service.ports import HoldTopic
+from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger
 
 
@@ -64,6 +65,16 @@ class LedgerAge:
     def _tell(self, counted: int) -> None:
         self.topic.write(self.key, json.dumps({"acts": counted, "process": self.process}).encode())
         self._counted = counted
+
+
+def doubt_by_tables(fold: Fold, ledger: Ledger) -> str | None:
+    """Why a new ledger seems to be in the place of a lost one: a table has a snapshot of a job that it does not have."""
+    for uuid, name in fold.names().items():
+        row = fold.table(uuid)
+        job_id = "" if row is None else row.facts.oldest_job
+        if job_id and not ledger.has_job(job_id):
+            return f"the ledger of this daemon is new, but {name} has a snapshot of job {job_id}"
+    return None
 
 
 def _read(value: bytes) -> tuple[int | None, str]:

@@ -33,6 +33,7 @@ from isotherm.service.policy_reload import recall_policies, reload_policies
 from isotherm.service.ports import Catalog, DeadLetters, EventSource, HoldTopic, Listener, Maintainer, Message
 from isotherm.service.relay import Relay, Sources
 from isotherm.service.rounds import Rounds
+from isotherm.service.settling import Settling
 from isotherm.service.spot_check import Recount
 from isotherm.service.survey import Survey
 from isotherm.store.fold import Fold
@@ -227,6 +228,8 @@ class Service:
             self.listen,
             self.now_ms,
         )
+        work = (self.compactions, self.expiries, operations)
+        settling = Settling(self.fold, self.ledger, *work, self.barrier, self.now_ms, self.monotonic_s)
         self.rounds = Rounds(
             self.config,
             self.fold,
@@ -240,7 +243,7 @@ class Service:
             self.deletions,
             self.poller,
             self.survey,
-            operations,
+            settling,
             self.barrier,
             self.health,
             self._read_to_the_end,
@@ -274,20 +277,21 @@ class Service:
         messages = self.events.poll(0 if is_busy else timeout_s)
         self.consume(messages)
         self.health.is_assigned = self.events.is_assigned()
-        self.compactions.cancel_moved()
-        self.expiries.cancel_moved()
         for what, turn in (
+            ("cancelling rewrites of tables that moved", self.compactions.cancel_moved),
+            ("cancelling expiries of tables that moved", self.expiries.cancel_moved),
             ("starting rewrites", self.compactions.start_bound),
             ("ending rewrites", self.compactions.finish),
             ("ending expiries", self.expiries.finish),
             ("deleting files", self.deletions.turn),
         ):
             self.barrier.guard(what, turn)
+            self.health.ticked_at_s = self.monotonic_s()  # several parts may each wait for a dead store
         if self.rounds.is_open or self.monotonic_s() - self._last_round_s >= self.config.loop.plan_every_s:
-            self.round(STEP_BUDGET_S)
+            self.barrier.guard("planning", self._plan)
         elif not messages and not len(self.compactions):
-            self._recount()
-        self._prune()
+            self.barrier.guard("counting again", self._recount)
+        self.barrier.guard("forgetting what is long over", self._prune)
         self.health.ticked_at_s = self.monotonic_s()
 
     def stop(self) -> None:
@@ -347,9 +351,17 @@ class Service:
     def round(self, budget_s: float = float("inf")) -> None:
         """Begin a planning round, or go on with the open one, for so long."""
         if not self.rounds.is_open:
-            self.rounds.begin()
+            self.rounds.begin(budget_s)
         if self.rounds.go_on(budget_s):
             self._last_round_s = self.monotonic_s()
+
+    def _plan(self) -> None:
+        """A turn's share of a round; one that goes wrong as a whole is given up, because it would do so again."""
+        try:
+            self.round(STEP_BUDGET_S)
+        except BaseException:
+            self.rounds.give_up()
+            raise
 
     def _deletions_held(self) -> str | None:
         return self.deletions.everywhere()
@@ -395,9 +407,10 @@ class Service:
             self.consume(messages or ())
         return not self.compactions.is_blind
 
-    def reload_policies(self) -> None:
-        """Read the folder of policies again."""
+    def reload_policies(self) -> bool:
+        """Read the folder of policies again; whether work may begin under what is in force."""
         loaded = reload_policies(self.policies, self.fold, self.ledger, self.follower.suspects, self.now_ms())
+        self.health.has_policies = bool(self.policies.files())
         if loaded is not None:
-            self.health.has_policies = bool(loaded.files)
             self.listen(loaded)
+        return not self.policies.is_awaited

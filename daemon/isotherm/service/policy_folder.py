@@ -1,9 +1,10 @@
 """The folder of policies, read and read again.
 
-Every file is held in its last good version: one that breaks, or cannot be read, never stops a table that had a good
-policy; a table that never had one is left alone. A file that is gone has ended its policies on purpose; a folder
-that is gone has not. What changed is taken as a whole, and only once it looks the same in two readings in a row, so
-that a file which is still being written, or a folder in which files are just being swapped, is waited for.
+Every file is held in its last good version: one that breaks, or cannot be read, stops no table. A broken file of which
+no good version is known leaves its tables alone, at every start and whenever it appears, because a more general file
+was never meant for them. A file that is gone has ended its policies on purpose; a folder that is gone has not. What
+changed is taken as a whole, and only once it looks the same in two readings in a row, so that a file which is still
+being written, or a folder in which files are just being swapped, is waited for. That holds at a restart too.
 
 A reading looks at the files' dates and sizes; only what changed is opened.
 """
@@ -68,12 +69,14 @@ class PolicyFolder:
     _taken: dict[str, Look] | None = None
     """How the files looked when they were taken; None: all of them must be taken anew."""
     _unruled: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """The tables of files of which no good version was ever known, by file name: they are left alone."""
-    _lost: set[str] = field(default_factory=set)
+    """By the name of a file of which no good version is known: the tables that it leaves alone; none: nobody can tell."""
+    _lost: dict[str, str] = field(default_factory=dict)
     """Files that were in force before a restart, in a version that this program does not understand."""
     _is_started: bool = False
     _seen: dict[str, Look] | None = None
     """How they looked at the last reading; None: there was no folder."""
+    _calm: int = 0
+    """So many readings in a row looked like the one before."""
     _unsettled: int = 0
 
     def recall(self, texts: Mapping[str, str]) -> None:
@@ -83,22 +86,46 @@ class PolicyFolder:
                 self._held[name] = Held(text, parse_yaml(text, name, PolicyFile))
             except ConfigError:
                 # Written for another version of this program; the file itself will be complained about.
-                self._lost.add(name)
+                self._lost[name] = text
         self._book = _book_of(self._held, {})
 
-    def reload(self) -> Reading | None:
-        """Look at the folder again; None: nothing is different from before."""
+    @property
+    def is_awaited(self) -> bool:
+        """Whether, after a restart, the folder is another one than before and is not in force yet."""
+        return not self._is_started and self._seen is not None
+
+    def reload(self, *, at_once: bool = False) -> Reading | None:
+        """Look at the folder again; None: nothing is different from before.
+
+        With `at_once` nothing is waited for: a command wants an answer.
+        """
         looks = self._look()
         if looks is None:
             return self._without_a_folder()
         if looks == self._taken:
             self._seen, self._unsettled = looks, 0
             return None
-        # The first reading does not wait: a daemon that starts, and a command, want an answer.
-        settling = self._is_started and looks != self._seen and self._unsettled < MAX_UNSETTLED
+        self._calm = self._calm + 1 if looks == self._seen else 0
+        is_settling = not at_once and self._unsettled < MAX_UNSETTLED and self._is_settling(looks)
         self._seen = looks
-        self._unsettled = self._unsettled + 1 if settling else 0
-        return None if settling else self._take(looks)
+        self._unsettled = self._unsettled + 1 if is_settling else 0
+        return None if is_settling else self._take(looks)
+
+    def _is_settling(self, looks: dict[str, Look]) -> bool:
+        if self._is_started:
+            return self._calm < 1
+        # The readings at a start and in the first round are moments apart. A daemon that knows nothing does not wait.
+        known = self.texts()
+        return bool(known) and self._calm < 2 and not self._is_as_known(looks, known)
+
+    def _is_as_known(self, looks: Mapping[str, Look], known: Mapping[str, str]) -> bool:
+        """Whether the folder has exactly what was in force before a restart."""
+        try:
+            return looks.keys() == known.keys() and all(
+                self._text(name, look) == known[name] for name, look in looks.items()
+            )
+        except (_UnreadableError, ConfigError):
+            return False
 
     def _without_a_folder(self) -> Reading | None:
         complaint = f"{self.path}: no such folder; set `policies:` in isotherm.yaml"
@@ -111,7 +138,7 @@ class PolicyFolder:
         """Open what changed; every file is judged before any is in force."""
         held = {name: one for name, one in self._held.items() if name in looks}
         broken = {name: text for name, text in self._broken.items() if name in looks}
-        taken, unread = dict(self._taken or {}), dict[str, str]()
+        taken, unruled = dict(self._taken or {}), dict(self._unruled)
         for name, look in looks.items():
             if look == taken.get(name):
                 continue
@@ -125,19 +152,17 @@ class PolicyFolder:
                 broken[name] = taken[name] = f"{name}: {err}"
             except ConfigError as err:
                 broken[name] = str(err)
-                unread[name] = text
+            if name in broken:
+                unruled[name] = (*_patterns(text), *_patterns(self._lost.get(name, "")))
         before, complaints, is_first = self._book, self.complaints, not self._is_started
-        if is_first:
-            # Nobody knows a good version of these, and a more general file was never meant for their tables.
-            alone = unread if not self._held else unread.keys() & self._lost
-            self._unruled = {name: _patterns(unread[name]) for name in alone}
-        self._unruled = {name: tables for name, tables in self._unruled.items() if name in broken}
+        self._unruled = {name: tables for name, tables in unruled.items() if name in broken.keys() - held}
+        self._lost = {name: text for name, text in self._lost.items() if name in self._unruled}
         self._held, self._broken, self._is_started = held, broken, True
         self._taken = {name: look for name, look in taken.items() if name in looks}
         after = _book_of(held, self._unruled)
-        if (before.files, before.unruled) != (after.files, after.unruled):
+        if (before.files, before.gaps) != (after.files, after.gaps):
             self._book = after
-        self.complaints = (*_lines(broken), *conflicts(self.files()))
+        self.complaints = (*_lines(broken), *_left_alone(self._unruled), *conflicts(self.files()))
         is_other = self._book is not before or complaints != self.complaints
         return Reading(before, self._book) if is_first or is_other else None
 
@@ -146,8 +171,8 @@ class PolicyFolder:
         return list(self._book.files.items())
 
     def texts(self) -> dict[str, str]:
-        """The files in force as they were written, by file name."""
-        return {name: held.text for name, held in sorted(self._held.items())}
+        """The files in force as they were written, by file name, also those that another version understood."""
+        return dict(sorted((self._lost | {name: held.text for name, held in self._held.items()}).items()))
 
     def resolve(self, table: str, properties: Mapping[str, str]) -> Resolved | None:
         """A table's policy; None: no file matches it, it is only observed."""
@@ -215,8 +240,9 @@ def _outside(found: os.stat_result) -> Look:
 
 
 def _book_of(held: Mapping[str, Held], unruled: Mapping[str, tuple[str, ...]]) -> Rulebook:
-    patterns = (pattern for tables in unruled.values() for pattern in tables)
-    return Rulebook({name: one.file for name, one in held.items()}, patterns)
+    patterns = [pattern for tables in unruled.values() for pattern in tables]
+    has_unknown = not all(unruled.values())
+    return Rulebook({name: one.file for name, one in held.items()}, patterns, has_unknown=has_unknown)
 
 
 class _Whose(BaseModel):
@@ -226,12 +252,18 @@ class _Whose(BaseModel):
 
 
 def _patterns(text: str) -> tuple[str, ...]:
-    """The tables that a broken file names; none where it is no YAML at all."""
+    """The tables that a broken file names; none where that cannot be read either."""
     try:
         tables = parse_yaml(text, "", _Whose).tables
     except ConfigError:
         return ()
-    return (tables,) if isinstance(tables, str) else tables
+    return tuple(pattern for pattern in ((tables,) if isinstance(tables, str) else tables) if pattern)
+
+
+def _left_alone(unruled: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    for name, tables in sorted(unruled.items()):
+        which = "the tables that it names" if tables else "tables that other files name only as `*`"
+        yield f"{name}: no good version of it is known: {which} are left alone until it is mended"
 
 
 def _lines(broken: Mapping[str, str]) -> Iterable[str]:

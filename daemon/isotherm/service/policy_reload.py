@@ -40,13 +40,15 @@ def reload_policies(
         for file in (reading.before.files.get(name), reading.after.files.get(name))
         if file is not None
     ]
+    # What a broken file leaves alone is told by the two books alone.
+    is_any = reading.before.gaps != reading.after.gaps
     tables: list[str] = []
     dropped = 0
     # The fold is saved first: decisions that were dropped twice do no harm, those that were not would stay.
     with ledger.transaction(), fold.transaction():
-        for uuid, row in fold.tables().items() if changed else ():
+        for uuid, row in fold.tables().items() if changed or is_any else ():
             name, properties = row.state.table.name, row.facts.properties
-            if all(file.specificity(name) is None for file in changed):
+            if not is_any and all(file.specificity(name) is None for file in changed):
                 continue
             old, new = (
                 None if found is None else found.policy

@@ -9,11 +9,13 @@ It keeps its own pace: a few tables in each turn of the loop. A batch is acknowl
 announced, so a crash announces some of it twice, which is harmless; a catalog that is away makes it wait.
 """
 
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from isotherm.contract.events import EventError
 from isotherm.core.observations import Outside, SourceHeard, TrySoon
+from isotherm.service.barrier import FATAL
 from isotherm.service.dead_letters import SetAside
 from isotherm.service.ports import (
     Announced,
@@ -31,6 +33,8 @@ from isotherm.service.ports import (
 
 TABLES_A_TURN = 10
 """Tables that are looked up in one turn, some 20 ms each: the control topic is read in between."""
+TURN_BUDGET_S = 2.0
+"""No further table is looked up after so long: each may wait half a minute for a store that does not answer."""
 MAX_WAITING = 1_000
 """Tables that may wait at most before no more is heard."""
 MAX_OF_ONE = 1_000
@@ -73,8 +77,10 @@ class Relay:
         return bool(self._ready()) and self.monotonic_s() >= self._not_before_s
 
     def _ready(self) -> list[str]:
+        """Tables to look up now; what was tried longest ago, or never, first."""
         now_s = self.monotonic_s()
-        return [name for name in self._waiting if self._put_off.get(name, (now_s, 0))[0] <= now_s]
+        since = {name: self._put_off.get(name, (float("-inf"), 0))[0] for name in self._waiting}
+        return sorted((name for name in since if since[name] <= now_s), key=lambda name: since[name])
 
     def turn(self) -> None:
         """Announce what came, a few tables of it; one that cannot be read keeps none of the others waiting."""
@@ -82,28 +88,40 @@ class Relay:
             return
         if not self._ready() and (len(self._waiting) >= MAX_WAITING or not self._hear()):
             return
+        deadline_s = self.monotonic_s() + TURN_BUDGET_S
         for name in self._ready()[:TABLES_A_TURN]:
             try:
-                loaded = self.catalog.load(name)
-            except TableMissing:
-                loaded = None
-            except Unavailable as err:
-                if not self._catalog_answers():
-                    self._pause(err)
-                    return
-                self._try_later(name, str(err))
-                continue
-            try:
-                self._announce(name, loaded, self._waiting[name])
-            except Unreadable as err:
-                self._try_later(name, str(err))
-                continue
+                self._look_up(name)
+            except FATAL:
+                raise
             except Unavailable as err:
                 self._pause(err)
                 return
-            self._forget(name)
+            except Exception as err:  # noqa: BLE001 (a mistake of ours at one table keeps no other waiting)
+                trace = "".join(traceback.format_exception(err))
+                self._try_later(name, f"{type(err).__name__}: {err}\n{trace}")
+            if self.monotonic_s() >= deadline_s:
+                break
         if not self._waiting:
             self.sources.topics.commit()
+
+    def _look_up(self, name: str) -> None:
+        """Announce what was heard of a table. Raises Unavailable where the catalog or the control topic is away."""
+        try:
+            loaded = self.catalog.load(name)
+        except TableMissing:
+            loaded = None
+        except Unavailable as err:
+            if not self._catalog_answers():
+                raise
+            self._try_later(name, str(err))
+            return
+        try:
+            self._announce(name, loaded, self._waiting[name])
+        except Unreadable as err:
+            self._try_later(name, str(err))
+            return
+        self._forget(name)
 
     def _pause(self, err: Unavailable) -> None:
         """The catalog or the control topic is away as a whole: everything waits, and nothing is let go."""
@@ -143,9 +161,10 @@ class Relay:
         for message in messages:
             try:
                 announced = self.sources.decoders[message.topic](message.value)
-            except EventError as err:
+            except Exception as err:  # noqa: BLE001 (a mistake of ours at one message loses no other)
                 self.listen(SourceHeard(message.topic, "rejected", ""))
-                self.set_aside(message, str(err))
+                mistake = f"it could not be taken in: {type(err).__name__}: {err}"
+                self.set_aside(message, str(err) if isinstance(err, EventError) else mistake)
                 continue
             if announced is None:
                 self.listen(SourceHeard(message.topic, "other_type", ""))

@@ -12,8 +12,7 @@ from itertools import zip_longest
 
 from isotherm.contract.identity import TableId
 from isotherm.core.model.decisions import Plan, Request
-from isotherm.core.model.jobs import Action, Outcome
-from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.core.model.jobs import Action
 from isotherm.core.observations import EventsLost, Outside, RoundPlanned, TableMoved, TrySoon
 from isotherm.core.planner.admission import admit
 from isotherm.core.planner.view import Flight
@@ -27,25 +26,22 @@ from isotherm.service.expiries import Expiries
 from isotherm.service.follow import Follower
 from isotherm.service.health import Health
 from isotherm.service.holds import Holds
-from isotherm.service.operations import Operations
+from isotherm.service.ledger_age import doubt_by_tables
 from isotherm.service.planning import DECIDED_AT_ONCE, Verdicts
 from isotherm.service.ports import EventSource, Listener, NotAsked, Unavailable
+from isotherm.service.settling import Settling
 from isotherm.service.survey import Survey
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger
 
 ELSEWHERE_S = 3600.0
 """A name under which another daemon's table was found is looked up again after this: it may be another table then."""
-GIVEN_UP_AFTER_MS = 7 * 86_400_000
-"""An operation of unknown end, whose table is gone, is looked for so long. Nothing is deleted when it is given up."""
 ENOUGH_SLICES = 3
 """Beyond those that a table's partitions make: new ones come due while it is decided, and a round must end."""
 STRANGERS_AT_ONCE = 20
 """Names that only events speak of, of which one round asks the catalog."""
 MOST_SUSPECTS = 10_000
 """Names that could not be looked up are kept for the next round up to here: events may name what nobody has."""
-UNFINISHED_AT_ONCE = 20
-"""Operations of unknown end that one round looks for."""
 
 
 @dataclass(slots=True)
@@ -64,12 +60,13 @@ class Rounds:
     deletions: Deletions
     poller: Poller
     survey: Survey
-    operations: Operations
+    settling: Settling
     barrier: Barrier
     health: Health
     read_to_the_end: Callable[[], bool]
     """Reads the control topic to its end. Returns False where it cannot: then no compaction is worth its work."""
-    reload_policies: Callable[[], None]
+    reload_policies: Callable[[], bool]
+    """Gives whether work may begin under what is in force."""
     listen: Listener
     now_ms: Callable[[], int]
     monotonic_s: Callable[[], float]
@@ -78,11 +75,13 @@ class Rounds:
     one. None: no round is open."""
     _plans: list[Plan] = field(default_factory=list)
     _slices: Counter[str] = field(default_factory=Counter)
-    """How often each table was decided a slice of, in this round."""
+    """Slices of each table that were decided in this round."""
     _new_to_find: int = 0
     _began_s: float = 0.0
     _began_at_ms: int = 0
     _may_begin: bool = False
+    _is_ruled: bool = False
+    """Whether the policies are known: not yet where the folder was changed over a restart."""
     _planned: dict[str, TableId] = field(default_factory=dict)
     """The tables that the last round reported: whoever moves away is told once."""
     has_found_all: bool = False
@@ -102,19 +101,39 @@ class Rounds:
         """Whether a round has begun and not ended."""
         return self._queue is not None
 
-    def begin(self) -> None:
-        """Take in what holds for all tables, and list those that are to be looked at."""
+    def begin(self, budget_s: float) -> None:
+        """Take in what holds for all tables, and list those that are to be looked at.
+
+        For so long it looks for open operations: each look may wait for a dead store.
+        """
+        knows_all = self.health.is_assigned and self.has_found_all
         self._began_s, self._began_at_ms = self.monotonic_s(), self.now_ms()
         self._plans, self._slices = [], Counter()
         self.barrier.try_again()
-        self.reload_policies()
-        self._heal_losses()
-        self._may_begin = self.holds.refresh(DRAIN_TIMEOUT_S)
+        self._may_begin = False
+        for what, part in (
+            ("reading the policies", self._read_policies),
+            ("looking again where messages were lost", self._heal_losses),
+            ("reading what is held back", self._refresh_holds),
+            ("cancelling what is held back", self.compactions.cancel_held),
+            (
+                "looking for the fate of open operations",
+                lambda: self.settling.turn(budget_s, knows_all=knows_all),
+            ),
+        ):
+            self.barrier.guard(what, part)
         if not self._may_begin:
             why = "the topic could not be read to its end, so nothing begins and nothing is committed"
             self.listen(TrySoon("what is held back", why, Outside.HOLDS))
-        self.compactions.cancel_held()
-        self._settle()
+        self._list_agenda()
+
+    def _read_policies(self) -> None:
+        self._is_ruled = self.reload_policies()
+
+    def _refresh_holds(self) -> None:
+        self._may_begin = self.holds.refresh(DRAIN_TIMEOUT_S)
+
+    def _list_agenda(self) -> None:
         new = self._new_tables()
         agenda = set(self.fold.agenda(self.now_ms(), self.poller.every_ms))
         agenda.update(uuid for name in self.follower.suspects for uuid in self.fold.named(name))
@@ -126,6 +145,10 @@ class Rounds:
         # In turn: new tables that nobody can read must not keep the known ones waiting, nor the other way round.
         pairs = zip_longest(fresh, in_turn)
         self._queue = deque(item for pair in pairs for item in pair if item is not None)
+
+    def give_up(self) -> None:
+        """End the round as it is; the next one takes up what was left."""
+        self._queue, self._plans = None, []
 
     def go_on(self, budget_s: float) -> bool:
         """Look at tables for so long; whether the round is over."""
@@ -151,11 +174,11 @@ class Rounds:
             self._queue.clear()
         elif self._new_to_find == 0 and self._is_listed:
             self.has_found_all = True
-        self._look_for_a_lost_ledger()
-        self._tell_moved()
+        self.barrier.guard("looking for a lost ledger", self._look_for_a_lost_ledger)
+        self.barrier.guard("telling which tables moved", self._tell_moved)
         started = 0
-        self.deletions.may_sweep = self._may_begin
-        if self._may_begin:
+        self.deletions.may_sweep = self._may_begin and self._is_ruled
+        if self._may_begin and self._is_ruled:
             for request in self._admitted():
                 # Under a key of its own: looking at the table goes well all the same.
                 action, key = request.decision.action, f"{request.table.uuid}/{request.decision.action}"
@@ -165,11 +188,13 @@ class Rounds:
                     started += self._begin(request)
                     self.barrier.forget(key)
             self.barrier.guard("beginning to delete files", self.deletions.sweep)
-        requests = sum(len(planned.requests) for planned in self._plans)
-        held = self.deletions.everywhere() is not None
+        requests, held = (
+            sum(len(one.requests) for one in self._plans),
+            self.deletions.everywhere() is not None,
+        )
         seconds = self.monotonic_s() - self._began_s
         self.listen(RoundPlanned(len(self._plans), requests, started, seconds, held, self._away()))
-        self._queue, self._plans = None, []
+        self.give_up()
 
     def _away(self) -> tuple[Outside, ...]:
         stands = {
@@ -255,41 +280,6 @@ class Rounds:
             self.listen(EventsLost(why))
             self.follower.suspects |= set(self.fold.names().values())
 
-    def _settle(self) -> None:
-        """Look for the fate of what a crash, or a catalog without an answer, has left open.
-
-        Until every table was looked for, one without a row may be there all the same: the fold may be new.
-        """
-        knows_all = self.health.is_assigned and self.has_found_all
-        open_ones = [
-            (operation, job)
-            for operation, job in self.ledger.unfinished()
-            if operation.job_id not in self.compactions
-            and operation.job_id not in self.expiries
-            and not self.barrier.is_aside(operation.job_id)
-        ]
-        for operation, job in open_ones[:UNFINISHED_AT_ONCE]:
-            name, job_id = operation.table.name, operation.job_id
-            if self.barrier.is_away:
-                return
-            is_gone = knows_all and self.fold.table(operation.table.uuid) is None
-            if is_gone and self.now_ms() - operation.started_at_ms > GIVEN_UP_AFTER_MS:
-                why = "its table was not found for a week; what it left is for orphan removal"
-                self.ledger.drop_marks(job_id)
-                self.operations.end(operation, Outcome.refused(job_id, Refusal(Reason.GONE, why)))
-                self.barrier.forget(job_id)
-                continue
-            with self.barrier.around(name, f"looking for the fate of job {job_id}", job_id):
-                is_known = (
-                    self.expiries.settle(operation)
-                    if job is None
-                    else self.compactions.settle(operation, job)
-                )
-                if is_known:
-                    self.barrier.forget(job_id)
-                else:
-                    self.barrier.put_aside(job_id)
-
     def _new_tables(self) -> list[str]:
         """Names without a row of ours: those that events speak of, and those in the catalog that a policy matches."""
         self._is_listed = False
@@ -328,17 +318,10 @@ class Rounds:
         """
         if not self.ledger.is_new:
             return
-        tables = self.fold.names()
-        for uuid, name in tables.items():
-            row = self.fold.table(uuid)
-            job_id = "" if row is None else row.facts.oldest_job
-            if job_id and not self.ledger.has_job(job_id):
-                self.holds.doubt_ledger(
-                    f"the ledger of this daemon is new, but {name} has a snapshot of job {job_id}"
-                )
-                self.ledger.settle_in()
-                return
-        if tables and self.has_found_all:
+        doubt = doubt_by_tables(self.fold, self.ledger)
+        if doubt is not None:
+            self.holds.doubt_ledger(doubt)
+        if doubt is not None or (self.has_found_all and self.fold.names()):
             self.ledger.settle_in()
 
     def _tell_moved(self) -> None:

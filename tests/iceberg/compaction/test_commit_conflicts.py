@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import requests.exceptions
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitFailedException, ForbiddenError, NoSuchTableError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -25,6 +26,7 @@ from isotherm.contract.summary import JOB_ID
 from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.iceberg.compaction import fate
 from isotherm.iceberg.compaction.committer import ATTEMPTS, SENDS
 from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot
@@ -86,7 +88,7 @@ def metadata_files(catalog: Any, job: CompactionJob | Outcome) -> list[str]:
 
 
 def settled(catalog: Any, job: CompactionJob, asserted_head_id: int | None = None) -> Outcome | None:
-    return fate.settled(catalog, [NAME], job, asserted_head_id)
+    return fate.settled(IcebergCatalog(catalog).load, [NAME], job, asserted_head_id)
 
 
 def assert_done(catalog: Any, outcome: Outcome, before: list[Any]) -> None:
@@ -667,6 +669,21 @@ def test_not_found_after_a_request_is_no_answer(catalog: Any) -> None:
 
     assert away == []
     assert_done(catalog, outcome, before)
+
+
+def test_a_catalog_that_did_not_answer_is_not_asked_again_for_the_fate_of_a_job(catalog: Any) -> None:
+    job, _ = ready(catalog)
+    asked: list[str] = []
+
+    class Silent:
+        def load_table(self, name: str) -> Any:
+            asked.append(name)
+            raise requests.exceptions.ReadTimeout("read timed out")
+
+    cautious = IcebergCatalog(Silent())  # type: ignore[arg-type]
+    for _ in range(3):
+        assert fate.settled(cautious.load, ["shop.renamed", NAME], job, None) is None
+    assert asked == ["shop.renamed"]
 
 
 def test_another_table_under_the_name_says_nothing_of_a_job(catalog: Any) -> None:

@@ -1,8 +1,7 @@
 """What became of a job: a look at its table's history, whatever the ledger or an answer says."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
@@ -10,10 +9,14 @@ from isotherm.contract.summary import JOB_ID
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason
 from isotherm.iceberg.manifests.live import live_files
+from isotherm.service.ports import LoadedTable, TableMissing, Unavailable
 
 
 def settled(
-    catalog: Catalog, names: Iterable[str], job: CompactionJob, asserted_head_id: int | None
+    load: Callable[[str], LoadedTable],
+    names: Iterable[str],
+    job: CompactionJob,
+    asserted_head_id: int | None,
 ) -> Outcome | None:
     """What became of a job whose end is unknown, by a look at its table, or None where nobody can say yet.
 
@@ -21,13 +24,13 @@ def settled(
     have been renamed, and a catalog that is restarted answers so for a moment.
 
     Args:
-        catalog: PyIceberg's catalog.
+        load: loads a table, or raises Unavailable or TableMissing.
         names: the names under which the job's table may be found.
         job: the job.
         asserted_head_id: the head that its last request asserted, as far as the ledger knows. None: the ledger knows
             of no request. That is a hint only, because the ledger may be older than the table.
     """
-    table = _found(catalog, names, job.table.uuid)
+    table = _found(load, names, job.table.uuid)
     if table is None:
         return None
     try:
@@ -36,14 +39,15 @@ def settled(
         return None
 
 
-def _found(catalog: Catalog, names: Iterable[str], uuid: str) -> Table | None:
+def _found(load: Callable[[str], LoadedTable], names: Iterable[str], uuid: str) -> Table | None:
     """The table with this uuid, or None where it is not found or the catalog does not answer."""
     for name in dict.fromkeys(names):
         try:
-            table = catalog.load_table(name)
-        except Exception:  # noqa: BLE001, S112 (whatever keeps us from looking, we have not looked)
-            continue
-        if str(table.metadata.table_uuid) == uuid:
+            loaded = load(name)
+        except (TableMissing, Unavailable):
+            continue  # whatever keeps us from looking, we have not looked
+        if loaded.table.uuid == uuid:
+            table: Table = loaded.handle
             return table
     return None
 

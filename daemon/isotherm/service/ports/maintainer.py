@@ -109,9 +109,16 @@ class Maintainer(Protocol):
         ...
 
     def settled(
-        self, names: Sequence[str], job: CompactionJob, asserted_head_id: int | None
+        self,
+        load: Callable[[str], LoadedTable],
+        names: Sequence[str],
+        job: CompactionJob,
+        asserted_head_id: int | None,
     ) -> Outcome | None:
-        """What came of a job, by a look at its table under one of these names; None: nobody can say yet."""
+        """What came of a job, by a look at its table under one of these names; None: nobody can say yet.
+
+        The table is loaded by `load`, which does not ask a catalog that has just not answered.
+        """
         ...
 
     def leftovers(self, loaded: LoadedTable, job: CompactionJob) -> Sequence[str]:
