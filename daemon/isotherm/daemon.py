@@ -8,13 +8,15 @@ import contextlib
 import faulthandler
 import gc
 import os
+import select
 import signal
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from importlib.metadata import version
 from pathlib import Path
-from threading import Event, Timer
+from threading import Event, Thread
+from time import sleep
 from types import FrameType
 from typing import TypeVar
 
@@ -49,6 +51,8 @@ from isotherm.telemetry.metrics import Metrics
 
 STOP_WITHIN_S = 18
 """Kubernetes gives thirty seconds, and what stops it twenty: a daemon that hangs in a request by then just ends."""
+SECOND_WITHIN_S = 2
+"""The same after a second signal, which ends a main thread that hears it at once."""
 LONGEST_PAUSE_S = 30
 LOOP_PAUSE_S = 0.2
 """How long a turn of the loop waits for events: an ended rewrite is seen after this at the latest."""
@@ -273,22 +277,36 @@ def ensure_hold_topic(config: IsothermConfig) -> None:
 
 
 def stop_on_signals(stopping: Event, within_s: float = STOP_WITHIN_S) -> None:
-    """Have SIGTERM and Ctrl-C end the loop at its next turn, and the process after so many seconds in any case."""
+    """Have SIGTERM and Ctrl-C end the loop at its next turn, and the process after so many seconds in any case.
 
-    def give_up() -> None:
-        # Whatever hangs (a store, a catalog, a broker) hangs in a request, and not in a write of ours: what was begun
-        # stands in the ledger, and the next daemon looks for it. Children end with this process.
-        logs.get().warning("stopped_hard", after_s=within_s)
-        faulthandler.dump_traceback()
-        os._exit(0)
+    A handler runs between two lines of the main thread, so a library that never returns keeps it from being called.
+    The interpreter writes each signal to a pipe at once, and a thread listens there.
+    """
 
     def stop(number: int, _: FrameType | None) -> None:
         if stopping.is_set():
             sys.exit(128 + number)
         stopping.set()
-        last_resort = Timer(within_s, give_up)
-        last_resort.daemon = True
-        last_resort.start()
 
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
+    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    Thread(target=_last_resort, args=(heard, within_s), name="isotherm-signals", daemon=True).start()
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
+
+
+def _last_resort(heard: int, within_s: float) -> None:
+    """End the process so long after the first signal, and soon after a second one.
+
+    Whatever hangs (a store, a catalog, a broker, a decoder) hangs in reading or in a request, and not in a write of
+    ours: what was begun stands in the ledger, and the next daemon looks for it. Children end with this process.
+    """
+    left_s = within_s
+    os.read(heard, 1)
+    if select.select([heard], [], [], within_s)[0]:
+        left_s = min(within_s, SECOND_WITHIN_S)
+        sleep(left_s)
+    logs.get().warning("stopped_hard", after_s=left_s)
+    faulthandler.dump_traceback()
+    os._exit(0)

@@ -131,3 +131,32 @@ def test_what_hangs_keeps_nobody_from_stopping_the_daemon():
     assert ended.returncode == 0
     assert "stopped_hard" in ended.stdout + ended.stderr
     assert 'File "<string>", line 5' in ended.stderr
+
+
+@pytest.mark.parametrize("signals", [[signal.SIGTERM], [signal.SIGTERM, signal.SIGINT]])
+def test_a_library_that_never_returns_does_not_keep_the_process(signals):
+    """No line of Python runs in the main thread then, so none of its handlers does."""
+    code = (
+        "import ctypes, threading\n"
+        "from isotherm.daemon import stop_on_signals\n"
+        f"stop_on_signals(threading.Event(), within_s={0.5 if len(signals) == 1 else 600})\n"
+        "lock, mutex = ctypes.CDLL(None).pthread_mutex_lock, ctypes.create_string_buffer(64)\n"
+        "lock(mutex)\n"
+        "print('hangs', flush=True)\n"
+        "lock(mutex)\n"
+    )
+    hanging = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        assert hanging.stdout.readline() == "hangs\n"
+        for number in signals:
+            hanging.send_signal(number)
+        told, _ = hanging.communicate(timeout=60)
+    finally:
+        hanging.kill()
+        hanging.wait()
+
+    assert hanging.returncode == 0
+    assert "stopped_hard" in told
+    assert "Current thread" in told

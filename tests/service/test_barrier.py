@@ -12,7 +12,6 @@ from isotherm.service.barrier import AWAY_IN_A_ROW, MOST_ASIDE, Barrier
 from isotherm.service.ports import Fenced, Refused, StoreAway, TableMissing, Unavailable, Unreadable
 from isotherm.store.ledger import Operation
 from support.lab import (
-    EAGER,
     Lab,
     believed,
     counted,
@@ -429,31 +428,6 @@ def test_what_was_left_open_in_dead_buckets_costs_a_turn_of_the_loop_one_time_ou
     service.step(0)
 
     assert lab.ahead_ms - before_ms <= 60_000
-    service.stop()
-
-
-def test_tables_in_dead_buckets_that_no_policy_matches_cost_a_turn_of_the_loop_one_time_out(tmp_path):
-    lab = Lab(tmp_path, policy=EAGER.replace('tables: "*"', "tables: shop.*"))
-    lab.append(lab.create(), 1)
-    for number in range(10):
-        lab.create(f"other.t{number}")
-    service = started(lab)
-    service.step(0)
-    real, asked = service.catalog.load, []
-
-    def dead(name):
-        if not name.startswith("other."):
-            return real(name)
-        asked.append(name)
-        lab.ahead_ms += 30_000
-        raise StoreAway("no answer")
-
-    service.catalog.load = dead
-    for turn in range(5):
-        service.survey.turn(2)
-        assert len(asked) == turn + 1
-
-    assert len(set(asked)) == 5
     service.stop()
 
 

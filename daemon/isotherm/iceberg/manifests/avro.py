@@ -1,9 +1,10 @@
 """Avro files as blocks and values, read strictly and in bounded memory, whatever somebody wrote into them.
 
 PyIceberg takes a file that ends too early for one that has ended: here the blocks are walked strictly. Its compiled
-decoder believes every length that it finds, and reads on behind the end of what it was given
-(apache/iceberg-python#3955, mended after 0.12.0): a forged manifest would end the process. So each length is compared with
-what is left. A block is as large as it likes once it is unpacked: it is unpacked up to a limit.
+decoder believes every length that it finds. It reads on behind the end of what it was given
+(apache/iceberg-python#3955, mended after 0.12.0), and a length below zero leads it before the beginning: a forged
+manifest would end the process. So each length is compared with what is left. A block is as large as it likes once it is
+unpacked: it is unpacked up to a limit, and so are all blocks together and each value.
 
 Reads through the FileIO that it is given, a file at a time; writes nothing.
 """
@@ -11,7 +12,7 @@ Reads through the FileIO that it is given, a file at a time; writes nothing.
 import bz2
 import io
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from pyiceberg.avro.codecs import AVRO_CODEC_KEY
@@ -28,8 +29,12 @@ MAX_BYTES = 64 * 1024 * 1024
 """Of a manifest or a manifest list: eight times what writers aim at. What is larger is no manifest, or an attack."""
 MAX_BLOCK_BYTES = 128 * 1024 * 1024
 """Of an unpacked block. Writers make blocks of some hundred kilobytes; some make one of a whole manifest."""
-MOST_DEFLATE = 1032
-"""Deflate makes no more than this of a byte."""
+MAX_UNPACKED_BYTES = 2 * 1024 * 1024 * 1024
+"""Of all blocks together: reading more takes minutes. A manifest of the size that writers aim at may shrink to 1/256."""
+MAX_VALUE_BYTES = 16 * 1024 * 1024
+"""Of one value: its maps take some thirty times as much memory. An entry of ten thousand columns has a megabyte."""
+MAX_HEADER_BYTES = 16 * 1024 * 1024
+"""Of the header, which holds the table's schema, because its map takes that much more memory, too."""
 PIECE_BYTES = 1024 * 1024
 """What is asked for at a time: PyArrow takes that much memory before it looks how much there is."""
 T = TypeVar("T")
@@ -54,7 +59,7 @@ class AvroData:
         try:
             if not data.startswith(_MAGIC):
                 raise ValueError("it does not begin as an Avro file does")  # noqa: TRY301 (one place says what failed)
-            decoder = StreamingBinaryDecoder(data)
+            decoder = StreamingBinaryDecoder(data[:MAX_HEADER_BYTES])
             header: Any = _HEADER.read(decoder)
             self._header, self._codec = header, header.compression_codec()
             self._codec_name: str = header.meta.get(AVRO_CODEC_KEY, "null")
@@ -69,36 +74,45 @@ class AvroData:
 
     def decoded(self, read: Callable[[BinaryDecoder], T]) -> Iterator[T]:
         """Its values, one after another."""
+        for count, block in self._unpacked_blocks():
+            try:
+                if count > len(block):
+                    raise ValueError(f"a block of {len(block)} bytes announces {count} values")  # noqa: TRY301 (one place)
+                decoder = _Decoder(block)
+                for _ in range(count):
+                    decoder.begin_value()
+                    yield read(decoder)
+                if decoder.tell() != len(block):
+                    raise EOFError("the last value of a block does not end with it")  # noqa: TRY301 (as above)
+            except Exception as err:
+                raise UnreadableError(f"{self.location}: {err}") from err
+
+    def pieces(self, size_bytes: int) -> Iterator[tuple[int, bytes]]:
+        """The unpacked blocks put together to pieces of about this size, each with the count that is announced of it."""
+        values, blocks, size = 0, list[bytes](), 0
+        for count, block in self._unpacked_blocks():
+            if blocks and size + len(block) > size_bytes:
+                yield values, b"".join(blocks)
+                values, blocks, size = 0, [], 0
+            values += count
+            blocks.append(block)
+            size += len(block)
+        if blocks:
+            yield values, b"".join(blocks)
+
+    def _unpacked_blocks(self) -> Iterator[tuple[int, bytes]]:
+        left = MAX_UNPACKED_BYTES
         for count, packed in self._blocks():
             try:
                 block = self._unpacked(packed)
-                if count > len(block):
-                    raise ValueError(f"a block of {len(block)} bytes announces {count} values")  # noqa: TRY301 (as above)
-                decoder: Any = _Decoder(block)
-                for _ in range(count):
-                    yield read(decoder)
-                if decoder.tell() > len(block):
-                    raise EOFError("a value ends behind its block")  # noqa: TRY301 (as above)
             except Exception as err:  # every codec has errors of its own
                 raise UnreadableError(f"{self.location}: {err}") from err
-
-    def under(self, schema: str) -> bytes:
-        """The same values in a file with another schema, which must tell the same of each byte.
-
-        Raises:
-            UnreadableError: a block is too large, which whoever reads the file might not notice in time.
-        """
-        for _, packed in self._blocks():
-            if self._codec_name != "deflate" or len(packed) * MOST_DEFLATE > MAX_BLOCK_BYTES:
-                try:
-                    self._unpacked(packed)
-                except Exception as err:
-                    raise UnreadableError(f"{self.location}: {err}") from err
-        buffer = io.BytesIO()
-        meta = {_SCHEMA: schema, AVRO_CODEC_KEY: self._codec_name}
-        header = AvroFileHeader(_MAGIC, meta, self._header.sync)
-        construct_writer(META_SCHEMA).write(BinaryEncoder(buffer), header)
-        return buffer.getvalue() + self.data[self._start :]
+            left -= len(block)
+            if left < 0:
+                raise UnreadableError(
+                    f"{self.location} has more than {MAX_UNPACKED_BYTES} bytes when unpacked"
+                )
+            yield count, block
 
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
         """The blocks, whole or not at all, with the count of values that each announces."""
@@ -139,17 +153,39 @@ class AvroData:
         return block
 
 
+def number(value: int) -> bytes:
+    """A number as Avro writes it."""
+    buffer = io.BytesIO()
+    BinaryEncoder(buffer).write_int(value)
+    return buffer.getvalue()
+
+
+def file_of(schema: str, count: int, block: Sequence[bytes]) -> Iterator[bytes]:
+    """An Avro file with one block, piece by piece."""
+    buffer, sync = io.BytesIO(), bytes(SYNC_SIZE)
+    header = AvroFileHeader(_MAGIC, {_SCHEMA: schema, AVRO_CODEC_KEY: "null"}, sync)
+    construct_writer(META_SCHEMA).write(BinaryEncoder(buffer), header)
+    yield buffer.getvalue()
+    yield number(count)
+    yield number(sum(map(len, block)))
+    yield from block
+    yield sync
+
+
 class _Decoder(BinaryDecoder):
-    """PyIceberg's compiled decoder, kept within the bytes that there are."""
+    """PyIceberg's compiled decoder, kept within the bytes that there are, and a value within `MAX_VALUE_BYTES`."""
 
     def __init__(self, data: bytes) -> None:
         inner = new_decoder(data)
-        self._end = len(data)
-        self._read, self._read_ints = inner.read, inner.read_ints
+        self._size = self._end = len(data)
+        self._read, self._read_ints, self._skip = inner.read, inner.read_ints, inner.skip
         # What reads a few bytes notices the end by itself. Called some hundred times for each entry.
-        self.tell, self.skip = inner.tell, inner.skip  # type: ignore[method-assign]
+        self.tell = inner.tell  # type: ignore[method-assign]
         self.read_int, self.skip_int = inner.read_int, inner.skip_int  # type: ignore[method-assign]
-        self.skip_bytes, self.skip_utf8 = inner.skip_bytes, inner.skip_utf8  # type: ignore[method-assign]
+
+    def begin_value(self) -> None:
+        """Another value begins where the last one ended."""
+        self._end = min(self.tell() + MAX_VALUE_BYTES, self._size)
 
     def tell(self) -> int:
         """Where it stands."""
@@ -157,7 +193,8 @@ class _Decoder(BinaryDecoder):
 
     def skip(self, n: int) -> None:
         """Go on by so many bytes."""
-        raise NotImplementedError
+        self._expect(n)
+        self._skip(n)
 
     def read(self, n: int) -> bytes:
         """So many bytes."""

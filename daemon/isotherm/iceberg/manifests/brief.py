@@ -74,11 +74,11 @@ def _flat(reader: Reader, slots: dict[int, int]) -> list[Step]:
         elif field_id in slots:
             steps.append((slots[field_id], one.reader.read if isinstance(one, EnumReader) else one.read))
         else:
-            steps.append((None, _passed(one)))
+            steps.append((None, one.skip if position is None else _passed(one)))
     return steps
 
 
 def _passed(reader: Reader) -> Callable[[BinaryDecoder], Any]:
-    """How a field is passed over: PyIceberg reads maps and lists of numbers faster than it skips them."""
+    """How a known field is passed over: PyIceberg reads maps and lists of numbers faster than it skips them."""
     inner = reader.option if isinstance(reader, OptionReader) else reader
     return reader.read if isinstance(inner, MapReader | ListReader) else reader.skip

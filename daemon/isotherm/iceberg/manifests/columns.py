@@ -2,15 +2,21 @@
 
 DataFusion decodes the columns that are wanted and skips the statistics that most of a manifest consists of: three to
 nine times as fast as PyIceberg for large manifests, and slower for small ones (a query costs a millisecond or two).
-What it cannot read raises `NotReadError`; then PyIceberg must. It takes a file that was cut off for a whole one:
-entries are held against what the blocks announce.
+What it cannot read raises `NotReadError`; then PyIceberg must.
 
-Writes nothing but a temporary file, for DataFusion reads paths.
+DataFusion never returns from a block whose announced entries are over before its bytes are, as one flipped bit may have
+it. So it is given whole batches and then rubbish, in a block that announces more entries than it can hold: each reading
+ends with an error, behind the last batch. What follows the entries to fill the last batch carries a number that nobody
+knows, so entries that end elsewhere than their block are noticed.
+
+Writes nothing but temporary files, because DataFusion reads paths.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import islice
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,14 +41,20 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from isotherm.iceberg.manifests.avro import UnreadableError
+from isotherm.iceberg.manifests.avro import UnreadableError, file_of, number
 from isotherm.iceberg.manifests.reading import Manifest
 
 if TYPE_CHECKING:
     from datafusion import SessionContext
 
-BATCH_ROWS = 32 * 1024
-"""Entries that are handed over at once: enough to sum up many of one partition, a few megabytes."""
+PIECE_BYTES = 8 * 1024 * 1024
+"""Of entries that are read at once, unpacked: enough to sum up many of one partition."""
+BATCH_ROWS = 1024
+"""Entries that DataFusion hands over at once; the last ones are filled up to so many."""
+MOST_FILLER_BYTES = 4096
+"""Of the entries that fill up: they take some thirty, and a forged schema may ask for any number."""
+_RUBBISH = b"\xff" * 16
+"""No number ends here, nor does anything that begins with one."""
 _DATA_FILE, _PARTITION = 2, 102
 _NAMES: Final = {0: "status", 1: "snapshot", 134: "content", 101: "format", 103: "rows", 104: "bytes"}
 """Columns by the ids of their fields, as the specification has them."""
@@ -63,18 +75,15 @@ def read_columns(written: Manifest, manifest: ManifestFile) -> Iterator[pa.Table
         NotReadError: also after some batches.
         UnreadableError: nobody should read it.
     """
-    read = 0
     try:
-        for batch in _batches(written):
-            read += batch.num_rows
-            yield _table(batch, written, manifest)
+        flat = _flat(json.loads(written.avro_schema))
+        for count, entries in written.pieces(PIECE_BYTES):
+            yield _table(_read(flat, count, entries), written, manifest)
     except UnreadableError:
         raise
     # DataFusion's errors have no class of their own, and PyArrow's are many.
     except Exception as err:
         raise NotReadError(str(err)) from err
-    if read != written.count():
-        raise NotReadError(f"{read} entries of {written.count()}")
 
 
 @cache
@@ -86,15 +95,59 @@ def _datafusion() -> "SessionContext":
     return SessionContext(SessionConfig().with_target_partitions(1).with_batch_size(BATCH_ROWS))
 
 
-def _batches(written: Manifest) -> Iterator[pa.RecordBatch]:
-    flat = _flat(json.loads(written.avro_schema))
+def _read(flat: Mapping[str, Any], count: int, entries: bytes) -> pa.Table:
+    """So many entries, which must end where their bytes do."""
+    if count > len(entries):
+        raise ValueError(f"{len(entries)} bytes announce {count} entries")
+    mark = secrets.randbits(62)
+    filler = b"".join(
+        number(mark) if field["name"] == "rows" else _zero(field["type"]) for field in flat["fields"]
+    )
+    if len(filler) > MOST_FILLER_BYTES:
+        raise ValueError(f"the shortest entry takes {len(filler)} bytes")
+    fillers = BATCH_ROWS - count % BATCH_ROWS
+    block = (entries, filler * fillers, _RUBBISH)
+    table = pa.Table.from_batches(_batches(flat, block, (count + fillers) // BATCH_ROWS))
+    marks = table.column("rows").slice(count)
+    if len(marks) != fillers or marks.null_count or pc.unique(marks).to_pylist() != [mark]:
+        raise ValueError(f"the {count} entries do not end where their bytes do")
+    return table.slice(0, count)
+
+
+def _batches(flat: Mapping[str, Any], block: Sequence[bytes], most: int) -> list[pa.RecordBatch]:
+    """The first batches of a block, which announces one entry for each byte: they never run out before the bytes do."""
+    names = [field["name"] for field in flat["fields"] if not field["name"].startswith(_SKIPPED)]
     # A name of our own: DataFusion takes some characters in a path for patterns.
     with NamedTemporaryFile(suffix=".avro") as file:
-        file.write(written.under(json.dumps(flat)))
+        file.writelines(file_of(json.dumps(flat), sum(map(len, block)), block))
         file.flush()
-        names = [field["name"] for field in flat["fields"] if not field["name"].startswith(_SKIPPED)]
-        for batch in _datafusion().read_avro(file.name).select(*names).execute_stream():
-            yield batch.to_pyarrow()
+        batches = _datafusion().read_avro(file.name).select(*names).execute_stream()
+        return [batch.to_pyarrow() for batch in islice(batches, most)]
+
+
+def _zero(kind: Any) -> bytes:
+    """The shortest value of a type."""
+    match kind:
+        case "null":
+            return b""
+        case "float":
+            return bytes(4)
+        case "double":
+            return bytes(8)
+        case "boolean" | "int" | "long" | "bytes" | "string":
+            return b"\0"
+        case {"type": "array" | "map"}:
+            return b"\0"
+        case [first, *_]:
+            return b"\0" + _zero(first)
+        case {"type": "record", "fields": list(fields)}:
+            return b"".join(_zero(field["type"]) for field in fields)
+        case {"type": "fixed", "size": int(size)} if 0 <= size <= MOST_FILLER_BYTES:
+            return bytes(size)
+        case {"type": inner}:
+            return _zero(inner)
+        case _:
+            raise ValueError(f"a field of type {kind}")
 
 
 def _flat(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,13 +175,13 @@ def _named(field: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": name, "type": field["type"]}
 
 
-def _table(batch: pa.RecordBatch, written: Manifest, manifest: ManifestFile) -> pa.Table:
+def _table(batch: pa.Table, written: Manifest, manifest: ManifestFile) -> pa.Table:
     values = {
         f"p{place}": _plain(batch.column(f"p{place}"), one.field_type)
         for place, one in enumerate(written.layout.partition.fields)
     }
     # Version 1 may leave it out: there are only data files.
-    is_told = "content" in batch.schema.names
+    is_told = "content" in batch.column_names
     content = batch.column("content") if is_told else pa.nulls(batch.num_rows, pa.int32())
     return pa.table(
         {

@@ -19,7 +19,15 @@ from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from pyiceberg.avro.decoder import BinaryDecoder
-from pyiceberg.avro.reader import DoubleReader, Reader
+from pyiceberg.avro.reader import (
+    DefaultReader,
+    DoubleReader,
+    FixedReader,
+    NoneReader,
+    Reader,
+    StructReader,
+    UnknownReader,
+)
 from pyiceberg.avro.resolver import ReadSchemaResolver, SchemaPartnerAccessor
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import (
@@ -35,7 +43,7 @@ from pyiceberg.manifest import (
     PartitionFieldSummary,
 )
 from pyiceberg.schema import visit_with_partner
-from pyiceberg.types import DoubleType, IcebergType, StructType
+from pyiceberg.types import DoubleType, IcebergType, ListType, MapType, StructType
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 from isotherm.iceberg.manifests.avro import AvroData, UnreadableError, content
@@ -92,9 +100,9 @@ class Manifest:
         """The same, of each no more than counting needs."""
         return self._avro.decoded(self.layout.brief.read)
 
-    def under(self, avro_schema: str) -> bytes:
-        """The same entries in a file with another schema, which must tell the same of each byte."""
-        return self._avro.under(avro_schema)
+    def pieces(self, size_bytes: int) -> Iterator[tuple[int, bytes]]:
+        """Its entries as bytes, in pieces of about this size, each with the count that is announced of it."""
+        return self._avro.pieces(size_bytes)
 
 
 class _WholeDoubleReader(DoubleReader):
@@ -106,10 +114,32 @@ class _WholeDoubleReader(DoubleReader):
 
 
 class _Resolver(ReadSchemaResolver):
-    """PyIceberg's, but for doubles."""
+    """PyIceberg's, but for doubles, and for lists of what takes no bytes: they would be read for centuries."""
+
+    def list(self, list_type: ListType, list_partner: IcebergType | None, element_reader: Reader) -> Reader:
+        _require_bytes(element_reader)
+        return super().list(list_type, list_partner, element_reader)
+
+    def map(
+        self, map_type: MapType, map_partner: IcebergType | None, key_reader: Reader, value_reader: Reader
+    ) -> Reader:
+        _require_bytes(key_reader)
+        return super().map(map_type, map_partner, key_reader, value_reader)
 
     def visit_double(self, double_type: DoubleType, partner: IcebergType | None) -> Reader:  # noqa: ARG002
         return _WholeDoubleReader()  # type: ignore[no-untyped-call]
+
+
+def _require_bytes(reader: Reader) -> None:
+    """Raises ValueError: values may take no bytes, so that a list of a few bytes can hold any number of them."""
+    waiting = [reader]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, StructReader):
+            waiting += [field for _, field in one.field_readers]
+        elif not isinstance(one, NoneReader | UnknownReader | DefaultReader) and one != FixedReader(0):
+            return
+    raise ValueError("a list or a map of values that take no bytes")
 
 
 @lru_cache(maxsize=LAYOUTS_KEPT)
