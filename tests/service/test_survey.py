@@ -7,6 +7,7 @@ from isotherm.core.observations import TrySoon
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.iceberg.looking import SILENT_AT_ONCE, TRIES, look
 from isotherm.service import survey as module
+from isotherm.service.barrier import Barrier
 from isotherm.service.ports import Lies, NotAsked, Refused, StoreAway, TableMissing, Unavailable, Unreadable
 from isotherm.service.survey import AGAIN_AFTER_S, PATIENCE_S, SILENT_AGAIN_S, Survey
 from isotherm.store import Ledger
@@ -31,7 +32,8 @@ class World:
         self.survey = Survey(
             self.catalog,
             self.ledger,
-            self.halt_if_twice,
+            Barrier(self.heard.append, lambda: self.passed_s),
+            self.tell_apart,
             lambda: self.trouble,
             lambda: self.known,
             self.heard.append,
@@ -48,9 +50,11 @@ class World:
             raise self.faults[name]
         return self._lies(name)
 
-    def halt_if_twice(self, name, uuid):
-        self.twice.append((name, uuid))
-        return self.settles
+    def tell_apart(self, loaded):
+        self.twice.append((loaded.table.name, loaded.table.uuid))
+        if not self.settles:
+            raise Unavailable("time-out")
+        return False
 
     def list(self, **unlisted):
         asked_s = self.passed_s

@@ -81,7 +81,6 @@ class Service:
     rounds: Rounds = field(init=False)
     _last_round_s: float = float("-inf")
     _prune_at_s: float = float("-inf")
-    _last_recount_s: float = float("-inf")
 
     def __post_init__(self) -> None:
         self.barrier = Barrier(self.listen, self.monotonic_s)
@@ -158,7 +157,8 @@ class Service:
         self.survey = Survey(
             self.catalog,
             self.ledger,
-            self._halt_if_twice,
+            self.barrier,
+            self.follower.tell_apart,
             self._clock_trouble,
             self.fold.names,
             self.listen,
@@ -176,23 +176,18 @@ class Service:
             self.monotonic_s,
         )
         self.recount = Recount(
-            self.fold, self.catalog, self.follower, self.listen, self.events.owns, self.monotonic_s
+            self.fold,
+            self.catalog,
+            self.follower,
+            self.listen,
+            self.events.owns,
+            self.monotonic_s,
+            self.barrier,
+            self.config.loop.recount_every_s,
         )
 
     def _clock_trouble(self) -> str | None:
         return self.deletions.clock_trouble()
-
-    def _halt_if_twice(self, name: str, uuid: str) -> bool:
-        """Halt a table that the catalog has under a second name too; whether it is known by now if it has."""
-        if self.ledger.halted(uuid) is not None:
-            return True
-        key = f"{name}/twice"
-        if not self.barrier.is_aside(key):
-            with self.barrier.around(name, "looking whether the catalog has a table twice", key):
-                self.follower.tell_apart(self.catalog.load(name))
-                self.barrier.forget(key)
-                return True
-        return False
 
     def _build_what_works(self, operations: Operations) -> None:
         """Build what changes tables, and the rounds in which it is begun."""
@@ -290,7 +285,7 @@ class Service:
         if self.rounds.is_open or self.monotonic_s() - self._last_round_s >= self.config.loop.plan_every_s:
             self.barrier.guard("planning", self._plan)
         elif not messages and not len(self.compactions):
-            self.barrier.guard("counting again", self._recount)
+            self.barrier.guard("counting again", self.recount.turn)
         self.barrier.guard("forgetting what is long over", self._prune)
         self.health.ticked_at_s = self.monotonic_s()
 
@@ -384,17 +379,6 @@ class Service:
             # Until then a table that is ours may look like another's.
             has_more = self.deletions.give_up() or has_more
         self._prune_at_s = now_s + (PRUNE_SLICE_EVERY_S if has_more else PRUNE_EVERY_S)
-
-    def _recount(self) -> None:
-        """A sample of the self-audit, when it is time; there is nothing else to do."""
-        every_s = self.config.loop.recount_every_s
-        if not every_s or self.monotonic_s() - self._last_recount_s < every_s:
-            return
-        self._last_recount_s = self.monotonic_s()
-        table = self.recount.next_table()
-        if table is not None and not self.barrier.is_aside(table.name):
-            with self.barrier.around(table.name, "counting some of its partitions again"):
-                self.recount.sample(table)
 
     def _read_to_the_end(self) -> bool:
         """Read the control topic to its end, if that was not possible the last time; whether it is now."""

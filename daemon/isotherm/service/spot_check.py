@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.observations import PartitionsRecounted, StateDrifted
 from isotherm.core.partitions import label
+from isotherm.service.barrier import Barrier
 from isotherm.service.follow import Follower
 from isotherm.service.ports import Catalog, Listener
 from isotherm.store.fold import Fold, TableRow
@@ -29,8 +30,22 @@ class Recount:
     listen: Listener
     owns: Callable[[str], bool]
     monotonic_s: Callable[[], float]
+    barrier: Barrier
+    every_s: float
+    """A sample is taken so often; 0: never."""
+    _last_s: float = float("-inf")
     _after_table: str = ""
     _after_partition: dict[str, PartitionKey] = field(default_factory=dict)
+
+    def turn(self) -> None:
+        """Take a sample, when it is time; the caller has nothing else to do."""
+        if not self.every_s or self.monotonic_s() - self._last_s < self.every_s:
+            return
+        self._last_s = self.monotonic_s()
+        table = self.next_table()
+        if table is not None and not self.barrier.is_aside(table.name):
+            with self.barrier.around(table.name, "counting some of its partitions again"):
+                self.sample(table)
 
     def sample(self, table: TableId) -> None:
         """Count some partitions of a table again.

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from isotherm.core.clock_check import JUMP_MS
 from isotherm.core.observations import Outside, TrySoon
 from isotherm.core.paths import written_under
+from isotherm.service.barrier import Barrier
 from isotherm.service.ports import Catalog, Listener, Listing, LoadedTable, Looked
 from isotherm.store.ledger import Ledger
 
@@ -76,9 +77,9 @@ class Survey:
 
     catalog: Catalog
     ledger: Ledger
-    halt_if_twice: Callable[[str, str], bool]
-    """Asked of a name, and of the uuid behind it that we know under another name: halts the table if it has both names;
-    whether that is settled."""
+    barrier: Barrier
+    tell_apart: Callable[[LoadedTable], bool]
+    """Halts one of our tables if this is a second entry of it. Returns whether it is another table."""
     clock_trouble: Callable[[], str | None]
     """Why this machine's clock is not to be believed, or None."""
     known: Callable[[], Mapping[str, str]]
@@ -210,7 +211,7 @@ class Survey:
                 except ValueError as err:  # its owner may have chosen a place that is no text
                     unread[name] = f"{type(err).__name__}: {err}"
         for name, lies in looked.found.items():
-            if known.get(lies.uuid, name) != name and not self.halt_if_twice(name, lies.uuid):
+            if known.get(lies.uuid, name) != name and not self._halt_if_twice(name, lies.uuid):
                 silent[name] = f"whether it is a second entry of {known[lies.uuid]} is not known"
         look.uuids |= {lies.uuid for lies in looked.found.values()}
         look.is_complete = look.is_complete and not unread and not silent
@@ -220,6 +221,18 @@ class Survey:
             self._silent.pop(name, None)
         for name, why in silent.items():
             self._wait_for(name, why, look, now_s)
+
+    def _halt_if_twice(self, name: str, uuid: str) -> bool:
+        """Halt a table of ours that the catalog has under a second name too; whether it is known by now if it has."""
+        if self.ledger.halted(uuid) is not None:
+            return True
+        key = f"{name}/twice"
+        if not self.barrier.is_aside(key):
+            with self.barrier.around(name, "looking whether the catalog has a table twice", key):
+                self.tell_apart(self.catalog.load(name))
+                self.barrier.forget(key)
+                return True
+        return False
 
     def _wait_for(self, name: str, why: str, look: _Look, now_s: float) -> None:
         """Ask for a name again later; what was known of it is too old by then."""
