@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from isotherm.contract.events import encode
 from isotherm.core import observations as seen
+from isotherm.core.paths import normalised
 from isotherm.service.ports import Message
 from support.fakes import MemoryEvents, MemoryLetters
 from support.lab import Lab, believed, counted, event_of, settle
@@ -41,6 +43,42 @@ def hostile(event):
     ]
     envelope = {"specversion": "1.0", "type": "io.isotherm.commit.v1"}
     return [json.dumps(envelope | {"data": data | change}).encode() for change in changes]
+
+
+def count_microseconds(table):
+    """As if the table's writer had stamped its newest snapshot in another unit."""
+    path = Path(normalised(table.metadata_location))
+    metadata = json.loads(path.read_text())
+    metadata["last-updated-ms"] *= 1000
+    for entries in (metadata["snapshots"], metadata["snapshot-log"]):
+        entries[-1]["timestamp-ms"] *= 1000
+    path.write_text(json.dumps(metadata))
+
+
+@pytest.mark.parametrize("way", ["from the journal", "from the table"])
+def test_a_table_whose_writer_counts_microseconds_is_set_aside_in_plain_words(lab, way):
+    odd, sound = lab.create("shop.odd"), lab.create("shop.sound")
+    for table in (odd, sound):
+        lab.append(table, 1)
+    service = lab.settled()
+    event = lab.append(odd, 1, announce=False)
+    count_microseconds(odd.refresh())
+    settle(service)
+    if way == "from the table":
+        service.fold.recorded = lambda *_: None  # as after a journal that is full
+    lab.ahead_ms += 31_000
+    settle(service)
+
+    failed = [one for one in lab.seen if isinstance(one, seen.TableFailed)]
+    assert {one.name for one in failed} == {"shop.odd"}
+    assert f"snapshot {event.snapshot_id} of shop.odd cannot be " in failed[0].error
+    assert (
+        "no time in milliseconds before the year 10000; its writer may count microseconds" in failed[0].error
+    )
+    assert "pydantic" not in failed[0].error
+    assert failed[0].traceback == ""
+    assert "shop.sound" in service.fold.names().values()
+    service.stop()
 
 
 def test_hostile_events_are_each_one_record_and_change_nothing(lab):

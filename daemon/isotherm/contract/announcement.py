@@ -9,6 +9,7 @@ from isotherm.contract.events import (
     AddedManifest,
     CommitEvent,
     PartitionChange,
+    checked,
 )
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.summary import Origin
@@ -58,33 +59,37 @@ def announcement(
 
     `manifests` are those that the snapshot added, and `partitions` what it did to each partition. Where one of them is
     None, whoever wants it has to find it. Everything else is as in the event.
+
+    Raises:
+        EventError: the snapshot says something that no event can have.
     """
     told = [one for one in manifests or () if None not in (one.added_files_count, one.deleted_files_count)]
     named = sorted((partitions or {}).items())[:MAX_PARTITIONS]
-    return CommitEvent(
-        table_uuid=table.uuid,
-        table=table.name,
-        catalog=catalog,
-        snapshot_id=snapshot_id,
-        parent_id=parent_id,
-        sequence_number=sequence_number or 0,
-        timestamp_ms=timestamp_ms,
-        operation=operation,
-        origin=origin.value,
-        writer=writer,
-        schema_id=schema_id,
-        spec_ids=tuple(sorted({one.partition_spec_id for one in manifests or ()})),
-        manifest_list=manifest_list or "",
-        added_manifests=tuple(_added(one) for one in told[:MAX_MANIFESTS]),
-        # Version 1 may leave the counts out, and an event must not guess.
-        added_manifests_complete=manifests is not None and len(told[:MAX_MANIFESTS]) == len(manifests),
-        partitions=tuple(change for _, change in named),
-        partitions_complete=partitions is not None and len(named) == len(partitions),
-        summary=summary or {},
-        source_offsets=source_offsets or {},
-        valid_through_ms=valid_through_ms,
-        announced_by=announced_by,
-    )
+    with checked():
+        return CommitEvent(
+            table_uuid=table.uuid,
+            table=table.name,
+            catalog=catalog,
+            snapshot_id=snapshot_id,
+            parent_id=parent_id,
+            sequence_number=sequence_number or 0,
+            timestamp_ms=timestamp_ms,
+            operation=operation,
+            origin=origin.value,
+            writer=writer,
+            schema_id=schema_id,
+            spec_ids=tuple(sorted({one.partition_spec_id for one in manifests or ()})),
+            manifest_list=manifest_list or "",
+            added_manifests=tuple(_added(one) for one in told[:MAX_MANIFESTS]),
+            # Version 1 may leave the counts out, and an event must not guess.
+            added_manifests_complete=manifests is not None and len(told[:MAX_MANIFESTS]) == len(manifests),
+            partitions=tuple(change for _, change in named),
+            partitions_complete=partitions is not None and len(named) == len(partitions),
+            summary=summary or {},
+            source_offsets=source_offsets or {},
+            valid_through_ms=valid_through_ms,
+            announced_by=announced_by,
+        )
 
 
 def _added(manifest: Manifest) -> AddedManifest:

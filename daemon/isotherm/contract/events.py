@@ -9,7 +9,8 @@ ignore what they do not know.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
@@ -210,6 +211,24 @@ def shortened(event: CommitEvent, max_bytes: int = MAX_ANNOUNCEMENT_BYTES) -> Co
     return event
 
 
+@contextmanager
+def checked() -> Iterator[None]:
+    """Turn what a model says of an event that is made inside into an EventError, in words for a person."""
+    try:
+        yield
+    except ValidationError as err:
+        raise EventError(_complaint(err)) from err
+
+
+def _complaint(err: ValidationError) -> str:
+    first = err.errors()[0]
+    place = ".".join(str(step) for step in first["loc"])
+    said = first["input"]
+    if place == "timestamp_ms" and isinstance(said, int) and said >= END_MS:
+        return f"timestamp_ms is {said}, no time in milliseconds before the year 10000; its writer may count microseconds"
+    return f"{place}: {first['msg']}"
+
+
 def decode(value: bytes | None) -> CommitEvent | Intent | None:
     """The event in a Kafka message; None where the message is a CloudEvent of a type that is not ours.
 
@@ -239,6 +258,4 @@ def decode(value: bytes | None) -> CommitEvent | Intent | None:
     except RecursionError as err:
         raise EventError("nested too deeply") from err
     except ValidationError as err:
-        first = err.errors()[0]
-        place = ".".join(str(step) for step in first["loc"])
-        raise EventError(f"data.{place}: {first['msg']}") from err
+        raise EventError(f"data.{_complaint(err)}") from err

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from isotherm.contract.announcement import announcement
-from isotherm.contract.events import CommitEvent, PartitionChange
+from isotherm.contract.events import CommitEvent, EventError, PartitionChange
 from isotherm.contract.identity import TableId
 from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import Change
-from isotherm.service.ports import Catalog, EventSource
+from isotherm.service.ports import Catalog, EventSource, Unreadable
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger
 
@@ -70,7 +70,12 @@ class Announcer:
     def _event(self, table: TableId, snapshot_id: int, change: Change | None) -> CommitEvent | None:
         """The announcement of a snapshot: from the journal, else from the table itself; None: it has expired."""
         if change is not None:
-            return announcement_of(table, self.catalog_name, change, OURS)
+            try:
+                return announcement_of(table, self.catalog_name, change, OURS)
+            except EventError as err:
+                remedy = "expire that snapshot or roll back behind it"
+                why = f"snapshot {snapshot_id} of {table} cannot be announced: {err}; {remedy}"
+                raise Unreadable(why) from err
         loaded = self.catalog.load(table.name)
         if loaded.table.uuid != table.uuid or snapshot_id not in loaded.snapshots:
             return None
