@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from isotherm.contract.announcement import announcement
+from isotherm.contract.announcement import DAEMON, announcement
 from isotherm.contract.events import CommitEvent, PartitionChange
 from isotherm.contract.identity import TableId
 from isotherm.contract.summary import Origin
@@ -10,9 +10,6 @@ from isotherm.core.model.changes import Change
 from isotherm.service.ports import Catalog, EventSource
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger
-
-OURS = "isotherm"
-"""Who announces, and who commits maintenance."""
 
 
 def announcement_of(table: TableId, catalog: str, change: Change, announced_by: str) -> CommitEvent:
@@ -70,9 +67,9 @@ class Announcer:
     def _event(self, table: TableId, snapshot_id: int, change: Change | None) -> CommitEvent | None:
         """The announcement of a snapshot: from the journal, else from the table itself; None: it has expired."""
         if change is not None:
-            return announcement_of(table, self.catalog_name, change, OURS)
+            return announcement_of(table, self.catalog_name, change, DAEMON)
         loaded = self.catalog.load(table.name)
         if loaded.table.uuid != table.uuid or snapshot_id not in loaded.snapshots:
             return None
-        named = {"catalog": self.catalog_name, "announced_by": OURS}
+        named = {"catalog": self.catalog_name, "announced_by": DAEMON}
         return self.catalog.event(loaded, snapshot_id).model_copy(update=named)
