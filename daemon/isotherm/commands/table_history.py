@@ -54,9 +54,7 @@ def read_history(
     uuid, head = row.state.table.uuid, row.state.head
     loaded = catalog.load(row.state.table.name)
     if loaded.table.uuid != uuid:
-        raise TableMissing(
-            f"{row.state.table} was dropped and created again; the daemon does not know it yet"
-        )
+        raise TableMissing(f"{row.state.table} was dropped and made again; the daemon does not know it yet")
     reader = _Reader(catalog, loaded, tell)
     remembered = {
         change.snapshot_id: Recorded(change, _heard_at(change.committed_at_ms, at_ms))
