@@ -170,4 +170,10 @@ def test_while_one_name_cannot_be_seen_nobody_is_gone(lab, what):
     assert service.ledger.deletions(uuid_of(new))["waiting"]
     assert [one for one in of(lab, seen.TrySoon) if "hold files back" in one.what]
     assert HoldKind.LEDGER not in [one.kind for one in service.ledger.holds()]
+    # `plan` and `explain` have it from there.
+    assert ("403" if what == "a name" else "hidden") in service.ledger.obstacles()["search"]
+    service.catalog.load, service.catalog.names = load, names
+    turn_for_hours(lab, service)
+
+    assert service.ledger.obstacles() == {}
     service.stop()

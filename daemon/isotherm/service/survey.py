@@ -5,7 +5,8 @@ second entry of the very same table. A name may be given to another table at any
 a file is deleted only if every name in the catalog's list was looked at after the file was marked. New names are looked
 at as they come, all of them again where files wait for it, a few in each round.
 
-A table that refuses, or makes no sense, counts as looked at, because it may never be readable to us.
+A table that refuses, or makes no sense, counts as looked at, because it may never be readable to us. While a table
+does not answer, or the catalog does not list its tables, the ledger says so for those who ask why files wait.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ from isotherm.service.ports import (
     Unreadable,
 )
 from isotherm.service.whereabouts import place
-from isotherm.store.ledger import Ledger
+from isotherm.store.ledger import SURVEY, Ledger
 
 LOOKS_AT_ONCE = 20
 """Tables that one round looks at, some 30 ms each."""
@@ -72,6 +73,11 @@ class Survey:
         self._looked_at &= set(names)
         self._waiting = [name for name in names if name not in self._looked_at]
 
+    def not_listed(self, why: str) -> None:
+        """The catalog does not list its tables, so no search can begin or end."""
+        if self._is_wanted or self.seen_since_ms is None:
+            self.ledger.note_obstacle(SURVEY, f"the catalog does not list its tables: {why}")
+
     def turn(self) -> None:
         """Look at some of them; where the catalog does not answer at all, the next round goes on."""
         for name in (self._waiting or [])[:LOOKS_AT_ONCE]:
@@ -90,6 +96,8 @@ class Survey:
                 self._looked_at.add(name)
             else:
                 self._waiting.append(name)
+        if self.seen_since_ms is not None:
+            self.ledger.note_obstacle(SURVEY, None)
 
     def _is_passed_over(self, name: str, err: Exception) -> bool:
         what = f"looking where table {name} lies, which no policy matches"
@@ -99,4 +107,8 @@ class Survey:
         self._failed[name] = (tries + 1, since_s)
         if not isinstance(err, Unavailable) or isinstance(err, Refused | Unreadable):
             return True
-        return tries + 1 >= TRIES and (isinstance(err, StoreAway) or now_s - since_s >= PATIENCE_S)
+        if tries + 1 >= TRIES and (isinstance(err, StoreAway) or now_s - since_s >= PATIENCE_S):
+            return True
+        # Everything else is looked at meanwhile; this name alone keeps the search from its end.
+        self.ledger.note_obstacle(SURVEY, f"table {name}, which may share files, does not answer: {err}")
+        return False

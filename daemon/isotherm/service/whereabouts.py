@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from isotherm.core.observations import Outside, TrySoon
 from isotherm.core.paths import written_under
-from isotherm.service.ports import Catalog, Listener, LoadedTable, TableMissing, Unavailable
-from isotherm.store.ledger import Ledger
+from isotherm.service.ports import Catalog, Listener, LoadedTable, NotAsked, TableMissing, Unavailable
+from isotherm.store.ledger import SEARCH, Ledger
 
 AGAIN_AFTER_S = 300.0
 """Between two searches: what was renamed during the one is found in the other."""
@@ -68,6 +68,8 @@ class Whereabouts:
             self._next_s = self.monotonic_s() + AGAIN_AFTER_S
             what = "whether tables that hold files back are still in the catalog"
             self.listen(TrySoon(what, str(err), Outside.TABLE))
+            if not isinstance(err, NotAsked):
+                self.ledger.note_obstacle(SEARCH, f"{what} cannot be found out: {err}")
 
     def _go_on(self) -> None:
         if self._names is None:
@@ -97,5 +99,6 @@ class Whereabouts:
             self.ledger.left(uuid)
         self._wanted = missed - self._missed
         self._missed = set(self._wanted)
+        self.ledger.note_obstacle(SEARCH, None)
         if not self._wanted:
             self._waiting.clear()
