@@ -148,7 +148,7 @@ def test_while_one_name_cannot_be_seen_nobody_is_gone(lab, what):
     lab.create("hidden.table")
     _, new, service = made_again_unseen(lab, "the fold was lost")
     turn(service, 6)
-    load, names = service.catalog.load, service.catalog.names
+    lies, names = service.catalog.lies, service.catalog.names
 
     def hiding():
         listing = names()
@@ -158,10 +158,10 @@ def test_while_one_name_cannot_be_seen_nobody_is_gone(lab, what):
     def refusing(name):
         if name == "hidden.table":
             raise Refused("403")
-        return load(name)
+        return lies(name)
 
     if what == "a name":
-        service.catalog.load = refusing
+        service.catalog.lies = refusing
     else:
         service.catalog.names = hiding
     turn_for_hours(lab, service)
@@ -170,4 +170,10 @@ def test_while_one_name_cannot_be_seen_nobody_is_gone(lab, what):
     assert service.ledger.deletions(uuid_of(new))["waiting"]
     assert [one for one in of(lab, seen.TrySoon) if "hold files back" in one.what]
     assert HoldKind.LEDGER not in [one.kind for one in service.ledger.holds()]
+    # `plan` and `explain` have it from there.
+    assert ("403" if what == "a name" else "hidden") in service.ledger.obstacles()["search"]
+    service.catalog.lies, service.catalog.names = lies, names
+    turn_for_hours(lab, service)
+
+    assert service.ledger.obstacles() == {}
     service.stop()

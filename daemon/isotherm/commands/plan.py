@@ -1,13 +1,14 @@
 """`isotherm plan`: every verdict with its why, what is due first."""
 
-from collections import Counter
 from pathlib import Path
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
+from isotherm.commands.inspector import ONLY_OBSERVED
 from isotherm.commands.options import Output
+from isotherm.commands.plan_lines import Line, in_order, plan_lines, tally_text
 from isotherm.commands.terminal import (
     EXIT_WORK_TO_DO,
     VERDICT_STYLES,
@@ -30,13 +31,16 @@ def show_plans(
     with plain_errors():
         inspector = inspector_of(config)
         override = None if policy is None else read_yaml(policy, PolicyFile)
-        plans = inspector.plans(table, override, now_ms() if at is None else _time_ms(at))
+        at_ms = now_ms() if at is None else _time_ms(at)
+        plans = inspector.plans(table, override, at_ms)
         due = [decision for one in plans for decision in one.decisions if decision.verdict is Verdict.DUE]
         if output is Output.JSON:
             print_json([{"table": one.table.name, "decisions": one.decisions} for one in plans])
         else:
             for one in plans:
-                _print_plan(one, brief=table is None)
+                waiting = inspector.waiting_files(one.table.uuid, at_ms)
+                is_observed = table is not None and inspector.resolved(table, override) is None
+                _print_plan(one, ONLY_OBSERVED if is_observed else "", waiting, brief=table is None)
             if not plans:
                 err.print("nothing is maintained: no policy matches a table that the daemon has seen")
         if exit_code and due:
@@ -53,30 +57,31 @@ def _time_ms(text: str) -> int:
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
+FILES = "(files)"
+"""What of a table's expired snapshots and failed jobs is to be deleted. No verdict of the planner's: it is marked."""
 BRIEF = 12
-"""Rows for each table where all are shown; `plan TABLE` shows every one."""
+"""Lines for each table where all are shown; `plan TABLE` shows every one."""
 
 
-def _print_plan(one: Plan, *, brief: bool) -> None:
+def _print_plan(one: Plan, note: str, waiting: str | None, *, brief: bool) -> None:
     name = one.table.name
-    counts = Counter(decision.verdict for decision in one.of_partitions)
-    summary = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
-    out.print(Text.assemble((name, "bold"), f"  partitions: {summary or 'none'}"))
-    ordered = sorted(
-        one.decisions, key=lambda d: (d.verdict is not Verdict.DUE, d.verdict, -d.score, d.label)
-    )
-    shown = ordered[:BRIEF] if brief else ordered
+    out.print(Text.assemble((name, "bold"), f"  partitions: {tally_text(one)}"))
+    if note:
+        out.print(Text(note, style="yellow"))
+    lines = plan_lines(one)
+    if waiting is not None:
+        lines = in_order([*lines, Line(Verdict.WAITING, None, FILES, waiting)])
+    shown = lines[:BRIEF] if brief else lines
     grid = Table(box=None, pad_edge=False, show_edge=False, expand=False)
     grid.add_column("verdict")
     grid.add_column("score", justify="right")
     grid.add_column("partition", overflow="fold", max_width=32)
     grid.add_column("why", overflow="fold")
-    for decision in shown:
-        # What no version could do yet is nothing that is wrong with the table.
-        is_missing = decision.partition is None and decision.verdict is Verdict.UNSUPPORTED
-        verdict = Text(decision.verdict, style="dim" if is_missing else VERDICT_STYLES[decision.verdict])
-        grid.add_row(verdict, f"{decision.score:.2f}", decision.label, decision.why)
+    for line in shown:
+        verdict = Text(line.verdict, style="dim" if line.is_missing else VERDICT_STYLES[line.verdict])
+        score = "" if line.score is None else f"{line.score:.2f}"
+        grid.add_row(verdict, score, line.subject, line.why)
     out.print(grid)
-    if len(ordered) > len(shown):
-        out.print(f"… and {len(ordered) - len(shown)} more: isotherm plan {name}")
+    if len(lines) > len(shown):
+        out.print(f"… and {len(lines) - len(shown)} more: isotherm plan {name}")
     out.print()

@@ -54,7 +54,7 @@ def read_history(
     table, head = row.state.table, row.state.head
     loaded = catalog.load(table.name)
     if loaded.table.uuid != table.uuid:
-        raise TableMissing(f"{table} was dropped and created again; the daemon does not know it yet")
+        raise TableMissing(f"{table} was dropped and made again; the daemon does not know it yet")
     reader = _Reader(catalog, loaded, tell)
     remembered = {
         change.snapshot_id: Recorded(change, _heard_at(change.committed_at_ms, at_ms))

@@ -41,7 +41,7 @@ from isotherm.service.ports import (
 )
 from isotherm.service.survey import Survey, place
 from isotherm.store.fold import Fold, TableRow
-from isotherm.store.ledger import Ledger, Place
+from isotherm.store.ledger import CLOCK, Ledger, Place
 
 FILES_AT_ONCE = 10_000
 """Files of one table that are proved and deleted together: a minute at 30 ms a file, so that no table keeps the others
@@ -108,10 +108,16 @@ class Deletions:
     _last: str = ""
     """The table whose turn was last."""
 
+    def __post_init__(self) -> None:
+        # Those of the daemon before: this one has looked at nothing yet.
+        for name in self.ledger.obstacles():
+            self.ledger.note_obstacle(name, None)
+
     def turn(self) -> None:
         """Look at this machine's clocks, and save what sweeps came to."""
         self.ledger.settle_marks()
         self._turn_clock()
+        self.ledger.note_obstacle(CLOCK, self.clock_trouble())
         for uuid, sweeping in self._sweeping.items():
             is_ours = has_still(self.events, uuid, sweeping.tenure)
             if not is_ours or any(self.why_not(uuid, cause) is not None for cause in sweeping.causes):

@@ -297,6 +297,7 @@ class Rounds:
             self.health.catalog_answers = False
             if not isinstance(err, NotAsked):
                 self.listen(TrySoon("the catalog", str(err), Outside.CATALOG))
+                self.survey.not_listed(str(err))
             return
         self._is_listed = found is not None or self.has_found_all
         if found is not None:

@@ -11,7 +11,7 @@ Nothing is done to the tables of others, but they decide what may be deleted of 
 
 New names are looked at as they come. All are looked at again only where files wait for it, and for a tenth of the time
 at most. A table that refuses, or makes no sense, counts as looked at, because it may never be readable to us; one that
-the catalog gives no answer for counts so after a day.
+the catalog gives no answer for counts so after a day. What keeps files waiting stands in the ledger, for those who ask.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -22,7 +22,7 @@ from isotherm.core.observations import Outside, TrySoon
 from isotherm.core.paths import written_under
 from isotherm.service.barrier import Barrier
 from isotherm.service.ports import Catalog, Listener, Listing, LoadedTable, Looked
-from isotherm.store.ledger import Ledger
+from isotherm.store.ledger import SEARCH, SURVEY, Ledger
 
 NAMES_AT_ONCE = 500
 """What one piece of a look takes, so that the loop need not take in tens of thousands in one turn."""
@@ -32,6 +32,7 @@ SHARE = 0.1
 """Of the time, what looks at all names may take at most."""
 SILENT_AGAIN_S = 60.0
 """A name that was not answered for is asked for again after this; twice as long each time."""
+HOLDERS = "whether tables that hold files back are still in the catalog"
 PATIENCE_S = 86_400.0
 """A name for which the catalog has no answer all day is passed over: nobody else can read it either."""
 
@@ -51,8 +52,8 @@ class _Look:
     began_s: float
     is_of_all: bool
     """Whether these are all names of the list."""
-    is_complete: bool
-    """And no namespace is missing in it."""
+    hidden: str | None
+    """What it does not show, and why; None: it shows everything."""
     listed_s: float
     """When that list was asked for."""
     ahead: list[str]
@@ -154,6 +155,11 @@ class Survey:
         self._silent = {name: one for name, one in self._silent.items() if name in there}
         self._told &= there
 
+    def not_listed(self, why: str) -> None:
+        """The catalog does not list its tables, so no look at all of them can begin."""
+        if self._is_wanted or self._listing is None:
+            self.ledger.note_obstacle(SURVEY, f"the catalog does not list its tables: {why}")
+
     def turn(self) -> bool:
         """Take what a look came to, and begin the next; whether one ended."""
         is_doubted = self.clock_trouble() is not None
@@ -180,8 +186,8 @@ class Survey:
             return
         if is_of_all:
             self._is_wanted = False
-        is_complete = is_of_all and not listing.unlisted
-        self._go_on(_Look(self.now_ms(), now_s, is_of_all, is_complete, self._listed_s, list(names)))
+        hidden = next((f"namespace {name}: {why}" for name, why in listing.unlisted.items()), None)
+        self._go_on(_Look(self.now_ms(), now_s, is_of_all, hidden, self._listed_s, list(names)))
 
     def _go_on(self, look: _Look) -> None:
         """Begin with the next piece of a look, or end it."""
@@ -194,15 +200,22 @@ class Survey:
         if look.is_of_all:
             lasted_s = now_s - look.began_s
             self._next_s = max(look.began_s + AGAIN_AFTER_S, now_s + lasted_s * (1 / SHARE - 1))
-        if look.is_complete:
+        silent = next((name for name in self._silent if name not in self._looked_at), None)
+        why = (
+            None
+            if silent is None
+            else f"{silent}, which may share files, gives no answer: {self._silent[silent].why}"
+        )
+        self.ledger.note_obstacle(SURVEY, why)
+        if look.is_of_all and self._holders:
             self._look_through(look, now_s)
 
     def _is_to_be_asked(self, name: str) -> bool:
         return name not in self._silent or self.monotonic_s() >= self._silent[name].again_s
 
     def _take(self, look: _Look, looked: Looked) -> None:
-        now_s, known, silent = self.monotonic_s(), self.known(), dict(looked.silent)
-        unread = dict(looked.unread)
+        now_s, known = self.monotonic_s(), self.known()
+        unread, silent = dict(looked.unread), dict(looked.silent)
         with self.ledger.transaction():
             for name, lies in looked.found.items():
                 try:
@@ -214,13 +227,15 @@ class Survey:
             if known.get(lies.uuid, name) != name and not self._halt_if_twice(name, lies.uuid):
                 silent[name] = f"whether it is a second entry of {known[lies.uuid]} is not known"
         look.uuids |= {lies.uuid for lies in looked.found.values()}
-        look.is_complete = look.is_complete and not unread and not silent
+        look.hidden = look.hidden or next(
+            (f"table {name}: {why}" for name, why in {**unread, **silent}.items()), None
+        )
         self._tell({**unread, **silent})
         for name in {*looked.found, *looked.missing, *unread} - silent.keys():
             self._looked_at[name] = look.began_ms
             self._silent.pop(name, None)
         for name, why in silent.items():
-            self._wait_for(name, why, look, now_s)
+            self._wait_for(name, why, look, now_s, may_pass=name in looked.silent)
 
     def _halt_if_twice(self, name: str, uuid: str) -> bool:
         """Halt a table of ours that the catalog has under a second name too; whether it is known by now if it has."""
@@ -234,13 +249,13 @@ class Survey:
                 return True
         return False
 
-    def _wait_for(self, name: str, why: str, look: _Look, now_s: float) -> None:
+    def _wait_for(self, name: str, why: str, look: _Look, now_s: float, *, may_pass: bool) -> None:
         """Ask for a name again later; what was known of it is too old by then."""
         before = self._silent.get(name)
         since_s = look.began_s if before is None else before.since_s
         pause_s = SILENT_AGAIN_S if before is None else 2 * before.pause_s
         self._silent[name] = _Silence(since_s, now_s + pause_s, pause_s, why)
-        if now_s - since_s >= PATIENCE_S:
+        if may_pass and now_s - since_s >= PATIENCE_S:
             self._looked_at[name] = look.began_ms
         else:
             self._looked_at.pop(name, None)
@@ -252,15 +267,17 @@ class Survey:
 
     def _look_through(self, look: _Look, now_s: float) -> None:
         """Say which tables that were looked for are gone, by a look that has shown everything."""
-        if not look.uuids & self._waiting:
-            if self._holders:
-                why = "the catalog does not show the tables for which they are looked for, either"
-                what = "whether tables that hold files back are still in the catalog"
-                self.listen(TrySoon(what, why, Outside.TABLE))
-            # They are looked for again when a table that is there has files that wait.
-            self._holders.clear()
-            self._waiting.clear()
+        is_whole = bool(look.uuids & self._waiting)
+        if look.hidden is not None or not is_whole:
+            why = look.hidden or "the catalog does not show the tables for which they are looked for, either"
+            self.listen(TrySoon(HOLDERS, why, Outside.TABLE))
+            self.ledger.note_obstacle(SEARCH, f"{HOLDERS} cannot be found out: {why}")
+            if look.hidden is None:
+                # They are looked for again when a table that is there has files that wait.
+                self._holders.clear()
+                self._waiting.clear()
             return
+        self.ledger.note_obstacle(SEARCH, None)
         for uuid, missed_s in list(self._holders.items()):
             if uuid in look.uuids:
                 del self._holders[uuid]

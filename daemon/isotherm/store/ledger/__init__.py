@@ -1,9 +1,20 @@
 """The ledger, and the values that stand in it."""
 
 from isotherm.store.ledger.accounts import Account
-from isotherm.store.ledger.deletions import Place
+from isotherm.store.ledger.deletions import CLOCK, SEARCH, SURVEY, Place
 from isotherm.store.ledger.holds import halt_of, pause_of, quarantines_of
 from isotherm.store.ledger.ledger import Ledger
 from isotherm.store.ledger.operations import Operation
 
-__all__ = ["Account", "Ledger", "Operation", "Place", "halt_of", "pause_of", "quarantines_of"]
+__all__ = [
+    "CLOCK",
+    "SEARCH",
+    "SURVEY",
+    "Account",
+    "Ledger",
+    "Operation",
+    "Place",
+    "halt_of",
+    "pause_of",
+    "quarantines_of",
+]

@@ -20,6 +20,26 @@ class Place:
     """The table is not in the catalog any more, under whatever name."""
 
 
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """Files of a table that should be gone by now, and are not."""
+
+    files: int
+    due_at_ms: int
+    """When the first of them may go, or may be looked at again."""
+    why: str
+    """Why one of them had to wait when it was looked at. Empty: none was looked at."""
+
+
+OBSTACLE = "obstacle/"
+"""Before the name of a fact that says why deletions of all tables wait."""
+CLOCK = "clock"
+"""This machine's clock is not to be believed."""
+SURVEY = "survey"
+"""Not every table was looked at that may share files with ours."""
+SEARCH = "search"
+"""Tables that hold files back cannot be looked for in the whole catalog."""
+
 SETTLED_AT_ONCE = 5000
 """Marked files that are confirmed or dropped together, in a tenth of a second."""
 
@@ -180,6 +200,40 @@ class Deletions(Part):
                 "SELECT state, COUNT(*) FROM deletions WHERE uuid = ? GROUP BY state", (uuid,)
             ).fetchall()
         )
+
+    def overdue(self, uuid: str, now_ms: int) -> Overdue | None:
+        """Files of a table whose grace is over, or that were looked at and had to wait. None: there are none."""
+        files, due_at_ms = self._db.execute(
+            "SELECT COUNT(*), MIN(due_at_ms) FROM deletions "
+            "WHERE state = 'waiting' AND uuid = ? AND (due_at_ms <= ? OR looks > 0)",
+            (uuid, now_ms),
+        ).fetchone()
+        if not files:
+            return None
+        said = self._db.execute(
+            "SELECT why FROM deletions WHERE state = 'waiting' AND uuid = ? AND looks > 0 "
+            "ORDER BY looks DESC, path LIMIT 1",
+            (uuid,),
+        ).fetchone()
+        return Overdue(files, due_at_ms, "" if said is None else said[0])
+
+    def note_obstacle(self, name: str, why: str | None) -> None:
+        """Keep, for whoever asks, why deletions of all tables wait. None: this does not stand against them any more."""
+        if self.obstacles().get(name) == why:
+            return
+        key = OBSTACLE + name
+        if why is None:
+            self._db.execute("DELETE FROM facts WHERE name = ?", (key,))
+        else:
+            self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (key, why))
+
+    def obstacles(self) -> dict[str, str]:
+        """Why deletions wait, by what keeps them: as the daemon has it, which may have stopped since."""
+        found = self._db.execute(
+            "SELECT substr(name, ?), value FROM facts WHERE substr(name, 1, ?) = ? ORDER BY name",
+            (len(OBSTACLE) + 1, len(OBSTACLE), OBSTACLE),
+        )
+        return dict(found.fetchall())
 
     def expired_by(self, job_id: str) -> list[int]:
         """The snapshots that one expiry took, or was about to take."""
