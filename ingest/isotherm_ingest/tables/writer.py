@@ -45,6 +45,7 @@ from isotherm_ingest.tables.lake import (
     SpecField,
     TableNow,
     create_statements,
+    is_first,
     summary_of,
 )
 from isotherm_ingest.tables.offsets import Position, Source
@@ -269,7 +270,7 @@ class TableWriter:
         if token is None:
             oldest = next(iter(deque(now.ancestry(), maxlen=1)), None)
             ours = now.properties.get(PIPELINE_PROPERTY) == self._tools.pipeline
-            if oldest is not None and not (ours and oldest.parent_snapshot_id is None):
+            if oldest is not None and not (ours and is_first(oldest)):
                 remedy = property_name(self._tools.pipeline)
                 raise TableRefused(
                     f"{self.name} has snapshots and no token of pipeline {self._tools.pipeline!r}: writing could double "

@@ -214,3 +214,16 @@ def test_a_table_with_rows_of_somebody_else_is_not_written(writer, spark, table)
     with pytest.raises(TableRefused, match="has snapshots and no token"):
         writer.write(portion(0, 5))
     assert spark.merges == 0
+
+
+def test_a_table_that_lost_the_snapshots_with_its_token_is_not_written(writer, spark, table):
+    """Its first snapshot is gone too, so nobody knows any more whether something of ours was in it."""
+    spark.fates = [spark.lands]
+    writer.write(portion(0, 5))
+    (ours,) = table.refresh().snapshots()
+    table.append(ONE_ROW)
+    table.maintenance.expire_snapshots().by_id(ours.snapshot_id).commit()
+
+    with pytest.raises(TableRefused, match="has snapshots and no token"):
+        writer.write(portion(0, 5))
+    assert spark.merges == 1
