@@ -28,7 +28,7 @@ demo: venv-java
 	@exec $(PYTHON) -m isotherm.cli demo $(ARGS)
 
 # Two processes play the tests (tests/support/division.py); ARGS="-n 0" makes it one, for -s or --pdb.
-DIVIDED := -n 2 --dist loadgroup --no-loadscope-reorder
+DIVIDED := -n 2 --no-loadscope-reorder
 
 test: venv-java
 	@exec $(PYTHON) -m pytest $(DIVIDED) $(ARGS)

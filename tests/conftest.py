@@ -6,7 +6,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from isotherm.demo.stack import Kafka, Stack
-from support.division import Names, divide
 from support.lab import Lab
 
 # A machine that does something else meanwhile must not fail a law.
@@ -28,21 +27,20 @@ def pytest_addoption(parser):
     )
 
 
-def pytest_configure(config):
-    if not is_one_of_several(config):
-        config.pluginmanager.register(Names())
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """What is shared stays in one process."""
+    from support.division import Division
+
+    return Division(config, log)
 
 
-def is_one_of_several(config):
-    """Whether this process plays what another one, which reports, gives to it."""
-    return hasattr(config, "workerinput")
-
-
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """The long tests run where somebody asks for them: `make soak`. The others are divided between processes."""
-    if is_one_of_several(config):
-        divide(items)
+    """The long tests run where somebody asks for them: `make soak`. The others have an order where several processes play them."""
+    if hasattr(config, "workerinput"):
+        from support.division import in_turn
+
+        in_turn(items)
     if "soak" in (config.getoption("-m") or ""):
         return
     long = [item for item in items if item.get_closest_marker("soak")]

@@ -6,14 +6,13 @@ import sys
 import uuid
 
 import pytest
-from confluent_kafka import Producer
 
-from isotherm.contract.events import encode
 from isotherm.contract.summary import JOB_ID
 from isotherm.core.deletion import LEFTOVER_GRACE_MS
 from isotherm.core.paths import normalised
 from isotherm.runtime.clock import now_ms
 from isotherm.store import Fold, Ledger
+from support.announcing import ControlTopic
 from support.daemon_process import Daemon
 from support.lab import EAGER, Lab, counted
 
@@ -41,21 +40,13 @@ def start(lab, kafka):
         daemon.end()
 
 
-def send(kafka, topic, *events):
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "partitioner": "murmur2_random"})
-    for event in events:
-        key, value, _ = encode(event)
-        producer.produce(topic, value, key)
-    assert producer.flush(10) == 0
-
-
 def test_it_follows_compacts_answers_and_stops(lab, kafka, start):
     table = lab.create()
     daemon = start()
     port = daemon.until("http_listening")["port"]
     daemon.until("started")
     events = [lab.append(table, hour, announce=False) for hour in (1, 1, 1, 2, 3, 4)]
-    send(kafka, start.topic, *events)
+    ControlTopic(kafka.bootstrap_servers, start.topic).announce(*events)
     ended = daemon.until("job_ended", action="compact")
     alive, ready, metrics = (daemon.get(path, port) for path in ("/livez", "/readyz", "/metrics"))
 
@@ -94,7 +85,8 @@ def test_killed_in_the_middle_of_a_job_it_goes_on_where_it_was(lab, kafka, start
     table = lab.create()
     daemon = start()
     daemon.until("started")
-    send(kafka, start.topic, *[lab.append(table, hour, announce=False) for hour in (1, 1, 1, 2, 3, 4)])
+    events = [lab.append(table, hour, announce=False) for hour in (1, 1, 1, 2, 3, 4)]
+    ControlTopic(kafka.bootstrap_servers, start.topic).announce(*events)
     started = daemon.until("job_started")
     daemon.stop(signal.SIGKILL)
     again = start()

@@ -12,15 +12,15 @@ from collections import Counter
 
 import psutil
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from isotherm.contract.events import encode
 from isotherm.contract.summary import JOB_ID
 from isotherm.daemon import EXIT_FENCED
 from isotherm.kafka.client import partition_of
 from isotherm.kafka.control_topic import KafkaEvents
 from isotherm.store import Fold, Ledger
+from support.announcing import ControlTopic
 from support.daemon_process import Daemon, eventually
 from support.lab import EAGER, Lab, counted
 
@@ -45,9 +45,7 @@ class Group:
         self.daemons = []
         self.stopped = []
         self.admin = AdminClient({"bootstrap.servers": self.servers})
-        self._producer = Producer(
-            {"bootstrap.servers": self.servers, "partitioner": "murmur2_random", "log_level": 0}
-        )
+        self._control_topic = ControlTopic(self.servers, self.topic)
 
     def make_topic(self, partitions):
         self.admin.create_topics([NewTopic(self.topic, partitions, 1)])[self.topic].result(30)
@@ -59,12 +57,6 @@ class Group:
         self.daemons.append(daemon)
         daemon.until("started")
         return daemon
-
-    def send(self, *events):
-        for event in events:
-            key, value, _ = encode(event)
-            self._producer.produce(self.topic, value, key)
-        assert self._producer.flush(30) == 0
 
     def table_on(self, partition, of, number=0):
         """A table whose events stand in this Kafka partition."""
@@ -78,7 +70,7 @@ class Group:
 
     def write(self, table, name, *hours):
         events = [self.lab.append(table, hour, announce=False) for hour in hours]
-        self.send(*[event.model_copy(update={"table": name}) for event in events])
+        self._control_topic.announce(*[event.model_copy(update={"table": name}) for event in events])
 
     def freeze(self, daemon, count):
         """Stop so many rewrites of a daemon in the middle."""

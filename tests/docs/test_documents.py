@@ -79,3 +79,15 @@ def test_the_make_targets_in_contributing_are_those_of_the_makefile():
 
     assert told <= made
     assert {"demo", "test", "check", "bench", "soak", "lock"} <= told
+
+
+def test_every_folder_of_the_code_has_a_row_in_contributing_that_says_what_to_run():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = text.partition("| you changed | run |\n|---|---|\n")[2].partition("\n\n")[0].splitlines()
+    changed = {name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    run = {path for row in rows for path in re.findall(r"tests/\w+", row.split("|")[2])}
+    code = {path.stem for path in (ROOT / "daemon" / "isotherm").iterdir()} - {"__init__", "__pycache__"}
+
+    assert code - changed == set()
+    assert len(run) > 10
+    assert [path for path in run if not (ROOT / path).is_dir()] == []

@@ -5,44 +5,45 @@ file, because they share what a fixture of theirs has made. The longest groups b
 alone with one at the end. Servers that belong to a session start once in each process that needs them.
 """
 
+from functools import cache
+from pathlib import Path
+
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 LAST = ("tests/mutants/", "tests/simulation/")
 """They use all cores by themselves, so nothing need run beside them."""
 
 
-def divide(items: list[pytest.Item]) -> None:
-    """Put the tests in the order in which their groups begin, and write its group on each."""
+class Division(LoadScopeScheduling):
+    """Gives the next group to the process that has nothing to do."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        # So do pytest-xdist's own divisions. Its groups by marker do not work with pytest 9.2.
+        file = file_of(nodeid)
+        return "spark" if takes_the_session(self.config.rootpath / file) else file
+
+
+def in_turn(items: list[pytest.Item]) -> None:
+    """Put the tests in the order in which their groups begin: Spark's, those that wait for servers, the rest."""
     items.sort(key=turn)
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(group(item)))
-
-
-def group(item: pytest.Item) -> str:
-    """The name of a test's group."""
-    return "spark" if uses_spark(item) else item.nodeid.partition("::")[0]
 
 
 def turn(item: pytest.Item) -> int:
-    """When a test's group begins, the smallest first: Spark's, then what waits for servers, then the rest."""
-    if uses_spark(item):
+    """When a test's group begins, the smallest first."""
+    if takes_the_session(item.path):
         return 0
     if item.get_closest_marker("stack"):
         return 1
     return 3 if item.nodeid.startswith(LAST) else 2
 
 
-def uses_spark(item: pytest.Item) -> bool:
-    """Whether a test takes the Spark session."""
-    return "spark" in getattr(item, "fixturenames", ())
+def file_of(nodeid: str) -> str:
+    """The file of a test."""
+    return nodeid.partition("::")[0]
 
 
-class Names:
-    """A plugin for the process that reports: a test's name there is what pytest takes, without its group."""
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take off the group, which xdist has put behind the name."""
-        name, at, _ = report.nodeid.rpartition("@")
-        if at and report.nodeid.rfind("]") < len(name):
-            report.nodeid = name
+@cache
+def takes_the_session(file: Path) -> bool:
+    """Whether a file has tests with the Spark session. They are marked; the process that divides imports no tests."""
+    return "pytest.mark.spark" in file.read_text(encoding="utf-8")

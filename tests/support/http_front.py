@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
-PATIENCE_S = 60
+PATIENCE_S = 180
 TRICKLE_S = 0.15
 """Shorter than any time-out; a list of one name takes seven seconds at this pace."""
 ANSWERS = {

@@ -11,7 +11,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 BUCKET = "lake"
-PATIENCE_S = 60
+PATIENCE_S = 180
 
 
 @dataclass

@@ -5,8 +5,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from isotherm_ingest.session import JAVA_OPTIONS
+
 CATALOG = "lake"
 DRIVER_MEMORY = "1536m"
+SMALL_QUERIES = {
+    "spark.sql.shuffle.partitions": "2",
+    # Each of its stages is a job of its own, which costs more than it saves.
+    "spark.sql.adaptive.enabled": "false",
+    # A class that is compiled for a query over ten rows takes longer than the query.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +63,14 @@ def start_session(lake: Lake, jars: list[Path], scratch: Path, **more: str) -> A
         "spark.driver.bindAddress": "127.0.0.1",
         # On the class path rather than in spark.jars: nothing is copied, and JDBC finds its driver.
         "spark.driver.extraClassPath": ":".join(str(jar) for jar in jars),
-        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "spark-warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "WARN",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
+        **SMALL_QUERIES,
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         **lake.spark_properties,
         **{key.replace("__", "."): value for key, value in more.items()},

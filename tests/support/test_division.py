@@ -1,69 +1,80 @@
-"""How the tests are divided between processes."""
+"""How the tests are divided between processes, seen at a small suite of its own."""
 
-from dataclasses import dataclass, field
+import os
+import re
+import subprocess
+import sys
 
+CONFTEST = """
+import pytest
+from support.division import Division, in_turn
+
+def pytest_configure(config):
+    for name in ("spark", "stack"):
+        config.addinivalue_line("markers", name)
+
+def pytest_xdist_make_scheduler(config, log):
+    return Division(config, log)
+
+def pytest_collection_modifyitems(items):
+    in_turn(items)
+"""
+SUITE = {
+    "tests/core/test_a.py": "",
+    "tests/core/test_b.py": "",
+    "tests/faults/test_c.py": "@pytest.mark.stack",
+    "tests/ingest/test_d.py": "@pytest.mark.spark",
+    "tests/ingest/test_e.py": "@pytest.mark.spark",
+    "tests/simulation/test_f.py": "",
+}
+TEST = """
 import pytest
 
-from support.division import Names, divide
+{mark}
+@pytest.mark.parametrize("number", range(4))
+def test_it(number):
+    pass
+"""
 
 
-@dataclass
-class Item:
-    """What the division asks a test for."""
+def played(folder, *options):
+    """By which process and in which order the files of the suite were played, test after test."""
+    (folder / "conftest.py").write_text(CONFTEST)
+    (folder / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib -p no:cacheprovider\n")
+    for name, mark in SUITE.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(TEST.format(mark=mark))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-v", *options],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
 
-    nodeid: str
-    fixturenames: tuple[str, ...] = ()
-    marks: list[str] = field(default_factory=list)
-    group: str = ""
 
-    def get_closest_marker(self, name):
-        return name if name in self.marks else None
+def test_one_process_plays_all_with_the_session_and_each_file_whole(tmp_path):
+    told = played(tmp_path, "-n", "2", "--no-loadscope-reorder")
+    places = re.findall(r"^\[(gw\d)\].* PASSED (\S+?)::", told, re.MULTILINE)
 
-    def add_marker(self, marker):
-        (self.group,) = marker.args
+    assert len(places) == 4 * len(SUITE)
+    assert {process for process, _ in places} == {"gw0", "gw1"}
+    assert len(set(places)) == len(SUITE)
+    assert len({process for process, file in places if SUITE[file] == "@pytest.mark.spark"}) == 1
 
 
-def test_one_process_has_all_tests_with_the_session_and_each_file_whole():
-    items = [
-        Item("tests/core/test_a.py::test_one"),
-        Item("tests/core/test_a.py::test_judged_by_spark", ("tmp_path", "spark")),
-        Item("tests/core/test_a.py::test_two[a@b]"),
-        Item("tests/iceberg/test_b.py::test_three", ("spark",)),
+def test_the_longest_begin_first_and_what_uses_all_cores_is_last(tmp_path):
+    files = list(dict.fromkeys(re.findall(r"^(tests/\S+?)::", played(tmp_path), re.MULTILINE)))
+
+    assert files == [
+        "tests/ingest/test_d.py",
+        "tests/ingest/test_e.py",
+        "tests/faults/test_c.py",
+        "tests/core/test_a.py",
+        "tests/core/test_b.py",
+        "tests/simulation/test_f.py",
     ]
-    divide(items)
-
-    assert {item.nodeid.partition("::")[2]: item.group for item in items} == {
-        "test_judged_by_spark": "spark",
-        "test_three": "spark",
-        "test_one": "tests/core/test_a.py",
-        "test_two[a@b]": "tests/core/test_a.py",
-    }
-
-
-def test_the_longest_begin_first_and_what_uses_all_cores_is_last():
-    names = {
-        "spark": Item("tests/z.py::test", ("spark",), ["spark", "stack"]),
-        "servers": Item("tests/y.py::test", ("kafka",), ["stack"]),
-        "neither": Item("tests/b.py::test"),
-        "all cores": Item("tests/simulation/a.py::test"),
-    }
-    items = list(names.values())[::-1]
-    divide(items)
-
-    assert items == list(names.values())
-
-
-@pytest.mark.parametrize(
-    ("reported", "name"),
-    [
-        ("tests/a.py::test@tests/a.py", "tests/a.py::test"),
-        ("tests/a.py::test[b@c]@spark", "tests/a.py::test[b@c]"),
-        ("tests/a.py::test[b@c]", "tests/a.py::test[b@c]"),
-        ("tests/a.py::test", "tests/a.py::test"),
-    ],
-)
-def test_what_is_reported_has_the_name_that_pytest_takes(reported, name):
-    report = Item(reported)
-    Names().pytest_runtest_logreport(report)
-
-    assert report.nodeid == name

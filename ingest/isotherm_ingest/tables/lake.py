@@ -156,6 +156,11 @@ def summary_of(snapshot: Snapshot) -> dict[str, str]:
     return dict(snapshot.summary.additional_properties) if snapshot.summary is not None else {}
 
 
+def is_first(snapshot: Snapshot) -> bool:
+    """Whether nothing was ever committed before it. PyIceberg's expiry takes the parent away from what stays."""
+    return snapshot.parent_snapshot_id is None and (snapshot.sequence_number or 0) <= 1
+
+
 class Lake:
     """The catalog, for every thread of the driver."""
 

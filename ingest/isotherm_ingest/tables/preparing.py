@@ -17,7 +17,7 @@ from isotherm_ingest.sql.survey import Survey, can_name_partitions, survey_of, s
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offsets
 from isotherm_ingest.tables.boundary import advance, valid_through
-from isotherm_ingest.tables.lake import CHANGELOG_COLUMNS, PIPELINE_PROPERTY, SpecField, TableNow
+from isotherm_ingest.tables.lake import CHANGELOG_COLUMNS, PIPELINE_PROPERTY, SpecField, TableNow, is_first
 from isotherm_ingest.tables.offsets import Position, Source
 from isotherm_ingest.tables.portion import Portion, Prepared, wanted_from
 from isotherm_ingest.tables.schema_fit import SchemaFit
@@ -138,7 +138,7 @@ class Preparing:
         if token is None:
             oldest = next(iter(deque(now.ancestry(), maxlen=1)), None)
             ours = now.properties.get(PIPELINE_PROPERTY) == self._tools.pipeline
-            if oldest is not None and not (ours and oldest.parent_snapshot_id is None):
+            if oldest is not None and not (ours and is_first(oldest)):
                 remedy = property_name(self._tools.pipeline)
                 raise TableRefused(
                     f"{self._name} has snapshots and no token of pipeline {self._tools.pipeline!r}: writing could double "

@@ -1,0 +1,229 @@
+"""A write that loses a race, or whose answer is lost: on a real catalog, with a Spark that does as it is told."""
+
+import re
+from functools import partial
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
+
+from isotherm.contract.events import decode
+from isotherm_ingest.announce.intents import Intents
+from isotherm_ingest.failures import TableRefused
+from isotherm_ingest.metrics import Metrics
+from isotherm_ingest.sql.debezium import change_schema
+from isotherm_ingest.sql.decode import Group
+from isotherm_ingest.streams import Stream
+from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, Lake
+from isotherm_ingest.tables.preparing import Portion
+from isotherm_ingest.tables.writer import CONF_PREFIX, MAX_ATTEMPTS, TableWriter, Tools
+from support.messages import Broker, Rows, Session, envelope, key
+
+NAME, TOPIC = "shop.orders", "shop.public.orders"
+UNKNOWN = RuntimeError("org.apache.iceberg.exceptions.CommitStateUnknownException: time out")
+CONFLICT = RuntimeError("org.apache.iceberg.exceptions.CommitFailedException: the table moved on")
+ONE_ROW = pa.table({"id": [1]})
+
+
+class Spark:
+    """Runs no SQL. Each MERGE does what comes next in `fates`: it lands, fails, or both."""
+
+    def __init__(self, table):
+        self._table, self.conf, self.fates, self.merges = table, Conf(), [], 0
+
+    def newSession(self):  # noqa: N802 (Spark's name)
+        return self
+
+    def sql(self, text):
+        if text.lstrip().startswith("MERGE"):
+            self.merges += 1
+            self.fates.pop(0)()
+        if re.search(r"count\(\*\).* AS rows", text):
+            return Rows([SURVEYED])
+        return self
+
+    def coalesce(self, _):
+        return self
+
+    def createOrReplaceTempView(self, _):  # noqa: N802 (Spark's name)
+        pass
+
+    def lands(self):
+        """As Spark does: the rows, with the session's summary in the snapshot."""
+        self._table.refresh().append(ONE_ROW, snapshot_properties=self.conf.summary())
+
+
+class Conf(dict):
+    """The session's settings."""
+
+    set = dict.__setitem__
+
+    def unset(self, name):
+        self.pop(name, None)
+
+    def summary(self):
+        return {name.removeprefix(CONF_PREFIX): self[name] for name in self if name.startswith(CONF_PREFIX)}
+
+
+SURVEYED = {
+    "_topic": TOPIC, "_topic_partition": 0, "rows": 1, "problems": 0, "unavailable": 0, "newest_ms": None,
+    "reached_ms": None, "unknown": 0, "moved": 0, "touched": None, "touched_before": None,
+}  # fmt: skip
+
+
+def fails(error, *first):
+    """A MERGE that fails after what happens first."""
+
+    def fate():
+        for step in first:
+            step()
+        raise error
+
+    return fate
+
+
+@pytest.fixture
+def properties(tmp_path):
+    return {
+        "type": "sql",
+        "uri": f"sqlite:///{tmp_path}/catalog.db",
+        "warehouse": f"file://{tmp_path}/warehouse",
+    }
+
+
+@pytest.fixture
+def table(properties):
+    """Made by this pipeline, and empty."""
+    catalog = load_catalog("lake", **properties)
+    catalog.create_namespace("shop")
+    schema = Schema(NestedField(1, "id", LongType()))
+    return catalog.create_table(NAME, schema, properties={PIPELINE_PROPERTY: "shop"})
+
+
+@pytest.fixture
+def spark(table):
+    return Spark(table)
+
+
+@pytest.fixture
+def broker():
+    return Broker(Session())
+
+
+@pytest.fixture
+def metrics():
+    return Metrics()
+
+
+@pytest.fixture
+def writer(properties, spark, broker, metrics):
+    intents = Intents(broker, "control", "shop")
+    stream = Stream(topics="shop.*", table="shop.{table}")
+    yield TableWriter(NAME, stream, spark, Tools(Lake("lake", properties), intents, None, metrics, "shop"))
+    intents.stop()
+
+
+def portion(first, end):
+    group = Group(TOPIC, 7, change_schema(envelope("orders", ("id", "int64")), key("id")))
+    places = {(TOPIC, 0): (first, end)}
+    return Portion(
+        "global_temp.raw", "query", 1, (group,), places, {(TOPIC, 0): end}, {TOPIC: "id"}, "cluster"
+    )
+
+
+def told(broker):
+    """What the intents said, one after the other."""
+    events = [decode(record.value) for record in broker.sent]
+    assert len({event.intent_id for event in events}) == 1
+    return [(event.state, event.attempt, event.outcome) for event in events]
+
+
+def rows(table):
+    return table.refresh().scan().to_arrow().num_rows
+
+
+def test_rows_and_vector_are_one_snapshot_and_what_comes_again_is_left_out(writer, spark, table):
+    spark.fates = [spark.lands]
+
+    assert writer.write(portion(0, 5)) == 1
+    assert writer.vector() == {TOPIC: {0: 5}}
+    assert writer.write(portion(0, 5)) == writer.write(portion(2, 4)) == 0
+    assert (spark.merges, rows(table)) == (1, 1)
+
+
+def test_a_write_whose_answer_is_lost_is_looked_for_and_not_repeated(writer, spark, broker, table):
+    spark.fates = [fails(UNKNOWN, spark.lands)]
+
+    assert writer.write(portion(0, 5)) == 1
+    assert (spark.merges, rows(table)) == (1, 1)
+    assert told(broker) == [("open", 1, ""), ("closed", 1, "committed")]
+
+
+def test_a_write_whose_answer_is_lost_and_that_did_not_land_is_repeated(writer, spark, table):
+    spark.fates = [fails(UNKNOWN), spark.lands]
+
+    assert writer.write(portion(0, 5)) == 1
+    assert (spark.merges, rows(table)) == (2, 1)
+
+
+def test_a_lost_race_is_computed_again_under_the_same_intent(writer, spark, broker, table):
+    other = table.catalog.load_table(NAME)
+    spark.fates = [fails(CONFLICT, partial(other.append, ONE_ROW)), spark.lands]
+
+    assert writer.write(portion(0, 5)) == 1
+    assert (spark.merges, rows(table)) == (2, 2)
+    assert writer.vector() == {TOPIC: {0: 5}}
+    assert told(broker) == [("open", 1, ""), ("open", 2, ""), ("closed", 2, "committed")]
+
+
+def test_a_write_that_always_loses_is_given_up_and_its_intent_is_closed(
+    writer, spark, broker, metrics, table
+):
+    spark.fates = [fails(CONFLICT)] * MAX_ATTEMPTS
+
+    with pytest.raises(RuntimeError, match="moved on"):
+        writer.write(portion(0, 5))
+    assert told(broker)[-1] == ("closed", MAX_ATTEMPTS, "failed")
+    recomputed = metrics.registry.get_sample_value("isotherm_ingest_merges_recomputed_total", {"table": NAME})
+    assert recomputed == MAX_ATTEMPTS - 1
+    assert rows(table) == 0
+
+
+def test_any_other_failure_is_not_repeated(writer, spark, broker):
+    spark.fates = [fails(RuntimeError("no space left on device"))]
+
+    with pytest.raises(RuntimeError, match="no space left"):
+        writer.write(portion(0, 5))
+    assert told(broker) == [("open", 1, ""), ("closed", 1, "failed")]
+
+
+def test_another_driver_that_was_faster_has_written_it_for_us(writer, spark, table):
+    """A driver that was thought dead commits the same offsets between our look and our MERGE."""
+    spark.fates = [fails(CONFLICT, spark.lands)]
+
+    assert writer.write(portion(0, 5)) == 0
+    assert (spark.merges, rows(table)) == (1, 1)
+
+
+def test_a_table_with_rows_of_somebody_else_is_not_written(writer, spark, table):
+    table.transaction().remove_properties(PIPELINE_PROPERTY).commit_transaction()
+    table.append(ONE_ROW)
+
+    with pytest.raises(TableRefused, match="has snapshots and no token"):
+        writer.write(portion(0, 5))
+    assert spark.merges == 0
+
+
+def test_a_table_that_lost_the_snapshots_with_its_token_is_not_written(writer, spark, table):
+    """Its first snapshot is gone too, so nobody knows any more whether something of ours was in it."""
+    spark.fates = [spark.lands]
+    writer.write(portion(0, 5))
+    (ours,) = table.refresh().snapshots()
+    table.append(ONE_ROW)
+    table.maintenance.expire_snapshots().by_id(ours.snapshot_id).commit()
+
+    with pytest.raises(TableRefused, match="has snapshots and no token"):
+        writer.write(portion(0, 5))
+    assert spark.merges == 1
