@@ -139,7 +139,7 @@ def asked():
             yield one_asked(name, example, goal, name, example, goal)
 
 
-@pytest.mark.parametrize(("name", "example", "goal"), asked())
+@pytest.mark.parametrize(("name", "example", "goal"), list(asked()))
 def test_what_is_asked_of_the_decisions(name, example, goal):
     got = outcome(name, example, is_short=True)
 
