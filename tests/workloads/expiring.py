@@ -4,8 +4,6 @@ That depends on the log of snapshots alone, and on the size of metadata.json, wh
 is replayed here.
 """
 
-from isotherm.core.model.decisions import Verdict
-from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import Snapshot
 from isotherm.core.planner.plan import plan
 from isotherm.core.policy.policy import Policy
@@ -28,9 +26,9 @@ def expiries_a_day(*, apart_ms, snapshot_bytes, policy=None, look_ms=HOUR, days=
         table = facts(metadata_file_bytes=len(there) * snapshot_bytes, snapshots=len(there))
         seen = view(facts=table, snapshots=there, announced_sequence_number=number)
         planned = plan(seen, policy, now_ms)
-        if planned.on_table(Action.EXPIRE).verdict is Verdict.DUE:
+        gone = {one for request in planned.requests for one in request.snapshots}
+        if gone:
             expiries += 1
-            gone = {one for request in planned.requests for one in request.snapshots}
             there = tuple(one for one in there if one.snapshot_id not in gone)
     return expiries / days
 
