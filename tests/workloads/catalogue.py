@@ -61,7 +61,7 @@ WORKLOADS = {
     one.name: one
     for one in (
         Workload(appends.hourly, 10, 3, Kind.APPENDS, ("hourly_events",), Before(1.00, 60, 61)),
-        Workload(appends.hourly_late, 10, 4, Kind.LATE, ("hourly_events",), Before(1.93, 9.4, 92, 0.03)),
+        Workload(appends.hourly_late, 10, 3, Kind.LATE, ("hourly_events",), Before(1.93, 9.4, 92, 0.03)),
         Workload(appends.hourly_slow, 10, 5, Kind.LATE, ("hourly_events",), Before(1.00, 19.8, 26)),
         Workload(appends.hourly_big, 10, 3, Kind.LATE, (), Before(1.86, 69.5, 231, 9.7)),
         Workload(appends.two_writers, 10, 3, Kind.APPENDS),
@@ -73,7 +73,7 @@ WORKLOADS = {
         Workload(appends.nightly_batch, 60, 30, Kind.APPENDS),
         Workload(appends.well_sized_batch, 30, 30, Kind.ODD),
         Workload(appends.backfill, 3, 1.5, Kind.APPENDS, fewer={"back": 90}),
-        Workload(appends.monthly, 120, 100, Kind.LONG, (), Before(1.60, 1824, 4464)),
+        Workload(appends.monthly, 120, 70, Kind.LONG, (), Before(1.60, 1824, 4464)),
         Workload(appends.yearly, 800, 800, Kind.LONG),
         Workload(updates.mirror_zipf, 10, 3, Kind.MIRROR, ("mirror",), Before(2.70, 272, 936, 0.9)),
         Workload(updates.mirror_uniform, 10, 5, Kind.MIRROR, ("mirror",), Before(1.51, 48, 68)),
@@ -81,10 +81,10 @@ WORKLOADS = {
         Workload(
             updates.daily_load_jittery, 30, 30, Kind.TIMELESS, ("dimension",), Before(6.19, 657, 1322, 83)
         ),
-        Workload(updates.buckets, 4, 3, Kind.TIMELESS, ("mirror",), Before(4.95, 223, 589, 1.6)),
+        Workload(updates.buckets, 4, 2, Kind.TIMELESS, ("mirror",), Before(4.95, 223, 589, 1.6)),
         Workload(updates.large_buckets, 4, 2, Kind.TIMELESS, ("mirror",), Before(1.00, 663, 846, 3894)),
         Workload(updates.one_delete_row, 3, 3, Kind.ODD),
-        Workload(updates.delete_files, 6, 5, Kind.ODD),
+        Workload(updates.delete_files, 6, 4, Kind.ODD),
         Workload(updates.keyed_upserts, 3, 2, Kind.ODD),
     )
 }

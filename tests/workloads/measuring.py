@@ -33,8 +33,10 @@ class Measured:
     files_mean: float
     """Files of a partition, over time and over partitions."""
     files_p95: int
+    spare_mean: float
+    """The same less the files that the bytes of a partition fill, but for the last: 1 is perfect."""
     settled_mean: float
-    """The same of partitions that have settled, less the files that their bytes fill but for the last: 1 is perfect."""
+    """Spare files of partitions that have settled."""
     settled_p95: int
     jobs: int
     repeats: float
@@ -71,6 +73,7 @@ def measured(history, policy):
         write_amplification=totals.write_amplification or 1.0,
         files_mean=_mean(seen.files),
         files_p95=_quantile(seen.files, 0.95),
+        spare_mean=_mean(seen.spare),
         settled_mean=_mean(seen.settled),
         settled_p95=_quantile(seen.settled, 0.95),
         jobs=len(done),
@@ -90,6 +93,7 @@ class _Seen:
 
     def __init__(self, history, target):
         self.files = Counter()
+        self.spare = Counter()
         self.settled = Counter()
         self._written = dict.fromkeys(key for one in history.recorded for key in one.change.partitions)
         fields = history.facts.fields
@@ -106,10 +110,11 @@ class _Seen:
                 continue
             data = partition.data.values()
             files = sum(s.files for s in data) + sum(s.files for s in partition.deletes.values())
+            spare = files - max(sum(s.bytes for s in data) - 1, 0) // self._target
             self.files[files] += 1
+            self.spare[spare] += 1
             if at_ms - max(end_ms, partition.last_write_at_ms or 0) >= DAY:
-                filled = max(sum(s.bytes for s in data) - 1, 0) // self._target
-                self.settled[files - filled] += 1
+                self.settled[spare] += 1
 
 
 def _mean(counts):
