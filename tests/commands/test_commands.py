@@ -70,7 +70,7 @@ def test_plan_shows_every_verdict(isotherm):
     result = isotherm("plan", "shop.orders")
 
     assert result.exit_code == 0, result.output
-    assert "partitions: 2 clean, 2 hot" in result.output
+    assert "partitions: 2 hot, 2 clean" in result.output
     assert max(map(len, result.output.splitlines())) <= 80
 
 

@@ -1,6 +1,5 @@
 """`isotherm plan`: every verdict with its why, what is due first."""
 
-from collections import Counter
 from pathlib import Path
 
 import typer
@@ -8,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from isotherm.commands.options import Output
+from isotherm.commands.plan_lines import plan_lines, tally_text
 from isotherm.commands.terminal import (
     EXIT_WORK_TO_DO,
     VERDICT_STYLES,
@@ -54,29 +54,24 @@ def _time_ms(text: str) -> int:
 
 
 BRIEF = 12
-"""Rows for each table where all are shown; `plan TABLE` shows every one."""
+"""Lines for each table where all are shown; `plan TABLE` shows every one."""
 
 
 def _print_plan(one: Plan, *, brief: bool) -> None:
     name = one.table.name
-    counts = Counter(decision.verdict for decision in one.of_partitions)
-    summary = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
-    out.print(Text.assemble((name, "bold"), f"  partitions: {summary or 'none'}"))
-    ordered = sorted(
-        one.decisions, key=lambda d: (d.verdict is not Verdict.DUE, d.verdict, -d.score, d.label)
-    )
-    shown = ordered[:BRIEF] if brief else ordered
+    out.print(Text.assemble((name, "bold"), f"  partitions: {tally_text(one)}"))
+    lines = plan_lines(one)
+    shown = lines[:BRIEF] if brief else lines
     grid = Table(box=None, pad_edge=False, show_edge=False, expand=False)
     grid.add_column("verdict")
     grid.add_column("score", justify="right")
     grid.add_column("partition", overflow="fold", max_width=32)
     grid.add_column("why", overflow="fold")
-    for decision in shown:
-        # What no version could do yet is nothing that is wrong with the table.
-        is_missing = decision.partition is None and decision.verdict is Verdict.UNSUPPORTED
-        verdict = Text(decision.verdict, style="dim" if is_missing else VERDICT_STYLES[decision.verdict])
-        grid.add_row(verdict, f"{decision.score:.2f}", decision.label, decision.why)
+    for line in shown:
+        verdict = Text(line.verdict, style="dim" if line.is_missing else VERDICT_STYLES[line.verdict])
+        score = "" if line.score is None else f"{line.score:.2f}"
+        grid.add_row(verdict, score, line.subject, line.why)
     out.print(grid)
-    if len(ordered) > len(shown):
-        out.print(f"… and {len(ordered) - len(shown)} more: isotherm plan {name}")
+    if len(lines) > len(shown):
+        out.print(f"… and {len(lines) - len(shown)} more: isotherm plan {name}")
     out.print()
