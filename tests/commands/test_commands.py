@@ -36,9 +36,10 @@ def test_explain_says_each_condition_with_its_origin(isotherm):
     assert result.exit_code == 0, result.output
     flat = " ".join(result.output.split())
     assert "hot: the stream is still in or before it" in flat
-    assert "✗ boundary the stream is still in" in flat
+    assert "boundary hot the stream is still in" in flat
+    assert "intent cold no open intent" in flat
     assert "all.yaml" in result.output
-    assert "next: when the stream reaches 2026-01-01 06:00:00" in result.output
+    assert "can change when the stream reaches 2026-01-01 06:00:00" in result.output
     assert max(map(len, result.output.splitlines())) <= 80
 
 
@@ -52,7 +53,7 @@ def test_explain_shows_what_was_done(isotherm):
 def test_explain_a_table_as_a_whole(isotherm):
     result = isotherm("explain", "shop.orders")
 
-    assert "partitions: 2 clean, 2 hot" in " ".join(result.output.split())
+    assert "partitions: 2 hot, 2 clean" in " ".join(result.output.split())
 
 
 def test_explain_something_unknown_names_what_there_is(isotherm):
@@ -184,3 +185,27 @@ def test_explain_begins_with_the_verdict_in_words(isotherm):
 
     assert as_whole.output.splitlines()[1].startswith("off: ")
     assert clean.output.splitlines()[1].startswith("clean: ")
+
+
+def test_explain_marks_nothing_that_is_clean_as_a_fault(isotherm):
+    flat = " ".join(isotherm("explain", "shop.orders", HOUR_1).output.split())
+
+    assert "min_files clean 0.33 of 1:" in flat
+    assert "boundary cold ends" in flat
+    assert not set("✓✗") & set(flat)
+
+
+def test_explain_a_table_says_in_words_what_may_go(isotherm):
+    result = isotherm("explain", "shop.orders")
+    answer = json.loads(isotherm("explain", "shop.orders", "-o", "json").stdout)
+    words = {one["name"]: (one["word"], one["holds"]) for one in answer["conditions"]}
+
+    assert "age kept the oldest is" in " ".join(result.output.split())
+    assert words == {
+        "age": ("kept", False),
+        "count": ("kept", False),
+        "expire": ("off", False),
+        "rewrite manifests": ("clean", False),
+        "trim metadata": ("clean", False),
+        "remove orphans": ("unsupported", True),
+    }

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from isotherm.commands.inspector import HISTORY, Inspector
 from isotherm.commands.options import Output
+from isotherm.commands.plan_lines import tally_text
 from isotherm.commands.terminal import VERDICT_STYLES, inspector_of, out, plain_errors, print_json
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import Decision, Plan, Verdict, Wake
@@ -40,16 +41,20 @@ def show_explanation(table: str, partition: str | None, config: Path, output: Ou
         why = explanation.why if said else f"{explanation.verdict}: {explanation.why}"
         out.print(Text(why, style=VERDICT_STYLES[explanation.verdict]))
         grid = Table(box=None, pad_edge=False, show_edge=False)
-        for heading in ("", "condition", "what is", "limit from"):
+        for heading in ("condition", "is", "because", "limit from"):
             grid.add_column(heading, overflow="fold")
         for condition in explanation.conditions:
-            mark = Text("✓", "green") if condition.holds else Text("✗", "red")
-            grid.add_row(mark, condition.name, condition.text, condition.origin)
+            word = Text(condition.word, _STYLES.get(condition.word, ""))
+            grid.add_row(condition.name, word, condition.text, condition.origin)
         out.print(grid)
         if explanation.next_at:
-            out.print(f"next: {explanation.next_at}")
+            out.print(f"can change {explanation.next_at}")
         for line in explanation.history:
             out.print(Text(line, style="dim"))
+
+
+COLD, MAY_GO, KEPT = "cold", "may go", "kept"
+_STYLES = {**{str(verdict): style for verdict, style in VERDICT_STYLES.items()}, COLD: "green"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,10 @@ class Condition:
     """One line of an explanation."""
 
     name: str
+    word: str
+    """What it comes to: `hot` or `cold`, `due` or `clean`, `may go` or `kept`, or the verdict on work on the table."""
     holds: bool
+    """Whether it lets the work go ahead."""
     text: str
     origin: str
 
@@ -124,7 +132,13 @@ def _coldness(
     }
     found = findings(key, state, around, resolved.policy.cold, now_ms)
     return [
-        Condition(one.rule, not one.is_hot, one.why, _origin(resolved, fields.get(one.rule, "")))
+        Condition(
+            one.rule,
+            Verdict.HOT if one.is_hot else COLD,
+            not one.is_hot,
+            one.why,
+            _origin(resolved, fields.get(one.rule, "")),
+        )
         for one in found
     ]
 
@@ -134,6 +148,7 @@ def _debt(state: PartitionState, resolved: Resolved) -> list[Condition]:
         Condition(
             # Each trigger by the name of its option: that is what a person would change.
             one.option.removeprefix("compact."),
+            Verdict.DUE if one.score >= 1 else Verdict.CLEAN,
             one.score >= 1,
             f"{one.score:.2f} of 1: {one.why}",
             _origin(resolved, one.option),
@@ -156,37 +171,38 @@ def _of_table(
         Action.TRIM_METADATA: "metadata.keep_last",
         Action.REMOVE_ORPHANS: "orphans.every",
     }
+    is_old = oldest is not None and now_ms - oldest.committed_at_ms >= expire.keep_for
+    are_many = view.facts.snapshots > expire.keep_last
     conditions = (
         Condition(
             "age",
-            oldest is not None and now_ms - oldest.committed_at_ms >= expire.keep_for,
+            MAY_GO if is_old else KEPT,
+            is_old,
             f"{age}, kept for {span_text(expire.keep_for)}",
             _origin(resolved, "expire.keep_for"),
         ),
         Condition(
             "count",
-            view.facts.snapshots > expire.keep_last,
+            MAY_GO if are_many else KEPT,
+            are_many,
             f"{view.facts.snapshots} snapshots, the last {expire.keep_last} stay",
             _origin(resolved, "expire.keep_last"),
         ),
         *(
             Condition(
                 str(one.action).replace("_", " "),
+                one.verdict,
                 one.score >= 1,
-                f"{one.verdict}, {one.score:.2f} of 1: {one.why}",
+                f"{one.score:.2f} of 1: {one.why}",
                 _origin(resolved, options[one.action]),
             )
             for one in planned.of_table
         ),
     )
     first = max(planned.of_table, key=lambda one: (one.verdict is Verdict.DUE, one.action is Action.EXPIRE))
-    counts: dict[str, int] = {}
-    for decision in planned.of_partitions:
-        counts[decision.verdict] = counts.get(decision.verdict, 0) + 1
-    subject = "partitions: " + (", ".join(f"{n} {v}" for v, n in sorted(counts.items())) or "none")
     return Explanation(
         table=row.state.table.name,
-        subject=subject,
+        subject=f"partitions: {tally_text(planned)}",
         verdict=first.verdict,
         score=first.score,
         why=first.why,
