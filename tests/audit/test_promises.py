@@ -327,8 +327,37 @@ def test_a_merge_that_gave_up_while_we_committed_is_a_breach() -> None:
 
 
 def test_what_the_control_topic_has_forgotten_is_not_provable() -> None:
-    assert verdict(writer_wins(history(*COLD, announced_since_ms=70_000))) is Judged.NOT_PROVABLE
-    assert verdict(writer_wins(history(*COLD, topic_is_known=False))) is Judged.NOT_PROVABLE
+    found = writer_wins(history(*COLD, announced_since_ms=70_000))
+
+    assert (found.verdict, found.why) == (
+        Judged.NOT_PROVABLE,
+        "the control topic no longer has messages of its time",
+    )
+
+
+def test_a_control_topic_that_cannot_be_read_now_is_the_reason_and_nothing_has_expired() -> None:
+    for judge_one in (writer_wins, nothing_unseen):
+        found = judge_one(history(*COLD, topic_is_known=False))
+
+        assert (found.verdict, found.why) == (Judged.NOT_LOOKED_AT, "the control topic cannot be read")
+
+
+def test_a_young_snapshot_is_not_said_to_be_announced_where_the_control_topic_cannot_be_read() -> None:
+    young = history(*COLD, topic_is_known=False, now_ms=61_000, announce_within_ms=600_000)
+
+    assert verdict(nothing_unseen(young)) is Judged.NOT_LOOKED_AT
+
+
+def test_what_is_gone_for_good_is_named_beside_what_cannot_be_read_now() -> None:
+    found = nothing_unseen(history(*COLD, announced_since_ms=70_000, accounted=None))
+
+    assert (found.verdict, found.why) == (
+        Judged.NOT_PROVABLE,
+        "the control topic no longer has messages of its time",
+    )
+    assert verdict(nothing_unseen(history(*COLD, accounted=None))) is Judged.NOT_LOOKED_AT
+    without = replace(history(*COLD), rules={})
+    assert cold_only(without).why == "it was made under another policy than that in force"
 
 
 # Same rows
@@ -356,7 +385,7 @@ def test_a_rewrite_that_has_expired_is_said_to_be_missing() -> None:
     found = same_rows(history(*COLD, lost_commits_until_ms=(500,)))
 
     assert found.verdict is Judged.PROVED
-    assert found.evidence == ("1 older commits of ours have expired from the table",)
+    assert found.evidence == ("1 older commit of ours expired from the table",)
     assert verdict(same_rows(history(*COLD[:2], lost_commits_until_ms=(500,)))) is Judged.NOT_PROVABLE
 
 
@@ -427,8 +456,7 @@ def test_announcements_older_than_the_control_topic_are_not_provable_and_the_res
     found = nothing_unseen(history(*COLD, announced=frozenset({2, 3}), announced_since_ms=40_000))
 
     assert (found.verdict, found.from_ms) == (Judged.PROVED, 1_001)
-    assert verdict(nothing_unseen(history(*COLD, topic_is_known=False))) is Judged.NOT_PROVABLE
-    assert verdict(nothing_unseen(history(*COLD, accounted=None))) is Judged.NOT_PROVABLE
+    assert found.why == "2 snapshots, each announced and accounted for"
 
 
 # All of them

@@ -34,6 +34,9 @@ class Judged(StrEnum):
     PROVED = "proved"
     BROKEN = "broken"
     NOT_PROVABLE = "not provable any more"
+    """What it rests on is gone for good."""
+    NOT_LOOKED_AT = "not looked at"
+    """What it rests on cannot be read now. Another audit may."""
 
 
 @dataclass(frozen=True, slots=True)

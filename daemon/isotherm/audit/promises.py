@@ -5,7 +5,8 @@ control topic and the ledger (`reader`), or by the demo's witness, which also sa
 
 The rules share nothing with the code that decides and commits (coldness, planner, state, stores): what they have to
 know of partitions and time is written down here a second time, on purpose. A judgement is *proved*, *broken*, or
-*not provable any more* where the evidence has expired, and it names the range of history that it covers.
+*not provable any more* where the evidence has expired, or *not looked at* where it cannot be read now. It names the
+range of history that it covers.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +23,13 @@ from isotherm.audit.intents import (
     told_stories,
 )
 from isotherm.contract.identity import PartitionKey, partition_values
+from isotherm.runtime.text import counted
+
+TOPIC_AWAY = "the control topic cannot be read"
+NO_LEDGER = "there is no ledger"
+CAN_BE_READ_LATER = frozenset({TOPIC_AWAY, NO_LEDGER})
+"""Reasons for which another audit may judge what this one does not."""
+FORGOTTEN = "the control topic no longer has messages of its time"
 
 EVIDENCE_LIMIT = 20
 """Sentences of evidence for each promise; the rest is counted."""
@@ -54,7 +62,7 @@ def cold_only(history: Evidence) -> Judgement:
             continue
         rule = history.rules.get(commit.policy_hash or "")
         if rule is None:
-            unprovable[commit.snapshot_id] = "its policy is not known any more"
+            unprovable[commit.snapshot_id] = "it was made under another policy than that in force"
             continue
         before = tuple(ancestors(history.commits, commit))
         for touch in commit.touches:
@@ -71,7 +79,7 @@ def cold_only(history: Evidence) -> Judgement:
         Promise.COLD_ONLY,
         broken,
         unprovable,
-        f"{len(rewrites)} commits of ours touched {touched} partitions, all cold",
+        f"{counted(len(rewrites) - len(unprovable), 'commit')} of ours touched {counted(touched, 'partition')}, all cold",
         counts,
     )
 
@@ -164,10 +172,10 @@ def writer_wins(history: Evidence) -> Judgement:
     broken += failures_because_of_us(history, ours, stories)
     unprovable: dict[int, str] = {}
     if not history.topic_is_known:
-        unprovable = {commit.snapshot_id: "the control topic cannot be read" for commit in ours}
+        unprovable = {commit.snapshot_id: TOPIC_AWAY for commit in ours}
     elif history.announced_since_ms is not None:
         early = [c for c in ours if c.committed_at_ms < history.announced_since_ms]
-        unprovable = {commit.snapshot_id: "the control topic has forgotten its time" for commit in early}
+        unprovable = {commit.snapshot_id: FORGOTTEN for commit in early}
     logged = {recomputed.intent_id for recomputed in history.recomputed}
     recomputed_in_all = len(history.recomputed) + sum(
         len(list(story.attempts())) for story in stories if story.intent_id not in logged
@@ -178,7 +186,10 @@ def writer_wins(history: Evidence) -> Judgement:
         "because_of_us": len(repeated),
         "batches_failed": len(history.failed_batches),
     }
-    why = f"{len(ours)} commits of ours, {len(stories)} intents, {recomputed_in_all} MERGEs computed again, none at our cost"
+    why = (
+        f"{counted(len(ours) - len(unprovable), 'commit')} of ours, {counted(len(stories), 'intent')}, "
+        f"{counted(recomputed_in_all, 'MERGE')} computed again, none because of us"
+    )
     return _judgement(history, Promise.WRITER_WINS, broken, unprovable, why, counts)
 
 
@@ -201,7 +212,7 @@ def same_rows(history: Evidence) -> Judgement:
         for commit in rewrites
         if commit.snapshot_id not in compared
     }
-    why = f"{len(history.rows)} commits of ours left every row as it was"
+    why = f"{counted(len(history.rows), 'commit')} of ours left every row as it was"
     if source is not None:
         why += f"; {source.lake_rows} rows are those of the source"
     counts = {"commits": len(rewrites), "compared": len(history.rows)}
@@ -221,9 +232,9 @@ def nothing_needed_deleted(history: Evidence) -> Judgement:
         )
     broken = [f"missing: {path}" for path in files.missing]
     broken += [f"a scan failed: {scan}" for scan in files.failed_scans]
-    why = f"all {files.files} files that {files.snapshots} snapshots reach are there"
+    why = f"{counted(files.files, 'file')} that {counted(files.snapshots, 'snapshot')} need, none missing"
     if files.scans:
-        why += f"; {files.scans} scans of older snapshots succeeded meanwhile"
+        why += f"; {counted(files.scans, 'scan')} of older snapshots succeeded meanwhile"
     counts = {"snapshots": files.snapshots, "files": files.files, "scans": files.scans}
     return _judgement(history, Promise.NOTHING_NEEDED_DELETED, broken, {}, why, counts)
 
@@ -237,26 +248,26 @@ def nothing_unseen(history: Evidence) -> Judgement:
     pending = 0
     for snapshot_id in everything:
         at_ms = times.get(snapshot_id)
-        if at_ms is not None and history.now_ms - at_ms < history.announce_within_ms:
+        if not history.topic_is_known:
+            unprovable[snapshot_id] = TOPIC_AWAY
+        elif at_ms is not None and history.now_ms - at_ms < history.announce_within_ms:
             is_done = snapshot_id in history.announced and (
                 history.accounted is None or snapshot_id in history.accounted
             )
             pending += not is_done
             continue
-        if not history.topic_is_known:
-            unprovable[snapshot_id] = "the control topic cannot be read"
         elif (
             at_ms is not None
             and history.announced_since_ms is not None
             and at_ms < history.announced_since_ms
         ):
-            unprovable[snapshot_id] = "the control topic has forgotten its time"
+            unprovable[snapshot_id] = FORGOTTEN
         elif snapshot_id not in history.announced and _stood_before(history, at_ms):
-            unprovable[snapshot_id] = "it stood in the table before this daemon looked at it"
+            unprovable[snapshot_id] = "it was in the table before the daemon first looked"
         elif snapshot_id not in history.announced:
             broken.append(f"snapshot {snapshot_id} was never announced")
         if history.accounted is None:
-            unprovable.setdefault(snapshot_id, "there is no ledger")
+            unprovable.setdefault(snapshot_id, NO_LEDGER)
         elif snapshot_id not in history.accounted:
             broken.append(f"snapshot {snapshot_id} was never accounted for by the daemon")
     counts = {
@@ -265,9 +276,10 @@ def nothing_unseen(history: Evidence) -> Judgement:
         "accounted": len((history.accounted or frozenset()) & set(everything)),
         "on_the_way": pending,
     }
-    why = f"{len(everything)} snapshots, each announced and accounted for"
+    judged = len(everything) - len(unprovable) - pending
+    why = f"{counted(judged, 'snapshot')}, each announced and accounted for"
     if pending:
-        why += f" ({pending} so young that they may still be on their way)"
+        why += f"; {pending} more, of the last minutes, may still be on the way"
     return _judgement(history, Promise.NOTHING_UNSEEN, broken, unprovable, why, counts)
 
 
@@ -292,19 +304,31 @@ def _judgement(
     lost = [at_ms for at_ms in history.lost_commits_until_ms if promise in _NEED_THE_PAST]
     doubts = [times[snapshot_id] for snapshot_id in unprovable if snapshot_id in times]
     if broken:
-        return Judgement(promise, Judged.BROKEN, from_ms, to_ms, f"{len(broken)} times", _cut(broken), counts)
+        return Judgement(
+            promise, Judged.BROKEN, from_ms, to_ms, counted(len(broken), "time"), _cut(broken), counts
+        )
     evidence = _grouped(unprovable, times)
     if lost:
-        evidence = (*evidence, f"{len(lost)} older commits of ours have expired from the table")
+        evidence = (*evidence, f"{counted(len(lost), 'older commit')} of ours expired from the table")
     judged = [commit for commit in history.commits if commit.snapshot_id not in unprovable]
     relevant = [commit for commit in judged if commit.is_ours] if promise in _ABOUT_OURS else judged
     nothing_left = not relevant and (doubts or lost)
     if not times or nothing_left:
-        reason = "there is no history" if not times else "everything that it rests on has expired"
-        return Judgement(promise, Judged.NOT_PROVABLE, from_ms, to_ms, reason, evidence, counts)
+        verdict, reason = _why_not(unprovable, has_lost=bool(lost))
+        return Judgement(promise, verdict, from_ms, to_ms, reason, evidence, counts)
     if doubts and from_ms is not None:
         from_ms = max(doubts) + 1
     return Judgement(promise, Judged.PROVED, from_ms, to_ms, why, evidence, counts)
+
+
+def _why_not(unprovable: Mapping[int, str], *, has_lost: bool) -> tuple[Judged, str]:
+    """Why nothing is left to judge: gone for good, or only out of reach now."""
+    reasons = list(dict.fromkeys(unprovable.values()))
+    if has_lost:
+        reasons.append("commits of ours expired from the table")
+    if reasons and CAN_BE_READ_LATER.issuperset(reasons):
+        return Judged.NOT_LOOKED_AT, "; ".join(reasons)
+    return Judged.NOT_PROVABLE, "; ".join(reasons) or "there is no history"
 
 
 _ABOUT_OURS = frozenset({Promise.COLD_ONLY, Promise.WRITER_WINS, Promise.SAME_ROWS})
@@ -324,7 +348,7 @@ def _grouped(unprovable: Mapping[int, str], times: Mapping[int, int]) -> tuple[s
     for snapshot_id, reason in unprovable.items():
         reasons.setdefault(reason, []).append(snapshot_id)
     return tuple(
-        f"{len(ids)} snapshots are not judged ({reason}), the newest of {_newest(ids, times)}"
+        f"{counted(len(ids), 'snapshot')} not judged ({reason}), the newest of {_newest(ids, times)}"
         for reason, ids in reasons.items()
     )
 

@@ -3,16 +3,22 @@
 from pathlib import Path
 
 import typer
+from rich.padding import Padding
 from rich.text import Text
 
-from isotherm.audit.evidence import Judged
+from isotherm.audit.evidence import Judged, Judgement
 from isotherm.audit.promises import judge
 from isotherm.commands.options import Output
 from isotherm.commands.terminal import EXIT_ERROR, err, out, plain_errors, print_json
 from isotherm.core.units import clock_text
 from isotherm.runtime.config import load_config
 
-STYLES = {Judged.PROVED: "green", Judged.BROKEN: "bold red", Judged.NOT_PROVABLE: "yellow"}
+STYLES = {
+    Judged.PROVED: "green",
+    Judged.BROKEN: "bold red",
+    Judged.NOT_PROVABLE: "yellow",
+    Judged.NOT_LOOKED_AT: "yellow",
+}
 
 
 def show_audit(table: str, config: Path, output: Output) -> None:
@@ -28,15 +34,17 @@ def show_audit(table: str, config: Path, output: Output) -> None:
             print_json(judgements)
         else:
             for one in judgements:
-                out.print(
-                    Text.assemble(
-                        (one.promise, "bold"), ": ", (one.verdict, STYLES[one.verdict]), f": {one.why}"
-                    )
-                )
-                if one.from_ms is not None and one.to_ms is not None:
-                    covers = f"  covers {clock_text(one.from_ms)} to {clock_text(one.to_ms)}"
-                    out.print(Text(covers, style="dim"))
-                for line in one.evidence:
-                    out.print(Text(f"  {line}"))
+                print_judgement(one)
         if any(one.verdict is Judged.BROKEN for one in judgements):
             raise typer.Exit(EXIT_ERROR)
+
+
+def print_judgement(one: Judgement) -> None:
+    """One promise: what can be said of it and why, of which time, and the evidence."""
+    out.print(Text.assemble((one.promise, "bold"), ": ", (one.verdict, STYLES[one.verdict]), f": {one.why}"))
+    is_judged = one.verdict in (Judged.PROVED, Judged.BROKEN)
+    if is_judged and one.from_ms is not None and one.to_ms is not None:
+        covers = f"covers {clock_text(one.from_ms)} to {clock_text(one.to_ms)}"
+        out.print(Padding(Text(covers, style="dim"), (0, 0, 0, 2)))
+    for line in one.evidence:
+        out.print(Padding(Text(line), (0, 0, 0, 2)))

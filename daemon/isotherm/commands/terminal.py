@@ -16,8 +16,8 @@ from rich.text import Text
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.units import parse_span_ms
 from isotherm.runtime.config import load_config
-from isotherm.runtime.printable import printable
 from isotherm.runtime.settings import EXIT_BAD_CONFIG, ConfigError
+from isotherm.runtime.text import printable
 from isotherm.service.ports import TableMissing, Unavailable, UnknownTable
 from isotherm.store.database import StoreError
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import structlog
 
-from isotherm.runtime.printable import printable
+from isotherm.runtime.text import printable
 
 
 def configure(

@@ -1,4 +1,9 @@
-"""Text that somebody else chose, made harmless for a terminal. Logs and commands share it."""
+"""Text for people, as logs, commands and the audit write it."""
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things: `1 file`, `2 files`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def printable(text: str, kept: str = "") -> str:
