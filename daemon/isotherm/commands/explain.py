@@ -198,6 +198,7 @@ def _of_table(
             )
             for one in planned.of_table
         ),
+        *_files(inspector, row, resolved, now_ms),
     )
     first = max(planned.of_table, key=lambda one: (one.verdict is Verdict.DUE, one.action is Action.EXPIRE))
     return Explanation(
@@ -210,6 +211,13 @@ def _of_table(
         next_at=_wake_text(first.wake, row, now_ms),
         history=_history(inspector, row, None),
     )
+
+
+def _files(inspector: Inspector, row: TableRow, resolved: Resolved, now_ms: int) -> list[Condition]:
+    """Files that should be deleted by now, and why they are not."""
+    why = inspector.waiting_files(row.state.table.uuid, now_ms)
+    origin = _origin(resolved, "expire.delete_after")
+    return [] if why is None else [Condition("delete files", Verdict.WAITING, False, why, origin)]
 
 
 def _history(inspector: Inspector, row: TableRow, key: PartitionKey | None) -> tuple[str, ...]:

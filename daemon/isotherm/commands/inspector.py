@@ -15,20 +15,23 @@ from isotherm.core.partitions import label
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import Flight, View
 from isotherm.core.policy.precedence import PolicyFile, Resolved, resolve
-from isotherm.core.units import clock_text
+from isotherm.core.units import clock_text, span_text
 from isotherm.runtime.clock import now_ms as wall_clock_ms
 from isotherm.runtime.config import IsothermConfig
+from isotherm.runtime.text import counted
 from isotherm.service.planning import Verdicts
 from isotherm.service.policy_folder import PolicyFolder
 from isotherm.service.ports import UnknownTable
 from isotherm.store.fold import Fold, TableRow
-from isotherm.store.ledger import Ledger
+from isotherm.store.ledger import Ledger, halt_of, pause_of
 
 if TYPE_CHECKING:
     from isotherm.core.replay.history import History
     from isotherm.core.replay.replay import Assumed
     from isotherm.iceberg.catalog import IcebergCatalog
 
+SOON_MS = 900_000
+"""Files are deleted table by table: a quarter of an hour after the grace there is nothing to tell."""
 HISTORY = 5
 """Operations shown with an explanation."""
 
@@ -74,7 +77,12 @@ class Inspector:
         self._policies.recall(self.ledger.policies())
         self._policies.reload(at_once=True)
         self.verdicts = Verdicts(
-            self._fold, self.ledger, self._policies, wall_clock_ms, config.budgets.bytes_per_hour
+            self._fold,
+            self.ledger,
+            self._policies,
+            wall_clock_ms,
+            config.budgets.bytes_per_hour,
+            self._deletions_held,
         )
 
     def policy(self, table: str) -> Resolved | None:
@@ -135,6 +143,30 @@ class Inspector:
         )
         everything = {one.key: one.state for one in self._fold.partitions(uuid)}
         return self.verdicts.view(row, flights, partitions=everything)
+
+    def _deletions_held(self) -> str | None:
+        """Why nothing of any table is deleted, as the daemon has it."""
+        return self.ledger.deletions_held() or self.ledger.clock_trouble()
+
+    def waiting_files(self, uuid: str, now_ms: int) -> str | None:
+        """Why files of a table that should be gone by now are still there. None: there are none such."""
+        overdue = self.ledger.overdue(uuid, now_ms)
+        if overdue is None:
+            return None
+        holds = self.ledger.holds(uuid)
+        halt, pause = halt_of(holds), pause_of(holds)
+        said = [
+            None if halt is None else f"the table is halted: {halt}",
+            f"paused: {pause.why}" if pause is not None and pause.holds(now_ms) else None,
+            self._deletions_held(),
+            overdue.why,
+        ]
+        whys = "; ".join(dict.fromkeys(why for why in said if why))
+        late_ms = now_ms - overdue.due_at_ms
+        if not whys and late_ms < SOON_MS:
+            return None
+        whys = whys or f"they have waited for their turn for {span_text(late_ms)}"
+        return f"{counted(overdue.files, 'file')} should be deleted by now: {whys}"
 
     def resolved(self, table: str, override: PolicyFile | None) -> Resolved | None:
         """The policy of a table that the daemon knows, in force or as a file says; None: it is only observed."""

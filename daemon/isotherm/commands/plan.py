@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from isotherm.commands.options import Output
-from isotherm.commands.plan_lines import plan_lines, tally_text
+from isotherm.commands.plan_lines import Line, in_order, plan_lines, tally_text
 from isotherm.commands.terminal import (
     EXIT_WORK_TO_DO,
     VERDICT_STYLES,
@@ -30,13 +30,15 @@ def show_plans(
     with plain_errors():
         inspector = inspector_of(config)
         override = None if policy is None else read_yaml(policy, PolicyFile)
-        plans = inspector.plans(table, override, now_ms() if at is None else _time_ms(at))
+        at_ms = now_ms() if at is None else _time_ms(at)
+        plans = inspector.plans(table, override, at_ms)
         due = [decision for one in plans for decision in one.decisions if decision.verdict is Verdict.DUE]
         if output is Output.JSON:
             print_json([{"table": one.table.name, "decisions": one.decisions} for one in plans])
         else:
             for one in plans:
-                _print_plan(one, brief=table is None)
+                waiting = inspector.waiting_files(one.table.uuid, at_ms)
+                _print_plan(one, waiting, brief=table is None)
             if not plans:
                 err.print("nothing is maintained: no policy matches a table that the daemon has seen")
         if exit_code and due:
@@ -53,14 +55,18 @@ def _time_ms(text: str) -> int:
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
+FILES = "(files)"
+"""What of a table's expired snapshots and failed jobs is to be deleted. No verdict of the planner's: it is marked."""
 BRIEF = 12
 """Lines for each table where all are shown; `plan TABLE` shows every one."""
 
 
-def _print_plan(one: Plan, *, brief: bool) -> None:
+def _print_plan(one: Plan, waiting: str | None, *, brief: bool) -> None:
     name = one.table.name
     out.print(Text.assemble((name, "bold"), f"  partitions: {tally_text(one)}"))
     lines = plan_lines(one)
+    if waiting is not None:
+        lines = in_order([*lines, Line(Verdict.WAITING, None, FILES, waiting)])
     shown = lines[:BRIEF] if brief else lines
     grid = Table(box=None, pad_edge=False, show_edge=False, expand=False)
     grid.add_column("verdict")

@@ -112,6 +112,7 @@ class Deletions:
         """Look at this machine's clocks, and save what sweeps came to."""
         self.ledger.settle_marks()
         self._turn_clock()
+        self.ledger.note_clock(self.clock_trouble())
         for uuid, sweeping in self._sweeping.items():
             is_ours = has_still(self.events, uuid, sweeping.tenure)
             if not is_ours or any(self.why_not(uuid, cause) is not None for cause in sweeping.causes):

@@ -20,6 +20,17 @@ class Place:
     """The table is not in the catalog any more, under whatever name."""
 
 
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """Files of a table that should be gone by now, and are not."""
+
+    files: int
+    due_at_ms: int
+    """When the first of them may go, or may be looked at again."""
+    why: str
+    """Why one of them had to wait when it was looked at. Empty: none was looked at."""
+
+
 SETTLED_AT_ONCE = 5000
 """Marked files that are confirmed or dropped together, in a tenth of a second."""
 
@@ -180,6 +191,36 @@ class Deletions(Part):
                 "SELECT state, COUNT(*) FROM deletions WHERE uuid = ? GROUP BY state", (uuid,)
             ).fetchall()
         )
+
+    def overdue(self, uuid: str, now_ms: int) -> Overdue | None:
+        """Files of a table whose grace is over, or that were looked at and had to wait. None: there are none."""
+        files, due_at_ms = self._db.execute(
+            "SELECT COUNT(*), MIN(due_at_ms) FROM deletions "
+            "WHERE state = 'waiting' AND uuid = ? AND (due_at_ms <= ? OR looks > 0)",
+            (uuid, now_ms),
+        ).fetchone()
+        if not files:
+            return None
+        said = self._db.execute(
+            "SELECT why FROM deletions WHERE state = 'waiting' AND uuid = ? AND looks > 0 "
+            "ORDER BY looks DESC, path LIMIT 1",
+            (uuid,),
+        ).fetchone()
+        return Overdue(files, due_at_ms, "" if said is None else said[0])
+
+    def note_clock(self, why: str | None) -> None:
+        """Keep, for whoever asks, why this machine's clock is not to be believed. None: it is."""
+        if self.clock_trouble() == why:
+            return
+        if why is None:
+            self._db.execute("DELETE FROM facts WHERE name = 'clock'")
+        else:
+            self._db.execute("INSERT OR REPLACE INTO facts VALUES ('clock', ?)", (why,))
+
+    def clock_trouble(self) -> str | None:
+        """Why the clock is not to be believed, as the daemon has it, which may have stopped since. None: it is."""
+        row = self._db.execute("SELECT value FROM facts WHERE name = 'clock'").fetchone()
+        return None if row is None else str(row[0])
 
     def expired_by(self, job_id: str) -> list[int]:
         """The snapshots that one expiry took, or was about to take."""
