@@ -14,7 +14,7 @@ from isotherm.commands.options import DEFAULT_CONFIG, ConfigOption, Output, Outp
 
 app = typer.Typer(
     name="isotherm",
-    help="Maintenance for Apache Iceberg tables that streams write, which never gets in the stream's way.",
+    help="Maintain stream-written Apache Iceberg tables, and never get in the stream's way.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -28,7 +28,7 @@ app.add_typer(ledger_app, name="ledger")
 
 @app.command()
 def run(config: ConfigOption = DEFAULT_CONFIG) -> None:
-    """The daemon: follow the stream's commits, and maintain what it has left behind."""
+    """Run the daemon: follow commits, and maintain what is cold."""
     from isotherm.commands.terminal import plain_errors
     from isotherm.runtime.config import load_config
 
@@ -47,12 +47,15 @@ def demo(
     ] = "3m",
     report: Annotated[Path | None, typer.Option(help="Write the report here, as JSON.")] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave it running until Ctrl-C.")] = False,
-    chaos: Annotated[str | None, typer.Option(help="`kill`: SIGKILL at random moments.")] = None,
+    chaos: Annotated[str | None, typer.Option(help="`kill`: kill processes at random moments.")] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Of the workload and the chaos; a new one without it.")
+        int | None, typer.Option(help="Seed of the workload and the chaos. Without it: a new one.")
     ] = None,
 ) -> None:
-    """The whole system, embedded, on a live PostgreSQL; everything under .isotherm/demo."""
+    """Run the whole system on this machine for a while, and report.
+
+    PostgreSQL, Kafka, Debezium, Spark and the daemon; everything is written under .isotherm/demo.
+    """
     from isotherm.core.units import parse_span_ms
 
     try:
@@ -72,7 +75,10 @@ def audit(
     config: ConfigOption = DEFAULT_CONFIG,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Do the promises hold? From the table's own history, the ledger and the control topic."""
+    """Judge whether the promises were kept.
+
+    From the table's own history, the ledger and the control topic. Exits with 1 if one was broken.
+    """
     from isotherm.commands.audit import show_audit
 
     show_audit(table, config, output)
@@ -81,15 +87,17 @@ def audit(
 @app.command()
 def plan(
     table: Annotated[
-        str | None, typer.Argument(help="One table; all that are maintained without it.")
+        str | None, typer.Argument(help="The table. Without it: all that are maintained.")
     ] = None,
-    policy: Annotated[Path | None, typer.Option(help="Plan by this policy file instead.")] = None,
+    policy: Annotated[
+        Path | None, typer.Option(help="Plan by this policy file, not by those in force.")
+    ] = None,
     at: Annotated[str | None, typer.Option(help="Plan as of this time (ISO 8601, UTC).")] = None,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 3 when there is work.")] = False,
     config: ConfigOption = DEFAULT_CONFIG,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """What would be done now, and why not the rest."""
+    """Show what would be done now, and why not the rest."""
     from isotherm.commands.plan import show_plans
 
     show_plans(table, policy, at, exit_code=exit_code, config=config, output=output)
@@ -99,12 +107,12 @@ def plan(
 def explain(
     table: Annotated[str, typer.Argument(help="The table.")],
     partition: Annotated[
-        str | None, typer.Argument(help="A partition, as `plan` shows it; the table as a whole without it.")
+        str | None, typer.Argument(help="A partition, as `plan` writes it. Without it: the table as a whole.")
     ] = None,
     config: ConfigOption = DEFAULT_CONFIG,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Each condition: value, limit, where the limit comes from, and when it could change."""
+    """Show each condition of a verdict, its limit and its origin."""
     from isotherm.commands.explain import show_explanation
 
     show_explanation(table, partition, config, output)
@@ -115,16 +123,18 @@ def simulate(
     table: Annotated[str, typer.Argument(help="The table.")],
     policy: Annotated[Path | None, typer.Option(help="The policy file to try.")] = None,
     against: Annotated[
-        Path | None, typer.Option(help="Compare with this file, instead of with the policy in force.")
+        Path | None, typer.Option(help="Compare with this file, not with the policy in force.")
     ] = None,
-    for_: Annotated[str | None, typer.Option("--for", help="Only the last so long: 12h, 7d.")] = None,
+    for_: Annotated[
+        str | None, typer.Option("--for", help="Only the last part of the history: 12h, 7d.")
+    ] = None,
     every: Annotated[
-        str | None, typer.Option(help="How often is planned: 10m; as the daemon does without it.")
+        str | None, typer.Option(help="Time between two plans: 10m. Without it: as the daemon does.")
     ] = None,
     config: ConfigOption = DEFAULT_CONFIG,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """What other rules would have made of the table's own history."""
+    """Replay a table's own history under other rules."""
     from isotherm.commands.simulate import show_simulation
 
     show_simulation(table, policy, against, for_, every, config, output)
@@ -133,11 +143,14 @@ def simulate(
 @app.command()
 def state(
     table: Annotated[str, typer.Argument(help="The table.")],
-    verify: Annotated[bool, typer.Option("--verify", help="Scan the whole table and compare.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Scan the whole table, and compare.")] = False,
     config: ConfigOption = DEFAULT_CONFIG,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """What the daemon believes of a table, against a full scan."""
+    """Show what the daemon believes of a table.
+
+    With --verify it is compared with a full scan; exits with 1 if they differ.
+    """
     from isotherm.commands.state import show_state
 
     show_state(table, verify=verify, config=config, output=output)
@@ -147,12 +160,14 @@ def state(
 def pause(
     table: Annotated[str, typer.Argument(help="The table.")],
     for_: Annotated[
-        str | None, typer.Option("--for", help="How long: 2h, 3d; until `resume` without it.")
+        str | None, typer.Option("--for", help="For how long: 2h, 3d. Without it: until `resume`.")
     ] = None,
-    why: Annotated[str, typer.Option(help="For whoever wonders later.")] = "a person said so",
+    why: Annotated[
+        str, typer.Option(help="The reason, for whoever finds the table paused.")
+    ] = "a person said so",
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
-    """Leave a table alone, for a time or until `resume`; whichever daemon maintains it."""
+    """Leave a table alone, for a time or until `resume`."""
     from isotherm.commands.pause import pause_table
 
     pause_table(table, for_, why, config)
@@ -162,11 +177,14 @@ def pause(
 def resume(
     table: Annotated[
         str | None,
-        typer.Argument(help="The table; without it: daemons whose ledger was lost may delete again."),
+        typer.Argument(help="The table. Without it: daemons whose ledger was lost may delete again."),
     ] = None,
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
-    """Lift whatever holds a table back: a halt, a pause, quarantines. Look at `explain` before."""
+    """Lift what holds a table back: a halt, a pause, quarantines.
+
+    Look at `explain` before: it says why the table is held back.
+    """
     from isotherm.commands.pause import resume_tables
 
     resume_tables(table, config)

@@ -63,7 +63,7 @@ def test_explain_something_unknown_names_what_there_is(isotherm):
     )
 
     assert (table.exit_code, partition.exit_code) == (2, 2)
-    assert "known: shop.orders" in table.output
+    assert "it knows: shop.orders" in table.output
     assert HOUR_1[:-1] in partition.output.replace("\n", "")
 
 
@@ -104,7 +104,9 @@ def test_state_verify_finds_a_difference(tmp_path, ask):
     result = ask(lab, "state", "shop.orders", "--verify")
 
     assert result.exit_code == 1
-    assert "1 partition differs from a full scan" in " ".join(result.output.split())
+    flat = " ".join(result.output.split())
+    assert "1 partition differs from a full scan" in flat
+    assert f"{HOUR_1}: the daemon believes no files; the scan found data: 1 file, 6 rows, 7" in flat
 
 
 def test_a_bad_configuration_exits_with_78(tmp_path):
@@ -185,6 +187,25 @@ def test_explain_begins_with_the_verdict_in_words(isotherm):
 
     assert as_whole.output.splitlines()[1].startswith("off: ")
     assert clean.output.splitlines()[1].startswith("clean: ")
+
+
+def test_a_table_that_no_policy_matches_is_said_to_be_only_observed(tmp_path, ask):
+    lab = worked_in(tmp_path)
+    (lab.root / "policies" / "all.yaml").write_text("tables: other.*\n")
+    for words in (["plan", "shop.orders"], ["explain", "shop.orders"], ["explain", "shop.orders", HOUR_1]):
+        result = ask(lab, *words)
+
+        assert result.exit_code == 0, result.output
+        assert "no policy matches the table, so it is only observed" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("words", [[], ["policy"], ["ledger"]])
+def test_the_list_of_commands_says_of_each_a_whole_sentence(monkeypatch, words):
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = CliRunner().invoke(app, [*words, "--help"]).output.partition("Commands:")[2]
+
+    assert listed.strip()
+    assert all(line.endswith(".") and "..." not in line for line in listed.splitlines() if line)
 
 
 def test_explain_marks_nothing_that_is_clean_as_a_fault(isotherm):

@@ -87,7 +87,7 @@ class TestValidate:
         (tmp_path / "policies" / "bad.yml").write_text("tables: a\ncompact: {min_file: 5}\n")
         bad = ask("validate", "--config", config)
 
-        assert (good.exit_code, good.output) == (0, "1 policy file is good\n")
+        assert (good.exit_code, good.output) == (0, "1 policy file, nothing wrong\n")
         assert bad.exit_code == 78
         assert bad.output.endswith("bad.yml:2:11: compact.min_file: unknown key; did you mean `min_files`?\n")
 
@@ -222,7 +222,7 @@ class TestShow:
 
         assert result.exit_code == 0
         assert "cold.after 7 shop.yaml" in flat(result.output)
-        assert "without the table's own properties" in flat(result.output)
+        assert "the table's own properties are not considered" in flat(result.output)
 
 
 class TestDiff:

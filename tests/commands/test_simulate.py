@@ -167,7 +167,7 @@ def test_json_holds_everything(ask, worked):
     ("words", "exit_code", "said"),
     [
         (["--every", "10"], 2, "a span with a unit"),
-        (["--for", "0s"], 2, "nothing is known of what happened"),
+        (["--for", "0s"], 2, "neither the ledger nor shop.orders itself has a commit"),
         (["--policy", "nowhere.yaml"], 78, "no such file"),
     ],
     ids=["no unit", "nothing in it", "no file"],

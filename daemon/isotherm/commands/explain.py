@@ -3,13 +3,13 @@
 The conditions are those of the planner's own rules, so an explanation cannot differ from what the service does.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.table import Table
 from rich.text import Text
 
-from isotherm.commands.inspector import HISTORY, Inspector
+from isotherm.commands.inspector import HISTORY, ONLY_OBSERVED, Inspector
 from isotherm.commands.options import Output
 from isotherm.commands.plan_lines import tally_text
 from isotherm.commands.terminal import VERDICT_STYLES, inspector_of, out, plain_errors, print_json
@@ -90,19 +90,26 @@ def _decision(planned: Plan, partition: str) -> Decision:
             return decision
     near = [d.label for d in planned.of_partitions if partition in d.label][:5]
     known = ", ".join(near or [d.label for d in planned.of_partitions[:5]]) or "none"
-    raise UnknownTable(f"{planned.table.name} has no partition {partition}; for instance: {known}")
+    raise UnknownTable(f"{planned.table.name} has no partition {partition}; it has, for instance: {known}")
 
 
 def explained(inspector: Inspector, table: str, partition: str | None, now_ms: int) -> Explanation:
     """Each condition for one partition, or for the table's snapshots."""
     row = inspector.row(table)
-    resolved = inspector.verdicts.policy_of(row) or Resolved(Policy(), {})
-    is_maintained = inspector.verdicts.policy_of(row) is not None
+    policy = inspector.verdicts.policy_of(row)
+    resolved = policy or Resolved(Policy(), {})
     view = inspector.view(row)
-    planned = plan(view, resolved.policy if is_maintained else None, now_ms)
+    planned = plan(view, None if policy is None else policy.policy, now_ms)
     if partition is None:
-        return _of_table(inspector, row, view, planned, resolved, now_ms)
-    decision = _decision(planned, partition)
+        explanation = _of_table(inspector, row, view, planned, resolved, now_ms)
+    else:
+        explanation = _of_partition(inspector, row, view, _decision(planned, partition), resolved, now_ms)
+    return explanation if policy is not None else replace(explanation, why=ONLY_OBSERVED)
+
+
+def _of_partition(
+    inspector: Inspector, row: TableRow, view: View, decision: Decision, resolved: Resolved, now_ms: int
+) -> Explanation:
     key = decision.partition
     assert key is not None  # noqa: S101 (only the table's own decision has none)
     conditions = (
@@ -110,7 +117,7 @@ def explained(inspector: Inspector, table: str, partition: str | None, now_ms: i
         *_debt(view.partitions[key], resolved),
     )
     return Explanation(
-        table=table,
+        table=row.state.table.name,
         subject=decision.label,
         verdict=decision.verdict,
         score=decision.score,

@@ -11,7 +11,7 @@ import typer
 from isotherm.commands.options import DEFAULT_CONFIG, ConfigOption, FilesArgument, Output, OutputOption
 
 policy_app = typer.Typer(help="Look at policies, test them, compare them.", no_args_is_help=True)
-ledger_app = typer.Typer(help="The daemon's durable record.", no_args_is_help=True)
+ledger_app = typer.Typer(help="Copy the daemon's durable record.", no_args_is_help=True)
 
 
 @ledger_app.callback()
@@ -24,7 +24,7 @@ def backup(
     file: Annotated[Path, typer.Argument(help="The file to write; it must not exist.")],
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
-    """Copy the ledger beside a running daemon, as it is at one moment."""
+    """Copy the ledger as it is now, beside a running daemon."""
     from isotherm.commands.ledger import back_up_ledger
 
     back_up_ledger(file, config)
@@ -36,7 +36,7 @@ def validate(
     config: ConfigOption = DEFAULT_CONFIG,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Whether policy files are good; each complaint names file, line and column."""
+    """Check policy files. A complaint names file, line and column."""
     from isotherm.commands.policy import validate_files
 
     validate_files(files, config, output)
@@ -48,7 +48,7 @@ def try_out(
     config: ConfigOption = DEFAULT_CONFIG,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Run the `tests:` of policy files, with the planner of the daemon."""
+    """Run the `tests:` of policy files, with the daemon's planner."""
     from isotherm.commands.policy import run_tests
 
     run_tests(files, config, output)
@@ -60,7 +60,7 @@ def show(
     config: ConfigOption = DEFAULT_CONFIG,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """A table's policy, each value with where it comes from."""
+    """Show a table's policy, and where each value comes from."""
     from isotherm.commands.policy import show_policy
 
     show_policy(table, config, output)
@@ -71,18 +71,18 @@ def diff(
     before: Annotated[Path, typer.Argument(help="A file, or a folder of files.")],
     after: Annotated[Path, typer.Argument(help="Another one.")],
     table: Annotated[
-        str | None, typer.Argument(help="A table; without it, all names and patterns in the files.")
+        str | None, typer.Argument(help="A table. Without it: all names and patterns in the files.")
     ] = None,
     plan: Annotated[
         bool,
         typer.Option(
-            "--plan", help="Also which verdicts would be others, for the daemon's tables as they are now."
+            "--plan", help="Also show which verdicts would change, for the daemon's tables as they are."
         ),
     ] = False,
     config: ConfigOption = DEFAULT_CONFIG,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Which fields of which tables change from one version of policies to another."""
+    """Show what another version of the policies would change."""
     from isotherm.commands.policy import show_differences
 
     show_differences(before, after, table, plan=plan, config=config, output=output)
@@ -90,7 +90,7 @@ def diff(
 
 @policy_app.command("schema")
 def schema() -> None:
-    """The JSON Schema of a policy file, for editors."""
+    """Print the JSON Schema of a policy file, for editors."""
     from isotherm.commands.policy import print_schema
 
     print_schema()

@@ -4,18 +4,19 @@ Reads beside a running daemon and changes nothing. It uses the very planner and 
 says is what the service does.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from isotherm.commands.believed import Believed, believed_of
 from isotherm.core.model.decisions import Plan
-from isotherm.core.model.files import FileStats
+from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.partitions import label
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import Flight, View
 from isotherm.core.policy.precedence import PolicyFile, Resolved, resolve
-from isotherm.core.units import clock_text, span_text
+from isotherm.core.units import clock_text, size_text, span_text
 from isotherm.runtime.clock import now_ms as wall_clock_ms
 from isotherm.runtime.config import IsothermConfig
 from isotherm.runtime.text import counted
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
 
 SOON_MS = 900_000
 """Files are deleted table by table: a quarter of an hour after the grace there is nothing to tell."""
+ONLY_OBSERVED = "no policy matches the table, so it is only observed"
+UNKNOWN = "unknown"
+"""How far the stream has come, where nothing says it."""
+SHOWN = 5
+"""Tables that are named where one is not known."""
 HISTORY = 5
 """Operations shown with an explanation."""
 
@@ -58,6 +64,30 @@ class StateAnswer:
     partitions: tuple[PartitionAnswer, ...]
     verified: str = ""
     differences: tuple[str, ...] = ()
+
+
+Held = tuple[Mapping[int, FileStats], Mapping[FileKind, FileStats]]
+"""The files of a partition: data by size class, deletes by kind."""
+
+
+def held_text(held: Held | None) -> str:
+    """The files of a partition, of each kind: `data: 2 files, 4 rows, 2.6 KiB`."""
+    data, deletes = ({}, {}) if held is None else held
+    kinds = [(FileKind.DATA, list(data.values())), *((kind, [one]) for kind, one in deletes.items())]
+    said = [
+        f"{kind.replace('_', ' ')}: {counted(sum(one.files for one in stats), 'file')}, "
+        f"{counted(sum(one.rows for one in stats), 'row')}, {size_text(sum(one.bytes for one in stats))}"
+        for kind, stats in kinds
+        if stats
+    ]
+    return "; ".join(said) or "no files"
+
+
+def difference_text(believed: Held | None, scanned: Held | None) -> str:
+    """How the files of a partition differ from what a scan has found."""
+    one, other = held_text(believed), held_text(scanned)
+    sizes = " of other sizes" if one == other else ""
+    return f"the daemon believes {one}; the scan found {other}{sizes}"
 
 
 class Inspector:
@@ -202,7 +232,7 @@ class Inspector:
             table=table,
             head=row.state.head,
             sequence_number=row.state.sequence_number,
-            boundary="unknown" if row.state.boundary_ms is None else clock_text(row.state.boundary_ms),
+            boundary=UNKNOWN if row.state.boundary_ms is None else clock_text(row.state.boundary_ms),
             partitions=tuple(
                 PartitionAnswer(
                     partition=one.key,
@@ -223,19 +253,14 @@ class Inspector:
         kept = {one.key: (one.state.data, one.state.deletes) for one in believed.partitions}
         scanned = {key: (one.data, one.deletes) for key, one in scan.partitions.items()}
         differences = tuple(
-            f"{label(key, row.facts.fields)}: believed {kept.get(key)}, scanned {scanned.get(key)}"
+            f"{label(key, row.facts.fields)}: {difference_text(kept.get(key), scanned.get(key))}"
             for key in sorted(kept.keys() | scanned.keys())
             if kept.get(key) != scanned.get(key)
         )
         count = len(differences)
-        verdict = (
-            "equal to"
-            if not count
-            else "1 partition differs from"
-            if count == 1
-            else f"{count} partitions differ from"
-        )
-        text = f"{verdict} a full scan of snapshot {row.state.head}: {len(scanned)} partitions, {scan.files} files"
+        differ = f"{counted(count, 'partition')} {'differs' if count == 1 else 'differ'} from"
+        verdict = differ if count else "equal to"
+        text = f"{verdict} a full scan of snapshot {row.state.head}: {counted(len(scanned), 'partition')}, {counted(scan.files, 'file')}"
         return replace(shown, verified=text, differences=differences)
 
     def _catalog(self) -> "IcebergCatalog":
@@ -248,6 +273,8 @@ class Inspector:
         """What the daemon knows of a table. Raises UnknownTable."""
         rows = {row.state.table.name: row for row in self._fold.tables().values()}
         if table not in rows:
-            known = ", ".join(sorted(rows)) or "none yet"
-            raise UnknownTable(f"the daemon knows no table {table}; known: {known}")
+            near = get_close_matches(table, rows, SHOWN) or sorted(rows)[:SHOWN]
+            more = f", and {len(rows) - len(near)} more" if len(rows) > len(near) else ""
+            known = ", ".join(near) + more if rows else "none yet"
+            raise UnknownTable(f"the daemon knows no table {table}; it knows: {known}")
         return rows[table]

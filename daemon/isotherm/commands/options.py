@@ -19,14 +19,16 @@ class Output(StrEnum):
 
 ConfigOption = Annotated[
     Path,
-    typer.Option("--config", "-c", envvar="ISOTHERM_CONFIG", help="The file for the process, isotherm.yaml."),
+    typer.Option("--config", "-c", envvar="ISOTHERM_CONFIG", help="The daemon's configuration."),
 ]
 
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="A table for people, or JSON.")]
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Text for people, or JSON.")]
 
 DEFAULT_CONFIG = Path("isotherm.yaml")
 
 FilesArgument = Annotated[
     list[Path] | None,
-    typer.Argument(help="Files, or folders of them, as one set; the folder of isotherm.yaml without it."),
+    typer.Argument(
+        help="Files, or folders of them, as one set. Without it: the folder that isotherm.yaml names."
+    ),
 ]

@@ -24,7 +24,7 @@ def pause_table(table: str, for_: str | None, why: str, config: Path) -> None:
         at_ms = now_ms()
         Orders(loaded).pause(table, why, at_ms, None if for_ms is None else at_ms + for_ms)
         until = "until `isotherm resume`" if for_ms is None else f"for {span_text(for_ms)}"
-        out.print(f"{table} is paused {until}; it takes effect within a planning round")
+        out.print(f"{table} is paused {until}; daemons heed it from their next planning round on")
 
 
 def resume_tables(table: str | None, config: Path) -> None:
@@ -38,4 +38,4 @@ def resume_tables(table: str | None, config: Path) -> None:
             what = ": ".join(part for part in (hold.partition, hold.why) if part)
             out.print(Text(f"{hold.kind} lifted: {what}"))
         if not lifted:
-            out.print("nothing was held back")
+            out.print("nothing is held back")

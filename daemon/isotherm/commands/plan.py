@@ -6,6 +6,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from isotherm.commands.inspector import ONLY_OBSERVED
 from isotherm.commands.options import Output
 from isotherm.commands.plan_lines import Line, in_order, plan_lines, tally_text
 from isotherm.commands.terminal import (
@@ -38,7 +39,8 @@ def show_plans(
         else:
             for one in plans:
                 waiting = inspector.waiting_files(one.table.uuid, at_ms)
-                _print_plan(one, waiting, brief=table is None)
+                is_observed = table is not None and inspector.resolved(table, override) is None
+                _print_plan(one, ONLY_OBSERVED if is_observed else "", waiting, brief=table is None)
             if not plans:
                 err.print("nothing is maintained: no policy matches a table that the daemon has seen")
         if exit_code and due:
@@ -61,9 +63,11 @@ BRIEF = 12
 """Lines for each table where all are shown; `plan TABLE` shows every one."""
 
 
-def _print_plan(one: Plan, waiting: str | None, *, brief: bool) -> None:
+def _print_plan(one: Plan, note: str, waiting: str | None, *, brief: bool) -> None:
     name = one.table.name
     out.print(Text.assemble((name, "bold"), f"  partitions: {tally_text(one)}"))
+    if note:
+        out.print(Text(note, style="yellow"))
     lines = plan_lines(one)
     if waiting is not None:
         lines = in_order([*lines, Line(Verdict.WAITING, None, FILES, waiting)])

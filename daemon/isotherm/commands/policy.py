@@ -32,6 +32,7 @@ from isotherm.core.policy.schema import schema
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import load_config
 from isotherm.runtime.settings import EXIT_BAD_CONFIG
+from isotherm.runtime.text import counted
 from isotherm.runtime.yaml_reader import line_of
 from isotherm.service.policy_folder import PolicyFolder, PolicySet, read_policies
 from isotherm.store.database import StoreError
@@ -53,15 +54,11 @@ def validate_files(files: list[Path] | None, config: Path, output: Output) -> No
                 # Whole lines, however narrow the terminal: editors and CI find the place by them.
                 err.print(Text(complaint, style="red"), soft_wrap=True)
             if not found.complaints:
-                out.print(f"{_count(len(found.files), 'policy file')} good")
+                out.print(f"{counted(len(found.files), 'policy file')}, nothing wrong")
             if not found.files:
                 err.print(Text("without a policy no table is maintained", style="yellow"))
         if found.complaints:
             raise typer.Exit(EXIT_BAD_CONFIG)
-
-
-def _count(number: int, what: str) -> str:
-    return f"1 {what} is" if number == 1 else f"{number} {what}s are"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +82,7 @@ def run_tests(files: list[Path] | None, config: Path, output: Output) -> None:
             for one in wrong:
                 _print_wrong(one)
             out.print(
-                f"{len(tested)} {'test' if len(tested) == 1 else 'tests'}, "
-                f"{f'{len(wrong)} not' if wrong else 'all'} as expected"
+                f"{counted(len(tested), 'test')}, {f'{len(wrong)} not' if wrong else 'all'} as expected"
             )
         if wrong:
             raise typer.Exit(EXIT_ERROR)
@@ -123,7 +119,7 @@ def show_policy(table: str, config: Path, output: Output) -> None:
             inspector = inspector_of(config)
             resolved, history = inspector.policy(table), inspector.policy_history(table)
         except StoreError as error:
-            err.print(Text(f"without the table's own properties: {error}", style="yellow"))
+            err.print(Text(f"the table's own properties are not considered: {error}", style="yellow"))
             resolved = folder.resolve(table, {})
         if resolved is None:
             names = ", ".join(name for name, _ in folder.files()) or "none"
@@ -254,7 +250,7 @@ def _changed(before: Sequence[Decision], after: Iterable[Decision]) -> Iterator[
 
 
 def _print_changed(name: str, changed: Sequence[Changed]) -> None:
-    out.print(Text.assemble((name, "bold"), f"  {_count(len(changed), 'verdict')} other than before"))
+    out.print(Text.assemble((name, "bold"), f"  {counted(len(changed), 'verdict')} would change"))
     grid = Table(box=None, pad_edge=False, show_edge=False)
     grid.add_column("was", no_wrap=True)
     grid.add_column("is", no_wrap=True)

@@ -31,6 +31,7 @@ from isotherm.core.replay.replay import Assumed, replay
 from isotherm.core.units import DAY_MS, clock_text, size_text, span_text
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import load_config
+from isotherm.runtime.text import counted
 from isotherm.runtime.yaml_reader import read_yaml
 from isotherm.service.ports import UnknownTable
 
@@ -77,15 +78,15 @@ WIDTH = 80
 MOST_WIDTH = 120
 
 APPROXIMATE = (
-    "Appended files are exact. What others removed is taken from what would have been there, by its share of rows; "
-    "what rewriting larger files would have cost them is not counted."
+    "Appended files are exact. What others removed is taken from the files that would have been there, by share of "
+    "rows. What rewriting larger files would have cost them is not counted."
 )
 
 UNSEEN = (
-    "Intents and open windows are not in the history: jobs that these would have held back end as conflicts."
+    "Intents and open windows are not in the history. Jobs that these would have held back end as conflicts."
 )
 
-SMOOTH = "Every change is heard of when it was, and no job fails but by a conflict."
+SMOOTH = "Each change is known from when the daemon heard of it. No job fails but by a conflict."
 
 LEFT_OUT = "Manifests, metadata files and orphans are not replayed."
 
@@ -148,7 +149,7 @@ def simulate(
     with _progress(err, "reading the history", None) as tell:
         history = inspector.history(table, 0 if for_ms is None else now_ms - for_ms, now_ms, tell)
     if not history.recorded:
-        raise UnknownTable(f"nothing is known of what happened to {table} in this time")
+        raise UnknownTable(f"neither the ledger nor {table} itself has a commit in this time")
     assumed = inspector.assumed(table, every_ms or _pace_ms(history, plan_every_ms))
     runs = []
     for file, resolved in policies:
@@ -195,7 +196,7 @@ def print_simulation(one: Simulation, out: Console) -> None:
     ascii_only = "utf" not in out.encoding.lower()
     width = max(min(out.width, MOST_WIDTH), WIDTH)
     span = span_text(one.to_ms - one.from_ms)
-    out.print(Text.assemble((one.table, "bold"), f"  {one.changes} commits in {span}"))
+    out.print(Text.assemble((one.table, "bold"), f"  {counted(one.changes, 'commit')} in {span}"))
     out.print(Text(f"from {clock_text(one.from_ms)} to {clock_text(one.to_ms)}", style="dim"))
     out.print()
     out.print(Text("What this rests on, and cannot know:", style="dim"))
@@ -212,11 +213,11 @@ def print_simulation(one: Simulation, out: Console) -> None:
 
 def _pace(assumed: Assumed) -> str:
     every, overhead = span_text(assumed.plan_every_ms), span_text(assumed.job_overhead_ms)
-    jobs = f"{assumed.jobs_at_once} {'job' if assumed.jobs_at_once == 1 else 'jobs'}"
+    jobs = counted(assumed.jobs_at_once, "job")
     second = size_text(assumed.bytes_per_s)
     said = (
-        f"Planned every {every}, and when a job ends; {jobs} at a time, each {overhead} long and a second more for "
-        f"every {second}."
+        f"Planning runs every {every}, and when a job ends. {jobs} at a time; each takes {overhead}, and a second "
+        f"more for every {second}."
     )
     if assumed.writers_announce:
         said += " Writers announce what they touch, so late writes are no reason to wait."

@@ -6,7 +6,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from isotherm.commands.inspector import StateAnswer
+from isotherm.commands.inspector import UNKNOWN, StateAnswer
 from isotherm.commands.options import Output
 from isotherm.commands.terminal import EXIT_ERROR, inspector_of, out, plain_errors, print_json
 from isotherm.core.units import size_text
@@ -46,7 +46,10 @@ def _print_believed(answer: StateAnswer) -> None:
             row.verdict,
         )
     out.print(grid)
-    out.print(f"head {answer.head}, sequence {answer.sequence_number}, boundary {answer.boundary}")
+    reached = "how far the stream has come is unknown"
+    if answer.boundary != UNKNOWN:
+        reached = f"the stream has reached {answer.boundary}"
+    out.print(f"snapshot {answer.head}, sequence number {answer.sequence_number}; {reached}")
 
 
 def _print_compared(answer: StateAnswer) -> None:
