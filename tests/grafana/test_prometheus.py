@@ -27,9 +27,9 @@ def something_of_everything() -> list[seen.Observation]:
     }  # fmt: skip
     return [
         seen.EventApplied(TABLE, 1, "ingest", 1, AT_MS, AT_MS + 100, AT_MS + 200, 0.004),
-        seen.EventSeen("intent", TABLE.name),
+        seen.EventSeen(seen.Heard.INTENT, TABLE.name),
         seen.EventRejected("no JSON", "isotherm.control", 0, 1, 10),
-        seen.SourceHeard("control-iceberg", "announced", "shop.orders"),
+        seen.SourceHeard("control-iceberg", seen.Heard.ANNOUNCED, "shop.orders"),
         seen.GapHealed(TABLE, 1),
         seen.TableScanned(TABLE, "first sight", 10, 0.1),
         seen.StateDrifted(TABLE, 1, "files"),

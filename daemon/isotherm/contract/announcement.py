@@ -14,6 +14,9 @@ from isotherm.contract.events import (
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.summary import Origin
 
+DAEMON = "isotherm"
+"""How the daemon is called as a writer, and as who announces."""
+
 _DATA = 0
 """The specification's number for manifests of data files; the others hold deletes."""
 

@@ -45,13 +45,32 @@ class EventApplied:
     """What applying it cost."""
 
 
+class Heard(StrEnum):
+    """What came of a message; a metric's label."""
+
+    APPLIED = "applied"
+    """It became part of the state."""
+    ANNOUNCED = "announced"
+    """Another system's, announced again as ours."""
+    CROWDED = "crowded"
+    """More was said than is kept: a table is held as a whole for a while, or a name is not looked up."""
+    DEFERRED = "deferred"
+    """The catalog is asked at the next round."""
+    DUPLICATE = "duplicate"
+    INTENT = "intent"
+    OTHER_REF = "other_ref"
+    OTHER_TYPE = "other_type"
+    REJECTED = "rejected"
+    UNKNOWN_SNAPSHOT = "unknown_snapshot"
+    UNKNOWN_TABLE = "unknown_table"
+    UNREADABLE_TABLE = "unreadable_table"
+
+
 @dataclass(frozen=True, slots=True)
 class EventSeen:
     """A message on the control topic that changed nothing in the state, and why."""
 
-    outcome: str
-    """`duplicate`, `intent`, `other_ref`, `other_type`, `deferred` (the catalog is asked at the next round), `crowded`
-    (more was said than is kept: the table is held as a whole for a while, or an unknown name is not looked up)."""
+    outcome: Heard
     table: str
 
 
@@ -73,9 +92,7 @@ class SourceHeard:
     """A message of another system's topic, and what came of it."""
 
     topic: str
-    outcome: str
-    """`announced`, `other_type`, `other_ref`, `unknown_table`, `unknown_snapshot`, `unreadable_table`,
-    `rejected`, `crowded` (too many of one table wait)."""
+    outcome: Heard
     table: str
 
 

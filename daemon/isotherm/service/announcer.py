@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from isotherm.contract.announcement import announcement
+from isotherm.contract.announcement import DAEMON, announcement
 from isotherm.contract.events import CommitEvent, EventError, PartitionChange
 from isotherm.contract.identity import TableId
 from isotherm.contract.summary import Origin
@@ -10,9 +10,6 @@ from isotherm.core.model.changes import Change
 from isotherm.service.ports import Catalog, EventSource, Unreadable
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger
-
-OURS = "isotherm"
-"""Who announces, and who commits maintenance."""
 
 
 def announcement_of(table: TableId, catalog: str, change: Change, announced_by: str) -> CommitEvent:
@@ -71,7 +68,7 @@ class Announcer:
         """The announcement of a snapshot: from the journal, else from the table itself; None: it has expired."""
         if change is not None:
             try:
-                return announcement_of(table, self.catalog_name, change, OURS)
+                return announcement_of(table, self.catalog_name, change, DAEMON)
             except EventError as err:
                 remedy = "expire that snapshot or roll back behind it"
                 why = f"snapshot {snapshot_id} of {table} cannot be announced: {err}; {remedy}"
@@ -79,5 +76,5 @@ class Announcer:
         loaded = self.catalog.load(table.name)
         if loaded.table.uuid != table.uuid or snapshot_id not in loaded.snapshots:
             return None
-        named = {"catalog": self.catalog_name, "announced_by": OURS}
+        named = {"catalog": self.catalog_name, "announced_by": DAEMON}
         return self.catalog.event(loaded, snapshot_id).model_copy(update=named)

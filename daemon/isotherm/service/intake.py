@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+from isotherm.contract.announcement import DAEMON
 from isotherm.contract.events import CommitEvent, EventError, Intent, OpenWindow, decode
 from isotherm.contract.identity import PartitionKey
 from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import Change
 from isotherm.core.model.writers import Word
-from isotherm.core.observations import EventSeen
+from isotherm.core.observations import EventSeen, Heard
 from isotherm.core.state import Applied, StateError
 from isotherm.service.barrier import FATAL
 from isotherm.service.batch import Batch
@@ -24,8 +25,6 @@ from isotherm.service.ports import Catalog, Listener, LoadedTable, Message
 from isotherm.store.fold import JOURNAL_LENGTH, Fold, TableRow
 from isotherm.store.ledger import Ledger
 
-OURS = "isotherm"
-"""Who announces what nobody else did: that is no event of the table's writer, unless a source named it."""
 MAX_STRANGERS = 1_000
 """Names of unknown tables that events spoke of and that wait for a look. The catalog's list has all that there are."""
 PIECE = 100
@@ -159,13 +158,13 @@ class Intake:
     def _take(self, event: CommitEvent | Intent | None, said_at_ms: int, batch: Batch, taken: Taken) -> None:
         match event:
             case None:
-                batch.told.append(EventSeen("other_type", ""))
+                batch.told.append(EventSeen(Heard.OTHER_TYPE, ""))
             case Intent():
-                batch.told.append(EventSeen("intent", event.table))
+                batch.told.append(EventSeen(Heard.INTENT, event.table))
                 self._take_intent(event, batch, taken)
             case CommitEvent():
                 outcome = self._take_commit(event, said_at_ms, batch, taken)
-                if outcome:
+                if outcome is not None:
                     batch.told.append(EventSeen(outcome, event.table))
 
     def _take_intent(self, intent: Intent, batch: Batch, taken: Taken) -> None:
@@ -182,7 +181,7 @@ class Intake:
         expires_at_ms = min(intent.expires_at_ms, now_ms + self.intent_timeout_ms)
         capped = intent.model_copy(update={"expires_at_ms": expires_at_ms})
         if not self.fold.open_intent(capped, now_ms, is_known=is_known):
-            batch.told.append(EventSeen("crowded", intent.table))
+            batch.told.append(EventSeen(Heard.CROWDED, intent.table))
             keys = None
         if not is_held:
             # Where all of the table is held already, one more intent changes no verdict.
@@ -196,7 +195,7 @@ class Intake:
         if not self.fold.holds_all(uuid, now_ms):
             self.fold.touch(uuid, None)
         self.fold.hold_all(uuid, name, now_ms, now_ms + self.intent_timeout_ms)
-        batch.told.append(EventSeen("crowded", name))
+        batch.told.append(EventSeen(Heard.CROWDED, name))
 
     def _wonder(self, name: str, batch: Batch) -> None:
         """Have the catalog asked about a name that an event brought with an unknown uuid."""
@@ -205,26 +204,26 @@ class Intake:
         elif len(self.follower.strangers) < MAX_STRANGERS:
             self.follower.strangers.add(name)
         else:
-            batch.told.append(EventSeen("crowded", name))
+            batch.told.append(EventSeen(Heard.CROWDED, name))
 
-    def _take_commit(self, event: CommitEvent, said_at_ms: int, batch: Batch, taken: Taken) -> str:
-        """Take a commit event in; gives what it was where it did not become part of the state."""
+    def _take_commit(self, event: CommitEvent, said_at_ms: int, batch: Batch, taken: Taken) -> Heard | None:
+        """Take a commit event in; Returns what it was, or None where it became part of the state."""
         started_s, received_at_ms = self.monotonic_s(), self.now_ms()
         row = batch.row(event.table_uuid)
         if row is None:
             # The catalog decides whether there is such a table; what the event says of it is not believed.
             self._wonder(event.table, batch)
-            return "deferred" if event.ref == "main" else "other_ref"
+            return Heard.DEFERRED if event.ref == "main" else Heard.OTHER_REF
         if event.ref != "main":
             # By the name that the catalog uses: a writer may spell it in another case.
             self.follower.suspects.add(row.state.table.name)
-            return "other_ref"
+            return Heard.OTHER_REF
         if self._heard_before(event, said_at_ms or received_at_ms, row, batch):
             self.ledger.announced(event.table_uuid, event.snapshot_id)
             if event.sequence_number > row.state.sequence_number:
                 # The ledger was saved and the fold was not: a crash in between. The catalog has the rest.
                 self.follower.suspects.add(row.state.table.name)
-            return "duplicate"
+            return Heard.DUPLICATE
         change = self._change_of(event, row, batch)
         applied = None if change is None else self._on_faith(row, change, received_at_ms, batch)
         if change is None or applied is None:
@@ -232,12 +231,12 @@ class Intake:
             if event.origin_kind is not Origin.MAINTENANCE:
                 keys = frozenset(change.key for change in event.partitions)
                 taken.touched.append(Touched(event.table_uuid, keys if event.partitions_complete else None))
-            return "deferred"
+            return Heard.DEFERRED
         if change.is_foreign_write:
             taken.touched.append(Touched(event.table_uuid, frozenset(change.partitions)))
         seconds = self.monotonic_s() - started_s
         taken.applied.append(AppliedEvent(event, len(change.partitions), received_at_ms, seconds))
-        return ""
+        return None
 
     def _is_replayed(self, event: CommitEvent, row: TableRow, now_ms: int) -> bool:
         """Whether a rebalance or a restart hands a known event out again: it was said when it was written, not now."""
@@ -252,7 +251,8 @@ class Intake:
         is_replayed = is_known and self._is_replayed(event, row, now_ms)
         heard_at_ms = min(now_ms, said_at_ms) if is_replayed else now_ms
         word = self._word(event, heard_at_ms)
-        if event.announced_by != OURS or word is not None:
+        # What we announce because nobody else did is no event of the table's writer, unless a source named it.
+        if event.announced_by != DAEMON or word is not None:
             batch.heard(event.table_uuid, heard_at_ms, word, now_ms)
         return is_known
 

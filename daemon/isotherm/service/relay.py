@@ -13,8 +13,9 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from isotherm.contract.announcement import DAEMON
 from isotherm.contract.events import EventError
-from isotherm.core.observations import Outside, SourceHeard, TrySoon
+from isotherm.core.observations import Heard, Outside, SourceHeard, TrySoon
 from isotherm.service.barrier import FATAL
 from isotherm.service.dead_letters import SetAside
 from isotherm.service.ports import (
@@ -144,7 +145,7 @@ class Relay:
         self.listen(TrySoon(f"table {name}, which a source named", why, Outside.TABLE))
         if tries + 1 >= MAX_TRIES:
             for topic, _ in self._waiting[name]:
-                self.listen(SourceHeard(topic, "unreadable_table", name))
+                self.listen(SourceHeard(topic, Heard.UNREADABLE_TABLE, name))
             self._forget(name)
 
     def _forget(self, name: str) -> None:
@@ -162,19 +163,19 @@ class Relay:
             try:
                 announced = self.sources.decoders[message.topic](message.value)
             except Exception as err:  # noqa: BLE001 (a mistake of ours at one message loses no other)
-                self.listen(SourceHeard(message.topic, "rejected", ""))
+                self.listen(SourceHeard(message.topic, Heard.REJECTED, ""))
                 mistake = f"it could not be taken in: {type(err).__name__}: {err}"
                 self.set_aside(message, str(err) if isinstance(err, EventError) else mistake)
                 continue
             if announced is None:
-                self.listen(SourceHeard(message.topic, "other_type", ""))
+                self.listen(SourceHeard(message.topic, Heard.OTHER_TYPE, ""))
                 continue
             heard = self._waiting.setdefault(announced.table, [])
             if len(heard) < MAX_OF_ONE:
                 heard.append((message.topic, announced))
             else:
                 # The look at a silent table finds what is left out here.
-                self.listen(SourceHeard(message.topic, "crowded", announced.table))
+                self.listen(SourceHeard(message.topic, Heard.CROWDED, announced.table))
         self.set_aside.flush()
         return bool(messages)
 
@@ -189,23 +190,23 @@ class Relay:
                 done.add(snapshot_id)
             self.listen(SourceHeard(topic, outcome, name))
 
-    def _publish(self, loaded: LoadedTable, snapshot_id: int, writer: str) -> str:
+    def _publish(self, loaded: LoadedTable, snapshot_id: int, writer: str) -> Heard:
         try:
             event = self.catalog.event(loaded, snapshot_id)
         except TableMissing:
-            return "unknown_snapshot"  # its manifest list is gone: it has just expired
-        named = {"catalog": self.catalog_name, "writer": writer, "announced_by": "isotherm"}
+            return Heard.UNKNOWN_SNAPSHOT  # its manifest list is gone: it has just expired
+        named = {"catalog": self.catalog_name, "writer": writer, "announced_by": DAEMON}
         self.events.publish(event.model_copy(update=named))
-        return "announced"
+        return Heard.ANNOUNCED
 
 
-def _looked_up(loaded: LoadedTable | None, announced: Announced) -> tuple[str, int | None]:
+def _looked_up(loaded: LoadedTable | None, announced: Announced) -> tuple[Heard, int | None]:
     """What comes of an announcement, and the snapshot to publish, where there is one."""
     if loaded is None or announced.uuid not in (None, loaded.table.uuid):
-        return "unknown_table", None
+        return Heard.UNKNOWN_TABLE, None
     snapshot_id = loaded.head if announced.snapshot_id is None else announced.snapshot_id
     if snapshot_id is None or snapshot_id not in loaded.snapshots:
-        return "unknown_snapshot", None
+        return Heard.UNKNOWN_SNAPSHOT, None
     if snapshot_id not in loaded.ancestors():
-        return "other_ref", None
-    return "announced", snapshot_id
+        return Heard.OTHER_REF, None
+    return Heard.ANNOUNCED, snapshot_id

@@ -7,7 +7,7 @@ from isotherm.telemetry.series import Series
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
-Heard = (
+OfEvents = (
     seen.EventApplied
     | seen.EventSeen
     | seen.EventRejected
@@ -44,13 +44,13 @@ class EventMetrics:
         self.events_lost = series.counter(
             "isotherm_events_lost", "Times that messages of the control topic may have gone by unread."
         )
-        self.events.labels("applied")
+        self.events.labels(seen.Heard.APPLIED)
 
-    def __call__(self, what: Heard) -> None:
+    def __call__(self, what: OfEvents) -> None:
         """Count one observation."""
         match what:
             case seen.EventApplied():
-                self.events.labels("applied").inc()
+                self.events.labels(seen.Heard.APPLIED).inc()
                 self.event_seconds.observe(what.seconds)
                 self.decision_seconds.observe(max(what.decided_at_ms - what.committed_at_ms, 0) / 1000)
             case seen.EventSeen():

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pyiceberg.manifest import ManifestEntryStatus, ManifestFile
 from pyiceberg.table.snapshots import Snapshot
 
-from isotherm.contract.announcement import announcement
+from isotherm.contract.announcement import DAEMON, announcement
 from isotherm.contract.events import CommitEvent, PartitionChange
 from isotherm.contract.identity import PartitionKey, TableId, partition_key, scalar
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN, Origin, origin_of, valid_through_of
@@ -19,7 +19,7 @@ EXCERPT = 2_000
 """Characters of one value of a summary in an event; the token has a field of its own."""
 
 
-_WRITERS = {Origin.MAINTENANCE: "isotherm"}
+_WRITERS = {Origin.MAINTENANCE: DAEMON}
 
 
 def event_of(table: TableNow, snapshot: Snapshot, catalog: str, announced_by: str) -> CommitEvent:
