@@ -4,28 +4,26 @@ It does things at its own pace: an event changes the state and the verdicts, wor
 round confirms the head of a table with the catalog before anything is done to it, and a commit asks once more, last
 of all: the control topic is read to its end, the newest metadata is held against the state, and only then the files
 are swapped.
-
-Save, then acknowledge: what an event changed is saved before its offset is committed.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from isotherm.contract.identity import TableId
 from isotherm.core.model.holds import Hold
-from isotherm.core.observations import EventApplied, Outside, TrySoon
+from isotherm.core.planner.view import Flight
 from isotherm.runtime.config import IsothermConfig
 from isotherm.service.announcer import Announcer
 from isotherm.service.barrier import Barrier
 from isotherm.service.catalog_poller import Poller
-from isotherm.service.compactions import DRAIN_TIMEOUT_S, Compactions
+from isotherm.service.compactions import Compactions
 from isotherm.service.dead_letters import SetAside
 from isotherm.service.deletions import Deletions
 from isotherm.service.expiries import Expiries
 from isotherm.service.follow import Follower
 from isotherm.service.health import Health
+from isotherm.service.hearing import Hearing
 from isotherm.service.holds import Holds
-from isotherm.service.intake import AppliedEvent, Intake, Taken, in_pieces
+from isotherm.service.intake import Intake
 from isotherm.service.operations import Operations
 from isotherm.service.planning import Verdicts
 from isotherm.service.policy_folder import PolicyFolder
@@ -68,6 +66,7 @@ class Service:
     relay: Relay | None = field(init=False)
     follower: Follower = field(init=False)
     intake: Intake = field(init=False)
+    hearing: Hearing = field(init=False)
     verdicts: Verdicts = field(init=False)
     holds: Holds = field(init=False)
     announcer: Announcer = field(init=False)
@@ -114,7 +113,9 @@ class Service:
             self.monotonic_s,
             self.config.deletions.also_under,
         )
-        self._build_what_works(Operations(self.ledger, self.listen, self.now_ms))
+        operations = Operations(self.ledger, self.listen, self.now_ms)
+        self._build_what_works(operations)
+        self._build_rounds(operations)
 
     def _build_what_hears(self) -> None:
         """Build what takes messages in."""
@@ -190,7 +191,7 @@ class Service:
         return self.deletions.clock_trouble()
 
     def _build_what_works(self, operations: Operations) -> None:
-        """Build what changes tables, and the rounds in which it is begun."""
+        """Build what changes tables."""
         self.compactions = Compactions(
             self.fold,
             self.ledger,
@@ -223,8 +224,26 @@ class Service:
             self.listen,
             self.now_ms,
         )
+
+    def _build_rounds(self, operations: Operations) -> None:
+        """Build what begins work, by events and in rounds."""
         work = (self.compactions, self.expiries, operations)
         settling = Settling(self.fold, self.ledger, *work, self.barrier, self.now_ms, self.monotonic_s)
+        self.hearing = Hearing(
+            self.fold,
+            self.ledger,
+            self.events,
+            self.intake,
+            self.verdicts,
+            self.compactions,
+            self._flights,
+            self.barrier,
+            self.set_aside,
+            self.health,
+            self.listen,
+            self.now_ms,
+            self.monotonic_s,
+        )
         self.rounds = Rounds(
             self.config,
             self.fold,
@@ -241,7 +260,7 @@ class Service:
             settling,
             self.barrier,
             self.health,
-            self._read_to_the_end,
+            self.hearing.read_to_the_end,
             self.reload_policies,
             self.listen,
             self.now_ms,
@@ -303,45 +322,7 @@ class Service:
 
     def consume(self, messages: Sequence[Message]) -> None:
         """Take messages of the control topic into the state, then acknowledge them."""
-        if not messages:
-            return
-        try:
-            for piece in in_pieces(messages):
-                taken = self.intake.take_or_set_aside(piece)
-                self.compactions.cancel_touched(taken.touched)
-                self._decide(taken)
-                for one in taken.applied:
-                    self._tell_applied(one)
-                self.health.ticked_at_s = self.monotonic_s()
-        except BaseException:
-            # Also those that are saved already: they mean nothing the second time.
-            self.events.undo(messages)
-            raise
-        self.set_aside.flush()
-        self.events.commit()
-
-    def _decide(self, taken: Taken) -> None:
-        """New verdicts for the tables of a batch, once for each."""
-        with self.fold.transaction(), self.ledger.transaction():
-            for uuid in {one.event.table_uuid for one in taken.applied} | {one.uuid for one in taken.touched}:
-                row = taken.rows.get(uuid) or self.fold.table(uuid)
-                if row is not None and row.is_trusted:
-                    with self.barrier.around(row.state.table.name, "deciding after an event"):
-                        self.verdicts.decide(row, self.rounds.flights(uuid), in_round=False)
-
-    def _tell_applied(self, one: AppliedEvent) -> None:
-        self.listen(
-            EventApplied(
-                table=TableId(one.event.table_uuid, one.event.table),
-                snapshot_id=one.event.snapshot_id,
-                origin=one.event.origin,
-                partitions=one.partitions,
-                committed_at_ms=one.event.timestamp_ms,
-                received_at_ms=one.received_at_ms,
-                decided_at_ms=self.now_ms(),
-                seconds=one.seconds,
-            )
-        )
+        self.hearing.consume(messages)
 
     def round(self, budget_s: float = float("inf")) -> None:
         """Begin a planning round, or go on with the open one, for so long."""
@@ -361,6 +342,9 @@ class Service:
     def _deletions_held(self) -> str | None:
         return self.deletions.everywhere()
 
+    def _flights(self, uuid: str) -> tuple[Flight, ...]:
+        return self.rounds.flights(uuid)
+
     def _touch(self, hold: Hold) -> None:
         """What was held back, or is no more, is decided again."""
         self.fold.touch(hold.uuid, None if hold.partition is None else [hold.partition])
@@ -379,17 +363,6 @@ class Service:
             # Until then a table that is ours may look like another's.
             has_more = self.deletions.give_up() or has_more
         self._prune_at_s = now_s + (PRUNE_SLICE_EVERY_S if has_more else PRUNE_EVERY_S)
-
-    def _read_to_the_end(self) -> bool:
-        """Read the control topic to its end, if that was not possible the last time; whether it is now."""
-        if self.compactions.is_blind:
-            messages = self.events.drain(DRAIN_TIMEOUT_S)
-            self.compactions.is_blind = messages is None
-            if messages is None:
-                why = "it could not be read, so nothing is compacted"
-                self.listen(TrySoon("the end of the control topic", why, Outside.CONTROL_END))
-            self.consume(messages or ())
-        return not self.compactions.is_blind
 
     def reload_policies(self) -> bool:
         """Read the folder of policies again; whether work may begin under what is in force."""
