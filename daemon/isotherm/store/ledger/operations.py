@@ -7,9 +7,10 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.deletion import pause_ms
 from isotherm.core.model.holds import Quarantine
 from isotherm.core.model.jobs import Action, CompactionJob, Outcome, Rewrite
+from isotherm.core.model.refusals import Reason
 from isotherm.store.database import Part, from_json, to_json
 
-PASSING = frozenset({"stale", "owner", "stopped", "halted", "paused", "policy"})
+PASSING = frozenset({Reason.STALE, Reason.OWNER, Reason.STOPPED, Reason.HALTED, Reason.PAUSED, Reason.POLICY})
 """Ends of an expiry that say nothing against the next one."""
 
 
