@@ -234,7 +234,7 @@ MUTANTS = (
     Mutant(
         "another table under the name says what became of a job",
         FATE,
-        "if str(table.metadata.table_uuid) == uuid:",
+        "if loaded.table.uuid == uuid:",
         "if True:",
         CONFLICTS + "test_another_table_under_the_name_says_nothing_of_a_job",
     ),

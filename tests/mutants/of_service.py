@@ -183,14 +183,6 @@ MUTANTS = (
         "service/test_barrier.py::test_what_was_left_open_in_dead_buckets_costs_a_turn_of_the_loop_one_time_out",
     ),
     Mutant(
-        "tables in dead buckets that no policy matches take the loop's time",
-        "service/survey.py",
-        "if self.monotonic_s() >= deadline_s:",
-        "if False:",
-        "service/test_barrier.py::"
-        "test_tables_in_dead_buckets_that_no_policy_matches_cost_a_turn_of_the_loop_one_time_out",
-    ),
-    Mutant(
         "tables in dead buckets that a source names take the loop's time",
         "service/relay.py",
         "if self.monotonic_s() >= deadline_s:",
