@@ -116,6 +116,28 @@ MUTANTS = (
         "if False:",
         "iceberg/manifests/test_damaged.py::test_columns_are_as_many_as_announced",
     ),
+    # Namespaces without an answer
+    Mutant(
+        "a namespace without an answer hides all others",
+        "iceberg/catalog.py",
+        "if in_a_row >= SILENT_IN_A_ROW:",
+        "if True:",
+        "service/test_namespaces.py::test_a_namespace_without_an_answer_hides_no_table_of_others",
+    ),
+    Mutant(
+        "a namespace without an answer is asked in every list",
+        "iceberg/catalog.py",
+        "if breaker.left_s > 0:",
+        "if False:",
+        "service/test_namespaces.py::test_a_namespace_without_an_answer_hides_no_table_of_others",
+    ),
+    Mutant(
+        "a list that failed is asked for again at once",
+        "service/catalog_poller.py",
+        "        finally:",
+        "        except ZeroDivisionError:",
+        "service/test_namespaces.py::test_a_list_that_fails_is_not_asked_for_again_at_once",
+    ),
     # The barrier
     Mutant(
         "a table that refuses us counts as an outage",

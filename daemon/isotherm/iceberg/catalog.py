@@ -59,6 +59,11 @@ MAX_READ_BYTES = 64 * 1024 * 1024
 RECOUNT_MANIFESTS = 200
 """A sample that needs more manifests than this is not worth a second in which events wait."""
 
+SILENT_PAUSES_S = 300.0, 3600.0
+"""The first pause of a namespace without an answer, and the longest: each question may hold the loop for a time-out."""
+SILENT_IN_A_ROW = 3
+"""So many namespaces without an answer, one after the other: it is not the namespaces."""
+
 
 def connect(config: CatalogConfig) -> PyIcebergCatalog:
     """The catalog of a configuration, with time-outs, and with retries for remote files.
@@ -103,6 +108,8 @@ class IcebergCatalog:
         if isinstance(catalog, RestCatalog):
             catalog._session.hooks["response"].append(self.clock.hear)  # noqa: SLF001 (0.12 has no way to hook in)
         self._lists: dict[str, ListSize] = {}
+        self._silent: dict[Identifier, tuple[Breaker, str]] = {}
+        """Namespaces that did not answer, and why: each has a growing pause of its own."""
 
     @contextmanager
     def _asked(self) -> Iterator[None]:
@@ -123,31 +130,57 @@ class IcebergCatalog:
         return self.clock.skew_ms
 
     def names(self) -> Listing:
-        """Every table in every namespace; one that refuses, or is dropped meanwhile, hides no other."""
-        try:
-            with self._asked(), translated("the list of namespaces"):
-                waiting = sorted(self.catalog.list_namespaces(), reverse=True)
-        except TableMissing as err:  # a warehouse that is not there, or a wrong path
-            raise Unavailable(str(err)) from err
+        """Every table in every namespace; one that refuses, is silent, or is dropped meanwhile, hides no other."""
+        waiting = sorted(self._namespaces(), reverse=True)
         seen = set(waiting)
+        silent: list[str] = []
+        in_a_row = 0
         names: list[str] = []
         unlisted: dict[str, str] = {}
         while waiting:
             namespace = waiting.pop()
+            breaker, why = self._silent.get(namespace, (self._breaker.another(*SILENT_PAUSES_S), ""))
+            if breaker.left_s > 0:
+                unlisted[".".join(namespace)] = why
+                silent.append(".".join(namespace))
+                continue
             try:
                 with translated(f"namespace {'.'.join(namespace)}"):
                     names.extend(".".join(name) for name in self.catalog.list_tables(namespace))
                     below = set(self._below(namespace)) - seen
             except TableMissing:
+                self._silent.pop(namespace, None)
                 continue  # it was dropped since it was listed
             except Unavailable as err:
-                if not isinstance(err, Refused):
-                    raise
                 unlisted[".".join(namespace)] = str(err)
+                if isinstance(err, Refused):
+                    self._silent.pop(namespace, None)
+                    continue
+                breaker.failed()
+                self._silent[namespace] = (breaker, str(err))
+                silent.append(".".join(namespace))
+                in_a_row += 1
+                if in_a_row >= SILENT_IN_A_ROW:
+                    raise
                 continue
+            self._silent.pop(namespace, None)
+            in_a_row = 0
             seen |= below
             waiting.extend(sorted(below, reverse=True))
-        return Listing(sorted(names), unlisted)
+        # What is gone from the catalog is not paused for.
+        self._silent = {namespace: known for namespace, known in self._silent.items() if namespace in seen}
+        return Listing(sorted(names), unlisted, silent)
+
+    def ask(self) -> None:
+        """Whether it answers at all."""
+        self._namespaces()
+
+    def _namespaces(self) -> list[Identifier]:
+        try:
+            with self._asked(), translated("the list of namespaces"):
+                return self.catalog.list_namespaces()
+        except TableMissing as err:  # a warehouse that is not there, or a wrong path
+            raise Unavailable(str(err)) from err
 
     def _below(self, namespace: Identifier) -> list[Identifier]:
         """The namespaces right below one; none where the catalog has no such thing."""

@@ -308,12 +308,14 @@ class Rounds:
             if not isinstance(err, NotAsked):
                 self.listen(TrySoon("the catalog", str(err), Outside.CATALOG))
             return
-        self._is_listed = found is not None or self.has_found_all
+        self._is_listed = (found is not None and self.poller.has_heard_all) or self.has_found_all
         if found is not None:
             self.health.catalog_answers = True
             self._listed = [name for name in found if not self._is_elsewhere(name)]
             self.follower.strangers -= set(self._listed)
-            self.survey.listed(self.poller.unmatched)
+            if self.poller.has_heard_all:
+                # Else what lies in a namespace without an answer might share files, and not be looked at.
+                self.survey.listed(self.poller.unmatched)
 
     def _is_elsewhere(self, name: str) -> bool:
         """Whether a name was seen lately to be a table of another daemon."""
