@@ -127,9 +127,16 @@ MUTANTS = (
             (
                 "a list without the table itself is the whole",
                 SEARCH,
-                "if name not in names:",
-                "if False:",
+                "if name not in names or not self._is_whole:",
+                "if not self._is_whole:",
                 "test_a_file_may_go_only_if_every_name_was_looked_at_after_it_was_marked",
+            ),
+            (
+                "a namespace without an answer keeps no file waiting",
+                SEARCH,
+                "if name not in names or not self._is_whole:",
+                "if name not in names:",
+                "test_a_namespace_without_an_answer_keeps_files_waiting",
             ),
             (
                 "a look by a clock that was ahead counts",
@@ -203,6 +210,28 @@ MUTANTS = (
         "if len(marks) != fillers or marks.null_count or pc.unique(marks).to_pylist() != [mark]:",
         "if False:",
         "iceberg/manifests/test_damaged.py::test_columns_are_as_many_as_announced",
+    ),
+    # Namespaces without an answer
+    Mutant(
+        "a namespace without an answer hides all others",
+        "iceberg/catalog.py",
+        "if in_a_row >= SILENT_IN_A_ROW:",
+        "if True:",
+        "service/test_namespaces.py::test_a_namespace_without_an_answer_hides_no_table_of_others",
+    ),
+    Mutant(
+        "a namespace without an answer is asked in every list",
+        "iceberg/catalog.py",
+        "if breaker.left_s > 0:",
+        "if False:",
+        "service/test_namespaces.py::test_a_namespace_without_an_answer_hides_no_table_of_others",
+    ),
+    Mutant(
+        "a list that failed is asked for again at once",
+        "service/catalog_poller.py",
+        "except BaseException:",
+        "except ZeroDivisionError:",
+        "service/test_namespaces.py::test_a_list_that_fails_is_not_asked_for_again_at_once",
     ),
     # The barrier
     Mutant(

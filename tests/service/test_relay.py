@@ -374,12 +374,12 @@ def test_a_damaged_manifest_list_keeps_no_other_table_waiting(lab, heard):
 def test_nothing_is_let_go_while_the_catalog_is_away_as_a_whole(lab, heard):
     expected = lab.append(lab.create(), 1, announce=False)
     relay = heard.service.relay
-    load, names = relay.catalog.load, relay.catalog.names
+    load, ask = relay.catalog.load, relay.catalog.ask
 
     def away(*_):
         raise Unavailable("timed out")
 
-    relay.catalog.load = relay.catalog.names = away
+    relay.catalog.load = relay.catalog.ask = away
     now_s = [0.0]
     relay.monotonic_s = lambda: now_s[0]
     heard.hear(commit_to_table("shop.orders", expected.snapshot_id, expected.table_uuid))
@@ -388,7 +388,7 @@ def test_nothing_is_let_go_while_the_catalog_is_away_as_a_whole(lab, heard):
         relay.turn()
     assert (heard.published, heard.committed, sum(heard.outcomes.values())) == ([], {}, 0)
 
-    relay.catalog.load, relay.catalog.names = load, names
+    relay.catalog.load, relay.catalog.ask = load, ask
     now_s[0] += RETRY_AFTER_S
     relay.turn()
     assert [event.snapshot_id for event in heard.published] == [expected.snapshot_id]

@@ -1,5 +1,7 @@
 """What is known of all the catalog's tables before a file of one of them goes."""
 
+from dataclasses import replace
+
 import pytest
 
 from isotherm.core.clock_check import JUMP_MS
@@ -60,7 +62,7 @@ class World:
         asked_s = self.passed_s
         listing = self.catalog.names()
         listing.unlisted.update(unlisted)
-        self.survey.listed(listing, asked_s)
+        self.survey.listed(listing, asked_s, is_whole=not listing.silent)
 
     def turns(self, number=4):
         for _ in range(number):
@@ -88,6 +90,18 @@ def test_a_file_may_go_only_if_every_name_was_looked_at_after_it_was_marked(worl
     assert sorted(world.asked) == ["other.a", "other.b", "shop.orders"]
     # A list that does not show the table itself is not the whole.
     assert world.survey.seen_since_ms("shop.hidden") is None
+
+
+def test_a_namespace_without_an_answer_keeps_files_waiting(world):
+    world.list()
+    world.turns()
+    listing = world.catalog.names()
+    listing.unlisted["federated"] = "time-out"
+    world.survey.listed(replace(listing, silent=["federated"]), 0.0, is_whole=False)
+    world.turns()
+    assert world.survey.seen_since_ms("shop.orders") is None
+    assert "namespace federated" in world.survey.why_not("shop.orders")
+    assert "time-out" in world.survey.why_not("shop.orders")
 
 
 def test_a_new_name_is_looked_at_alone_and_counts_until_then(world):

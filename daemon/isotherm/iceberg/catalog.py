@@ -12,10 +12,8 @@ from typing import Any
 
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
 from pyiceberg.catalog.rest import RestCatalog
-from pyiceberg.exceptions import BadRequestError
 from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
-from pyiceberg.typedef import Identifier
 from requests import Response
 
 from isotherm.contract.events import CommitEvent
@@ -25,6 +23,7 @@ from isotherm.core.model.files import FileKind
 from isotherm.core.paths import normalised
 from isotherm.iceberg.catalog_client import open_catalog
 from isotherm.iceberg.errors import is_no_answer, translated
+from isotherm.iceberg.listing import Lister
 from isotherm.iceberg.looking import look
 from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Counted, Question, census
 from isotherm.iceberg.manifests.live import live_files, may_hold
@@ -52,7 +51,6 @@ from isotherm.service.ports import (
     LoadedTable,
     Looked,
     NotAsked,
-    Refused,
     Scan,
     TableMissing,
     Unavailable,
@@ -113,6 +111,7 @@ class IcebergCatalog:
         self._looks: Beside[Looked] = threads.beside(LOOK_LIMIT_S)
         self._looking: Sequence[str] = ()
         self._breaker = breaker or Breaker()
+        self._lister = Lister(lambda: self.catalog, self._asked, self._breaker, threads)
         self.clock = _CatalogClock(now_ms)
         if isinstance(catalog, RestCatalog):
             catalog._session.hooks["response"].append(self.clock.hear)  # noqa: SLF001 (0.12 has no way to hook in)
@@ -137,40 +136,16 @@ class IcebergCatalog:
         return self.clock.skew_ms
 
     def names(self) -> Listing:
-        """Every table in every namespace; one that refuses, or is dropped meanwhile, hides no other."""
-        try:
-            with self._asked(), translated("the list of namespaces"):
-                waiting = sorted(self.catalog.list_namespaces(), reverse=True)
-        except TableMissing as err:  # a warehouse that is not there, or a wrong path
-            raise Unavailable(str(err)) from err
-        seen = set(waiting)
-        names: list[str] = []
-        unlisted: dict[str, str] = {}
-        while waiting:
-            namespace = waiting.pop()
-            try:
-                with translated(f"namespace {'.'.join(namespace)}"):
-                    names.extend(".".join(name) for name in self.catalog.list_tables(namespace))
-                    below = set(self._below(namespace)) - seen
-            except TableMissing:
-                continue  # it was dropped since it was listed
-            except Unavailable as err:
-                if not isinstance(err, Refused):
-                    raise
-                unlisted[".".join(namespace)] = str(err)
-                continue
-            seen |= below
-            waiting.extend(sorted(below, reverse=True))
-        return Listing(sorted(names), unlisted)
+        """Every table in every namespace."""
+        return self._lister.names()
 
-    def _below(self, namespace: Identifier) -> list[Identifier]:
-        """The namespaces right below one; none where the catalog has no such thing."""
-        try:
-            answer = self.catalog.list_namespaces(namespace)
-        except (BadRequestError, NotImplementedError):
-            return []
-        # A server without nested namespaces may leave the question out, and tell all that it has.
-        return [one for one in answer if len(one) > len(namespace) and one[: len(namespace)] == namespace]
+    def list_beside(self, wait_s: float) -> Listing | None:
+        """The same, asked for beside the loop; None where that takes longer than one waits."""
+        return self._lister.beside(lambda: self.names(), wait_s)  # noqa: PLW0108 (whatever it is by then)
+
+    def ask(self) -> None:
+        """Whether it answers at all."""
+        self._lister.namespaces()
 
     def load(self, name: str) -> LoadedTable:
         """The table now."""

@@ -15,10 +15,20 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 60.0
 class Breaker:
     """Whether one thing outside is worth asking now."""
 
-    def __init__(self, monotonic_s: Callable[[], float] = monotonic_s) -> None:
+    def __init__(
+        self,
+        monotonic_s: Callable[[], float] = monotonic_s,
+        first_s: float = FIRST_PAUSE_S,
+        longest_s: float = LONGEST_PAUSE_S,
+    ) -> None:
         self._monotonic_s = monotonic_s
+        self._first_s, self._longest_s = first_s, longest_s
         self._failures = 0
         self._until_s = float("-inf")
+
+    def another(self, first_s: float, longest_s: float) -> "Breaker":
+        """One by the same clock, for something else."""
+        return Breaker(self._monotonic_s, first_s, longest_s)
 
     @property
     def left_s(self) -> float:
@@ -30,7 +40,7 @@ class Breaker:
         if self.left_s > 0:
             return  # asked before it was known that it does not answer
         self._failures += 1
-        pause_s = min(FIRST_PAUSE_S * 2 ** min(self._failures - 1, 10), LONGEST_PAUSE_S)
+        pause_s = min(self._first_s * 2 ** min(self._failures - 1, 10), self._longest_s)
         self._until_s = self._monotonic_s() + pause_s
 
     def answered(self) -> None:

@@ -5,7 +5,7 @@ round, which finds its new snapshots. A writer that announces its own is given t
 """
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from isotherm.contract.identity import TableId
 from isotherm.core.observations import GapHealed, Outside, TrySoon
@@ -13,6 +13,10 @@ from isotherm.service.policy_folder import PolicyFolder
 from isotherm.service.ports import Catalog, Listener, Listing
 from isotherm.store.ledger import Ledger
 
+PATIENCE_S = 86_400.0
+"""A namespace for which the catalog has no answer all day is passed over: nobody else can read it either."""
+WAIT_S = 1.0
+"""A list that is there within this time is taken in the same round; a longer one is made beside the loop."""
 REPUBLISH_AFTER_MS = 30_000
 """A snapshot found in the catalog, that no event has brought after this long, is announced by us."""
 
@@ -34,6 +38,10 @@ class Poller:
     asked_s: float = 0.0
     """When it was asked for."""
     _last_s: float = float("-inf")
+    _began_s: float | None = None
+    """When the list that is under way was asked for."""
+    _silent_since_s: dict[str, float] = field(default_factory=dict)
+    """Namespaces for which the catalog had no answer in the last list, and since when."""
     _unlisted: frozenset[str] = frozenset()
     """Namespaces that the catalog did not show the last time: each is reported once, because it may stay so."""
 
@@ -42,13 +50,30 @@ class Poller:
         """A table of which nobody speaks is confirmed so often, one that rests or is announced more rarely."""
         return int(self.every_s * 1000)
 
+    @property
+    def has_heard_all(self) -> bool:
+        """Whether the last list shows every table that anybody can see: in no namespace something may still turn up."""
+        now_s = self.monotonic_s()
+        return all(now_s - since_s >= PATIENCE_S for since_s in self._silent_since_s.values())
+
     def tables(self) -> Collection[str] | None:
-        """The tables in the catalog that a policy matches; None while it is not time to ask. Raises Unavailable."""
+        """The tables in the catalog that a policy matches; None while there is no new list. Raises Unavailable."""
         if self.monotonic_s() - self._last_s < self.every_s:
             return None
-        asked_s = self.monotonic_s()
-        listing = self.catalog.names()
-        self.listing, self.asked_s, self._last_s = listing, asked_s, self.monotonic_s()
+        if self._began_s is None:
+            self._began_s = self.monotonic_s()
+        began_s = self._began_s
+        try:
+            listing = self.catalog.list_beside(WAIT_S)
+        except BaseException:
+            # From the end, also of a list that failed: the questions of one may take half a minute each.
+            self._last_s, self._began_s = self.monotonic_s(), None
+            raise
+        if listing is None:
+            return None
+        self._last_s, self._began_s = self.monotonic_s(), None
+        self.listing, self.asked_s = listing, began_s
+        self._silent_since_s = {one: self._silent_since_s.get(one, self._last_s) for one in listing.silent}
         for namespace in sorted(listing.unlisted.keys() - self._unlisted):
             self.listen(
                 TrySoon(f"the tables of namespace {namespace}", listing.unlisted[namespace], Outside.CATALOG)

@@ -20,7 +20,7 @@ from isotherm.core.partitions import with_epochs
 from isotherm.core.policy.precedence import PROPERTIES
 from isotherm.core.state import StateError, TableState, built
 from isotherm.service.batch import Batch
-from isotherm.service.ports import Catalog, Listener, LoadedTable, TableMissing, Unreadable
+from isotherm.service.ports import Catalog, Listener, LoadedTable, TableMissing, Unavailable, Unreadable
 from isotherm.service.survey import place
 from isotherm.store.fold import JOURNAL_LENGTH, Fold, TableRow
 from isotherm.store.fold.writers import NOBODY
@@ -129,7 +129,12 @@ class Follower:
                 return True
         except TableMissing:
             return True
-        listed = self._catalog.names().names
+        listing = self._catalog.names()
+        listed = listing.names
+        if any(listing.hides(one) for one in (name, known)):
+            raise Unavailable(
+                f"whether {name} and {known} are two entries of one table: not every namespace is listed"
+            )
         if name in listed and known in listed:
             why = (
                 f"the catalog has it twice, as {known} and as {name}: they share their files. Drop one entry "
@@ -153,9 +158,8 @@ class Follower:
         if self._monotonic_s() - since_s < GONE_AFTER_S:
             return False
         listing = self._catalog.names()
-        hidden = any(name.startswith(f"{namespace}.") for namespace in listing.unlisted)
         is_empty = not listing.names and len(self._fold.names()) > 1
-        if name in listing.names or hidden or is_empty:
+        if name in listing.names or listing.hides(name) or is_empty:
             return False
         del self._missing_since_s[name]
         return True

@@ -133,7 +133,7 @@ class Relay:
     def _catalog_answers(self) -> bool:
         """Whether it is one table that cannot be read, and not the catalog."""
         try:
-            self.catalog.names()
+            self.catalog.ask()
         except Unavailable:
             return False
         return True

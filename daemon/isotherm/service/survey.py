@@ -90,6 +90,7 @@ class Survey:
     monotonic_s: Callable[[], float]
     _listing: Listing | None = None
     _listed_s: float = 0.0
+    _is_whole: bool = False
     _look: _Look | None = None
     _looked_at: dict[str, int] = field(default_factory=dict)
     """By name: when the latest look at it began."""
@@ -113,7 +114,7 @@ class Survey:
             name: a table that must be in that list, else it is not the whole.
         """
         names = () if self._listing is None else self._listing.names
-        if name not in names:
+        if name not in names or not self._is_whole:
             return None
         began_ms = min((self._looked_at.get(one, -1) for one in names), default=-1)
         # A clock may be set back so far without being doubted.
@@ -125,6 +126,10 @@ class Survey:
             return "the catalog has not listed its tables yet"
         if name not in self._listing.names:
             return "the catalog's list does not show the table itself"
+        if not self._is_whole:
+            namespace = next(iter(self._listing.silent), "")
+            why = self._listing.unlisted.get(namespace, "")
+            return f"namespace {namespace} of the catalog gives no answer, and a table in it may need the file: {why}"
         unseen = [one for one in self._listing.names if one not in self._looked_at]
         if not unseen:
             return "the catalog's tables are to be looked at once more"
@@ -147,9 +152,15 @@ class Survey:
             self._holders.setdefault(uuid, None)
             self._waiting.add(waiting)
 
-    def listed(self, listing: Listing, asked_s: float) -> None:
-        """Take the catalog's newest list, and when it was asked for."""
-        self._listing, self._listed_s = listing, asked_s
+    def listed(self, listing: Listing, asked_s: float, *, is_whole: bool) -> None:
+        """Take the catalog's newest list.
+
+        Args:
+            listing: the list.
+            asked_s: when it was asked for.
+            is_whole: whether each namespace has answered, or was silent for so long that nobody can read it.
+        """
+        self._listing, self._listed_s, self._is_whole = listing, asked_s, is_whole
         there = set(listing.names)
         self._looked_at = {name: at_ms for name, at_ms in self._looked_at.items() if name in there}
         self._silent = {name: one for name, one in self._silent.items() if name in there}

@@ -67,6 +67,12 @@ class Listing:
     """Every table, as `namespace.table`; a namespace may have dots in it."""
     unlisted: Mapping[str, str]
     """Namespaces whose tables, or whose namespaces below, the catalog does not tell us, and why."""
+    silent: Collection[str] = ()
+    """Those of them for which it had no answer at all: they may be listed another time."""
+
+    def hides(self, name: str) -> bool:
+        """Whether a table of this name would not be shown."""
+        return any(name.startswith(f"{namespace}.") for namespace in self.unlisted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,14 @@ class Catalog(Protocol):
 
     def names(self) -> Listing:
         """Every table in every namespace. Raises Unavailable where the catalog as a whole does not answer."""
+        ...
+
+    def ask(self) -> None:
+        """One short question. Raises Unavailable: the catalog as a whole does not answer."""
+        ...
+
+    def list_beside(self, wait_s: float) -> Listing | None:
+        """The same, asked for beside the loop. None: it takes longer than this; ask again. Raises Unavailable."""
         ...
 
     def load(self, name: str) -> LoadedTable:

@@ -1,0 +1,123 @@
+"""The list of all tables of a catalog, however many namespaces it has, and whichever of them answer."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from pyiceberg.catalog import Catalog as PyIcebergCatalog
+from pyiceberg.exceptions import BadRequestError
+from pyiceberg.typedef import Identifier
+
+from isotherm.iceberg.errors import translated
+from isotherm.iceberg.threads import Beside, Threads
+from isotherm.runtime.breaker import Breaker
+from isotherm.service.ports import Listing, Refused, TableMissing, Unavailable
+
+LIMIT_S = 3600.0
+"""For a list that is made beside the loop: two questions for each namespace."""
+SILENT_PAUSES_S = 300.0, 3600.0
+"""The first pause of a namespace without an answer, and the longest: each question may cost a time-out."""
+SILENT_IN_A_ROW = 3
+"""So many namespaces without an answer, one after the other: it is not the namespaces."""
+
+
+class Lister:
+    """Lists the tables of a catalog."""
+
+    def __init__(
+        self,
+        catalog: Callable[[], PyIcebergCatalog],
+        asked: Callable[[], AbstractContextManager[None]],
+        breaker: Breaker,
+        threads: Threads,
+    ) -> None:
+        """Nothing is listed yet.
+
+        Args:
+            catalog: gives the catalog.
+            asked: to be entered where the catalog as a whole is asked.
+            breaker: of the catalog; each silent namespace gets one of the same kind.
+            threads: how a list is made beside the loop.
+        """
+        self._catalog = catalog
+        self._asked = asked
+        self._breaker = breaker
+        self._beside: Beside[Listing] = threads.beside(LIMIT_S)
+        self._is_under_way = False
+        self._silent: dict[Identifier, tuple[Breaker, str]] = {}
+        """Namespaces that did not answer, and why: each has a growing pause of its own."""
+
+    def beside(self, names: Callable[[], Listing], wait_s: float) -> Listing | None:
+        """What `names` gives, asked for beside the loop; None where that takes longer than one waits."""
+        if not self._is_under_way:
+            self._beside.start("listing", lambda _: names())
+            self._is_under_way = True
+        self._beside.wait(wait_s)
+        for _, result in self._beside.ended():
+            self._is_under_way = False
+            if isinstance(result, Listing):
+                return result
+            raise (
+                result if isinstance(result, Unavailable) else Unavailable(f"the list of tables: {result!r}")
+            )
+        return None
+
+    def names(self) -> Listing:
+        """Every table in every namespace; one that refuses, is silent, or is dropped meanwhile, hides no other."""
+        waiting = sorted(self.namespaces(), reverse=True)
+        # The loop and a thread may list at the same time, so neither changes what the other reads.
+        known = dict(self._silent)
+        seen, silent, in_a_row = set(waiting), list[str](), 0
+        names, unlisted = list[str](), dict[str, str]()
+        while waiting:
+            namespace = waiting.pop()
+            name = ".".join(namespace)
+            breaker, why = known.get(namespace, (self._breaker.another(*SILENT_PAUSES_S), ""))
+            if breaker.left_s > 0:
+                unlisted[name] = why
+                silent.append(name)
+                continue
+            try:
+                with translated(f"namespace {name}"):
+                    names.extend(".".join(table) for table in self._catalog().list_tables(namespace))
+                    below = set(self._below(namespace)) - seen
+            except TableMissing:
+                known.pop(namespace, None)
+                continue  # it was dropped since it was listed
+            except Refused as err:
+                unlisted[name] = str(err)
+                known.pop(namespace, None)
+                continue
+            except Unavailable as err:
+                unlisted[name] = str(err)
+                breaker.failed()
+                known[namespace] = (breaker, str(err))
+                silent.append(name)
+                in_a_row += 1
+                if in_a_row >= SILENT_IN_A_ROW:
+                    self._silent = known
+                    raise
+                continue
+            known.pop(namespace, None)
+            in_a_row = 0
+            seen |= below
+            waiting.extend(sorted(below, reverse=True))
+        # What is gone from the catalog is not paused for.
+        self._silent = {namespace: one for namespace, one in known.items() if namespace in seen}
+        return Listing(sorted(names), unlisted, silent)
+
+    def namespaces(self) -> list[Identifier]:
+        """The namespaces at the top. Raises Unavailable where the catalog as a whole does not answer."""
+        try:
+            with self._asked(), translated("the list of namespaces"):
+                return self._catalog().list_namespaces()
+        except TableMissing as err:  # a warehouse that is not there, or a wrong path
+            raise Unavailable(str(err)) from err
+
+    def _below(self, namespace: Identifier) -> list[Identifier]:
+        """The namespaces right below one; none where the catalog has no such thing."""
+        try:
+            answer = self._catalog().list_namespaces(namespace)
+        except (BadRequestError, NotImplementedError):
+            return []
+        # A server without nested namespaces may leave the question out, and tell all that it has.
+        return [one for one in answer if len(one) > len(namespace) and one[: len(namespace)] == namespace]

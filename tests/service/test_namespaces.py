@@ -1,0 +1,138 @@
+"""Namespaces that the catalog does not list, or not soon: they hide no table of another, and prove nothing."""
+
+import pytest
+from requests.exceptions import ReadTimeout
+
+from isotherm.core import observations as seen
+from isotherm.iceberg.listing import SILENT_IN_A_ROW
+from isotherm.runtime.config import LoopConfig
+from isotherm.service.catalog_poller import PATIENCE_S
+from isotherm.service.follow import GONE_AFTER_S
+from isotherm.service.ports import TableMissing, Unavailable
+from support.faults import FaultyCatalog
+from support.lab import EAGER, Lab, of, uuid_of
+
+TIME_OUT_MS = 30_000
+
+
+class Silent(FaultyCatalog):
+    """A catalog that has no answer for some namespaces, each of which costs a time-out."""
+
+    def __init__(self, lab, namespaces):
+        super().__init__(lab.catalog)
+        self.lab, self.silent, self.asked = lab, set(namespaces), []
+
+    def list_tables(self, namespace):
+        self.asked.append(namespace[0])
+        if namespace[0] in self.silent:
+            self.lab.ahead_ms += TIME_OUT_MS
+            raise ReadTimeout("read timed out")
+        return self.catalog.list_tables(namespace)
+
+
+@pytest.fixture
+def lab(tmp_path):
+    made = Lab(tmp_path, policy=EAGER)
+    made.config = made.config.model_copy(update={"loop": LoopConfig()})
+    return made
+
+
+def silent(lab, *namespaces):
+    for namespace in namespaces:
+        lab.catalog.create_namespace(namespace)
+    lab.catalog = Silent(lab, namespaces)
+    service = lab.service()
+    service.start()
+    return service
+
+
+def turn_for(lab, service, seconds):
+    end_s = lab.monotonic_s() + seconds
+    while lab.monotonic_s() < end_s:
+        service.step(0)
+        lab.ahead_ms += 1000
+
+
+def test_a_namespace_without_an_answer_hides_no_table_of_others(lab):
+    tables = [lab.create(f"shop.t{place}") for place in range(3)]
+    service = silent(lab, "federated")
+
+    turn_for(lab, service, 3600)
+
+    assert set(service.fold.names()) == {uuid_of(table) for table in tables}
+    asked = lab.catalog.asked.count("federated")
+    assert 2 <= asked <= 12, "its pauses grow"
+    assert [one.what for one in of(lab, seen.TrySoon)] == ["the tables of namespace federated"]
+    lab.catalog.silent.clear()
+    other = lab.create("federated.orders")
+    turn_for(lab, service, 3700)
+    assert uuid_of(other) in service.fold.names()
+    service.stop()
+
+
+def test_until_a_silent_namespace_was_silent_for_a_day_not_everything_was_found(lab):
+    lab.create("shop.orders")
+    service = silent(lab, "federated")
+
+    turn_for(lab, service, 600)
+    before = service.rounds.has_found_all
+    lab.ahead_ms += int(PATIENCE_S * 1000)
+    turn_for(lab, service, 600)
+
+    assert (before, service.rounds.has_found_all) == (False, True)
+    service.stop()
+
+
+def test_a_table_in_a_silent_namespace_is_not_gone(lab):
+    lab.create("shop.orders")
+    lab.create("federated.orders")
+    service = silent(lab)
+    turn_for(lab, service, 60)
+    lab.catalog.silent.add("federated")
+    lab.catalog.catalog.drop_table("federated.orders")
+
+    with pytest.raises(TableMissing):
+        service.follower.confirm("federated.orders")
+    lab.ahead_ms += int(GONE_AFTER_S * 1000)
+    with pytest.raises(TableMissing):
+        service.follower.confirm("federated.orders")
+
+    assert sorted(service.fold.names().values()) == ["federated.orders", "shop.orders"]
+    service.stop()
+
+
+def test_a_second_entry_in_a_silent_namespace_is_no_new_name_of_the_table(lab):
+    table = lab.create("shop.orders")
+    service = silent(lab, "federated")
+    turn_for(lab, service, 60)
+    lab.catalog.catalog.register_table("federated.orders", table.metadata_location)
+
+    with pytest.raises(Unavailable, match="two entries"):
+        service.follower.confirm("federated.orders")
+
+    assert service.fold.names() == {uuid_of(table): "shop.orders"}
+    service.stop()
+
+
+def test_several_silent_namespaces_in_a_row_are_a_silent_catalog_until_each_has_its_pause(lab):
+    table = lab.create("shop.orders")
+    namespaces = [f"federated{place}" for place in range(SILENT_IN_A_ROW)]
+    service = silent(lab, *namespaces)
+
+    service.step(0)
+    first = set(service.fold.names())
+    turn_for(lab, service, 200)
+
+    assert (first, set(service.fold.names())) == (set(), {uuid_of(table)})
+    service.stop()
+
+
+def test_a_list_that_fails_is_not_asked_for_again_at_once(lab):
+    service = silent(lab, *(f"federated{place}" for place in range(SILENT_IN_A_ROW)))
+
+    service.step(0)
+    asked = len(lab.catalog.asked)
+    assert service.poller.tables() is None
+
+    assert len(lab.catalog.asked) == asked
+    service.stop()
