@@ -8,10 +8,9 @@ import threading
 import urllib.error
 import urllib.request
 
-import psutil
 import yaml
 
-from isotherm.iceberg.compaction import child
+from support.rewrites import rewrites_of
 
 PATIENCE_S = 90
 
@@ -116,11 +115,7 @@ class Daemon:
 
     def rewrites(self):
         """The processes that rewrite for this daemon now."""
-        return [
-            one
-            for one in psutil.Process(self.process.pid).children()
-            if one.status() != psutil.STATUS_ZOMBIE and child.__file__ in one.cmdline()
-        ]
+        return rewrites_of(self.process.pid)
 
     def pause(self):
         """Stop the process as a debugger, a hypervisor or a full swap would."""

@@ -56,7 +56,7 @@ from isotherm.iceberg.compaction.projection import nodes, project
 from isotherm.iceberg.compaction.proof import Proof
 from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.iceberg.compaction.source import BATCH_BYTES, BATCH_ROWS, Source, deleted_positions
-from isotherm.runtime.clock import monotonic_s
+from support.rewrites import rewrites_of
 from support.rewriting import bound, cleaned, commit, rewritten
 
 NAME = "db.t"
@@ -91,9 +91,8 @@ def run(executor: LocalExecutor, table: Table, job: CompactionJob) -> Rewrite | 
 
 
 def finished(executor: LocalExecutor, job: CompactionJob) -> Rewrite | Refusal:
-    """Wait for the child, by waiting for its process."""
-    executor._running[job.job_id].answer.poll(60)
-    executor._running[job.job_id].process.wait(60)
+    """Wait for the child's answer, or its end."""
+    executor.wait(60)
     ((job_id, result),) = executor.poll()
     assert job.job_id == job_id
     assert frozenset() == executor.running()
@@ -111,8 +110,7 @@ def on_disk(catalog: Any, job: CompactionJob) -> list[Path]:
 def test_a_job_runs_in_a_process_of_its_own(catalog: Any, job: CompactionJob) -> None:
     executor = LocalExecutor(jobs_at_once=1)
     executor.start(job, described(catalog.load_table(NAME).metadata), catalog.properties)
-    pid = executor._running[job.job_id].process.pid
-    assert pid != os.getpid()
+    (process,) = rewrites_of(os.getpid())
     assert not executor.has_room()
     with pytest.raises(ValueError, match="running already"):
         executor.start(job, "", catalog.properties)
@@ -124,23 +122,21 @@ def test_a_job_runs_in_a_process_of_its_own(catalog: Any, job: CompactionJob) ->
     assert result.peak_memory_bytes > 0
     assert [Path(file.path.removeprefix("file://")) for file in result.files] == on_disk(catalog, job)
     assert executor.has_room()
-    assert not Path(f"/proc/{pid}").exists()
+    assert not process.is_running()
 
 
-def test_a_job_that_is_cancelled_is_gone_within_a_second_and_leaves_nothing(catalog: Any) -> None:
+def test_a_job_that_is_cancelled_is_gone_at_once_and_leaves_nothing(catalog: Any) -> None:
     """Cancelled at every moment of its life, the first and the last file included."""
     table = catalog.load_table(NAME)
     executor = LocalExecutor()
     for patience_s in (0, 0.4, 0.8, 1.2, 3):
         job = bound(table, OURS)
         executor.start(job, described(table.metadata), catalog.properties)
-        running = executor._running[job.job_id]
-        running.answer.poll(patience_s)
-        began = monotonic_s()
+        executor.wait(patience_s)
 
         executor.cancel(job.job_id)
 
-        assert monotonic_s() - began < 1
+        assert rewrites_of(os.getpid()) == []
         assert executor.poll() == []
         cleaned(table, job)
         assert on_disk(catalog, job) == []
@@ -163,7 +159,8 @@ def test_a_table_that_drops_its_old_metadata_files_is_rewritten(catalog: Any, jo
 def test_a_child_that_is_killed_is_reported(catalog: Any, job: CompactionJob) -> None:
     executor = LocalExecutor()
     executor.start(job, described(catalog.load_table(NAME).metadata), catalog.properties)
-    os.kill(executor._running[job.job_id].process.pid, signal.SIGKILL)
+    (process,) = rewrites_of(os.getpid())
+    process.kill()
 
     result = finished(executor, job)
 
@@ -175,13 +172,12 @@ def test_a_child_that_is_killed_is_reported(catalog: Any, job: CompactionJob) ->
 def test_a_job_that_takes_too_long_is_ended(catalog: Any, job: CompactionJob) -> None:
     executor = LocalExecutor(deadline_s=0)
     executor.start(job, described(catalog.load_table(NAME).metadata), catalog.properties)
-    pid = executor._running[job.job_id].process.pid
 
     ((_, result),) = executor.poll()
 
     assert isinstance(result, Refusal)
     assert Reason.DEADLINE is result.reason
-    assert not Path(f"/proc/{pid}").exists()
+    assert rewrites_of(os.getpid()) == []
 
 
 def test_a_child_dies_with_its_parent(catalog: Any, job: CompactionJob, tmp_path: Path) -> None:
@@ -199,16 +195,17 @@ def test_a_child_dies_with_its_parent(catalog: Any, job: CompactionJob, tmp_path
             executor = LocalExecutor()
             job = pickle.loads({__import__("pickle").dumps(stuck)!r})
             executor.start(job, {location!r}, {catalog.properties!r})
-            print(executor._running[job.job_id].process.pid, flush=True)
+            print(len(executor.running()), flush=True)
             sys.stdin.read()
         """)
     )
     parent = subprocess.Popen([sys.executable, str(program)], stdout=subprocess.PIPE, stdin=subprocess.PIPE)
     assert parent.stdout is not None
-    child = int(parent.stdout.readline())
+    assert parent.stdout.readline() == b"1\n"
+    (child,) = rewrites_of(parent.pid)
     # Opening the pipe for writing waits until the child reads: it is in the middle of its job.
     with fifo.open("wb"):
-        watch = os.pidfd_open(child)
+        watch = os.pidfd_open(child.pid)
         parent.kill()
         parent.wait()
         import select
@@ -229,7 +226,8 @@ def stuck(catalog: Any, job: CompactionJob, tmp_path: Path) -> CompactionJob:
 def test_a_rewrite_stands_back_behind_everything_else(catalog: Any, stuck: CompactionJob) -> None:
     executor = LocalExecutor(memory_bytes=1024**3)
     executor.start(stuck, described(catalog.load_table(NAME).metadata), catalog.properties)
-    proc = Path(f"/proc/{executor._running[stuck.job_id].process.pid}")
+    (process,) = rewrites_of(os.getpid())
+    proc = Path(f"/proc/{process.pid}")
     # Opening the pipe for writing waits until the child reads: it is in the middle of its job.
     with Path(stuck.data_files[0].path).open("wb"):
         limits = (proc / "limits").read_text()
@@ -286,11 +284,11 @@ def test_nothing_runs_after_stop(catalog: Any) -> None:
     jobs = [bound(table, OURS), bound(table, OURS)]
     for one in jobs:
         executor.start(one, described(table.metadata), catalog.properties)
-    pids = [running.process.pid for running in executor._running.values()]
+    assert len(rewrites_of(os.getpid())) == 2
 
     executor.stop()
 
-    assert [Path(f"/proc/{pid}").exists() for pid in pids] == [False, False]
+    assert rewrites_of(os.getpid()) == []
     assert frozenset() == executor.running()
 
 

@@ -83,7 +83,7 @@ def test_a_compaction_rides_out_a_store_that_is_busy_and_one_that_is_silent(
     ]
     executor = LocalExecutor()
     executor.start(job, described(table.metadata), catalog.properties)
-    executor._running[job.job_id].answer.poll(120)
+    executor.wait(120)
     ((_, rewrite),) = executor.poll()
     assert not isinstance(rewrite, Refusal), rewrite
 
