@@ -35,7 +35,7 @@ test: venv-java
 
 # What needs no server and no daemon as a whole; `make test` has it too.
 QUICK := tests/core tests/contract tests/runtime tests/ingest tests/store tests/audit tests/kafka tests/docs \
-	tests/deploy tests/telemetry
+	tests/deploy tests/telemetry tests/stories
 
 quick: venv
 	@exec $(PYTHON) -m pytest $(DIVIDED) -m "not spark and not stack" $(QUICK) $(ARGS)
