@@ -9,7 +9,7 @@ from isotherm_ingest.batches.batches import Batches
 from isotherm_ingest.failures import Stopping, TableRefused
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.streams import StreamsConfig
-from isotherm_ingest.tables.writer import Tools
+from isotherm_ingest.tables.tools import Tools
 from support.messages import SCHEMA, Broker, Message, Session
 
 ORDERS, CUSTOMERS = "shop.public.orders", "shop.public.customers"

@@ -17,8 +17,9 @@ from isotherm_ingest.sql.debezium import change_schema
 from isotherm_ingest.sql.decode import Group
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, Lake
-from isotherm_ingest.tables.preparing import Portion
-from isotherm_ingest.tables.writer import CONF_PREFIX, MAX_ATTEMPTS, TableWriter, Tools
+from isotherm_ingest.tables.portion import Portion
+from isotherm_ingest.tables.tools import Tools
+from isotherm_ingest.tables.writer import CONF_PREFIX, MAX_ATTEMPTS, TableWriter
 from support.messages import Broker, Rows, Session, envelope, key
 
 NAME, TOPIC = "shop.orders", "shop.public.orders"

@@ -3,7 +3,7 @@
 import pytest
 
 from isotherm_ingest.tables.offsets import Source
-from isotherm_ingest.tables.preparing import Portion, wanted_from
+from isotherm_ingest.tables.portion import Portion, wanted_from
 
 A, B = ("orders", 0), ("orders", 1)
 
