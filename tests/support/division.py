@@ -5,6 +5,7 @@ file, because they share what a fixture of theirs has made. The longest groups b
 alone with one at the end. Servers that belong to a session start once in each process that needs them.
 """
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 LAST = ("tests/mutants/", "tests/simulation/")
 """They use all cores by themselves, so nothing need run beside them."""
+
+MARKED = re.compile(r"^(?:@|pytestmark = .*)pytest\.mark\.spark", re.MULTILINE)
 
 
 class Division(LoadScopeScheduling):
@@ -46,4 +49,4 @@ def file_of(nodeid: str) -> str:
 @cache
 def takes_the_session(file: Path) -> bool:
     """Whether a file has tests with the Spark session. They are marked; the process that divides imports no tests."""
-    return "pytest.mark.spark" in file.read_text(encoding="utf-8")
+    return MARKED.search(file.read_text(encoding="utf-8")) is not None
