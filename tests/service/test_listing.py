@@ -75,8 +75,14 @@ def test_a_list_that_fails_is_an_error_of_the_one_who_asks(lab):
     def broken():
         raise RuntimeError("a mistake")
 
+    def late():
+        raise TimeoutError("too late")
+
     catalog.names = broken
-    with pytest.raises(Unavailable, match="a mistake"):
+    with pytest.raises(RuntimeError, match="a mistake"):
+        catalog.list_beside(30.0)
+    catalog.names = late
+    with pytest.raises(Unavailable, match="too late"):
         catalog.list_beside(30.0)
     del catalog.names
     assert catalog.list_beside(30.0).names == []

@@ -56,9 +56,9 @@ class Lister:
             self._is_under_way = False
             if isinstance(result, Listing):
                 return result
-            raise (
-                result if isinstance(result, Unavailable) else Unavailable(f"the list of tables: {result!r}")
-            )
+            if isinstance(result, TimeoutError):
+                raise Unavailable(f"the list of tables: {result}") from result
+            raise result
         return None
 
     def names(self) -> Listing:
