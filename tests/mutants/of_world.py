@@ -120,8 +120,8 @@ MUTANTS = (
             (
                 "files go though a name was not looked at",
                 SEARCH,
-                "min((self._looked_at.get(one, -1) for one in names), default=-1)",
-                "min(self._looked_at.values(), default=-1)",
+                "if any(one not in self._looked_at for one in names):",
+                "if False:",
                 "test_a_new_name_is_looked_at_alone_and_counts_until_then",
             ),
             (
@@ -139,11 +139,18 @@ MUTANTS = (
                 "test_a_namespace_without_an_answer_keeps_files_waiting",
             ),
             (
-                "a look by a clock that was ahead counts",
+                "a look by a clock that was set since counts by its time",
                 SEARCH,
-                "None if not 0 <= began_ms <= self.now_ms() else",
-                "None if began_ms < 0 else",
-                "test_a_clock_that_was_ahead_when_a_look_began_allows_nothing",
+                "else min(self._ahead_ms, now)",
+                "else self._ahead_ms",
+                "test_a_clock_that_is_set_makes_no_look_younger_than_a_mark_that_came_after_it",
+            ),
+            (
+                "a clock that is set during a look is not noticed",
+                SEARCH,
+                "self._look.ahead_ms = min(self._look.ahead_ms, self._now_ahead_ms())",
+                "pass",
+                "test_a_clock_that_is_set_forward_and_back_during_a_look_is_noticed",
             ),
             (
                 "what was looked at by a doubted clock counts",

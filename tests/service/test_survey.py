@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from isotherm.core.clock_check import JUMP_MS
 from isotherm.core.observations import TrySoon
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.iceberg.looking import SILENT_AT_ONCE, TRIES, look
 from isotherm.service import survey as module
 from isotherm.service.barrier import Barrier
 from isotherm.service.ports import Lies, NotAsked, Refused, StoreAway, TableMissing, Unavailable, Unreadable
-from isotherm.service.survey import AGAIN_AFTER_S, PATIENCE_S, SILENT_AGAIN_S, Survey
+from isotherm.service.survey import AGAIN_AFTER_S, PATIENCE_S, PAUSE_S, SILENT_AGAIN_S, Survey
 from isotherm.store import Ledger
 from support.in_process import AtOnce
 from support.lab import uuid_of
@@ -86,7 +85,7 @@ def test_a_file_may_go_only_if_every_name_was_looked_at_after_it_was_marked(worl
     world.list()
     assert world.survey.seen_since_ms("shop.orders") is None
     world.turns()
-    assert world.survey.seen_since_ms("shop.orders") == START_MS - JUMP_MS
+    assert world.survey.seen_since_ms("shop.orders") == START_MS - 1
     assert sorted(world.asked) == ["other.a", "other.b", "shop.orders"]
     # A list that does not show the table itself is not the whole.
     assert world.survey.seen_since_ms("shop.hidden") is None
@@ -114,7 +113,7 @@ def test_a_new_name_is_looked_at_alone_and_counts_until_then(world):
     assert world.survey.seen_since_ms("shop.orders") is None
     world.turns()
     assert world.asked == ["other.new"]
-    assert world.survey.seen_since_ms("shop.orders") == START_MS - JUMP_MS
+    assert world.survey.seen_since_ms("shop.orders") == START_MS - 1
 
 
 def test_all_are_looked_at_again_where_files_wait_for_it_and_not_too_often(world):
@@ -127,9 +126,9 @@ def test_all_are_looked_at_again_where_files_wait_for_it_and_not_too_often(world
     world.survey.want()
     world.turns()
     assert len(world.asked) == 3
-    assert world.survey.seen_since_ms("shop.orders") == START_MS + 1_000_000 - JUMP_MS
+    assert world.survey.seen_since_ms("shop.orders") == START_MS + 1_000_000 - 1
     world.survey.want()
-    world.passed_s = 1000.0 + AGAIN_AFTER_S - 1
+    world.passed_s = 1000.0 + PAUSE_S - 1
     world.turns()
     assert len(world.asked) == 3
     world.passed_s += 1
@@ -163,7 +162,7 @@ def test_many_names_are_looked_at_piece_by_piece(world, monkeypatch):
     world.survey.turn()
     assert world.survey.seen_since_ms("shop.orders") is None
     world.survey.turn()
-    assert world.survey.seen_since_ms("shop.orders") == START_MS - JUMP_MS
+    assert world.survey.seen_since_ms("shop.orders") == START_MS - 1
 
 
 @pytest.mark.parametrize(
@@ -175,7 +174,7 @@ def test_what_nobody_can_read_keeps_no_file_waiting(world, fault):
     world.faults["other.a"] = fault
     world.list()
     world.turns()
-    assert world.survey.seen_since_ms("shop.orders") == START_MS - JUMP_MS
+    assert world.survey.seen_since_ms("shop.orders") == START_MS - 1
     assert len([one for one in world.heard if isinstance(one, TrySoon)]) == (
         0 if isinstance(fault, TableMissing) else 1
     )
@@ -216,16 +215,36 @@ def test_a_name_that_was_known_and_is_silent_now_counts_as_not_looked_at(world):
     assert world.survey.seen_since_ms("other.a") is None
 
 
-def test_a_clock_that_was_ahead_when_a_look_began_allows_nothing(world):
+@pytest.mark.parametrize("set_ms", [-100 * 86_400_000, -30_000, 30_000])
+def test_a_clock_that_is_set_makes_no_look_younger_than_a_mark_that_came_after_it(world, set_ms):
     world.ahead_ms = 100 * 86_400_000
     world.list()
     world.turns()
-    world.ahead_ms = 0
-    assert world.survey.seen_since_ms("shop.orders") is None
+    began_ms = world.now_ms()
+    world.passed_s = 1.0
+    world.ahead_ms += set_ms
+    # A file that is marked now, by whatever time, was marked after the look.
+    assert world.survey.seen_since_ms("shop.orders") < min(world.now_ms(), began_ms + 1)
+    # Another look is one by the time that it is now.
+    world.passed_s = 100.0
     world.survey.want()
-    world.passed_s = AGAIN_AFTER_S
     world.turns()
-    assert world.survey.seen_since_ms("shop.orders") == world.now_ms() - JUMP_MS
+    assert world.survey.seen_since_ms("shop.orders") == world.now_ms() - 1
+
+
+def test_a_clock_that_is_set_forward_and_back_during_a_look_is_noticed(world, monkeypatch):
+    monkeypatch.setattr(module, "NAMES_AT_ONCE", 1)
+    world.list()
+    world.turns(8)
+    world.survey.want()
+    world.passed_s = 100.0
+    began_ms = world.now_ms()
+    world.survey.turn()
+    world.ahead_ms -= 40_000
+    world.survey.turn()
+    world.ahead_ms += 50_000
+    world.turns(8)
+    assert world.survey.seen_since_ms("shop.orders") == began_ms - 40_000 - 1
 
 
 def test_nothing_is_looked_at_by_a_clock_that_is_doubted_and_what_was_is_forgotten(world):

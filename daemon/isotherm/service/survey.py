@@ -17,7 +17,6 @@ the catalog gives no answer for counts so after a day. What keeps files waiting 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from isotherm.core.clock_check import JUMP_MS
 from isotherm.core.observations import Outside, TrySoon
 from isotherm.core.paths import written_under
 from isotherm.service.barrier import Barrier
@@ -26,10 +25,12 @@ from isotherm.store.ledger import SEARCH, SURVEY, Ledger
 
 NAMES_AT_ONCE = 500
 """What one piece of a look takes, so that the loop need not take in tens of thousands in one turn."""
-AGAIN_AFTER_S = 300.0
-"""Between two looks at all names: what was renamed during the one is found in the other."""
+PAUSE_S = 10.0
+"""Between two looks at all names, at least."""
 SHARE = 0.1
 """Of the time, what looks at all names may take at most."""
+AGAIN_AFTER_S = 300.0
+"""Between two looks for a table that may be gone: what was renamed during the one is found in the other."""
 SILENT_AGAIN_S = 60.0
 """A name that was not answered for is asked for again after this; twice as long each time."""
 HOLDERS = "whether tables that hold files back are still in the catalog"
@@ -48,15 +49,16 @@ def place(ledger: Ledger, loaded: LoadedTable) -> None:
 class _Look:
     """A look that is under way, piece by piece."""
 
-    began_ms: int
     began_s: float
+    ahead_ms: int
+    """The least by which the wall clock was ahead of the monotonic one since then."""
     is_of_all: bool
     """Whether these are all names of the list."""
     hidden: str | None
     """What it does not show, and why; None: it shows everything."""
     listed_s: float
     """When that list was asked for."""
-    ahead: list[str]
+    behind: list[str]
     """The names of the pieces that follow."""
     uuids: set[str] = field(default_factory=set)
     """The tables that were found."""
@@ -92,8 +94,11 @@ class Survey:
     _listed_s: float = 0.0
     _is_whole: bool = False
     _look: _Look | None = None
-    _looked_at: dict[str, int] = field(default_factory=dict)
+    _looked_at: dict[str, float] = field(default_factory=dict)
     """By name: when the latest look at it began."""
+    _ahead_ms: int | None = None
+    """The least by which the wall clock was ahead of the monotonic one since those looks. No file that was marked
+    after a look began has an earlier time than the look has by this: a clock may be set, and marks have its time."""
     _silent: dict[str, _Silence] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)
     """Names that could not be read, each told once."""
@@ -101,6 +106,8 @@ class Survey:
     """Whether files wait for another look at all names."""
     _next_s: float = float("-inf")
     """When all names may be looked at again."""
+    _last_s: float = float("-inf")
+    """When the latest look at all names began."""
     _holders: dict[str, float | None] = field(default_factory=dict)
     """The tables that hold files back and that are looked for, by uuid: when a look at all names ended that did not
     show it; None: there was none yet."""
@@ -116,9 +123,9 @@ class Survey:
         names = () if self._listing is None else self._listing.names
         if name not in names or not self._is_whole:
             return None
-        began_ms = min((self._looked_at.get(one, -1) for one in names), default=-1)
-        # A clock may be set back so far without being doubted.
-        return None if not 0 <= began_ms <= self.now_ms() else began_ms - JUMP_MS
+        if any(one not in self._looked_at for one in names):
+            return None
+        return int(min(self._looked_at[one] for one in names) * 1000) + self._least_ahead_ms() - 1
 
     def why_not(self, name: str) -> str:
         """Why files of a table wait for this search, for people."""
@@ -176,6 +183,10 @@ class Survey:
         is_doubted = self.clock_trouble() is not None
         if is_doubted:
             self._looked_at.clear()  # at which times, nobody knows
+            self._ahead_ms = None
+        self._least_ahead_ms()
+        if self._look is not None:
+            self._look.ahead_ms = min(self._look.ahead_ms, self._now_ahead_ms())
         look, ended = self._look, self.catalog.looked()
         if look is not None and ended is not None:
             self._look = None
@@ -186,31 +197,41 @@ class Survey:
             self._begin()
         return ended is not None
 
+    def _now_ahead_ms(self) -> int:
+        return self.now_ms() - int(self.monotonic_s() * 1000)
+
+    def _least_ahead_ms(self) -> int:
+        now = self._now_ahead_ms()
+        self._ahead_ms = now if self._ahead_ms is None else min(self._ahead_ms, now)
+        return self._ahead_ms
+
     def _begin(self) -> None:
         listing, now_s = self._listing, self.monotonic_s()
         if listing is None:
             return
         new = [name for name in listing.names if name not in self._looked_at and self._is_to_be_asked(name)]
-        is_of_all = not new and (self._is_wanted or bool(self._holders)) and now_s >= self._next_s
+        is_wanted = self._is_wanted or (bool(self._holders) and now_s >= self._last_s + AGAIN_AFTER_S)
+        is_of_all = not new and is_wanted and now_s >= self._next_s
         names = listing.names if is_of_all else new
         if not names:
             return
         if is_of_all:
-            self._is_wanted = False
+            self._is_wanted, self._last_s = False, now_s
         hidden = next((f"namespace {name}: {why}" for name, why in listing.unlisted.items()), None)
-        self._go_on(_Look(self.now_ms(), now_s, is_of_all, hidden, self._listed_s, list(names)))
+        self._go_on(_Look(now_s, self._now_ahead_ms(), is_of_all, hidden, self._listed_s, list(names)))
 
     def _go_on(self, look: _Look) -> None:
         """Begin with the next piece of a look, or end it."""
-        if look.ahead:
-            piece, look.ahead = look.ahead[:NAMES_AT_ONCE], look.ahead[NAMES_AT_ONCE:]
+        if look.behind:
+            piece, look.behind = look.behind[:NAMES_AT_ONCE], look.behind[NAMES_AT_ONCE:]
             self._look = look
             self.catalog.start_looking(piece)
             return
         now_s = self.monotonic_s()
         if look.is_of_all:
             lasted_s = now_s - look.began_s
-            self._next_s = max(look.began_s + AGAIN_AFTER_S, now_s + lasted_s * (1 / SHARE - 1))
+            self._next_s = now_s + max(PAUSE_S, lasted_s * (1 / SHARE - 1))
+            self._ahead_ms = look.ahead_ms  # what was looked at before is forgotten
         silent = next((name for name in self._silent if name not in self._looked_at), None)
         why = (
             None
@@ -243,7 +264,7 @@ class Survey:
         )
         self._tell({**unread, **silent})
         for name in {*looked.found, *looked.missing, *unread} - silent.keys():
-            self._looked_at[name] = look.began_ms
+            self._looked_at[name] = look.began_s
             self._silent.pop(name, None)
         for name, why in silent.items():
             self._wait_for(name, why, look, now_s, may_pass=name in looked.silent)
@@ -267,7 +288,7 @@ class Survey:
         pause_s = SILENT_AGAIN_S if before is None else 2 * before.pause_s
         self._silent[name] = _Silence(since_s, now_s + pause_s, pause_s, why)
         if may_pass and now_s - since_s >= PATIENCE_S:
-            self._looked_at[name] = look.began_ms
+            self._looked_at[name] = look.began_s
         else:
             self._looked_at.pop(name, None)
 
