@@ -237,4 +237,18 @@ MUTANTS = (
         "if False:",
         REACHED + "test_a_history_that_is_cut_back_while_it_is_looked_at_keeps_the_files",
     ),
+    Mutant(
+        "an expiry that may land yet is settled as failed",
+        "service/expiries.py",
+        "and not has_gone_on and self.now_ms()",
+        "and False and self.now_ms()",
+        "service/test_deletions_go_on.py::test_an_expiry_whose_answer_was_lost_keeps_no_other_waiting_once_the_table_has_gone_on",
+    ),
+    Mutant(
+        "an expiry whose answer was lost keeps the others waiting for a day",
+        "service/expiries.py",
+        "and not has_gone_on and self.now_ms()",
+        "and self.now_ms()",
+        "service/test_deletions_go_on.py::test_an_expiry_whose_answer_was_lost_keeps_no_other_waiting_once_the_table_has_gone_on",
+    ),
 )

@@ -324,6 +324,35 @@ def test_no_expiry_begins_while_the_end_of_one_is_unknown(tmp_path):
     service.stop()
 
 
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_an_expiry_whose_answer_was_lost_keeps_no_other_waiting_once_the_table_has_gone_on(tmp_path, goes_on):
+    lab = Lab(tmp_path, policy=POLICY)
+    table = filled(lab)
+    service = started(lab)
+    lost = []
+
+    def commit(real, *arguments):
+        if lost:
+            return real(*arguments)
+        lost.append(arguments)
+        raise requests.exceptions.ReadTimeout("no answer")
+
+    service.maintainer._catalog = FaultyCatalog(lab.catalog, on_commit=commit)
+    for _ in range(30):
+        turn(service, 1)
+        if lost:
+            break
+    for _ in range(12):
+        lab.ahead_ms += 600_000
+        if goes_on:
+            lab.append(table, 1)
+        turn(service, 2)
+
+    assert bool(of(lab, seen.SnapshotsExpired)) is goes_on
+    assert len(table.refresh().scan().to_arrow()) == lab.rows
+    service.stop()
+
+
 def test_a_policy_that_stops_expiring_stops_the_deletion_that_is_under_way(lab):
     table = filled(lab)
     service = started(lab)

@@ -205,8 +205,11 @@ class Expiries:
                 operation, wanted, lost, Outcome(operation.job_id, OutcomeKind.DONE, Reason.COMMITTED, why)
             )
             return True
-        if operation.base_metadata and self.now_ms() - operation.started_at_ms < LATE_MS:
-            return False  # the request may be on its way yet
+        # The request asserts the head that it saw. If the table has gone on, it is refused, however late it comes;
+        # should somebody roll back to that very head before, it leaves orphans.
+        has_gone_on = operation.asserted_head_id not in (None, loaded.head)
+        if operation.base_metadata and not has_gone_on and self.now_ms() - operation.started_at_ms < LATE_MS:
+            return False  # it may be on its way yet
         self.ledger.drop_marks(operation.job_id)
         why = f"the daemon ended while it ran, or got no answer ({operation.outcome_why or 'none'}), and the table "
         self._failed(operation, Refusal(Reason.CANCELLED, why + "has the snapshots"))
@@ -227,7 +230,9 @@ class Expiries:
             self.follower.confirm_loaded(loaded)
             if (against := self._against(uuid, tenure) or self._outdated(operation, reading)) is not None:
                 return against
-            operation = replace(operation, base_metadata=loaded.metadata_location)
+            operation = replace(
+                operation, base_metadata=loaded.metadata_location, asserted_head_id=loaded.head
+            )
             self.ledger.save(operation)
             try:
                 self.holds.act()
