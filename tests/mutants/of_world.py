@@ -221,14 +221,14 @@ MUTANTS = (
     # Namespaces without an answer
     Mutant(
         "a namespace without an answer hides all others",
-        "iceberg/catalog.py",
+        "iceberg/listing.py",
         "if in_a_row >= SILENT_IN_A_ROW:",
         "if True:",
         "service/test_namespaces.py::test_a_namespace_without_an_answer_hides_no_table_of_others",
     ),
     Mutant(
         "a namespace without an answer is asked in every list",
-        "iceberg/catalog.py",
+        "iceberg/listing.py",
         "if breaker.left_s > 0:",
         "if False:",
         "service/test_namespaces.py::test_a_namespace_without_an_answer_hides_no_table_of_others",
