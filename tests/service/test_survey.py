@@ -3,14 +3,17 @@
 from dataclasses import replace
 
 import pytest
+from pyiceberg.exceptions import UnauthorizedError
 
+from isotherm.core.model.holds import Hold, HoldKind
+from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import TrySoon
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.iceberg.looking import SILENT_AT_ONCE, TRIES, look
 from isotherm.service import survey as module
 from isotherm.service.barrier import Barrier
 from isotherm.service.ports import Lies, NotAsked, Refused, StoreAway, TableMissing, Unavailable, Unreadable
-from isotherm.service.survey import AGAIN_AFTER_S, PATIENCE_S, PAUSE_S, SILENT_AGAIN_S, Survey
+from isotherm.service.survey import AGAIN_AFTER_S, PATIENCE_S, PAUSE_S, SILENT_AGAIN_S, TWICE_S, Survey
 from isotherm.store import Ledger
 from support.in_process import AtOnce
 from support.lab import uuid_of
@@ -26,7 +29,7 @@ class World:
         self.ledger = Ledger(None)
         self.catalog = IcebergCatalog(lab.catalog, threads=AtOnce())
         self.heard, self.known, self.trouble, self.passed_s = [], {}, None, 0.0
-        self.ahead_ms = 0
+        self.ahead_ms, self.good_for_s = 0, float("inf")
         self.settles, self.twice, self.asked = True, [], []
         self.faults = {}
         self._lies, self.catalog.lies = self.catalog.lies, self.lies
@@ -61,7 +64,7 @@ class World:
         asked_s = self.passed_s
         listing = self.catalog.names()
         listing.unlisted.update(unlisted)
-        self.survey.listed(listing, asked_s, is_whole=not listing.silent)
+        self.survey.listed(listing, asked_s, self.good_for_s, is_whole=not listing.silent)
 
     def turns(self, number=4):
         for _ in range(number):
@@ -96,7 +99,7 @@ def test_a_namespace_without_an_answer_keeps_files_waiting(world):
     world.turns()
     listing = world.catalog.names()
     listing.unlisted["federated"] = "time-out"
-    world.survey.listed(replace(listing, silent=["federated"]), 0.0, is_whole=False)
+    world.survey.listed(replace(listing, silent=["federated"]), 0.0, 60.0, is_whole=False)
     world.turns()
     assert world.survey.seen_since_ms("shop.orders") is None
     assert "namespace federated" in world.survey.why_not("shop.orders")
@@ -121,6 +124,7 @@ def test_all_are_looked_at_again_where_files_wait_for_it_and_not_too_often(world
     world.turns()
     world.asked.clear()
     world.passed_s = 1000.0
+    world.list()
     world.turns()
     assert world.asked == []
     world.survey.want()
@@ -165,19 +169,120 @@ def test_many_names_are_looked_at_piece_by_piece(world, monkeypatch):
     assert world.survey.seen_since_ms("shop.orders") == START_MS - 1
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [Refused("403"), Unreadable("version 7"), TableMissing("none"), StoreAway("a bucket of others"), RuntimeError("ours")],
-    ids=["refused", "unreadable", "missing", "store", "mistake"],
-)  # fmt: skip
-def test_what_nobody_can_read_keeps_no_file_waiting(world, fault):
+ANSWERS = [Refused("403"), Unreadable("version 7"), TableMissing("none"), RuntimeError("ours")]
+
+
+@pytest.mark.parametrize("fault", ANSWERS, ids=["refused", "unreadable", "missing", "mistake"])
+def test_what_nobody_can_read_keeps_no_file_waiting_once_it_has_said_so_twice(world, fault):
     world.faults["other.a"] = fault
     world.list()
     world.turns()
+    assert world.survey.seen_since_ms("shop.orders") is None
+    world.passed_s = TWICE_S
+    world.turns()
     assert world.survey.seen_since_ms("shop.orders") == START_MS - 1
-    assert len([one for one in world.heard if isinstance(one, TrySoon)]) == (
-        0 if isinstance(fault, TableMissing) else 1
-    )
+    assert len([one for one in world.heard if isinstance(one, TrySoon)]) == 1
+
+
+@pytest.mark.parametrize("fault", ANSWERS, ids=["refused", "unreadable", "missing", "mistake"])
+def test_an_answer_that_passes_does_not_hide_a_second_entry(world, fault):
+    """A replica that lags does not have a table yet that was just registered."""
+    uuid = uuid_of(world.lab.catalog.load_table("other.a"))
+    world.known = {uuid: "shop.a"}
+    world.faults["other.a"] = fault
+    world.list()
+    world.turns()
+    del world.faults["other.a"]
+    world.passed_s = TWICE_S
+    world.turns()
+    assert world.twice == [("other.a", uuid)]
+
+
+@pytest.mark.parametrize("fault", [StoreAway("a bucket"), Unavailable("time-out")], ids=["store", "catalog"])
+def test_silence_keeps_files_waiting_for_a_day(world, fault):
+    world.faults["other.a"] = fault
+    world.list()
+    for hours in range(23):
+        world.passed_s = hours * 3600.0
+        world.turns()
+        assert world.survey.seen_since_ms("shop.orders") is None
+
+
+def test_names_that_do_not_answer_hide_none_of_the_others(world):
+    for number in range(8):
+        name = f"other.away{number}"
+        world.lab.create(name)
+        world.faults[name] = Unavailable("time-out")
+    for hours in range(30):
+        world.passed_s = hours * 3600.0
+        world.list()
+        world.survey.want()
+        world.turns()
+    assert "shop.orders" in world.asked
+    assert world.asked.count("shop.orders") > 1
+
+
+def test_what_was_never_asked_for_never_counts_as_looked_at(world):
+    """Not after a day either."""
+    for number in range(2 * SILENT_AT_ONCE):
+        world.lab.create(f"other.t{number}")
+
+    def silent(name):
+        raise Unavailable(f"{name}: all away")
+
+    world.catalog.lies = silent
+    for hours in range(60):
+        world.passed_s = hours * 3600.0
+        world.list()
+        world.turns(1)
+    assert world.survey.seen_since_ms("shop.orders") is None
+
+
+def test_a_list_that_is_old_is_not_the_newest(world):
+    world.good_for_s = 700.0
+    world.list()
+    world.turns()
+    world.passed_s = 700.0
+    assert world.survey.seen_since_ms("shop.orders") is not None
+    world.passed_s = 701.0
+    assert world.survey.seen_since_ms("shop.orders") is None
+    world.survey.not_listed("403")
+    assert "403" in world.survey.why_not("shop.orders")
+    assert "403" in world.ledger.obstacles()["survey"]
+    world.list()
+    world.turns()
+    assert world.survey.seen_since_ms("shop.orders") is not None
+    assert world.ledger.obstacles() == {}
+
+
+def test_a_file_that_was_marked_after_the_list_waits_for_another(world):
+    world.list()
+    world.passed_s = 100.0
+    world.turns()
+    assert world.survey.seen_since_ms("shop.orders") == START_MS - 1
+
+
+@pytest.mark.parametrize("reason", [Reason.MISMATCH, Reason.TWO_ENTRIES])
+def test_a_table_that_is_halted_for_something_else_keeps_its_second_entry_unseen(world, reason):
+    uuid = uuid_of(world.lab.catalog.load_table("other.a"))
+    world.known = {uuid: "shop.a"}
+    hold = Hold(HoldKind.HALT, uuid, "shop.a", str(Refusal(reason, "a test")), 0)
+    world.ledger.hold(hold, told=True)
+    world.list()
+    world.turns()
+    assert (world.survey.seen_since_ms("shop.orders") is not None) is (reason is Reason.TWO_ENTRIES)
+
+
+def test_a_name_that_was_looked_at_before_we_knew_its_table_is_looked_at_again(world):
+    uuid = uuid_of(world.lab.catalog.load_table("other.a"))
+    world.list()
+    world.turns()
+    assert world.survey.has_one_name("other.a", uuid)
+    assert not world.survey.has_one_name("shop.a", uuid)
+    world.known = {uuid: "shop.a"}
+    assert world.survey.seen_since_ms("shop.orders") is None
+    world.turns()
+    assert world.twice == [("other.a", uuid)]
 
 
 def test_a_name_without_an_answer_keeps_files_waiting_for_a_day_and_is_asked_ever_more_rarely(world):
@@ -200,6 +305,7 @@ def test_a_name_without_an_answer_keeps_files_waiting_for_a_day_and_is_asked_eve
     assert times < 12
     while world.survey.seen_since_ms("shop.orders") is None and world.passed_s < 3 * PATIENCE_S:
         world.passed_s += 600.0
+        world.survey.want()
         world.turns()
     assert world.survey.seen_since_ms("shop.orders") is not None
 
@@ -227,6 +333,7 @@ def test_a_clock_that_is_set_makes_no_look_younger_than_a_mark_that_came_after_i
     assert world.survey.seen_since_ms("shop.orders") < min(world.now_ms(), began_ms + 1)
     # Another look is one by the time that it is now.
     world.passed_s = 100.0
+    world.list()
     world.survey.want()
     world.turns()
     assert world.survey.seen_since_ms("shop.orders") == world.now_ms() - 1
@@ -238,6 +345,7 @@ def test_a_clock_that_is_set_forward_and_back_during_a_look_is_noticed(world, mo
     world.turns(8)
     world.survey.want()
     world.passed_s = 100.0
+    world.list()
     began_ms = world.now_ms()
     world.survey.turn()
     world.ahead_ms -= 40_000
@@ -276,6 +384,8 @@ def test_a_place_that_is_no_text_is_told_and_keeps_nobody_waiting(world):
     real = world.catalog.lies
     world.catalog.lies = lambda name: Lies("u", "file:///\ud800", {}) if name == "other.a" else real(name)
     world.list()
+    world.turns()
+    world.passed_s = TWICE_S
     world.turns()
     assert world.survey.seen_since_ms("shop.orders") is not None
     assert "other.a" in world.heard[0].what
@@ -344,8 +454,13 @@ def test_a_table_that_shows_up_again_is_not_gone(world):
 # --- the look itself, beside the loop
 
 
-def asked(answers, is_stopped=lambda: False):
+def asked(answers, is_stopped=lambda: False, listed=()):
     calls = []
+
+    def is_listed(name):
+        if listed == "silence":
+            raise Unavailable("time-out")
+        return name in listed
 
     def lies(name):
         calls.append(name)
@@ -355,7 +470,7 @@ def asked(answers, is_stopped=lambda: False):
         return Lies(f"uuid of {name}", "file:///", {})
 
     names = sorted(answers)
-    return look(lies, names, is_stopped), calls
+    return look(lies, is_listed, names, is_stopped), calls
 
 
 def test_a_slow_name_is_asked_for_again_behind_all_others():
@@ -367,16 +482,30 @@ def test_a_slow_name_is_asked_for_again_behind_all_others():
 def test_a_catalog_that_does_not_answer_is_not_asked_for_every_name():
     looked, calls = asked({f"t{number:03}": NotAsked("away") for number in range(500)})
     assert len(calls) == SILENT_AT_ONCE
-    assert len(looked.silent) == 500
+    assert (len(looked.silent), len(looked.unasked)) == (SILENT_AT_ONCE, 500 - SILENT_AT_ONCE)
 
 
 def test_stores_that_do_not_answer_are_no_word_on_the_catalog():
     looked, calls = asked({f"t{number}": StoreAway("a bucket") for number in range(20)})
     assert len(calls) == 20 * TRIES
-    assert (len(looked.unread), looked.silent) == (20, {})
+    assert (looked.unread, len(looked.silent)) == ({}, 20)
 
 
 def test_a_look_that_is_stopped_knows_nothing_of_the_rest():
     looked, calls = asked({"a": None, "b": None}, lambda: True)
     assert calls == []
-    assert set(looked.silent) == {"a", "b"}
+    assert (looked.silent, set(looked.unasked)) == ({}, {"a", "b"})
+
+
+def test_what_is_missing_and_not_listed_any_more_is_gone():
+    looked, _ = asked({"a.t": TableMissing("none"), "b.t": TableMissing("none")}, listed=["b.t"])
+    assert (looked.gone, looked.missing) == (["a.t"], ["b.t"])
+    looked, _ = asked({"a.t": TableMissing("none")}, listed="silence")
+    assert (looked.gone, looked.missing) == ([], ["a.t"])
+
+
+def test_a_token_that_is_over_is_no_word_on_a_table():
+    refused = Refused("401")
+    refused.__cause__ = UnauthorizedError("expired")
+    looked, _ = asked({"a": refused, "b": Refused("403")})
+    assert (set(looked.silent), set(looked.unread)) == ({"a"}, {"b"})

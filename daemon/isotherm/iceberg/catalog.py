@@ -174,7 +174,9 @@ class IcebergCatalog:
     def start_looking(self, names: Sequence[str]) -> None:
         """Begin to look at some names, beside the loop."""
         self._looking = tuple(names)
-        self._looks.start("looking", lambda is_stopped: look(self.lies, self._looking, is_stopped))
+        self._looks.start(
+            "looking", lambda is_stopped: look(self.lies, self._lister.has, self._looking, is_stopped)
+        )
 
     def looked(self) -> Looked | None:
         """What the look came to."""

@@ -105,6 +105,12 @@ class Lister:
         self._silent = {namespace: one for namespace, one in known.items() if namespace in seen}
         return Listing(sorted(names), unlisted, silent)
 
+    def has(self, name: str) -> bool:
+        """Whether a table is in the list of its namespace now. Raises TableMissing, Unavailable."""
+        namespace = tuple(name.split(".")[:-1])
+        with translated(f"namespace {'.'.join(namespace)}"):
+            return any(".".join(one) == name for one in self._catalog().list_tables(namespace))
+
     def namespaces(self) -> list[Identifier]:
         """The namespaces at the top. Raises Unavailable where the catalog as a whole does not answer."""
         try:

@@ -7,6 +7,8 @@ whole whether it answers.
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
+from pyiceberg.exceptions import AuthorizationExpiredError, OAuthError, UnauthorizedError
+
 from isotherm.iceberg.threads import IsStopped
 from isotherm.service.ports import Lies, Looked, Refused, StoreAway, TableMissing, Unavailable, Unreadable
 
@@ -14,20 +16,27 @@ TRIES = 3
 """A name that is not answered for is asked for so often, the last times behind all others."""
 SILENT_AT_ONCE = 5
 """So many in a row without an answer, and nobody answers: the others are not asked for."""
+_LOCKED_OUT = (AuthorizationExpiredError, OAuthError, UnauthorizedError)
+"""What a catalog says of us, and not of the table that it is asked for."""
 
 
-def look(lies: Callable[[str], Lies], names: Sequence[str], is_stopped: IsStopped) -> Looked:
+def look(
+    lies: Callable[[str], Lies],
+    is_listed: Callable[[str], bool],
+    names: Sequence[str],
+    is_stopped: IsStopped,
+) -> Looked:
     """What some names are.
-
-    A store that does not answer may be none of ours: after some tries its table counts as one that cannot be read.
 
     Args:
         lies: asks for one name. Raises TableMissing, Unavailable.
+        is_listed: whether the catalog still lists a name that it has no table for. Raises TableMissing, Unavailable.
         names: those to look at.
         is_stopped: asked before each.
     """
     found: dict[str, Lies] = {}
     missing: list[str] = []
+    gone: list[str] = []
     unread: dict[str, str] = {}
     silent: dict[str, str] = {}
     waiting, tries, in_a_row = deque(names), Counter[str](), 0
@@ -37,18 +46,34 @@ def look(lies: Callable[[str], Lies], names: Sequence[str], is_stopped: IsStoppe
         try:
             found[name] = lies(name)
         except TableMissing:
-            missing.append(name)
-        except (Refused, Unreadable) as err:
-            unread[name] = str(err)
-        except Unavailable as err:
-            is_store = isinstance(err, StoreAway)
-            in_a_row += not is_store
-            if tries[name] < TRIES:
-                waiting.append(name)
+            if _is_gone(is_listed, name):
+                gone.append(name)
             else:
-                (unread if is_store else silent)[name] = str(err)
-            continue
+                missing.append(name)
+        except Unavailable as err:
+            if isinstance(err, Refused | Unreadable) and not isinstance(err.__cause__, _LOCKED_OUT):
+                unread[name] = str(err)
+            else:
+                in_a_row += not isinstance(err, StoreAway)
+                if tries[name] < TRIES:
+                    waiting.append(name)
+                else:
+                    silent[name] = str(err)
+                continue
         except Exception as err:  # noqa: BLE001 (a mistake of ours, about a table that nobody asked us to read)
             unread[name] = f"{type(err).__name__}: {err}"
         in_a_row = 0
-    return Looked(found, missing, unread, silent | dict.fromkeys(waiting, "the catalog did not answer"))
+    # Those that were asked for, and have tries left, were silent too.
+    for name in waiting:
+        if tries[name]:
+            silent[name] = "the catalog did not answer"
+    return Looked(found, gone, missing, unread, silent, [name for name in waiting if not tries[name]])
+
+
+def _is_gone(is_listed: Callable[[str], bool], name: str) -> bool:
+    try:
+        return not is_listed(name)
+    except TableMissing:  # with its namespace
+        return True
+    except Unavailable:
+        return False

@@ -17,6 +17,8 @@ PATIENCE_S = 86_400.0
 """A namespace for which the catalog has no answer all day is passed over: nobody else can read it either."""
 WAIT_S = 1.0
 """A list that is there within this time is taken in the same round; a longer one is made beside the loop."""
+GOOD_FOR_S = 600.0
+"""After a list, beside the time until three others."""
 REPUBLISH_AFTER_MS = 30_000
 """A snapshot found in the catalog, that no event has brought after this long, is announced by us."""
 
@@ -55,6 +57,11 @@ class Poller:
         """Whether the last list shows every table that anybody can see: in no namespace something may still turn up."""
         now_s = self.monotonic_s()
         return all(now_s - since_s >= PATIENCE_S for since_s in self._silent_since_s.values())
+
+    @property
+    def good_for_s(self) -> float:
+        """How long from now the last list is the newest that can be had: some lists may fail, and each takes its time."""
+        return GOOD_FOR_S + 3 * self.every_s + 2 * (self._last_s - self.asked_s)
 
     def tables(self) -> Collection[str] | None:
         """The tables in the catalog that a policy matches; None while there is no new list. Raises Unavailable."""

@@ -335,7 +335,8 @@ class Deletions:
         uuid, now_ms = row.state.table.uuid, self.now_ms()
         if not causes:
             return []
-        seen_ms = self.survey.seen_since_ms(row.state.table.name)
+        name = row.state.table.name
+        seen_ms = self.survey.seen_since_ms(name) if self.survey.has_one_name(name, uuid) else None
         marks = (
             [] if seen_ms is None else self.ledger.due_deletions(uuid, now_ms, FILES_AT_ONCE, causes, seen_ms)
         )

@@ -306,7 +306,10 @@ class Rounds:
             self.follower.strangers -= set(self._listed)
             if self.poller.listing is not None:
                 self.survey.listed(
-                    self.poller.listing, self.poller.asked_s, is_whole=self.poller.has_heard_all
+                    self.poller.listing,
+                    self.poller.asked_s,
+                    self.poller.good_for_s,
+                    is_whole=self.poller.has_heard_all,
                 )
 
     def _is_elsewhere(self, name: str) -> bool:

@@ -10,13 +10,16 @@ Nothing is done to the tables of others, but they decide what may be deleted of 
   namespace is not listed, or a name cannot be read, a look has shown nothing of that.
 
 New names are looked at as they come. All are looked at again only where files wait for it, and for a tenth of the time
-at most. A table that refuses, or makes no sense, counts as looked at, because it may never be readable to us; one that
-the catalog gives no answer for counts so after a day. What keeps files waiting stands in the ledger, for those who ask.
+at most. A table that refuses, or makes no sense, counts as looked at, because it may never be readable to us: but only
+when it has said so twice, minutes apart, because one look at a new name may decide. One that the catalog, or its store,
+gives no answer for counts so after a day. What keeps files waiting stands in the ledger, for those who ask.
 """
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from math import inf
 
+from isotherm.core.model.refusals import Reason
 from isotherm.core.observations import Outside, TrySoon
 from isotherm.core.paths import written_under
 from isotherm.service.barrier import Barrier
@@ -31,6 +34,10 @@ SHARE = 0.1
 """Of the time, what looks at all names may take at most."""
 AGAIN_AFTER_S = 300.0
 """Between two looks for a table that may be gone: what was renamed during the one is found in the other."""
+TWICE_S = 120.0
+"""What is refused or makes no sense must be so for this long: a replica that lags says the same of a new table."""
+ALIVE_S = 3600.0
+"""A catalog by which a table was found within this time answers."""
 SILENT_AGAIN_S = 60.0
 """A name that was not answered for is asked for again after this; twice as long each time."""
 HOLDERS = "whether tables that hold files back are still in the catalog"
@@ -66,8 +73,10 @@ class _Look:
 
 @dataclass(frozen=True, slots=True)
 class _Silence:
-    """A name that the catalog gives no answer for."""
+    """A name of which it is not known which table it is."""
 
+    patience_s: float
+    """After this it counts as looked at."""
     since_s: float
     again_s: float
     pause_s: float
@@ -92,14 +101,22 @@ class Survey:
     monotonic_s: Callable[[], float]
     _listing: Listing | None = None
     _listed_s: float = 0.0
+    _listed_until_s: float = 0.0
+    """So long it counts as the newest."""
     _is_whole: bool = False
+    _no_list: str | None = None
+    """Why the catalog gives no newer list, since the last one."""
     _look: _Look | None = None
     _looked_at: dict[str, float] = field(default_factory=dict)
     """By name: when the latest look at it began."""
+    _uuids: dict[str, str] = field(default_factory=dict)
+    """By name: the table that it was."""
     _ahead_ms: int | None = None
     """The least by which the wall clock was ahead of the monotonic one since those looks. No file that was marked
     after a look began has an earlier time than the look has by this: a clock may be set, and marks have its time."""
     _silent: dict[str, _Silence] = field(default_factory=dict)
+    _found_s: float = float("-inf")
+    """When a look found anything."""
     _told: set[str] = field(default_factory=set)
     """Names that could not be read, each told once."""
     _is_wanted: bool = False
@@ -115,17 +132,25 @@ class Survey:
     """The tables for whose files that is done: a catalog that does not show one of them is not believed."""
 
     def seen_since_ms(self, name: str) -> int | None:
-        """Since when every name in the catalog's list was looked at; None: some were not.
+        """Since when every name in the catalog's list was looked at; None: some were not, or the list is old.
 
         Args:
             name: a table that must be in that list, else it is not the whole.
         """
         names = () if self._listing is None else self._listing.names
-        if name not in names or not self._is_whole:
+        if name not in names or not self._is_whole or self.monotonic_s() > self._listed_until_s:
             return None
         if any(one not in self._looked_at for one in names):
             return None
-        return int(min(self._looked_at[one] for one in names) * 1000) + self._least_ahead_ms() - 1
+        since_s = min([self._listed_s, *(self._looked_at[one] for one in names)])
+        return int(since_s * 1000) + self._least_ahead_ms() - 1
+
+    def has_one_name(self, name: str, uuid: str) -> bool:
+        """Whether no other name was this table when it was looked at; such a name is looked at again."""
+        others = [one for one, theirs in self._uuids.items() if theirs == uuid and one != name]
+        for one in others:
+            self._looked_at.pop(one, None)
+        return not others
 
     def why_not(self, name: str) -> str:
         """Why files of a table wait for this search, for people."""
@@ -133,6 +158,8 @@ class Survey:
             return "the catalog has not listed its tables yet"
         if name not in self._listing.names:
             return "the catalog's list does not show the table itself"
+        if self._no_list is not None or self.monotonic_s() > self._listed_until_s:
+            return f"the catalog does not list its tables: {self._no_list or 'its list takes too long'}"
         if not self._is_whole:
             namespace = next(iter(self._listing.silent), "")
             why = self._listing.unlisted.get(namespace, "")
@@ -159,24 +186,38 @@ class Survey:
             self._holders.setdefault(uuid, None)
             self._waiting.add(waiting)
 
-    def listed(self, listing: Listing, asked_s: float, *, is_whole: bool) -> None:
+    def listed(self, listing: Listing, asked_s: float, good_for_s: float, *, is_whole: bool) -> None:
         """Take the catalog's newest list.
 
         Args:
             listing: the list.
             asked_s: when it was asked for.
+            good_for_s: how long from now it counts as the newest.
             is_whole: whether each namespace has answered, or was silent for so long that nobody can read it.
         """
+        if self._no_list is not None:
+            self._no_list = None
+            self._note()
         self._listing, self._listed_s, self._is_whole = listing, asked_s, is_whole
+        self._listed_until_s = self.monotonic_s() + good_for_s
         there = set(listing.names)
         self._looked_at = {name: at_ms for name, at_ms in self._looked_at.items() if name in there}
         self._silent = {name: one for name, one in self._silent.items() if name in there}
+        self._uuids = {name: uuid for name, uuid in self._uuids.items() if name in there}
         self._told &= there
 
     def not_listed(self, why: str) -> None:
         """The catalog does not list its tables, so no look at all of them can begin."""
-        if self._is_wanted or self._listing is None:
-            self.ledger.note_obstacle(SURVEY, f"the catalog does not list its tables: {why}")
+        self._no_list = why
+        self._note()
+
+    def _note(self) -> None:
+        """Say in the ledger what keeps files of all tables waiting."""
+        why = None if self._no_list is None else f"the catalog does not list its tables: {self._no_list}"
+        silent = next((name for name in self._silent if name not in self._looked_at), None)
+        if why is None and silent is not None:
+            why = f"{silent}, which may share files, gives no answer: {self._silent[silent].why}"
+        self.ledger.note_obstacle(SURVEY, why)
 
     def turn(self) -> bool:
         """Take what a look came to, and begin the next; whether one ended."""
@@ -209,15 +250,19 @@ class Survey:
         listing, now_s = self._listing, self.monotonic_s()
         if listing is None:
             return
-        new = [name for name in listing.names if name not in self._looked_at and self._is_to_be_asked(name)]
+        new = {name for name in listing.names if name not in self._looked_at and self._is_to_be_asked(name)}
+        # Behind all others: what does not answer keeps none of them from being asked for.
+        names = sorted(listing.names, key=lambda name: name in self._silent)
         is_wanted = self._is_wanted or (bool(self._holders) and now_s >= self._last_s + AGAIN_AFTER_S)
         is_of_all = not new and is_wanted and now_s >= self._next_s
-        names = listing.names if is_of_all else new
+        names = [name for name in names if name in (self._looked_at if is_of_all else new)]
         if not names:
             return
         if is_of_all:
             self._is_wanted, self._last_s = False, now_s
         hidden = next((f"namespace {name}: {why}" for name, why in listing.unlisted.items()), None)
+        if hidden is None and len(names) < len(listing.names):
+            hidden = next((f"table {name}: {one.why}" for name, one in self._silent.items()), None)
         self._go_on(_Look(now_s, self._now_ahead_ms(), is_of_all, hidden, self._listed_s, list(names)))
 
     def _go_on(self, look: _Look) -> None:
@@ -231,14 +276,9 @@ class Survey:
         if look.is_of_all:
             lasted_s = now_s - look.began_s
             self._next_s = now_s + max(PAUSE_S, lasted_s * (1 / SHARE - 1))
-            self._ahead_ms = look.ahead_ms  # what was looked at before is forgotten
-        silent = next((name for name in self._silent if name not in self._looked_at), None)
-        why = (
-            None
-            if silent is None
-            else f"{silent}, which may share files, gives no answer: {self._silent[silent].why}"
-        )
-        self.ledger.note_obstacle(SURVEY, why)
+            if min(self._looked_at.values(), default=0.0) >= look.began_s:
+                self._ahead_ms = look.ahead_ms  # what was looked at before does not count any more
+        self._note()
         if look.is_of_all and self._holders:
             self._look_through(look, now_s)
 
@@ -248,6 +288,7 @@ class Survey:
     def _take(self, look: _Look, looked: Looked) -> None:
         now_s, known = self.monotonic_s(), self.known()
         unread, silent = dict(looked.unread), dict(looked.silent)
+        unread |= dict.fromkeys(looked.missing, "the catalog lists it, and has no table behind it")
         with self.ledger.transaction():
             for name, lies in looked.found.items():
                 try:
@@ -258,36 +299,54 @@ class Survey:
         for name, lies in looked.found.items():
             if known.get(lies.uuid, name) != name and not self._halt_if_twice(name, lies.uuid):
                 silent[name] = f"whether it is a second entry of {known[lies.uuid]} is not known"
+        if looked.found:
+            self._found_s = now_s
         look.uuids |= {lies.uuid for lies in looked.found.values()}
         look.hidden = look.hidden or next(
             (f"table {name}: {why}" for name, why in {**unread, **silent}.items()), None
         )
         self._tell({**unread, **silent})
-        for name in {*looked.found, *looked.missing, *unread} - silent.keys():
-            self._looked_at[name] = look.began_s
+        for name in looked.found.keys() - silent.keys() - unread.keys():
+            self._looked_at[name], self._uuids[name] = look.began_s, looked.found[name].uuid
             self._silent.pop(name, None)
-        for name, why in silent.items():
-            self._wait_for(name, why, look, now_s, may_pass=name in looked.silent)
+        for name in looked.gone:  # the next list does not have it
+            self._looked_at[name] = look.began_s
+        for name, why in (unread | silent).items():
+            is_twice = name in silent and name not in looked.silent
+            patience_s = inf if is_twice else PATIENCE_S if name in silent else TWICE_S
+            self._wait_for(name, why, patience_s, look, now_s)
+        if looked.unasked:
+            look.hidden = look.hidden or "the catalog does not answer"
+            self._is_wanted = self._is_wanted or look.is_of_all
 
     def _halt_if_twice(self, name: str, uuid: str) -> bool:
         """Halt a table of ours that the catalog has under a second name too; whether it is known by now if it has."""
-        if self.ledger.halted(uuid) is not None:
+        halt = self.ledger.halted(uuid)
+        if halt is not None and halt.startswith(Reason.TWO_ENTRIES):
             return True
         key = f"{name}/twice"
         if not self.barrier.is_aside(key):
             with self.barrier.around(name, "looking whether the catalog has a table twice", key):
-                self.tell_apart(self.catalog.load(name))
+                is_another = self.tell_apart(self.catalog.load(name))
                 self.barrier.forget(key)
-                return True
+                # A table that is halted for something else is not halted for this; it waits for the other's end.
+                return is_another or halt is None
         return False
 
-    def _wait_for(self, name: str, why: str, look: _Look, now_s: float, *, may_pass: bool) -> None:
+    def _wait_for(self, name: str, why: str, patience_s: float, look: _Look, now_s: float) -> None:
         """Ask for a name again later; what was known of it is too old by then."""
         before = self._silent.get(name)
-        since_s = look.began_s if before is None else before.since_s
-        pause_s = SILENT_AGAIN_S if before is None else 2 * before.pause_s
-        self._silent[name] = _Silence(since_s, now_s + pause_s, pause_s, why)
-        if may_pass and now_s - since_s >= PATIENCE_S:
+        if before is None or before.patience_s != patience_s:
+            pause_s = min(SILENT_AGAIN_S, patience_s)
+            before = _Silence(patience_s, look.began_s, 0.0, pause_s / 2, why)
+        pause_s, until_s = 2 * before.pause_s, before.since_s + patience_s
+        # Where nothing at all was found lately, it is the catalog, and not this name.
+        is_over = now_s >= until_s and now_s - self._found_s <= ALIVE_S
+        again_s = now_s + pause_s
+        if not is_over:
+            again_s = min(again_s, until_s if now_s < until_s else now_s + SILENT_AGAIN_S)
+        self._silent[name] = _Silence(patience_s, before.since_s, again_s, pause_s, why)
+        if is_over:
             self._looked_at[name] = look.began_s
         else:
             self._looked_at.pop(name, None)

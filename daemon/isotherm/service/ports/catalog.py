@@ -87,15 +87,19 @@ class Lies:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What a look at some names of a catalog showed; each is in one of the four."""
+    """What a look at some names of a catalog showed; each is in one of the six."""
 
     found: Mapping[str, Lies]
+    gone: Collection[str] = ()
+    """Dropped since they were listed."""
     missing: Collection[str] = ()
     """The catalog lists them, and has no table behind them."""
     unread: Mapping[str, str] = field(default_factory=dict)
-    """What is refused to us or makes no sense, and why: another try would change nothing."""
+    """What is refused to us or makes no sense, and why."""
     silent: Mapping[str, str] = field(default_factory=dict)
-    """What the catalog gave no answer for, and why."""
+    """What the catalog, or the store behind it, gave no answer for, and why."""
+    unasked: Collection[str] = ()
+    """What was not asked for, because nobody answered."""
 
 
 class Catalog(Protocol):
