@@ -1,5 +1,6 @@
 """What every test gets: hypothesis without clocks, `--rewrite` for the stories, one Spark session, real servers."""
 
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -118,3 +119,12 @@ def lab(tmp_path):
     lab = Lab(tmp_path)
     yield lab
     lab.executor.stop()
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_they_were():
+    """Whatever a test sets up of logs ends with it: they may go to a stream that is closed by then."""
+    yield
+    if (structlog := sys.modules.get("structlog")) is not None:
+        structlog.reset_defaults()
+        structlog.contextvars.clear_contextvars()

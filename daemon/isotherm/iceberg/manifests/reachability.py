@@ -7,7 +7,8 @@ manifest that cannot be read is an error of the answer, never a shorter answer.
 A store takes some 30 ms for each file, so some are read together.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import TypeVar
@@ -31,6 +32,8 @@ LARGE_BYTES = 1024 * 1024
 """What a manifest has at least that counts as large."""
 LARGE_AT_ONCE = 8
 """Large manifests that are read together: 64 MiB with files of the usual size."""
+WIDE_LIST = 5000
+"""Manifests that a list has at least that counts as large; those of one history are alike."""
 LISTS_AT_ONCE = 256
 """Manifest lists of a proof that are read before the manifests that they name, which are in memory until then."""
 
@@ -152,14 +155,20 @@ def reached(
     if not young or not wanted - found:
         return frozenset(found)
     files = _Files(io, is_stopped, threads)
-    looked_at: set[str] = set()
+    looked_at: dict[str, _Named] = {}
     if anchor is not None:
-        looked_at.update(*files.names([anchor], looked_at))
-    for start in range(0, len(young), LISTS_AT_ONCE):
+        for new in files.names([anchor], looked_at):
+            looked_at |= new
+    # The first one alone: a history shares most of its manifests, and only what is new of the others is kept.
+    windows = [0, *range(1, len(young), LISTS_AT_ONCE), len(young)]
+    at_once = REQUESTS_AT_ONCE
+    for start, end in pairwise(windows):
         manifests: dict[str, _Named] = {}
-        for new in files.names(young[start : start + LISTS_AT_ONCE], looked_at):
+        for new in files.names(young[start:end], ChainMap(manifests, looked_at), at_once):
             manifests |= new
-        looked_at |= manifests.keys()
+        if start == 0 and len(manifests) > WIDE_LIST:
+            at_once = LARGE_AT_ONCE
+        looked_at |= manifests
         found |= wanted & manifests.keys()
         for reach in files.reach(manifests.values(), wanted):
             found |= reach
@@ -239,9 +248,12 @@ class _Files:
         self, snapshots: Sequence[Snapshot], if_damaged: Sequence[ManifestFile] | None = None
     ) -> Iterator[Sequence[ManifestFile]]:
         """The manifests of each snapshot; those given in the place of a damaged list, which else is an error."""
-        return self._each(self._list, [one.manifest_list for one in snapshots], if_damaged)
+        lists = [one.manifest_list for one in snapshots]
+        return self._each(self._list, lists, if_damaged, LARGE_AT_ONCE)
 
-    def names(self, snapshots: Sequence[Snapshot], known: Collection[str]) -> Iterator[dict[str, _Named]]:
+    def names(
+        self, snapshots: Sequence[Snapshot], known: Container[str], at_once: int = REQUESTS_AT_ONCE
+    ) -> Iterator[dict[str, _Named]]:
         """The manifests of each snapshot that are not known, by normalised path."""
 
         def read(location: str) -> dict[str, _Named]:
@@ -252,7 +264,7 @@ class _Files:
                 if (path := normalised(one.manifest_path)) not in known
             }
 
-        return self._each(read, [one.manifest_list for one in snapshots])
+        return self._each(read, [one.manifest_list for one in snapshots], at_once=at_once)
 
     def live(
         self, manifests: Sequence[str], if_damaged: Sequence[str] | None = None
