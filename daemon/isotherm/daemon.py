@@ -53,6 +53,8 @@ STOP_WITHIN_S = 18
 """Kubernetes gives thirty seconds, and what stops it twenty: a daemon that hangs in a request by then just ends."""
 SECOND_WITHIN_S = 2
 """The same after a second signal, which ends a main thread that hears it at once."""
+LAST_WORDS_S = 2
+"""Time to say where it hangs: nobody may be reading the log, and a write into a full pipe never returns."""
 LONGEST_PAUSE_S = 30
 LOOP_PAUSE_S = 0.2
 """How long a turn of the loop waits for events: an ended rewrite is seen after this at the latest."""
@@ -280,7 +282,8 @@ def stop_on_signals(stopping: Event, within_s: float = STOP_WITHIN_S) -> None:
     """Have SIGTERM and Ctrl-C end the loop at its next turn, and the process after so many seconds in any case.
 
     A handler runs between two lines of the main thread, so a library that never returns keeps it from being called.
-    The interpreter writes each signal to a pipe at once, and a thread listens there.
+    The interpreter writes each signal to a pipe at once, and a thread listens there. That thread needs the interpreter:
+    a library that hangs without ever releasing it ends only by SIGKILL. /livez does not answer then.
     """
 
     def stop(number: int, _: FrameType | None) -> None:
@@ -291,12 +294,13 @@ def stop_on_signals(stopping: Event, within_s: float = STOP_WITHIN_S) -> None:
     heard, told = os.pipe()
     os.set_blocking(told, False)
     signal.set_wakeup_fd(told, warn_on_full_buffer=False)
-    Thread(target=_last_resort, args=(heard, within_s), name="isotherm-signals", daemon=True).start()
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    Thread(target=_last_resort, args=(heard, nowhere, within_s), name="isotherm-signals", daemon=True).start()
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
 
 
-def _last_resort(heard: int, within_s: float) -> None:
+def _last_resort(heard: int, nowhere: int, within_s: float) -> None:
     """End the process so long after the first signal, and soon after a second one.
 
     Whatever hangs (a store, a catalog, a broker, a decoder) hangs in reading or in a request, and not in a write of
@@ -307,6 +311,9 @@ def _last_resort(heard: int, within_s: float) -> None:
     if select.select([heard], [], [], within_s)[0]:
         left_s = min(within_s, SECOND_WITHIN_S)
         sleep(left_s)
+    # A thread that needs no interpreter ends the process with code 1, whatever becomes of the lines below it. It is no
+    # alarm, because the kernel keeps those from the first process of a container.
+    faulthandler.dump_traceback_later(LAST_WORDS_S, exit=True, file=nowhere)
     logs.get().warning("stopped_hard", after_s=left_s)
     faulthandler.dump_traceback()
     os._exit(0)

@@ -125,6 +125,37 @@ def test_what_hangs_keeps_nobody_from_stopping_the_daemon():
     assert 'File "<string>", line 5' in ended.stderr
 
 
+@pytest.mark.parametrize("reader_is_gone", [False, True])
+def test_a_log_that_nobody_reads_does_not_keep_the_process(reader_is_gone):
+    """What the daemon says at its end goes into a pipe that is full, or that nobody holds any more."""
+    program = (
+        "import contextlib, os, threading\n"
+        "from isotherm.daemon import stop_on_signals\n"
+        "from isotherm.runtime import logs\n"
+        "logs.configure()\n"
+        "stop_on_signals(threading.Event(), within_s=0.2)\n"
+        "os.set_blocking(2, False)\n"
+        "with contextlib.suppress(BlockingIOError):\n"
+        "    while os.write(2, b'x'): pass\n"
+        "os.set_blocking(2, True)\n"
+        "print('hangs', flush=True)\n"
+        "threading.Event().wait(120)\n"
+        "os._exit(3)\n"
+    )
+    hanging = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert hanging.stdout.readline() == "hangs\n"
+        if reader_is_gone:
+            hanging.stderr.close()
+        hanging.send_signal(signal.SIGTERM)
+        assert hanging.wait(60) == 1
+    finally:
+        hanging.kill()
+        hanging.wait()
+
+
 @pytest.mark.parametrize("signals", [[signal.SIGTERM], [signal.SIGTERM, signal.SIGINT]])
 def test_a_library_that_never_returns_does_not_keep_the_process(signals):
     """No line of Python runs in the main thread then, so none of its handlers does."""

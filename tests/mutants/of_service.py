@@ -197,6 +197,13 @@ MUTANTS = (
         "                raise\n",
         "service/test_relay.py::test_a_mistake_of_ours_at_one_table_keeps_no_other_waiting",
     ),
+    Mutant(
+        "a snapshot whose files are refused keeps what sources name of the others waiting",
+        "service/relay.py",
+        "            raise Unreadable(str(err)) from err\n",
+        "            raise\n",
+        "service/test_relay.py::test_a_snapshot_whose_files_cannot_be_read_keeps_no_other_table_waiting",
+    ),
     # Expiries
     Mutant(
         "an expiry that died counts as done, and its files as unreachable",

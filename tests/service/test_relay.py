@@ -11,7 +11,7 @@ from isotherm.core import observations as seen
 from isotherm.core.paths import normalised
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.kafka.formats import FORMATS
-from isotherm.service.ports import StoreAway, Unavailable
+from isotherm.service.ports import Refused, StoreAway, Unavailable
 from isotherm.service.relay import MAX_OF_ONE, MAX_TRIES, RETRY_AFTER_S, TABLES_A_TURN, Sources
 from support.fakes import MemoryLetters, MemorySources, Topic
 from support.kafka_connect import COMMIT, RECORDED, commit_to_table
@@ -369,6 +369,59 @@ def test_a_damaged_manifest_list_keeps_no_other_table_waiting(lab, heard):
 
     assert [event.table for event in heard.published] == ["shop.bbb"]
     assert heard.committed == {}
+
+
+@pytest.mark.parametrize("kind", [StoreAway, Refused, Unavailable])
+def test_a_snapshot_whose_files_cannot_be_read_keeps_no_other_table_waiting(lab, heard, kind):
+    mixed, sound = lab.create("shop.aaa"), lab.create("shop.bbb")
+    readable, refused = (lab.append(mixed, hour, announce=False).snapshot_id for hour in (1, 2))
+    expected = lab.append(sound, 1, announce=False).snapshot_id
+    relay = heard.service.relay
+    event = relay.catalog.event
+
+    def refusing(loaded, snapshot_id):
+        if snapshot_id == refused:
+            raise kind("403")
+        return event(loaded, snapshot_id)
+
+    relay.catalog.event = refusing
+    now_s = [0.0]
+    relay.monotonic_s = lambda: now_s[0]
+    heard.hear(
+        *(commit_to_table("shop.aaa", snapshot_id) for snapshot_id in (readable, refused)),
+        commit_to_table("shop.bbb", expected),
+    )
+    assert [event.snapshot_id for event in heard.published] == [readable, expected]
+    for _ in range(MAX_TRIES):
+        now_s[0] += RETRY_AFTER_S
+        relay.turn()
+
+    assert [event.snapshot_id for event in heard.published] == [readable, expected]
+    assert heard.outcomes == {"announced": 2, "unreadable_table": 1}
+    assert heard.committed == {TOPIC: 3}
+
+
+def test_a_snapshot_that_cannot_be_read_is_not_let_go_while_the_catalog_is_away_too(lab, heard):
+    expected = lab.append(lab.create(), 1, announce=False)
+    relay = heard.service.relay
+    event, ask = relay.catalog.event, relay.catalog.ask
+
+    def away(*_):
+        raise StoreAway("no route to host")
+
+    relay.catalog.event = relay.catalog.ask = away
+    now_s = [0.0]
+    relay.monotonic_s = lambda: now_s[0]
+    heard.hear(commit_to_table("shop.orders", expected.snapshot_id))
+    for _ in range(2 * MAX_TRIES):
+        now_s[0] += RETRY_AFTER_S
+        relay.turn()
+    relay.catalog.event, relay.catalog.ask = event, ask
+    now_s[0] += RETRY_AFTER_S
+    relay.turn()
+
+    assert heard.outcomes == {"announced": 1}
+    assert [event.snapshot_id for event in heard.published] == [expected.snapshot_id]
 
 
 def test_nothing_is_let_go_while_the_catalog_is_away_as_a_whole(lab, heard):

@@ -9,6 +9,7 @@ from prometheus_client import generate_latest
 
 from isotherm.contract.identity import TableId
 from isotherm.core import observations as seen
+from isotherm.core.model.jobs import Action, OutcomeKind
 from isotherm.runtime import logs
 from isotherm.telemetry.metrics import Metrics
 
@@ -19,6 +20,18 @@ def planned(name):
         snapshots=1, metadata_bytes=1, partitions=9, hot=1, due=1, unsupported=1, waiting=1, quarantined=1, score=1.5,
         files_per_partition=1, backlog_files=1, backlog_bytes=1, expire_score=0.5, metadata_file_bytes=1, oldest_due_at_ms=None, halted=False, paused=False,
         last_event_at_ms=1,
+    )  # fmt: skip
+
+
+def started(table):
+    return seen.JobStarted(table, Action.COMPACT, "job", "compact a partition", files=9, bytes=9, why="due")
+
+
+def ended(table):
+    return seen.JobEnded(
+        table, Action.COMPACT, "job", "compact a partition", OutcomeKind.DONE, "committed", "", snapshot_id=2,
+        files_before=9, files_after=1, bytes_read=9, bytes_written=9, seconds=1.5, peak_memory_bytes=1,
+        still_running=0,
     )  # fmt: skip
 
 
@@ -44,6 +57,39 @@ def test_a_table_that_is_gone_or_another_daemons_leaves_no_series_behind(kind):
     assert text(metrics).count('table="t1"') == text(with_tables(2)).count('table="t1"') > 10
     metrics(planned("t0"))
     assert 'isotherm_snapshots_expired_total{table="t0"} 0.0' in text(metrics)
+
+
+@pytest.mark.parametrize("kind", [seen.TableGone, seen.TableMoved, None])
+def test_what_happens_after_a_table_is_gone_is_counted_without_its_name(kind):
+    """Its files are kept four weeks later, by a process that may never have seen it."""
+    metrics, gone = Metrics(lambda: 0, "test"), TableId("uuid of t0", "t0")
+    if kind is not None:
+        metrics(planned("t0"))
+        metrics(started(gone))
+        metrics(kind(gone, "dropped") if kind is seen.TableGone else kind(gone))
+        metrics(ended(gone))
+    metrics(seen.SnapshotsExpired(gone, 3, 1))
+    metrics(seen.FilesDeleted(gone, 0, 5, 0, "not_ours: its table was dropped"))
+
+    assert 'table="t0"' not in text(metrics)
+    assert 'isotherm_files_kept_total{table=""} 5.0' in text(metrics)
+    assert 'isotherm_snapshots_expired_total{table=""} 3.0' in text(metrics)
+
+
+@pytest.mark.parametrize("rests", [False, True])
+def test_what_happens_at_a_table_that_rests_has_its_name(rests):
+    metrics = with_tables(1)
+    metrics(replace(planned("t0"), rests=rests))
+    metrics(seen.FilesDeleted(TableId("uuid of t0", "t0"), 7, 5, 0, ""))
+
+    assert 'isotherm_files_deleted_total{table="t0"} 7.0' in text(metrics)
+
+
+def test_a_job_of_an_earlier_process_has_the_name_of_its_table():
+    metrics = Metrics(lambda: 0, "test")
+    metrics(ended(TableId("uuid of t0", "t0")))
+
+    assert 'outcome="done",reason="committed",table="t0"} 1.0' in text(metrics)
 
 
 def test_a_table_that_rests_has_no_series_until_it_is_written_again():

@@ -10,7 +10,7 @@ announced, so a crash announces some of it twice, which is harmless; a catalog t
 """
 
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from isotherm.contract.announcement import DAEMON
@@ -120,6 +120,8 @@ class Relay:
         try:
             self._announce(name, loaded, self._waiting[name])
         except Unreadable as err:
+            if not self._catalog_answers():
+                raise
             self._try_later(name, str(err))
             return
         self._forget(name)
@@ -179,22 +181,31 @@ class Relay:
         self.set_aside.flush()
         return bool(messages)
 
-    def _announce(
-        self, name: str, loaded: LoadedTable | None, heard: Sequence[tuple[str, Announced]]
-    ) -> None:
+    def _announce(self, name: str, loaded: LoadedTable | None, heard: list[tuple[str, Announced]]) -> None:
+        """Announce what was heard, and take it from the list; the rest stays there after an error.
+
+        Raises:
+            Unreadable: the files of one snapshot cannot be read, for whatever reason.
+            Unavailable: the control topic does not answer.
+        """
         done: set[int] = set()
-        for topic, announced in heard:
+        while heard:
+            topic, announced = heard[0]
             outcome, snapshot_id = _looked_up(loaded, announced)
             if loaded is not None and snapshot_id is not None and snapshot_id not in done:
                 outcome = self._publish(loaded, snapshot_id, announced.writer)
                 done.add(snapshot_id)
             self.listen(SourceHeard(topic, outcome, name))
+            del heard[0]
 
     def _publish(self, loaded: LoadedTable, snapshot_id: int, writer: str) -> Heard:
         try:
             event = self.catalog.event(loaded, snapshot_id)
         except TableMissing:
             return Heard.UNKNOWN_SNAPSHOT  # its manifest list is gone: it has just expired
+        except Unavailable as err:
+            # The catalog was asked before: this is the table's store, which may refuse one bucket or one key.
+            raise Unreadable(str(err)) from err
         named = {"catalog": self.catalog_name, "writer": writer, "announced_by": DAEMON}
         self.events.publish(event.model_copy(update=named))
         return Heard.ANNOUNCED

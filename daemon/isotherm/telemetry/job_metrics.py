@@ -16,7 +16,9 @@ class JobMetrics:
 
     def __init__(self, series: Series, now_ms: Callable[[], int]) -> None:
         self._of = series.of
+        self._label = series.label
         self._now_ms = now_ms
+        self._started: set[str] = set()
         self.running = series.gauge("isotherm_jobs_running", "Jobs that run now.")
         self.jobs = series.counter(
             "isotherm_jobs", "Jobs that ended.", "table", "action", "outcome", "reason"
@@ -51,22 +53,28 @@ class JobMetrics:
         match what:
             case seen.JobStarted():
                 self.running.inc()
+                self._started.add(what.job_id)
             case seen.JobEnded():
                 self._ended(what)
             case seen.SnapshotsExpired():
-                self._of(self.expired, what.table.name).inc(what.snapshots)
+                self._of(self.expired, self._label(what.table.name)).inc(what.snapshots)
             case seen.FilesDeleted():
-                self._of(self.deleted, what.table.name).inc(what.files)
-                self._of(self.kept, what.table.name).inc(what.kept)
-                self._of(self.postponed, what.table.name).inc(what.postponed)
+                name = self._label(what.table.name)
+                self._of(self.deleted, name).inc(what.files)
+                self._of(self.kept, name).inc(what.kept)
+                self._of(self.postponed, name).inc(what.postponed)
             case _:
                 assert_never(what)
 
     def _ended(self, what: seen.JobEnded) -> None:
         name = what.table.name
+        if what.job_id in self._started:
+            # One of an earlier process may end before its table is planned for the first time.
+            self._started.remove(what.job_id)
+            name = self._label(name)
         self._of(self.jobs, name, what.action, what.outcome, what.reason).inc()
         self.running.set(what.still_running)
-        if what.outcome == "done":
+        if what.outcome == "done" and name:
             self._of(self.last_success, name, what.action).set(self._now_ms() / 1000)
         if what.bytes_read:
             self.job_seconds.labels(what.action).observe(what.seconds)

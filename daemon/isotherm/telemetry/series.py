@@ -1,7 +1,8 @@
 """The series of this process: metrics are declared here, and a table's series are born and forgotten together.
 
 A counter that has the table as its only label is born at zero with the table, so that `rate` sees its first
-increment. A table that is gone, another's or at rest keeps no series.
+increment. A table that is gone, another's or at rest keeps no series. What still happens because of a table that is gone
+is counted without its name: files are kept weeks after a drop, and such a series would stay until the next start.
 """
 
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ class Series:
         self._of_tables: dict[str, set[tuple[Counter | Gauge, tuple[str, ...]]]] = {}
         """What each table has, so that it is forgotten without a look at all the others."""
         self._resting: set[str] = set()
+        self._planned: set[str] = set()
+        """Tables that were born, and are neither gone nor another's. Some of them rest."""
 
     def counter(self, name: str, text: str, *labels: str) -> Counter:
         """Declare a counter."""
@@ -47,8 +50,13 @@ class Series:
 
     def bear(self, table: str) -> None:
         """Have every counter of a table begin at zero."""
+        self._planned.add(table)
         for counter in self._born_with_a_table:
             self.of(counter, table)
+
+    def label(self, table: str) -> str:
+        """The name under which a table is counted: its own, or none if it has not been planned or is gone."""
+        return table if table in self._planned else ""
 
     def drop(self, metric: Gauge, table: str) -> None:
         """Take one series of a table away, if it has it."""
@@ -60,6 +68,7 @@ class Series:
     def forget(self, table: str) -> None:
         """Take all series of a table away."""
         self._resting.discard(table)
+        self._planned.discard(table)
         for metric, labels in self._of_tables.pop(table, ()):
             metric.remove(*labels)
 
@@ -68,6 +77,7 @@ class Series:
         # Of ten thousand tables most rest: with series for each, a scrape would take seconds.
         self.forget(table)
         self._resting.add(table)
+        self._planned.add(table)
 
     def resting(self) -> int:
         """How many tables rest."""
