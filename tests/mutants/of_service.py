@@ -175,6 +175,14 @@ MUTANTS = (
         "test_who_names_a_table_without_saying_how_long_to_keep_leaves_that_to_the_broken_file",
     ),
     Mutant(
+        "a reload that failed half way is taken for done",
+        "service/policy_folder.py",
+        "setattr(self, name, getattr(before, name))",
+        "pass",
+        "service/test_policy_reload.py::"
+        "test_a_reload_that_fails_half_way_leaves_the_old_policy_in_force_and_is_done_again",
+    ),
+    Mutant(
         "the policy of an earlier version is forgotten, and its tables with it",
         "service/policy_folder.py",
         "dict(sorted((self._lost | {name: held.text for name, held in self._held.items()}).items()))",

@@ -12,6 +12,8 @@ A reading looks at the files' dates and sizes; only what changed is opened.
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -110,6 +112,17 @@ class PolicyFolder:
         self._seen = looks
         self._unsettled = self._unsettled + 1 if is_settling else 0
         return None if is_settling else self._take(looks)
+
+    @contextmanager
+    def reloading(self) -> Iterator[Reading | None]:
+        """Look at the folder again; a reading of which nothing came, because of an error, is had again next time."""
+        before = copy(self)
+        try:
+            yield self.reload()
+        except BaseException:
+            for name in _IN_FORCE:
+                setattr(self, name, getattr(before, name))
+            raise
 
     def _is_settling(self, looks: dict[str, Look]) -> bool:
         if self._is_started:
@@ -238,6 +251,10 @@ def _text(name: str, data: bytes) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as err:
         raise ConfigError(f"{name}: not UTF-8: byte {err.start + 1}") from err
+
+
+_IN_FORCE = ("complaints", "_held", "_book", "_broken", "_taken", "_gaps", "_lost", "_is_started")
+"""What a reading changes, beside how the folder looked; each is replaced as a whole."""
 
 
 def _is_policy(name: str) -> bool:
