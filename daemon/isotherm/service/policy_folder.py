@@ -287,6 +287,14 @@ def _lines(broken: Mapping[str, str]) -> Iterable[str]:
     return (line for _, text in sorted(broken.items()) for line in text.splitlines())
 
 
+def in_force(path: Path, known: Mapping[str, str]) -> PolicyFolder:
+    """A folder as the daemon will have it, which held these files when it last read; for commands."""
+    policies = PolicyFolder(path)
+    policies.recall(known)
+    policies.reload(at_once=True)
+    return policies
+
+
 @dataclass(frozen=True, slots=True)
 class PolicySet:
     """Policies that a person named, read once: what a folder of them would be."""
