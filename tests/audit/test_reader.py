@@ -18,12 +18,14 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField
 
 from isotherm.audit.evidence import RowsCompared
-from isotherm.audit.reader import commits_of, compared
+from isotherm.audit.reader import commits_of, compared, rules_in_force
 from isotherm.contract.identity import PartitionKey
+from isotherm.contract.summary import INGEST_VALID_THROUGH
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.iceberg.manifests.live import partition_record
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.manifests.writing import write_manifest, write_manifest_list
+from support.lab import Lab
 from support.rewriting import compacted
 
 NAME = "db.t"
@@ -128,3 +130,25 @@ def test_a_row_that_changed_is_seen(catalog: Any) -> None:
     )
 
     assert (20, 30) == (found.before[0], found.after[0])
+
+
+def test_it_is_judged_by_the_policy_that_a_file_said_before_it_broke(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    lab.append(lab.create(), 1)
+    service = lab.settled()
+    file = lab.root / "policies" / "all.yaml"
+    before = rules_in_force(lab.config, "shop.orders", {})
+    file.write_text(file.read_text() + "foo: 1\n")
+    service.stop()
+    lab.executor.stop()
+
+    assert list(before) == [service.policies.resolve("shop.orders", {}).policy.hash]
+    assert rules_in_force(lab.config, "shop.orders", {}) == before
+
+
+def test_a_writer_that_vouches_for_a_number_without_end_vouches_for_nothing(catalog: Any) -> None:
+    catalog.load_table(NAME).append(
+        pa.table({"id": [1], "p": [1]}), snapshot_properties={INGEST_VALID_THROUGH: "9" * 5000}
+    )
+
+    assert [one.valid_through_ms for one in commits_of(catalog.load_table(NAME))] == [None] * 4

@@ -118,3 +118,11 @@ def test_every_partition_is_in_exactly_one_line_and_none_is_hidden(chosen):
     if chosen:
         highest = max(score for verdict, _, score in chosen if verdict is lines[0].verdict)
         assert lines[0].score == highest
+
+
+def test_a_value_of_more_digits_than_a_number_may_have_has_its_place():
+    labels = [f"what={'1' * 5000}", "what=10", f"what={'0' * 5000}9", "what=9"]
+    plan = a_plan(*(of(label, Verdict.CLEAN, "clean") for label in labels))
+    ((_, _, subject, _),) = shown(plan)
+
+    assert subject == f"what={'0' * 5000}9 … {'1' * 5000} (4 partitions)"

@@ -141,16 +141,46 @@ MUTANTS = (
     Mutant(
         "a table whose own policy file is broken falls to a general one",
         "core/policy/rulebook.py",
-        "if any(matches(pattern, table) for pattern in self.unruled):",
+        "return name if weight >= max(good, default=weight) else None",
+        "return None",
+        "service/test_policy_folder.py::test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start",
+    ),
+    Mutant(
+        "tables are expired though a policy file of which nothing can be read may forbid it",
+        "core/policy/rulebook.py",
+        "unknown = [name for name, gap in self.gaps.items() if not gap.is_whole]",
+        "unknown = list[str]()",
+        "service/test_policy_folder.py::test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start",
+    ),
+    Mutant(
+        "a slip behind the tables of a policy file hides them",
+        "service/broken_policy.py",
+        "name for name in seen.tables if name)",
+        "name for name in seen.tables if name and is_yaml)",
+        "service/test_policy_folder.py::test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start",
+    ),
+    Mutant(
+        "a comment in the folder of policies stops deletion",
+        "service/broken_policy.py",
+        "if is_yaml and not seen.is_other and not seen.keys & PolicyFile.model_fields.keys():",
         "if False:",
         "service/test_policy_folder.py::test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start",
     ),
     Mutant(
-        "a policy file of which nothing can be read leaves no table alone",
+        "a table is expired by a general file though a broken one between may keep more",
         "core/policy/rulebook.py",
-        "return self.has_unknown and not any(",
-        "return False and not any(",
-        "service/test_policy_folder.py::test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start",
+        ' and "keep_for" in file.rules().get("expire", {})',
+        "",
+        "service/test_policy_folder.py::"
+        "test_who_names_a_table_without_saying_how_long_to_keep_leaves_that_to_the_broken_file",
+    ),
+    Mutant(
+        "a reload that failed half way is taken for done",
+        "service/policy_folder.py",
+        "setattr(self, name, getattr(before, name))",
+        "pass",
+        "service/test_policy_reload.py::"
+        "test_a_reload_that_fails_half_way_leaves_the_old_policy_in_force_and_is_done_again",
     ),
     Mutant(
         "the policy of an earlier version is forgotten, and its tables with it",

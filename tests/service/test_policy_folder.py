@@ -282,24 +282,61 @@ def restarted(policies):
     return again
 
 
+def fates(policies, tables):
+    """What becomes of each table: left alone, kept (nothing is deleted of it), or under its policy."""
+    found = {table: policies.resolve(table, {}) for table in tables}
+    return {
+        table: "alone" if one is None else "free" if one.policy.expire.enabled else "kept"
+        for table, one in found.items()
+    }
+
+
+UNKNOWN = {"shop.orders": "kept", "web.clicks": "kept", "web.exact": "free", "logs.app": "kept"}
+SHOP_ALONE = {"shop.orders": "alone", "web.clicks": "free", "web.exact": "free", "logs.app": "free"}
+NO_POLICY = dict.fromkeys(UNKNOWN, "free")
+
+NEVER_GOOD = {
+    "a slip": (SLIP, SHOP_ALONE),
+    "a list": ("tables: [shop.*, 'a b']\nfoo: 1\n", SHOP_ALONE),
+    "no YAML behind its tables": ("tables: shop.*\nexpire:\n  keep_for: 10w\n\tkeep_last: 9\n", SHOP_ALONE),
+    "half written": ("tables: shop.*\ncold: {after: ", SHOP_ALONE),
+    "an alias behind its tables": ("tables: shop.*\ncold: *none\n", SHOP_ALONE),
+    "its tables come later": ("cold: {after: [1, {b: 2}]}\ntables: shop.*\nexpire: [", SHOP_ALONE),
+    "two documents": ("cold: {after: 1}\n---\ntables: shop.*\n", SHOP_ALONE),
+    "Latin-1": (b"tables: shop.*  # f\xfcr immer\n", SHOP_ALONE),
+    "a zero byte behind its tables": (b"tables: shop.*\ncold: {after: \0}\n", SHOP_ALONE),
+    "more general than others": (
+        "tables: '*'\nfoo: 1\n",
+        {"shop.orders": "alone", "web.clicks": "kept", "web.exact": "free", "logs.app": "alone"},
+    ),
+    "as specific as another": ("tables: web.exact\nfoo: 1\n", {**NO_POLICY, "web.exact": "alone"}),
+    "half a list": ("tables: [shop.*\n", {**UNKNOWN, "shop.orders": "alone"}),
+    "a colon is missing": ("tables: shop.*\n  web.x\n  expire: {}\n", {**UNKNOWN, "shop.orders": "alone"}),
+    "an alias for a table": ("tables: [shop.*, *none]\n", {**UNKNOWN, "shop.orders": "alone"}),
+    "half a name": (b"tables: shop.*\0x\n", UNKNOWN),
+    "a bare star": ("tables: *\n", UNKNOWN),
+    "a mapping of tables": ("tables: {shop.orders: {}}\n", UNKNOWN),
+    "no tables": ("expire: {enabled: false}\n", UNKNOWN),
+    "a list of policies": ("- tables: shop.*\n", UNKNOWN),
+    "no text": (b"\xff\xfe", UNKNOWN),
+    "zero bytes": (bytes(100), UNKNOWN),
+    "too deep": ("[" * 5_000, UNKNOWN),
+    "huge": ("#" * (MAX_FILE_BYTES + 1), UNKNOWN),
+    "empty": ("", NO_POLICY),
+    "a comment": ("# later\n", NO_POLICY),
+    "an empty document": ("---\n...\n", NO_POLICY),
+    "something else": ("resources: [shop.yaml]\n", NO_POLICY),
+    "several others": ("kind: ConfigMap\n---\nkind: Secret\n", NO_POLICY),
+}
+
+
 @pytest.mark.parametrize("is_new", [True, False], ids=["from the start", "while it runs"])
-@pytest.mark.parametrize(
-    ("text", "left_alone"),
-    [
-        (SLIP, {"shop.orders": True, "web.clicks": False, "logs.app": False}),
-        # Nobody can tell which tables it is about: those that another file names are not among them.
-        ("tables: [shop.*\n", {"shop.orders": True, "web.clicks": False, "logs.app": True}),
-        ("expire: {enabled: false}\n", {"shop.orders": True, "web.clicks": False, "logs.app": True}),
-        (b"\xff\xfe", {"shop.orders": True, "web.clicks": False, "logs.app": True}),
-    ],
-    ids=["a slip", "no YAML", "no tables", "no text"],
-)
-def test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start(
-    tmp_path, text, left_alone, is_new
-):
+@pytest.mark.parametrize(("text", "expected"), NEVER_GOOD.values(), ids=NEVER_GOOD)
+def test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start(tmp_path, text, expected, is_new):
     folder = Folder(tmp_path / "policies")
     folder.write(GENERAL, "all.yaml")
     folder.write("tables: web.*\n", "web.yaml")
+    folder.write("tables: web.exact\nexpire: {keep_for: 30d}\n", "exact.yaml")
     policies = folder.policies if is_new else PolicyFolder(folder.root)
     if not is_new:
         policies.reload()
@@ -308,15 +345,58 @@ def test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start(
         policies.reload()
 
     for _ in range(3):
-        assert {table: policies.resolve(table, {}) is None for table in left_alone} == left_alone
-        assert any("no good version of it is known" in line for line in policies.complaints)
+        assert fates(policies, expected) == expected
+        assert policies.complaints
+        assert any("no good version of it" in line for line in policies.complaints) == (expected != NO_POLICY)
         policies = restarted(policies)
 
     folder.write(GOOD)
     policies.reload()
     policies.reload()
     assert policies.complaints == ()
-    assert {table for table in left_alone if policies.resolve(table, {}) is None} == set()
+    assert fates(policies, expected) == NO_POLICY
+
+
+@pytest.mark.parametrize("make", [_directory, _pipe], ids=["a folder", "a pipe"])
+def test_what_is_no_file_stops_nothing(tmp_path, make):
+    folder = Folder(tmp_path / "policies")
+    folder.write(GENERAL, "all.yaml")
+    make(folder.root / "shop.yaml")
+    folder.policies.reload()
+
+    assert folder.policies.complaints == ("shop.yaml: is no file",)
+    assert fates(folder.policies, NO_POLICY) == NO_POLICY
+
+
+def test_a_policy_that_deletes_nothing_for_a_broken_file_says_so(tmp_path):
+    folder = Folder(tmp_path / "policies")
+    folder.write(GENERAL + "orphans: {mode: apply}\n", "all.yaml")
+    folder.write("tables: [", "new.yaml")
+    folder.policies.reload()
+    found = folder.policies.resolve("shop.orders", {})
+
+    assert found.policy.compact.enabled
+    assert (found.policy.expire.enabled, found.policy.metadata.enabled, found.policy.orphans.mode) == (
+        False,
+        False,
+        "off",
+    )
+    assert {found.origins[name] for name in ("expire.enabled", "metadata.enabled", "orphans.mode")} == {
+        "new.yaml is broken"
+    }
+    assert "nothing is deleted until new.yaml is mended" in found.notes[-1]
+
+
+def test_who_names_a_table_without_saying_how_long_to_keep_leaves_that_to_the_broken_file(tmp_path):
+    """It may have said `expire: {keep_for: 3650d}` for all of `shop.*`."""
+    folder = Folder(tmp_path / "policies")
+    folder.write("tables: '*'\nexpire: {keep_for: 2d}\n", "all.yaml")
+    folder.write("tables: shop.orders\ncold: {after: 3}\n", "orders.yaml")
+    folder.write("tables: shop.*\nfoo: 1\n")
+    folder.policies.reload()
+
+    assert folder.after() == 3
+    assert fates(folder.policies, ["shop.orders", "shop.x"]) == {"shop.orders": "kept", "shop.x": "alone"}
 
 
 def test_what_another_version_understood_leaves_its_tables_alone_at_every_start_and_holds_after_a_downgrade(

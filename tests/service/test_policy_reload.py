@@ -1,5 +1,8 @@
 """A reload of the policies is a record, and only what it touched is decided anew."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from isotherm.core import observations as seen
@@ -171,6 +174,28 @@ def test_a_file_that_breaks_changes_no_decision_and_is_told_once(two_tables):
     (record,) = loaded(lab)
     assert (record.ok, record.files, record.changes, record.tables) == (False, 1, "", "")
     assert "did you mean `quiet_for`?" in record.complaints
+
+
+def test_a_reload_that_fails_half_way_leaves_the_old_policy_in_force_and_is_done_again(two_tables):
+    """Else the new policy was in force, and neither its record nor its decisions were ever made."""
+    lab, service = two_tables
+    with closing(sqlite3.connect(lab.config.state.path / "ledger.db", isolation_level=None)) as beside:
+        beside.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON reloads BEGIN SELECT RAISE(ABORT, 'disk full'); END"
+        )
+        write(lab, LAZY.replace("min_files: 30", "min_files: 40"))
+        assert service.reload_policies()
+        for _ in range(2):
+            with pytest.raises(Exception, match="disk full"):
+                service.reload_policies()
+            assert service.policies.resolve(ORDERS, {}).policy.compact.min_files == 30
+        beside.execute("DROP TRIGGER full")
+    service.reload_policies()
+
+    assert service.policies.resolve(ORDERS, {}).policy.compact.min_files == 40
+    assert touched(service) == {EVENTS, ORDERS}
+    assert [one.changes for one in loaded(lab)] == ["all.yaml: compact.min_files 30 → 40"]
+    assert "min_files: 40" in service.ledger.policies()["all.yaml"]
 
 
 def test_a_restart_with_a_broken_file_holds_what_was_in_force(two_tables):

@@ -33,12 +33,12 @@ from isotherm.audit.evidence import (
 )
 from isotherm.contract.events import CommitEvent, EventError, Intent, decode
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey, partition_key
-from isotherm.contract.summary import INGEST_VALID_THROUGH, JOB_ID, POLICY_HASH
+from isotherm.contract.summary import JOB_ID, POLICY_HASH, valid_through_of
 from isotherm.iceberg.catalog import IcebergCatalog, connect
 from isotherm.kafka.past import read_past
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import IsothermConfig
-from isotherm.service.policy_folder import PolicyFolder
+from isotherm.service.policy_folder import in_force
 from isotherm.store.database import StoreError
 from isotherm.store.ledger import Ledger
 
@@ -68,9 +68,7 @@ def read_history(config: IsothermConfig, name: str) -> Evidence:
     metadata = table.metadata
     commits = tuple(commits_of(table))
     heard = listen(config, str(metadata.table_uuid))
-    accounted, since_ms, lost = _from_ledger(
-        config.state.path / "ledger.db", str(metadata.table_uuid), commits
-    )
+    accounted, since_ms, lost = _from_ledger(_ledger_of(config), str(metadata.table_uuid), commits)
     rows: list[RowsCompared] = []
     for commit in [one for one in reversed(commits) if one.is_ours and one.touches][:ROWS_COMPARED]:
         rows += compared(table, commit)
@@ -79,7 +77,7 @@ def read_history(config: IsothermConfig, name: str) -> Evidence:
         table=name,
         transforms=_transforms(table),
         commits=commits,
-        rules=_rules(config.policies, name, metadata.properties),
+        rules=rules_in_force(config, name, metadata.properties),
         now_ms=now_ms(),
         intents=tuple(heard.intents),
         announced=frozenset(heard.announced),
@@ -112,7 +110,6 @@ def commits_of(table: Table) -> Iterable[Commit]:
         current = None if parent is None else table.metadata.snapshot_by_id(parent)
     for snapshot in reversed(ancestry):
         summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
-        valid_through = summary.get(INGEST_VALID_THROUGH, "")
         yield Commit(
             snapshot_id=snapshot.snapshot_id,
             parent_id=snapshot.parent_snapshot_id,
@@ -120,7 +117,7 @@ def commits_of(table: Table) -> Iterable[Commit]:
             operation="" if snapshot.summary is None else snapshot.summary.operation.value,
             job_id=summary.get(JOB_ID),
             policy_hash=summary.get(POLICY_HASH),
-            valid_through_ms=int(valid_through) if valid_through.lstrip("-").isdecimal() else None,
+            valid_through_ms=valid_through_of(summary),
             touches=_touches(table, snapshot),
         )
 
@@ -267,15 +264,28 @@ def _files(table: Table) -> FilesChecked:
 # The policy and the ledger
 
 
-def _rules(folder: Path, table: str, properties: Mapping[str, str]) -> dict[str, ColdRule]:
+def rules_in_force(config: IsothermConfig, table: str, properties: Mapping[str, str]) -> dict[str, ColdRule]:
     """The rule of the policy in force now; what was done under another one cannot be judged any more."""
-    policies = PolicyFolder(folder)
-    policies.reload()
-    resolved = policies.resolve(table, dict(properties))
+    resolved = in_force(config.policies, _known_policies(_ledger_of(config))).resolve(table, dict(properties))
     if resolved is None:
         return {}
     cold = resolved.policy.cold
     return {resolved.policy.hash: ColdRule(cold.after, cold.after_at_most, cold.quiet_for)}
+
+
+def _known_policies(path: Path) -> dict[str, str]:
+    try:
+        ledger = Ledger(path, read_only=True)
+    except StoreError:
+        return {}
+    try:
+        return ledger.policies()
+    finally:
+        ledger.close()
+
+
+def _ledger_of(config: IsothermConfig) -> Path:
+    return config.state.path / "ledger.db"
 
 
 def _from_ledger(

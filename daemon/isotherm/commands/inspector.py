@@ -21,7 +21,7 @@ from isotherm.runtime.clock import now_ms as wall_clock_ms
 from isotherm.runtime.config import IsothermConfig
 from isotherm.runtime.text import counted
 from isotherm.service.planning import Verdicts
-from isotherm.service.policy_folder import PolicyFolder
+from isotherm.service.policy_folder import in_force
 from isotherm.service.ports import UnknownTable
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import CLOCK, Ledger, halt_of, pause_of
@@ -102,10 +102,7 @@ class Inspector:
         self._config = config
         self._fold = Fold(config.state.path / "fold.db", read_only=True)
         self.ledger = Ledger(config.state.path / "ledger.db", read_only=True)
-        self._policies = PolicyFolder(config.policies)
-        # What the daemon holds on to where a file is broken now.
-        self._policies.recall(self.ledger.policies())
-        self._policies.reload(at_once=True)
+        self._policies = in_force(config.policies, self.ledger.policies())
         self.verdicts = Verdicts(
             self._fold,
             self.ledger,

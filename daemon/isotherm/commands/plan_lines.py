@@ -110,7 +110,11 @@ def partitions_text(chosen: Sequence[str], places: Sequence[Place]) -> str:
 
 
 def _natural(label: str) -> Place:
-    """The place by which `bucket=9` comes before `bucket=10`."""
+    """The place by which `bucket=9` comes before `bucket=10`.
+
+    Numbers are compared as texts: a value of a partition may have more digits than Python reads as a number.
+    """
     return tuple(
-        (1, int(part), "") if part.isdecimal() else (0, 0, part) for part in re.split(r"(\d+)", label)
+        (1, len(part.lstrip("0")), part.lstrip("0")) if part.isdecimal() else (0, 0, part)
+        for part in re.split(r"(\d+)", label)
     )

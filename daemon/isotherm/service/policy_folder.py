@@ -2,7 +2,7 @@
 
 Every file is held in its last good version: one that breaks, or cannot be read, stops no table. A broken file of which
 no good version is known leaves its tables alone, at every start and whenever it appears, because a more general file
-was never meant for them. A file that is gone has ended its policies on purpose; a folder that is gone has not. What
+was never meant for them; where nobody can tell which they are, nothing is deleted. A file that is gone has ended its policies on purpose; a folder that is gone has not. What
 changed is taken as a whole, and only once it looks the same in two readings in a row, so that a file which is still
 being written, or a folder in which files are just being swapped, is waited for. That holds at a restart too.
 
@@ -12,16 +12,17 @@ A reading looks at the files' dates and sizes; only what changed is opened.
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import BaseModel
-
 from isotherm.core.policy.conflicts import conflicts
 from isotherm.core.policy.precedence import PolicyFile, Resolved
-from isotherm.core.policy.rulebook import Rulebook
+from isotherm.core.policy.rulebook import Gap, Rulebook
 from isotherm.runtime.settings import ConfigError
 from isotherm.runtime.yaml_reader import parse_yaml, read_text
+from isotherm.service.broken_policy import NOBODY_KNOWS, gap_of
 
 MAX_FILE_BYTES = 100_000
 """No policy is larger; what is, is not read. It also bounds how long a reading takes: about 2 s for the worst."""
@@ -32,6 +33,7 @@ MAX_UNSETTLED = 5
 
 Look = tuple[int, int, int, int] | str
 """How a file looked from outside (modified, changed, size, inode), or why it cannot be read."""
+NO_FILE = "is no file"
 TOO_MUCH = f"the files before it, and it, have more than {MAX_FOLDER_BYTES} bytes"
 
 
@@ -68,8 +70,8 @@ class PolicyFolder:
     """What is wrong with a file in the version that was opened last."""
     _taken: dict[str, Look] | None = None
     """How the files looked when they were taken; None: all of them must be taken anew."""
-    _unruled: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """By the name of a file of which no good version is known: the tables that it leaves alone; none: nobody can tell."""
+    _gaps: dict[str, Gap] = field(default_factory=dict)
+    """What a file is about, of which no good version is known."""
     _lost: dict[str, str] = field(default_factory=dict)
     """Files that were in force before a restart, in a version that this program does not understand."""
     _is_started: bool = False
@@ -111,6 +113,17 @@ class PolicyFolder:
         self._unsettled = self._unsettled + 1 if is_settling else 0
         return None if is_settling else self._take(looks)
 
+    @contextmanager
+    def reloading(self) -> Iterator[Reading | None]:
+        """Look at the folder again; a reading of which nothing came, because of an error, is had again next time."""
+        before = copy(self)
+        try:
+            yield self.reload()
+        except BaseException:
+            for name in _IN_FORCE:
+                setattr(self, name, getattr(before, name))
+            raise
+
     def _is_settling(self, looks: dict[str, Look]) -> bool:
         if self._is_started:
             return self._calm < 1
@@ -122,7 +135,7 @@ class PolicyFolder:
         """Whether the folder has exactly what was in force before a restart."""
         try:
             return looks.keys() == known.keys() and all(
-                self._text(name, look) == known[name] for name, look in looks.items()
+                _text(name, self._bytes(name, look)) == known[name] for name, look in looks.items()
             )
         except (_UnreadableError, ConfigError):
             return False
@@ -138,33 +151,43 @@ class PolicyFolder:
         """Open what changed; every file is judged before any is in force."""
         held = {name: one for name, one in self._held.items() if name in looks}
         broken = {name: text for name, text in self._broken.items() if name in looks}
-        taken, unruled = dict(self._taken or {}), dict(self._unruled)
+        taken, gaps = dict(self._taken or {}), dict(self._gaps)
         for name, look in looks.items():
             if look == taken.get(name):
                 continue
             broken.pop(name, None)
-            taken[name], text = look, ""
+            taken[name], data = look, None
             try:
-                text = self._text(name, look)
+                data = self._bytes(name, look)
+                text = _text(name, data)
                 if name not in held or text != held[name].text:
                     held[name] = Held(text, parse_yaml(text, name, PolicyFile))
             except _UnreadableError as err:
                 broken[name] = taken[name] = f"{name}: {err}"
             except ConfigError as err:
                 broken[name] = str(err)
-            if name in broken:
-                unruled[name] = (*_patterns(text), *_patterns(self._lost.get(name, "")))
+            gaps.pop(name, None)
+            if name in broken and name not in held and (gap := self._gap(name, look, data)) is not None:
+                gaps[name] = gap
         before, complaints, is_first = self._book, self.complaints, not self._is_started
-        self._unruled = {name: tables for name, tables in unruled.items() if name in broken.keys() - held}
-        self._lost = {name: text for name, text in self._lost.items() if name in self._unruled}
+        self._gaps = {name: gap for name, gap in gaps.items() if name in broken.keys() - held}
+        self._lost = {name: text for name, text in self._lost.items() if name in self._gaps}
         self._held, self._broken, self._is_started = held, broken, True
         self._taken = {name: look for name, look in taken.items() if name in looks}
-        after = _book_of(held, self._unruled)
+        after = _book_of(held, self._gaps)
         if (before.files, before.gaps) != (after.files, after.gaps):
             self._book = after
-        self.complaints = (*_lines(broken), *_left_alone(self._unruled), *conflicts(self.files()))
+        self.complaints = (*_lines(broken), *_left_alone(self._gaps), *conflicts(self.files()))
         is_other = self._book is not before or complaints != self.complaints
         return Reading(before, self._book) if is_first or is_other else None
+
+    def _gap(self, name: str, look: Look, data: bytes | None) -> Gap | None:
+        """What a broken file is about, as it is now or as it was before a restart; None: it is no policy."""
+        lost = gap_of(self._lost[name]) if name in self._lost else None
+        if look == NO_FILE:
+            return lost
+        now = NOBODY_KNOWS if data is None else gap_of(data.decode("utf-8", "replace"))
+        return now if lost is None else lost if now is None else now | lost
 
     def files(self) -> list[tuple[str, PolicyFile]]:
         """The policies in force, by file name."""
@@ -205,12 +228,12 @@ class PolicyFolder:
         except OSError as err:
             return f"cannot be read: {err.strerror}"
         if not stat.S_ISREG(found.st_mode):
-            return "is no file"
+            return NO_FILE
         if found.st_size > MAX_FILE_BYTES:
             return f"larger than {MAX_FILE_BYTES} bytes; not read"
         return _outside(found)
 
-    def _text(self, name: str, look: Look) -> str:
+    def _bytes(self, name: str, look: Look) -> bytes:
         if isinstance(look, str):
             raise _UnreadableError(look)
         try:
@@ -220,10 +243,18 @@ class PolicyFolder:
                     raise _UnreadableError("is being written; read again soon")
         except OSError as err:
             raise _UnreadableError(f"cannot be read: {err.strerror}") from err
-        try:
-            return data.decode("utf-8")
-        except UnicodeDecodeError as err:
-            raise ConfigError(f"{name}: not UTF-8: byte {err.start + 1}") from err
+        return data
+
+
+def _text(name: str, data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as err:
+        raise ConfigError(f"{name}: not UTF-8: byte {err.start + 1}") from err
+
+
+_IN_FORCE = ("complaints", "_held", "_book", "_broken", "_taken", "_gaps", "_lost", "_is_started")
+"""What a reading changes, beside how the folder looked; each is replaced as a whole."""
 
 
 def _is_policy(name: str) -> bool:
@@ -239,35 +270,29 @@ def _outside(found: os.stat_result) -> Look:
     return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
 
 
-def _book_of(held: Mapping[str, Held], unruled: Mapping[str, tuple[str, ...]]) -> Rulebook:
-    patterns = [pattern for tables in unruled.values() for pattern in tables]
-    has_unknown = not all(unruled.values())
-    return Rulebook({name: one.file for name, one in held.items()}, patterns, has_unknown=has_unknown)
+def _book_of(held: Mapping[str, Held], gaps: Mapping[str, Gap]) -> Rulebook:
+    return Rulebook({name: one.file for name, one in held.items()}, gaps)
 
 
-class _Whose(BaseModel):
-    """What a file that is wrong says of its tables, whatever else it says."""
-
-    tables: tuple[str, ...] | str
-
-
-def _patterns(text: str) -> tuple[str, ...]:
-    """The tables that a broken file names; none where that cannot be read either."""
-    try:
-        tables = parse_yaml(text, "", _Whose).tables
-    except ConfigError:
-        return ()
-    return tuple(pattern for pattern in ((tables,) if isinstance(tables, str) else tables) if pattern)
-
-
-def _left_alone(unruled: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    for name, tables in sorted(unruled.items()):
-        which = "the tables that it names" if tables else "tables that other files name only as `*`"
-        yield f"{name}: no good version of it is known: {which} are left alone until it is mended"
+def _left_alone(gaps: Mapping[str, Gap]) -> Iterator[str]:
+    for name, gap in sorted(gaps.items()):
+        said = f"{name}: no good version of it is known: until it is mended,"
+        if gap.tables:
+            yield f"{said} the tables that it names are left alone, except where another file is more specific"
+        if not gap.is_whole:
+            yield f"{said} nothing is deleted of any table, except where a file that names it says expire.keep_for"
 
 
 def _lines(broken: Mapping[str, str]) -> Iterable[str]:
     return (line for _, text in sorted(broken.items()) for line in text.splitlines())
+
+
+def in_force(path: Path, known: Mapping[str, str]) -> PolicyFolder:
+    """A folder as the daemon will have it, which held these files when it last read; for commands."""
+    policies = PolicyFolder(path)
+    policies.recall(known)
+    policies.reload(at_once=True)
+    return policies
 
 
 @dataclass(frozen=True, slots=True)

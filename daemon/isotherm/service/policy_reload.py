@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from isotherm.core.observations import PoliciesLoaded
 from isotherm.core.policy.diff import file_changes
 from isotherm.core.policy.policy import Policy
-from isotherm.service.policy_folder import PolicyFolder
+from isotherm.service.policy_folder import PolicyFolder, Reading
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger
 
@@ -28,11 +28,17 @@ def reload_policies(
 ) -> PoliciesLoaded | None:
     """Read the folder again, and drop the decisions that are void; None: nothing is different from before.
 
+    If any of it fails, what was in force before stays so, and the next call begins anew.
+
     Tables whose partitions mean other times now join the suspects, of which the metadata is read again.
     """
-    reading = policies.reload()
-    if reading is None:
-        return None
+    with policies.reloading() as reading:
+        return None if reading is None else _recorded(reading, policies, fold, ledger, suspects, now_ms)
+
+
+def _recorded(
+    reading: Reading, policies: PolicyFolder, fold: Fold, ledger: Ledger, suspects: set[str], now_ms: int
+) -> PoliciesLoaded:
     changed = [
         file
         for name in reading.before.files.keys() | reading.after.files.keys()

@@ -4,58 +4,84 @@ A rulebook does not change; a reload makes another one. What it once answered it
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from isotherm.core.policy.patterns import Patterns, matches, specificity
+from isotherm.core.policy.policy import Mode
 from isotherm.core.policy.precedence import PROPERTIES, PolicyFile, Resolved, resolve
 
 MAX_REMEMBERED = 10_000
 """Answers that are kept; where there are more tables, they are found anew."""
 
 
-ANY = specificity("*")
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The tables of which a broken file may have said something; nobody can tell what."""
+
+    tables: tuple[str, ...] = ()
+    is_whole: bool = False
+    """It names no others."""
+
+    def __or__(self, other: "Gap") -> "Gap":
+        """What two versions of a file name together; a version that cannot be read adds nothing to one that can."""
+        return Gap(tuple(dict.fromkeys((*self.tables, *other.tables))), self.is_whole or other.is_whole)
 
 
 class Rulebook:
-    """Policy files by name, and which of them hold for a table."""
+    """Policy files by name, and which of them hold for a table.
 
-    def __init__(
-        self, files: Mapping[str, PolicyFile], unruled: Iterable[str] = (), *, has_unknown: bool = False
-    ) -> None:
-        """A book of these files.
+    A table is left alone where a broken file names it as specifically as any good one does, or more. Where a broken
+    file is more general, or may be about any table, what it would have said about deletion is missing: nothing is
+    deleted, unless a good file names that very table and says itself how long to keep.
+    """
 
-        Args:
-            files: those in force, by name.
-            unruled: patterns of tables that are left alone, because what was said of them cannot be read.
-            has_unknown: something cannot be read at all: it may be about any table that no file names by more than `*`.
-        """
+    def __init__(self, files: Mapping[str, PolicyFile], gaps: Mapping[str, Gap] | None = None) -> None:
+        """A book of the files in force, and of what the broken ones are about; each by file name."""
         self.files = dict(sorted(files.items()))
-        self.unruled = frozenset(unruled)
-        self.has_unknown = has_unknown
+        self.gaps = dict(sorted((gaps or {}).items()))
         self._answers: dict[tuple[str, tuple[str | None, ...]], Resolved | None] = {}
 
-    @property
-    def gaps(self) -> tuple[frozenset[str], bool]:
-        """What the book cannot say."""
-        return self.unruled, self.has_unknown
-
     def resolve(self, table: str, properties: Mapping[str, str]) -> Resolved | None:
-        """A table's policy; None: no file matches it, it is only observed."""
+        """A table's policy; None: it is only observed."""
         key = (table, tuple(properties.get(name) for name in PROPERTIES))
         if key not in self._answers:
             if len(self._answers) >= MAX_REMEMBERED:
                 self._answers.clear()
-            self._answers[key] = (
-                None if self._is_unruled(table) else resolve(table, properties, self._that_may_name(table))
-            )
+            self._answers[key] = self._resolve(table, properties)
         return self._answers[key]
 
-    def _is_unruled(self, table: str) -> bool:
-        if any(matches(pattern, table) for pattern in self.unruled):
-            return True
-        return self.has_unknown and not any(
-            (file.specificity(table) or ANY) > ANY for _, file in self._that_may_name(table)
-        )
+    def _resolve(self, table: str, properties: Mapping[str, str]) -> Resolved | None:
+        if self._that_stops(table) is not None:
+            return None
+        files = list(self._that_may_name(table))
+        found = resolve(table, properties, files)
+        broken = None if found is None else self._that_may_say_more(table)
+        if found is None or broken is None or _says_by_name(table, files):
+            return found
+        return _without_deletion(found, broken)
+
+    def _that_stops(self, table: str) -> str | None:
+        """A broken file that names a table as specifically as any good one, or more."""
+        broken = self._broken_by_weight(table)
+        if not broken:
+            return None
+        weight, name = max(broken)
+        good = [how for _, file in self._that_may_name(table) if (how := file.specificity(table)) is not None]
+        return name if weight >= max(good, default=weight) else None
+
+    def _that_may_say_more(self, table: str) -> str | None:
+        """A broken file that may have said something of a table, more generally than a good one."""
+        unknown = [name for name, gap in self.gaps.items() if not gap.is_whole]
+        return min([*unknown, *(name for _, name in self._broken_by_weight(table))], default=None)
+
+    def _broken_by_weight(self, table: str) -> list[tuple[tuple[bool, int], str]]:
+        found = self._gap_by_pattern.that_may_match(table) if self.gaps else ()
+        return [(specificity(pattern), name) for pattern, name in found if matches(pattern, table)]
+
+    @cached_property
+    def _gap_by_pattern(self) -> Patterns[str]:
+        return Patterns((pattern, name) for name, gap in self.gaps.items() for pattern in gap.tables)
 
     def _that_may_name(self, table: str) -> Iterable[tuple[str, PolicyFile]]:
         names = dict.fromkeys(name for _, name in self._by_pattern.that_may_match(table))
@@ -64,3 +90,26 @@ class Rulebook:
     @cached_property
     def _by_pattern(self) -> Patterns[str]:
         return Patterns((pattern, name) for name, file in self.files.items() for pattern in file.tables)
+
+
+def _says_by_name(table: str, files: Iterable[tuple[str, PolicyFile]]) -> bool:
+    """Whether a file names that very table, and says how long to keep."""
+    return any(
+        (file.specificity(table) or (False, 0))[0] and "keep_for" in file.rules().get("expire", {})
+        for _, file in files
+    )
+
+
+def _without_deletion(found: Resolved, broken: str) -> Resolved:
+    """A policy that deletes nothing, because a broken file may forbid it."""
+    policy, origin = found.policy, f"{broken} is broken"
+    kept = policy.model_copy(
+        update={
+            "expire": policy.expire.model_copy(update={"enabled": False}),
+            "metadata": policy.metadata.model_copy(update={"enabled": False}),
+            "orphans": policy.orphans.model_copy(update={"mode": Mode.OFF}),
+        }
+    )
+    origins = dict.fromkeys(("expire.enabled", "metadata.enabled", "orphans.mode"), origin)
+    note = f"nothing is deleted until {broken} is mended: it may say more about the table"
+    return replace(found, policy=kept, origins={**found.origins, **origins}, notes=(*found.notes, note))
