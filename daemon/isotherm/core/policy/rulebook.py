@@ -40,7 +40,7 @@ class Rulebook:
         return self.unruled, self.has_unknown
 
     def resolve(self, table: str, properties: Mapping[str, str]) -> Resolved | None:
-        """A table's policy; None: no file matches it, it is only observed."""
+        """A table's policy, or None where no file matches it: it is then only observed."""
         key = (table, tuple(properties.get(name) for name in PROPERTIES))
         if key not in self._answers:
             if len(self._answers) >= MAX_REMEMBERED:
