@@ -109,7 +109,7 @@ class KafkaHolds:
         return HoldReading(records, is_whole)
 
     def write(self, key: str, value: bytes | None) -> None:
-        """Keep a value under a key; None: there is none any more. Returns when the broker has it."""
+        """Keep a value under a key, or remove the key where the value is None. Returns when the broker has it."""
         try:
             self._broker.ask(lambda: self._write(key, value))
         except (KafkaException, TimeoutError) as err:
