@@ -196,7 +196,7 @@ def _service(
     listen: Callable[[Observation], None],
     wait_for: "_Patience",
 ) -> Service | None:
-    """The service on its real parts; None: told to stop while waiting for one of them."""
+    """The service on its real parts. Returns None where it is told to stop while it waits for one of them."""
     fold, ledger = stores
     with contextlib.suppress(Unavailable):
         connected = wait_for("the catalog", Outside.CATALOG, lambda: catalog.connect(config.catalog))

@@ -34,7 +34,9 @@ class Orders:
         self._topic.write(hold.key, to_json(hold).encode())
 
     def resume(self, table: str | None) -> list[Hold]:
-        """Lift what holds a table back; None: what keeps daemons with a new ledger from deleting. Gives what it was.
+        """Lift what holds a table back, and return what it was.
+
+        Without a table it lifts what keeps daemons with a new ledger from deleting.
 
         Raises TableMissing, Unavailable.
         """
