@@ -5,7 +5,7 @@ Apart from `pause`, because the clients of the catalog and the broker take secon
 
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.iceberg.catalog import IcebergCatalog, connect
-from isotherm.kafka.client import ensure_topic
+from isotherm.kafka.broker import ensure_topic
 from isotherm.kafka.hold_topic import TOPIC, KafkaHolds
 from isotherm.runtime.config import IsothermConfig
 from isotherm.service.holds import read_hold

@@ -31,7 +31,7 @@ from confluent_kafka.admin import AdminClient
 
 from isotherm.contract.events import CommitEvent
 from isotherm.kafka.announcer import Announcer
-from isotherm.kafka.client import (
+from isotherm.kafka.broker import (
     QUEUED_KB,
     REQUEST_TIMEOUT_S,
     Broker,

@@ -20,7 +20,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from isotherm.contract.topics import PARTITIONER
-from isotherm.kafka.client import QUEUED_KB, REQUEST_TIMEOUT_S, Broker, offset_bounds
+from isotherm.kafka.broker import QUEUED_KB, REQUEST_TIMEOUT_S, Broker, offset_bounds
 from isotherm.runtime.clock import monotonic_s
 from isotherm.service.ports import HoldReading, NotAsked, Unavailable
 
