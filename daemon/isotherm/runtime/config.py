@@ -173,7 +173,7 @@ def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Isother
         ConfigError: see `read_yaml`.
     """
     if not path.exists():
-        raise ConfigError(f"{path}: no such file; --config or ISOTHERM_CONFIG says where it is")
+        raise ConfigError(f"{path}: no such file; say where it is with --config or ISOTHERM_CONFIG")
     overrides = environment_overrides("ISOTHERM_", os.environ if environ is None else environ)
     config = read_yaml(path, IsothermConfig, overrides)
     folder = path.resolve().parent
