@@ -29,7 +29,8 @@ from isotherm.iceberg import catalog
 from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.iceberg.maintainer import IcebergMaintainer
 from isotherm.iceberg.storage import spool_in
-from isotherm.kafka import client, control_topic
+from isotherm.kafka import control_topic
+from isotherm.kafka.broker import Broker, ensure_topic
 from isotherm.kafka.dead_letter_topic import DEAD_LETTER_TOPIC, KafkaDeadLetters
 from isotherm.kafka.formats import FORMATS
 from isotherm.kafka.hold_topic import TOPIC as HOLD_TOPIC
@@ -198,16 +199,16 @@ def _service(
     listen: Callable[[Observation], None],
     wait_for: "_Patience",
 ) -> Service | None:
-    """The service on its real parts; None: told to stop while waiting for one of them."""
+    """The service on its real parts. Returns None where it is told to stop while it waits for one of them."""
     fold, ledger = stores
     with contextlib.suppress(Unavailable):
         connected = wait_for("the catalog", Outside.CATALOG, lambda: catalog.connect(config.catalog))
         topic, properties = config.kafka.control_topic, config.kafka.properties
-        broker = client.Broker()
+        broker = Broker()
         wait_for(
             "the broker",
             Outside.BROKER,
-            lambda: client.ensure_topic(properties, topic, CONTROL_PARTITIONS, CONTROL_TOPIC),
+            lambda: ensure_topic(properties, topic, CONTROL_PARTITIONS, CONTROL_TOPIC),
         )
         wait_for("the broker", Outside.BROKER, lambda: ensure_hold_topic(config))
         events = control_topic.KafkaEvents(
@@ -223,7 +224,7 @@ def _service(
             wait_for(
                 "the broker",
                 Outside.BROKER,
-                lambda: client.ensure_topic(properties, dead_letter_topic, config=DEAD_LETTER_TOPIC),
+                lambda: ensure_topic(properties, dead_letter_topic, config=DEAD_LETTER_TOPIC),
             )
             letters = KafkaDeadLetters(properties, dead_letter_topic)
         local = config.executors.local
@@ -275,7 +276,7 @@ def _sources(config: IsothermConfig, listen: Callable[[Observation], None]) -> S
 
 def ensure_hold_topic(config: IsothermConfig) -> None:
     """Make the topic with what holds tables back, where there is none. Raises Unavailable."""
-    client.ensure_topic(config.kafka.properties, config.kafka.hold_topic, config=HOLD_TOPIC)
+    ensure_topic(config.kafka.properties, config.kafka.hold_topic, config=HOLD_TOPIC)
 
 
 def stop_on_signals(stopping: Event, within_s: float = STOP_WITHIN_S) -> None:

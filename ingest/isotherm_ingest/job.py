@@ -180,7 +180,7 @@ def prepare_topics(broker: Broker, config: StreamsConfig) -> None:
 
 
 def namespaces(config: StreamsConfig) -> frozenset[str] | None:
-    """The namespaces that the streams write to; None: data says which."""
+    """The namespaces that the streams write to, or None where the data decides."""
     found = {stream.table.rpartition(".")[0] for stream in config.streams}
     return None if any(PLACEHOLDER.search(one) for one in found) else frozenset(found)
 

@@ -179,7 +179,7 @@ def test_a_configuration_that_is_not_there_says_how_to_name_it(tmp_path):
     result = CliRunner().invoke(app, ["plan", "--config", str(tmp_path / "isotherm.yaml")])
 
     assert result.exit_code == 78
-    assert "--config or ISOTHERM_CONFIG says where it is" in " ".join(result.output.split())
+    assert "say where it is with --config or ISOTHERM_CONFIG" in " ".join(result.output.split())
 
 
 def test_explain_begins_with_the_verdict_in_words(isotherm):

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from isotherm.contract.summary import JOB_ID
 from isotherm.daemon import EXIT_FENCED
-from isotherm.kafka.client import partition_of
+from isotherm.kafka.broker import partition_of
 from isotherm.kafka.control_topic import KafkaEvents
 from isotherm.store import Fold, Ledger
 from support.announcing import ControlTopic

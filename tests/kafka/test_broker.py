@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from isotherm.kafka.client import Broker
+from isotherm.kafka.broker import Broker
 from isotherm.kafka.control_topic import KafkaEvents
 from isotherm.kafka.hold_topic import KafkaHolds
 from isotherm.runtime.breaker import Breaker

@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from isotherm.contract.events import PartitionChange, decode
-from isotherm.kafka.client import ensure_topic, offset_bounds, partition_of
+from isotherm.kafka.broker import ensure_topic, offset_bounds, partition_of
 from isotherm.kafka.control_topic import BATCH_BYTES, CHUNK, DRAIN_BYTES, KafkaEvents
 from isotherm.service.ports import Unavailable
 from support.contracts.events import EventSourceContract, event

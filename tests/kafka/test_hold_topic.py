@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from isotherm.kafka.client import ensure_topic
+from isotherm.kafka.broker import ensure_topic
 from isotherm.kafka.hold_topic import TOPIC, KafkaHolds
 from isotherm.service.ports import Unavailable
 from support.contracts.holds import HoldTopicContract

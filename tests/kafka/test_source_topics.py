@@ -5,7 +5,7 @@ import uuid
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from isotherm.kafka.client import ensure_topic
+from isotherm.kafka.broker import ensure_topic
 from isotherm.kafka.dead_letter_topic import DEAD_LETTER_TOPIC, MAX_LETTER_BYTES, KafkaDeadLetters
 from isotherm.kafka.source_topics import KafkaSources
 from isotherm.service.ports import Message, Unavailable

@@ -61,7 +61,7 @@ class Commit:
     policy_hash: str | None = None
     valid_through_ms: int | None = None
     touches: tuple[Touch, ...] | None = ()
-    """None: its manifests cannot be read any more."""
+    """The partitions that it wrote to, or None where its manifests cannot be read any more."""
 
     @property
     def is_ours(self) -> bool:
@@ -162,10 +162,10 @@ class Evidence:
     accounted_since_ms: int | None = None
     """When the daemon first looked at the table: what stood in it by then nobody had to announce to it."""
     announced_since_ms: int | None = None
-    """The control topic is known from this time on; None: from its beginning."""
+    """The control topic is known from this time on, or from its beginning where this is None."""
     topic_is_known: bool = True
     accounted: frozenset[int] | None = None
-    """Snapshots in the daemon's ledger; None: there is no ledger to ask."""
+    """Snapshots in the daemon's ledger, or None where there is no ledger to ask."""
     seen: frozenset[int] = frozenset()
     """Further snapshots that were seen to be current by somebody who looked on."""
     recomputed: tuple[Recomputed, ...] = ()
@@ -188,7 +188,7 @@ class Judgement:
     from_ms: int | None
     """The answer covers history from here …"""
     to_ms: int | None
-    """… to here; None: there is no history."""
+    """… to here. Both are None where there is no history."""
     why: str
     evidence: tuple[str, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)

@@ -52,7 +52,7 @@ class Story:
                 began_ms, attempt = message.at_ms, message.intent.attempt
 
     def failed_at_ms(self) -> int | None:
-        """When its writer gave up; None: it did not."""
+        """When its writer gave up, or None where it did not."""
         last = self.messages[-1]
         return last.at_ms if last.intent.state == "closed" and last.intent.outcome == "failed" else None
 

@@ -87,7 +87,7 @@ def cold_only(history: Evidence) -> Judgement:
 def _why_hot(
     history: Evidence, commit: Commit, key: PartitionKey, before: Sequence[Commit], rule: ColdRule
 ) -> str | None:
-    """Why a partition that a commit of ours touched was hot; None: it was cold, as far as can be seen."""
+    """Why a partition that a commit of ours touched was hot. Returns None where it was cold, as far as we see."""
     for other in before:
         quiet_ms = commit.committed_at_ms - other.committed_at_ms
         if quiet_ms >= rule.quiet_for_ms:
@@ -113,7 +113,7 @@ def _why_hot(
 
 
 def _unseen_past(commit: Commit, before: Sequence[Commit], rule: ColdRule) -> str | None:
-    """Why the past that the rule asks for is not there any more; None: it is."""
+    """Why the past that the rule asks for is not there any more, or None where it is."""
     oldest = before[-1] if before else commit
     if any(
         one.touches is None

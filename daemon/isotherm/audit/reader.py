@@ -57,7 +57,7 @@ class Heard:
     intents: list[Said] = field(default_factory=list)
     announced: set[int] = field(default_factory=set)
     since_ms: int | None = None
-    """The topic's oldest message, where older ones are gone; None: it is read from its beginning."""
+    """When the oldest message was sent, where older ones are gone. None where the topic is read from its beginning."""
     is_known: bool = True
 
 
@@ -291,7 +291,10 @@ def _ledger_of(config: IsothermConfig) -> Path:
 def _from_ledger(
     path: Path, table_uuid: str, commits: Iterable[Commit]
 ) -> tuple[frozenset[int] | None, int | None, tuple[int, ...]]:
-    """Snapshots accounted for (None: no ledger), since when, and when those commits of ours were made that expired."""
+    """Snapshots accounted for, since when, and when our expired commits were made.
+
+    The snapshots are None where there is no ledger.
+    """
     try:
         ledger = Ledger(path, read_only=True)
     except StoreError:

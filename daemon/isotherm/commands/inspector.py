@@ -176,7 +176,7 @@ class Inspector:
         return self.ledger.deletions_held() or self.ledger.obstacles().get(CLOCK)
 
     def waiting_files(self, uuid: str, now_ms: int) -> str | None:
-        """Why files of a table that should be gone by now are still there. None: there are none such."""
+        """Why files of a table that should be gone by now are still there, or None where there are no such files."""
         overdue = self.ledger.overdue(uuid, now_ms)
         if overdue is None:
             return None
@@ -197,7 +197,10 @@ class Inspector:
         return f"{counted(overdue.files, 'file')} should be deleted by now: {whys}"
 
     def resolved(self, table: str, override: PolicyFile | None) -> Resolved | None:
-        """The policy of a table that the daemon knows, in force or as a file says; None: it is only observed."""
+        """The policy of a table that the daemon knows, in force or as a file says.
+
+        Returns None where the table is only observed.
+        """
         return self._resolved(self.row(table), override)
 
     def history(self, table: str, since_ms: int, now_ms: int, tell: Callable[[int], None]) -> "History":

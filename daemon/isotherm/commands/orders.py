@@ -5,7 +5,7 @@ Apart from `pause`, because the clients of the catalog and the broker take secon
 
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.iceberg.catalog import IcebergCatalog, connect
-from isotherm.kafka.client import ensure_topic
+from isotherm.kafka.broker import ensure_topic
 from isotherm.kafka.hold_topic import TOPIC, KafkaHolds
 from isotherm.runtime.config import IsothermConfig
 from isotherm.service.holds import read_hold
@@ -34,7 +34,9 @@ class Orders:
         self._topic.write(hold.key, to_json(hold).encode())
 
     def resume(self, table: str | None) -> list[Hold]:
-        """Lift what holds a table back; None: what keeps daemons with a new ledger from deleting. Gives what it was.
+        """Lift what holds a table back, and return what it was.
+
+        Without a table it lifts what keeps daemons with a new ledger from deleting.
 
         Raises TableMissing, Unavailable.
         """

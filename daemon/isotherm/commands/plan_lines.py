@@ -40,7 +40,7 @@ class Line:
 
     verdict: Verdict
     score: float | None
-    """The highest. None: there is none."""
+    """The highest, or None where there is none."""
     subject: str
     why: str
     is_missing: bool = False

@@ -25,10 +25,10 @@ from isotherm.commands.terminal import (
 from isotherm.core.model.decisions import Decision
 from isotherm.core.planner.cases import Judged, judge_case
 from isotherm.core.policy.diff import FieldChange, policy_changes
+from isotherm.core.policy.json_schema import schema
 from isotherm.core.policy.patterns import example_table, specificity
 from isotherm.core.policy.policy import RULES, Policy
 from isotherm.core.policy.precedence import BUILT_IN, Resolved, resolve
-from isotherm.core.policy.schema import schema
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import load_config
 from isotherm.runtime.settings import EXIT_BAD_CONFIG

@@ -100,7 +100,7 @@ class Run:
 
     name: str
     policy_hash: str | None
-    """None: no policy, the table is only observed."""
+    """None where no policy matches, and the table is only observed."""
     totals: Totals
     samples: tuple[Sample, ...]
     jobs: tuple[SimulatedJob, ...]
@@ -135,10 +135,10 @@ def simulate(
     Args:
         inspector: reads the daemon's stores.
         table: its name.
-        files: by name; None as file: the policy in force.
+        files: by name; the policy in force has no file (None).
         now_ms: the end of the history.
         for_ms: only so much of it.
-        every_ms: how often is planned; None: as `plan_every_ms` says, but not too often for a long history.
+        every_ms: how often is planned. Without it, as `plan_every_ms` says, but not too often for a long history.
         plan_every_ms: the daemon's own pace.
         err: for the progress.
 

@@ -95,7 +95,7 @@ class _Reader:
         self._tell = tell
 
     def read(self, snapshot_id: int) -> Recorded | None:
-        """What one snapshot did; None: it has expired."""
+        """What one snapshot did, or None where it has expired."""
         if snapshot_id not in self._loaded.parents:
             return None
         try:

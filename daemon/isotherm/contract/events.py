@@ -102,7 +102,7 @@ class OpenWindow(_Value):
     """What the writer may still write after this snapshot, as far as it knows."""
 
     from_ms: Long | None = None
-    """Lower bound of the event time of what is in flight; None: the writer cannot tell."""
+    """Lower bound of the event time of what is in flight, or None where the writer cannot tell."""
     partitions: tuple[Key, ...] = ()
     """Partitions in flight, by key."""
 
@@ -157,7 +157,7 @@ class Intent(_Value):
     expires_at_ms: Count
     """A daemon lets go then at the latest; it caps the span by itself."""
     partitions: tuple[Key, ...] | None = None
-    """Partition keys; None: any partition of the table."""
+    """Partition keys, or None for any partition of the table."""
     attempt: int = Field(1, ge=1)
     outcome: str = ""
     """With `closed`: `committed`, `failed`, …"""

@@ -52,8 +52,8 @@ class Mark:
     job_id: str
     cause: Cause
     seen: Seen | None
-    """When it was marked, no snapshot up to this one reached it, but for those that the expiry took. None: nobody has
-    looked, or the table's format has no sequence numbers."""
+    """When it was marked, no snapshot up to this one reached it, but for those that the expiry took. None where nobody
+    has looked, or where the table's format has no sequence numbers."""
     looks: int = 0
     """How often it had to wait already."""
 
@@ -83,7 +83,7 @@ GO = Verdict(Finding.GO, "unreached", "no retained snapshot reaches it")
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How things stand with the daemon and the table at the moment of deletion. None: nothing stands against it."""
+    """What stands against a deletion at this moment, on the daemon's side and the table's. None where nothing does."""
 
     ledger: str | None = None
     """Why this daemon's ledger is not to be believed."""
@@ -117,7 +117,7 @@ class Evidence:
     gc_enabled: bool
     """The table property `gc.enabled`: where it is false, the files may belong to another table."""
     last_sequence_number: int | None
-    """None: its format has none."""
+    """None where its format has none."""
     snapshot_ids: Collection[int]
     """Every snapshot in the metadata, on whichever branch."""
     reached: Collection[str]

@@ -117,7 +117,10 @@ class Lateness:
         )
 
     def risk(self, span: TimeSpan, boundary_ms: int, horizon_ms: float) -> Risk | None:
-        """How likely a write into a partition of this span is within a horizon; None: nothing is known of its age."""
+        """How likely a write into a partition of this span is within a horizon.
+
+        Returns None where nothing is known of its age.
+        """
         number = _age_of(boundary_ms - span.end_ms, span.length_ms)
         if not 0 <= number < len(self.ages) or not self.ages[number].watched_ms:
             return None

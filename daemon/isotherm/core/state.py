@@ -71,10 +71,10 @@ class TableState:
 
     table: TableId
     head: int | None
-    """Snapshot id; None: the table has no snapshot yet."""
+    """Snapshot id, or None where the table has no snapshot yet."""
     sequence_number: int = 0
     boundary_ms: int | None = None
-    """Event time that the stream has reached; None: nothing says so."""
+    """Event time that the stream has reached, or None where nothing says so."""
     foreign_commits: int = 0
     """Writes by others than us since the state was built; only differences mean something."""
     partitions: int = 0
@@ -98,7 +98,7 @@ class Applied:
 
     state: TableState
     partitions: Mapping[PartitionKey, PartitionState | None]
-    """New states of the touched partitions; None: it holds no live file any more."""
+    """New states of the touched partitions. None for one that holds no live file any more."""
     prior: "Prior"
     drifted: bool
     """Whether the difference to the summary's counters changed: the state may be wrong from here on."""

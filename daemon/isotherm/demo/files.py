@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from isotherm.core.policy.schema import schema
+from isotherm.core.policy.json_schema import schema
 from isotherm.demo.shop import NAMESPACE, PIPELINE, SCHEMA, TABLES, TOPIC_PREFIX, ShopTable
 
 CATALOG = "lake"

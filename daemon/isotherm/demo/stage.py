@@ -158,7 +158,7 @@ class Stage:
             )
 
     def ledger(self) -> Ledger | None:
-        """The daemon's ledger, to be read and closed; None: it is not there yet."""
+        """The daemon's ledger, to be read and closed, or None where it is not there yet."""
         try:
             return Ledger(self.folder.state / "ledger.db", read_only=True)
         except StoreError:

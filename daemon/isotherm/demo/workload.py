@@ -69,7 +69,7 @@ class Workload:
         """Rows written so far."""
         self.transactions = 0
         self.error: str | None = None
-        """Why it ended by itself; None: it did not."""
+        """Why it ended by itself, or None where it did not."""
         self._dsn = dsn
         self._random = random.Random(seed)
         self._stopping = threading.Event()

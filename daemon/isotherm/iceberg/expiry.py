@@ -267,7 +267,7 @@ def lost_refs(
 ) -> tuple[str, ...] | None:
     """Branches and tags that came after our look, and that the catalog dropped with their snapshots.
 
-    None: a version in between cannot be read any more, so nobody can say.
+    Returns None where a version in between cannot be read any more, so nobody can say.
 
     A REST catalog cannot be asked to refuse then. The versions of the table between the one that we saw and the one
     that took the snapshots away have them.

@@ -100,7 +100,8 @@ def _looked(
 ) -> tuple[Table, float | None, dict[str, str]]:
     """Read what came since a look at the table, until that takes no time to speak of.
 
-    Gives the table now, when the last look began (None: each took too long), and those files that must wait, with why.
+    Returns the table now, when the last look began, and those files that must wait, with why. The time is None where
+    each look took too long.
     """
     late: dict[str, str] = {}
     for _ in range(LOOKS):

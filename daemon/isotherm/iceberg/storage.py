@@ -1,7 +1,8 @@
 """Files, wherever a table lies: PyIceberg's FileIO with transient failures retried (`retries`).
 
 Reading is retried request by request. Writing is retried file by file: a remote file is spooled and goes up when it
-is closed, so that an upload can begin anew, and a reader never sees half a file. On a local disk nothing is spooled and nothing retried, for there a failure is a failure.
+is closed, so that an upload can begin again, and a reader never sees half a file. On a local disk nothing is spooled
+or retried, because there a failure is final.
 
 A table's owner chooses its locations, and PyArrow cuts a location at `?` and `#`. So nothing is written or deleted
 whose location is not plain, and no file is written over another.

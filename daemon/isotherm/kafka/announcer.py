@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from isotherm.contract.events import MAX_ANNOUNCEMENT_BYTES, CommitEvent, encode, shortened
 from isotherm.contract.topics import PARTITIONER
-from isotherm.kafka.client import REQUEST_TIMEOUT_S, Broker
+from isotherm.kafka.broker import REQUEST_TIMEOUT_S, Broker
 from isotherm.service.ports import Unavailable
 
 SHRINK = 4

@@ -31,7 +31,7 @@ from confluent_kafka.admin import AdminClient
 
 from isotherm.contract.events import CommitEvent
 from isotherm.kafka.announcer import Announcer
-from isotherm.kafka.client import (
+from isotherm.kafka.broker import (
     QUEUED_KB,
     REQUEST_TIMEOUT_S,
     Broker,
@@ -207,7 +207,7 @@ class KafkaEvents:
         return self.tenure(table_uuid) is not None
 
     def tenure(self, table_uuid: str) -> int | None:
-        """Since which assignment this daemon has the table without a break; None: it has it not."""
+        """Since which assignment this daemon has the table without a break. Returns None where it does not have it."""
         if self._partition_count is None:
             self._compare_topic()
         if not self._partition_count:
@@ -273,7 +273,7 @@ class KafkaEvents:
         return asked[self._topic].result(REQUEST_TIMEOUT_S)
 
     def _ends(self, timeout_s: float) -> dict[int, int] | None:
-        """Where each of our partitions ends now; None: it cannot be told, or what we knew is gone."""
+        """Where each of our partitions ends now. Returns None where nobody can tell, or what we knew is gone."""
         try:
             bounds = self._broker.ask(
                 lambda: offset_bounds(self._admin, self._topic, self._positions, timeout_s)

@@ -5,7 +5,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from isotherm.kafka.client import REQUEST_TIMEOUT_S
+from isotherm.kafka.broker import REQUEST_TIMEOUT_S
 from isotherm.service.ports import Message, Unavailable
 
 MAX_LETTER_BYTES = 16 * 1024 * 1024

@@ -20,7 +20,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from isotherm.contract.topics import PARTITIONER
-from isotherm.kafka.client import QUEUED_KB, REQUEST_TIMEOUT_S, Broker, offset_bounds
+from isotherm.kafka.broker import QUEUED_KB, REQUEST_TIMEOUT_S, Broker, offset_bounds
 from isotherm.runtime.clock import monotonic_s
 from isotherm.service.ports import HoldReading, NotAsked, Unavailable
 
@@ -109,7 +109,7 @@ class KafkaHolds:
         return HoldReading(records, is_whole)
 
     def write(self, key: str, value: bytes | None) -> None:
-        """Keep a value under a key; None: there is none any more. Returns when the broker has it."""
+        """Keep a value under a key, or remove the key where the value is None. Returns when the broker has it."""
         try:
             self._broker.ask(lambda: self._write(key, value))
         except (KafkaException, TimeoutError) as err:

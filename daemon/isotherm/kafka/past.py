@@ -22,7 +22,7 @@ class Past:
     is_whole: bool
     """Everything that the topic still had; False: it is not there, does not answer, or was too long."""
     since_ms: int | None = None
-    """The time of the oldest message, where older ones are gone; None: it was read from its very beginning."""
+    """The time of the oldest message, where older ones are gone. None where it was read from its very beginning."""
 
 
 def read_past(

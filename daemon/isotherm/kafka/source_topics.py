@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from isotherm.kafka.client import as_messages
+from isotherm.kafka.broker import as_messages
 from isotherm.kafka.control_topic import SESSION_TIMEOUT_MS
 from isotherm.service.ports import Message
 

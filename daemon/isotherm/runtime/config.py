@@ -59,7 +59,7 @@ class KafkaConfig(Settings):
     sources: list[SourceConfig] = Field(default_factory=list)
     """Topics of other systems, on the same brokers."""
     dead_letter_topic: str | None = None
-    """Where messages go that nobody can read, as they came; None: a line in the log is all."""
+    """Where messages go that nobody can read, as they came. Without it, a line in the log is all."""
 
     @model_validator(mode="after")
     def _servers(self) -> Self:
@@ -105,8 +105,8 @@ class LocalExecutorConfig(Settings):
     deadline_s: int = Field(3600, ge=10)
     """A job that takes longer is cancelled. Far below the age floor of orphans."""
     memory_bytes: int | None = Field(4 * 1024**3, ge=256 * 1024**2)
-    """Memory that one process may take; with more the job fails. None: as much as there is, and if there is too little
-    the kernel chooses, in a container perhaps the daemon with it."""
+    """Memory that one process may take; with more the job fails. Without a limit it takes what there is. If that is too
+    little, the kernel chooses what to end, in a container perhaps the daemon with it."""
 
 
 class ExecutorsConfig(Settings):
@@ -119,7 +119,7 @@ class BudgetsConfig(Settings):
     """Limits over all tables; a table's policy may be tighter."""
 
     bytes_per_hour: int | None = Field(None, ge=0)
-    """Bytes that compaction may read in any hour, all tables together; None: no limit."""
+    """Bytes that compaction may read in any hour, all tables together. Without it there is no limit."""
 
 
 class DeletionsConfig(Settings):
@@ -173,7 +173,7 @@ def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Isother
         ConfigError: see `read_yaml`.
     """
     if not path.exists():
-        raise ConfigError(f"{path}: no such file; --config or ISOTHERM_CONFIG says where it is")
+        raise ConfigError(f"{path}: no such file; say where it is with --config or ISOTHERM_CONFIG")
     overrides = environment_overrides("ISOTHERM_", os.environ if environ is None else environ)
     config = read_yaml(path, IsothermConfig, overrides)
     folder = path.resolve().parent

@@ -65,7 +65,7 @@ class Announcer:
         self.ledger.announced(uuid, snapshot_id)
 
     def _event(self, table: TableId, snapshot_id: int, change: Change | None) -> CommitEvent | None:
-        """The announcement of a snapshot: from the journal, else from the table itself; None: it has expired."""
+        """A snapshot's announcement: from the journal, else from the table itself, or None where it has expired."""
         if change is not None:
             try:
                 return announcement_of(table, self.catalog_name, change, DAEMON)

@@ -22,7 +22,7 @@ class _Open:
 
     row: TableRow
     partitions: dict[PartitionKey, PartitionState | None] = field(default_factory=dict)
-    """Those that were read or changed; None: there is no such partition."""
+    """Those that were read or changed, with None for a partition that does not exist."""
     changed: set[PartitionKey] = field(default_factory=set)
     journal: list[tuple[Change, Prior]] = field(default_factory=list)
     accounts: list[Account] = field(default_factory=list)

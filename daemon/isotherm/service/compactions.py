@@ -219,7 +219,7 @@ class Compactions:
             )
 
     def _last_look(self, loaded: LoadedTable, job: CompactionJob) -> Refusal | None:
-        """Take in what is new, the last thing before the swap. Returns why it must not be, or None: go ahead."""
+        """Take in what is new, the last thing before the swap. Returns why it must not be, or None where it may."""
         uuid = job.table.uuid
         messages = self.events.drain(DRAIN_TIMEOUT_S)
         self.is_blind = messages is None

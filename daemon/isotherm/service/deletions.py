@@ -272,9 +272,9 @@ class Deletions:
         """What a failed job wrote: it goes at once where nothing ever named it, else it is marked.
 
         Args:
-            loaded: the job's table; None: it is not found, and then everything stays where it is.
+            loaded: the job's table, or None where it is not found: then everything stays where it is.
             job: the job.
-            rewrite: what its executor wrote; None: it did not get so far, and its files are looked for.
+            rewrite: what its executor wrote, or None where it did not get so far: then its files are looked for.
             others: manifests and manifest lists that were written for its commit.
             was_sent: whether a request of the job may have left this process, or one of its name before.
         """

@@ -263,7 +263,7 @@ class Expiries:
         return None
 
     def _outdated(self, operation: Operation, reading: ExpiryReading) -> Refusal | None:
-        """Why the plan is not what it would be now: a policy that keeps more, a rollback. None: it is."""
+        """Why the plan is not what it would be now: a policy that keeps more, a rollback. Returns None where it is."""
         row = self.fold.table(operation.table.uuid)
         resolved = None if row is None else self.verdicts.policy_of(row)
         if row is None or resolved is None:

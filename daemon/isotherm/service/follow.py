@@ -77,7 +77,7 @@ class Follower:
         return self._loaded.get(uuid)
 
     def confirm(self, name: str) -> LoadedTable | None:
-        """The table as the catalog has it now, with the fold brought to its head; None: it is gone.
+        """The table as the catalog has it now, with the fold brought to its head. Returns None where it is gone.
 
         The fold takes in tables of this daemon alone.
 

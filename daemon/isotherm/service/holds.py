@@ -173,7 +173,7 @@ class Holds:
                 self._tell()
 
     def stops(self, uuid: str) -> Refusal | None:
-        """Why nothing may be committed to a table now; None: it may."""
+        """Why nothing may be committed to a table now, or None where commits may go ahead."""
         halted = self._ledger.halted(uuid)
         if halted is not None:
             return Refusal(Reason.HALTED, halted)

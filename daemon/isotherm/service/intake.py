@@ -34,7 +34,7 @@ PIECE_BYTES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """Partitions that somebody else writes, or means to write; None: any of the table."""
+    """Partitions that somebody else writes, or means to write. They are None where it may be any of the table."""
 
     uuid: str
     partitions: frozenset[PartitionKey] | None
@@ -289,7 +289,7 @@ class Intake:
 
 
 def _keys(intent: Intent) -> list[PartitionKey] | None:
-    """The partitions that an intent names; None: any."""
+    """The partitions that an intent names, or None where it may be any."""
     return None if intent.partitions is None else [PartitionKey(key) for key in intent.partitions]
 
 

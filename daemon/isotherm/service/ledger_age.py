@@ -24,7 +24,7 @@ class LedgerAge:
     process: str = field(default_factory=lambda: str(uuid4()))
     """What tells this process from every other."""
     _counted: int | None = None
-    """The newest count of this process; None: it has done nothing yet."""
+    """The newest count of this process, or None where it has done nothing yet."""
 
     @property
     def key(self) -> str:

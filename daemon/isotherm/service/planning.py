@@ -61,7 +61,7 @@ class Verdicts:
         self._now_ms = now_ms
 
     def policy_of(self, row: TableRow) -> Resolved | None:
-        """The policy of a table; None: it is only observed."""
+        """The policy of a table, or None where it is only observed."""
         return self._policies.resolve(row.state.table.name, row.facts.properties)
 
     def view(
@@ -151,7 +151,7 @@ class Verdicts:
         return rooms
 
     def why_hot(self, row: TableRow, key: PartitionKey, policy: Policy) -> str | None:
-        """Why a partition is hot at this moment; None: it is cold."""
+        """Why a partition is hot at this moment, or None where it is cold."""
         now_ms = self._now_ms()
         partition = self._fold.states(row.state.table.uuid, [key]).get(key)
         if partition is None:

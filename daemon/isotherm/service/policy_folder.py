@@ -69,14 +69,14 @@ class PolicyFolder:
     _broken: dict[str, str] = field(default_factory=dict)
     """What is wrong with a file in the version that was opened last."""
     _taken: dict[str, Look] | None = None
-    """How the files looked when they were taken; None: all of them must be taken anew."""
+    """How the files looked when they were taken, or None where all of them must be taken again."""
     _gaps: dict[str, Gap] = field(default_factory=dict)
     """What a file is about, of which no good version is known."""
     _lost: dict[str, str] = field(default_factory=dict)
     """Files that were in force before a restart, in a version that this program does not understand."""
     _is_started: bool = False
     _seen: dict[str, Look] | None = None
-    """How they looked at the last reading; None: there was no folder."""
+    """How they looked at the last reading, or None where there was no folder."""
     _calm: int = 0
     """So many readings in a row looked like the one before."""
     _unsettled: int = 0
@@ -97,7 +97,7 @@ class PolicyFolder:
         return not self._is_started and self._seen is not None
 
     def reload(self, *, at_once: bool = False) -> Reading | None:
-        """Look at the folder again; None: nothing is different from before.
+        """Look at the folder again. Returns None where nothing is different from before.
 
         With `at_once` nothing is waited for: a command wants an answer.
         """
@@ -198,7 +198,7 @@ class PolicyFolder:
         return dict(sorted((self._lost | {name: held.text for name, held in self._held.items()}).items()))
 
     def resolve(self, table: str, properties: Mapping[str, str]) -> Resolved | None:
-        """A table's policy; None: no file matches it, it is only observed."""
+        """A table's policy, or None where no file matches it: it is then only observed."""
         return self._book.resolve(table, properties)
 
     def epochs_of(self, table: str, properties: Mapping[str, str]) -> Mapping[str, str]:
@@ -207,7 +207,7 @@ class PolicyFolder:
         return {} if resolved is None else resolved.policy.cold.epochs
 
     def _look(self) -> dict[str, Look] | None:
-        """How every policy file looks from outside; None: there is no folder, or it cannot be read."""
+        """How every policy file looks from outside. Returns None where there is no folder, or it cannot be read."""
         try:
             with os.scandir(self.path) as entries:
                 names = sorted(entry.name for entry in entries)

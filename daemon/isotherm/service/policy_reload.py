@@ -26,7 +26,7 @@ def recall_policies(policies: PolicyFolder, ledger: Ledger) -> None:
 def reload_policies(
     policies: PolicyFolder, fold: Fold, ledger: Ledger, suspects: set[str], now_ms: int
 ) -> PoliciesLoaded | None:
-    """Read the folder again, and drop the decisions that are void; None: nothing is different from before.
+    """Read the folder again, and drop the decisions that are void. Returns None where nothing is different.
 
     If any of it fails, what was in force before stays so, and the next call begins anew.
 

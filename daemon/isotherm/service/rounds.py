@@ -72,7 +72,7 @@ class Rounds:
     monotonic_s: Callable[[], float]
     _queue: deque[tuple[str, str]] | None = None
     """The tables that are still to be looked at, by name, each with the uuid of the row that is meant; empty for a new
-    one. None: no round is open."""
+    one. None where no round is open."""
     _plans: list[Plan] = field(default_factory=list)
     _slices: Counter[str] = field(default_factory=Counter)
     """Slices of each table that were decided in this round."""

@@ -62,7 +62,7 @@ class _Look:
     is_of_all: bool
     """Whether these are all names of the list."""
     hidden: str | None
-    """What it does not show, and why; None: it shows everything."""
+    """What it does not show, and why. None where it shows everything."""
     listed_s: float
     """When that list was asked for."""
     behind: list[str]
@@ -127,12 +127,12 @@ class Survey:
     """When the latest look at all names began."""
     _holders: dict[str, float | None] = field(default_factory=dict)
     """The tables that hold files back and that are looked for, by uuid: when a look at all names ended that did not
-    show it; None: there was none yet."""
+    show it, or None where there was none yet."""
     _waiting: set[str] = field(default_factory=set)
     """The tables for whose files that is done: a catalog that does not show one of them is not believed."""
 
     def seen_since_ms(self, name: str) -> int | None:
-        """Since when every name in the catalog's list was looked at; None: some were not, or the list is old.
+        """Since when every name in the catalog's list was looked at. Returns None where some were not, or the list is old.
 
         Args:
             name: a table that must be in that list, else it is not the whole.

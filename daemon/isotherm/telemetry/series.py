@@ -1,4 +1,6 @@
-"""The series of this process: metrics are declared here, and a table's series are born and forgotten together.
+"""The series of this process: a table's series are born and forgotten together.
+
+The modules beside it (`table_metrics`, `job_metrics`, `event_metrics`, …) declare their metrics through it.
 
 A counter that has the table as its only label is born at zero with the table, so that `rate` sees its first
 increment. A table that is gone, another's or at rest keeps no series. What still happens because of a table that is gone

@@ -58,7 +58,7 @@ def _source_offsets(summary: Mapping[str, str]) -> dict[str, dict[str, int]]:
 
 
 def _added_manifests(table: TableNow, snapshot: Snapshot) -> list[ManifestFile] | None:
-    """The manifests that a snapshot added; None: its manifest list is gone."""
+    """The manifests that a snapshot added, or None where its manifest list is gone."""
     try:
         manifests = snapshot.manifests(table.table.io)
     except OSError:
@@ -69,7 +69,7 @@ def _added_manifests(table: TableNow, snapshot: Snapshot) -> list[ManifestFile] 
 def _changes(
     table: TableNow, snapshot: Snapshot, manifests: list[ManifestFile] | None
 ) -> dict[PartitionKey, PartitionChange] | None:
-    """What the snapshot did to each partition; None: too much to read, or gone."""
+    """What the snapshot did to each partition, or None where it is too much to read, or gone."""
     if manifests is None:
         return None
     entries = sum(

@@ -40,7 +40,7 @@ class Routing:
         self._routes: dict[tuple[str, int], Route] = {}
 
     def of(self, topic: str, schema_hash: int) -> Route | None:
-        """Where they go; None: no message of them was seen yet."""
+        """Where they go, or None where no message of them was seen yet."""
         return self._routes.get((topic, schema_hash))
 
     def topics_of(self, table: str) -> set[str]:

@@ -102,7 +102,9 @@ def merge_sql(
 
 
 def pruning_sql(touched: Touched) -> str | None:
-    """A condition with literals on the target, true for every row that the MERGE can match; None: there is none.
+    """A condition with literals on the target, true for every row that the MERGE can match.
+
+    Returns None where there is none.
 
     Literals are pushed into the scan, where they skip files and manifests, and into the validation, so that a
     commit in other partitions is no conflict.

@@ -100,7 +100,7 @@ class Survey:
     newest_ms: int | None
     reached_ms: Mapping[Position, int]
     touched: Touched | None
-    """None: a row does not tell its partition, or a column changed that should not."""
+    """None where a row does not tell its partition, or a column changed that should not."""
 
 
 def survey_of(

@@ -184,7 +184,7 @@ class Lake:
         return catalog
 
     def load(self, name: str) -> TableNow | None:
-        """The table now; None: there is none."""
+        """The table now, or None where there is none."""
         try:
             return TableNow(self.catalog.load_table(name))
         except (NoSuchTableError, NoSuchNamespaceError):

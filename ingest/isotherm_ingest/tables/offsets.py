@@ -72,7 +72,7 @@ def vector_of(positions: Mapping[Position, int]) -> dict[str, dict[int, int]]:
 
 
 def next_offset(vector: Vector, position: Position) -> int | None:
-    """The next offset that is needed of a partition; None: nothing is known."""
+    """The next offset that is needed of a partition, or None where nothing is known."""
     return vector.get(position[0], {}).get(position[1])
 
 

@@ -54,7 +54,7 @@ class Prepared:
 
 
 def wanted_from(source: Source, portion: Portion) -> dict[Position, int] | None:
-    """Below which offsets rows are left out, where the batch reaches below; None: the table has it all."""
+    """Below which offsets rows are left out, where the batch reaches below. None where the table has it all."""
     from_offsets: dict[Position, int] = {}
     lacks = False
     for position, (first, end) in portion.ranges.items():

@@ -50,7 +50,7 @@ class Preparing:
         self._log = logs.get().bind(table=name)
 
     def prepare(self, portion: Portion, *, again: bool = False) -> Prepared | None:
-        """Look at the table and the rows; None: the table has it all."""
+        """Look at the table and the rows. Returns None where the table has it all."""
         now = self._tools.lake.load(self._name) or self._fit.create(portion.groups)
         source, valid_through_ms = self._progress(now, portion)
         from_offsets = wanted_from(source, portion)

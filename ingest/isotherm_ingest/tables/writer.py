@@ -86,7 +86,7 @@ class TableWriter:
         return survey.rows
 
     def prepare(self, portion: Portion) -> Prepared | None:
-        """Look at the table and the rows; None: the table has it all."""
+        """Look at the table and the rows. Returns None where the table has it all."""
         return self._preparing.prepare(portion)
 
     # The write itself

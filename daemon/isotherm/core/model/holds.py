@@ -32,7 +32,7 @@ class Hold:
     at_ms: int
     partition: PartitionKey | None = None
     until_ms: int | None = None
-    """It ends by itself then; None: when a person ends it, or a job that went well."""
+    """It ends by itself then. Where this is None, a person ends it, or a job that went well."""
     failures: int = 0
     """How often in a row the partition's jobs failed."""
     under: str = ""

@@ -52,7 +52,7 @@ class CompactionJob:
     policy_hash: str
     why: str
     destination: Destination | None = None
-    """None: a version wrote it that did not know."""
+    """None where a version wrote it that did not know."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ class Room:
 
     priority: int = 0
     jobs: int | None = None
-    """Compactions that may begin; None: as many as there is room for."""
+    """Compactions that may begin, or None for as many as there is room for."""
     bytes: int | None = None
-    """What they may read; None: no limit."""
+    """What they may read, or None where there is no limit."""
 
 
 def admit(
@@ -30,7 +30,7 @@ def admit(
         plans: one per table.
         running: compactions that run already.
         jobs_at_once: how many may run.
-        bytes_left: what the budget over all tables still allows to read; None: no limit.
+        bytes_left: what the budget over all tables still allows to read, or None where there is no limit.
         rooms: what each table's own limits still allow, by uuid.
     """
     rooms = rooms or {}

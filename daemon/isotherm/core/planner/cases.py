@@ -31,7 +31,7 @@ _SOURCES = {"hour": "timestamptz", "day": "timestamptz", "month": "timestamptz",
 
 
 def judge_case(case: Case, policy: Policy | None) -> "Judged":
-    """What the planner decides under a policy; None: no file names the table."""
+    """What the planner decides under a policy, which is None where no file names the table."""
     decision = decision_on(case, policy)
     is_expected = decision.verdict is case.expect and case.why in decision.why
     return Judged(case.name, is_expected, str(case.expect), case.why, str(decision.verdict), decision.why)

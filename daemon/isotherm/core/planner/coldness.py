@@ -51,7 +51,7 @@ def findings(
 def first_hot(
     key: PartitionKey, partition: PartitionState, around: Surroundings, cold: Cold, now_ms: int
 ) -> Finding | None:
-    """What the first rule says that finds the partition hot; None: it is cold."""
+    """What the first rule says that finds the partition hot. Returns None where it is cold."""
     for rule in RULES:
         finding = rule(key, partition, around, cold, now_ms)
         if finding.is_hot:

@@ -17,9 +17,9 @@ class Ref:
     snapshot_id: int
     is_branch: bool
     min_snapshots: int | None = None
-    """`min-snapshots-to-keep`; None: it states nothing."""
+    """`min-snapshots-to-keep`, or None where the ref states nothing."""
     max_age_ms: int | None = None
-    """`max-snapshot-age-ms`; None: it states nothing."""
+    """`max-snapshot-age-ms`, or None where the ref states nothing."""
 
 
 def kept_by_refs(

@@ -18,7 +18,7 @@ class Pace:
     """How the policy's windows and schedules stand at one moment."""
 
     windows: Opening | None
-    """None: the policy has none, work may begin at all times."""
+    """None where the policy has none, and work may begin at all times."""
     schedules: tuple[tuple[Schedule, Opening], ...]
 
     @classmethod
@@ -57,7 +57,7 @@ class Pace:
         return Wake(at_ms=min(times)) if times and score < 1 else NEVER
 
     def waits(self, now_ms: int) -> tuple[str, Wake] | None:
-        """Why work must not begin now, and until when; None: it may."""
+        """Why work must not begin now, and until when. Returns None where it may."""
         if self.windows is None or self.windows.is_open:
             return None
         opens_at_ms = self.windows.opens_at_ms

@@ -56,7 +56,7 @@ class View:
     facts: TableFacts
     partitions: Mapping[PartitionKey, PartitionState]
     snapshots: tuple[Snapshot, ...] | None = None
-    """The ancestors of the head that still exist, oldest first, the head last; None: not looked at this time, and
+    """The ancestors of the head that still exist, oldest first, the head last. None where nobody looked this time;
     then nothing is decided of the table as a whole."""
     flights: tuple[Flight, ...] = ()
     quarantined: Mapping[PartitionKey, Quarantine] = field(default_factory=dict)
@@ -68,11 +68,11 @@ class View:
     deletions_held: str | None = None
     """Why this daemon deletes nothing: what would be deleted is only told."""
     announced_sequence_number: int | None = None
-    """Up to where this table's snapshots have been announced and consumed; None: nothing was."""
+    """Up to where this table's snapshots have been announced and consumed, or None where nothing was."""
     last_done_ms: Mapping[Action, int] = field(default_factory=dict)
     """When each action on the table as a whole was last done."""
     hour_budget_bytes: int | None = None
-    """What isotherm.yaml lets all compactions read in an hour; None: no limit."""
+    """What isotherm.yaml lets all compactions read in an hour, or None where there is no limit."""
 
     @property
     def table(self) -> TableId:

@@ -50,9 +50,9 @@ class Opening:
     """How a set of windows stands at one moment."""
 
     closes_at_ms: int | None
-    """When the last of those that are open closes; None: none is open."""
+    """When the last of those that are open closes, or None where none is open."""
     opens_at_ms: int | None
-    """When the next of those that are not open opens; None: there is none."""
+    """When the next of those that are not open opens, or None where there is none."""
 
     @property
     def is_open(self) -> bool:

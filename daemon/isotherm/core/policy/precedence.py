@@ -110,7 +110,7 @@ class PolicyFile(Sections):
         }
 
     def specificity(self, table: str) -> tuple[bool, int] | None:
-        """How specifically the file names a table; None: not at all."""
+        """How specifically the file names a table. Returns None where it does not name it at all."""
         return max((specificity(one) for one in self.tables if matches(one, table)), default=None)
 
 

@@ -43,7 +43,7 @@ class Rulebook:
         self._answers: dict[tuple[str, tuple[str | None, ...]], Resolved | None] = {}
 
     def resolve(self, table: str, properties: Mapping[str, str]) -> Resolved | None:
-        """A table's policy; None: it is only observed."""
+        """A table's policy, or None where no file matches it: it is then only observed."""
         key = (table, tuple(properties.get(name) for name in PROPERTIES))
         if key not in self._answers:
             if len(self._answers) >= MAX_REMEMBERED:

@@ -50,7 +50,7 @@ class Totals:
     rewritten_bytes: int
     ingested_bytes: int
     write_amplification: float | None
-    """(ingested + rewritten) / ingested; None: nothing was ingested."""
+    """(ingested + rewritten) / ingested, or None where nothing was ingested."""
     expiries: int
     expired_snapshots: int
     files: int
@@ -64,7 +64,7 @@ class Totals:
     most_files: int
     """The most data files that any partition ever had."""
     mean_lag_ms: int | None
-    """From due to done, on the average; None: nothing was done."""
+    """From due to done, on the average, or None where nothing was done."""
     longest_lag_ms: int | None
     still_due: int
     """Partitions that were due at the end."""

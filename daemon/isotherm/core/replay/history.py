@@ -62,7 +62,7 @@ def traced_back(
     Args:
         head: where to begin.
         recorded: what the daemon remembers, by snapshot id.
-        read: any other, from what the table still has; None: it has expired.
+        read: reads any other from what the table still has, or returns None where it has expired.
         since_ms: changes before this time are not asked for.
     """
     found: list[Recorded] = []

@@ -293,7 +293,7 @@ class _Life:
         return Room(work.priority, jobs, min(lefts, default=None))
 
     def _left_of(self, limit: int | None, span_ms: int) -> int | None:
-        """What a limit still allows to read; None: there is none."""
+        """What a limit still allows to read, or None where there is no limit."""
         if limit is None:
             return None
         while self._spent and self._spent[0][0] < self._now_ms - DAY_MS:

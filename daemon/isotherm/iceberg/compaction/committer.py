@@ -134,7 +134,7 @@ class _Commit:
     pause: Callable[[float], None]
     snapshot: ReplaceSnapshot = field(init=False)
     asserted_head_id: int | None = None
-    """The head that a request asserts whose end is not known. None: every request that was sent has been looked up."""
+    """The head that a request of unknown end asserts. None where every request that was sent has been looked up."""
     asserted_schema_id: int | None = None
     was_sent: bool = False
 
@@ -278,7 +278,7 @@ class _Commit:
     def _send(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> Outcome | None:
-        """Swap, and find out what came of it; None: another commit was faster, begin again.
+        """Swap, and find out what came of it. Returns None where another commit was faster: begin again.
 
         When an answer is lost and the history does not have us, the request may still be on its way. The very
         same request is sent again: it asserts the same head, so the catalog lets in one of the two at most.

@@ -27,8 +27,8 @@ def settled(
         load: loads a table, or raises Unavailable or TableMissing.
         names: the names under which the job's table may be found.
         job: the job.
-        asserted_head_id: the head that its last request asserted, as far as the ledger knows. None: the ledger knows
-            of no request. That is a hint only, because the ledger may be older than the table.
+        asserted_head_id: the head that its last request asserted, as far as the ledger knows, or None where it
+            knows of no request. That is a hint only, because the ledger may be older than the table.
     """
     table = _found(load, names, job.table.uuid)
     if table is None:

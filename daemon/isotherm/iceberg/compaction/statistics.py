@@ -164,7 +164,10 @@ def _lower_text(value: bytes, length: int | None) -> bytes:
 
 
 def _upper_text(value: bytes, length: int | None) -> bytes | None:
-    """A text that no value exceeds: cut off, and its last character that can grow grown. None: there is none."""
+    """A text that no value exceeds: cut off, and its last character that can grow grown.
+
+    Returns None where there is none.
+    """
     text = value.decode()
     if length is None or len(text) <= length:
         return value

@@ -44,7 +44,7 @@ class Question:
     """Which entries count."""
 
     snapshot_id: int | None = None
-    """None: what is live; else what this snapshot added and removed."""
+    """Counts what this snapshot added and removed, or what is live where this is None."""
     numbers: Mapping[int, int] = field(default_factory=dict)
     """Snapshots in the order in which they wrote; all others are number 0."""
 

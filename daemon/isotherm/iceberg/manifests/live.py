@@ -66,7 +66,7 @@ class LiveEntry:
 
     path: str
     content_offset: int | None
-    """Where its content begins in a file that holds several; None: it is a file of its own."""
+    """Where its content begins in a file that holds several, or None where it is a file of its own."""
     kind: FileKind
     spec_id: int
     """The partition spec by which it was written."""

@@ -26,7 +26,7 @@ class Announced:
     table: str
     """`namespace.table`."""
     snapshot_id: int | None
-    """None: the table's newest."""
+    """None where the table's newest is meant."""
     uuid: str | None = None
     """The table's, where the event names it: another table under the same name is not meant."""
     writer: str = ""
@@ -65,13 +65,13 @@ class EventSource(Protocol):
         ...
 
     def tenure(self, table_uuid: str) -> int | None:
-        """Since which assignment this daemon has the table without a break; None: it has it not."""
+        """Since which assignment this daemon has the table without a break. Returns None where it does not have it."""
         ...
 
     def check_in(self) -> str | None:
-        """Ask the broker, not our memory: why we are no member of the group that has what we think we have.
+        """Ask the broker whether we are still a live member that owns what we think we own.
 
-        None: we are. Called after what was read is saved.
+        Returns the reason where we are not, else None. Called after what was read is saved.
         """
         ...
 
@@ -118,7 +118,7 @@ class DeadLetters(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HoldReading:
-    """What was read of the topic with what holds tables back: the newest of each key; None: lifted."""
+    """What was read of the topic of holds: the newest of each key, with None for one that was lifted."""
 
     records: Mapping[str, bytes | None]
     is_whole: bool
@@ -136,7 +136,7 @@ class HoldTopic(Protocol):
         ...
 
     def write(self, key: str, value: bytes | None) -> None:
-        """Keep a value under a key; None: there is none any more. Raises Unavailable."""
+        """Keep a value under a key, or remove the key where the value is None. Raises Unavailable."""
         ...
 
     def close(self) -> None:

@@ -114,7 +114,7 @@ class Catalog(Protocol):
         ...
 
     def list_beside(self, wait_s: float) -> Listing | None:
-        """The same, asked for beside the loop. None: it takes longer than this; ask again. Raises Unavailable."""
+        """The same, asked for beside the loop. Returns None where it takes longer: ask again. Raises Unavailable."""
         ...
 
     def load(self, name: str) -> LoadedTable:
@@ -150,7 +150,7 @@ class Catalog(Protocol):
         ...
 
     def clock_skew_ms(self) -> int | None:
-        """How far this machine's clock is ahead of the catalog's, by its last answer; None: it does not tell."""
+        """How far this machine's clock is ahead of the catalog's, by its last answer. None where it does not tell."""
         ...
 
     def scan(self, loaded: LoadedTable) -> Scan:

@@ -30,7 +30,7 @@ class ExpiryReading:
     files: tuple[str, ...]
     """What only they reach."""
     seen: Seen | None
-    """How far the table's history went; None: its format does not tell."""
+    """How far the table's history went, or None where its format does not tell."""
     damage: str = ""
     """Why files stay that would go if everything could be read."""
 
@@ -41,7 +41,7 @@ class Expired:
 
     outcome: Outcome
     lost_refs: tuple[str, ...] | None = ()
-    """Branches and tags that were made at the last moment and that the catalog dropped with their snapshots. None:
+    """Branches and tags that were made at the last moment and that the catalog dropped with their snapshots. None where
     nobody can say."""
 
 
@@ -115,7 +115,7 @@ class Maintainer(Protocol):
         job: CompactionJob,
         asserted_head_id: int | None,
     ) -> Outcome | None:
-        """What came of a job, by a look at its table under one of these names; None: nobody can say yet.
+        """What came of a job, by a look at its table under one of these names. None where nobody can say yet.
 
         The table is loaded by `load`, which does not ask a catalog that has just not answered.
         """
@@ -164,7 +164,10 @@ class Maintainer(Protocol):
         ...
 
     def clock_skew_ms(self, loaded: LoadedTable) -> int | None:
-        """How far this machine's clock is ahead of the store's, as a file written now shows; None: it does not tell."""
+        """How far this machine's clock is ahead of the store's, as a file written now shows.
+
+        Returns None where the store does not tell.
+        """
         ...
 
     def stop(self) -> None:

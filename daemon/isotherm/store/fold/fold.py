@@ -48,7 +48,7 @@ class Fold(Tables, Partitions, Journal, Writers):
 
     @property
     def ledger(self) -> str | None:
-        """The id of the ledger beside which this fold grew; None: it has not begun to."""
+        """The id of the ledger beside which this fold grew, or None where it has not begun to."""
         row = self._db.execute("SELECT ledger FROM about").fetchone()
         return None if row is None else str(row[0])
 

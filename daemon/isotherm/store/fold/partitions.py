@@ -16,7 +16,7 @@ _NOT_OWED = (Verdict.OFF, Verdict.CLEAN)
 
 @dataclass(frozen=True, slots=True)
 class PartitionRow:
-    """A partition in the fold, with its latest verdict (None: not decided yet)."""
+    """A partition in the fold, with its latest verdict, or None where it is not decided yet."""
 
     key: PartitionKey
     state: PartitionState
@@ -42,7 +42,7 @@ class Undecided:
     has_more: bool
     """Whether there may be others."""
     through: PartitionKey | None
-    """How far the slices have come once these are decided; None: all were had, or there were none."""
+    """How far the slices have come once these are decided. None where all are done, or there were none."""
 
 
 class Partitions(Part):
@@ -65,7 +65,7 @@ class Partitions(Part):
         return {PartitionKey(key): from_json(PartitionState, state) for key, state in rows}
 
     def save_partitions(self, uuid: str, partitions: Mapping[PartitionKey, PartitionState | None]) -> None:
-        """Keep new states, to be decided at the next round; None: the partition is gone."""
+        """Keep new states, to be decided at the next round. None removes the partition."""
         gone = [(uuid, key) for key, state in partitions.items() if state is None]
         if gone:
             self._db.executemany("DELETE FROM partitions WHERE uuid = ? AND key = ?", gone)
@@ -88,7 +88,7 @@ class Partitions(Part):
         self.touch(uuid, None)
 
     def touch(self, uuid: str, keys: Iterable[PartitionKey] | None) -> None:
-        """Decide these partitions anew at the next round; None: all of the table's, and the table as a whole."""
+        """Decide these partitions again at the next round. None means all of the table's, and the table as a whole."""
         if keys is None:
             # Noted at the table: to write it at each of a million partitions takes seconds.
             self._db.execute(

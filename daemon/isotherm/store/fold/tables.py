@@ -16,7 +16,7 @@ class TableRow:
     state: TableState
     facts: TableFacts
     confirmed_head: int | None
-    """The head that the catalog confirmed last; None: never."""
+    """The head that the catalog confirmed last, or None where it never did."""
     last_event_at_ms: int
     of_table: tuple[Decision, ...] = ()
     """The latest verdicts on the table as a whole; empty: not decided yet."""

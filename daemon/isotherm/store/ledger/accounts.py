@@ -61,7 +61,7 @@ class Accounts(Part):
         )
 
     def accounts_since(self, uuid: str) -> int | None:
-        """The commit time of the oldest snapshot of a table of which there is an account; None: there is none."""
+        """The commit time of a table's oldest snapshot in the accounts, or None where there is none."""
         row = self._db.execute("SELECT MIN(committed_at_ms) FROM accounts WHERE uuid = ?", (uuid,)).fetchone()
         return None if row[0] is None else int(row[0])
 
@@ -89,7 +89,7 @@ class Accounts(Part):
         return [row[0] for row in rows]
 
     def announced_through(self, uuid: str) -> int | None:
-        """The highest sequence number below which every snapshot that we know was announced; None: none was."""
+        """The highest sequence number below which every snapshot that we know was announced. None where none was."""
         first_open = self._db.execute(
             "SELECT MIN(sequence_number) FROM accounts WHERE uuid = ? AND NOT announced", (uuid,)
         ).fetchone()[0]

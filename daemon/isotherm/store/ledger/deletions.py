@@ -65,7 +65,7 @@ class Deletions(Part):
             marks: the files.
             now_ms: the time.
             snapshots: what an expiry is about to take, which makes the files unreachable.
-            due_at_ms: when they may go. None: when `confirm_marks` says so.
+            due_at_ms: when they may go. Without it, when `confirm_marks` says so.
         """
         state, due = ("marked", 0) if due_at_ms is None else ("waiting", due_at_ms)
         rows = [
@@ -202,7 +202,7 @@ class Deletions(Part):
         )
 
     def overdue(self, uuid: str, now_ms: int) -> Overdue | None:
-        """Files of a table whose grace is over, or that were looked at and had to wait. None: there are none."""
+        """Files of a table whose grace is over, or that were looked at and had to wait. None where there are none."""
         files, due_at_ms = self._db.execute(
             "SELECT COUNT(*), MIN(due_at_ms) FROM deletions "
             "WHERE state = 'waiting' AND uuid = ? AND (due_at_ms <= ? OR looks > 0)",
@@ -218,7 +218,7 @@ class Deletions(Part):
         return Overdue(files, due_at_ms, "" if said is None else said[0])
 
     def note_obstacle(self, name: str, why: str | None) -> None:
-        """Keep, for whoever asks, why deletions of all tables wait. None: this does not stand against them any more."""
+        """Keep, for whoever asks, why deletions of all tables wait. Without a why, this reason is over."""
         if self.obstacles().get(name) == why:
             return
         key = OBSTACLE + name

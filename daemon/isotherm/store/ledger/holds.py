@@ -24,7 +24,7 @@ class Holds(Part):
             self._db.execute("UPDATE holds SET value = NULL, told = 0 WHERE key = ?", (key,))
 
     def holds(self, uuid: str | None = None) -> list[Hold]:
-        """What holds a table back; None: everything that holds anything."""
+        """What holds a table back, or without a table everything that holds anything."""
         where, values = ("TRUE", ()) if uuid is None else ("uuid = ?", (uuid,))
         rows = self._db.execute(
             f"SELECT value FROM holds WHERE value IS NOT NULL AND {where} ORDER BY key",  # noqa: S608 (our own words)
@@ -51,11 +51,11 @@ class Holds(Part):
         )
 
     def halted(self, uuid: str) -> str | None:
-        """Why a table stands still until a person has looked; None: it does not."""
+        """Why a table stands still until a person has looked, or None where it does not."""
         return halt_of(self.holds(uuid))
 
     def paused(self, uuid: str) -> Hold | None:
-        """A person's wish that a table be left alone, perhaps one that is over; None: there is none."""
+        """A person's wish that a table be left alone, perhaps one that is over, or None where there is none."""
         return pause_of(self.holds(uuid))
 
     def quarantined(self, uuid: str) -> dict[PartitionKey, Quarantine]:

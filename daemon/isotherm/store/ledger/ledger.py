@@ -87,7 +87,7 @@ class Ledger(Operations, Deletions, Accounts, Holds):
         self._db.execute("UPDATE facts SET value = 0 WHERE name = 'is_new'")
 
     def deletions_held(self) -> str | None:
-        """Why nothing is deleted; None: it may be."""
+        """Why nothing is deleted, or None where deletions may go ahead."""
         return next((hold.why for hold in self.holds(self.id)), None)
 
     # Policies

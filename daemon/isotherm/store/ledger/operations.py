@@ -29,7 +29,7 @@ class Operation:
     started_at_ms: int
     bytes_planned: int = 0
     asserted_head_id: int | None = None
-    """The head that the request for the swap asserts. None: this ledger knows of no request."""
+    """The head that the request for the swap asserts, or None where this ledger knows of no request."""
     base_metadata: str = ""
     """For an expiry: the metadata that its last request was based on; empty: this ledger knows of no request."""
     written: tuple[str, ...] = ()
@@ -111,7 +111,7 @@ class Operations(Part):
         ]
 
     def operations(self, uuid: str | None = None, limit: int = 1000) -> list[Operation]:
-        """The newest operations, newest first; None: of all tables."""
+        """The newest operations, newest first, of one table or of all."""
         rows = self._db.execute(
             "SELECT value FROM operations WHERE ? IS NULL OR uuid = ? ORDER BY started_at_ms DESC LIMIT ?",
             (uuid, uuid, limit),
@@ -139,7 +139,7 @@ class Operations(Part):
         return found
 
     def bytes_read_since(self, since_ms: int, uuid: str | None = None) -> int:
-        """Bytes that compactions have read, or mean to read, since a time; for budgets. None: of all tables."""
+        """Bytes that compactions of one table or of all have read, or mean to read, since a time; for budgets."""
         # One question for each index: a condition that may be none keeps SQLite from either.
         of_table = "" if uuid is None else "AND uuid = ?3"
         row = self._db.execute(
@@ -149,7 +149,7 @@ class Operations(Part):
         return int(row[0])
 
     def name_of(self, uuid: str) -> str | None:
-        """The name of a table when something was done to it last; None: nothing was."""
+        """The name of a table when something was done to it last, or None where nothing was."""
         row = self._db.execute(
             "SELECT name FROM operations WHERE uuid = ? ORDER BY started_at_ms DESC LIMIT 1", (uuid,)
         ).fetchone()

@@ -1,4 +1,4 @@
-"""What every topic of ours needs: it is made, its messages are taken apart, its keys find their partition."""
+"""The broker, as every client of ours needs it: topics are made, messages taken apart, keys find their partition."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
