@@ -172,7 +172,7 @@ def test_a_plan_of_nothing_says_why(tmp_path, ask):
     result = ask(lab, "plan")
 
     assert result.exit_code == 0
-    assert "no policy matches a table that the daemon has seen" in " ".join(result.output.split())
+    assert "no policy holds for a table that the daemon has seen" in " ".join(result.output.split())
 
 
 def test_a_configuration_that_is_not_there_says_how_to_name_it(tmp_path):
@@ -197,6 +197,20 @@ def test_a_table_that_no_policy_matches_is_said_to_be_only_observed(tmp_path, as
 
         assert result.exit_code == 0, result.output
         assert "no policy matches the table, so it is only observed" in " ".join(result.output.split())
+
+
+def test_a_table_that_a_broken_file_leaves_alone_is_said_to_be_that_files(tmp_path, ask):
+    """Nobody finds the file by "no policy matches": one does."""
+    lab = worked_in(tmp_path)
+    (lab.root / "policies" / "new.yaml").write_text("tables: shop.orders\nfoo: 1\n")
+    for words in (["plan", "shop.orders"], ["explain", "shop.orders"], ["policy", "show", "shop.orders"]):
+        result = ask(lab, *words)
+        said = " ".join(result.output.split())
+
+        assert "new.yaml names the table and is broken, so it is left alone" in said
+        assert "no policy matches" not in said
+        assert "new.yaml:2:1: foo: unknown key" in " ".join(result.stderr.split())
+    assert "new.yaml:2:1: foo: unknown key" in " ".join(ask(lab, "plan", "-o", "json").stderr.split())
 
 
 @pytest.mark.parametrize("words", [[], ["policy"], ["ledger"]])

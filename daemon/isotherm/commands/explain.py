@@ -9,10 +9,17 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from isotherm.commands.inspector import HISTORY, ONLY_OBSERVED, Inspector
+from isotherm.commands.inspector import HISTORY, Inspector
 from isotherm.commands.options import Output
 from isotherm.commands.plan_lines import tally_text
-from isotherm.commands.terminal import VERDICT_STYLES, inspector_of, out, plain_errors, print_json
+from isotherm.commands.terminal import (
+    VERDICT_STYLES,
+    inspector_of,
+    out,
+    plain_errors,
+    print_complaints,
+    print_json,
+)
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import Decision, Plan, Verdict, Wake
 from isotherm.core.model.jobs import Action
@@ -32,7 +39,9 @@ from isotherm.store.fold import TableRow
 def show_explanation(table: str, partition: str | None, config: Path, output: Output) -> None:
     """Each condition: value, limit, where the limit comes from, and when it could change."""
     with plain_errors():
-        explanation = explained(inspector_of(config), table, partition, now_ms())
+        inspector = inspector_of(config)
+        explanation = explained(inspector, table, partition, now_ms())
+        print_complaints(inspector.policies.complaints)
         if output is Output.JSON:
             print_json(explanation)
             return
@@ -104,7 +113,7 @@ def explained(inspector: Inspector, table: str, partition: str | None, now_ms: i
         explanation = _of_table(inspector, row, view, planned, resolved, now_ms)
     else:
         explanation = _of_partition(inspector, row, view, _decision(planned, partition), resolved, now_ms)
-    return explanation if policy is not None else replace(explanation, why=ONLY_OBSERVED)
+    return explanation if policy is not None else replace(explanation, why=inspector.policies.why_none(table))
 
 
 def _of_partition(

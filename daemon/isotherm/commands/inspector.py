@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 SOON_MS = 900_000
 """Files are deleted table by table: a quarter of an hour after the grace there is nothing to tell."""
-ONLY_OBSERVED = "no policy matches the table, so it is only observed"
 UNKNOWN = "unknown"
 """How far the stream has come, where nothing says it."""
 SHOWN = 5
@@ -102,11 +101,11 @@ class Inspector:
         self._config = config
         self._fold = Fold(config.state.path / "fold.db", read_only=True)
         self.ledger = Ledger(config.state.path / "ledger.db", read_only=True)
-        self._policies = in_force(config.policies, self.ledger.policies())
+        self.policies = in_force(config.policies, self.ledger.policies())
         self.verdicts = Verdicts(
             self._fold,
             self.ledger,
-            self._policies,
+            self.policies,
             wall_clock_ms,
             config.budgets.bytes_per_hour,
             self._deletions_held,
@@ -117,7 +116,7 @@ class Inspector:
         rows = {row.state.table.name: row for row in self._fold.tables().values()}
         if table in rows:
             return self.verdicts.policy_of(rows[table])
-        return self._policies.resolve(table, {})
+        return self.policies.resolve(table, {})
 
     def policy_history(self, table: str) -> tuple[str, ...]:
         """When the table last came under another policy, and what had changed; newest first."""

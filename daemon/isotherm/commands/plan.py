@@ -6,7 +6,6 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from isotherm.commands.inspector import ONLY_OBSERVED
 from isotherm.commands.options import Output
 from isotherm.commands.plan_lines import Line, in_order, plan_lines, tally_text
 from isotherm.commands.terminal import (
@@ -16,6 +15,7 @@ from isotherm.commands.terminal import (
     inspector_of,
     out,
     plain_errors,
+    print_complaints,
     print_json,
 )
 from isotherm.core.model.decisions import Plan, Verdict
@@ -33,6 +33,7 @@ def show_plans(
         override = None if policy is None else read_yaml(policy, PolicyFile)
         at_ms = now_ms() if at is None else _time_ms(at)
         plans = inspector.plans(table, override, at_ms)
+        print_complaints(inspector.policies.complaints)
         due = [decision for one in plans for decision in one.decisions if decision.verdict is Verdict.DUE]
         if output is Output.JSON:
             print_json([{"table": one.table.name, "decisions": one.decisions} for one in plans])
@@ -40,9 +41,10 @@ def show_plans(
             for one in plans:
                 waiting = inspector.waiting_files(one.table.uuid, at_ms)
                 is_observed = table is not None and inspector.resolved(table, override) is None
-                _print_plan(one, ONLY_OBSERVED if is_observed else "", waiting, brief=table is None)
+                note = inspector.policies.why_none(one.table.name) if is_observed else ""
+                _print_plan(one, note, waiting, brief=table is None)
             if not plans:
-                err.print("nothing is maintained: no policy matches a table that the daemon has seen")
+                err.print("nothing is maintained: no policy holds for a table that the daemon has seen")
         if exit_code and due:
             raise typer.Exit(EXIT_WORK_TO_DO)
 

@@ -20,6 +20,7 @@ from isotherm.commands.terminal import (
     inspector_of,
     out,
     plain_errors,
+    print_complaints,
     print_json,
 )
 from isotherm.core.model.decisions import Decision
@@ -29,12 +30,13 @@ from isotherm.core.policy.json_schema import schema
 from isotherm.core.policy.patterns import example_table, specificity
 from isotherm.core.policy.policy import RULES, Policy
 from isotherm.core.policy.precedence import BUILT_IN, Resolved, resolve
+from isotherm.core.policy.rulebook import NO_MATCH
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import load_config
 from isotherm.runtime.settings import EXIT_BAD_CONFIG
 from isotherm.runtime.text import counted
 from isotherm.runtime.yaml_reader import line_of
-from isotherm.service.policy_folder import PolicyFolder, PolicySet, read_policies
+from isotherm.service.policy_folder import PolicySet, in_force, read_policies
 from isotherm.store.database import StoreError
 
 
@@ -50,9 +52,7 @@ def validate_files(files: list[Path] | None, config: Path, output: Output) -> No
             complaints = [line for text in found.complaints for line in text.splitlines()]
             print_json({"files": [name for name, _ in found.files], "complaints": complaints})
         else:
-            for complaint in found.complaints:
-                # Whole lines, however narrow the terminal: editors and CI find the place by them.
-                err.print(Text(complaint, style="red"), soft_wrap=True)
+            print_complaints(found.complaints)
             if not found.complaints:
                 out.print(f"{counted(len(found.files), 'policy file')}, nothing wrong")
             if not found.files:
@@ -112,20 +112,21 @@ def _print_wrong(one: Tested) -> None:
 def show_policy(table: str, config: Path, output: Output) -> None:
     """A table's policy, each value with where it comes from."""
     with plain_errors():
-        folder = PolicyFolder(load_config(config).policies)
-        folder.reload()
         history: tuple[str, ...] = ()
         try:
             inspector = inspector_of(config)
-            resolved, history = inspector.policy(table), inspector.policy_history(table)
+            folder, resolved = inspector.policies, inspector.policy(table)
+            history = inspector.policy_history(table)
         except StoreError as error:
             err.print(Text(f"the table's own properties are not considered: {error}", style="yellow"))
+            folder = in_force(load_config(config).policies, {})
             resolved = folder.resolve(table, {})
+        print_complaints(folder.complaints)
         if resolved is None:
             names = ", ".join(name for name, _ in folder.files()) or "none"
-            err.print(f"no policy matches {table} (files: {names}); it is left alone")
-            for complaint in folder.complaints:
-                err.print(Text(complaint, style="red"), soft_wrap=True)
+            why = folder.why_none(table)
+            said = f"no policy matches {table} (files: {names}); it is left alone"
+            err.print(said if why == NO_MATCH else f"{table}: {why}")
             raise typer.Exit(EXIT_ERROR)
         if output is Output.JSON:
             print_json(
@@ -141,8 +142,6 @@ def show_policy(table: str, config: Path, output: Output) -> None:
         _print_policy(resolved)
         for line in history:
             out.print(Text(line, style="dim"))
-        for complaint in folder.complaints:
-            err.print(Text(complaint, style="red"), soft_wrap=True)
 
 
 def _print_policy(resolved: Resolved) -> None:

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,6 +83,13 @@ def plain_errors() -> Iterator[None]:
     except (Unavailable, TableMissing, StoreError) as error:
         err.print(Text(str(error), style="red"))
         raise typer.Exit(EXIT_ERROR) from error
+
+
+def print_complaints(complaints: Iterable[str]) -> None:
+    """What is wrong with the policies."""
+    for complaint in complaints:
+        # Whole lines, however narrow the terminal: editors and CI find the place by them.
+        err.print(Text(complaint, style="red"), soft_wrap=True)
 
 
 def print_json(value: Any) -> None:

@@ -251,7 +251,7 @@ class Compactions:
         row = self.fold.table(job.table.uuid)
         resolved = None if row is None else self.verdicts.policy_of(row)
         if row is None or resolved is None or not row.is_trusted:
-            return Refusal(Reason.POLICY, "the table is not maintained any more")
+            return Refusal(Reason.POLICY, self.verdicts.not_maintained(row))
         if not resolved.policy.compact.enabled:
             return Refusal(Reason.POLICY, "it does not compact this table any more")
         stopped = self.holds.stops(job.table.uuid)

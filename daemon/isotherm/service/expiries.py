@@ -267,7 +267,7 @@ class Expiries:
         row = self.fold.table(operation.table.uuid)
         resolved = None if row is None else self.verdicts.policy_of(row)
         if row is None or resolved is None:
-            return Refusal(Reason.POLICY, "the table is not maintained any more")
+            return Refusal(Reason.POLICY, self.verdicts.not_maintained(row))
         now_ms = self.now_ms()
         view = self.verdicts.view(row, (), partitions={})
         going, _ = expirable(view, resolved.policy.expire, now_ms)

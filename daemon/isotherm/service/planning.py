@@ -64,6 +64,13 @@ class Verdicts:
         """The policy of a table, or None where it is only observed."""
         return self._policies.resolve(row.state.table.name, row.facts.properties)
 
+    def not_maintained(self, row: TableRow | None) -> str:
+        """That a table is not maintained any more, and why."""
+        said = "the table is not maintained any more"
+        if row is None or self.policy_of(row) is not None:
+            return said
+        return f"{said}: {self._policies.why_none(row.state.table.name)}"
+
     def view(
         self,
         row: TableRow,

@@ -201,6 +201,10 @@ class PolicyFolder:
         """A table's policy, or None where no file matches it: it is then only observed."""
         return self._book.resolve(table, properties)
 
+    def why_none(self, table: str) -> str:
+        """Why a table has no policy."""
+        return self._book.why_none(table)
+
     def epochs_of(self, table: str, properties: Mapping[str, str]) -> Mapping[str, str]:
         """The partition fields of a table that hold a time as a number or text, and how, as its policy says."""
         resolved = self.resolve(table, properties)

@@ -13,6 +13,7 @@ from isotherm.core.policy.precedence import PROPERTIES, PolicyFile, Resolved, re
 
 MAX_REMEMBERED = 10_000
 """Answers that are kept; where there are more tables, they are found anew."""
+NO_MATCH = "no policy matches the table, so it is only observed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +44,18 @@ class Rulebook:
         self._answers: dict[tuple[str, tuple[str | None, ...]], Resolved | None] = {}
 
     def resolve(self, table: str, properties: Mapping[str, str]) -> Resolved | None:
-        """A table's policy, or None where no file matches it: it is then only observed."""
+        """A table's policy, or None where it is only observed: `why_none` says why."""
         key = (table, tuple(properties.get(name) for name in PROPERTIES))
         if key not in self._answers:
             if len(self._answers) >= MAX_REMEMBERED:
                 self._answers.clear()
             self._answers[key] = self._resolve(table, properties)
         return self._answers[key]
+
+    def why_none(self, table: str) -> str:
+        """Why a table has no policy."""
+        broken = self._that_stops(table)
+        return NO_MATCH if broken is None else f"{broken} names the table and is broken, so it is left alone"
 
     def _resolve(self, table: str, properties: Mapping[str, str]) -> Resolved | None:
         if self._that_stops(table) is not None:
