@@ -183,6 +183,13 @@ MUTANTS = (
         "test_a_reload_that_fails_half_way_leaves_the_old_policy_in_force_and_is_done_again",
     ),
     Mutant(
+        "of a table that a broken file leaves alone it is said that no policy matches",
+        "core/policy/rulebook.py",
+        "return NO_MATCH if broken is None else",
+        "return NO_MATCH if True else",
+        "service/test_setbacks.py::test_a_compaction_that_a_broken_file_stops_says_which",
+    ),
+    Mutant(
         "the policy of an earlier version is forgotten, and its tables with it",
         "service/policy_folder.py",
         "dict(sorted((self._lost | {name: held.text for name, held in self._held.items()}).items()))",

@@ -88,6 +88,17 @@ def test_a_policy_that_expires_no_more_keeps_what_expiries_left(lab):
     service.stop()
 
 
+def test_a_policy_file_that_nobody_can_read_keeps_what_expiries_left(lab):
+    table, service = followed(lab)
+    (lab.config.policies / "new.yaml").write_text("tables: [")
+    for _ in range(2):
+        service.reload_policies()
+
+    assert service.deletions.why_not(uuid_of(table), Cause.EXPIRED) is not None
+    assert service.deletions.why_not(uuid_of(table), Cause.LEFTOVER) is None
+    service.stop()
+
+
 def with_a_due_file(lab):
     """A file of nobody in the table's folder, marked, its grace over."""
     table, service = followed(lab)

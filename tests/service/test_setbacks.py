@@ -6,6 +6,7 @@ from pathlib import Path
 
 from isotherm.contract.events import Intent, decode, encode
 from isotherm.contract.identity import TableId, partition_key
+from isotherm.core import observations as seen
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.tables import PartitionField
@@ -21,6 +22,7 @@ from support.lab import (
     believed,
     counted,
     event_of,
+    of,
     settle,
     started,
     uuid_of,
@@ -67,6 +69,19 @@ def test_a_compaction_is_not_committed_after_the_policy_said_no(lab):
     service.compactions.finish()
 
     assert [one.reason for one in service.ledger.operations()] == ["policy"]
+    service.stop()
+
+
+def test_a_compaction_that_a_broken_file_stops_says_which(lab):
+    _, service = with_a_job(lab)
+    (lab.root / "policies" / "new.yaml").write_text("tables: shop.orders\nfoo: 1\n")
+    for _ in range(2):
+        service.reload_policies()
+    service.compactions.finish()
+
+    (ended,) = of(lab, seen.JobEnded)
+    assert ended.reason == "policy"
+    assert ended.why.endswith("any more: new.yaml names the table and is broken, so it is left alone")
     service.stop()
 
 
