@@ -30,7 +30,7 @@ MAX_BYTES = 256 * 1024 * 1024
 MAX_LIST_BYTES = 64 * 1024 * 1024
 """Of a manifest list, many of which are read together."""
 ALONE_BYTES = 16 * 1024 * 1024
-"""A manifest with more is read while no other is, because manifests that are read together are in memory together."""
+"""A count or a proof reads a manifest with more while it reads no other: those read together are in memory together."""
 MAX_BLOCK_BYTES = 128 * 1024 * 1024
 """Of an unpacked block. Writers make blocks of some hundred kilobytes; some make one of a whole manifest."""
 MAX_UNPACKED_BYTES = 2 * 1024 * 1024 * 1024
