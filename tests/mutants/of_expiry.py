@@ -147,8 +147,8 @@ MUTANTS = (
     Mutant(
         "a file under another spelling is not found",
         "iceberg/manifests/reachability.py",
-        "{path for one in self._live(location) if (path := normalised(one)) in wanted}",
-        "{one for one in self._live(location) if one in wanted}",
+        "{path for one in self._live(location, limit) if (path := normalised(one)) in wanted}",
+        "{one for one in self._live(location, limit) if one in wanted}",
         EXPIRY + "test_a_file_that_is_registered_again_stays",
     ),
     Mutant(

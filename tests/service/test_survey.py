@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from pyiceberg.exceptions import UnauthorizedError
 
+from isotherm.core.deletion import Cause, Mark
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import TrySoon
@@ -16,7 +17,7 @@ from isotherm.service.ports import Lies, NotAsked, Refused, StoreAway, TableMiss
 from isotherm.service.survey import AGAIN_AFTER_S, PATIENCE_S, PAUSE_S, SILENT_AGAIN_S, TWICE_S, Survey
 from isotherm.store import Ledger
 from support.in_process import AtOnce
-from support.lab import uuid_of
+from support.lab import started, uuid_of
 
 START_MS = 1_700_000_000_000
 
@@ -426,6 +427,24 @@ def test_the_second_look_is_at_a_list_that_is_younger_than_the_first(world):
     world.list()
     world.turns()
     assert world.gone() == {"gone"}
+
+
+def test_deletion_waits_for_a_name_that_was_this_table_when_it_was_looked_at(lab):
+    """A fold that is rebuilt knows a table only after its first scan."""
+    table = lab.create()
+    for hour in (1, 2, 3):
+        lab.append(table, hour)
+    service = started(lab)
+    for _ in range(4):
+        service.step(0)
+    path = f"{table.location()}/data/isotherm-job-0.parquet"
+    service.ledger.mark(uuid_of(table), "job", [Mark(path, "job", Cause.LEFTOVER, None)], 0, due_at_ms=0)
+    service.survey._uuids["other.a"] = uuid_of(table)
+    service.deletions.sweep()
+    service.maintainer.wait(30)
+
+    assert not list(service.maintainer.swept())
+    service.stop()
 
 
 def test_tables_that_come_and_go_do_not_keep_a_search_from_its_end(world):

@@ -57,7 +57,7 @@ from isotherm.service.ports import (
 )
 
 MAX_READ_BYTES = 64 * 1024 * 1024
-"""Of the manifests that one event names: as much as one manifest may have."""
+"""Of the manifests that one event names, because those of many events are in memory together."""
 LOOK_LIMIT_S = 600.0
 """For one name of a look beside the loop."""
 RECOUNT_MANIFESTS = 200

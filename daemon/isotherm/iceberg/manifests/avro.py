@@ -25,8 +25,12 @@ from pyiceberg.io import FileIO
 
 from isotherm.iceberg.retries import retried
 
-MAX_BYTES = 64 * 1024 * 1024
-"""Of a manifest or a manifest list: eight times what writers aim at. What is larger is no manifest, or an attack."""
+MAX_BYTES = 256 * 1024 * 1024
+"""Of a manifest. Writers aim at 8 MiB; one of 250 files with ten thousand columns has 90. A larger one is an attack."""
+MAX_LIST_BYTES = 64 * 1024 * 1024
+"""Of a manifest list, many of which are read together."""
+ALONE_BYTES = 16 * 1024 * 1024
+"""A count or a proof reads a manifest with more while it reads no other: those read together are in memory together."""
 MAX_BLOCK_BYTES = 128 * 1024 * 1024
 """Of an unpacked block. Writers make blocks of some hundred kilobytes; some make one of a whole manifest."""
 MAX_UNPACKED_BYTES = 2 * 1024 * 1024 * 1024
@@ -45,6 +49,10 @@ _HEADER: Final[Reader] = construct_reader(META_SCHEMA, {-1: AvroFileHeader})
 
 class UnreadableError(ValueError):
     """A manifest makes no sense."""
+
+
+class TooLargeError(UnreadableError):
+    """A file has more bytes than were to be read."""
 
 
 class AvroData:
@@ -221,17 +229,18 @@ class _Decoder(BinaryDecoder):
             raise EOFError(f"{size} bytes are announced where {left} are left")
 
 
-def content(files: FileIO, location: str, length: int | None = None) -> bytes:
+def content(files: FileIO, location: str, length: int | None = None, max_bytes: int = MAX_BYTES) -> bytes:
     """The bytes of an Avro file, of which no more are read than it may have.
 
     An event may name a data file of gigabytes as its manifest.
 
     Raises:
-        UnreadableError: it has another length than was said, or more than `MAX_BYTES`, or is no Avro file.
+        TooLargeError: it has more bytes than was said, or than `max_bytes`.
+        UnreadableError: it has fewer bytes than was said, or is no Avro file.
     """
-    limit = MAX_BYTES if length is None else length
-    if limit > MAX_BYTES:
-        raise UnreadableError(f"{location} is said to have {limit} bytes, more than {MAX_BYTES}")
+    limit = max_bytes if length is None else length
+    if limit > max_bytes:
+        raise TooLargeError(f"{location} is said to have {limit} bytes, more than {max_bytes}")
 
     def read() -> bytes:
         with files.new_input(location).open() as stream:
@@ -246,7 +255,7 @@ def content(files: FileIO, location: str, length: int | None = None) -> bytes:
 
     data = retried(read)
     if len(data) > limit:
-        raise UnreadableError(f"{location} has more than {limit} bytes")
+        raise TooLargeError(f"{location} has more than {limit} bytes")
     if length is not None and len(data) < length:
         raise UnreadableError(f"{location} has {len(data)} bytes, and should have {length}")
     return data

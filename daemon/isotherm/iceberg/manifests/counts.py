@@ -24,7 +24,7 @@ from pyiceberg.types import UUIDType
 from isotherm.contract.identity import PartitionKey, partition_key, scalar
 from isotherm.core.model.changes import PartitionDelta
 from isotherm.core.model.files import FileKind, FileStats, bucket_bounds, size_bucket
-from isotherm.iceberg.manifests.avro import UnreadableError
+from isotherm.iceberg.manifests.avro import ALONE_BYTES, UnreadableError
 from isotherm.iceberg.manifests.brief import Brief
 from isotherm.iceberg.manifests.columns import NotReadError, read_columns
 from isotherm.iceberg.manifests.live import file_kind
@@ -108,13 +108,16 @@ def census(
         else:
             sheet.take(manifest, (one for group in groups for one in _sums(group, written)))
 
-    if len(manifests) < READERS:
-        for manifest in manifests:
+    # The length is what a list says, and no more than that is read.
+    together = [manifest for manifest in manifests if manifest.manifest_length <= ALONE_BYTES]
+    for manifest in manifests:
+        if manifest.manifest_length > ALONE_BYTES or len(together) < READERS:
             count(manifest)
+    if len(together) < READERS:
         return sheet.census
     pool = ThreadPoolExecutor(READERS, thread_name_prefix="census")
     try:
-        for _ in pool.map(count, manifests):
+        for _ in pool.map(count, together):
             pass
     finally:
         pool.shutdown(cancel_futures=True)

@@ -10,6 +10,7 @@ A store takes some 30 ms for each file, so some are read together.
 from collections import ChainMap
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, pairwise
 from typing import TypeVar
 
@@ -20,7 +21,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from isotherm.core.deletion import Seen
 from isotherm.core.paths import normalised
-from isotherm.iceberg.manifests.avro import UnreadableError
+from isotherm.iceberg.manifests.avro import ALONE_BYTES, MAX_BYTES, TooLargeError, UnreadableError
 from isotherm.iceberg.manifests.reading import Manifest, manifests_listed, read_manifest_list
 from isotherm.iceberg.storage import REQUESTS_AT_ONCE
 from isotherm.iceberg.threads import THREADS, IsStopped, Threads
@@ -29,11 +30,13 @@ _DAMAGED = (FileNotFoundError, UnreadableError)
 """What no second try mends."""
 Read = TypeVar("Read")
 LARGE_BYTES = 1024 * 1024
-"""What a manifest has at least that counts as large."""
+"""A manifest with more counts as large."""
 LARGE_AT_ONCE = 8
 """Large manifests that are read together: 64 MiB with files of the usual size."""
 WIDE_LIST = 5000
 """Manifests that a list has at least that counts as large; those of one history are alike."""
+_SIZES = ((LARGE_BYTES, REQUESTS_AT_ONCE), (ALONE_BYTES, LARGE_AT_ONCE), (MAX_BYTES, 1))
+"""How many manifests of up to a size are read together: 128 MiB of them, or one."""
 LISTS_AT_ONCE = 256
 """Manifest lists of a proof that are read before the manifests that they name, which are in memory until then."""
 
@@ -233,7 +236,7 @@ class _Named:
 
     path: str
     length: int
-    """In bytes; as somebody wrote it, so it decides nothing but how many are read together."""
+    """In bytes; as somebody wrote it, so it decides nothing but how many are tried together at first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,26 +273,44 @@ class _Files:
         self, manifests: Sequence[str], if_damaged: Sequence[str] | None = None
     ) -> Iterator[Sequence[str]]:
         """The live files of each manifest; those given in the place of a damaged one, which else is an error."""
-        return self._each(lambda location: list(self._live(location)), manifests, if_damaged, LARGE_AT_ONCE)
+        return self._by_size(
+            lambda location, limit: list(self._live(location, limit)), manifests, _SIZES[1:], if_damaged
+        )
 
     def reach(self, manifests: Collection[_Named], wanted: Collection[str]) -> Iterator[set[str]]:
         """Which of these files, normalised, are live in each manifest."""
 
-        def read(location: str) -> set[str]:
-            return {path for one in self._live(location) if (path := normalised(one)) in wanted}
+        def read(location: str, limit: int) -> set[str]:
+            return {path for one in self._live(location, limit) if (path := normalised(one)) in wanted}
 
-        small = [one.path for one in manifests if one.length < LARGE_BYTES]
-        large = [one.path for one in manifests if one.length >= LARGE_BYTES]
-        yield from self._each(read, small)
-        yield from self._each(read, large, at_once=LARGE_AT_ONCE)
+        small = [one.path for one in manifests if one.length <= LARGE_BYTES]
+        large = [one.path for one in manifests if one.length > LARGE_BYTES]
+        yield from self._by_size(read, small, _SIZES)
+        yield from self._by_size(read, large, _SIZES[1:])
 
     def _list(self, location: str) -> Sequence[ManifestFile]:
         return read_manifest_list(self.io, location)
 
-    def _live(self, location: str) -> Iterator[str]:
-        for entry in Manifest.read(self.io, location):
+    def _live(self, location: str, limit: int) -> Iterator[str]:
+        for entry in Manifest.read(self.io, location, max_bytes=limit):
             if entry.status != ManifestEntryStatus.DELETED:
                 yield entry.data_file.file_path
+
+    def _by_size(
+        self,
+        read: Callable[[str, int], Read],
+        locations: Sequence[str],
+        sizes: Sequence[tuple[int, int]],
+        if_damaged: Read | None = None,
+    ) -> Iterator[Read]:
+        """The same for each file; those that are larger than allowed are read again, fewer of them together."""
+        damaged = None if if_damaged is None else [if_damaged]
+        for limit, at_once in sizes:
+            larger: list[str] = []
+            attempt: Callable[[str], list[Read]] = partial(_attempt, read, limit, larger)
+            for results in self._each(attempt, locations, damaged, at_once):
+                yield from results
+            locations = larger
 
     def _each(
         self,
@@ -309,3 +330,14 @@ class _Files:
                 return if_damaged
 
         return self.threads.each(work, locations, at_once)
+
+
+def _attempt(read: Callable[[str, int], Read], limit: int, larger: list[str], location: str) -> list[Read]:
+    """A file of at most so many bytes, or nothing after its name was noted among the larger ones."""
+    try:
+        return [read(location, limit)]
+    except TooLargeError:
+        if limit == MAX_BYTES:
+            raise
+        larger.append(location)
+        return []

@@ -46,7 +46,7 @@ from pyiceberg.schema import visit_with_partner
 from pyiceberg.types import DoubleType, IcebergType, ListType, MapType, StructType
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
-from isotherm.iceberg.manifests.avro import AvroData, UnreadableError, content
+from isotherm.iceberg.manifests.avro import MAX_BYTES, MAX_LIST_BYTES, AvroData, UnreadableError, content
 from isotherm.iceberg.manifests.brief import Brief, BriefReader
 
 READ_VERSION: Final = 3
@@ -80,13 +80,16 @@ class Manifest:
         self.layout = _understood(_layout, self._avro)
 
     @classmethod
-    def read(cls, files: FileIO, location: str, length: int | None = None) -> "Manifest":
+    def read(
+        cls, files: FileIO, location: str, length: int | None = None, max_bytes: int = MAX_BYTES
+    ) -> "Manifest":
         """The manifest at a location, which has this length where somebody says so.
 
         Raises:
-            UnreadableError: it has another length, or is no Avro file of at most `MAX_BYTES`.
+            TooLargeError: it has more bytes than its length or `max_bytes`.
+            UnreadableError: it has fewer bytes than its length, or is no Avro file.
         """
-        return cls(location, content(files, location, length))
+        return cls(location, content(files, location, length, max_bytes))
 
     def count(self) -> int:
         """How many entries its blocks announce, without decoding them."""
@@ -176,7 +179,7 @@ def manifests_listed(files: FileIO, location: str) -> Iterator[ManifestFile]:
     Raises:
         UnreadableError: the file is damaged, or ends too early.
     """
-    avro = AvroData(location, content(files, location))
+    avro = AvroData(location, content(files, location, max_bytes=MAX_LIST_BYTES))
     yield from avro.decoded(_understood(_list_reader, avro).read)
 
 

@@ -1,0 +1,104 @@
+"""Manifests of very wide tables are read, and only a few bytes of them are in memory together."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.table import Table
+
+from isotherm.core.paths import normalised
+from isotherm.iceberg.manifests.avro import ALONE_BYTES
+from isotherm.iceberg.manifests.counts import Question, census
+from isotherm.iceberg.manifests.reachability import reached
+from isotherm.iceberg.manifests.reading import read_manifest_list
+from isotherm.iceberg.threads import Threads
+
+MIB = 1024 * 1024
+MOST_TOGETHER_BYTES = 256 * MIB
+
+
+class Noting(Threads):
+    """Everything in turn; it says how much would have been done together."""
+
+    at_once = 1
+
+    def each(self, work: Callable[[Any], Any], items: Sequence[Any], at_once: int) -> Iterator[Any]:
+        self.at_once = at_once
+        for item in items:
+            yield work(item)
+
+
+class Metered:
+    """A FileIO that notes how many bytes of each file were read, and how many files were read together."""
+
+    def __init__(self, io: Any, threads: Noting) -> None:
+        self.io, self.threads = io, threads
+        self.reads: list[tuple[int, int]] = []
+
+    def new_input(self, location: str) -> "Metered":
+        self.input = self.io.new_input(location)
+        return self
+
+    @contextmanager
+    def open(self) -> Iterator["Metered"]:
+        with self.input.open() as stream:
+            self.stream, self.size = stream, 0
+            yield self
+        self.reads.append((self.size, self.threads.at_once))
+
+    def read(self, count: int) -> bytes:
+        part: bytes = self.stream.read(count)
+        self.size += len(part)
+        return part
+
+
+@pytest.fixture
+def wide(tmp_path: Path) -> Table:
+    """A table with a manifest of 70 MiB and one of 20, of which its lists say a few kilobytes."""
+    root = tmp_path
+    catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{root}/c.db", warehouse=f"file://{root}/w")
+    catalog.create_namespace("db")
+    rows = pa.table({"text": [os.urandom(MIB).hex()]})
+    full = {"write.metadata.metrics.default": "full"}
+    table = catalog.create_table("db.t", rows.schema, properties=full)
+    for size in (70 * MIB, 20 * MIB):
+        table.append(rows)
+        head = table.metadata.current_snapshot()
+        assert head is not None
+        path = Path(normalised(read_manifest_list(table.io, head.manifest_list)[0].manifest_path))
+        data = path.read_bytes()
+        start = data.index(data[-16:]) + 16
+        path.write_bytes(data[:start] + data[start:] * (size // len(data[start:]) + 1))
+    return table
+
+
+def listed(table: Table) -> list[Any]:
+    head = table.metadata.current_snapshot()
+    assert head is not None
+    return read_manifest_list(table.io, head.manifest_list)
+
+
+def test_a_proof_reads_large_manifests_alone_whatever_the_lists_say(wide: Table) -> None:
+    threads = Noting()
+    files: Any = Metered(wide.io, threads)
+    live = {str(path) for path in Path(normalised(wide.location())).rglob("*.parquet")}
+
+    assert reached(wide.metadata, files, [*live, "/gone"], None, threads=threads) == live
+    assert max(size for size, _ in files.reads) > 64 * MIB
+    assert {at_once for size, at_once in files.reads if size > ALONE_BYTES + 1} == {1}
+    assert max(size * at_once for size, at_once in files.reads) < MOST_TOGETHER_BYTES
+
+
+def test_a_count_reads_a_wide_manifest(wide: Table) -> None:
+    manifests = listed(wide)
+    for manifest in manifests:
+        manifest[1] = Path(normalised(manifest.manifest_path)).stat().st_size
+
+    counted = census(wide.metadata, wide.io, manifests, Question())
+
+    assert counted.files > 64
