@@ -146,6 +146,7 @@ def test_files_are_held_against_their_own_table_and_its_stores_clock(lab, what):
         service.events.is_member = False
     else:
         lab.ahead_ms += 2 * HOUR_MS  # it is time to look at the store's clock again
+        service.survey.listed(service.catalog.names(), service.monotonic_s(), HOUR_MS, is_whole=True)
         service.maintainer.lab = Lab.__new__(Lab)
         service.maintainer.lab.ahead_ms = 0
 
