@@ -272,6 +272,27 @@ def test_a_table_that_is_not_found_is_gone_only_minutes_later(lab):
     service.stop()
 
 
+def test_one_list_answers_for_all_tables_of_a_schema_that_was_dropped(lab):
+    names = [f"shop.t{number}" for number in range(5)]
+    for name in ("shop.stays", *names):
+        lab.append(lab.create(name), 1)
+    service = started(lab)
+    for _ in range(3):
+        service.step(0)
+    for name in names:
+        lab.catalog.drop_table(name)
+        with pytest.raises(TableMissing):
+            service.follower.confirm(name)
+    lists, real = [], service.catalog.names
+    service.catalog.names = lambda: lists.append(1) or real()
+    lab.ahead_ms += int(GONE_AFTER_S * 1000) + 1000
+
+    assert [service.follower.confirm(name) for name in names] == [None] * 5
+    assert len(lists) == 1
+    assert list(service.fold.names().values()) == ["shop.stays"]
+    service.stop()
+
+
 def intent_on(table, **changes):
     values = {"intent_id": "i", "writer": "w", "state": "open", "at_ms": now_ms(), "partitions": ()}
     uuid = uuid_of(table)

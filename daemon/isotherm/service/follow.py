@@ -20,7 +20,15 @@ from isotherm.core.partitions import with_epochs
 from isotherm.core.policy.precedence import PROPERTIES
 from isotherm.core.state import StateError, TableState, built
 from isotherm.service.batch import Batch
-from isotherm.service.ports import Catalog, Listener, LoadedTable, TableMissing, Unavailable, Unreadable
+from isotherm.service.ports import (
+    Catalog,
+    Listener,
+    Listing,
+    LoadedTable,
+    TableMissing,
+    Unavailable,
+    Unreadable,
+)
 from isotherm.service.survey import place
 from isotherm.store.fold import JOURNAL_LENGTH, Fold, TableRow
 from isotherm.store.fold.writers import NOBODY
@@ -58,6 +66,8 @@ class Follower:
         self._owns = owns
         self._halt = halt
         self._missing_since_s: dict[str, float] = {}
+        self._list: tuple[float, Listing] | None = None
+        """The list that was made last for tables that were not found, and when it was asked for."""
         self._fold = fold
         self._ledger = ledger
         self._catalog = catalog
@@ -157,12 +167,18 @@ class Follower:
         since_s = self._missing_since_s.setdefault(name, self._monotonic_s())
         if self._monotonic_s() - since_s < GONE_AFTER_S:
             return False
-        listing = self._catalog.names()
+        listing = self._listed_after(since_s + GONE_AFTER_S)
         is_empty = not listing.names and len(self._fold.names()) > 1
         if name in listing.names or listing.hides(name) or is_empty:
             return False
         del self._missing_since_s[name]
         return True
+
+    def _listed_after(self, at_s: float) -> Listing:
+        """The catalog's list, asked for at this time or later: one answers for all tables of a schema that went."""
+        if self._list is None or self._list[0] < at_s:
+            self._list = (self._monotonic_s(), self._catalog.names())
+        return self._list[1]
 
     def confirm_loaded(self, loaded: LoadedTable) -> None:
         """Bring the fold to the head of a table that was just loaded."""
