@@ -197,7 +197,7 @@ def test_whatever_cannot_be_undone_is_counted_first(tmp_path):
 
     service.maintainer._catalog = FaultyCatalog(lab.catalog, on_commit=commit)
     service.maintainer.start_sweep = start_sweep
-    for _ in range(20):
+    for _ in range(60):  # one to two graces, by the table's uuid, and a look at all tables
         service.step(0)
         wait_for_children(service)
         lab.ahead_ms += HOUR_MS // 8
