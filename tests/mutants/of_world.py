@@ -246,8 +246,8 @@ MUTANTS = (
             (
                 "a name that was looked at before its table was known is never held against it",
                 "service/deletions.py",
-                "if self.survey.has_one_name(name, uuid) else None",
-                "",
+                "if seen_ms is not None and not self.survey.compare_names(name, uuid):",
+                "if False:",
                 "test_deletion_waits_for_a_name_that_was_this_table_when_it_was_looked_at",
             ),
         )

@@ -278,8 +278,8 @@ def test_a_name_that_was_looked_at_before_we_knew_its_table_is_looked_at_again(w
     uuid = uuid_of(world.lab.catalog.load_table("other.a"))
     world.list()
     world.turns()
-    assert world.survey.has_one_name("other.a", uuid)
-    assert not world.survey.has_one_name("shop.a", uuid)
+    assert world.survey.compare_names("other.a", uuid)
+    assert not world.survey.compare_names("shop.a", uuid)
     world.known = {uuid: "shop.a"}
     assert world.survey.seen_since_ms("shop.orders") is None
     world.turns()

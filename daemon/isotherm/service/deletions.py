@@ -336,7 +336,9 @@ class Deletions:
         if not causes:
             return []
         name = row.state.table.name
-        seen_ms = self.survey.seen_since_ms(name) if self.survey.has_one_name(name, uuid) else None
+        seen_ms = self.survey.seen_since_ms(name)
+        if seen_ms is not None and not self.survey.compare_names(name, uuid):
+            seen_ms = None
         marks = (
             [] if seen_ms is None else self.ledger.due_deletions(uuid, now_ms, FILES_AT_ONCE, causes, seen_ms)
         )

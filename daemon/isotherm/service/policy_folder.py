@@ -182,7 +182,7 @@ class PolicyFolder:
         return Reading(before, self._book) if is_first or is_other else None
 
     def _gap(self, name: str, look: Look, data: bytes | None) -> Gap | None:
-        """What a broken file is about, as it is now or as it was before a restart; None: it is no policy."""
+        """What a broken file is about, as it is now or as it was before a restart, or None where it is no policy."""
         lost = gap_of(self._lost[name]) if name in self._lost else None
         if look == NO_FILE:
             return lost

@@ -145,8 +145,11 @@ class Survey:
         since_s = min([self._listed_s, *(self._looked_at[one] for one in names)])
         return int(since_s * 1000) + self._least_ahead_ms() - 1
 
-    def has_one_name(self, name: str, uuid: str) -> bool:
-        """Whether no other name was this table when it was looked at; such a name is looked at again."""
+    def compare_names(self, name: str, uuid: str) -> bool:
+        """Have each other name looked at again that was this table. Returns whether there was none.
+
+        A fold that is rebuilt knows a table only after its first scan, and the look may have come before.
+        """
         others = [one for one, theirs in self._uuids.items() if theirs == uuid and one != name]
         for one in others:
             self._looked_at.pop(one, None)
