@@ -5,9 +5,12 @@ from threading import Event
 from typing import Any
 
 from isotherm.core import observations as seen
+from isotherm.core.model.jobs import Take
 from isotherm.iceberg.values import loaded_table
 from isotherm.service.ports import Bound
 from support.lab import of, started, until_a_job_runs, wait_for_children
+
+SMALL = Take(750_000, with_deletes=True)
 
 
 @dataclass
@@ -34,7 +37,7 @@ def test_a_store_that_does_not_answer_holds_up_no_turn_of_the_loop(lab):
     loaded.handle.io = HeldBack(loaded.handle.io, may_answer)
     maintainer = lab.service().maintainer
 
-    maintainer.start_binding(loaded, key, "job", "hour 1", 1_000_000, "policy", "a test")
+    maintainer.start_binding(loaded, key, "job", "hour 1", SMALL, 1_000_000, "policy", "a test")
     before = maintainer.bound()
     may_answer.set()
     maintainer.wait(30)
@@ -55,11 +58,11 @@ def test_a_binding_that_nobody_wants_any_more_reads_no_further(lab):
     slow, quick = (loaded_table(lab.catalog.load_table("shop.orders"), "shop.orders") for _ in range(2))
     slow.handle.io = HeldBack(slow.handle.io, Event())
 
-    service.maintainer.start_binding(slow, key, "slow", "hour 1", 1_000_000, "policy", "a test")
+    service.maintainer.start_binding(slow, key, "slow", "hour 1", SMALL, 1_000_000, "policy", "a test")
     service.maintainer.cancel("slow")
     slow.handle.io.may_answer.set()
     # The next one begins when the thread of the first has ended.
-    service.maintainer.start_binding(quick, key, "quick", "hour 1", 1_000_000, "policy", "a test")
+    service.maintainer.start_binding(quick, key, "quick", "hour 1", SMALL, 1_000_000, "policy", "a test")
     ended = []
     while not ended:
         service.maintainer.wait(30)

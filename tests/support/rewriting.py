@@ -10,7 +10,7 @@ from pyiceberg.table import Table
 
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, may_go_at_once, own_folders
-from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
+from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite, Take
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.binding import bind
 from isotherm.iceberg.compaction.committer import commit_compaction
@@ -39,7 +39,9 @@ def try_to_bind(table: Table, partition: PartitionKey, **changes: Any) -> Compac
     name = ".".join(table.name())
     head = table.metadata.current_snapshot()
     assert head is not None
+    target = changes.get("target_size_bytes", TARGET_BYTES)
     arguments = {
+        "take": Take(3 * target // 4, with_deletes=True),
         "job_id": f"job{next(_numbers)}",
         "table": TableId(str(table.metadata.table_uuid), name),
         "partition_label": str(partition),

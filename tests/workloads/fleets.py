@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from isotherm.contract.identity import TableId
 from isotherm.core.model.decisions import Plan
+from isotherm.core.model.jobs import JOB_BYTES_PER_S, JOB_OVERHEAD_MS
 from isotherm.core.planner.admission import admit
-from isotherm.core.planner.coldness import JOB_BYTES_PER_S, JOB_OVERHEAD_MS
 from isotherm.core.planner.plan import plan
 from isotherm.core.policy.policy import Policy
 from support.builders import BUCKETS, GIB, HOUR, KIB, MIB, MINUTE, NOW, facts, key, table_state, view

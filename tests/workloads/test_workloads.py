@@ -52,8 +52,7 @@ TOO_FEW = "a hundred small files never come together, and so they stay for ever"
 END_OF_TIME = (
     "the boundary is the beginning of the newest partition: the last two wait for data that may never come"
 )
-NO_TIERS = "what was compacted is small, and is rewritten with every handful of crumbs"
-WHOLE = "one delete row makes the whole partition part of the work on small files"
+NO_REST = "a partition that is written on and on is compacted again on the same day"
 NO_COUNT = "nobody counts position-delete files"
 NO_BACK_OFF = "a job that a writer ended is begun again at once, however large it is"
 NEVER_QUIET = "so many commits of quiet never come, and there is no other way to be cold"
@@ -67,9 +66,8 @@ NOT_YET: dict[tuple[str, str | None, str], str] = {
     ("hourly_big", None, "never in vain twice in a row"): NO_BACK_OFF,
     ("two_writers", None, "below three files, once settled"): TOO_FEW,
     ("sensors", None, "below twenty files, once settled"): TOO_FEW,
-    ("sensors", "hourly_events", "written twice at most"): NO_TIERS,
     ("sensors", "hourly_events", "below twenty files, once settled"): TOO_FEW,
-    ("sensors", "hourly_events", "few repeats"): NO_TIERS,
+    ("sensors", "hourly_events", "few repeats"): NO_REST,
     ("old_table", None, "not left alone"): TOO_FEW,
     ("daily", None, "below three files, once settled"): END_OF_TIME,
     ("stream_ends", None, "not left alone"): END_OF_TIME,
@@ -77,24 +75,23 @@ NOT_YET: dict[tuple[str, str | None, str], str] = {
     ("office_hours", None, "below three files, once settled"): END_OF_TIME,
     ("nightly_batch", None, "not left alone"): TOO_FEW,
     ("nightly_batch", None, "below three files, once settled"): TOO_FEW,
-    ("well_sized_batch", None, "left as it is"): "twelve files of 70 MiB are rewritten to save five",
     ("backfill", None, "below three files, once settled"): "the rest of the last pass is too little",
     ("backfill", None, "few repeats"): "each pass is compacted while the next one comes",
     ("monthly", None, "done within days"): END_OF_TIME,
     ("yearly", None, "done within days"): END_OF_TIME,
     ("mirror_zipf", None, "below 120 files"): NO_COUNT,
-    ("mirror_zipf", None, "few repeats"): NO_TIERS,
-    ("mirror_zipf", "mirror", "written 2.5 times at most"): WHOLE,
-    ("mirror_zipf", "mirror", "few repeats"): WHOLE,
-    ("mirror_uniform", "mirror", "written 2.5 times at most"): WHOLE,
+    ("mirror_zipf", None, "few repeats"): NO_REST,
+    (
+        "mirror_zipf",
+        "mirror",
+        "below 120 files",
+    ): "twenty small files and a hundred delete files are waited for",
+    ("mirror_zipf", "mirror", "few repeats"): NO_REST,
     ("buckets", None, "never in vain twice in a row"): NO_BACK_OFF,
     ("buckets", "mirror", "not left alone"): NEVER_QUIET,
     ("large_buckets", None, "never in vain twice in a row"): NO_BACK_OFF,
     ("large_buckets", None, "not left alone"): NO_BACK_OFF,
     ("large_buckets", "mirror", "not left alone"): NEVER_QUIET,
-    ("one_delete_row", None, "written 2.5 times at most"): WHOLE,
-    ("delete_files", None, "not left alone"): NO_COUNT,
-    ("delete_files", None, "below 120 files, once settled"): NO_COUNT,
     ("one_old_table", None, "an hour"): "with one job at a time the highest score wins every round",
     (
         "one_large_job",

@@ -14,7 +14,7 @@ from pyiceberg.table import Table
 from tenacity.nap import sleep
 
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite
+from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite, Take
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg import expiry
 from isotherm.iceberg.compaction import committer, fate
@@ -86,6 +86,7 @@ class IcebergMaintainer:
         partition: PartitionKey,
         job_id: str,
         label: str,
+        take: Take,
         target_bytes: int,
         policy_hash: str,
         why: str,
@@ -106,6 +107,7 @@ class IcebergMaintainer:
                     job_id=job_id,
                     table=loaded.table,
                     partition_label=label,
+                    take=take,
                     target_size_bytes=target_bytes,
                     policy_hash=policy_hash,
                     why=why,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.decisions import Request
 from isotherm.core.model.holds import HoldKind
-from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
+from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite, Take
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import JobStarted, Outside, TrySoon
 from isotherm.core.planner.view import Flight
@@ -120,9 +120,10 @@ class Compactions:
             started_at_ms=self.now_ms(),
             bytes_planned=decision.bytes,
         )
-        return self._begin(operation, int(resolved.policy.compact.target_file_size))
+        target = int(resolved.policy.compact.target_file_size)
+        return self._begin(operation, decision.take or Take(), target)
 
-    def _begin(self, operation: Operation, target: int) -> bool:
+    def _begin(self, operation: Operation, take: Take, target: int) -> bool:
         uuid, key, job_id = operation.table.uuid, operation.partition, operation.job_id
         loaded = self.follower.loaded(uuid)
         if loaded is None or key is None or loaded.head != operation.base_snapshot_id:
@@ -132,7 +133,7 @@ class Compactions:
         self._tenures[job_id] = self.events.tenure(uuid)
         self._binding[job_id] = (operation, loaded)
         self.maintainer.start_binding(
-            loaded, key, job_id, operation.label, target, operation.policy_hash, operation.why
+            loaded, key, job_id, operation.label, take, target, operation.policy_hash, operation.why
         )
         self.fold.touch(uuid, [key])
         return True
@@ -159,7 +160,8 @@ class Compactions:
             self.holds.set_back(operation.table, operation.partition, bound)
             return False
         job, uuid = bound.job, operation.table.uuid
-        operation = replace(operation, files_before=bound.live_data_files)
+        read = sum(file.size_bytes for file in (*job.data_files, *job.delete_files))
+        operation = replace(operation, files_before=bound.live_data_files, bytes_planned=read)
         self.ledger.save(operation, job)
         self.maintainer.start(loaded, job)
         self._running[job.job_id] = (operation, job)

@@ -233,7 +233,7 @@ COLD = {key(1): partition(10)}
 @pytest.mark.parametrize(
     ("fields", "verdict", "why"),
     [
-        ({}, Verdict.DUE, "cold and due: 10 of 4 files below 96.0 MiB"),
+        ({}, Verdict.DUE, "cold and due: 10 of 4 files below 96.0 MiB; 10 files, 10.0 MiB to rewrite"),
         ({"halted": "mismatch: rows differ"}, Verdict.HALTED, "the table is halted: mismatch: rows differ"),
         (
             {"flights": (Flight("j", Action.COMPACT, key(1), 1, NOW),)},
@@ -253,7 +253,7 @@ COLD = {key(1): partition(10)}
         (
             {"pause": Hold(HoldKind.PAUSE, "u", "t", "load test", NOW - MINUTE, until_ms=NOW)},
             Verdict.DUE,
-            "cold and due: 10 of 4 files below 96.0 MiB",
+            "cold and due: 10 of 4 files below 96.0 MiB; 10 files, 10.0 MiB to rewrite",
         ),
         (
             {"facts": facts(format_version=3)},
@@ -297,10 +297,17 @@ def test_a_table_without_a_policy_is_only_observed():
     assert {d.verdict for d in planned.decisions} == {Verdict.OFF}
 
 
-def test_the_more_debt_a_byte_pays_off_the_sooner():
-    world = view({key(1): partition(10, MIB), key(2): partition(10, KIB), key(3): partition(50, KIB)})
+def test_what_saves_readers_the_most_for_each_byte_comes_first():
+    """Whatever made it due: many small files, few of them, or deletes."""
+    laden = replace(
+        partition(4, 128 * MIB), deletes={FileKind.POSITION_DELETES: FileStats(200, 2 * 10**6, 40 * MIB)}
+    )
+    world = view(
+        {key(1): partition(10, MIB), key(2): partition(10, KIB), key(3): partition(50, KIB), key(4): laden}
+    )
+    due = [r.decision.partition for r in plan(world, POLICY, NOW).requests]
 
-    assert [r.decision.partition for r in plan(world, POLICY, NOW).requests] == [key(2), key(3), key(1)]
+    assert due == [key(3), key(4), key(2), key(1)]
 
 
 def test_of_many_snapshots_a_twentieth_must_be_free_to_go():

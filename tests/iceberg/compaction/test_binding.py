@@ -12,6 +12,7 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform, VoidTransfo
 from pyiceberg.types import LongType, NestedField
 
 from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.core.model.jobs import Take
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.binding import bind
 
@@ -51,6 +52,7 @@ def test_partitions_that_cannot_be_told_apart_are_left_alone(tmp_path: Path, oth
         job_id="job",
         table=TableId("u", "db.t"),
         partition_label="3",
+        take=Take(750_000, with_deletes=True),
         target_size_bytes=1_000_000,
         policy_hash="",
         why="a test",

@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.contract.summary import JOB_ID, POLICY_HASH
-from isotherm.core.model.jobs import OutcomeKind
+from isotherm.core.model.jobs import OutcomeKind, Take
 from support.rewriting import compact_all, compacted, fresh, partitions, rows, try_to_bind
 
 pytestmark = pytest.mark.spark
@@ -341,3 +342,33 @@ def test_retention_of_the_branch_and_other_refs_stay(spark: Any, lake: Any) -> N
         ]
         assert kept[0] == kept[1]
         assert kept[0][0] == 3
+
+
+@pytest.mark.parametrize("granularity", ["file", "partition"])
+def test_a_part_leaves_deletes_that_name_what_stays(spark: Any, lake: Any, granularity: str) -> None:
+    """Small files alone, then file after file: every row is the same each time, and at the end no delete is left."""
+    with fresh(spark, "db.parts", COLUMNS) as name:
+        spark.sql(f"ALTER TABLE lake.{name} SET TBLPROPERTIES ('write.delete.granularity' = '{granularity}')")
+        filled(spark, name)
+        spark.sql(MERGE.format(name, 1, 3))
+        before, files = rows(spark, name), lake.load_table(name).inspect.files()
+        sizes = files.filter(pc.equal(files["content"], 0))["file_size_in_bytes"].to_pylist()
+        small = Take(sorted(sizes)[2] + 1)
+
+        outcome = compacted(lake, name, PartitionKey("{}"), take=small)
+
+        assert outcome.kind is OutcomeKind.DONE
+        assert before == rows(spark, name)
+        said, found = counters(spark, name)
+        assert found == said
+        assert said["total-delete-files"] > 0
+        parts = 0
+        while lake.load_table(name).inspect.delete_files().num_rows:
+            one = compacted(lake, name, PartitionKey("{}"), take=Take(with_deletes=True, at_most_bytes=1))
+            parts += 1
+            assert one.kind is OutcomeKind.DONE
+            assert before == rows(spark, name)
+            assert parts <= len(sizes)
+        said, found = counters(spark, name)
+        assert found == said
+        assert parts > 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.core.model.jobs import Action
+from isotherm.core.model.jobs import Action, Take
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,9 @@ class Wake:
 
 
 NEVER = Wake()
+
+COMMIT_BYTES = 64 * 1024**2
+"""What a commit costs, however little it rewrites: a process, manifests, a round through the catalog."""
 
 
 class Verdict(StrEnum):
@@ -58,8 +61,12 @@ class Decision:
     why: str
     wake: Wake = NEVER
     files: int = 0
-    """Files that the job would take: small ones, and those with deletes."""
+    """Files that the job would read."""
     bytes: int = 0
+    saved_bytes: int = 0
+    """What the job would save whoever reads the whole partition: bytes, and requests at their price."""
+    take: Take | None = None
+    """For a compaction: which files it would take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +80,8 @@ class Request:
 
     @property
     def benefit(self) -> float:
-        """Debt removed per byte rewritten; what costs nothing comes first."""
-        return self.decision.score / max(self.decision.bytes, 1)
+        """Bytes saved at each reading for each byte rewritten: comparable between triggers, partitions and tables."""
+        return self.decision.saved_bytes / (2 * self.decision.bytes + COMMIT_BYTES)
 
 
 @dataclass(frozen=True, slots=True)

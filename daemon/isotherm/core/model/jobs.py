@@ -9,6 +9,12 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.files import LiveFile
 from isotherm.core.model.refusals import Reason, Refusal
 
+JOB_OVERHEAD_MS = 10_000
+"""What every job is assumed to take beside its bytes: a process, a commit."""
+
+JOB_BYTES_PER_S = 20 * 1024**2
+"""What a job is assumed to take: reading, writing, reading back and committing, on a modest machine."""
+
 
 class Action(StrEnum):
     """What can be done. The order is the order within a table: expiry and manifests make the rest cheap."""
@@ -18,6 +24,18 @@ class Action(StrEnum):
     TRIM_METADATA = "trim_metadata"
     COMPACT = "compact"
     REMOVE_ORPHANS = "remove_orphans"
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """Which data files of a partition a compaction takes, the smallest first."""
+
+    below_bytes: int = 0
+    """Those that are smaller than this."""
+    with_deletes: bool = False
+    """And those that delete files may name."""
+    at_most_bytes: int | None = None
+    """So much of them, but two files at least (one, with deletes). None: all."""
 
 
 @dataclass(frozen=True, slots=True)

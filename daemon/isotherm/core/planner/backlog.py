@@ -4,17 +4,15 @@ The backlog (what would be rewritten if everything that is due were done now) is
 definition of work to do.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from isotherm.core.model.decisions import Plan, Request
-from isotherm.core.model.files import FileKind, FileStats, size_bucket
-from isotherm.core.model.jobs import Action
-from isotherm.core.planner.debt import SMALL
+from isotherm.core.model.files import NO_FILES, FileStats, total
+from isotherm.core.model.jobs import Action, Take
 from isotherm.core.planner.plan import plan
+from isotherm.core.planner.taking import rewritten, taken
 from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Policy
-from isotherm.core.state import PartitionState
 
 MAX_ROUNDS = 10
 """A plan that is still not done after so many rounds does not converge; by law one round is enough."""
@@ -37,11 +35,11 @@ def backlog(view: View, policy: Policy | None, now_ms: int) -> Backlog:
         planned = plan(view, policy, now_ms)
         if not planned.requests or policy is None:
             return work
+        found = total(_work(view, request) for request in planned.requests)
         work = Backlog(
             jobs=work.jobs + len(planned.requests),
-            files=work.files
-            + sum(r.decision.files for r in planned.requests if r.decision.action is Action.COMPACT),
-            bytes=work.bytes + sum(r.decision.bytes for r in planned.requests),
+            files=work.files + found.files,
+            bytes=work.bytes + found.bytes,
             rounds=work.rounds + 1,
         )
         view = after(view, planned, policy)
@@ -49,7 +47,7 @@ def backlog(view: View, policy: Policy | None, now_ms: int) -> Backlog:
 
 
 def after(view: View, planned: Plan, policy: Policy) -> View:
-    """The view as it would be, had every request of the plan been done."""
+    """The view as it would be, had every request of the plan been done, in as many jobs as it takes."""
     for request in planned.requests:
         view = _done(view, request, policy)
     return view
@@ -62,33 +60,15 @@ def _done(view: View, request: Request, policy: Policy) -> View:
         return replace(view, snapshots=kept, facts=replace(view.facts, snapshots=len(kept)))
     key = request.decision.partition
     assert key is not None  # noqa: S101 (what is done on the table as a whole is done above)
-    compacted = compact(view.partitions[key], int(policy.compact.target_file_size))
-    return replace(view, partitions={**view.partitions, key: compacted})
+    done = rewritten(view.partitions[key], _all(request), int(policy.compact.target_file_size))
+    return replace(view, partitions={**view.partitions, key: done})
 
 
-def compact(partition: PartitionState, target_bytes: int) -> PartitionState:
-    """The partition after its small files, or with deletes all of its files, were rewritten.
-
-    An executor writes `round(bytes / target)` files of equal size, at least one.
-    """
-    applies_deletes = partition.has_deletes
-    small = partition.smaller_than(SMALL * target_bytes)
-    taken = partition.data_total if applies_deletes else small
-    stays: Mapping[int, FileStats] = (
-        {}
-        if applies_deletes
-        else {b: s for b, s in partition.data.items() if not _is_small(b, partition, target_bytes)}
-    )
-    named = (FileKind.POSITION_DELETES, FileKind.DELETION_VECTORS)
-    rows = max(taken.rows - sum(partition.deletes.get(kind, FileStats()).rows for kind in named), 0)
-    data = dict(stays)
-    if rows:
-        files = max(1, round(taken.bytes / target_bytes))
-        bucket = size_bucket(taken.bytes // files)
-        data[bucket] = data.get(bucket, FileStats()) + FileStats(files, rows, taken.bytes)
-    return replace(partition, data=data, deletes={} if applies_deletes else partition.deletes)
+def _work(view: View, request: Request) -> FileStats:
+    key = request.decision.partition
+    return NO_FILES if key is None else taken(view.partitions[key], _all(request))
 
 
-def _is_small(bucket: int, partition: PartitionState, target_bytes: int) -> bool:
-    one = replace(partition, data={bucket: partition.data[bucket]})
-    return bool(one.smaller_than(SMALL * target_bytes))
+def _all(request: Request) -> Take:
+    """What a request would take if one job could take it all."""
+    return replace(request.decision.take or Take(), at_most_bytes=None)

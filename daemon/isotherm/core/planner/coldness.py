@@ -10,16 +10,12 @@ from dataclasses import dataclass
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import NEVER, Wake
+from isotherm.core.model.jobs import JOB_BYTES_PER_S, JOB_OVERHEAD_MS
 from isotherm.core.partitions import time_span
 from isotherm.core.planner.view import Surroundings
 from isotherm.core.policy.policy import Cold
 from isotherm.core.state import PartitionState
 from isotherm.core.units import HOUR_MS, clock_text, span_text
-
-JOB_OVERHEAD_MS = 10_000
-
-JOB_BYTES_PER_S = 20 * 1024**2
-"""What a job is assumed to take: reading, writing, reading back and committing, on a modest machine."""
 
 HEAR_AGAIN_MS = 60_000
 """A partition in a writer's open window is looked at again after this."""

@@ -1,19 +1,23 @@
 """What a partition costs its readers for want of maintenance, in the terms of a policy.
 
-The score is debt divided by its threshold; 1.0 or more is due, and a job brings it below 1.
+There are two works, decided apart, and each takes what it needs: files that are too small, and delete files. The score
+is debt divided by its threshold; 1.0 or more is due, and a job brings it below 1.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from isotherm.core.model.files import FileKind, FileStats
+from isotherm.core.model.jobs import Take
+from isotherm.core.planner.taking import SMALL, outputs, tier
 from isotherm.core.policy.policy import Compact
 from isotherm.core.state import PartitionState
 from isotherm.core.units import size_text
 
-SMALL = 0.75
-"""A file below this part of the target is small: Iceberg's own `min-file-size-bytes` (its 180 % has no use here,
-files that are too large are not split)."""
+FEWER_FILES_PER_GIB = 8
+"""Files that are nearly large enough are left alone where rewriting a GiB of them leaves fewer than so many less."""
+
+_GIB = 1024**3
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +34,20 @@ class Trigger:
 class Debt:
     """What a partition costs its readers, in the terms of a policy."""
 
-    triggers: tuple[Trigger, ...]
-    """All of them, the one that speaks (with the highest score) first."""
-    small: FileStats
-    takes_deletes: bool
-    taken: FileStats
-    """What a job would read: the small files, or with deletes all of them and the deletes."""
+    of_files: tuple[Trigger, ...]
+    """About small files, the one with the highest score first."""
+    of_deletes: tuple[Trigger, ...]
+    """About delete files; none where there are none."""
+    below_bytes: int
+    """The small files that are worth rewriting together lie below this size."""
+    small_files: int
+    """So many."""
+
+    @property
+    def triggers(self) -> tuple[Trigger, ...]:
+        """All of them, the one that speaks (with the highest score) first."""
+        both = (*self.of_files, *self.of_deletes)
+        return tuple(sorted(both, key=lambda trigger: (-trigger.score, trigger.option)))
 
     @property
     def score(self) -> float:
@@ -50,33 +62,55 @@ class Debt:
     @property
     def has_gain(self) -> bool:
         """Whether a job would leave fewer files or fewer deletes: never a job that changes nothing."""
-        return self.takes_deletes or self.small.files > 1
+        return bool(self.of_deletes) or self.small_files > 1
+
+    def take(self, threshold: float, at_most_bytes: int | None) -> Take:
+        """What a job would take: each work that reaches the threshold, and if none does the one that speaks."""
+        speaks = min(threshold, self.score)
+        takes_files = self.small_files > 1 and self.of_files[0].score >= speaks
+        takes_deletes = any(trigger.score >= speaks for trigger in self.of_deletes)
+        return Take(self.below_bytes if takes_files else 0, takes_deletes, at_most_bytes)
 
 
 def debt(partition: PartitionState, compact: Compact) -> Debt:
     """The partition's debt: the trigger with the highest score speaks."""
-    data, small = partition.data_total, partition.smaller_than(SMALL * compact.target_file_size)
-    target = size_text(compact.target_file_size)
-    triggers = [
+    target = int(compact.target_file_size)
+    below_bytes, small = tier(partition.data, target)
+    fewer = small.files - outputs(small.bytes, target) if small else 0
+    fewer_a_gib = fewer * _GIB / max(small.bytes, 1)
+    of_files = [
         Trigger(
             "compact.min_files",
             small.files / compact.min_files,
-            f"{small.files} of {compact.min_files} files below {size_text(SMALL * compact.target_file_size)}",
+            f"{small.files} of {compact.min_files} files below {size_text(SMALL * target)}{_of_others(partition, small, target)}",
         ),
         Trigger(
             "compact.fill_files",
-            min(small.files / compact.fill_files, small.bytes / compact.target_file_size),
-            f"{small.files} small files hold {size_text(small.bytes)} of {target} (at {compact.fill_files} that fill one)",
+            min(
+                small.files / compact.fill_files,
+                small.bytes / target,
+                fewer_a_gib / FEWER_FILES_PER_GIB,
+            ),
+            f"{small.files} small files hold {size_text(small.bytes)} of {size_text(target)} "
+            f"(at {compact.fill_files} that fill one)",
         ),
     ]
-    if partition.has_deletes:
-        triggers.extend(_delete_triggers(partition, data.rows, compact))
-    triggers.sort(key=lambda trigger: (-trigger.score, trigger.option))
-    taken = data + partition.deletes_total if partition.has_deletes else small
-    return Debt(tuple(triggers), small, partition.has_deletes, taken)
+    of_deletes = list(_delete_triggers(partition, compact)) if partition.has_deletes else []
+    return Debt(_highest_first(of_files), _highest_first(of_deletes), below_bytes, small.files)
 
 
-def _delete_triggers(partition: PartitionState, rows: int, compact: Compact) -> Iterable[Trigger]:
+def _highest_first(triggers: Iterable[Trigger]) -> tuple[Trigger, ...]:
+    return tuple(sorted(triggers, key=lambda trigger: (-trigger.score, trigger.option)))
+
+
+def _of_others(partition: PartitionState, tier_: FileStats, target: int) -> str:
+    """That there are small files which are larger than all smaller ones together, and wait."""
+    waiting = partition.smaller_than(SMALL * target).files - tier_.files
+    return f" ({waiting} larger ones wait for more)" if waiting else ""
+
+
+def _delete_triggers(partition: PartitionState, compact: Compact) -> Iterable[Trigger]:
+    rows = partition.data_total.rows
     positions = partition.deletes.get(FileKind.POSITION_DELETES, FileStats())
     vectors = partition.deletes.get(FileKind.DELETION_VECTORS, FileStats())
     equality = partition.deletes.get(FileKind.EQUALITY_DELETES, FileStats())
@@ -84,6 +118,10 @@ def _delete_triggers(partition: PartitionState, rows: int, compact: Compact) -> 
         deleted, limit = positions.rows + vectors.rows, compact.max_delete_ratio
         why = f"{deleted} delete rows on {rows} rows, limit {limit:.0%}"
         yield Trigger("compact.max_delete_ratio", deleted / max(rows, 1) / limit, why)
+    if positions:
+        most = compact.max_position_deletes
+        why = f"{positions.files} of {most} position-delete files"
+        yield Trigger("compact.max_position_deletes", positions.files / most, why)
     if equality:
         most = compact.max_equality_deletes
         why = f"{equality.files} of {most} equality-delete files, {equality.rows} rows in them"

@@ -18,11 +18,16 @@ from isotherm.core.planner.coldness import first_hot
 from isotherm.core.planner.debt import debt
 from isotherm.core.planner.held import after_failures, standstill
 from isotherm.core.planner.schedules import Pace, earlier
+from isotherm.core.planner.taking import saved_bytes, taken
 from isotherm.core.planner.view import View
 from isotherm.core.planner.whole_table import decide_expiry, decide_manifests, decide_metadata, decide_orphans
 from isotherm.core.policy.policy import Compact, Expire, Manifests, Metadata, Mode, Orphans, Policy
 from isotherm.core.state import PartitionState
 from isotherm.core.units import HOUR_MS, size_text
+from isotherm.runtime.text import counted
+
+MAX_JOB_BYTES = 10 * 1024**3
+"""What one job reads at most: some ten minutes. What is larger is done in parts, the smallest files first."""
 
 NOTHING_SAID = Policy(
     compact=Compact(enabled=False),
@@ -71,6 +76,9 @@ def _decide_compaction(
     now_ms: int,
 ) -> Decision:
     owed = debt(partition, policy.compact)
+    threshold, schedule = pace.threshold(Action.COMPACT)
+    take = owed.take(threshold, most_bytes(view, policy))
+    job = taken(partition, take)
 
     def verdict(kind: Verdict, why: str, wake: Wake = NEVER) -> Decision:
         name = label(key, view.facts.fields)
@@ -82,8 +90,10 @@ def _decide_compaction(
             round(owed.score, 4),
             why,
             wake,
-            owed.taken.files,
-            owed.taken.bytes,
+            job.files,
+            job.bytes,
+            saved_bytes(partition, take, int(policy.compact.target_file_size)),
+            take,
         )
 
     if (held := standstill(view, now_ms)) is not None:
@@ -98,7 +108,6 @@ def _decide_compaction(
     later = "" if blocker is None else f"; not to be compacted then: {blocker}"
     if hot is not None:
         return verdict(Verdict.HOT, f"hot: {hot.why}; debt {owed.score:.2f}: {owed.why}{later}", hot.wake)
-    threshold, schedule = pace.threshold(Action.COMPACT)
     if owed.score < threshold or not owed.has_gain:
         wake = pace.opens(Action.COMPACT, owed.score) if owed.has_gain else NEVER
         return verdict(Verdict.CLEAN, f"cold and clean: {owed.why}{later}", wake)
@@ -109,12 +118,13 @@ def _decide_compaction(
     if failed is not None:
         kind, why, wake = failed
         return verdict(kind, why, earlier(wake, until))
-    waits = _over_budget(owed.taken.bytes, view, policy, now_ms) or pace.waits(now_ms)
+    waits = _over_budget(job.bytes, view, policy, now_ms) or pace.waits(now_ms)
     if waits is not None:
         why = f"cold and due, but {waits[0]}: {owed.why}"
         return verdict(Verdict.WAITING, why, earlier(waits[1], until))
     by = f" by the schedule {schedule} (from {threshold:g} on)" if owed.score < 1 else ""
-    return verdict(Verdict.DUE, f"cold and due{by}: {owed.why}")
+    price = f"{counted(job.files, 'file')}, {size_text(job.bytes)} to rewrite"
+    return verdict(Verdict.DUE, f"cold and due{by}: {owed.why}; {price}")
 
 
 def _unsupported(partition: PartitionState, facts: TableFacts) -> str | None:
@@ -125,6 +135,14 @@ def _unsupported(partition: PartitionState, facts: TableFacts) -> str | None:
         if partition.deletes.get(kind):
             return f"{partition.deletes[kind].files} files of {kind.replace('_', ' ')} cannot be applied yet"
     return None
+
+
+def most_bytes(view: View, policy: Policy) -> int:
+    """What one job reads at most: a large one would seldom end before the stream comes back, and what does not fit a
+    budget is done in parts.
+    """
+    limits = (view.hour_budget_bytes, policy.work.bytes_per_hour, policy.work.bytes_per_day)
+    return min([MAX_JOB_BYTES, *(int(limit) for limit in limits if limit is not None)])
 
 
 def _over_budget(size_bytes: int, view: View, policy: Policy, now_ms: int) -> tuple[str, Wake] | None:

@@ -97,11 +97,15 @@ class Compact(Settings):
     ] = 128 * 1024**2
     """Size that new files should have. Larger for tables that are read whole, smaller for selective reads."""
     min_files: Annotated[Count, Field(ge=2)] = 100
-    """Due at this many data files below three quarters of the target in one partition."""
+    """Due at this many data files below three quarters of the target in one partition. A file counts once all smaller
+    ones together have its size: what was compacted is not rewritten for a handful of crumbs."""
     fill_files: Annotated[Count, Field(ge=2)] = 5
-    """Due also at this many small files, where together they fill one of the target size."""
+    """Due also at this many small files, where together they fill one of the target size, and there would be eight
+    files less for each GiB."""
     max_delete_ratio: float = Field(0.1, gt=0, le=MAX_COUNT)
     """Due also when rows in position deletes and deletion vectors reach this part of the partition's rows."""
+    max_position_deletes: Annotated[Count, Field(ge=1)] = 100
+    """Due also at this many position-delete files: each is one more request for every reader."""
     max_equality_deletes: Annotated[Count, Field(ge=1)] = 10
     """Due also at this many equality-delete files: each reader joins every one of them with all older rows."""
     max_deletion_vectors: Annotated[Count, Field(ge=1)] = 100

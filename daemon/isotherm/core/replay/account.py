@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from statistics import mean
 
 from isotherm.contract.identity import PartitionKey
+from isotherm.core.model.jobs import Take
 from isotherm.core.state import PartitionState
 
 
@@ -34,6 +35,7 @@ class SimulatedJob:
     bytes: int
     files: int
     base_snapshot_id: int
+    take: Take
     is_conflict: bool = False
     """A writer touched the partition before the job had ended: its work was thrown away."""
 

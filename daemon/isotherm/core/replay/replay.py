@@ -24,15 +24,13 @@ from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import Change
 from isotherm.core.model.decisions import Decision, Request, Verdict
 from isotherm.core.model.files import DELETE_KINDS, FileKind, bucket_bounds
-from isotherm.core.model.jobs import Action
+from isotherm.core.model.jobs import JOB_BYTES_PER_S, JOB_OVERHEAD_MS, Action, Take
 from isotherm.core.model.tables import Snapshot
 from isotherm.core.model.writers import Word
 from isotherm.core.partitions import with_epochs
 from isotherm.core.planner.admission import Room, admit
-from isotherm.core.planner.backlog import compact
-from isotherm.core.planner.coldness import JOB_BYTES_PER_S, JOB_OVERHEAD_MS
-from isotherm.core.planner.debt import SMALL
 from isotherm.core.planner.plan import NOTHING_SAID, plan
+from isotherm.core.planner.taking import SMALL, rewritten
 from isotherm.core.planner.view import Flight, Surroundings, View
 from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.replay.account import Replayed, Sample, SimulatedJob, Sums, Totals
@@ -320,6 +318,7 @@ class _Life:
             ended_at_ms=self._now_ms + max(lasts_ms, 1),
             bytes=decision.bytes,
             files=decision.files,
+            take=decision.take or Take(),
         )
         self._kept.touch([key])
         self._spent.append((self._now_ms, decision.bytes))
@@ -327,7 +326,7 @@ class _Life:
     def _finish(self, job: SimulatedJob) -> None:
         del self._running[job.partition]
         before = self.partitions[job.partition]
-        after = compact(before, self._target)
+        after = rewritten(before, job.take, self._target)
         self._own_commits += 1
         change = Change(
             # No snapshot of a real table has a negative id.

@@ -4,6 +4,7 @@ A job names every file that it replaces and every other file of its partition, s
 came in between. What we cannot rewrite yet is refused here, with a word for metrics and a sentence for a person.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from pyiceberg.io import FileIO
@@ -15,7 +16,7 @@ from pyiceberg.transforms import VoidTransform
 
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey, TableId
 from isotherm.core.model.files import FileKind
-from isotherm.core.model.jobs import CompactionJob
+from isotherm.core.model.jobs import CompactionJob, Take
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.paths import is_plain, written_under
 from isotherm.iceberg.compaction.names import destination
@@ -24,9 +25,6 @@ from isotherm.iceberg.manifests.position_deletes import DataFiles
 from isotherm.iceberg.manifests.reachability import never
 from isotherm.iceberg.threads import IsStopped
 from isotherm.service.ports import Bound
-
-KEEP_FRACTION = 0.75
-"""A data file of at least this part of the target, without deletes, is left alone: rewriting it gains nothing."""
 
 
 def bind(
@@ -39,6 +37,7 @@ def bind(
     job_id: str,
     table: TableId,
     partition_label: str,
+    take: Take,
     target_size_bytes: int,
     policy_hash: str,
     why: str,
@@ -46,8 +45,8 @@ def bind(
 ) -> Bound | Refusal:
     """A compaction job for a partition as it stands in a snapshot, bound to the files that it will replace.
 
-    Data files that are large enough and have no deletes stay; so do files of other specs. Without a `spec_id` the
-    spec that has the most small files in the partition is taken.
+    What `take` does not name stays; so do files of other specs. Without a `spec_id` the spec of which it names the most
+    files is taken.
 
     Raises:
         Stopped: so it was wanted.
@@ -55,22 +54,20 @@ def bind(
     if refusal := _refusal_of_table(metadata):
         return refusal
     live = live_files(metadata, io, snapshot, partition, is_stopped=is_stopped)
-    spec_id = _spec_with_most_files(live) if spec_id is None else spec_id
-    if spec_id is None:
-        return Refusal(Reason.NOTHING_TO_DO, "the partition has no data files")
-    data = [entry for entry in live if entry.spec_id == spec_id and entry.kind is FileKind.DATA]
     deletes = [entry for entry in live if entry.kind is FileKind.POSITION_DELETES]
+    wanted = _wanted([entry for entry in live if entry.kind is FileKind.DATA], deletes, take)
+    spec_id = _spec_with_most_files(wanted) if spec_id is None else spec_id
+    data = [entry for entry in live if entry.spec_id == spec_id and entry.kind is FileKind.DATA]
     oldest = min((entry.sequence_number for entry in data), default=snapshot.sequence_number or 0)
     equality = list(_equality_deletes(metadata, io, snapshot, partition, live, oldest, is_stopped))
     if refusal := _refusal_of_files(data, deletes, equality):
         return refusal
-    chosen, applicable = _worth_rewriting(data, deletes, target_size_bytes)
+    chosen = _chosen([entry for entry in wanted if entry.spec_id == spec_id], take)
+    rewritten = DataFiles(chosen)
+    applicable = [delete for delete in deletes if rewritten.may_be_named_by(delete)]
     if not chosen or (len(chosen) == 1 and not applicable):
-        return Refusal(
-            Reason.NOTHING_TO_DO,
-            f"{len(chosen)} of {len(data)} data files is below {KEEP_FRACTION:.0%} of the target of "
-            f"{target_size_bytes} bytes, and no delete applies",
-        )
+        of = f"{len(chosen)} of {len(data)} data files is smaller than {take.below_bytes} bytes"
+        return Refusal(Reason.NOTHING_TO_DO, f"{of}, and no delete applies")
     taken = {entry.identity for entry in (*chosen, *applicable)}
     job = CompactionJob(
         job_id=job_id,
@@ -123,18 +120,25 @@ def _refusal_of_files(
     return None
 
 
-def _worth_rewriting(
-    data: Sequence[LiveEntry], deletes: Sequence[LiveEntry], target_size_bytes: int
-) -> tuple[list[LiveEntry], list[LiveEntry]]:
-    """The data files that are small or have deletes, and the deletes that apply to them."""
-    named = DataFiles(data).named_by(deletes)
-    chosen = [
-        entry
-        for entry in data
-        if entry.size_bytes < KEEP_FRACTION * target_size_bytes or entry.identity in named
-    ]
-    rewritten = DataFiles(chosen)
-    return chosen, [delete for delete in deletes if rewritten.may_be_named_by(delete)]
+def _wanted(data: Sequence[LiveEntry], deletes: Sequence[LiveEntry], take: Take) -> list[LiveEntry]:
+    """The data files that a job is about: those that are small enough, and those that deletes may name."""
+    named = DataFiles(data).named_by(deletes) if take.with_deletes else frozenset()
+    return [entry for entry in data if entry.size_bytes < take.below_bytes or entry.identity in named]
+
+
+def _chosen(wanted: Iterable[LiveEntry], take: Take) -> list[LiveEntry]:
+    """As many of them as one job may take, the smallest first, and of one size the oldest.
+
+    What a job writes is younger than the deletes, so the next one finds other files that they name.
+    """
+    chosen: list[LiveEntry] = []
+    least, left_bytes = 1 if take.with_deletes else 2, take.at_most_bytes
+    for entry in sorted(wanted, key=lambda entry: (entry.size_bytes, *_in_order(entry))):
+        if left_bytes is not None and len(chosen) >= least and entry.size_bytes > left_bytes:
+            break
+        chosen.append(entry)
+        left_bytes = None if left_bytes is None else left_bytes - entry.size_bytes
+    return chosen
 
 
 def _equality_deletes(
@@ -187,12 +191,9 @@ def _ambiguous_field(metadata: TableMetadata) -> str | None:
     return None
 
 
-def _spec_with_most_files(live: Iterable[LiveEntry]) -> int | None:
-    counts: dict[int, int] = {}
-    for entry in live:
-        if entry.kind is FileKind.DATA:
-            counts[entry.spec_id] = counts.get(entry.spec_id, 0) + 1
-    return max(counts, key=lambda spec_id: (counts[spec_id], spec_id), default=None)
+def _spec_with_most_files(wanted: Iterable[LiveEntry]) -> int:
+    counts = Counter(entry.spec_id for entry in wanted)
+    return max(counts, key=lambda spec_id: (counts[spec_id], spec_id), default=0)
 
 
 def _in_order(entry: LiveEntry) -> tuple[int, str]:

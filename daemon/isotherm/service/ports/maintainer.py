@@ -6,7 +6,7 @@ from typing import Protocol
 
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.deletion import Mark, Neighbours, Seen, Verdict
-from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite
+from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite, Take
 from isotherm.core.model.refusals import Refusal
 from isotherm.service.ports.catalog import LoadedTable
 from isotherm.service.ports.errors import Unavailable
@@ -75,6 +75,7 @@ class Maintainer(Protocol):
         partition: PartitionKey,
         job_id: str,
         label: str,
+        take: Take,
         target_bytes: int,
         policy_hash: str,
         why: str,

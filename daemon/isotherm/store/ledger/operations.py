@@ -6,7 +6,7 @@ from itertools import takewhile
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.deletion import pause_ms
 from isotherm.core.model.holds import Quarantine
-from isotherm.core.model.jobs import Action, CompactionJob, Outcome, Rewrite
+from isotherm.core.model.jobs import JOB_BYTES_PER_S, Action, CompactionJob, Outcome, Rewrite
 from isotherm.core.model.refusals import Reason
 from isotherm.store.database import Part, from_json, to_json
 
@@ -53,6 +53,17 @@ class Operation:
     files_marked: int = 0
     """Files that an expiry left without a reader."""
 
+    @property
+    def bytes_charged(self) -> int:
+        """What budgets count: what was read, and before that is known what it means to read.
+
+        Of a job that was ended while it read nobody knows how far it came; the assumed speed says it.
+        """
+        if self.bytes_read or self.ended_at_ms is None:
+            return self.bytes_read or self.bytes_planned
+        passed_ms = max(self.ended_at_ms - self.started_at_ms, 0)
+        return min(self.bytes_planned, passed_ms * JOB_BYTES_PER_S // 1000)
+
     def ended(self, outcome: Outcome, now_ms: int) -> "Operation":
         """The operation with its end."""
         return replace(
@@ -96,7 +107,7 @@ class Operations(Part):
                 operation.state,
                 operation.started_at_ms,
                 to_json(operation),
-                max(operation.bytes_read, operation.bytes_planned),
+                operation.bytes_charged,
                 None if job is None else to_json(job),
             ),
         )

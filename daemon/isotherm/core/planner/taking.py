@@ -1,0 +1,143 @@
+"""Which files a compaction takes, and what it makes of a partition: sums by size bucket, no file by name.
+
+Sizes are those of `size_bucket`, so that what is planned here and what is bound to files later is the same to the byte.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from isotherm.core.model.files import NO_FILES, FileKind, FileStats, bucket_bounds, size_bucket, total
+from isotherm.core.model.jobs import Take
+from isotherm.core.state import PartitionState
+
+SMALL = 0.75
+"""A file below this part of the target is small: Iceberg's own `min-file-size-bytes` (its 180 % has no use here,
+files that are too large are not split)."""
+
+OPEN_BYTES = 4 * 1024**2
+"""What it costs a reader to open a file, in bytes: Spark's own `spark.sql.files.openCostInBytes`."""
+
+
+_NAMED = (FileKind.POSITION_DELETES, FileKind.DELETION_VECTORS)
+"""Deletes of which each row takes a row away."""
+
+
+def tier(data: Mapping[int, FileStats], target_bytes: int) -> tuple[int, FileStats]:
+    """The small files that are worth rewriting together, and the size below which they lie.
+
+    A file joins once all that is below it has its size. So a row is rewritten about once for each doubling of the file
+    that it lies in, however many crumbs come after it. Whoever is larger than all crumbs together waits for more.
+    """
+    best, below_bytes, sum_ = NO_FILES, 0, NO_FILES
+    for bucket, stats in sorted(data.items()):
+        end_bytes = bucket_bounds(bucket)[1]
+        if end_bytes > SMALL * target_bytes:
+            break
+        sum_ += stats
+        if size_bucket(sum_.bytes - stats.bytes // max(stats.files, 1)) >= bucket or not best:
+            best, below_bytes = sum_, end_bytes
+    return below_bytes, best
+
+
+def outputs(size_bytes: int, target_bytes: int) -> int:
+    """Into how many files an executor writes so many bytes."""
+    return max(1, round(size_bytes / target_bytes))
+
+
+def taken(partition: PartitionState, take: Take) -> FileStats:
+    """What a job would read: data files, and deletes where it is about them."""
+    selected = _selected(partition, take)
+    return total(selected.values()) + total(_applied(partition, take, total(selected.values())).values())
+
+
+def saved_bytes(partition: PartitionState, take: Take, target_bytes: int) -> int:
+    """What a job saves whoever reads the whole partition: files to open, and rows that are read in vain."""
+    data = total(_selected(partition, take).values())
+    if not data:
+        return 0
+    deletes = total(_applied(partition, take, data).values())
+    fewer = data.files - outputs(data.bytes, target_bytes) + deletes.files
+    in_vain = min(deletes.rows, data.rows) * data.bytes // max(data.rows, 1)
+    return max(fewer, 0) * OPEN_BYTES + in_vain + deletes.bytes
+
+
+def rewritten(partition: PartitionState, take: Take, target_bytes: int) -> PartitionState:
+    """The partition after the job. Its deletes are spread evenly over its files: nothing better is known here."""
+    selected = _selected(partition, take)
+    done = total(selected.values())
+    if not done:
+        return partition
+    applied = _applied(partition, take, done)
+    data = {
+        bucket: left
+        for bucket, stats in partition.data.items()
+        if (left := stats - selected.get(bucket, NO_FILES))
+    }
+    rows = max(done.rows - sum(applied.get(kind, NO_FILES).rows for kind in _NAMED), 0)
+    if rows:
+        files = outputs(done.bytes, target_bytes)
+        bucket = size_bucket(done.bytes // files)
+        data[bucket] = data.get(bucket, NO_FILES) + FileStats(files, rows, done.bytes)
+    stay = {kind: stats - applied.get(kind, NO_FILES) for kind, stats in partition.deletes.items()}
+    return replace(partition, data=data, deletes={kind: stats for kind, stats in stay.items() if stats})
+
+
+def _selected(partition: PartitionState, take: Take) -> dict[int, FileStats]:
+    """The data files by size bucket."""
+    if take.with_deletes:
+        return _some_of_all(partition, _share(partition, take))
+    left_bytes, least, selected = take.at_most_bytes, 2, {}
+    for bucket, stats in sorted(partition.data.items()):
+        if bucket_bounds(bucket)[1] > take.below_bytes:
+            break
+        fit = stats.files if left_bytes is None else left_bytes * stats.files // max(stats.bytes, 1)
+        files = min(stats.files, max(fit, least))
+        if files <= 0:
+            break
+        selected[bucket] = _part(stats, files)
+        least -= files
+        left_bytes = None if left_bytes is None else left_bytes - selected[bucket].bytes
+    return selected
+
+
+def _some_of_all(partition: PartitionState, share: float) -> dict[int, FileStats]:
+    """A share of the files of each size: which of them deletes name is not known here. At least one large file."""
+    if share >= 1:
+        return dict(partition.data)
+    some = {bucket: int(stats.files * share) for bucket, stats in partition.data.items()}
+    if not any(some.values()) and some:
+        some[max(partition.data, key=lambda bucket: (partition.data[bucket].bytes, bucket))] = 1
+    return {bucket: _part(partition.data[bucket], files) for bucket, files in some.items() if files}
+
+
+def _share(partition: PartitionState, take: Take) -> float:
+    """Which part of a partition one job may take that is about its deletes; they are read too."""
+    wanted_bytes = partition.data_total.bytes + partition.deletes_total.bytes
+    if take.at_most_bytes is None or wanted_bytes <= take.at_most_bytes:
+        return 1.0
+    return take.at_most_bytes / wanted_bytes
+
+
+def _applied(partition: PartitionState, take: Take, done: FileStats) -> dict[FileKind, FileStats]:
+    """The deletes that are gone once these data files are rewritten: of a part, their part."""
+    if not take.with_deletes:
+        return {}
+    data = partition.data_total
+    if done.files >= data.files:
+        return dict(partition.deletes)
+    applied, rows_left = {}, done.rows
+    for kind, stats in partition.deletes.items():
+        share = done.bytes / max(data.bytes, 1)
+        rows = min(max(int(stats.rows * share), 1), stats.rows - 1, rows_left)
+        files = min(math.ceil(stats.files * share), stats.files - 1)
+        # The last one goes as a whole: nothing may be left that no part ever reaches.
+        is_last = rows <= 0 and files <= 0
+        applied[kind] = stats if is_last else FileStats(files, max(rows, 0), int(stats.bytes * share))
+        rows_left -= applied[kind].rows if kind in _NAMED else 0
+    return applied
+
+
+def _part(stats: FileStats, files: int) -> FileStats:
+    """So many of some files."""
+    return FileStats(files, stats.rows * files // stats.files, stats.bytes * files // stats.files)
