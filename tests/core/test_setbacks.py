@@ -6,7 +6,17 @@ from pyiceberg.manifest import FileFormat
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.holds import Hold
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.core.setbacks import EXCUSED, MAX_OUTAGE_MS, MAX_RETRY_MS, OUTAGES, RETRY_MS, setback
+from isotherm.core.setbacks import (
+    EXCUSED,
+    MAX_OUTAGE_MS,
+    MAX_RETRY_MS,
+    MAX_TOUCHED_MS,
+    OUTAGES,
+    RETRY_MS,
+    TOUCHED,
+    TOUCHED_MS,
+    setback,
+)
 
 TABLE = TableId("u", "db.t")
 KEY = PartitionKey("{}")
@@ -40,6 +50,14 @@ def test_an_outage_lets_the_partition_wait_and_counts_against_nobody(reason: Rea
     assert [(RETRY_MS, 0), (MAX_OUTAGE_MS, 0)] == [
         (waits_ms(hold), hold.failures) for hold in (once, often) if hold is not None
     ]
+
+
+@pytest.mark.parametrize("reason", sorted(TOUCHED))
+def test_a_partition_that_was_written_while_a_job_ran_waits_each_time_twice_as_long(reason: Reason) -> None:
+    waits = [after(*[reason] * times) for times in (1, 2, 3, 50)]
+
+    assert [waits_ms(hold) for hold in waits] == [TOUCHED_MS, 2 * TOUCHED_MS, 4 * TOUCHED_MS, MAX_TOUCHED_MS]
+    assert [hold.failures for hold in waits if hold is not None] == [0] * 4
 
 
 def test_a_partitions_own_failures_count_and_its_waits_double_up_to_a_day() -> None:
@@ -112,7 +130,7 @@ NO_FAILURE_OF_A_PARTITION = {
 
 def test_every_end_of_a_compaction_is_somebodys_fault() -> None:
     """A new word for an end must be weighed: who is to blame for it?"""
-    parts = [EXCUSED, OUTAGES, BLAMED, NO_FAILURE_OF_A_PARTITION]
+    parts = [EXCUSED, OUTAGES, TOUCHED, BLAMED, NO_FAILURE_OF_A_PARTITION]
 
     assert set(Reason) == set().union(*parts)
     assert len(Reason) == sum(len(part) for part in parts)

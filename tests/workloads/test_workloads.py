@@ -48,49 +48,16 @@ OF_ONE = {
 EXEMPT = {("keyed_upserts", "not left alone")}
 """What no policy can reach: equality deletes are followed, not applied."""
 
-TOO_FEW = "a hundred small files never come together, and so they stay for ever"
-END_OF_TIME = (
-    "the boundary is the beginning of the newest partition: the last two wait for data that may never come"
-)
-NO_REST = "a partition that is written on and on is compacted again on the same day"
-NO_COUNT = "nobody counts position-delete files"
-NO_BACK_OFF = "a job that a writer ended is begun again at once, however large it is"
+END_OF_TIME = "the boundary is the beginning of the newest partition: a day waits for a day of silence"
+NO_MERGE = "delete files are not merged by themselves: only rewriting the data takes them away"
+NO_PAUSE = "nobody knows how long its writers pause, so a job begins in a pause that is over at once"
 NEVER_QUIET = "so many commits of quiet never come, and there is no other way to be cold"
 
 NOT_YET: dict[tuple[str, str | None, str], str] = {
-    ("hourly", None, "not left alone"): TOO_FEW,
-    ("hourly", None, "below three files, once settled"): TOO_FEW,
-    ("hourly_slow", None, "not left alone"): TOO_FEW,
-    ("hourly_slow", None, "below twenty files, once settled"): TOO_FEW,
-    ("hourly_slow", "hourly_events", "below twenty files, once settled"): TOO_FEW,
-    ("hourly_big", None, "never in vain twice in a row"): NO_BACK_OFF,
-    ("two_writers", None, "below three files, once settled"): TOO_FEW,
-    ("sensors", None, "below twenty files, once settled"): TOO_FEW,
-    ("sensors", "hourly_events", "below twenty files, once settled"): TOO_FEW,
-    ("sensors", "hourly_events", "few repeats"): NO_REST,
-    ("old_table", None, "not left alone"): TOO_FEW,
     ("daily", None, "below three files, once settled"): END_OF_TIME,
-    ("stream_ends", None, "not left alone"): END_OF_TIME,
-    ("stream_ends", None, "below three files, once settled"): END_OF_TIME,
-    ("office_hours", None, "below three files, once settled"): END_OF_TIME,
-    ("nightly_batch", None, "not left alone"): TOO_FEW,
-    ("nightly_batch", None, "below three files, once settled"): TOO_FEW,
-    ("backfill", None, "below three files, once settled"): "the rest of the last pass is too little",
-    ("backfill", None, "few repeats"): "each pass is compacted while the next one comes",
-    ("monthly", None, "done within days"): END_OF_TIME,
-    ("yearly", None, "done within days"): END_OF_TIME,
-    ("mirror_zipf", None, "below 120 files"): NO_COUNT,
-    ("mirror_zipf", None, "few repeats"): NO_REST,
-    (
-        "mirror_zipf",
-        "mirror",
-        "below 120 files",
-    ): "twenty small files and a hundred delete files are waited for",
-    ("mirror_zipf", "mirror", "few repeats"): NO_REST,
-    ("buckets", None, "never in vain twice in a row"): NO_BACK_OFF,
+    ("mirror_zipf", None, "written 2.5 times at most"): NO_MERGE,
+    ("buckets", None, "never in vain twice in a row"): NO_PAUSE,
     ("buckets", "mirror", "not left alone"): NEVER_QUIET,
-    ("large_buckets", None, "never in vain twice in a row"): NO_BACK_OFF,
-    ("large_buckets", None, "not left alone"): NO_BACK_OFF,
     ("large_buckets", "mirror", "not left alone"): NEVER_QUIET,
     ("one_old_table", None, "an hour"): "with one job at a time the highest score wins every round",
     (

@@ -5,14 +5,16 @@ long partitions of that age were watched, and how often the stream wrote into on
 short records for a table, whatever its size and history. What is long ago counts less and less.
 
 One outlier does not count. A backfill of last year, or a writer that caught up after a weekend, writes into old
-partitions all day long and says nothing about the days to come: of every age the busiest day is left out.
+partitions all day long and says nothing about the days to come: of every age the busiest day counts no more than all
+others together.
 
 Rates are those of a Poisson process, pooled over all partitions of an age; where a partition spec has more fields than
 the time, the partitions of one interval count as one, which errs on the side of waiting.
 """
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -23,12 +25,14 @@ AGES: Final = 20
 """Ages that are told apart: 0 to 1 intervals, 1 to 2, 2 to 4, … what is older than the last is not watched."""
 HALF_LIFE_MS: Final = 14 * DAY_MS
 RETURN_MS: Final = 10 * 60_000
-"""Writes into an age within this span are one return: a micro-batch after another is no independent event, and a
-partition that was just written is not quiet anyway."""
+"""A write to a partition that was written less than this before is no return: a micro-batch after another is no
+independent event, and a partition that was just written is not quiet anyway."""
 PAUSE_MS: Final = HOUR_MS
 """The time between two commits counts as watched up to here: a stream that stands still teaches nothing."""
 ENOUGH_RETURNS: Final = 2.0
-"""So many returns, the busiest day left out, before anything is called hot for them."""
+"""So many returns, before anything is called hot for them."""
+OUTLIER: Final = 2.0
+"""The busiest day counts as far as all returns are at most so many times those of the other days."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +48,6 @@ class Age:
     """When the present day began: with the first return after the one before was over."""
     on_day: float = 0
     """Returns of that day so far."""
-    last_at_ms: int = 0
-    """When the latest return began."""
 
 
 NOTHING: Final = Age()
@@ -58,7 +60,7 @@ class Risk:
     probability: float
     """Upper end (95 %) of what the history allows, for the span that was asked for."""
     returns: float
-    """Returns that it rests on, the busiest day left out."""
+    """Returns that it rests on, the busiest day as far as it counts."""
     watched_ms: float
     youngest: int
     """The age, in intervals of the partition: from here (inclusive) …"""
@@ -83,17 +85,17 @@ class Lateness:
     """Where the oldest partition that was ever written begins: older ones do not exist, and are not watched."""
 
     def after(
-        self, spans: Iterable[TimeSpan], boundary_ms: int, partitions: int, committed_at_ms: int
+        self, written: Mapping[TimeSpan, bool], boundary_ms: int, partitions: int, committed_at_ms: int
     ) -> "Lateness":
         """With one more commit of a writer, which wrote into partitions of these time spans.
 
         Args:
-            spans: of the partitions that were written; those ahead of the boundary teach nothing.
+            written: the spans, and whether the partition had been quiet: then the writer has come back to it. Those
+                ahead of the boundary teach nothing.
             boundary_ms: event time that the stream had reached before the commit.
             partitions: how many the table has: of no age are there more.
             committed_at_ms: commit time.
         """
-        written = list(spans)
         if not written:
             return self
         updated_at_ms = self.updated_at_ms
@@ -106,9 +108,11 @@ class Lateness:
         deepest = _age_of(boundary_ms - oldest_ms, length_ms)
         ages.extend([NOTHING] * (min(deepest + 1, AGES) - len(ages)))
         ages = [_watched(age, number, passed_ms, partitions) for number, age in enumerate(ages)]
-        for number in {_age_of(boundary_ms - span.end_ms, span.length_ms) for span in written}:
+        back = (span for span, was_quiet in written.items() if was_quiet)
+        counts = Counter(_age_of(boundary_ms - span.end_ms, span.length_ms) for span in back)
+        for number, count in counts.items():
             if 0 <= number < len(ages):
-                ages[number] = _returned(ages[number], committed_at_ms)
+                ages[number] = _returned(ages[number], count, committed_at_ms)
         return Lateness(
             tuple(ages),
             committed_at_ms if self.since_ms is None else self.since_ms,
@@ -125,7 +129,8 @@ class Lateness:
         if not 0 <= number < len(self.ages) or not self.ages[number].watched_ms:
             return None
         age = self.ages[number]
-        returns = max(age.returns - max(age.busiest, age.on_day), 0.0)
+        others = max(age.returns - max(age.busiest, age.on_day), 0.0)
+        returns = min(age.returns, OUTLIER * others)
         rate = _upper_count(returns) / age.watched_ms
         youngest, oldest = _bounds(number)
         return Risk(1 - math.exp(-rate * horizon_ms), returns, age.watched_ms, youngest, oldest)
@@ -159,17 +164,14 @@ def _watched(age: Age, number: int, passed_ms: int, partitions: int) -> Age:
     )
 
 
-def _returned(age: Age, at_ms: int) -> Age:
-    if abs(at_ms - age.last_at_ms) < RETURN_MS and age.last_at_ms:
-        return age
+def _returned(age: Age, count: int, at_ms: int) -> Age:
     is_new_day = abs(at_ms - age.day_from_ms) >= DAY_MS
     return replace(
         age,
-        returns=age.returns + 1,
+        returns=age.returns + count,
         busiest=max(age.busiest, age.on_day) if is_new_day else age.busiest,
         day_from_ms=at_ms if is_new_day else age.day_from_ms,
-        on_day=1 if is_new_day else age.on_day + 1,
-        last_at_ms=at_ms,
+        on_day=count if is_new_day else age.on_day + count,
     )
 
 

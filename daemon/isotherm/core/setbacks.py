@@ -9,12 +9,9 @@ RETRY_MS = 60_000
 MAX_RETRY_MS = 86_400_000
 EXCUSED = frozenset(
     {
-        Reason.CANCELLED,
-        Reason.CONFLICT,
         Reason.FORMAT,
         Reason.GONE,
         Reason.HALTED,
-        Reason.HOT,
         Reason.LOST,
         Reason.OWNER,
         Reason.PAUSED,
@@ -30,6 +27,11 @@ OUTAGES = frozenset({Reason.CATALOG, Reason.CLOCK, Reason.CONTENTION, Reason.STO
 waits, and no failure of its own is counted."""
 MAX_OUTAGE_MS = 3_600_000
 """The longest wait after an outage; like that after a failure it begins with a minute and doubles."""
+TOUCHED = frozenset({Reason.CANCELLED, Reason.CONFLICT, Reason.HOT})
+"""Ends of a job because a writer came back to its partition: what was read was read in vain. The partition waits, each
+time twice as long, so that a job which never fits between two writes is not begun for ever."""
+TOUCHED_MS = 3_600_000
+MAX_TOUCHED_MS = 86_400_000
 
 
 def setback(
@@ -47,9 +49,11 @@ def setback(
     if refusal.reason in EXCUSED:
         return None
     failures = 0 if before is None else before.failures
+    waited_ms = 0 if before is None or before.until_ms is None else before.until_ms - before.at_ms
     if refusal.reason in OUTAGES:
-        waited_ms = 0 if before is None else (before.until_ms or 0) - before.at_ms
         span_ms = min(max(RETRY_MS, 2 * waited_ms), MAX_OUTAGE_MS)
+    elif refusal.reason in TOUCHED:
+        span_ms = min(max(TOUCHED_MS, 2 * waited_ms), MAX_TOUCHED_MS)
     else:
         failures += 1
         span_ms = min(RETRY_MS << min(failures - 1, 20), MAX_RETRY_MS)

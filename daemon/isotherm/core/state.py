@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from isotherm.contract.boundary import BOUNDARY_QUANTILE, MAX_AHEAD_MS
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.contract.summary import DUPLICATE_DELETES
-from isotherm.core.lateness import UNTAUGHT, Lateness
+from isotherm.contract.summary import DUPLICATE_DELETES, Origin
+from isotherm.core.lateness import RETURN_MS, UNTAUGHT, Lateness
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.files import DELETE_KINDS, NO_FILES, FileKind, FileStats, bucket_bounds, total
 from isotherm.core.model.tables import PartitionField
@@ -39,6 +39,8 @@ class PartitionState:
     last_write_at_ms: int | None = None
     last_write_number: int = 0
     """The table's count of foreign commits when this partition was last written."""
+    compacted_at_ms: int | None = None
+    """When we last compacted it, or None where that is not on record."""
 
     @property
     def data_total(self) -> FileStats:
@@ -136,6 +138,11 @@ def apply(
         key: _partition_after(key, partitions.get(key, NO_PARTITION), delta, written_at_ms, number)
         for key, delta in change.partitions.items()
     }
+    if change.origin is Origin.MAINTENANCE:
+        after = {
+            key: None if one is None else replace(one, compacted_at_ms=change.committed_at_ms)
+            for key, one in after.items()
+        }
     born = sum(left is not None and key not in partitions for key, left in after.items())
     gone = sum(left is None and key in partitions for key, left in after.items())
     totals = _totals_after(state.totals, change.partitions.values())
@@ -149,7 +156,7 @@ def apply(
         boundary_ms=_boundary_after(state.boundary_ms, change, fields),
         foreign_commits=number,
         partitions=state.partitions + born - gone,
-        lateness=_lateness_after(state, change, fields),
+        lateness=_lateness_after(state, partitions, change, fields),
         totals=totals,
         summary_gap={**state.summary_gap, **gap},
         on_faith=state.on_faith + 1,
@@ -218,7 +225,8 @@ def _partition_after(
         return None
     if written_at_ms is None:
         return replace(before, data=data, deletes=deletes)
-    return PartitionState(
+    return replace(
+        before,
         data=data,
         deletes=deletes,
         first_write_at_ms=written_at_ms if before.first_write_at_ms is None else before.first_write_at_ms,
@@ -287,16 +295,24 @@ def _boundary_after(before_ms: int | None, change: Change, fields: tuple[Partiti
     return capped_ms if before_ms is None else max(before_ms, capped_ms)
 
 
-def _lateness_after(state: TableState, change: Change, fields: tuple[PartitionField, ...]) -> Lateness:
-    """What the change says of late writes. Ages are told from the boundary before it."""
+def _lateness_after(
+    state: TableState,
+    partitions: Mapping[PartitionKey, PartitionState],
+    change: Change,
+    fields: tuple[PartitionField, ...],
+) -> Lateness:
+    """What the change says of late writes. Ages are told from the boundary before it.
+
+    Who writes on and on is not back: a return is a write to a partition that nobody had written to for a while.
+    """
     if not change.is_foreign_write or state.boundary_ms is None:
         return state.lateness
-    spans = [
-        span
+    written = {
+        span: change.committed_at_ms - (partitions.get(key, NO_PARTITION).last_write_at_ms or 0) >= RETURN_MS
         for key, delta in change.partitions.items()
         if (delta.added or delta.removed) and (span := time_span(key, fields)) is not None
-    ]
-    return state.lateness.after(spans, state.boundary_ms, state.partitions, change.committed_at_ms)
+    }
+    return state.lateness.after(written, state.boundary_ms, state.partitions, change.committed_at_ms)
 
 
 def boundary_of_rows(

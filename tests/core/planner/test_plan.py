@@ -109,9 +109,10 @@ def obviously(world, policy, now):
     for name, state in world.partitions.items():
         hour = int(name.split(":")[1].rstrip("}"))
         boundary = world.around.state.boundary_ms
-        if boundary is None or (hour + 1 + policy.cold.after) * HOUR > boundary:
-            continue
         quiet = now - state.last_write_at_ms
+        is_behind = boundary is not None and (hour + 1 + policy.cold.after) * HOUR <= boundary
+        if not is_behind and quiet < policy.cold.silent_for:
+            continue
         commits = world.around.state.foreign_commits - state.last_write_number
         if quiet < policy.cold.quiet_for:
             continue
@@ -308,6 +309,29 @@ def test_what_saves_readers_the_most_for_each_byte_comes_first():
     due = [r.decision.partition for r in plan(world, POLICY, NOW).requests]
 
     assert due == [key(3), key(4), key(2), key(1)]
+
+
+@pytest.mark.parametrize(
+    ("compacted_ago", "written_ago", "count", "verdict"),
+    [
+        (2 * HOUR, HOUR, 10, Verdict.CLEAN),
+        (2 * HOUR, HOUR, 60, Verdict.DUE),
+        (DAY, HOUR, 10, Verdict.DUE),
+        (HOUR, 2 * HOUR, 10, Verdict.DUE),
+        (-HOUR, HOUR, 10, Verdict.DUE),
+    ],
+    ids=["rests", "much more debt", "a day later", "the next part", "told by a clock that is ahead"],
+)
+def test_a_partition_that_is_written_again_rests_from_its_last_job(
+    compacted_ago, written_ago, count, verdict
+):
+    state = replace(partition(count), compacted_at_ms=NOW - compacted_ago, last_write_at_ms=NOW - written_ago)
+    decision = plan(view({key(1): state}), POLICY, NOW).of_partitions[0]
+
+    assert decision.verdict is verdict
+    if verdict is Verdict.CLEAN:
+        assert decision.wake.at_ms == NOW - compacted_ago + DAY
+        assert "compacted 2h ago: until tomorrow only a score of 15 is due, not 2.50" in decision.why
 
 
 def test_of_many_snapshots_a_twentieth_must_be_free_to_go():

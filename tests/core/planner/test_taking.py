@@ -135,10 +135,10 @@ def test_one_delete_row_does_not_make_the_whole_partition_part_of_the_small_file
 
 
 def test_delete_files_alone_do_not_take_the_small_files():
-    state = replace(partition(5, MIB), deletes={FileKind.POSITION_DELETES: FileStats(150, 150, KIB)})
+    state = replace(partition(5, MIB), deletes={FileKind.POSITION_DELETES: FileStats(250, 250, KIB)})
     owed = debt(state, Compact(min_files=20, max_delete_ratio=1000))
 
-    assert owed.why == "150 of 100 position-delete files"
+    assert owed.why == "250 of 200 position-delete files"
     assert owed.take(1.0, None) == Take(0, with_deletes=True)
 
 
@@ -147,7 +147,7 @@ def test_many_position_delete_files_are_due_however_few_their_rows():
         partition(40, 128 * MIB), deletes={FileKind.POSITION_DELETES: FileStats(50_000, 50_000, GIB)}
     )
 
-    assert debt(state, Compact()).score == 500
+    assert debt(state, Compact()).score == 250
 
 
 def test_nearly_full_files_are_left_alone():

@@ -93,13 +93,23 @@ def window_rule(
 def boundary_rule(
     key: PartitionKey, partition: PartitionState, around: Surroundings, cold: Cold, now_ms: int
 ) -> Finding:
-    """A partition with a time transform must end well behind the event time that the stream has reached."""
-    del partition, now_ms
+    """A partition with a time transform must end well behind the event time that the stream has reached.
+
+    Or nobody wrote to it for so long that the stream will not say more: it has ended, or it writes one partition for
+    a month.
+    """
     span = time_span(key, around.fields)
     if span is None:
         return Finding("boundary", False, "no time in its partition spec")
+    silent_at_ms = (
+        None if partition.last_write_at_ms is None else partition.last_write_at_ms + cold.silent_for
+    )
+    if silent_at_ms is not None and silent_at_ms <= now_ms:
+        silent_ms = now_ms - silent_at_ms + cold.silent_for
+        why = f"nobody wrote to it for {span_text(silent_ms)}, {span_text(cold.silent_for)} are enough"
+        return Finding("boundary", False, why)
     needed_ms = int(min(cold.after * span.length_ms, cold.after_at_most))
-    wake = Wake(boundary_ms=span.end_ms + needed_ms)
+    wake = Wake(at_ms=silent_at_ms, boundary_ms=span.end_ms + needed_ms)
     if around.state.boundary_ms is None:
         return Finding("boundary", True, "nothing says yet how far the stream has come", wake)
     behind_ms = around.state.boundary_ms - span.end_ms
@@ -154,7 +164,7 @@ def lateness_rule(
     since_ms = now_ms - (around.state.lateness.since_ms or now_ms)
     why = (
         f"the stream came back to partitions {risk.youngest} to {risk.oldest} intervals old "
-        f"{risk.returns:.0f} times in {span_text(max(since_ms, 0))}, the busiest day left out: the risk of a write "
+        f"{risk.returns:.0f} times in {span_text(max(since_ms, 0))}: the risk of a write "
         f"within the {span_text(int(horizon_ms))} of a job is at most {risk.probability:.2%}, limit {cold.late_write_risk:.2%}"
     )
     if risk.probability <= cold.late_write_risk:

@@ -29,7 +29,7 @@ def after_failures(quarantine: Quarantine | None, now_ms: int) -> tuple[Verdict,
         left = span_text(quarantine.until_ms - now_ms)
         return (
             kind,
-            f"waits for an outage to end ({quarantine.why}); tried again in {left}",
+            f"waits ({quarantine.why}); tried again in {left}",
             Wake(at_ms=quarantine.until_ms),
         )
     times = "once" if quarantine.failures == 1 else f"{quarantine.failures} times in a row"

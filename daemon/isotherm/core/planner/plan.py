@@ -15,7 +15,7 @@ from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import TableFacts
 from isotherm.core.partitions import label
 from isotherm.core.planner.coldness import first_hot
-from isotherm.core.planner.debt import debt
+from isotherm.core.planner.debt import Debt, debt
 from isotherm.core.planner.held import after_failures, standstill
 from isotherm.core.planner.schedules import Pace, earlier
 from isotherm.core.planner.taking import saved_bytes, taken
@@ -23,11 +23,18 @@ from isotherm.core.planner.view import View
 from isotherm.core.planner.whole_table import decide_expiry, decide_manifests, decide_metadata, decide_orphans
 from isotherm.core.policy.policy import Compact, Expire, Manifests, Metadata, Mode, Orphans, Policy
 from isotherm.core.state import PartitionState
-from isotherm.core.units import HOUR_MS, size_text
+from isotherm.core.units import HOUR_MS, size_text, span_text
 from isotherm.runtime.text import counted
 
 MAX_JOB_BYTES = 10 * 1024**3
 """What one job reads at most: some ten minutes. What is larger is done in parts, the smallest files first."""
+
+REST_MS = 24 * HOUR_MS
+"""For so long after a job of a partition that is written again, only much more debt than usual is worth another one: who
+is written on and on would be rewritten on and on, and its readers gain little."""
+
+REST_SCORE = 15.0
+"""So much."""
 
 NOTHING_SAID = Policy(
     compact=Compact(enabled=False),
@@ -77,7 +84,9 @@ def _decide_compaction(
 ) -> Decision:
     owed = debt(partition, policy.compact)
     threshold, schedule = pace.threshold(Action.COMPACT)
-    take = owed.take(threshold, most_bytes(view, policy))
+    rests_until_ms = _rests_until(partition, now_ms)
+    needed = threshold if rests_until_ms is None else REST_SCORE
+    take = owed.take(needed, most_bytes(view, policy))
     job = taken(partition, take)
 
     def verdict(kind: Verdict, why: str, wake: Wake = NEVER) -> Decision:
@@ -108,9 +117,8 @@ def _decide_compaction(
     later = "" if blocker is None else f"; not to be compacted then: {blocker}"
     if hot is not None:
         return verdict(Verdict.HOT, f"hot: {hot.why}; debt {owed.score:.2f}: {owed.why}{later}", hot.wake)
-    if owed.score < threshold or not owed.has_gain:
-        wake = pace.opens(Action.COMPACT, owed.score) if owed.has_gain else NEVER
-        return verdict(Verdict.CLEAN, f"cold and clean: {owed.why}{later}", wake)
+    if (little := _too_little(owed, partition, pace, now_ms)) is not None:
+        return verdict(Verdict.CLEAN, f"{little[0]}: {owed.why}{later}", little[1])
     until = pace.closes(Action.COMPACT, owed.score)
     if blocker is not None:
         return verdict(Verdict.UNSUPPORTED, f"{blocker}; debt {owed.score:.2f}: {owed.why}", until)
@@ -125,6 +133,30 @@ def _decide_compaction(
     by = f" by the schedule {schedule} (from {threshold:g} on)" if owed.score < 1 else ""
     price = f"{counted(job.files, 'file')}, {size_text(job.bytes)} to rewrite"
     return verdict(Verdict.DUE, f"cold and due{by}: {owed.why}; {price}")
+
+
+def _too_little(owed: Debt, partition: PartitionState, pace: Pace, now_ms: int) -> tuple[str, Wake] | None:
+    """Whether a partition's debt is not worth a job, and until when that holds."""
+    if not owed.has_gain:
+        return "cold and clean", NEVER
+    if owed.score < pace.threshold(Action.COMPACT)[0]:
+        return "cold and clean", pace.opens(Action.COMPACT, owed.score)
+    rests_until_ms = _rests_until(partition, now_ms)
+    if rests_until_ms is None or owed.score >= REST_SCORE:
+        return None
+    ago = span_text(now_ms - (rests_until_ms - REST_MS))
+    why = f"cold, but compacted {ago} ago: until tomorrow only a score of {REST_SCORE:g} is due, not {owed.score:.2f}"
+    return why, Wake(at_ms=rests_until_ms)
+
+
+def _rests_until(partition: PartitionState, now_ms: int) -> int | None:
+    """Until when a partition rests from its last job, or None where it does not."""
+    since_ms, written_ms = partition.compacted_at_ms, partition.last_write_at_ms
+    # What nobody wrote to since then is still to be done: of a large partition a job does a part.
+    if since_ms is None or written_ms is None or written_ms <= since_ms:
+        return None
+    # A time that is ahead was told by another clock.
+    return since_ms + REST_MS if 0 <= now_ms - since_ms < REST_MS else None
 
 
 def _unsupported(partition: PartitionState, facts: TableFacts) -> str | None:

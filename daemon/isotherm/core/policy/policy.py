@@ -72,9 +72,12 @@ class Cold(Settings):
     """Nobody wrote into the partition for this long. Longer where writers pause in the middle of their work."""
     quiet_commits: Count = 10
     """Nor within the last so many commits of the table. The main rule for buckets."""
-    quiet_at_most: Span = 86_400_000
+    quiet_at_most: Span = 3_600_000
     """Caps `quiet_commits`: after this long, the number of commits does not matter any more."""
-    late_write_risk: float = Field(0.001, gt=0, le=1)
+    silent_for: Span = 86_400_000
+    """Nobody wrote into the partition for this long: then `after` does not matter any more. So the last partitions of
+    a stream that has ended are compacted too, and a month soon after its end."""
+    late_write_risk: float = Field(0.05, gt=0, le=1)
     """Cold only where the table's own history says that a write into a partition of that age, before a job would
     end, is less likely than this. 1 switches the rule off."""
     writer_silent_for: Span = 3_600_000
@@ -96,7 +99,7 @@ class Compact(Settings):
         TableProperty("write.target-file-size-bytes"),
     ] = 128 * 1024**2
     """Size that new files should have. Larger for tables that are read whole, smaller for selective reads."""
-    min_files: Annotated[Count, Field(ge=2)] = 100
+    min_files: Annotated[Count, Field(ge=2)] = 20
     """Due at this many data files below three quarters of the target in one partition. A file counts once all smaller
     ones together have its size: what was compacted is not rewritten for a handful of crumbs."""
     fill_files: Annotated[Count, Field(ge=2)] = 5
@@ -104,7 +107,7 @@ class Compact(Settings):
     files less for each GiB."""
     max_delete_ratio: float = Field(0.1, gt=0, le=MAX_COUNT)
     """Due also when rows in position deletes and deletion vectors reach this part of the partition's rows."""
-    max_position_deletes: Annotated[Count, Field(ge=1)] = 100
+    max_position_deletes: Annotated[Count, Field(ge=1)] = 200
     """Due also at this many position-delete files: each is one more request for every reader."""
     max_equality_deletes: Annotated[Count, Field(ge=1)] = 10
     """Due also at this many equality-delete files: each reader joins every one of them with all older rows."""

@@ -24,7 +24,9 @@ from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import Change
 from isotherm.core.model.decisions import Decision, Request, Verdict
 from isotherm.core.model.files import DELETE_KINDS, FileKind, bucket_bounds
+from isotherm.core.model.holds import Hold, Quarantine
 from isotherm.core.model.jobs import JOB_BYTES_PER_S, JOB_OVERHEAD_MS, Action, Take
+from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.model.tables import Snapshot
 from isotherm.core.model.writers import Word
 from isotherm.core.partitions import with_epochs
@@ -36,6 +38,7 @@ from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.replay.account import Replayed, Sample, SimulatedJob, Sums, Totals
 from isotherm.core.replay.history import History, Recorded, carried_over, difference
 from isotherm.core.replay.lookups import KeptDecisions, SnapshotLog
+from isotherm.core.setbacks import setback
 from isotherm.core.state import PartitionState, apply, built
 from isotherm.core.units import DAY_MS, HOUR_MS
 
@@ -134,6 +137,8 @@ class _Life:
         self._kept = KeptDecisions(history.partitions)
         self._due_since: dict[PartitionKey, int] = {}
         self._running: dict[PartitionKey, SimulatedJob] = {}
+        self._held: dict[PartitionKey, Hold] = {}
+        """What waits because a job of it was in vain."""
         self._spent: deque[tuple[int, int]] = deque()
         """What was read lately, and when: for the budget."""
         self._own_commits = 0
@@ -191,6 +196,11 @@ class _Life:
         self._sums.conflicts += 1
         self._sums.wasted_bytes += round(job.bytes * passed)
         self.jobs.append(replace(job, ended_at_ms=self._now_ms, is_conflict=True))
+        touched = Refusal(Reason.CANCELLED, "the stream came back to its partition while it ran")
+        before = self._held.get(job.partition)
+        held = setback(self._history.table, job.partition, touched, before, self._now_ms)
+        if held is not None:
+            self._held[job.partition] = held
 
     def _apply(self, change: Change) -> None:
         """A change becomes part of the state; in this world it follows whatever is the head."""
@@ -269,6 +279,10 @@ class _Life:
                 Flight("", Action.COMPACT, job.partition, job.base_snapshot_id, job.started_at_ms, job.bytes)
                 for job in self._running.values()
             ),
+            quarantined={
+                key: Quarantine(held.until_ms or 0, held.failures, held.why)
+                for key, held in self._held.items()
+            },
             announced_sequence_number=self._state.sequence_number,
             hour_budget_bytes=self._assumed.bytes_per_hour,
         )
@@ -325,6 +339,7 @@ class _Life:
 
     def _finish(self, job: SimulatedJob) -> None:
         del self._running[job.partition]
+        self._held.pop(job.partition, None)
         before = self.partitions[job.partition]
         after = rewritten(before, job.take, self._target)
         self._own_commits += 1
