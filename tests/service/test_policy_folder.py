@@ -4,8 +4,15 @@ import os
 from pathlib import Path
 
 import pytest
+import yaml
 
-from isotherm.service.policy_folder import MAX_FILE_BYTES, MAX_UNSETTLED, PolicyFolder, read_policies
+from isotherm.service.policy_folder import (
+    MAX_FILE_BYTES,
+    MAX_UNSETTLED,
+    MAX_VALUES,
+    PolicyFolder,
+    read_policies,
+)
 
 GOOD = "tables: shop.*\ncold: {after: 1}\n"
 BETTER = "tables: shop.*\ncold: {after: 2}\n"
@@ -201,6 +208,14 @@ BROKEN = {
     "a link to itself": (_loop, "shop.yaml: cannot be read: Too many levels of symbolic links"),
     "a pipe that nobody writes to": (_pipe, "shop.yaml: is no file"),
     "deeply nested": (lambda path: path.write_text("[" * 5_000), "nested too deeply"),
+    "a tag of YAML": (
+        lambda path: path.write_text("tables: x.*\nexpire: {keep_for: !!timestamp 7d}\n"),
+        "shop.yaml:2:20: tags (!name) are not allowed",
+    ),
+    "too many values": (
+        lambda path: path.write_text("tables: shop.*\noverride: [" + "a," * (MAX_VALUES + 1) + "]"),
+        "shop.yaml:2:20002: more than 10000 values; divide the file",
+    ),
     "a number of 5,000 digits": (
         lambda path: path.write_text("tables: " + "9" * 5000),
         "shop.yaml:1:9: no value",
@@ -249,6 +264,35 @@ class TestBroken:
 
         assert again.resolve("shop.orders", {}).policy.cold.after == 1
         assert complaint in again.complaints[0]
+
+
+@pytest.fixture
+def odd_reader(monkeypatch):
+    """PyYAML with a mistake, of a kind that it has had."""
+
+    def compose(composer, anchor):
+        event = composer.get_event()
+        if event.value == "odd":
+            raise AttributeError("'NoneType' object has no attribute 'groupdict'")
+        return yaml.ScalarNode(composer.resolve(yaml.ScalarNode, event.value, event.implicit), event.value)
+
+    monkeypatch.setattr(yaml.SafeLoader, "compose_scalar_node", compose)
+
+
+def test_a_file_on_which_the_reader_fails_is_a_complaint_and_leaves_its_tables_alone(tmp_path, odd_reader):
+    folder = Folder(tmp_path / "policies")
+    folder.write("tables: shop.orders\ncold: {after: 1, odd: 1}\n", "odd.yaml")
+    folder.write(GENERAL, "all.yaml")
+    folder.policies.reload()
+
+    assert folder.policies.complaints[0] == (
+        "odd.yaml: cannot be judged: AttributeError: 'NoneType' object has no attribute 'groupdict'"
+    )
+    assert fates(folder.policies, ["shop.orders", "web.x"]) == {"shop.orders": "alone", "web.x": "free"}
+    assert "odd.yaml: cannot be judged: Attr" in read_policies([folder.root]).complaints[0]
+    again = PolicyFolder(folder.root)
+    again.recall({"odd.yaml": (folder.root / "odd.yaml").read_text()})
+    assert again.files() == []
 
 
 def test_a_file_deleted_while_the_daemon_was_down_has_ended_its_policy(folder):

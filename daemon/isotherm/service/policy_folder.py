@@ -25,7 +25,9 @@ from isotherm.runtime.yaml_reader import parse_yaml, read_text
 from isotherm.service.broken_policy import NOBODY_KNOWS, gap_of
 
 MAX_FILE_BYTES = 100_000
-"""No policy is larger; what is, is not read. It also bounds how long a reading takes: about 2 s for the worst."""
+"""No policy is larger; what is, is not read."""
+MAX_VALUES = 10_000
+"""In one file; a file of MAX_FILE_BYTES has so many only where each of them is a few letters."""
 MAX_FOLDER_BYTES = 4_000_000
 """Of all files together, by their names: what comes behind is not read. Thousands of policies are a megabyte."""
 MAX_UNSETTLED = 5
@@ -85,7 +87,7 @@ class PolicyFolder:
         """Hold these versions, by file name, until there are better ones: what was in force before a restart."""
         for name, text in texts.items():
             try:
-                self._held[name] = Held(text, parse_yaml(text, name, PolicyFile))
+                self._held[name] = Held(text, _parsed(text, name))
             except ConfigError:
                 # Written for another version of this program; the file itself will be complained about.
                 self._lost[name] = text
@@ -161,7 +163,7 @@ class PolicyFolder:
                 data = self._bytes(name, look)
                 text = _text(name, data)
                 if name not in held or text != held[name].text:
-                    held[name] = Held(text, parse_yaml(text, name, PolicyFile))
+                    held[name] = Held(text, _parsed(text, name))
             except _UnreadableError as err:
                 broken[name] = taken[name] = f"{name}: {err}"
             except ConfigError as err:
@@ -250,6 +252,20 @@ class PolicyFolder:
         return data
 
 
+def _parsed(text: str, name: str) -> PolicyFile:
+    """A policy file, judged. Whatever goes wrong is a complaint about this file, also a mistake of ours.
+
+    Raises:
+        ConfigError: something is wrong with it.
+    """
+    try:
+        return parse_yaml(text, name, PolicyFile, max_values=MAX_VALUES)
+    except ConfigError:
+        raise
+    except Exception as err:
+        raise ConfigError(f"{name}: cannot be judged: {type(err).__name__}: {str(err)[:200]}") from err
+
+
 def _text(name: str, data: bytes) -> str:
     try:
         return data.decode("utf-8")
@@ -327,7 +343,7 @@ def read_policies(paths: Iterable[Path]) -> PolicySet:
         name = _printable(str(path))
         try:
             texts[name] = read_text(path, MAX_FILE_BYTES)
-            files[name] = parse_yaml(texts[name], name, PolicyFile)
+            files[name] = _parsed(texts[name], name)
         except ConfigError as err:
             complaints.append(str(err))
     return PolicySet(tuple(sorted(files.items())), texts, (*complaints, *conflicts(files.items())))
