@@ -342,6 +342,10 @@ NO_POLICY = dict.fromkeys(UNKNOWN, "free")
 NEVER_GOOD = {
     "a slip": (SLIP, SHOP_ALONE),
     "a list": ("tables: [shop.*, 'a b']\nfoo: 1\n", SHOP_ALONE),
+    "two names in one": ("tables:\n  - shop.orders\n    - shop.items\n", SHOP_ALONE),
+    "a name that goes on": ("tables:\n  - shop.orders\n    shop.items\n", SHOP_ALONE),
+    "names that are no list": ("tables: shop.orders, shop.items\n", SHOP_ALONE),
+    "an item without a space": ("tables:\n  -shop.orders\n", SHOP_ALONE),
     "no YAML behind its tables": ("tables: shop.*\nexpire:\n  keep_for: 10w\n\tkeep_last: 9\n", SHOP_ALONE),
     "half written": ("tables: shop.*\ncold: {after: ", SHOP_ALONE),
     "an alias behind its tables": ("tables: shop.*\ncold: *none\n", SHOP_ALONE),
@@ -357,11 +361,19 @@ NEVER_GOOD = {
     "half a list": ("tables: [shop.*\n", {**UNKNOWN, "shop.orders": "alone"}),
     "a colon is missing": ("tables: shop.*\n  web.x\n  expire: {}\n", {**UNKNOWN, "shop.orders": "alone"}),
     "an alias for a table": ("tables: [shop.*, *none]\n", {**UNKNOWN, "shop.orders": "alone"}),
+    "a capital": ("Tables: shop.*\nEXPIRE: {enabled: false}\n", {**UNKNOWN, "shop.orders": "alone"}),
+    "all keys misspelt": ("tabel: shop.*\nexipre: {enabled: false}\n", {**UNKNOWN, "shop.orders": "alone"}),
+    "below another key": (
+        "policy:\n  tables: shop.*\n  expire: {enabled: false}\n",
+        {**UNKNOWN, "shop.orders": "alone"},
+    ),
+    "a list of policies": ("- tables: shop.*\n", {**UNKNOWN, "shop.orders": "alone"}),
+    "a misspelt section alone": ("expires: {enabled: false}\n", UNKNOWN),
+    "a bracket without its end": ("tables: [shop.*, 'web.[x']\n", {**UNKNOWN, "shop.orders": "alone"}),
     "half a name": (b"tables: shop.*\0x\n", UNKNOWN),
     "a bare star": ("tables: *\n", UNKNOWN),
     "a mapping of tables": ("tables: {shop.orders: {}}\n", UNKNOWN),
     "no tables": ("expire: {enabled: false}\n", UNKNOWN),
-    "a list of policies": ("- tables: shop.*\n", UNKNOWN),
     "no text": (b"\xff\xfe", UNKNOWN),
     "zero bytes": (bytes(100), UNKNOWN),
     "too deep": ("[" * 5_000, UNKNOWN),
@@ -371,6 +383,7 @@ NEVER_GOOD = {
     "an empty document": ("---\n...\n", NO_POLICY),
     "something else": ("resources: [shop.yaml]\n", NO_POLICY),
     "several others": ("kind: ConfigMap\n---\nkind: Secret\n", NO_POLICY),
+    "keys that are like none": ("labels: {a: 1}\nresources: [x]\n", NO_POLICY),
 }
 
 
@@ -399,6 +412,34 @@ def test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start(tmp_p
     policies.reload()
     assert policies.complaints == ()
     assert fates(policies, expected) == NO_POLICY
+
+
+N = 99_000
+HOSTILE = {
+    "an endless pattern": f'tables: "{"[" * N}"',
+    "many endless patterns": "tables: [" + f'"{"[" * 900}",' * (N // 903) + "]",
+    "an endless name": "tables: shop.orders" + "x" * 90_000 + "\nfoo: 1",
+    "many patterns": "tables: [" + ",".join(f"'*{number}'" for number in range(9_000)) + "]\nfoo: 1",
+    "many values": "tables: [" + "a," * (N // 2) + "]",
+    "many keys": "tables: shop.orders\nx: {" + ",".join(f"table{number}:" for number in range(9_000)) + "}",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.timeout(60)
+def test_a_broken_file_is_compared_with_tables_in_bounded_time_and_nothing_is_deleted_meanwhile(
+    tmp_path, text
+):
+    """A second or two on a quiet machine; the limit only tells seconds from minutes."""
+    assert len(text) <= MAX_FILE_BYTES
+    folder = Folder(tmp_path / "policies")
+    folder.write(GENERAL, "all.yaml")
+    for number in range(3):
+        folder.write(text, f"hostile{number}.yaml")
+    folder.policies.reload()
+    tables = [f"shop.table_{number}" for number in range(100)]
+
+    assert {name: fate for name, fate in fates(folder.policies, tables).items() if fate == "free"} == {}
 
 
 @pytest.mark.parametrize("make", [_directory, _pipe], ids=["a folder", "a pipe"])
