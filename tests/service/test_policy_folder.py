@@ -6,13 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from isotherm.service.policy_folder import (
-    MAX_FILE_BYTES,
-    MAX_UNSETTLED,
-    MAX_VALUES,
-    PolicyFolder,
-    read_policies,
-)
+from isotherm.service.policy_file import MAX_FILE_BYTES, MAX_VALUES
+from isotherm.service.policy_folder import MAX_UNSETTLED, SLICE_BYTES, PolicyFolder
+from isotherm.service.policy_set import read_policies
 
 GOOD = "tables: shop.*\ncold: {after: 1}\n"
 BETTER = "tables: shop.*\ncold: {after: 2}\n"
@@ -119,6 +115,49 @@ def test_a_folder_that_never_rests_is_taken_all_the_same(folder):
         folder.policies.reload()
 
     assert folder.after() == 2
+
+
+def fill(folder, after):
+    """Files of more bytes than one reading opens."""
+    for number in range(5):
+        text = f"tables: many{number}.*\ncold: {{after: {after}}}\n"
+        folder.write(text + "#" * 99_000, f"{number}.yaml")
+
+
+def test_a_large_change_is_opened_in_slices_and_taken_as_a_whole(folder):
+    assert 4 * 99_000 < SLICE_BYTES + 99_000 < 5 * 99_000
+    fill(folder, 3)
+    folder.write(BETTER)
+    assert [folder.policies.reload() for _ in range(2)] == [None, None]
+    assert (folder.after(), folder.after("many0.x")) == (1, None)
+
+    assert folder.policies.reload() is not None
+    assert [folder.after(f"many{number}.x") for number in range(5)] == [3] * 5
+    assert folder.after() == 2
+    assert folder.policies.reload() is None
+
+    # What changes between two slices is taken in its newest version.
+    fill(folder, 4)
+    assert [folder.policies.reload() for _ in range(2)] == [None, None]
+    folder.write("tables: many0.*\ncold: {after: 5}\n", "0.yaml")
+    readings = [folder.policies.reload() for _ in range(3)]
+    assert readings[0] is None
+    assert [folder.after(f"many{number}.x") for number in range(5)] == [5, 4, 4, 4, 4]
+    assert folder.policies.complaints == ()
+
+
+def test_a_daemon_that_begins_waits_for_a_large_folder_and_a_command_reads_all_of_it(tmp_path):
+    folder = Folder(tmp_path / "policies")
+    fill(folder, 3)
+    assert folder.policies.reload() is None
+    assert folder.policies.is_awaited
+    assert folder.policies.reload() is not None
+    assert not folder.policies.is_awaited
+    assert folder.after("many4.x") == 3
+
+    asked = PolicyFolder(folder.root)
+    assert asked.reload(at_once=True) is not None
+    assert len(asked.files()) == 5
 
 
 def test_a_file_that_is_deleted_ends_its_policy(folder):
