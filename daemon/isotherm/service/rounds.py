@@ -331,12 +331,19 @@ class Rounds:
             self.ledger.settle_in()
 
     def _tell_moved(self) -> None:
-        """Tables that another daemon maintains by now: what was said of them here is not true any more."""
+        """Tell of tables that another daemon maintains by now, or that have another name: nothing is known of them."""
+        names = self.fold.names()
+        taken = set(names.values())
         for uuid, table in self._planned.items():
-            if not self.events.owns(uuid):
+            # Under a name that another table has taken, what is said is said of that one.
+            is_renamed = names.get(uuid, table.name) != table.name and table.name not in taken
+            if is_renamed or not self.events.owns(uuid):
                 self.listen(TableMoved(table))
-        ours = {uuid: table for uuid, table in self._planned.items() if self.events.owns(uuid)}
-        self._planned = ours | {planned.table.uuid: planned.table for planned in self._plans}
+                self.barrier.forget(table.name)
+        reported = self._planned | {planned.table.uuid: planned.table for planned in self._plans}
+        self._planned = {
+            uuid: TableId(uuid, names[uuid]) for uuid in reported if uuid in names and self.events.owns(uuid)
+        }
 
     # What begins
 
