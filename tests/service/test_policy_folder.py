@@ -183,6 +183,22 @@ def test_a_folder_that_disappears_keeps_the_last_good_ones(folder):
     assert (folder.after(), folder.policies.complaints) == (1, ())
 
 
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda path: path.write_text("no folder"), "Not a directory"),
+        (lambda path: path.symlink_to(path), "Too many levels of symbolic links"),
+    ],
+)
+def test_a_folder_that_cannot_be_read_is_not_said_to_be_missing(folder, make, why):
+    folder.root.rename(folder.root.with_name("aside"))
+    make(folder.root)
+    folder.policies.reload()
+
+    assert folder.policies.complaints == (f"{folder.root}: cannot be read: {why}",)
+    assert folder.after() == 1
+
+
 def test_a_folder_that_comes_back_with_other_files_is_taken_anew(folder):
     (folder.root / "shop.yaml").rename(folder.root.with_name("shop.yaml"))
     folder.root.rmdir()

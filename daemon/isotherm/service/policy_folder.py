@@ -115,9 +115,12 @@ class PolicyFolder:
 
         With `at_once` nothing is waited for: a command wants an answer.
         """
-        looks = self._look()
-        if looks is None:
-            return self._without_a_folder()
+        try:
+            looks = self._look()
+        except FileNotFoundError:
+            return self._without_a_folder("no such folder; set `policies:` in isotherm.yaml")
+        except OSError as err:
+            return self._without_a_folder(f"cannot be read: {err.strerror}")
         if looks == self._taken:
             self._seen, self._unsettled = looks, 0
             return None
@@ -156,8 +159,8 @@ class PolicyFolder:
         except (_UnreadableError, ConfigError):
             return False
 
-    def _without_a_folder(self) -> Reading | None:
-        complaint = f"{self.path}: no such folder; set `policies:` in isotherm.yaml"
+    def _without_a_folder(self, why: str) -> Reading | None:
+        complaint = f"{self.path}: {why}"
         if self.complaints == (complaint,):
             return None
         self.complaints, self._taken, self._seen = (complaint,), None, None
@@ -248,13 +251,10 @@ class PolicyFolder:
         resolved = self.resolve(table, properties)
         return {} if resolved is None else resolved.policy.cold.epochs
 
-    def _look(self) -> dict[str, Look] | None:
-        """How every policy file looks from outside. Returns None where there is no folder, or it cannot be read."""
-        try:
-            with os.scandir(self.path) as entries:
-                names = sorted(entry.name for entry in entries)
-        except OSError:
-            return None
+    def _look(self) -> dict[str, Look]:
+        """How every policy file looks from outside. Raises OSError where there is no folder, or it cannot be read."""
+        with os.scandir(self.path) as entries:
+            names = sorted(entry.name for entry in entries)
         files = [name for name in names if is_policy(name)]
         left, looks = MAX_FOLDER_BYTES, dict[str, Look]()
         for name in files:

@@ -302,7 +302,8 @@ class Rounds:
         self._is_listed = (found is not None and self.poller.has_heard_all) or self.has_found_all
         if found is not None:
             self.health.catalog_answers = True
-            self._listed = [name for name in found if not self._is_elsewhere(name)]
+            self._forget_elsewhere()
+            self._listed = [name for name in found if name not in self._elsewhere]
             self.follower.strangers -= set(self._listed)
             if self.poller.listing is not None:
                 self.survey.listed(
@@ -312,10 +313,14 @@ class Rounds:
                     is_whole=self.poller.has_heard_all,
                 )
 
-    def _is_elsewhere(self, name: str) -> bool:
-        """Whether a name was seen lately to be a table of another daemon."""
-        uuid, seen_s = self._elsewhere.get(name, ("", float("-inf")))
-        return bool(uuid) and not self.events.owns(uuid) and self.monotonic_s() - seen_s < ELSEWHERE_S
+    def _forget_elsewhere(self) -> None:
+        """Forget what was seen of other daemons' tables too long ago, and what is ours by now."""
+        now_s = self.monotonic_s()
+        self._elsewhere = {
+            name: (uuid, seen_s)
+            for name, (uuid, seen_s) in self._elsewhere.items()
+            if now_s - seen_s < ELSEWHERE_S and not self.events.owns(uuid)
+        }
 
     def _look_for_a_lost_ledger(self) -> None:
         """A new ledger beside tables with snapshots of jobs that it does not have: it took the place of a lost one.
