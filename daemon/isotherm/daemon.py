@@ -112,7 +112,8 @@ def run(config: IsothermConfig) -> int:
     except Exception as err:  # noqa: BLE001 (whatever it was stands in the log, not beside it)
         event, code = ending_of(err)
         trace = {"exc_info": True} if code == EXIT_CRASHED else {}
-        logs.get().error(event, why=f"{type(err).__name__}: {err}", **trace)
+        # SQLite says that a disk is full, and not which.
+        logs.get().error(event, why=f"{type(err).__name__}: {err}", state=str(config.state.path), **trace)
         return code
     logs.get().info("stopped")
     return 0

@@ -38,7 +38,8 @@ def test_a_daemon_whose_disk_is_full_ends_in_words_and_the_next_one_goes_on(tmp_
     finally:
         daemon.end()
 
-    assert (code, last["event"]) == (1, "bad_state")
+    assert (code, last["event"], last["state"]) == (1, "bad_state", str(daemon.folder / "state"))
+    assert "disk" in last["why"]
     assert before == rows(table)
     ledger = Ledger(daemon.folder / "state" / "ledger.db", read_only=True)
     ledger.close()

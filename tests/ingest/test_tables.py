@@ -13,7 +13,7 @@ from isotherm.contract.identity import partition_key
 from isotherm.contract.summary import INGEST_TOKEN
 from isotherm_ingest.tables.portion import Portion, Prepared
 from isotherm_ingest.tables.writer import TableWriter
-from support.changes import Source, latest, moment
+from support.changes import COLUMNS, Source, latest, moment
 from support.gate import Gate
 from support.ingest_lab import Lab
 
@@ -343,6 +343,30 @@ def test_a_write_that_loses_a_race_is_computed_again(lab: Lab, gate: Gate, table
     assert len({intent_id for intent_id, _, _ in said}) <= 1
     if table == "orders":
         assert 1 == lab.metrics.recomputed.labels(f"{lab.name}.orders")._value.get()
+
+
+def test_what_does_not_fit_after_a_lost_race_goes_to_the_dead_letters(lab: Lab, gate: Gate) -> None:
+    """A column is dropped and added with another type while the write is open: the vector moves past such rows."""
+    source = Source("payments")
+    nameless = Source("payments", {name: kind for name, kind in COLUMNS.items() if name != "name"})
+    lab.send("payments", source.insert(1))
+    lab.ingest()
+    lab.again(AtTheGate)
+    misfit = source.insert(2)
+    lab.send("payments", misfit, nameless.insert(3))
+    with ThreadPoolExecutor(1) as pool:
+        write = pool.submit(lab.ingest)
+        gate.wait(write)
+        table = f"lake.{lab.name}.payments"
+        lab.spark.sql(f"ALTER TABLE {table} DROP COLUMN name")
+        lab.spark.sql(f"ALTER TABLE {table} ADD COLUMN name BIGINT")
+        lab.spark.sql(f"INSERT INTO {table} (id, at) VALUES (77, TIMESTAMP'2024-01-01 00:00:00Z')")
+        gate.open()
+        write.result(timeout=100)
+
+    assert sorted(row["id"] for row in lab.rows("payments")) == [1, 3, 77]
+    assert [letter.value for letter in lab.dead()] == [misfit[1]]
+    assert lab.dead()[0].headers["isotherm.reason"] == b"incompatible_schema"
 
 
 def test_every_snapshot_is_announced_in_order_whoever_made_it(lab: Lab) -> None:

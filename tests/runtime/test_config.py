@@ -64,6 +64,19 @@ def test_a_complaint_repeats_no_secret(text):
     assert "isotherm.yaml:" in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "value", ["!!timestamp x", "!!map [a]", "!!set [a]", "!!omap x", "!!binary x", "!!str 1", "! x", "!a!b x"]
+)
+def test_tags_are_refused_before_a_value_is_made_of_them(value):
+    with pytest.raises(ConfigError, match=r"^isotherm.yaml:2:1\d: tags \(!name\) are not allowed: quote "):
+        parse_yaml(f"kafka:\n  properties: {value}", "isotherm.yaml", IsothermConfig)
+
+
+def test_an_environment_variable_may_be_nested_too_deeply():
+    with pytest.raises(ConfigError, match="ISOTHERM_HTTP__PORT: not YAML"):
+        environment_overrides("ISOTHERM_", {"ISOTHERM_HTTP__PORT": "[" * 5_000})
+
+
 def test_other_values_are_still_repeated():
     with pytest.raises(ConfigError, match=r"http\.port: .* \(it says 70000\)"):
         parse_yaml(TEXT + "http: {port: 70000}", "isotherm.yaml", IsothermConfig)

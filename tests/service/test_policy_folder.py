@@ -4,8 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
+import yaml
 
-from isotherm.service.policy_folder import MAX_FILE_BYTES, MAX_UNSETTLED, PolicyFolder, read_policies
+from isotherm.service.policy_file import MAX_FILE_BYTES, MAX_VALUES
+from isotherm.service.policy_folder import MAX_UNSETTLED, SLICE_BYTES, PolicyFolder
+from isotherm.service.policy_set import read_policies
 
 GOOD = "tables: shop.*\ncold: {after: 1}\n"
 BETTER = "tables: shop.*\ncold: {after: 2}\n"
@@ -114,6 +117,49 @@ def test_a_folder_that_never_rests_is_taken_all_the_same(folder):
     assert folder.after() == 2
 
 
+def fill(folder, after):
+    """Files of more bytes than one reading opens."""
+    for number in range(5):
+        text = f"tables: many{number}.*\ncold: {{after: {after}}}\n"
+        folder.write(text + "#" * 99_000, f"{number}.yaml")
+
+
+def test_a_large_change_is_opened_in_slices_and_taken_as_a_whole(folder):
+    assert 4 * 99_000 < SLICE_BYTES + 99_000 < 5 * 99_000
+    fill(folder, 3)
+    folder.write(BETTER)
+    assert [folder.policies.reload() for _ in range(2)] == [None, None]
+    assert (folder.after(), folder.after("many0.x")) == (1, None)
+
+    assert folder.policies.reload() is not None
+    assert [folder.after(f"many{number}.x") for number in range(5)] == [3] * 5
+    assert folder.after() == 2
+    assert folder.policies.reload() is None
+
+    # What changes between two slices is taken in its newest version.
+    fill(folder, 4)
+    assert [folder.policies.reload() for _ in range(2)] == [None, None]
+    folder.write("tables: many0.*\ncold: {after: 5}\n", "0.yaml")
+    readings = [folder.policies.reload() for _ in range(3)]
+    assert readings[0] is None
+    assert [folder.after(f"many{number}.x") for number in range(5)] == [5, 4, 4, 4, 4]
+    assert folder.policies.complaints == ()
+
+
+def test_a_daemon_that_begins_waits_for_a_large_folder_and_a_command_reads_all_of_it(tmp_path):
+    folder = Folder(tmp_path / "policies")
+    fill(folder, 3)
+    assert folder.policies.reload() is None
+    assert folder.policies.is_awaited
+    assert folder.policies.reload() is not None
+    assert not folder.policies.is_awaited
+    assert folder.after("many4.x") == 3
+
+    asked = PolicyFolder(folder.root)
+    assert asked.reload(at_once=True) is not None
+    assert len(asked.files()) == 5
+
+
 def test_a_file_that_is_deleted_ends_its_policy(folder):
     (folder.root / "shop.yaml").unlink()
     reading = folder.settle()
@@ -135,6 +181,22 @@ def test_a_folder_that_disappears_keeps_the_last_good_ones(folder):
     aside.rename(folder.root)
     folder.settle()
     assert (folder.after(), folder.policies.complaints) == (1, ())
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda path: path.write_text("no folder"), "Not a directory"),
+        (lambda path: path.symlink_to(path), "Too many levels of symbolic links"),
+    ],
+)
+def test_a_folder_that_cannot_be_read_is_not_said_to_be_missing(folder, make, why):
+    folder.root.rename(folder.root.with_name("aside"))
+    make(folder.root)
+    folder.policies.reload()
+
+    assert folder.policies.complaints == (f"{folder.root}: cannot be read: {why}",)
+    assert folder.after() == 1
 
 
 def test_a_folder_that_comes_back_with_other_files_is_taken_anew(folder):
@@ -201,6 +263,14 @@ BROKEN = {
     "a link to itself": (_loop, "shop.yaml: cannot be read: Too many levels of symbolic links"),
     "a pipe that nobody writes to": (_pipe, "shop.yaml: is no file"),
     "deeply nested": (lambda path: path.write_text("[" * 5_000), "nested too deeply"),
+    "a tag of YAML": (
+        lambda path: path.write_text("tables: x.*\nexpire: {keep_for: !!timestamp 7d}\n"),
+        "shop.yaml:2:20: tags (!name) are not allowed",
+    ),
+    "too many values": (
+        lambda path: path.write_text("tables: shop.*\noverride: [" + "a," * (MAX_VALUES + 1) + "]"),
+        "shop.yaml:2:20002: more than 10000 values; divide the file",
+    ),
     "a number of 5,000 digits": (
         lambda path: path.write_text("tables: " + "9" * 5000),
         "shop.yaml:1:9: no value",
@@ -251,6 +321,35 @@ class TestBroken:
         assert complaint in again.complaints[0]
 
 
+@pytest.fixture
+def odd_reader(monkeypatch):
+    """PyYAML with a mistake, of a kind that it has had."""
+
+    def compose(composer, anchor):
+        event = composer.get_event()
+        if event.value == "odd":
+            raise AttributeError("'NoneType' object has no attribute 'groupdict'")
+        return yaml.ScalarNode(composer.resolve(yaml.ScalarNode, event.value, event.implicit), event.value)
+
+    monkeypatch.setattr(yaml.SafeLoader, "compose_scalar_node", compose)
+
+
+def test_a_file_on_which_the_reader_fails_is_a_complaint_and_leaves_its_tables_alone(tmp_path, odd_reader):
+    folder = Folder(tmp_path / "policies")
+    folder.write("tables: shop.orders\ncold: {after: 1, odd: 1}\n", "odd.yaml")
+    folder.write(GENERAL, "all.yaml")
+    folder.policies.reload()
+
+    assert folder.policies.complaints[0] == (
+        "odd.yaml: cannot be judged: AttributeError: 'NoneType' object has no attribute 'groupdict'"
+    )
+    assert fates(folder.policies, ["shop.orders", "web.x"]) == {"shop.orders": "alone", "web.x": "free"}
+    assert "odd.yaml: cannot be judged: Attr" in read_policies([folder.root]).complaints[0]
+    again = PolicyFolder(folder.root)
+    again.recall({"odd.yaml": (folder.root / "odd.yaml").read_text()})
+    assert again.files() == []
+
+
 def test_a_file_deleted_while_the_daemon_was_down_has_ended_its_policy(folder):
     in_force = folder.policies.texts()
     (folder.root / "shop.yaml").unlink()
@@ -298,6 +397,10 @@ NO_POLICY = dict.fromkeys(UNKNOWN, "free")
 NEVER_GOOD = {
     "a slip": (SLIP, SHOP_ALONE),
     "a list": ("tables: [shop.*, 'a b']\nfoo: 1\n", SHOP_ALONE),
+    "two names in one": ("tables:\n  - shop.orders\n    - shop.items\n", SHOP_ALONE),
+    "a name that goes on": ("tables:\n  - shop.orders\n    shop.items\n", SHOP_ALONE),
+    "names that are no list": ("tables: shop.orders, shop.items\n", SHOP_ALONE),
+    "an item without a space": ("tables:\n  -shop.orders\n", SHOP_ALONE),
     "no YAML behind its tables": ("tables: shop.*\nexpire:\n  keep_for: 10w\n\tkeep_last: 9\n", SHOP_ALONE),
     "half written": ("tables: shop.*\ncold: {after: ", SHOP_ALONE),
     "an alias behind its tables": ("tables: shop.*\ncold: *none\n", SHOP_ALONE),
@@ -313,11 +416,19 @@ NEVER_GOOD = {
     "half a list": ("tables: [shop.*\n", {**UNKNOWN, "shop.orders": "alone"}),
     "a colon is missing": ("tables: shop.*\n  web.x\n  expire: {}\n", {**UNKNOWN, "shop.orders": "alone"}),
     "an alias for a table": ("tables: [shop.*, *none]\n", {**UNKNOWN, "shop.orders": "alone"}),
+    "a capital": ("Tables: shop.*\nEXPIRE: {enabled: false}\n", {**UNKNOWN, "shop.orders": "alone"}),
+    "all keys misspelt": ("tabel: shop.*\nexipre: {enabled: false}\n", {**UNKNOWN, "shop.orders": "alone"}),
+    "below another key": (
+        "policy:\n  tables: shop.*\n  expire: {enabled: false}\n",
+        {**UNKNOWN, "shop.orders": "alone"},
+    ),
+    "a list of policies": ("- tables: shop.*\n", {**UNKNOWN, "shop.orders": "alone"}),
+    "a misspelt section alone": ("expires: {enabled: false}\n", UNKNOWN),
+    "a bracket without its end": ("tables: [shop.*, 'web.[x']\n", {**UNKNOWN, "shop.orders": "alone"}),
     "half a name": (b"tables: shop.*\0x\n", UNKNOWN),
     "a bare star": ("tables: *\n", UNKNOWN),
     "a mapping of tables": ("tables: {shop.orders: {}}\n", UNKNOWN),
     "no tables": ("expire: {enabled: false}\n", UNKNOWN),
-    "a list of policies": ("- tables: shop.*\n", UNKNOWN),
     "no text": (b"\xff\xfe", UNKNOWN),
     "zero bytes": (bytes(100), UNKNOWN),
     "too deep": ("[" * 5_000, UNKNOWN),
@@ -327,6 +438,7 @@ NEVER_GOOD = {
     "an empty document": ("---\n...\n", NO_POLICY),
     "something else": ("resources: [shop.yaml]\n", NO_POLICY),
     "several others": ("kind: ConfigMap\n---\nkind: Secret\n", NO_POLICY),
+    "keys that are like none": ("labels: {a: 1}\nresources: [x]\n", NO_POLICY),
 }
 
 
@@ -355,6 +467,34 @@ def test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start(tmp_p
     policies.reload()
     assert policies.complaints == ()
     assert fates(policies, expected) == NO_POLICY
+
+
+N = 99_000
+HOSTILE = {
+    "an endless pattern": f'tables: "{"[" * N}"',
+    "many endless patterns": "tables: [" + f'"{"[" * 900}",' * (N // 903) + "]",
+    "an endless name": "tables: shop.orders" + "x" * 90_000 + "\nfoo: 1",
+    "many patterns": "tables: [" + ",".join(f"'*{number}'" for number in range(9_000)) + "]\nfoo: 1",
+    "many values": "tables: [" + "a," * (N // 2) + "]",
+    "many keys": "tables: shop.orders\nx: {" + ",".join(f"table{number}:" for number in range(9_000)) + "}",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.timeout(60)
+def test_a_broken_file_is_compared_with_tables_in_bounded_time_and_nothing_is_deleted_meanwhile(
+    tmp_path, text
+):
+    """A second or two on a quiet machine; the limit only tells seconds from minutes."""
+    assert len(text) <= MAX_FILE_BYTES
+    folder = Folder(tmp_path / "policies")
+    folder.write(GENERAL, "all.yaml")
+    for number in range(3):
+        folder.write(text, f"hostile{number}.yaml")
+    folder.policies.reload()
+    tables = [f"shop.table_{number}" for number in range(100)]
+
+    assert {name: fate for name, fate in fates(folder.policies, tables).items() if fate == "free"} == {}
 
 
 @pytest.mark.parametrize("make", [_directory, _pipe], ids=["a folder", "a pipe"])

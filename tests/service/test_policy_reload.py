@@ -2,12 +2,13 @@
 
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from isotherm.core import observations as seen
 from isotherm.store import Ledger
-from support.lab import EAGER, EXPIRING, Lab, of, settle
+from support.lab import EAGER, EXPIRING, Lab, of, settle, uuid_of
 
 LAZY = EAGER.replace("min_files: 3", "min_files: 30")
 EVENTS, ORDERS = "shop.events", "shop.orders"
@@ -269,3 +270,28 @@ def test_old_records_are_pruned(tmp_path):
     assert [at_ms for at_ms, _ in ledger.reloads()] == [100 * 86_400_000]
     assert ledger.policies() == {"a.yaml": "tables: b"}
     ledger.close()
+
+
+def test_a_daemon_starts_though_its_policies_cannot_be_read_and_begins_nothing(lab):
+    table = lab.create()
+    for hour in (1, 1, 1, 9, 9):
+        lab.append(table, hour)
+    service = lab.service()
+    service.policies.path = Path("no\0path")
+    service.start()
+    for _ in range(3):
+        service.step(0)
+
+    failed = of(lab, seen.TableFailed)
+    assert (failed[0].name, failed[0].error) == (
+        "all tables (reading the policies)",
+        "ValueError: embedded null byte",
+    )
+    assert of(lab, seen.RoundPlanned)[-1].started == 0
+
+    service.policies.path = lab.config.policies
+    lab.ahead_ms += 60_000
+    settle(service)
+    assert of(lab, seen.RoundPlanned)[-1].requests == 0
+    assert len(service.ledger.operations(uuid_of(table))) == 1
+    service.stop()

@@ -1,11 +1,14 @@
 """A table's files are its own, wherever it is by now: one that is not found is not gone."""
 
 import pytest
+from prometheus_client import generate_latest
 from pyiceberg.table.update import AssertTableUUID, SetLocationUpdate
 
 from isotherm.core import observations as seen
 from isotherm.core.model.holds import HoldKind
+from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.service.ports import Refused
+from isotherm.telemetry.metrics import Metrics
 from support.in_process import InProcess
 from support.lab import EXPIRING, HOURS, SCHEMA, Lab, of, started, uuid_of, wait_for_children
 
@@ -36,6 +39,10 @@ def takes_over(lab, new, files):
 
 def files_of(table):
     return [task.file.file_path for task in table.scan().plan_files()]
+
+
+def series(metrics):
+    return generate_latest(metrics.registry).decode()
 
 
 def moved_to(lab, table, location):
@@ -176,4 +183,33 @@ def test_while_one_name_cannot_be_seen_nobody_is_gone(lab, what):
     turn_for_hours(lab, service)
 
     assert service.ledger.obstacles() == {}
+    service.stop()
+
+
+@pytest.mark.parametrize("is_taken", [False, True], ids=["nobody has its old name", "another took it"])
+def test_a_renamed_table_takes_its_series_and_its_pauses_along(lab, is_taken):
+    """A halt that was shown under a name that nobody has would page until the next start."""
+    metrics = Metrics(lab.now_ms, "test")
+    table = lab.create()
+    lab.append(table, 1)
+    service = lab.service(listen=lambda what: (lab.seen.append(what), metrics(what)))
+    service.start()
+    turn(service)
+    state = service.fold.table(uuid_of(table)).state
+    service.holds.halt(state.table, Refusal(Reason.CORRUPT_FILE, "for a test"))
+    turn(service)
+    with service.barrier.around("shop.orders", "something"):
+        raise ValueError("a mistake")
+    assert 'isotherm_table_halted{table="shop.orders"} 1.0' in series(metrics)
+
+    lab.catalog.rename_table("shop.orders", "shop.sold")
+    if is_taken:
+        lab.append(lab.create(), 1)
+    turn_for_hours(lab, service)
+    assert 'isotherm_table_halted{table="shop.sold"} 1.0' in series(metrics)
+    assert 'isotherm_table_failing{table="shop.orders"}' not in series(metrics)
+    old_series = 'isotherm_table_halted{table="shop.orders"} 0.0' if is_taken else 'table="shop.orders"'
+    assert (old_series in series(metrics)) == is_taken
+    assert [one.name for one in of(lab, seen.TableRecovered)] == ["shop.orders"]
+    assert len(of(lab, seen.TableMoved)) == (0 if is_taken else 1)
     service.stop()

@@ -116,7 +116,7 @@ class Lab:
     def announce(self, event):
         self.topic.messages.append(encode(event)[1])
 
-    def service(self, executor=None, **more):
+    def service(self, executor=None, listen=None, **more):
         """A daemon on the stores of this lab: a new one is a restart."""
         return Service(
             config=self.config,
@@ -127,7 +127,7 @@ class Lab:
             maintainer=self.maintainer(executor or self.executor),
             hold_topic=MemoryHolds(self.held),
             policies=PolicyFolder(self.config.policies),
-            listen=self.seen.append,
+            listen=listen or self.seen.append,
             now_ms=self.now_ms,
             monotonic_s=self.monotonic_s,
             **more,

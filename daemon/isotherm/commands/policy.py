@@ -36,7 +36,8 @@ from isotherm.runtime.config import load_config
 from isotherm.runtime.settings import EXIT_BAD_CONFIG
 from isotherm.runtime.text import counted
 from isotherm.runtime.yaml_reader import line_of
-from isotherm.service.policy_folder import PolicySet, in_force, read_policies
+from isotherm.service.policy_folder import in_force
+from isotherm.service.policy_set import PolicySet, read_policies
 from isotherm.store.database import StoreError
 
 

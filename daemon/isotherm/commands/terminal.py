@@ -19,7 +19,7 @@ from isotherm.runtime.config import load_config
 from isotherm.runtime.settings import EXIT_BAD_CONFIG, ConfigError
 from isotherm.runtime.text import printable
 from isotherm.service.ports import TableMissing, Unavailable, UnknownTable
-from isotherm.store.database import StoreError
+from isotherm.store.database import StoreError, StoreTrouble
 
 if TYPE_CHECKING:
     from isotherm.commands.inspector import Inspector
@@ -82,6 +82,9 @@ def plain_errors() -> Iterator[None]:
         raise typer.Exit(EXIT_USAGE) from error
     except (Unavailable, TableMissing, StoreError) as error:
         err.print(Text(str(error), style="red"))
+        raise typer.Exit(EXIT_ERROR) from error
+    except StoreTrouble as error:
+        err.print(Text(f"a store cannot be read: {error}", style="red"))
         raise typer.Exit(EXIT_ERROR) from error
 
 

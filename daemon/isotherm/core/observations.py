@@ -313,7 +313,7 @@ class EventsLost:
 
 @dataclass(frozen=True, slots=True)
 class TableMoved:
-    """The group gave a table to another daemon."""
+    """The group gave a table to another daemon, or it was renamed: this is its old name."""
 
     table: TableId
 

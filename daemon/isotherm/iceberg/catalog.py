@@ -60,6 +60,8 @@ MAX_READ_BYTES = 64 * 1024 * 1024
 """Of the manifests that one event names, because those of many events are in memory together."""
 LOOK_LIMIT_S = 600.0
 """For one name of a look beside the loop."""
+MOST_LISTS = 20_000
+"""Tables of which the size of the manifest list is remembered; for one more, the first is read again some day."""
 RECOUNT_MANIFESTS = 200
 """A sample that needs more manifests than this is not worth a second in which events wait."""
 
@@ -116,6 +118,7 @@ class IcebergCatalog:
         if isinstance(catalog, RestCatalog):
             catalog._session.hooks["response"].append(self.clock.hear)  # noqa: SLF001 (0.12 has no way to hook in)
         self._lists: dict[str, ListSize] = {}
+        """Of each table, by uuid; those that were dropped are forgotten with time."""
 
     @contextmanager
     def _asked(self) -> Iterator[None]:
@@ -161,6 +164,8 @@ class IcebergCatalog:
                 facts = loaded.facts
                 size = ListSize(head.manifest_list, facts.manifests, facts.metadata_bytes)
                 self._lists[loaded.table.uuid] = size
+                if len(self._lists) > MOST_LISTS:
+                    self._lists.pop(next(iter(self._lists)))
             return loaded
 
     def lies(self, name: str) -> Lies:

@@ -17,6 +17,9 @@ from isotherm.runtime.settings import ConfigError, Properties
 MAX_FILE_BYTES = 1_000_000
 """No configuration is larger; what is, is not read."""
 
+MAX_DEPTH = 50
+"""No file of ours is nested so deeply, and the reader takes the longer for each level."""
+
 MAX_COMPLAINTS = 20
 """A file with more mistakes than this is another kind of file; the rest is counted."""
 
@@ -35,11 +38,16 @@ class _SafeLoader(yaml.SafeLoader):
     """Safe YAML with what a configuration needs, and no more.
 
     Plain words are read as YAML 1.2 reads them: `off` and `no` are words, `2026-01-01` and `12:30` are text. Aliases
-    are refused (a file of ours needs none, and ten lines of them can fill the memory), and so is whatever else could
-    surprise a model: keys that are no words, keys that stand twice, half characters.
+    are refused (a file of ours needs none, and ten lines of them can fill the memory). So are tags (`!!timestamp x`),
+    because a value that is not of its type can fail in any way. Whatever else could surprise a model is refused too:
+    keys that are no words, keys that stand twice, half characters.
     """
 
     yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 (declared so by PyYAML)
+    max_values: int | None = None
+    """PyYAML takes some 20 µs for each value, and a file of 100 kB can hold 50,000."""
+    _values = 0
+    _depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -47,14 +55,26 @@ class _SafeLoader(yaml.SafeLoader):
             raise yaml.MarkedYAMLError(
                 problem="aliases (*name) are not allowed", problem_mark=event.start_mark
             )
-        return super().compose_node(parent, index)
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if event.tag is not None:
+            # Not which: a password that begins with `!` is a tag for YAML.
+            raise yaml.MarkedYAMLError(problem=_NO_TAGS, problem_mark=event.start_mark)
+        self._values += 1
+        if self.max_values is not None and self._values > self.max_values:
+            problem = f"more than {self.max_values} values; divide the file"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
+        if self._depth >= MAX_DEPTH:
+            raise yaml.MarkedYAMLError(problem="nested too deeply", problem_mark=event.start_mark)
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
             return super().construct_object(node, deep)
         except (ValueError, OverflowError, LookupError) as err:
-            # A number of 5,000 digits, `!!int x`, `!!bool x`, …
-            # Not what it says: it may be a password.
+            # A number of 5,000 digits. Not what it says: it may be a password.
             raise yaml.MarkedYAMLError(problem="no value of its type", problem_mark=node.start_mark) from err
 
     def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
@@ -79,6 +99,7 @@ class _SafeLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+_NO_TAGS = "tags (!name) are not allowed: quote a text that begins with !"
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 for _tag, _pattern, _first in (
@@ -103,22 +124,28 @@ def read_yaml(path: Path, model: type[Model], overrides: Mapping[str, Any] | Non
     return parse_yaml(read_text(path), str(path), model, overrides)
 
 
-def parse_yaml(text: str, name: str, model: type[Model], overrides: Mapping[str, Any] | None = None) -> Model:
-    """Like `read_yaml`, from text; `name` is what complaints call it."""
+def parse_yaml(
+    text: str,
+    name: str,
+    model: type[Model],
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    max_values: int | None = None,
+) -> Model:
+    """Like `read_yaml`, from text; `name` is what complaints call it. A file with more values is refused."""
     try:
         loader = _SafeLoader(text)
+        loader.max_values = max_values
         try:
             node = loader.get_single_node()
             data = {} if node is None else loader.construct_document(node)
         finally:
             loader.dispose()
-    except RecursionError as err:
-        raise ConfigError(f"{name}: nested too deeply") from err
     except yaml.MarkedYAMLError as err:
         mark = err.problem_mark
         place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-        # A password that begins with `!` is a tag for YAML.
-        problem = re.sub(r"(tag(?: handle)?) '.*", r"\1: quote a text that begins with !", str(err.problem))
+        # The parser repeats a tag of which it does not know the handle.
+        problem = _NO_TAGS if "tag handle" in str(err.problem) else err.problem
         raise ConfigError(f"{place}: {problem}") from err
     except (yaml.YAMLError, ValueError, OverflowError) as err:
         # ValueError: the scanner on an escape such as "\\U00110000".

@@ -1,18 +1,26 @@
 """What can still be told of a policy file that is wrong, and of which no good version is known.
 
-Its `tables:` are read from the events of YAML, up to the first error: a slip behind them hides no name.
+Its `tables:` are read from the events of YAML, up to the first error: a slip behind them hides no name. A key that is
+only nearly `tables`, or stands too deep, was meant so too.
 """
 
-from collections.abc import Iterator
+import difflib
+from collections.abc import Collection, Iterator
 
 import yaml
 from yaml.reader import Reader
 
+from isotherm.core.policy.patterns import is_bounded, words
 from isotherm.core.policy.precedence import PolicyFile
 from isotherm.core.policy.rulebook import Gap
+from isotherm.runtime.yaml_reader import MAX_DEPTH
 
-MAX_DEPTH = 50
-"""No policy is nested so deeply, and the reader takes the longer for each level."""
+MAX_EVENTS = 20_000
+"""Twice the values that a policy file may have: the reader takes some 15 µs for each."""
+MAX_NAMES = 500
+"""Every table is compared with those that begin with a wildcard; what comes behind is left out."""
+NEAR = 0.7
+"""How alike two keys must be for `difflib`: `Tables`, `table` and `tabel` are `tables`, `labels` is not."""
 NOBODY_KNOWS = Gap()
 """A file that cannot be read at all."""
 
@@ -20,7 +28,7 @@ NOBODY_KNOWS = Gap()
 def gap_of(text: str) -> Gap | None:
     """The tables that a broken file is about. None: it is no policy, and about none.
 
-    No policy is what holds nothing but comments, and good YAML that has no key of a policy.
+    No policy is what holds nothing but comments, and good YAML without a key that is, or is nearly, one of a policy.
     """
     seen = _Seen()
     unprintable = Reader.NON_PRINTABLE.search(text)
@@ -29,52 +37,72 @@ def gap_of(text: str) -> Gap | None:
     is_yaml = unprintable is None
     try:
         seen.read(readable)
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError):
+    except Exception:  # noqa: BLE001 (also a mistake of ours must not hide the names before it)
         is_yaml = False
-    if is_yaml and not seen.is_other and not seen.keys & PolicyFile.model_fields.keys():
+    if is_yaml and not seen.is_other and not seen.is_policy:
         return None
-    tables = tuple(dict.fromkeys(name for name in seen.tables if name))
-    # A line that lost its colon is read into the name before it.
-    words = [word for name in tables if not is_yaml and len(name.split()) > 1 for word in name.split()]
-    return Gap((*tables, *words), is_whole=bool(tables) and seen.is_whole and not words)
+    return seen.gap(is_yaml=is_yaml)
 
 
 class _Seen:
     """What the events of YAML have shown so far."""
 
     def __init__(self) -> None:
-        self.keys: set[str] = set()
-        """Of a document as a whole."""
+        self.is_policy = False
+        """A document has a key of a policy, or nearly."""
         self.tables: list[str] = []
         self.is_whole = True
-        """Every value of `tables` was read to its end, and is a name or a list of names."""
+        """Every value of `tables` was read to its end, is a name or a list of names, and stands where it should."""
         self.is_other = False
         """A document is no mapping."""
 
+    def gap(self, *, is_yaml: bool) -> Gap:
+        """The tables that were named, as far as they can be compared with names in bounded time."""
+        names = [name for name in self.tables if name]
+        parts = [part for name in names for part in words(name)]
+        tables = tuple(dict.fromkeys(name for name in (*names, *parts) if is_bounded(name)))
+        # In a file that is no YAML a line that lost its colon is read into the name before it.
+        is_whole = bool(tables) and self.is_whole and (is_yaml or not parts)
+        is_whole = is_whole and len(tables) <= MAX_NAMES and all(is_bounded(name) for name in names)
+        return Gap(tables[:MAX_NAMES], is_whole=is_whole)
+
     def read(self, text: str) -> None:
         """Read on to the end, or up to an error, which is raised."""
-        events = yaml.parse(text, Loader=yaml.SafeLoader)
+        events = _bounded(yaml.parse(text, Loader=yaml.SafeLoader))
         for event in events:
-            if isinstance(event, yaml.MappingStartEvent):
-                self._mapping(events)
-            elif isinstance(event, yaml.NodeEvent):
+            if isinstance(event, yaml.NodeEvent):
                 is_empty = isinstance(event, yaml.ScalarEvent) and event.value in ("", "~", "null")
-                self.is_other = self.is_other or not is_empty
-                _skip(event, events)
+                is_mapping = isinstance(event, yaml.MappingStartEvent)
+                self.is_other = self.is_other or not (is_empty or is_mapping)
+                self._value(event, events, 0)
 
-    def _mapping(self, events: Iterator[yaml.Event]) -> None:
+    def _value(self, event: yaml.Event, events: Iterator[yaml.Event], depth: int) -> None:
+        """The rest of a value that began with an event."""
+        if depth > MAX_DEPTH:
+            raise ValueError("nested too deeply")
+        if isinstance(event, yaml.MappingStartEvent):
+            self._mapping(events, depth)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            for item in events:
+                if isinstance(item, yaml.SequenceEndEvent):
+                    return
+                self._value(item, events, depth + 1)
+
+    def _mapping(self, events: Iterator[yaml.Event], depth: int) -> None:
         for key in events:
             if isinstance(key, yaml.MappingEndEvent):
                 return
             name = key.value if isinstance(key, yaml.ScalarEvent) else ""
-            _skip(key, events)
-            self.keys.add(name)
-            if name == "tables":
-                self._names(events)
+            self._value(key, events, depth + 1)
+            if _is_near(name, ("tables",)):
+                self.is_policy = True
+                self._names(events, depth)
+                self.is_whole = self.is_whole and name == "tables" and depth == 0
             else:
-                _skip(next(events), events)
+                self.is_policy = self.is_policy or (depth == 0 and _is_near(name, PolicyFile.model_fields))
+                self._value(next(events), events, depth + 1)
 
-    def _names(self, events: Iterator[yaml.Event]) -> None:
+    def _names(self, events: Iterator[yaml.Event], depth: int) -> None:
         was_whole, self.is_whole = self.is_whole, False
         first = next(events)
         if isinstance(first, yaml.ScalarEvent):
@@ -87,18 +115,20 @@ class _Seen:
                     self.tables.append(event.value)
                 else:
                     was_whole = False
-                    _skip(event, events)
+                    self._value(event, events, depth + 2)
         else:
             was_whole = False
-            _skip(first, events)
+            self._value(first, events, depth + 1)
         self.is_whole = was_whole
 
 
-def _skip(event: yaml.Event, events: Iterator[yaml.Event]) -> None:
-    """The rest of a value that began with an event."""
-    level = int(isinstance(event, yaml.CollectionStartEvent))
-    while level:
-        if level > MAX_DEPTH:
-            raise ValueError("nested too deeply")
-        inner = next(events)
-        level += isinstance(inner, yaml.CollectionStartEvent) - isinstance(inner, yaml.CollectionEndEvent)
+def _bounded(events: Iterator[yaml.Event]) -> Iterator[yaml.Event]:
+    for number, event in enumerate(events):
+        if number >= MAX_EVENTS:
+            raise ValueError("more than any policy has")
+        yield event
+
+
+def _is_near(key: str, known: Collection[str]) -> bool:
+    """Whether a key is one of those that are known, but for a slip."""
+    return bool(difflib.get_close_matches(key[:80].casefold(), known, n=1, cutoff=NEAR))

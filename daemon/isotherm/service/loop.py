@@ -270,7 +270,7 @@ class Service:
     def start(self) -> None:
         """Load the policies, so that the first verdicts are the right ones."""
         recall_policies(self.policies, self.ledger)
-        self.reload_policies()
+        self.barrier.guard("reading the policies", self.reload_policies)
         if self.fold.ledger not in (None, self.ledger.id):
             self.holds.doubt_ledger(
                 "the ledger of this daemon is not the one beside which its fold has grown"

@@ -2,11 +2,12 @@
 
 Every file is held in its last good version: one that breaks, or cannot be read, stops no table. A broken file of which
 no good version is known leaves its tables alone, at every start and whenever it appears, because a more general file
-was never meant for them; where nobody can tell which they are, nothing is deleted. A file that is gone has ended its policies on purpose; a folder that is gone has not. What
-changed is taken as a whole, and only once it looks the same in two readings in a row, so that a file which is still
-being written, or a folder in which files are just being swapped, is waited for. That holds at a restart too.
+was never meant for them; where nobody can tell which they are, nothing is deleted. A file that is gone has ended its
+policies on purpose; a folder that is gone has not. What changed is taken as a whole, and only once it looks the same
+in two readings in a row, so that a file which is still being written, or a folder in which files are just being
+swapped, is waited for. That holds at a restart too.
 
-A reading looks at the files' dates and sizes; only what changed is opened.
+A reading looks at the files' dates and sizes; only what changed is opened, a slice of it in each reading.
 """
 
 import os
@@ -21,13 +22,13 @@ from isotherm.core.policy.conflicts import conflicts
 from isotherm.core.policy.precedence import PolicyFile, Resolved
 from isotherm.core.policy.rulebook import Gap, Rulebook
 from isotherm.runtime.settings import ConfigError
-from isotherm.runtime.yaml_reader import parse_yaml, read_text
 from isotherm.service.broken_policy import NOBODY_KNOWS, gap_of
+from isotherm.service.policy_file import MAX_FILE_BYTES, is_policy, judged, printable, text_of
 
-MAX_FILE_BYTES = 100_000
-"""No policy is larger; what is, is not read. It also bounds how long a reading takes: about 2 s for the worst."""
 MAX_FOLDER_BYTES = 4_000_000
 """Of all files together, by their names: what comes behind is not read. Thousands of policies are a megabyte."""
+SLICE_BYTES = 300_000
+"""So much of what changed is opened in one reading; the next one goes on. PyYAML takes up to 10 s for a megabyte."""
 MAX_UNSETTLED = 5
 """A folder in which something changes in each of so many readings is taken as it is."""
 
@@ -47,6 +48,17 @@ class Held:
 
     text: str
     file: PolicyFile
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A file that was opened, in the version with this look."""
+
+    look: Look
+    held: Held | None = None
+    complaint: str | None = None
+    is_unreadable: bool = False
+    gap: Gap | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +86,8 @@ class PolicyFolder:
     """What a file is about, of which no good version is known."""
     _lost: dict[str, str] = field(default_factory=dict)
     """Files that were in force before a restart, in a version that this program does not understand."""
+    _opened: dict[str, _Opened] = field(default_factory=dict)
+    """Files that the last readings opened, of a change that is not taken yet because more of it is to be opened."""
     _is_started: bool = False
     _seen: dict[str, Look] | None = None
     """How they looked at the last reading, or None where there was no folder."""
@@ -85,7 +99,7 @@ class PolicyFolder:
         """Hold these versions, by file name, until there are better ones: what was in force before a restart."""
         for name, text in texts.items():
             try:
-                self._held[name] = Held(text, parse_yaml(text, name, PolicyFile))
+                self._held[name] = Held(text, judged(text, name))
             except ConfigError:
                 # Written for another version of this program; the file itself will be complained about.
                 self._lost[name] = text
@@ -101,9 +115,12 @@ class PolicyFolder:
 
         With `at_once` nothing is waited for: a command wants an answer.
         """
-        looks = self._look()
-        if looks is None:
-            return self._without_a_folder()
+        try:
+            looks = self._look()
+        except FileNotFoundError:
+            return self._without_a_folder("no such folder; set `policies:` in isotherm.yaml")
+        except OSError as err:
+            return self._without_a_folder(f"cannot be read: {err.strerror}")
         if looks == self._taken:
             self._seen, self._unsettled = looks, 0
             return None
@@ -111,7 +128,9 @@ class PolicyFolder:
         is_settling = not at_once and self._unsettled < MAX_UNSETTLED and self._is_settling(looks)
         self._seen = looks
         self._unsettled = self._unsettled + 1 if is_settling else 0
-        return None if is_settling else self._take(looks)
+        if is_settling or not self._open_all(looks, float("inf") if at_once else SLICE_BYTES):
+            return None
+        return self._take(looks)
 
     @contextmanager
     def reloading(self) -> Iterator[Reading | None]:
@@ -135,40 +154,62 @@ class PolicyFolder:
         """Whether the folder has exactly what was in force before a restart."""
         try:
             return looks.keys() == known.keys() and all(
-                _text(name, self._bytes(name, look)) == known[name] for name, look in looks.items()
+                text_of(name, self._bytes(name, look)) == known[name] for name, look in looks.items()
             )
         except (_UnreadableError, ConfigError):
             return False
 
-    def _without_a_folder(self) -> Reading | None:
-        complaint = f"{self.path}: no such folder; set `policies:` in isotherm.yaml"
+    def _without_a_folder(self, why: str) -> Reading | None:
+        complaint = f"{self.path}: {why}"
         if self.complaints == (complaint,):
             return None
         self.complaints, self._taken, self._seen = (complaint,), None, None
         return Reading(self._book, self._book)
 
+    def _open_all(self, looks: dict[str, Look], at_most_bytes: float) -> bool:
+        """Open what changed, so many bytes of it. Returns whether all of it is open."""
+        taken, room = self._taken or {}, at_most_bytes
+        self._opened = {name: one for name, one in self._opened.items() if one.look == looks.get(name)}
+        for name, look in looks.items():
+            if look == taken.get(name) or name in self._opened:
+                continue
+            if room <= 0:
+                return False
+            self._opened[name] = self._open(name, look)
+            room -= 0 if isinstance(look, str) else look[2]
+        return True
+
+    def _open(self, name: str, look: Look) -> _Opened:
+        data, held = None, self._held.get(name)
+        try:
+            data = self._bytes(name, look)
+            text = text_of(name, data)
+            same = held is not None and text == held.text
+            return _Opened(look, held if same else Held(text, judged(text, name)))
+        except (_UnreadableError, ConfigError) as err:
+            is_unreadable = isinstance(err, _UnreadableError)
+            complaint = f"{name}: {err}" if is_unreadable else str(err)
+            gap = None if held is not None else self._gap(name, look, data)
+            return _Opened(look, None, complaint, is_unreadable, gap)
+
     def _take(self, looks: dict[str, Look]) -> Reading | None:
-        """Open what changed; every file is judged before any is in force."""
+        """Put in force what was opened, all of it together."""
         held = {name: one for name, one in self._held.items() if name in looks}
         broken = {name: text for name, text in self._broken.items() if name in looks}
         taken, gaps = dict(self._taken or {}), dict(self._gaps)
-        for name, look in looks.items():
-            if look == taken.get(name):
-                continue
+        for name, opened in self._opened.items():
             broken.pop(name, None)
-            taken[name], data = look, None
-            try:
-                data = self._bytes(name, look)
-                text = _text(name, data)
-                if name not in held or text != held[name].text:
-                    held[name] = Held(text, parse_yaml(text, name, PolicyFile))
-            except _UnreadableError as err:
-                broken[name] = taken[name] = f"{name}: {err}"
-            except ConfigError as err:
-                broken[name] = str(err)
             gaps.pop(name, None)
-            if name in broken and name not in held and (gap := self._gap(name, look, data)) is not None:
-                gaps[name] = gap
+            taken[name] = opened.look
+            if opened.held is not None:
+                held[name] = opened.held
+            if opened.complaint is not None:
+                broken[name] = opened.complaint
+                # What could not be read is no look that a file has: it is tried again.
+                taken[name] = opened.complaint if opened.is_unreadable else opened.look
+            if opened.gap is not None:
+                gaps[name] = opened.gap
+        self._opened = {}
         before, complaints, is_first = self._book, self.complaints, not self._is_started
         self._gaps = {name: gap for name, gap in gaps.items() if name in broken.keys() - held}
         self._lost = {name: text for name, text in self._lost.items() if name in self._gaps}
@@ -210,19 +251,16 @@ class PolicyFolder:
         resolved = self.resolve(table, properties)
         return {} if resolved is None else resolved.policy.cold.epochs
 
-    def _look(self) -> dict[str, Look] | None:
-        """How every policy file looks from outside. Returns None where there is no folder, or it cannot be read."""
-        try:
-            with os.scandir(self.path) as entries:
-                names = sorted(entry.name for entry in entries)
-        except OSError:
-            return None
-        files = [name for name in names if _is_policy(name)]
+    def _look(self) -> dict[str, Look]:
+        """How every policy file looks from outside. Raises OSError where there is no folder, or it cannot be read."""
+        with os.scandir(self.path) as entries:
+            names = sorted(entry.name for entry in entries)
+        files = [name for name in names if is_policy(name)]
         left, looks = MAX_FOLDER_BYTES, dict[str, Look]()
         for name in files:
             look = self._look_at(name)
             left -= 0 if isinstance(look, str) else look[2]
-            looks[_printable(name)] = look if left >= 0 else f"{TOO_MUCH}; not read"
+            looks[printable(name)] = look if left >= 0 else f"{TOO_MUCH}; not read"
         return looks
 
     def _look_at(self, name: str) -> Look:
@@ -250,24 +288,8 @@ class PolicyFolder:
         return data
 
 
-def _text(name: str, data: bytes) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as err:
-        raise ConfigError(f"{name}: not UTF-8: byte {err.start + 1}") from err
-
-
 _IN_FORCE = ("complaints", "_held", "_book", "_broken", "_taken", "_gaps", "_lost", "_is_started")
 """What a reading changes, beside how the folder looked; each is replaced as a whole."""
-
-
-def _is_policy(name: str) -> bool:
-    # Editors leave hidden files beside the one that they write (`.#shop.yaml`).
-    return name.endswith((".yaml", ".yml")) and not name.startswith(".")
-
-
-def _printable(name: str) -> str:
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _outside(found: os.stat_result) -> Look:
@@ -297,45 +319,3 @@ def in_force(path: Path, known: Mapping[str, str]) -> PolicyFolder:
     policies.recall(known)
     policies.reload(at_once=True)
     return policies
-
-
-@dataclass(frozen=True, slots=True)
-class PolicySet:
-    """Policies that a person named, read once: what a folder of them would be."""
-
-    files: tuple[tuple[str, PolicyFile], ...]
-    texts: Mapping[str, str]
-    complaints: tuple[str, ...]
-
-    def checked(self) -> "PolicySet":
-        """Itself.
-
-        Raises:
-            ConfigError: something is wrong with it.
-        """
-        if self.complaints:
-            raise ConfigError("\n".join(self.complaints))
-        return self
-
-
-def read_policies(paths: Iterable[Path]) -> PolicySet:
-    """Policy files, and folders of them, with all that is wrong with them; named as they were given."""
-    files: dict[str, PolicyFile] = {}
-    texts: dict[str, str] = {}
-    complaints: list[str] = []
-    for path in _within(paths):
-        name = _printable(str(path))
-        try:
-            texts[name] = read_text(path, MAX_FILE_BYTES)
-            files[name] = parse_yaml(texts[name], name, PolicyFile)
-        except ConfigError as err:
-            complaints.append(str(err))
-    return PolicySet(tuple(sorted(files.items())), texts, (*complaints, *conflicts(files.items())))
-
-
-def _within(paths: Iterable[Path]) -> Iterator[Path]:
-    for path in paths:
-        if path.is_dir():
-            yield from sorted(one for one in path.iterdir() if _is_policy(one.name))
-        else:
-            yield path

@@ -302,7 +302,8 @@ class Rounds:
         self._is_listed = (found is not None and self.poller.has_heard_all) or self.has_found_all
         if found is not None:
             self.health.catalog_answers = True
-            self._listed = [name for name in found if not self._is_elsewhere(name)]
+            self._forget_elsewhere()
+            self._listed = [name for name in found if name not in self._elsewhere]
             self.follower.strangers -= set(self._listed)
             if self.poller.listing is not None:
                 self.survey.listed(
@@ -312,10 +313,14 @@ class Rounds:
                     is_whole=self.poller.has_heard_all,
                 )
 
-    def _is_elsewhere(self, name: str) -> bool:
-        """Whether a name was seen lately to be a table of another daemon."""
-        uuid, seen_s = self._elsewhere.get(name, ("", float("-inf")))
-        return bool(uuid) and not self.events.owns(uuid) and self.monotonic_s() - seen_s < ELSEWHERE_S
+    def _forget_elsewhere(self) -> None:
+        """Forget what was seen of other daemons' tables too long ago, and what is ours by now."""
+        now_s = self.monotonic_s()
+        self._elsewhere = {
+            name: (uuid, seen_s)
+            for name, (uuid, seen_s) in self._elsewhere.items()
+            if now_s - seen_s < ELSEWHERE_S and not self.events.owns(uuid)
+        }
 
     def _look_for_a_lost_ledger(self) -> None:
         """A new ledger beside tables with snapshots of jobs that it does not have: it took the place of a lost one.
@@ -331,12 +336,19 @@ class Rounds:
             self.ledger.settle_in()
 
     def _tell_moved(self) -> None:
-        """Tables that another daemon maintains by now: what was said of them here is not true any more."""
+        """Tell of tables that another daemon maintains by now, or that have another name: nothing is known of them."""
+        names = self.fold.names()
+        taken = set(names.values())
         for uuid, table in self._planned.items():
-            if not self.events.owns(uuid):
+            # Under a name that another table has taken, what is said is said of that one.
+            is_renamed = names.get(uuid, table.name) != table.name and table.name not in taken
+            if is_renamed or not self.events.owns(uuid):
                 self.listen(TableMoved(table))
-        ours = {uuid: table for uuid, table in self._planned.items() if self.events.owns(uuid)}
-        self._planned = ours | {planned.table.uuid: planned.table for planned in self._plans}
+                self.barrier.forget(table.name)
+        reported = self._planned | {planned.table.uuid: planned.table for planned in self._plans}
+        self._planned = {
+            uuid: TableId(uuid, names[uuid]) for uuid in reported if uuid in names and self.events.owns(uuid)
+        }
 
     # What begins
 

@@ -2,12 +2,12 @@
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 Value = TypeVar("Value")
 
@@ -114,10 +114,13 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
+        connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        # On a full disk SQLite has rolled back by itself, mostly; or it cannot, and then the reason is what to tell.
+        if connection.in_transaction:
+            with suppress(StoreTrouble):
+                connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")
 
 
 class Part:
@@ -141,8 +144,25 @@ def to_json(value: object) -> str:
     return _adapter(kind).dump_json(value).decode()
 
 
-def from_json(kind: type[Value], text: str) -> Value:
-    """A value of ours from JSON."""
+def from_row(kind: type[Value], text: str) -> Value:
+    """A value of ours from a row of a store.
+
+    Raises:
+        StoreError: it was damaged, or another version wrote it.
+    """
+    try:
+        return from_json(kind, text)
+    except ValidationError as err:
+        first = err.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise StoreError(
+            f"a stored {kind.__name__} cannot be read ({place + ': ' if place else ''}{first['msg']}): delete "
+            "fold.db, which the daemon makes again; if it is still so, restore ledger.db from a backup"
+        ) from err
+
+
+def from_json(kind: type[Value], text: str | bytes) -> Value:
+    """A value of ours from JSON. Raises ValueError."""
     hashable: Any = kind
     value: Value = _adapter(hashable).validate_json(text)
     return value

@@ -49,14 +49,14 @@ class Preparing:
         self._running: dict[Position, int] = {}
         self._log = logs.get().bind(table=name)
 
-    def prepare(self, portion: Portion, *, again: bool = False) -> Prepared | None:
+    def prepare(self, portion: Portion) -> Prepared | None:
         """Look at the table and the rows. Returns None where the table has it all."""
         now = self._tools.lake.load(self._name) or self._fit.create(portion.groups)
         source, valid_through_ms = self._progress(now, portion)
         from_offsets = wanted_from(source, portion)
         if from_offsets is None:
             return None
-        now, groups = self._fit.made_to_fit(now, portion, tell=not again)
+        now, groups = self._fit.made_to_fit(now, portion)
         key = self._key(groups) if self._stream.mode == "mirror" else ()
         columns = {name: kind for name, kind in now.columns.items() if not self._is_about(name)}
         partitioned_by = self._partitioned_by(now, key)
@@ -69,7 +69,7 @@ class Preparing:
             decoded = decoded.coalesce(1)
         decoded.createOrReplaceTempView(self._view)
         survey = self._survey(columns, partitioned_by)
-        if survey.problems and not again:
+        if survey.problems:
             bad = self._session.sql(f"SELECT * FROM {self._view} WHERE _problem IS NOT NULL")
             count = self._tools.dead_letters.send(bad)
             self._log.warning("dead_lettered", rows=count, batch=portion.batch)
@@ -102,7 +102,8 @@ class Preparing:
         if from_offsets is None:
             return None
         if not prepared.still_fits(now, from_offsets):
-            return self.prepare(portion, again=True)
+            # Other rows may not fit by now. What did not before goes to the dead letters once more, as in a replay.
+            return self.prepare(portion)
         return Prepared(
             now,
             prepared.columns,

@@ -77,16 +77,14 @@ class SchemaFit:
             raise TableRefused(f"table {self._name} was dropped while it was written")
         return now
 
-    def made_to_fit(
-        self, now: TableNow, portion: Portion, *, tell: bool
-    ) -> tuple[TableNow, tuple[Group, ...]]:
-        """The table, altered where it must be, and the groups whose rows fit into it."""
+    def made_to_fit(self, now: TableNow, portion: Portion) -> tuple[TableNow, tuple[Group, ...]]:
+        """The table, altered where it must be, and the groups whose rows fit; the others go to the dead letters."""
         good: list[Group] = []
         for group in portion.groups:
             misfit, changes = changes_for(now.columns, group)
             if misfit is None:
                 good.append(group)
-            elif tell:
+            else:
                 self._refuse_group(portion, group, misfit)
             for change in changes:
                 self._session.sql(f"ALTER TABLE {self._target} {change}")

@@ -108,6 +108,8 @@ def judged(text: str) -> PolicyFile | None:
 @example("tables: !!bool x")
 @example("tables: !!int ''")
 @example("tables: !!timestamp 2026-99-99")
+@example("tables: !!timestamp x")
+@example("tables: !!map [a]")
 @example("tables: !!python/object:os.system x")
 @example("tables: a\ncold:\n\tafter: 1")
 @example("tables: a\0")

@@ -445,3 +445,34 @@ def test_where_files_of_equal_weight_meet_in_a_table_and_disagree_it_is_told(pat
     weights = [weight for _, file in files if (weight := file.specificity(table)) is not None]
 
     assert len(conflicts(files)) >= len(weights) - len(set(weights))
+
+
+@pytest.mark.parametrize(
+    "name", ["shop.orders", "shop.*", "eu-west.a-b", "shop.[ab]?", "größe.äö", "a.[]x]", "*"]
+)
+def test_a_name_is_one_name(name):
+    assert policy_file(f"tables: '{name}'").tables == (name,)
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        "\n  - shop.orders\n    - shop.items",
+        "\n  - shop.orders\n    shop.items",
+        " shop.orders shop.items",
+        " shop.orders, shop.items",
+        " shop.orders,shop.items",
+        " shop.orders;shop.items",
+        "\n  -shop.orders",
+        ' "shop.orders\\nshop.items"',
+    ],
+)
+def test_what_looks_like_several_names_is_refused_for_the_table_would_fall_to_a_general_file(tables):
+    with pytest.raises(ConfigError, match="looks like several names: make each an item of the list"):
+        policy_file(f"tables:{tables}\nexpire: {{enabled: false}}")
+
+
+@pytest.mark.parametrize("name", ["shop.[ab", "[" * 900, "x" * 1001])
+def test_a_pattern_that_would_take_long_to_compile_is_refused(name):
+    with pytest.raises(ConfigError, match=r"^p.yaml:1:1: tables\.0: "):
+        policy_file(f"tables: '{name}'")

@@ -9,6 +9,33 @@ from typing import Generic, TypeVar
 
 Value = TypeVar("Value")
 
+MAX_LENGTH = 1000
+"""Of a name or pattern, in characters."""
+_SEVERAL = re.compile(r"^-|[\s,;]+-?")
+"""What stands between names where somebody forgot to make a list of them; YAML folds wrong indentation into it."""
+
+
+def trouble_of(pattern: str) -> str | None:
+    """Why a name or pattern is not accepted, or None where it is."""
+    if not is_bounded(pattern):
+        return f"not 1 to {MAX_LENGTH} characters, or `[` without a `]` behind it"
+    if _SEVERAL.search(pattern):
+        return (
+            "looks like several names: make each an item of the list, and look at the indentation. "
+            "Where white space, a comma or a dash is part of the name, write `?` for it"
+        )
+    return None
+
+
+def is_bounded(pattern: str) -> bool:
+    """Whether a pattern is compiled in a time that its length bounds: `[[[[…` takes the square of it."""
+    return 0 < len(pattern) <= MAX_LENGTH and "[" not in pattern[pattern.rfind("]") + 1 :]
+
+
+def words(pattern: str) -> list[str]:
+    """The names that stand in what should be one: `shop.orders - shop.items`. Empty where it is one."""
+    return [word for word in _SEVERAL.split(pattern) if word] if _SEVERAL.search(pattern) else []
+
 
 def matches(pattern: str, table: str) -> bool:
     """Whether a pattern names a table; `*` crosses dots, case counts."""

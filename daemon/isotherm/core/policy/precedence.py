@@ -18,7 +18,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from isotherm.core.policy.case import Case
-from isotherm.core.policy.patterns import matches, specificity
+from isotherm.core.policy.patterns import MAX_LENGTH, matches, specificity, trouble_of
 from isotherm.core.policy.policy import (
     FLOORS,
     RULES,
@@ -52,10 +52,19 @@ def _checked_override(name: str) -> str:
     return name
 
 
+def _checked_name(name: str) -> str:
+    if (trouble := trouble_of(name)) is not None:
+        raise ValueError(trouble)
+    return name
+
+
+TableName = Annotated[str, Field(min_length=1, max_length=MAX_LENGTH), AfterValidator(_checked_name)]
+
+
 class PolicyFile(Sections):
     """One YAML file in the folder of policies."""
 
-    tables: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=1000)], ...], Field(min_length=1)]
+    tables: Annotated[tuple[TableName, ...], Field(min_length=1)]
     """Names or patterns of tables: `shop.orders`, `shop.*`, `*`. `*` crosses dots, case counts."""
     override: tuple[Annotated[str, AfterValidator(_checked_override)], ...] = ()
     """Fields whose value in this file may be below their floor: `[expire.keep_last]`."""

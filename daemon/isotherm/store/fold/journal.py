@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from isotherm.core.model.changes import Change
 from isotherm.core.state import Prior
-from isotherm.store.database import Part, from_json, to_json
+from isotherm.store.database import Part, from_row, to_json
 
 JOURNAL_LENGTH = 200
 """Changes kept for each table to undo; a rollback beyond them rebuilds the table."""
@@ -30,7 +30,7 @@ class Journal(Part):
         row = self._db.execute(
             "SELECT change, prior FROM journal WHERE uuid = ? AND snapshot_id = ?", (uuid, snapshot_id)
         ).fetchone()
-        return None if row is None else (from_json(Change, row[0]), from_json(Prior, row[1]))
+        return None if row is None else (from_row(Change, row[0]), from_row(Prior, row[1]))
 
     def forget(self, uuid: str, snapshot_id: int) -> None:
         """Take a change out of the journal: it was undone."""

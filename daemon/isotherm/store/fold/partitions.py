@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import Plan, Verdict
 from isotherm.core.state import PartitionState
-from isotherm.store.database import Part, from_json, to_json
+from isotherm.store.database import Part, from_row, to_json
 from isotherm.store.fold.tables import Decisions
 
 _NOT_OWED = (Verdict.OFF, Verdict.CLEAN)
@@ -54,7 +54,7 @@ class Partitions(Part):
             "SELECT key, state FROM partitions WHERE uuid = ? AND key IN (SELECT value FROM json_each(?))",
             (uuid, json.dumps(list(keys))),
         )
-        return {PartitionKey(key): from_json(PartitionState, state) for key, state in rows}
+        return {PartitionKey(key): from_row(PartitionState, state) for key, state in rows}
 
     def sample(self, uuid: str, after: PartitionKey | None, limit: int) -> dict[PartitionKey, PartitionState]:
         """Some partitions of a table, those that follow a key."""
@@ -62,7 +62,7 @@ class Partitions(Part):
             "SELECT key, state FROM partitions WHERE uuid = ? AND key > ? ORDER BY key LIMIT ?",
             (uuid, after or "", limit),
         )
-        return {PartitionKey(key): from_json(PartitionState, state) for key, state in rows}
+        return {PartitionKey(key): from_row(PartitionState, state) for key, state in rows}
 
     def save_partitions(self, uuid: str, partitions: Mapping[PartitionKey, PartitionState | None]) -> None:
         """Keep new states, to be decided at the next round. None removes the partition."""
@@ -130,7 +130,7 @@ class Partitions(Part):
             ).fetchall()
             has_more, through = len(some) >= limit, PartitionKey(some[-1][0]) if len(some) >= limit else None
             rows += some
-        states = {PartitionKey(key): from_json(PartitionState, state) for key, state in dict(rows).items()}
+        states = {PartitionKey(key): from_row(PartitionState, state) for key, state in dict(rows).items()}
         return Undecided(states, has_more, through)
 
     def due(self, uuid: str, limit: int) -> dict[PartitionKey, PartitionState]:
@@ -140,7 +140,7 @@ class Partitions(Part):
             "ORDER BY score DESC LIMIT ?",
             (uuid, limit),
         )
-        return {PartitionKey(key): from_json(PartitionState, state) for key, state in rows}
+        return {PartitionKey(key): from_row(PartitionState, state) for key, state in rows}
 
     def partitions(self, uuid: str) -> Iterator[PartitionRow]:
         """Every partition of a table, in the order of their keys."""
@@ -149,7 +149,7 @@ class Partitions(Part):
         ):
             yield PartitionRow(
                 PartitionKey(key),
-                from_json(PartitionState, state),
+                from_row(PartitionState, state),
                 None if verdict is None else Verdict(verdict),
                 due_since_ms,
             )

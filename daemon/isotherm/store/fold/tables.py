@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from isotherm.core.model.decisions import Decision
 from isotherm.core.model.tables import Snapshot, TableFacts
 from isotherm.core.state import TableState
-from isotherm.store.database import Part, from_json, to_json
+from isotherm.store.database import Part, from_row, to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +120,11 @@ class Tables(Part):
             changed,
         ) = row
         return TableRow(
-            from_json(TableState, state),
-            from_json(TableFacts, facts),
+            from_row(TableState, state),
+            from_row(TableFacts, facts),
             confirmed,
             last_event_at_ms,
-            from_json(Decisions, of_table).of_table,
+            from_row(Decisions, of_table).of_table,
             bool(trusted),
             bool(whole_touched),
             whole_wake_at_ms,

@@ -8,7 +8,7 @@ is too much becomes one intent on the whole table. A flood delays maintenance un
 from isotherm.contract.events import Intent
 from isotherm.core.model.writers import Word
 from isotherm.core.units import DAY_MS
-from isotherm.store.database import Part, from_json, to_json
+from isotherm.store.database import Part, from_row, to_json
 
 MAX_INTENTS = 100
 """Open intents of one table. A writer has one for each MERGE that runs."""
@@ -148,7 +148,7 @@ class Writers(Part):
     def words(self, uuid: str) -> tuple[Word, ...]:
         """The newest word of each writer of a table."""
         rows = self._db.execute("SELECT value FROM words WHERE uuid = ? ORDER BY writer", (uuid,))
-        return tuple(from_json(Word, value) for (value,) in rows)
+        return tuple(from_row(Word, value) for (value,) in rows)
 
     def save_word(self, uuid: str, word: Word) -> bool:
         """Keep a writer's newest word; False where there were too many writers, and its window is not kept."""
@@ -178,7 +178,7 @@ class Writers(Part):
             "DELETE FROM words WHERE uuid = ? AND at_ms < ? AND writer <> ? RETURNING value",
             (uuid, before_ms, NOBODY),
         ).fetchall()
-        words = [from_json(Word, value) for (value,) in gone]
+        words = [from_row(Word, value) for (value,) in gone]
         newest_ms = max((word.at_ms for word in words if not word.announces), default=None)
         if newest_ms is not None and not any(word.writer == NOBODY for word in self.words(uuid)):
             self._say(uuid, Word(NOBODY, newest_ms, type(words[0].window)()))

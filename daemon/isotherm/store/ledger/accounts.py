@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from isotherm.core.lateness import Lateness
 from isotherm.core.model.changes import Change
-from isotherm.store.database import Part, from_json, to_json
+from isotherm.store.database import Part, from_row, to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Accounts(Part):
     def changes(self, uuid: str) -> list[tuple[Change, int]]:
         """The recorded changes of a table with the time at which each was heard of, in the table's order."""
         rows = self._db.execute("SELECT value, received_at_ms FROM changes WHERE uuid = ?", (uuid,))
-        found = [(from_json(Change, zlib.decompress(value).decode()), at_ms) for value, at_ms in rows]
+        found = [(from_row(Change, zlib.decompress(value).decode()), at_ms) for value, at_ms in rows]
         return sorted(found, key=lambda one: (one[0].sequence_number, one[0].committed_at_ms))
 
     def learn(self, uuid: str, lateness: Lateness) -> None:
@@ -142,4 +142,4 @@ class Accounts(Part):
     def learnt(self, uuid: str) -> Lateness:
         """What a table has taught about late writes; nothing, where it is new."""
         row = self._db.execute("SELECT value FROM lateness WHERE uuid = ?", (uuid,)).fetchone()
-        return Lateness() if row is None else from_json(Lateness, row[0])
+        return Lateness() if row is None else from_row(Lateness, row[0])

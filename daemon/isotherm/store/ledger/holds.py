@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.holds import Hold, HoldKind, Quarantine
-from isotherm.store.database import Part, from_json, to_json
+from isotherm.store.database import Part, from_row, to_json
 
 
 class Holds(Part):
@@ -30,7 +30,7 @@ class Holds(Part):
             f"SELECT value FROM holds WHERE value IS NOT NULL AND {where} ORDER BY key",  # noqa: S608 (our own words)
             values,
         )
-        return [from_json(Hold, value) for (value,) in rows]
+        return [from_row(Hold, value) for (value,) in rows]
 
     def untold(self) -> list[tuple[str, str | None]]:
         """Keys and values that the topic does not have yet; None as value: lifted."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from isotherm.core.observations import PoliciesLoaded
-from isotherm.store.database import connect, from_json, to_json
+from isotherm.store.database import connect, from_row, to_json
 from isotherm.store.ledger.accounts import Accounts
 from isotherm.store.ledger.deletions import Deletions
 from isotherm.store.ledger.holds import Holds
@@ -106,7 +106,7 @@ class Ledger(Operations, Deletions, Accounts, Holds):
     def reloads(self, limit: int = 100) -> list[tuple[int, PoliciesLoaded]]:
         """When the policies became different, and how; newest first."""
         rows = self._db.execute("SELECT at_ms, value FROM reloads ORDER BY number DESC LIMIT ?", (limit,))
-        return [(at_ms, from_json(PoliciesLoaded, value)) for at_ms, value in rows]
+        return [(at_ms, from_row(PoliciesLoaded, value)) for at_ms, value in rows]
 
     @property
     def size_bytes(self) -> int:

@@ -8,7 +8,7 @@ from isotherm.core.deletion import pause_ms
 from isotherm.core.model.holds import Quarantine
 from isotherm.core.model.jobs import JOB_BYTES_PER_S, Action, CompactionJob, Outcome, Rewrite
 from isotherm.core.model.refusals import Reason
-from isotherm.store.database import Part, from_json, to_json
+from isotherm.store.database import Part, from_row, to_json
 
 PASSING = frozenset({Reason.STALE, Reason.OWNER, Reason.STOPPED, Reason.HALTED, Reason.PAUSED, Reason.POLICY})
 """Ends of an expiry that say nothing against the next one."""
@@ -115,7 +115,7 @@ class Operations(Part):
     def unfinished(self) -> list[tuple[Operation, CompactionJob | None]]:
         """What a crash left behind, and outcomes that nobody knows yet."""
         return [
-            (from_json(Operation, value), None if job is None else from_json(CompactionJob, job))
+            (from_row(Operation, value), None if job is None else from_row(CompactionJob, job))
             for value, job in self._db.execute(
                 "SELECT value, job FROM operations WHERE state IN ('running', 'unknown') ORDER BY started_at_ms"
             )
@@ -127,7 +127,7 @@ class Operations(Part):
             "SELECT value FROM operations WHERE ? IS NULL OR uuid = ? ORDER BY started_at_ms DESC LIMIT ?",
             (uuid, uuid, limit),
         )
-        return [from_json(Operation, value) for (value,) in rows]
+        return [from_row(Operation, value) for (value,) in rows]
 
     def setbacks(self, uuid: str) -> dict[Action, Quarantine]:
         """How often in a row each action on a table as a whole has failed, and until when it is left alone.
@@ -141,7 +141,7 @@ class Operations(Part):
                 "ORDER BY started_at_ms DESC LIMIT 20",
                 (uuid, action),
             )
-            ended = (from_json(Operation, value) for (value,) in rows)
+            ended = (from_row(Operation, value) for (value,) in rows)
             failed = list(takewhile(lambda one: one.state != "done" and one.reason not in PASSING, ended))
             if failed:
                 until_ms = (failed[0].ended_at_ms or 0) + pause_ms(len(failed) - 1)

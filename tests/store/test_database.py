@@ -1,0 +1,55 @@
+"""Transactions of both stores: all or nothing, and the reason why not."""
+
+import sqlite3
+
+import pytest
+
+from isotherm.store.database import connect, transaction
+
+THINGS = (
+    "CREATE TABLE things (name TEXT PRIMARY KEY)",
+    "CREATE TABLE more (name REFERENCES things DEFERRABLE INITIALLY DEFERRED)",
+)
+
+
+@pytest.fixture
+def connection(tmp_path):
+    connection = connect(tmp_path / "things.db", THINGS)
+    yield connection
+    connection.close()
+
+
+def names(connection):
+    return [name for (name,) in connection.execute("SELECT name FROM things ORDER BY name")]
+
+
+def save(connection, *names, table="things"):
+    with transaction(connection):
+        for name in names:
+            connection.execute(f"INSERT INTO {table} VALUES (?)", (name,))
+
+
+def test_a_full_disk_is_told_as_a_full_disk_and_nothing_is_saved(connection):
+    save(connection, "before")
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute(f"PRAGMA max_page_count={pages}")
+
+    with pytest.raises(sqlite3.OperationalError, match="database or disk is full"):
+        save(connection, "small", "x" * 1_000_000)
+    assert not connection.in_transaction
+    assert names(connection) == ["before"]
+
+    connection.execute(f"PRAGMA max_page_count={pages + 1000}")
+    save(connection, "after")
+    assert names(connection) == ["after", "before"]
+
+
+def test_a_commit_that_fails_leaves_no_transaction_open_into_which_the_next_one_would_be_written(connection):
+    connection.execute("PRAGMA foreign_keys=ON")
+    with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
+        save(connection, "of nothing", table="more")
+    assert not connection.in_transaction
+
+    save(connection, "kept")
+    connection.rollback()
+    assert names(connection) == ["kept"]
