@@ -5,7 +5,7 @@ from mutants.mutant import Mutant
 COMPACTIONS = "service/compactions.py"
 HOLDS = "service/holds.py"
 AGE = "service/ledger_age.py"
-SEARCH = "service/survey.py"
+SEARCH, SILENCE = "service/survey.py", "service/silence.py"
 LOOKING = "iceberg/looking.py"
 BARRIER = "service/barrier.py"
 FOLLOW = "service/follow.py"
@@ -99,8 +99,8 @@ MUTANTS = (
             (
                 "a table that cannot be read makes others gone",
                 SEARCH,
-                "for name, why in {**unread, **silent}.items()",
-                "for name, why in ()",
+                "for name, why in unknown.items()), None)",
+                "for name, why in ()), None)",
                 "test_a_table_counts_as_gone_only_after_two_looks_that_saw_everything",
             ),
             (
@@ -168,7 +168,7 @@ MUTANTS = (
             ),
             (
                 "one silent name keeps files waiting for ever",
-                SEARCH,
+                SILENCE,
                 "is_over = now_s >= until_s and now_s",
                 "is_over = False and now_s",
                 "test_a_name_without_an_answer_keeps_files_waiting_for_a_day_and_is_asked_ever_more_rarely",
@@ -211,13 +211,20 @@ MUTANTS = (
             (
                 "one refusal is enough for ever",
                 SEARCH,
-                "inf if is_twice else PATIENCE_S if name in silent else TWICE_S",
-                "inf if is_twice else PATIENCE_S if name in silent else 0.0",
+                "else PATIENCE_S if name in silent else TWICE_S",
+                "else PATIENCE_S if name in silent else 0.0",
                 "test_an_answer_that_passes_does_not_hide_a_second_entry",
             ),
             (
+                "a name that nobody can read keeps files waiting for ever once the clock was doubted",
+                SILENCE,
+                "            again_s = now_s\n",
+                "            again_s = now_s + 1e9\n",
+                "test_a_name_that_nobody_can_read_is_looked_at_again_once_the_clock_is_believed_again",
+            ),
+            (
                 "a catalog that finds nothing passes all names over",
-                SEARCH,
+                SILENCE,
                 "and now_s - self._found_s <= ALIVE_S",
                 "",
                 "test_what_was_never_asked_for_never_counts_as_looked_at",

@@ -14,7 +14,8 @@ from isotherm.iceberg.looking import SILENT_AT_ONCE, TRIES, look
 from isotherm.service import survey as module
 from isotherm.service.barrier import Barrier
 from isotherm.service.ports import Lies, NotAsked, Refused, StoreAway, TableMissing, Unavailable, Unreadable
-from isotherm.service.survey import AGAIN_AFTER_S, PATIENCE_S, PAUSE_S, SILENT_AGAIN_S, TWICE_S, Survey
+from isotherm.service.silence import LONGEST_PAUSE_S, SILENT_AGAIN_S
+from isotherm.service.survey import AGAIN_AFTER_S, PATIENCE_S, PAUSE_S, TWICE_S, Survey
 from isotherm.store import Ledger
 from support.in_process import AtOnce
 from support.lab import started, uuid_of
@@ -303,7 +304,7 @@ def test_a_name_without_an_answer_keeps_files_waiting_for_a_day_and_is_asked_eve
         before = len(world.asked)
         world.turns()
         times += len(world.asked) > before
-    assert times < 12
+    assert times <= PATIENCE_S / LONGEST_PAUSE_S + 7
     while world.survey.seen_since_ms("shop.orders") is None and world.passed_s < 3 * PATIENCE_S:
         world.passed_s += 600.0
         world.survey.want()
@@ -366,6 +367,38 @@ def test_nothing_is_looked_at_by_a_clock_that_is_doubted_and_what_was_is_forgott
     world.turns()
     assert len(world.asked) == asked
     world.trouble = None
+    world.turns()
+    assert world.survey.seen_since_ms("shop.orders") is not None
+
+
+@pytest.mark.parametrize("fault", [Refused("403"), Unavailable("time-out")], ids=["refused", "silent"])
+def test_a_name_that_nobody_can_read_is_looked_at_again_once_the_clock_is_believed_again(world, fault):
+    world.faults["other.a"] = fault
+    world.list()
+    world.turns()
+    while world.passed_s < 2 * PATIENCE_S:
+        world.passed_s += 3600.0
+        world.list()
+        world.survey.want()
+        world.turns()
+    assert world.survey.seen_since_ms("shop.orders") is not None
+    world.trouble = "it jumped"
+    world.turns()
+    assert world.survey.seen_since_ms("shop.orders") is None
+    world.trouble = None
+    world.turns()
+    assert world.survey.seen_since_ms("shop.orders") == world.now_ms() - 1
+
+
+def test_a_name_that_answers_after_hours_keeps_files_waiting_for_one_more_at_most(world):
+    world.faults["other.a"] = Unavailable("time-out")
+    world.list()
+    while world.passed_s < 12 * 3600.0:
+        world.turns()
+        world.passed_s += 600.0
+    del world.faults["other.a"]
+    world.passed_s += LONGEST_PAUSE_S
+    world.list()
     world.turns()
     assert world.survey.seen_since_ms("shop.orders") is not None
 

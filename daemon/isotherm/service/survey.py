@@ -24,6 +24,7 @@ from isotherm.core.observations import Outside, TrySoon
 from isotherm.core.paths import written_under
 from isotherm.service.barrier import Barrier
 from isotherm.service.ports import Catalog, Listener, Listing, LoadedTable, Looked
+from isotherm.service.silence import Silences
 from isotherm.store.ledger import SEARCH, SURVEY, Ledger
 
 NAMES_AT_ONCE = 500
@@ -36,10 +37,6 @@ AGAIN_AFTER_S = 300.0
 """Between two looks for a table that may be gone: what was renamed during the one is found in the other."""
 TWICE_S = 120.0
 """What is refused or makes no sense must be so for this long: a replica that lags says the same of a new table."""
-ALIVE_S = 3600.0
-"""A catalog by which a table was found within this time answers."""
-SILENT_AGAIN_S = 60.0
-"""A name that was not answered for is asked for again after this; twice as long each time."""
 HOLDERS = "whether tables that hold files back are still in the catalog"
 PATIENCE_S = 86_400.0
 """A name for which the catalog has no answer all day is passed over: nobody else can read it either."""
@@ -69,18 +66,6 @@ class _Look:
     """The names of the pieces that follow."""
     uuids: set[str] = field(default_factory=set)
     """The tables that were found."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Silence:
-    """A name of which it is not known which table it is."""
-
-    patience_s: float
-    """After this it counts as looked at."""
-    since_s: float
-    again_s: float
-    pause_s: float
-    why: str
 
 
 @dataclass(slots=True)
@@ -114,9 +99,7 @@ class Survey:
     _ahead_ms: int | None = None
     """The least by which the wall clock was ahead of the monotonic one since those looks. No file that was marked
     after a look began has an earlier time than the look has by this: a clock may be set, and marks have its time."""
-    _silent: dict[str, _Silence] = field(default_factory=dict)
-    _found_s: float = float("-inf")
-    """When a look found anything."""
+    _silent: Silences = field(init=False)
     _told: set[str] = field(default_factory=set)
     """Names that could not be read, each told once."""
     _is_wanted: bool = False
@@ -130,6 +113,9 @@ class Survey:
     show it, or None where there was none yet."""
     _waiting: set[str] = field(default_factory=set)
     """The tables for whose files that is done: a catalog that does not show one of them is not believed."""
+
+    def __post_init__(self) -> None:
+        self._silent = Silences(self.monotonic_s)
 
     def seen_since_ms(self, name: str) -> int | None:
         """Since when every name in the catalog's list was looked at. Returns None where some were not, or the list is old.
@@ -171,7 +157,7 @@ class Survey:
         if not unseen:
             return "the catalog's tables are to be looked at once more"
         first = next((one for one in unseen if one in self._silent), unseen[0])
-        why = f": {self._silent[first].why}" if first in self._silent else ""
+        why = f": {self._silent.why(first)}" if first in self._silent else ""
         return (
             f"{len(unseen)} of the catalog's {len(self._listing.names)} tables could not be looked at yet, "
             f"{first} for instance{why}; one of them may need the file"
@@ -205,7 +191,7 @@ class Survey:
         self._listed_until_s = self.monotonic_s() + good_for_s
         there = set(listing.names)
         self._looked_at = {name: at_ms for name, at_ms in self._looked_at.items() if name in there}
-        self._silent = {name: one for name, one in self._silent.items() if name in there}
+        self._silent.keep(there)
         self._uuids = {name: uuid for name, uuid in self._uuids.items() if name in there}
         self._told &= there
 
@@ -217,9 +203,9 @@ class Survey:
     def _note(self) -> None:
         """Say in the ledger what keeps files of all tables waiting."""
         why = None if self._no_list is None else f"the catalog does not list its tables: {self._no_list}"
-        silent = next((name for name in self._silent if name not in self._looked_at), None)
+        silent = self._silent.first(self._looked_at)
         if why is None and silent is not None:
-            why = f"{silent}, which may share files, gives no answer: {self._silent[silent].why}"
+            why = f"{silent}, which may share files, gives no answer: {self._silent.why(silent)}"
         self.ledger.note_obstacle(SURVEY, why)
 
     def turn(self) -> bool:
@@ -253,7 +239,7 @@ class Survey:
         listing, now_s = self._listing, self.monotonic_s()
         if listing is None:
             return
-        new = {name for name in listing.names if name not in self._looked_at and self._is_to_be_asked(name)}
+        new = {name for name in listing.names if name not in self._looked_at and self._silent.is_due(name)}
         # Behind all others: what does not answer keeps none of them from being asked for.
         names = sorted(listing.names, key=lambda name: name in self._silent)
         is_wanted = self._is_wanted or (bool(self._holders) and now_s >= self._last_s + AGAIN_AFTER_S)
@@ -265,7 +251,10 @@ class Survey:
             self._is_wanted, self._last_s = False, now_s
         hidden = next((f"namespace {name}: {why}" for name, why in listing.unlisted.items()), None)
         if hidden is None and len(names) < len(listing.names):
-            hidden = next((f"table {name}: {one.why}" for name, one in self._silent.items()), None)
+            hidden = next(
+                (f"table {name}: {self._silent.why(name)}" for name in listing.names if name in self._silent),
+                None,
+            )
         self._go_on(_Look(now_s, self._now_ahead_ms(), is_of_all, hidden, self._listed_s, list(names)))
 
     def _go_on(self, look: _Look) -> None:
@@ -285,42 +274,52 @@ class Survey:
         if look.is_of_all and self._holders:
             self._look_through(look, now_s)
 
-    def _is_to_be_asked(self, name: str) -> bool:
-        return name not in self._silent or self.monotonic_s() >= self._silent[name].again_s
-
     def _take(self, look: _Look, looked: Looked) -> None:
-        now_s, known = self.monotonic_s(), self.known()
         unread, silent = dict(looked.unread), dict(looked.silent)
         unread |= dict.fromkeys(looked.missing, "the catalog lists it, and has no table behind it")
+        unread |= self._place(looked)
+        unsettled = self._unsettled(looked)
+        if looked.found:
+            self._silent.found()
+        look.uuids |= {lies.uuid for lies in looked.found.values()}
+        unknown = {**unread, **silent, **unsettled}
+        look.hidden = look.hidden or next((f"table {name}: {why}" for name, why in unknown.items()), None)
+        self._tell(unknown)
+        for name in looked.found.keys() - unknown.keys():
+            self._looked_at[name], self._uuids[name] = look.began_s, looked.found[name].uuid
+            self._silent.answered(name)
+        for name in looked.gone:  # the next list does not have it
+            self._looked_at[name] = look.began_s
+        for name, why in unknown.items():
+            patience_s = inf if name in unsettled else PATIENCE_S if name in silent else TWICE_S
+            if self._silent.note(name, why, patience_s, look.began_s):
+                self._looked_at[name] = look.began_s
+            else:
+                self._looked_at.pop(name, None)
+        if looked.unasked:
+            look.hidden = look.hidden or "the catalog does not answer"
+            self._is_wanted = self._is_wanted or look.is_of_all
+
+    def _place(self, looked: Looked) -> dict[str, str]:
+        """Remember where the tables lie that were found. Returns the names whose place is no text, and why."""
+        unread = dict[str, str]()
         with self.ledger.transaction():
             for name, lies in looked.found.items():
                 try:
                     folders = written_under(lies.location, lies.properties)
                     self.ledger.place(lies.uuid, folders.pop("location"), folders.values())
-                except ValueError as err:  # its owner may have chosen a place that is no text
+                except ValueError as err:  # its owner may have chosen it
                     unread[name] = f"{type(err).__name__}: {err}"
-        for name, lies in looked.found.items():
-            if known.get(lies.uuid, name) != name and not self._halt_if_twice(name, lies.uuid):
-                silent[name] = f"whether it is a second entry of {known[lies.uuid]} is not known"
-        if looked.found:
-            self._found_s = now_s
-        look.uuids |= {lies.uuid for lies in looked.found.values()}
-        look.hidden = look.hidden or next(
-            (f"table {name}: {why}" for name, why in {**unread, **silent}.items()), None
-        )
-        self._tell({**unread, **silent})
-        for name in looked.found.keys() - silent.keys() - unread.keys():
-            self._looked_at[name], self._uuids[name] = look.began_s, looked.found[name].uuid
-            self._silent.pop(name, None)
-        for name in looked.gone:  # the next list does not have it
-            self._looked_at[name] = look.began_s
-        for name, why in (unread | silent).items():
-            is_twice = name in silent and name not in looked.silent
-            patience_s = inf if is_twice else PATIENCE_S if name in silent else TWICE_S
-            self._wait_for(name, why, patience_s, look, now_s)
-        if looked.unasked:
-            look.hidden = look.hidden or "the catalog does not answer"
-            self._is_wanted = self._is_wanted or look.is_of_all
+        return unread
+
+    def _unsettled(self, looked: Looked) -> dict[str, str]:
+        """Halt each table of ours that has a second name. Returns the names of which nobody can say that, and why."""
+        known = self.known()
+        return {
+            name: f"whether it is a second entry of {known[lies.uuid]} is not known"
+            for name, lies in looked.found.items()
+            if known.get(lies.uuid, name) != name and not self._halt_if_twice(name, lies.uuid)
+        }
 
     def _halt_if_twice(self, name: str, uuid: str) -> bool:
         """Halt a table of ours that the catalog has under a second name too; whether it is known by now if it has."""
@@ -335,24 +334,6 @@ class Survey:
                 # A table that is halted for something else is not halted for this; it waits for the other's end.
                 return is_another or halt is None
         return False
-
-    def _wait_for(self, name: str, why: str, patience_s: float, look: _Look, now_s: float) -> None:
-        """Ask for a name again later; what was known of it is too old by then."""
-        before = self._silent.get(name)
-        if before is None or before.patience_s != patience_s:
-            pause_s = min(SILENT_AGAIN_S, patience_s)
-            before = _Silence(patience_s, look.began_s, 0.0, pause_s / 2, why)
-        pause_s, until_s = 2 * before.pause_s, before.since_s + patience_s
-        # Where nothing at all was found lately, it is the catalog, and not this name.
-        is_over = now_s >= until_s and now_s - self._found_s <= ALIVE_S
-        again_s = now_s + pause_s
-        if not is_over:
-            again_s = min(again_s, until_s if now_s < until_s else now_s + SILENT_AGAIN_S)
-        self._silent[name] = _Silence(patience_s, before.since_s, again_s, pause_s, why)
-        if is_over:
-            self._looked_at[name] = look.began_s
-        else:
-            self._looked_at.pop(name, None)
 
     def _tell(self, whys: Mapping[str, str]) -> None:
         for name in sorted(whys.keys() - self._told):
