@@ -5,7 +5,7 @@ from mutants.mutant import Mutant
 COMPACTIONS = "service/compactions.py"
 HOLDS = "service/holds.py"
 AGE = "service/ledger_age.py"
-SEARCH, SILENCE = "service/survey.py", "service/silence.py"
+SEARCH, SILENCE, HOLDERS = "service/survey.py", "service/silence.py", "service/holders.py"
 LOOKING = "iceberg/looking.py"
 BARRIER = "service/barrier.py"
 FOLLOW = "service/follow.py"
@@ -77,16 +77,16 @@ MUTANTS = (
         for breaks, file, text, change, finder in (
             (
                 "one look makes a table gone",
-                SEARCH,
+                HOLDERS,
                 "elif missed_s is None:",
                 "elif False:",
                 "test_a_table_counts_as_gone_only_after_two_looks_that_saw_everything",
             ),
             (
                 "a catalog that shows nothing makes tables gone",
-                SEARCH,
-                "is_whole = bool(look.uuids & self._waiting)",
-                "is_whole = True",
+                HOLDERS,
+                "if hidden is not None or not uuids & self._waiting:",
+                "if hidden is not None:",
                 "test_a_table_counts_as_gone_only_after_two_looks_that_saw_everything",
             ),
             (
@@ -105,15 +105,15 @@ MUTANTS = (
             ),
             (
                 "the second look is at the list of the first",
-                SEARCH,
-                "look.listed_s >= missed_s and look.began_s",
-                "look.began_s",
+                HOLDERS,
+                "listed_s >= missed_s and began_s",
+                "began_s",
                 "test_the_second_look_is_at_a_list_that_is_younger_than_the_first",
             ),
             (
                 "a table that was found is gone",
-                SEARCH,
-                "if uuid in look.uuids:",
+                HOLDERS,
+                "if uuid in uuids:",
                 "if False:",
                 "test_a_table_that_shows_up_again_is_not_gone",
             ),
@@ -190,8 +190,8 @@ MUTANTS = (
             (
                 "what was not asked for counts as silent, and as looked at after a day",
                 LOOKING,
-                "        if tries[name]:",
-                "        if True:",
+                "for name in waiting if tries[name]}",
+                "for name in waiting}",
                 "test_a_look_that_is_stopped_knows_nothing_of_the_rest",
             ),
             (
@@ -204,9 +204,16 @@ MUTANTS = (
             (
                 "a table that a replica does not have yet counts as dropped",
                 LOOKING,
-                "if _is_gone(is_listed, name):",
-                "if True:",
+                "(gone if _is_gone(is_listed, name) else missing)",
+                "gone",
                 "test_what_is_missing_and_not_listed_any_more_is_gone",
+            ),
+            (
+                "what a look does not get to is never looked at",
+                SEARCH,
+                "(name in self._silent, self._looked_at.get(name, -inf))",
+                "name in self._silent",
+                "test_a_look_that_is_cut_short_is_followed_by_one_that_goes_on_there",
             ),
             (
                 "one refusal is enough for ever",

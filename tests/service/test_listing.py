@@ -1,10 +1,16 @@
 """The catalog's list is made beside the loop where it takes long, and taken at once where it does not."""
 
 import threading
+from contextlib import nullcontext
 
 import pytest
+from pyiceberg.exceptions import TooManyRequestsError
 
 from isotherm.iceberg.catalog import IcebergCatalog
+from isotherm.iceberg.errors import WANTED_S
+from isotherm.iceberg.listing import Lister
+from isotherm.iceberg.threads import THREADS
+from isotherm.runtime.breaker import Breaker
 from isotherm.service.catalog_poller import Poller
 from isotherm.service.ports import Unavailable
 from support.faults import FaultyCatalog
@@ -86,3 +92,35 @@ def test_a_list_that_fails_is_an_error_of_the_one_who_asks(lab):
         catalog.list_beside(30.0)
     del catalog.names
     assert catalog.list_beside(30.0).names == []
+
+
+class Limiting(FaultyCatalog):
+    """A catalog that wants a pause after each two requests."""
+
+    def __init__(self, lab):
+        super().__init__(lab.catalog)
+        self.left, self.pauses = 2, []
+
+    def list_tables(self, namespace):
+        if not self.left:
+            raise TooManyRequestsError("429")
+        self.left -= 1
+        return self.catalog.list_tables(namespace)
+
+    def pause(self, seconds):
+        self.pauses.append(seconds)
+        self.left = 2 if len(self.pauses) < 10 else 0
+
+
+def test_a_catalog_that_limits_requests_is_listed_wholly_with_pauses(lab):
+    for number in range(6):
+        lab.create(f"n{number}.t")
+    limiting = Limiting(lab)
+    lister = Lister(lambda: limiting, nullcontext, Breaker(), THREADS, limiting.pause)
+    listing = lister.names()
+
+    assert (len(listing.names), listing.unlisted) == (6, {})
+    assert limiting.pauses == [WANTED_S] * 2
+    limiting.left, limiting.pauses = 0, [0.0] * 10
+    with pytest.raises(Unavailable):  # whoever never answers anything else does not answer
+        lister.names()

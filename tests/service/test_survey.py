@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from pyiceberg.exceptions import UnauthorizedError
+from pyiceberg.exceptions import TooManyRequestsError, UnauthorizedError
+from requests import HTTPError, Response
 
 from isotherm.core.deletion import Cause, Mark
 from isotherm.core.model.holds import Hold, HoldKind
@@ -13,9 +14,10 @@ from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.iceberg.looking import SILENT_AT_ONCE, TRIES, look
 from isotherm.service import survey as module
 from isotherm.service.barrier import Barrier
+from isotherm.service.holders import AGAIN_AFTER_S
 from isotherm.service.ports import Lies, NotAsked, Refused, StoreAway, TableMissing, Unavailable, Unreadable
 from isotherm.service.silence import LONGEST_PAUSE_S, SILENT_AGAIN_S
-from isotherm.service.survey import AGAIN_AFTER_S, PATIENCE_S, PAUSE_S, TWICE_S, Survey
+from isotherm.service.survey import PATIENCE_S, PAUSE_S, TWICE_S, Survey
 from isotherm.store import Ledger
 from support.in_process import AtOnce
 from support.lab import started, uuid_of
@@ -222,6 +224,90 @@ def test_names_that_do_not_answer_hide_none_of_the_others(world):
         world.turns()
     assert "shop.orders" in world.asked
     assert world.asked.count("shop.orders") > 1
+
+
+def test_a_look_that_is_cut_short_is_followed_by_one_that_goes_on_there(world):
+    """More names without an answer than one look asks for: files must not wait for ever for those behind."""
+    away = [f"other.away{number}" for number in range(2 * SILENT_AT_ONCE)]
+    for name in away:
+        world.lab.create(name)
+        world.faults[name] = Unavailable("time-out")
+    while world.passed_s < 2 * PATIENCE_S:
+        world.passed_s += 3600.0
+        world.list()
+        world.survey.want()
+        world.turns()
+    seen_ms = world.survey.seen_since_ms("shop.orders")
+
+    assert world.now_ms() - seen_ms < 3 * 3_600_000
+    assert "other.away" in world.survey.why_not("shop.orders")
+
+
+class Limiting(World):
+    """Lets so many requests through in a minute, and says for how long it wants none."""
+
+    limit = 2
+
+    def lies(self, name):
+        minute = int(self.passed_s // 60)
+        self.minutes = getattr(self, "minutes", [])
+        self.minutes.append(minute)
+        if self.minutes.count(minute) > self.limit or name in self.limited:
+            self.refused += 1
+            raise too_many("60")
+        return super().lies(name)
+
+    limited, refused = (), 0
+
+
+def too_many(wanted):
+    answer = Response()
+    answer.headers["Retry-After"] = wanted
+    err = Unavailable("429")
+    err.__cause__ = TooManyRequestsError("429")
+    err.__cause__.__cause__ = HTTPError(response=answer)
+    return err
+
+
+@pytest.fixture
+def limiting(lab):
+    for name in ("shop.orders", *(f"other.t{number}" for number in range(6))):
+        lab.create(name)
+    made = Limiting(lab)
+    yield made
+    made.ledger.close()
+
+
+def test_a_catalog_that_limits_requests_is_looked_at_slowly_and_wholly(limiting):
+    """Also where tables that hold files back are searched for: what is asked in pieces has shown everything."""
+    limiting.ledger.place("gone", "file:///elsewhere")
+    limiting.survey.want_holders({"gone"}, uuid_of(limiting.lab.catalog.load_table("shop.orders")))
+    for _ in range(240):
+        limiting.passed_s += 10.0
+        if limiting.passed_s % 300 == 0:
+            limiting.list()
+        limiting.turns(2)
+
+    assert limiting.survey.seen_since_ms("shop.orders") is not None
+    assert limiting.gone() == {"gone"}
+    # It is left alone for as long as it says: one request of those that were too many in each minute.
+    assert limiting.refused <= limiting.passed_s / 60
+
+
+def test_one_name_that_is_always_too_many_keeps_no_look_from_its_end(limiting):
+    limiting.limited, limiting.limit = ["other.t0"], 1000
+    limiting.list()
+    for _ in range(120):
+        limiting.passed_s += 10.0
+        limiting.turns(2)
+    assert "6 of the" not in limiting.survey.why_not("shop.orders")
+    assert "other.t0 for instance" in limiting.survey.why_not("shop.orders")
+    while limiting.passed_s < 2 * PATIENCE_S:
+        limiting.passed_s += 600.0
+        limiting.list()
+        limiting.survey.want()
+        limiting.turns(2)
+    assert limiting.survey.seen_since_ms("shop.orders") is not None
 
 
 def test_what_was_never_asked_for_never_counts_as_looked_at(world):

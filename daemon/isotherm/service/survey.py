@@ -5,9 +5,8 @@ Nothing is done to the tables of others, but they decide what may be deleted of 
 - *May a name share files with one of ours?* It lies in the same folder, or is a second entry of the very same table. A
   name may be given to another table at any time, so one look is not for ever: a file is deleted only if every name in
   the catalog's newest list was looked at after the file was marked (`seen_since_ms`).
-- *Is a table gone whose folder holds files back?* Not found, or another uuid under its name, is no proof: it may have
-  got a name that no policy matches. It is gone if two looks at all names, minutes apart, have shown it nowhere. Where a
-  namespace is not listed, or a name cannot be read, a look has shown nothing of that.
+- *Is a table gone whose folder holds files back?* (`holders`) Where a namespace is not listed, or a name cannot be read,
+  a look has shown nothing of that.
 
 New names are looked at as they come. All are looked at again only where files wait for it, and for a tenth of the time
 at most. A table that refuses, or makes no sense, counts as looked at, because it may never be readable to us: but only
@@ -23,9 +22,10 @@ from isotherm.core.model.refusals import Reason
 from isotherm.core.observations import Outside, TrySoon
 from isotherm.core.paths import written_under
 from isotherm.service.barrier import Barrier
+from isotherm.service.holders import AGAIN_AFTER_S, Holders
 from isotherm.service.ports import Catalog, Listener, Listing, LoadedTable, Looked
 from isotherm.service.silence import Silences
-from isotherm.store.ledger import SEARCH, SURVEY, Ledger
+from isotherm.store.ledger import SURVEY, Ledger
 
 NAMES_AT_ONCE = 500
 """What one piece of a look takes, so that the loop need not take in tens of thousands in one turn."""
@@ -33,11 +33,10 @@ PAUSE_S = 10.0
 """Between two looks at all names, at least."""
 SHARE = 0.1
 """Of the time, what looks at all names may take at most."""
-AGAIN_AFTER_S = 300.0
-"""Between two looks for a table that may be gone: what was renamed during the one is found in the other."""
 TWICE_S = 120.0
 """What is refused or makes no sense must be so for this long: a replica that lags says the same of a new table."""
-HOLDERS = "whether tables that hold files back are still in the catalog"
+IN_VAIN = 6
+"""Pauses in a row, each followed by no answer but the wish for another: it is as good as no answer."""
 PATIENCE_S = 86_400.0
 """A name for which the catalog has no answer all day is passed over: nobody else can read it either."""
 
@@ -64,6 +63,14 @@ class _Look:
     """When that list was asked for."""
     behind: list[str]
     """The names of the pieces that follow."""
+    asked_s: float | None = None
+    """When the piece was begun that is under way. None where the catalog wants a pause."""
+    again_s: float = 0.0
+    """When the next piece may begin."""
+    in_vain: int = 0
+    """Pauses since the last answer."""
+    lasted_s: float = 0.0
+    """How long its pieces took, without pauses."""
     uuids: set[str] = field(default_factory=set)
     """The tables that were found."""
 
@@ -108,14 +115,11 @@ class Survey:
     """When all names may be looked at again."""
     _last_s: float = float("-inf")
     """When the latest look at all names began."""
-    _holders: dict[str, float | None] = field(default_factory=dict)
-    """The tables that hold files back and that are looked for, by uuid: when a look at all names ended that did not
-    show it, or None where there was none yet."""
-    _waiting: set[str] = field(default_factory=set)
-    """The tables for whose files that is done: a catalog that does not show one of them is not believed."""
+    _holders: Holders = field(init=False)
 
     def __post_init__(self) -> None:
         self._silent = Silences(self.monotonic_s)
+        self._holders = Holders(self.ledger, self.listen)
 
     def seen_since_ms(self, name: str) -> int | None:
         """Since when every name in the catalog's list was looked at. Returns None where some were not, or the list is old.
@@ -155,7 +159,12 @@ class Survey:
             return f"namespace {namespace} of the catalog gives no answer, and a table in it may need the file: {why}"
         unseen = [one for one in self._listing.names if one not in self._looked_at]
         if not unseen:
-            return "the catalog's tables are to be looked at once more"
+            oldest = min(self._listing.names, key=self._looked_at.__getitem__)
+            hours = (self.monotonic_s() - self._looked_at[oldest]) / 3600
+            return (
+                f"the catalog's tables are to be looked at once more: {oldest} was looked at {hours:.1f} h ago, "
+                "and no other one before"
+            )
         first = next((one for one in unseen if one in self._silent), unseen[0])
         why = f": {self._silent.why(first)}" if first in self._silent else ""
         return (
@@ -171,9 +180,7 @@ class Survey:
 
     def want_holders(self, uuids: Collection[str], waiting: str) -> None:
         """Look for tables, because files of another one wait for them to be gone."""
-        for uuid in uuids:
-            self._holders.setdefault(uuid, None)
-            self._waiting.add(waiting)
+        self._holders.want(uuids, waiting)
 
     def listed(self, listing: Listing, asked_s: float, good_for_s: float, *, is_whole: bool) -> None:
         """Take the catalog's newest list.
@@ -218,10 +225,11 @@ class Survey:
         if self._look is not None:
             self._look.ahead_ms = min(self._look.ahead_ms, self._now_ahead_ms())
         look, ended = self._look, self.catalog.looked()
-        if look is not None and ended is not None:
+        if look is not None and (ended is not None or look.asked_s is None):
             self._look = None
             if not is_doubted:
-                self._take(look, ended)
+                if ended is not None:
+                    self._take(look, ended)
                 self._go_on(look)
         if self._look is None and not is_doubted:
             self._begin()
@@ -240,8 +248,11 @@ class Survey:
         if listing is None:
             return
         new = {name for name in listing.names if name not in self._looked_at and self._silent.is_due(name)}
-        # Behind all others: what does not answer keeps none of them from being asked for.
-        names = sorted(listing.names, key=lambda name: name in self._silent)
+        # What does not answer is behind all others, and keeps none of them from being asked for. Where a look is cut
+        # short, the next one goes on there.
+        names = sorted(
+            listing.names, key=lambda name: (name in self._silent, self._looked_at.get(name, -inf))
+        )
         is_wanted = self._is_wanted or (bool(self._holders) and now_s >= self._last_s + AGAIN_AFTER_S)
         is_of_all = not new and is_wanted and now_s >= self._next_s
         names = [name for name in names if name in (self._looked_at if is_of_all else new)]
@@ -259,25 +270,32 @@ class Survey:
 
     def _go_on(self, look: _Look) -> None:
         """Begin with the next piece of a look, or end it."""
-        if look.behind:
-            piece, look.behind = look.behind[:NAMES_AT_ONCE], look.behind[NAMES_AT_ONCE:]
-            self._look = look
-            self.catalog.start_looking(piece)
-            return
         now_s = self.monotonic_s()
+        if look.behind:
+            self._look = look
+            if now_s >= look.again_s:
+                piece, look.behind = look.behind[:NAMES_AT_ONCE], look.behind[NAMES_AT_ONCE:]
+                look.asked_s = now_s
+                self.catalog.start_looking(piece)
+            return
         if look.is_of_all:
-            lasted_s = now_s - look.began_s
-            self._next_s = now_s + max(PAUSE_S, lasted_s * (1 / SHARE - 1))
+            self._next_s = now_s + max(PAUSE_S, look.lasted_s * (1 / SHARE - 1))
             if min(self._looked_at.values(), default=0.0) >= look.began_s:
                 self._ahead_ms = look.ahead_ms  # what was looked at before does not count any more
         self._note()
         if look.is_of_all and self._holders:
-            self._look_through(look, now_s)
+            self._holders.look_through(
+                look.uuids, look.hidden, listed_s=look.listed_s, began_s=look.began_s, ended_s=now_s
+            )
 
     def _take(self, look: _Look, looked: Looked) -> None:
+        now_s = self.monotonic_s()
+        look.lasted_s += now_s - (look.asked_s or now_s)
+        look.asked_s = None
         unread, silent = dict(looked.unread), dict(looked.silent)
         unread |= dict.fromkeys(looked.missing, "the catalog lists it, and has no table behind it")
         unread |= self._place(looked)
+        silent |= self._paused(look, looked)
         unsettled = self._unsettled(looked)
         if looked.found:
             self._silent.found()
@@ -296,9 +314,21 @@ class Survey:
                 self._looked_at[name] = look.began_s
             else:
                 self._looked_at.pop(name, None)
-        if looked.unasked:
+        if looked.unasked and not looked.pause_s:
             look.hidden = look.hidden or "the catalog does not answer"
             self._is_wanted = self._is_wanted or look.is_of_all
+
+    def _paused(self, look: _Look, looked: Looked) -> dict[str, str]:
+        """Have a look go on after a pause, where the catalog wants one. Returns what it does not get on with, and why."""
+        if not looked.pause_s:
+            return {}
+        unasked, vain = list(looked.unasked), list[str]()
+        is_answered = looked.found or looked.gone or looked.missing or looked.unread
+        look.in_vain = 0 if is_answered else look.in_vain + 1
+        if look.in_vain == IN_VAIN:
+            look.in_vain, vain, unasked = 0, unasked[:1], unasked[1:]
+        look.behind, look.again_s = [*unasked, *look.behind], self.monotonic_s() + looked.pause_s
+        return dict.fromkeys(vain, "the catalog says again and again that it has had too many requests")
 
     def _place(self, looked: Looked) -> dict[str, str]:
         """Remember where the tables lie that were found. Returns the names whose place is no text, and why."""
@@ -339,27 +369,3 @@ class Survey:
         for name in sorted(whys.keys() - self._told):
             self.listen(TrySoon(f"looking where table {name} lies", whys[name], Outside.TABLE))
         self._told.update(whys)
-
-    def _look_through(self, look: _Look, now_s: float) -> None:
-        """Say which tables that were looked for are gone, by a look that has shown everything."""
-        is_whole = bool(look.uuids & self._waiting)
-        if look.hidden is not None or not is_whole:
-            why = look.hidden or "the catalog does not show the tables for which they are looked for, either"
-            self.listen(TrySoon(HOLDERS, why, Outside.TABLE))
-            self.ledger.note_obstacle(SEARCH, f"{HOLDERS} cannot be found out: {why}")
-            if look.hidden is None:
-                # They are looked for again when a table that is there has files that wait.
-                self._holders.clear()
-                self._waiting.clear()
-            return
-        self.ledger.note_obstacle(SEARCH, None)
-        for uuid, missed_s in list(self._holders.items()):
-            if uuid in look.uuids:
-                del self._holders[uuid]
-            elif missed_s is None:
-                self._holders[uuid] = now_s
-            elif look.listed_s >= missed_s and look.began_s >= missed_s + AGAIN_AFTER_S:
-                self.ledger.left(uuid)
-                del self._holders[uuid]
-        if not self._holders:
-            self._waiting.clear()

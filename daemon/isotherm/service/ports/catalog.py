@@ -99,7 +99,9 @@ class Looked:
     silent: Mapping[str, str] = field(default_factory=dict)
     """What the catalog, or the store behind it, gave no answer for, and why."""
     unasked: Collection[str] = ()
-    """What was not asked for, because nobody answered."""
+    """What was not asked for, because nobody answered, or because the catalog wants a pause."""
+    pause_s: float = 0.0
+    """For so long the catalog wants no more requests: it has had too many, and said so at the first that is unasked."""
 
 
 class Catalog(Protocol):
