@@ -578,3 +578,29 @@ def test_a_ledger_that_was_exchanged_is_doubted(lab):
 
     assert "the fold beside it is not" in service.deletions.everywhere()
     service.stop()
+
+
+def test_an_expiry_that_began_on_an_old_answer_loses_no_mark_of_the_one_before(lab):
+    """A replica of the catalog that lags shows the table as it was before that expiry, for some seconds."""
+    table = filled(lab)
+    service = started(lab)
+    old = []
+
+    def commit(real, *arguments):
+        old.append(lab.catalog.load_table("shop.orders"))
+        return real(*arguments)
+
+    service.maintainer._catalog = FaultyCatalog(lab.catalog, on_commit=commit)
+    until_files_wait(lab, service, table)
+    waiting = service.ledger.deletions(uuid_of(table))
+    expiries = len(service.ledger.operations())
+    real = service.catalog.catalog
+    service.catalog.catalog = FaultyCatalog(real, on_load=lambda *_: old[-1])
+    for _ in range(3):
+        lab.ahead_ms += 4000
+        turn(service, 1)
+    service.catalog.catalog = real
+
+    assert len(service.ledger.operations()) > expiries
+    assert service.ledger.deletions(uuid_of(table)) == waiting
+    service.stop()

@@ -106,10 +106,11 @@ class Expiries:
             Unavailable: the catalog does not answer.
             TableMissing: there is no such table now.
         """
-        if not self.has_room or self.ledger.is_open(request.table.uuid, Action.EXPIRE):
+        uuid = request.table.uuid
+        if not self.has_room or self.ledger.is_open(uuid, Action.EXPIRE) or self.ledger.is_settling(uuid):
             # One whose end nobody knows may land yet, and has marked the same files.
             return False
-        row = self.fold.table(request.table.uuid)
+        row = self.fold.table(uuid)
         resolved = None if row is None else self.verdicts.policy_of(row)
         if row is None or resolved is None or row.state.head is None:
             return False

@@ -92,4 +92,8 @@ CREATE TABLE settled (job_id TEXT PRIMARY KEY, due_at_ms INTEGER) WITHOUT ROWID;
 """
 """Places are numbered as they were seen: a clock may go back. What counted as gone is looked for again. `settled` has the
 jobs whose marked files are confirmed (with their time) or dropped (without), a slice at a time."""
-VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
+_VERSION_5 = """
+ALTER TABLE deletions ADD COLUMN before TEXT;
+"""
+"""What was known of a file before an expiry marked it that has not ended: it counts again where that comes to nothing."""
+VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)
