@@ -201,14 +201,16 @@ class Expiries:
             if row is None:
                 return False  # the grace of its files is the policy's, which is not known before the table is
             lost = self.maintainer.lost_refs(loaded, operation.base_metadata, wanted)
+            operation = replace(operation, files_marked=self.ledger.marked_by(operation.job_id))
             why = "found in the table afterwards"
             self._landed(
                 operation, wanted, lost, Outcome(operation.job_id, OutcomeKind.DONE, Reason.COMMITTED, why)
             )
             return True
-        # The request asserts the head that it saw. If the table has gone on, it is refused, however late it comes;
-        # should somebody roll back to that very head before, it leaves orphans.
-        has_gone_on = operation.asserted_head_id not in (None, loaded.head)
+        # The request asserts the head that it saw. If the table has gone on from there, it is refused, however late it
+        # comes; should somebody roll back to that very head before, it leaves orphans. A head from before says nothing:
+        # a replica that lags shows it.
+        has_gone_on = operation.asserted_head_id in loaded.ancestors()[1:]
         if operation.base_metadata and not has_gone_on and self.now_ms() - operation.started_at_ms < LATE_MS:
             return False  # it may be on its way yet
         self.ledger.drop_marks(operation.job_id)

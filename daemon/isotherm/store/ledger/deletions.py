@@ -131,6 +131,14 @@ class Deletions(Part):
             self._settle_some(row[0], row[1], limit)
         return True
 
+    def marked_by(self, job_id: str) -> int:
+        """How many files an expiry has marked that has not ended."""
+        rows = self._db.execute(
+            "SELECT COUNT(*) FROM deletions WHERE job_id = ? AND state = 'marked' AND state IN ('marked', 'waiting')",
+            (job_id,),
+        )
+        return int(rows.fetchone()[0])
+
     def is_settling(self, uuid: str) -> bool:
         """Whether marks of a table are still to be confirmed or dropped."""
         row = self._db.execute(
