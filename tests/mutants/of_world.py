@@ -216,6 +216,20 @@ MUTANTS = (
                 "test_a_look_that_is_cut_short_is_followed_by_one_that_goes_on_there",
             ),
             (
+                "a name that one answer did not have is never looked at again",
+                SEARCH,
+                "known = there - self._gone",
+                "known = there",
+                "test_a_name_that_was_gone_by_one_answer_and_is_listed_again_is_looked_at_again",
+            ),
+            (
+                "what a name was counts though nobody can read it now, and its files wait for ever",
+                SEARCH,
+                "self._uuids.pop(name, None)",
+                "pass",
+                "test_an_old_name_of_a_table_that_nobody_may_read_by_now_does_not_hold_its_files_for_ever",
+            ),
+            (
                 "one refusal is enough for ever",
                 SEARCH,
                 "else PATIENCE_S if name in silent else TWICE_S",

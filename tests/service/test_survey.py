@@ -373,6 +373,43 @@ def test_a_name_that_was_looked_at_before_we_knew_its_table_is_looked_at_again(w
     assert world.twice == [("other.a", uuid)]
 
 
+@pytest.mark.parametrize("fault", [Refused("403"), StoreAway("a bucket")], ids=["refused", "silent"])
+def test_an_old_name_of_a_table_that_nobody_may_read_by_now_does_not_hold_its_files_for_ever(world, fault):
+    uuid = uuid_of(world.lab.catalog.load_table("shop.orders"))
+    world.known = {uuid: "shop.orders"}
+    world.list()
+    world.turns()
+    world.lab.catalog.rename_table("shop.orders", "shop.renamed")
+    world.lab.create("shop.orders")
+    world.faults["shop.orders"] = fault
+    world.known = {uuid: "shop.renamed"}
+    world.list()
+    world.turns()
+    assert not world.survey.compare_names("shop.renamed", uuid)
+    while world.passed_s < 2 * PATIENCE_S:
+        world.passed_s += 3600.0
+        world.list()
+        world.survey.want()
+        world.turns()
+    assert world.survey.seen_since_ms("shop.renamed") is not None
+    assert world.survey.compare_names("shop.renamed", uuid)
+
+
+def test_a_name_that_was_gone_by_one_answer_and_is_listed_again_is_looked_at_again(world):
+    """A replica that lags has neither the table yet, nor its name in the list of its namespace."""
+    uuid = uuid_of(world.lab.catalog.load_table("other.a"))
+    world.known = {uuid: "shop.a"}
+    world.list()
+    world.lab.catalog.rename_table("other.a", "other.hidden")
+    world.turns()
+    world.lab.catalog.rename_table("other.hidden", "other.a")
+    assert world.survey.seen_since_ms("shop.orders") is not None
+    world.passed_s = 60.0
+    world.list()
+    world.turns()
+    assert world.twice == [("other.a", uuid)]
+
+
 def test_a_name_without_an_answer_keeps_files_waiting_for_a_day_and_is_asked_ever_more_rarely(world):
     world.faults["other.a"] = Unavailable("time-out")
     world.list()

@@ -107,6 +107,8 @@ class Survey:
     """The least by which the wall clock was ahead of the monotonic one since those looks. No file that was marked
     after a look began has an earlier time than the look has by this: a clock may be set, and marks have its time."""
     _silent: Silences = field(init=False)
+    _gone: set[str] = field(default_factory=set)
+    """Names that were dropped since the list was made. One answer of a replica that lags says the same."""
     _told: set[str] = field(default_factory=set)
     """Names that could not be read, each told once."""
     _is_wanted: bool = False
@@ -197,9 +199,11 @@ class Survey:
         self._listing, self._listed_s, self._is_whole = listing, asked_s, is_whole
         self._listed_until_s = self.monotonic_s() + good_for_s
         there = set(listing.names)
-        self._looked_at = {name: at_ms for name, at_ms in self._looked_at.items() if name in there}
+        known = there - self._gone
+        self._gone.clear()
+        self._looked_at = {name: at_s for name, at_s in self._looked_at.items() if name in known}
         self._silent.keep(there)
-        self._uuids = {name: uuid for name, uuid in self._uuids.items() if name in there}
+        self._uuids = {name: uuid for name, uuid in self._uuids.items() if name in known}
         self._told &= there
 
     def not_listed(self, why: str) -> None:
@@ -306,12 +310,14 @@ class Survey:
         for name in looked.found.keys() - unknown.keys():
             self._looked_at[name], self._uuids[name] = look.began_s, looked.found[name].uuid
             self._silent.answered(name)
-        for name in looked.gone:  # the next list does not have it
+        for name in looked.gone:  # the next list does not have it, or it is looked at again
             self._looked_at[name] = look.began_s
+        self._gone.update(looked.gone)
         for name, why in unknown.items():
             patience_s = inf if name in unsettled else PATIENCE_S if name in silent else TWICE_S
             if self._silent.note(name, why, patience_s, look.began_s):
                 self._looked_at[name] = look.began_s
+                self._uuids.pop(name, None)  # it may be any table by now
             else:
                 self._looked_at.pop(name, None)
         if looked.unasked and not looked.pause_s:
