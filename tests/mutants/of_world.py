@@ -280,6 +280,20 @@ MUTANTS = (
             ),
         )
     ),
+    Mutant(
+        "a table in a namespace with a dot counts as dropped, and its files go",
+        "iceberg/listing.py",
+        'self._namespaces.get(name, tuple(name.split(".")[:-1]))',
+        'tuple(name.split(".")[:-1])',
+        "iceberg/test_catalog.py::test_one_list_says_of_all_tables_of_a_namespace_that_are_not_found_whether_they_are_listed",
+    ),
+    Mutant(
+        "a table in a namespace with a dot is never looked at",
+        "iceberg/catalog_client.py",
+        "load(dotted.get(identifier, identifier) if isinstance(identifier, str) else identifier)",
+        "load(identifier)",
+        "iceberg/test_catalog.py::test_a_table_in_a_namespace_with_a_dot_is_looked_at",
+    ),
     # Damaged manifests
     Mutant(
         "a length below zero leads the decoder out of its bytes",

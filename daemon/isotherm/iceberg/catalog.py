@@ -174,9 +174,8 @@ class IcebergCatalog:
     def start_looking(self, names: Sequence[str]) -> None:
         """Begin to look at some names, beside the loop."""
         self._looking = tuple(names)
-        self._looks.start(
-            "looking", lambda is_stopped: look(self.lies, self._lister.has, self._looking, is_stopped)
-        )
+        is_listed = self._lister.listed_once()
+        self._looks.start("looking", lambda is_stopped: look(self.lies, is_listed, self._looking, is_stopped))
 
     def looked(self) -> Looked | None:
         """What the look came to."""

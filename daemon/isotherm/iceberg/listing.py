@@ -58,6 +58,8 @@ class Lister:
         self._is_under_way = False
         self._silent: dict[Identifier, tuple[Breaker, str]] = {}
         """Namespaces that did not answer, and why: each has a growing pause of its own."""
+        self._namespaces: dict[str, Identifier] = {}
+        """By name of a table: its namespace, where that, or the table's own name, has a dot in a level."""
 
     def beside(self, names: Callable[[], Listing], wait_s: float) -> Listing | None:
         """What `names` gives, asked for beside the loop; None where that takes longer than one waits."""
@@ -90,9 +92,8 @@ class Lister:
                 silent.append(name)
                 continue
             try:
-                tables, found = self._asking(self._shown, namespace)
-                names.extend(tables)
-                below = set(found) - seen
+                names.extend(self._asking(self._shown, namespace))
+                below = set(self._asking(self._below, namespace)) - seen
             except TableMissing:
                 known.pop(namespace, None)
                 continue  # it was dropped since it was listed
@@ -118,17 +119,34 @@ class Lister:
         self._silent = {namespace: one for namespace, one in known.items() if namespace in seen}
         return Listing(sorted(names), unlisted, silent)
 
-    def _shown(self, namespace: Identifier) -> tuple[list[str], list[Identifier]]:
-        """The tables and the namespaces right in one. Raises TableMissing, Unavailable."""
+    def _shown(self, namespace: Identifier) -> list[str]:
+        """The tables in one namespace. Raises TableMissing, Unavailable."""
         with translated(f"namespace {'.'.join(namespace)}"):
-            tables = [".".join(table) for table in self._catalog().list_tables(namespace)]
-            return tables, self._below(namespace)
+            tables = self._catalog().list_tables(namespace)
+        dotted = [table for table in tables if any("." in level for level in table)]
+        self._namespaces.update({".".join(table): namespace for table in dotted})
+        return [".".join(table) for table in tables]
 
-    def has(self, name: str) -> bool:
-        """Whether a table is in the list of its namespace now. Raises TableMissing, Unavailable."""
-        namespace = tuple(name.split(".")[:-1])
-        with translated(f"namespace {'.'.join(namespace)}"):
-            return any(".".join(one) == name for one in self._catalog().list_tables(namespace))
+    def listed_once(self) -> Callable[[str], bool]:
+        """A function that says whether a table is in the list of its namespace, which it asks for once.
+
+        It raises TableMissing and Unavailable, for all tables of a namespace the same.
+        """
+        lists: dict[Identifier, set[str] | TableMissing | Unavailable] = {}
+
+        def is_listed(name: str) -> bool:
+            namespace = self._namespaces.get(name, tuple(name.split(".")[:-1]))
+            if namespace not in lists:
+                try:
+                    lists[namespace] = set(self._shown(namespace))
+                except (TableMissing, Unavailable) as err:
+                    lists[namespace] = err
+            listed = lists[namespace]
+            if not isinstance(listed, set):
+                raise listed
+            return name in listed
+
+        return is_listed
 
     def namespaces(self) -> list[Identifier]:
         """The namespaces at the top. Raises Unavailable where the catalog as a whole does not answer."""
@@ -141,9 +159,12 @@ class Lister:
     def _below(self, namespace: Identifier) -> list[Identifier]:
         """The namespaces right below one; none where the catalog has no such thing."""
         try:
-            answer = self._catalog().list_namespaces(namespace)
-        except (BadRequestError, NotImplementedError):
-            return []
+            with translated(f"namespace {'.'.join(namespace)}"):
+                answer = self._catalog().list_namespaces(namespace)
+        except Unavailable as err:
+            if isinstance(err.__cause__, BadRequestError | NotImplementedError):
+                return []
+            raise
         # A server without nested namespaces may leave the question out, and tell all that it has.
         return [one for one in answer if len(one) > len(namespace) and one[: len(namespace)] == namespace]
 
