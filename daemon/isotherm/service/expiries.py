@@ -22,7 +22,7 @@ from isotherm.service.barrier import Barrier
 from isotherm.service.deletions import Deletions
 from isotherm.service.follow import Follower
 from isotherm.service.holds import Holds
-from isotherm.service.operations import Operations
+from isotherm.service.operations import LATE_MS, Operations
 from isotherm.service.ownership import MOVED, has_still, why_moved
 from isotherm.service.planning import Verdicts
 from isotherm.service.ports import (
@@ -41,8 +41,6 @@ AT_ONCE = 4
 """Expiries that are read for, or wait for it: each holds its table's whole metadata."""
 MARKED_AT_ONCE = 5000
 """Files that are marked together, in some fifty milliseconds; an expiry may have a million."""
-LATE_MS = 86_400_000
-"""A request of which nobody knows may land for so long; no proxy keeps one longer."""
 
 
 def together_ms(uuid: str, now_ms: int, grace_ms: int) -> int:

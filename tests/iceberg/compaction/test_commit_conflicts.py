@@ -88,7 +88,7 @@ def metadata_files(catalog: Any, job: CompactionJob | Outcome) -> list[str]:
 
 
 def settled(catalog: Any, job: CompactionJob, asserted_head_id: int | None = None) -> Outcome | None:
-    return fate.settled(IcebergCatalog(catalog).load, [NAME], job, asserted_head_id)
+    return fate.settled(IcebergCatalog(catalog).load, [NAME], job, asserted_head_id, may_land=True)
 
 
 def assert_done(catalog: Any, outcome: Outcome, before: list[Any]) -> None:
@@ -503,6 +503,50 @@ def test_without_a_way_to_look_the_end_is_unknown(catalog: Any) -> None:
     assert settled(weak, job, outcome.asserted_head_id) is None
     away.clear()
     found = settled(weak, job, outcome.asserted_head_id)
+    assert found is not None
+    assert_done(catalog, found, before)
+
+
+@pytest.mark.parametrize(
+    "error", [ConnectionError("cut"), CommitFailedException("lost")], ids=["cut", "lost"]
+)
+@pytest.mark.parametrize("looks", [1, 3, 1000])
+def test_a_replica_that_lags_does_not_make_a_landed_commit_a_failed_one(
+    catalog: Any, error: Exception, looks: int
+) -> None:
+    """It shows an older head, which is no sign that the table has gone on without us."""
+    old = catalog.load_table(NAME)
+    append(catalog.load_table(NAME), 2)
+    job, rewrite = ready(catalog)
+    before = contents(catalog)
+    left: list[int] = []
+
+    class Lagging(Hooked):
+        def load_table(self, name: str) -> Any:
+            if left and left[0] > 0:
+                left[0] -= 1
+                return old
+            return self.catalog.load_table(name)
+
+    def hook(real: Any, *arguments: Any) -> Any:
+        answer = real.commit_table(*arguments)
+        if left:
+            return answer
+        left.append(looks)
+        raise error
+
+    lagging = Lagging(catalog, hook)
+    outcome = commit(lagging, job, rewrite)
+    if looks < 10:
+        assert_done(catalog, outcome, before)
+        return
+    assert OutcomeKind.UNKNOWN is outcome.kind
+    assert settled(lagging, job, outcome.asserted_head_id) is None
+    # After a day it is believed.
+    late = fate.settled(IcebergCatalog(lagging).load, [NAME], job, outcome.asserted_head_id, may_land=False)
+    assert late is not None
+    left[0] = 0
+    found = settled(lagging, job, outcome.asserted_head_id)
     assert found is not None
     assert_done(catalog, found, before)
 
