@@ -291,18 +291,39 @@ MUTANTS = (
     ),
     Mutant(
         "a list that failed is asked for again at once",
-        "service/catalog_poller.py",
+        "service/catalog_lists.py",
         "except BaseException:",
         "except ZeroDivisionError:",
         "service/test_namespaces.py::test_a_list_that_fails_is_not_asked_for_again_at_once",
     ),
+    Mutant(
+        "a list that is older than the question answers it",
+        "service/catalog_lists.py",
+        "if self.newest is not None and self.asked_s >= at_s:",
+        "if self.newest is not None:",
+        LAYERS + "test_a_second_entry_is_told_by_the_next_list_and_nobody_waits_for_it",
+    ),
+    Mutant(
+        "who waits for a list waits for the steady pace",
+        "service/catalog_lists.py",
+        "self.every_s if self._wanted_since_s is None else min(self.every_s, WANTED_EVERY_S)",
+        "self.every_s",
+        "service/test_listing.py::test_who_waits_for_a_list_has_it_sooner_and_never_an_older_one",
+    ),
     # The barrier
+    Mutant(
+        "what is found out beside the loop counts as an outage",
+        BARRIER,
+        "is_away and not isinstance(err, NotYetKnown)",
+        "is_away",
+        "service/test_barrier.py::test_a_table_that_refuses_us_or_is_not_known_yet_is_no_outage",
+    ),
     Mutant(
         "a table that refuses us counts as an outage",
         BARRIER,
         "isinstance(err, Unavailable) and not isinstance(err, Unreadable | Refused)",
         "isinstance(err, Unavailable)",
-        "service/test_barrier.py::test_a_table_that_refuses_us_is_no_outage",
+        "service/test_barrier.py::test_a_table_that_refuses_us_or_is_not_known_yet_is_no_outage",
     ),
     Mutant(
         "a table that fails is tried again in every round",
@@ -343,8 +364,8 @@ MUTANTS = (
     Mutant(
         "a table that was not found once is gone",
         FOLLOW,
-        "if self._monotonic_s() - since_s < GONE_AFTER_S:",
-        "if False:",
+        "if listing is None or now_s - since_s < GONE_AFTER_S:",
+        "if listing is None:",
         LAYERS + "test_a_table_that_is_not_found_is_gone_only_minutes_later",
     ),
     Mutant(

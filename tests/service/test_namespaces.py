@@ -6,7 +6,7 @@ from requests.exceptions import ReadTimeout
 from isotherm.core import observations as seen
 from isotherm.iceberg.listing import SILENT_IN_A_ROW
 from isotherm.runtime.config import LoopConfig
-from isotherm.service.catalog_poller import PATIENCE_S
+from isotherm.service.catalog_lists import PATIENCE_S
 from isotherm.service.follow import GONE_AFTER_S
 from isotherm.service.ports import TableMissing, Unavailable
 from support.faults import FaultyCatalog

@@ -136,7 +136,7 @@ class IcebergCatalog:
         return self.clock.skew_ms
 
     def names(self) -> Listing:
-        """Every table in every namespace."""
+        """Every table in every namespace. Raises Unavailable where the catalog as a whole does not answer."""
         return self._lister.names()
 
     def list_beside(self, wait_s: float) -> Listing | None:
