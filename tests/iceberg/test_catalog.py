@@ -13,6 +13,7 @@ from isotherm.iceberg.errors import translated
 from isotherm.runtime.config import CatalogConfig
 from isotherm.service.catalog_lists import CatalogLists
 from isotherm.service.ports import Fenced, Refused, TableMissing, Unavailable, Unreadable
+from isotherm.store import Ledger
 from support.servers import http_server
 
 CONFIG = {"defaults": {}, "overrides": {}}
@@ -203,7 +204,7 @@ def test_namespaces_below_others_are_found_in_an_sql_catalog(lab):
 def test_a_namespace_that_is_not_shown_is_reported_once(lab):
     with tree({"shop": []}, refused=["secret"]) as url:
         catalog = IcebergCatalog(connect(CatalogConfig(properties={"type": "rest", "uri": url})))
-        lists = CatalogLists(1e-9, catalog, lab.seen.append, lab.monotonic_s)
+        lists = CatalogLists(1e-9, catalog, Ledger(None), lab.seen.append, lab.now_ms, lab.monotonic_s)
         for _ in range(2):
             assert lists.take().names == []
 

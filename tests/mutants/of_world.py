@@ -10,6 +10,7 @@ LOOKING = "iceberg/looking.py"
 BARRIER = "service/barrier.py"
 FOLLOW = "service/follow.py"
 INTAKE = "service/intake.py"
+SILENCES = "service/silences.py"
 LAYERS = "service/test_layers.py::"
 
 MUTANTS = (
@@ -309,6 +310,49 @@ MUTANTS = (
         "self.every_s if self._wanted_since_s is None else min(self.every_s, WANTED_EVERY_S)",
         "self.every_s",
         "service/test_listing.py::test_who_waits_for_a_list_has_it_sooner_and_never_an_older_one",
+    ),
+    # Silence over restarts
+    Mutant(
+        "the waiting for a silent name begins anew with each restart",
+        SILENCES,
+        "return min(known.lasted_s, self.patience_s - AGAIN_S)",
+        "return 0.0",
+        "service/test_survey.py::test_a_daemon_that_is_restarted_each_day_waits_no_longer_for_a_silent_name",
+    ),
+    Mutant(
+        "a silent name is passed over because a process before has waited for it",
+        SILENCES,
+        "return min(known.lasted_s, self.patience_s - AGAIN_S)",
+        "return known.lasted_s",
+        "service/test_survey.py::test_a_process_asks_a_silent_name_for_minutes_itself_and_believes_no_catalog_that_shows_nothing",
+    ),
+    Mutant(
+        "silence counts over a break in which nobody asked",
+        SILENCES,
+        "if not 0 <= break_s <= known.pause_s + BREAK_S:",
+        "if False:",
+        "service/test_survey.py::test_what_a_process_before_saw_of_a_silent_name_does_not_count_after",
+    ),
+    Mutant(
+        "silence counts from before an answer",
+        "service/survey.py",
+        "self._silences.end({*looked.found, *looked.gone, *unread})",
+        "self._silences.end(())",
+        "service/test_survey.py::test_what_a_process_before_saw_of_a_silent_name_does_not_count_after[an answer]",
+    ),
+    Mutant(
+        "silence counts from before a name was made again",
+        "service/survey.py",
+        "self._silences.end_but(there)",
+        "self._silences.end(())",
+        "service/test_survey.py::test_what_a_process_before_saw_of_a_silent_name_does_not_count_after[a name made again]",
+    ),
+    Mutant(
+        "the waiting for a silent namespace begins anew with each restart",
+        "service/catalog_lists.py",
+        "since_s[one] if one in since_s else now_s - self._silences.before_s(one)",
+        "since_s.get(one, now_s)",
+        "service/test_namespaces.py::test_a_restart_does_not_begin_the_waiting_for_a_silent_namespace_anew",
     ),
     # The barrier
     Mutant(

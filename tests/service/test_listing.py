@@ -7,6 +7,7 @@ import pytest
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.service.catalog_lists import WANTED_EVERY_S, CatalogLists
 from isotherm.service.ports import Unavailable
+from isotherm.store import Ledger
 from support.faults import FaultyCatalog
 
 
@@ -24,7 +25,7 @@ class Slow(FaultyCatalog):
 
 
 def lists(catalog, clock, every_s=60.0, wait_s=1.0):
-    return CatalogLists(every_s, catalog, [].append, lambda: clock[0], wait_s)
+    return CatalogLists(every_s, catalog, Ledger(None), [].append, lambda: 0, lambda: clock[0], wait_s)
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from isotherm.core.observations import Outside, TrySoon
 from isotherm.service.ports import Catalog, Listener, Listing
+from isotherm.service.silences import Silences
+from isotherm.store.ledger import Ledger
 
 PATIENCE_S = 86_400.0
 """A namespace for which the catalog has no answer all day is passed over: nobody else can read it either."""
@@ -26,7 +28,9 @@ class CatalogLists:
 
     every_s: float
     catalog: Catalog
+    ledger: Ledger
     listen: Listener
+    now_ms: Callable[[], int]
     monotonic_s: Callable[[], float]
     wait_s: float = WAIT_S
     newest: Listing | None = None
@@ -40,8 +44,13 @@ class CatalogLists:
     """Somebody waits for a list that is asked for at this time or later."""
     _silent_since_s: dict[str, float] = field(default_factory=dict)
     """Namespaces for which the catalog had no answer in the last list, and since when."""
+    _silences: Silences = field(init=False)
+    """What the ledger keeps of them."""
     _unlisted: frozenset[str] = frozenset()
     """Namespaces that the catalog did not show the last time: each is reported once, because it may stay so."""
+
+    def __post_init__(self) -> None:
+        self._silences = Silences(self.ledger, "namespace", PATIENCE_S, self.now_ms)
 
     @property
     def has_heard_all(self) -> bool:
@@ -81,10 +90,22 @@ class CatalogLists:
         self.newest, self.asked_s = listing, began_s
         if self._wanted_since_s is not None and began_s >= self._wanted_since_s:
             self._wanted_since_s = None
-        self._silent_since_s = {one: self._silent_since_s.get(one, self._last_s) for one in listing.silent}
+        self._note_silent(listing)
         for namespace in sorted(listing.unlisted.keys() - self._unlisted):
             self.listen(
                 TrySoon(f"the tables of namespace {namespace}", listing.unlisted[namespace], Outside.CATALOG)
             )
         self._unlisted = frozenset(listing.unlisted)
         return listing
+
+    def _note_silent(self, listing: Listing) -> None:
+        now_s, since_s = self._last_s, self._silent_since_s
+        self._silent_since_s = {
+            one: since_s[one] if one in since_s else now_s - self._silences.before_s(one)
+            for one in listing.silent
+        }
+        with self.ledger.transaction():
+            self._silences.end_but(listing.silent)
+            self._silences.keep(
+                {one: (now_s - at_s, self.every_s) for one, at_s in self._silent_since_s.items()}
+            )

@@ -133,7 +133,9 @@ class Service:
                 self.monotonic_s,
             )
         every_s = self.config.loop.poll_tables_every_s
-        self.lists = CatalogLists(every_s, self.catalog, self.listen, self.monotonic_s)
+        self.lists = CatalogLists(
+            every_s, self.catalog, self.ledger, self.listen, self.now_ms, self.monotonic_s
+        )
         self.follower = Follower(
             self.fold,
             self.ledger,

@@ -24,6 +24,7 @@ from isotherm.core.observations import Outside, TrySoon
 from isotherm.core.paths import written_under
 from isotherm.service.barrier import Barrier
 from isotherm.service.ports import Catalog, Listener, Listing, LoadedTable, Looked
+from isotherm.service.silences import Silences, Unanswered
 from isotherm.store.ledger import SEARCH, SURVEY, Ledger
 
 NAMES_AT_ONCE = 500
@@ -71,18 +72,6 @@ class _Look:
     """The tables that were found."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Silence:
-    """A name of which it is not known which table it is."""
-
-    patience_s: float
-    """After this it counts as looked at."""
-    since_s: float
-    again_s: float
-    pause_s: float
-    why: str
-
-
 @dataclass(slots=True)
 class Survey:
     """Which names were looked at since when; where the tables lie is in the ledger."""
@@ -114,7 +103,9 @@ class Survey:
     _ahead_ms: int | None = None
     """The least by which the wall clock was ahead of the monotonic one since those looks. No file that was marked
     after a look began has an earlier time than the look has by this: a clock may be set, and marks have its time."""
-    _silent: dict[str, _Silence] = field(default_factory=dict)
+    _silent: dict[str, Unanswered] = field(default_factory=dict)
+    _silences: Silences = field(init=False)
+    """What the ledger keeps of those that gave no answer."""
     _found_s: float = float("-inf")
     """When a look found anything."""
     _told: set[str] = field(default_factory=set)
@@ -130,6 +121,9 @@ class Survey:
     show it, or None where there was none yet."""
     _waiting: set[str] = field(default_factory=set)
     """The tables for whose files that is done: a catalog that does not show one of them is not believed."""
+
+    def __post_init__(self) -> None:
+        self._silences = Silences(self.ledger, "table", PATIENCE_S, self.now_ms)
 
     def seen_since_ms(self, name: str) -> int | None:
         """Since when every name in the catalog's list was looked at. Returns None where some were not, or the list is old.
@@ -206,6 +200,7 @@ class Survey:
         there = set(listing.names)
         self._looked_at = {name: at_ms for name, at_ms in self._looked_at.items() if name in there}
         self._silent = {name: one for name, one in self._silent.items() if name in there}
+        self._silences.end_but(there)
         self._uuids = {name: uuid for name, uuid in self._uuids.items() if name in there}
         self._told &= there
 
@@ -318,6 +313,14 @@ class Survey:
             is_twice = name in silent and name not in looked.silent
             patience_s = inf if is_twice else PATIENCE_S if name in silent else TWICE_S
             self._wait_for(name, why, patience_s, look, now_s)
+        with self.ledger.transaction():
+            self._silences.end({*looked.found, *looked.gone, *unread})
+            self._silences.keep(
+                {
+                    name: (now_s - self._silent[name].since_s, self._silent[name].pause_s)
+                    for name in looked.silent
+                }
+            )
         if looked.unasked:
             look.hidden = look.hidden or "the catalog does not answer"
             self._is_wanted = self._is_wanted or look.is_of_all
@@ -341,14 +344,17 @@ class Survey:
         before = self._silent.get(name)
         if before is None or before.patience_s != patience_s:
             pause_s = min(SILENT_AGAIN_S, patience_s)
-            before = _Silence(patience_s, look.began_s, 0.0, pause_s / 2, why)
+            since_s = look.began_s
+            if patience_s == PATIENCE_S:
+                since_s -= self._silences.before_s(name)
+            before = Unanswered(patience_s, since_s, 0.0, pause_s / 2, why)
         pause_s, until_s = 2 * before.pause_s, before.since_s + patience_s
         # Where nothing at all was found lately, it is the catalog, and not this name.
         is_over = now_s >= until_s and now_s - self._found_s <= ALIVE_S
         again_s = now_s + pause_s
         if not is_over:
             again_s = min(again_s, until_s if now_s < until_s else now_s + SILENT_AGAIN_S)
-        self._silent[name] = _Silence(patience_s, before.since_s, again_s, pause_s, why)
+        self._silent[name] = Unanswered(patience_s, before.since_s, again_s, pause_s, why)
         if is_over:
             self._looked_at[name] = look.began_s
         else:
