@@ -1,7 +1,6 @@
 """What a catalog and a table's files may answer: only the catalog's own word makes a table gone."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -12,7 +11,9 @@ from isotherm.core.paths import normalised
 from isotherm.iceberg.catalog import IcebergCatalog, connect
 from isotherm.iceberg.errors import translated
 from isotherm.runtime.config import CatalogConfig
+from isotherm.service.catalog_lists import CatalogLists
 from isotherm.service.ports import Fenced, Refused, TableMissing, Unavailable, Unreadable
+from isotherm.store import Ledger
 from support import dotted
 from support.in_process import AtOnce
 from support.lab import uuid_of
@@ -206,9 +207,9 @@ def test_namespaces_below_others_are_found_in_an_sql_catalog(lab):
 def test_a_namespace_that_is_not_shown_is_reported_once(lab):
     with tree({"shop": []}, refused=["secret"]) as url:
         catalog = IcebergCatalog(connect(CatalogConfig(properties={"type": "rest", "uri": url})))
-        poller = replace(lab.service().poller, catalog=catalog)
+        lists = CatalogLists(1e-9, catalog, Ledger(None), lab.seen.append, lab.now_ms, lab.monotonic_s)
         for _ in range(2):
-            assert poller.tables() == []
+            assert lists.take().names == []
 
     (told,) = (one for one in lab.seen if isinstance(one, TrySoon))
     assert told.what == "the tables of namespace secret"

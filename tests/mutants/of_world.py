@@ -5,11 +5,12 @@ from mutants.mutant import Mutant
 COMPACTIONS = "service/compactions.py"
 HOLDS = "service/holds.py"
 AGE = "service/ledger_age.py"
-SEARCH, SILENCE, HOLDERS = "service/survey.py", "service/silence.py", "service/holders.py"
+SEARCH, SILENCE, HOLDERS = "service/survey.py", "service/unanswered.py", "service/holders.py"
 LOOKING = "iceberg/looking.py"
 BARRIER = "service/barrier.py"
 FOLLOW = "service/follow.py"
 INTAKE = "service/intake.py"
+SILENCES = "service/silences.py"
 LAYERS = "service/test_layers.py::"
 
 MUTANTS = (
@@ -333,18 +334,82 @@ MUTANTS = (
     ),
     Mutant(
         "a list that failed is asked for again at once",
-        "service/catalog_poller.py",
+        "service/catalog_lists.py",
         "except BaseException:",
         "except ZeroDivisionError:",
         "service/test_namespaces.py::test_a_list_that_fails_is_not_asked_for_again_at_once",
     ),
+    Mutant(
+        "a list that is older than the question answers it",
+        "service/catalog_lists.py",
+        "if self.newest is not None and self.asked_s >= at_s:",
+        "if self.newest is not None:",
+        LAYERS + "test_a_second_entry_is_told_by_the_next_list_and_nobody_waits_for_it",
+    ),
+    Mutant(
+        "who waits for a list waits for the steady pace",
+        "service/catalog_lists.py",
+        "self.every_s if self._wanted_since_s is None else min(self.every_s, WANTED_EVERY_S)",
+        "self.every_s",
+        "service/test_listing.py::test_who_waits_for_a_list_has_it_sooner_and_never_an_older_one",
+    ),
+    # Silence over restarts
+    Mutant(
+        "the waiting for a silent name begins anew with each restart",
+        SILENCES,
+        "return min(known.lasted_s, self.patience_s - AGAIN_S)",
+        "return 0.0",
+        "service/test_survey.py::test_a_daemon_that_is_restarted_each_day_waits_no_longer_for_a_silent_name",
+    ),
+    Mutant(
+        "a silent name is passed over because a process before has waited for it",
+        SILENCES,
+        "return min(known.lasted_s, self.patience_s - AGAIN_S)",
+        "return known.lasted_s",
+        "service/test_survey.py::test_a_process_asks_a_silent_name_for_minutes_itself_and_believes_no_catalog_that_shows_nothing",
+    ),
+    Mutant(
+        "silence counts over a break in which nobody asked",
+        SILENCES,
+        "if not 0 <= break_s <= known.pause_s + BREAK_S:",
+        "if False:",
+        "service/test_survey.py::test_what_a_process_before_saw_of_a_silent_name_does_not_count_after",
+    ),
+    Mutant(
+        "silence counts from before an answer",
+        SILENCE,
+        "self.silences.end(others)",
+        "self.silences.end(())",
+        "service/test_survey.py::test_what_a_process_before_saw_of_a_silent_name_does_not_count_after[an answer]",
+    ),
+    Mutant(
+        "silence counts from before a name was made again",
+        SILENCE,
+        "self.silences.end_but(names)",
+        "self.silences.end(())",
+        "service/test_survey.py::test_what_a_process_before_saw_of_a_silent_name_does_not_count_after[a name made again]",
+    ),
+    Mutant(
+        "the waiting for a silent namespace begins anew with each restart",
+        "service/catalog_lists.py",
+        "since_s[one] if one in since_s else now_s - self._silences.before_s(one)",
+        "since_s.get(one, now_s)",
+        "service/test_namespaces.py::test_a_restart_does_not_begin_the_waiting_for_a_silent_namespace_anew",
+    ),
     # The barrier
+    Mutant(
+        "what is found out beside the loop counts as an outage",
+        BARRIER,
+        "is_away and not isinstance(err, NotYetKnown)",
+        "is_away",
+        "service/test_barrier.py::test_a_table_that_refuses_us_or_is_not_known_yet_is_no_outage",
+    ),
     Mutant(
         "a table that refuses us counts as an outage",
         BARRIER,
         "isinstance(err, Unavailable) and not isinstance(err, Unreadable | Refused)",
         "isinstance(err, Unavailable)",
-        "service/test_barrier.py::test_a_table_that_refuses_us_is_no_outage",
+        "service/test_barrier.py::test_a_table_that_refuses_us_or_is_not_known_yet_is_no_outage",
     ),
     Mutant(
         "a table that fails is tried again in every round",
@@ -385,8 +450,8 @@ MUTANTS = (
     Mutant(
         "a table that was not found once is gone",
         FOLLOW,
-        "if self._monotonic_s() - since_s < GONE_AFTER_S:",
-        "if False:",
+        "if listing is None or now_s - since_s < GONE_AFTER_S:",
+        "if listing is None:",
         LAYERS + "test_a_table_that_is_not_found_is_gone_only_minutes_later",
     ),
     Mutant(

@@ -16,8 +16,8 @@ from isotherm.service import survey as module
 from isotherm.service.barrier import Barrier
 from isotherm.service.holders import AGAIN_AFTER_S
 from isotherm.service.ports import Lies, NotAsked, Refused, StoreAway, TableMissing, Unavailable, Unreadable
-from isotherm.service.silence import LONGEST_PAUSE_S, SILENT_AGAIN_S
 from isotherm.service.survey import PATIENCE_S, PAUSE_S, TWICE_S, Survey
+from isotherm.service.unanswered import LONGEST_PAUSE_S, SILENT_AGAIN_S
 from isotherm.store import Ledger
 from support.in_process import AtOnce
 from support.lab import started, uuid_of
@@ -37,7 +37,10 @@ class World:
         self.settles, self.twice, self.asked = True, [], []
         self.faults = {}
         self._lies, self.catalog.lies = self.catalog.lies, self.lies
-        self.survey = Survey(
+        self.survey = self.begun()
+
+    def begun(self):
+        return Survey(
             self.catalog,
             self.ledger,
             Barrier(self.heard.append, lambda: self.passed_s),
@@ -48,6 +51,13 @@ class World:
             self.now_ms,
             lambda: self.passed_s,
         )
+
+    def restart(self, after_s):
+        """Another process, with a clock of its own, looks after a break."""
+        self.ahead_ms += int((self.passed_s + after_s) * 1000)
+        self.passed_s = 0.0
+        self.survey = self.begun()
+        self.list()
 
     def now_ms(self):
         return START_MS + self.ahead_ms + int(self.passed_s * 1000)
@@ -433,6 +443,62 @@ def test_a_name_without_an_answer_keeps_files_waiting_for_a_day_and_is_asked_eve
         world.survey.want()
         world.turns()
     assert world.survey.seen_since_ms("shop.orders") is not None
+
+
+def silent_for(world, hours):
+    """Look for some hours at a catalog of which one name gives no answer; whether that was waited for."""
+    for _ in range(round(hours * 6)):
+        world.passed_s += 600.0
+        world.survey.want()
+        world.turns(2)
+    return world.survey.seen_since_ms("shop.orders") is not None
+
+
+def test_a_daemon_that_is_restarted_each_day_waits_no_longer_for_a_silent_name(world):
+    world.faults["other.a"] = Unavailable("time-out")
+    world.list()
+    world.turns()
+    assert not silent_for(world, 20)
+    world.restart(after_s=120.0)
+    world.turns()
+    # Of the twenty hours those count after which it was asked once more.
+    assert not silent_for(world, 3)
+    assert silent_for(world, 6)
+
+
+@pytest.mark.parametrize("what", ["a long break", "an answer", "a name made again", "a clock set back"])
+def test_what_a_process_before_saw_of_a_silent_name_does_not_count_after(world, what):
+    world.faults["other.a"] = Unavailable("time-out")
+    world.list()
+    world.turns()
+    assert not silent_for(world, 20)
+    if what == "an answer":
+        world.faults.clear()
+        silent_for(world, 1.5)
+        world.faults["other.a"] = Unavailable("time-out")
+    if what == "a name made again":
+        world.lab.catalog.drop_table("other.a")
+        world.list()
+        world.lab.create("other.a")
+    after_s = {"a long break": 30 * 3600.0, "a clock set back": -20 * 3600.0}.get(what, 120.0)
+    world.restart(after_s)
+    world.turns()
+    assert not silent_for(world, 22)
+    assert silent_for(world, 3)
+
+
+def test_a_process_asks_a_silent_name_for_minutes_itself_and_believes_no_catalog_that_shows_nothing(world):
+    world.faults["other.a"] = Unavailable("time-out")
+    world.list()
+    world.turns()
+    assert silent_for(world, 25)
+    world.restart(after_s=120.0)
+    world.turns()
+    assert world.survey.seen_since_ms("shop.orders") is None
+    assert silent_for(world, 0.5)
+    world.restart(after_s=120.0)
+    world.faults |= dict.fromkeys(("shop.orders", "other.b"), Unavailable("time-out"))
+    assert not silent_for(world, 3)
 
 
 def test_a_name_that_was_known_and_is_silent_now_counts_as_not_looked_at(world):

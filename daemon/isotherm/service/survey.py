@@ -24,7 +24,8 @@ from isotherm.core.paths import written_under
 from isotherm.service.barrier import Barrier
 from isotherm.service.holders import AGAIN_AFTER_S, Holders
 from isotherm.service.ports import Catalog, Listener, Listing, LoadedTable, Looked
-from isotherm.service.silence import Silences
+from isotherm.service.silences import Silences
+from isotherm.service.unanswered import Unanswered
 from isotherm.store.ledger import SURVEY, Ledger
 
 NAMES_AT_ONCE = 500
@@ -106,7 +107,7 @@ class Survey:
     _ahead_ms: int | None = None
     """The least by which the wall clock was ahead of the monotonic one since those looks. No file that was marked
     after a look began has an earlier time than the look has by this: a clock may be set, and marks have its time."""
-    _silent: Silences = field(init=False)
+    _silent: Unanswered = field(init=False)
     _gone: set[str] = field(default_factory=set)
     """Names that were dropped since the list was made. One answer of a replica that lags says the same."""
     _told: set[str] = field(default_factory=set)
@@ -120,7 +121,8 @@ class Survey:
     _holders: Holders = field(init=False)
 
     def __post_init__(self) -> None:
-        self._silent = Silences(self.monotonic_s)
+        silences = Silences(self.ledger, "table", PATIENCE_S, self.now_ms)
+        self._silent = Unanswered(self.monotonic_s, silences)
         self._holders = Holders(self.ledger, self.listen)
 
     def seen_since_ms(self, name: str) -> int | None:
@@ -320,6 +322,8 @@ class Survey:
                 self._uuids.pop(name, None)  # it may be any table by now
             else:
                 self._looked_at.pop(name, None)
+        with self.ledger.transaction():
+            self._silent.save(silent, {*looked.found, *looked.gone, *unread})
         if looked.unasked and not looked.pause_s:
             look.hidden = look.hidden or "the catalog does not answer"
             self._is_wanted = self._is_wanted or look.is_of_all

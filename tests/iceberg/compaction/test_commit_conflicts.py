@@ -4,6 +4,7 @@ Foreign writers are PyIceberg here, and Spark where PyIceberg has no such operat
 """
 
 import itertools
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -606,6 +607,33 @@ def test_committing_twice_changes_nothing(catalog: Any) -> None:
 
     assert (first.kind, first.snapshot_id) == (second.kind, second.snapshot_id)
     assert_done(catalog, second, before)
+
+
+@pytest.mark.parametrize(
+    "total", ["9" * 5000, "²", "-7", "many"], ids=["digits", "superscript", "negative", "word"]
+)
+def test_a_total_of_another_writer_that_is_no_number_is_left_out_and_told_once(
+    catalog: Any, total: str
+) -> None:
+    before = contents(catalog)
+    job, rewrite = ready(catalog)
+    table = catalog.load_table(NAME)
+    path = Path(table.metadata_location.removeprefix("file://"))
+    metadata = json.loads(path.read_text())
+    metadata["snapshots"][-1]["summary"]["total-records"] = total
+    path.write_text(json.dumps(metadata))
+
+    outcome = commit(catalog, job, rewrite)
+
+    assert_done(catalog, outcome, before)
+    summary = catalog.load_table(NAME).current_snapshot().summary
+    assert summary.get("total-records") is None
+    assert int(summary["total-data-files"]) == len(catalog.load_table(NAME).inspect.data_files())
+    assert ("total-records were no numbers" in outcome.why) == (total != "-7")
+    for _ in range(4):
+        append(catalog.load_table(NAME), 1)
+    job = bound(catalog.load_table(NAME), OURS)
+    assert "no numbers" not in commit(catalog, job, rewritten(catalog.load_table(NAME), job)).why
 
 
 # --- layer by layer ------------------------------------------------------------------------------------------

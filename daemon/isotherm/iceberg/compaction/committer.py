@@ -320,7 +320,7 @@ class _Commit:
                     if done := self._already(table):
                         return done
                     continue
-                why = f"snapshot {self.snapshot.snapshot_id} of {self.job.table.name}"
+                why = self.snapshot.told()
                 return self._done(
                     table,
                     self._outcome(

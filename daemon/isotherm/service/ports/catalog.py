@@ -107,16 +107,16 @@ class Looked:
 class Catalog(Protocol):
     """The Iceberg catalog and what lies behind it, read only."""
 
-    def names(self) -> Listing:
-        """Every table in every namespace. Raises Unavailable where the catalog as a whole does not answer."""
-        ...
-
     def ask(self) -> None:
         """One short question. Raises Unavailable: the catalog as a whole does not answer."""
         ...
 
     def list_beside(self, wait_s: float) -> Listing | None:
-        """The same, asked for beside the loop. Returns None where it takes longer: ask again. Raises Unavailable."""
+        """Every table in every namespace, asked for beside the loop. Returns None where it takes longer: ask again.
+
+        Raises:
+            Unavailable: the catalog as a whole does not answer.
+        """
         ...
 
     def load(self, name: str) -> LoadedTable:

@@ -7,6 +7,8 @@ table that nobody can read does not keep files waiting for ever.
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
+from isotherm.service.silences import Silences
+
 SILENT_AGAIN_S = 60.0
 """A name that was not answered for is asked for again after this; twice as long each time."""
 LONGEST_PAUSE_S = 3600.0
@@ -28,10 +30,12 @@ class _Silence:
 
 
 @dataclass(slots=True)
-class Silences:
+class Unanswered:
     """What is known of the names without an answer."""
 
     monotonic_s: Callable[[], float]
+    silences: Silences
+    """What the ledger keeps of those that gave no answer."""
     _names: dict[str, _Silence] = field(default_factory=dict)
     _found_s: float = float("-inf")
     """When a look found anything."""
@@ -59,9 +63,18 @@ class Silences:
         """It is known which table a name is."""
         self._names.pop(name, None)
 
+    def save(self, silent: Collection[str], others: Collection[str]) -> None:
+        """Keep in the ledger how long some names gave no answer by now; the others gave one."""
+        now_s = self.monotonic_s()
+        self.silences.end(others)
+        self.silences.keep(
+            {name: (now_s - self._names[name].since_s, self._names[name].pause_s) for name in silent}
+        )
+
     def keep(self, names: Collection[str]) -> None:
         """Forget all but these."""
         self._names = {name: silence for name, silence in self._names.items() if name in names}
+        self.silences.end_but(names)
 
     def note(self, name: str, why: str, patience_s: float, asked_s: float) -> bool:
         """Note that a look did not show which table a name is. Returns whether the patience for it is over.
@@ -75,6 +88,8 @@ class Silences:
         now_s, before = self.monotonic_s(), self._names.get(name)
         if before is None or before.patience_s != patience_s:
             pause_s = min(SILENT_AGAIN_S, patience_s)
+            if patience_s == self.silences.patience_s:
+                asked_s -= self.silences.before_s(name)
             before = _Silence(patience_s, asked_s, 0.0, pause_s / 2, why)
         pause_s, until_s = min(2 * before.pause_s, LONGEST_PAUSE_S), before.since_s + patience_s
         # Where nothing at all was found lately, it is the catalog, and not this name.
