@@ -14,7 +14,7 @@ help:
 	@echo 'make fmt                                           format, and mend what can be mended'
 	@echo 'make check                                         format, lint, types, imports'
 	@echo 'make bench [ARGS=…]                                the benchmarks; writes bench.json'
-	@echo 'make soak  [ARGS=…]                                the long tests'
+	@echo 'make soak  [ARGS="tests/simulation --for 60m"]     the long tests'
 	@echo 'make lock                                          resolve packages and jars anew'
 	@echo 'make clean                                         remove everything that the others made'
 

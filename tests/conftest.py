@@ -26,6 +26,12 @@ def pytest_addoption(parser):
     parser.addoption(
         "--seeds", help="the seeds that `make soak` plays, first..last; each test has its own otherwise"
     )
+    parser.addoption(
+        "--for",
+        dest="soak_for",
+        default="60m",
+        help="how long `make soak` plays the simulation, with seeds that nobody played before; 60m otherwise",
+    )
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -37,7 +37,7 @@ def run(config: ConfigOption = DEFAULT_CONFIG) -> None:
         # Takes seconds: a mistake in the configuration is reported before.
         from isotherm.daemon import run as run_daemon
 
-        raise typer.Exit(run_daemon(loaded))
+        raise typer.Exit(run_daemon(loaded, config))
 
 
 @app.command()

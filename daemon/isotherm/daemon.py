@@ -72,8 +72,8 @@ EXIT_FENCED = 69
 Answer = TypeVar("Answer")
 
 
-def run(config: IsothermConfig) -> int:
-    """The daemon, until it is told to stop; gives the exit code."""
+def run(config: IsothermConfig, file: Path | None = None) -> int:
+    """The daemon, until it is told to stop; gives the exit code. `file` is where the configuration was read."""
     logs.configure(config.log.level, program="isotherm")
     stopping = Event()
     stop_on_signals(stopping)
@@ -112,8 +112,10 @@ def run(config: IsothermConfig) -> int:
     except Exception as err:  # noqa: BLE001 (whatever it was stands in the log, not beside it)
         event, code = ending_of(err)
         trace = {"exc_info": True} if code == EXIT_CRASHED else {}
+        place = {"file": str(file)} if isinstance(err, ConfigError) else {}
         # SQLite says that a disk is full, and not which.
-        logs.get().error(event, why=f"{type(err).__name__}: {err}", state=str(config.state.path), **trace)
+        where = {"state": str(config.state.path), **place}
+        logs.get().error(event, why=f"{type(err).__name__}: {err}", **where, **trace)
         return code
     logs.get().info("stopped")
     return 0

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from isotherm.runtime import logs
+from isotherm.runtime.kafka_client import PropertyError
 from isotherm.runtime.settings import EXIT_BAD_CONFIG, ConfigError
 from isotherm_ingest.streams import StreamsConfig, load_streams
 
@@ -32,7 +33,12 @@ def run(
         _refuse(f"{streams}: spark.jars: {missing[0]} does not exist")
     from isotherm_ingest.job import Job
 
-    raise typer.Exit(Job(config).run())
+    try:
+        code = Job(config).run()
+    except PropertyError as err:
+        _refuse(f"{streams}: {err}")
+        raise  # unreachable: _refuse exits
+    raise typer.Exit(code)
 
 
 @app.command()

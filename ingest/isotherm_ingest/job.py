@@ -18,6 +18,7 @@ from tenacity.stop import stop_when_event_set
 
 from isotherm.contract.topics import CONTROL_PARTITIONS
 from isotherm.runtime import logs
+from isotherm.runtime.settings import ConfigError
 from isotherm_ingest.announce.intents import Intents
 from isotherm_ingest.announce.outbox import Outbox
 from isotherm_ingest.batches.batches import Batches
@@ -48,7 +49,7 @@ class Job:
         self._stop = threading.Event()
 
     def run(self) -> int:
-        """Run until a signal; gives the exit code."""
+        """Run until a signal; gives the exit code. Raises PropertyError: librdkafka does not take its properties."""
         for one in (signal.SIGTERM, signal.SIGINT):
             signal.signal(one, lambda *_: self._stop.set())
         config, log = self._config, logs.get()
@@ -94,7 +95,7 @@ class Job:
             wait=wait_exponential(max=LAST_WAIT_S),
             stop=stop_when_event_set(self._stop),
             sleep=sleep_using_event(self._stop),
-            retry=retry_if_not_exception_type((KeyboardInterrupt, SystemExit)),
+            retry=retry_if_not_exception_type((KeyboardInterrupt, SystemExit, ConfigError)),
             retry_error_callback=lambda _: None,
             before_sleep=tell,
         ):

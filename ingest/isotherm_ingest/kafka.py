@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ign
 
 from isotherm.contract.topics import PARTITIONER
 from isotherm.runtime.clock import monotonic_s
+from isotherm.runtime.kafka_client import kafka_client
 from isotherm_ingest.tables.offsets import Position
 
 TIMEOUT_S = 15.0
@@ -46,9 +47,14 @@ class Broker:
     """One producer and one admin client, for every thread of the driver."""
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
-        """Connect lazily; the first call says whether anybody is there."""
+        """Connect lazily; the first call says whether anybody is there.
+
+        Raises:
+            PropertyError: librdkafka does not take the properties.
+        """
         self._properties = {**properties, "log_level": 0}
-        self._producer = Producer(
+        self._producer = kafka_client(
+            Producer,
             {
                 **self._properties,
                 "acks": "all",
@@ -58,9 +64,9 @@ class Broker:
                 "message.timeout.ms": int(TIMEOUT_S * 1000),
                 "message.max.bytes": 50_000_000,  # the broker decides what is too large, not we
                 "compression.type": "lz4",
-            }
+            },
         )
-        self._admin = AdminClient(self._properties)
+        self._admin = kafka_client(AdminClient, self._properties)
         self._topic_ids: dict[str, str] = {}
         self._lock = threading.Lock()
 
@@ -174,14 +180,15 @@ class Broker:
 
     def read_all(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
         """Key and value of every message of a small topic, up to its present end, oldest first."""
-        consumer = Consumer(
+        consumer = kafka_client(
+            Consumer,
             {
                 **self._properties,
                 "group.id": f"{topic}.readers",  # never committed; the protocol wants a name
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",
-            }
+            },
         )
         try:
             ends = {position: end for position, end in self.ends([topic]).items() if end > 0}

@@ -54,7 +54,7 @@ def test_a_table_with_two_entries_is_halted_and_both_keep_their_rows(twice):
     assert "shop.orders" in halted.why
     assert "other.clone" in halted.why
     # What began before the other name was looked at has deleted nothing.
-    assert of(lab, seen.FilesDeleted) == []
+    assert [one for one in of(lab, seen.FilesDeleted) if one.files] == []
     assert {row.verdict for row in service.fold.partitions(uuid_of(table))} == {Verdict.HALTED}
     service.stop()
 
@@ -83,11 +83,11 @@ def test_it_is_maintained_again_when_one_entry_is_dropped_and_a_person_said_so(t
     lab, table, register = twice
     register()
     service = started(lab)
-    days(lab, service, number=4)
+    days(lab, service, number=6)
     assert of(lab, seen.TableHalted)
     # Said too early, it is halted again.
     service.holds.lift(uuid_of(table), of(lab, seen.HoldChanged)[0].kind)
-    days(lab, service, number=4)
+    days(lab, service, number=6)
     assert len(of(lab, seen.TableHalted)) == 2
     lab.catalog.drop_table("other.clone")
     service.holds.lift(uuid_of(table), of(lab, seen.HoldChanged)[0].kind)

@@ -1,7 +1,6 @@
 """What a catalog and a table's files may answer: only the catalog's own word makes a table gone."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -12,7 +11,12 @@ from isotherm.core.paths import normalised
 from isotherm.iceberg.catalog import IcebergCatalog, connect
 from isotherm.iceberg.errors import translated
 from isotherm.runtime.config import CatalogConfig
+from isotherm.service.catalog_lists import CatalogLists
 from isotherm.service.ports import Fenced, Refused, TableMissing, Unavailable, Unreadable
+from isotherm.store import Ledger
+from support import dotted
+from support.in_process import AtOnce
+from support.lab import uuid_of
 from support.servers import http_server
 
 CONFIG = {"defaults": {}, "overrides": {}}
@@ -203,9 +207,43 @@ def test_namespaces_below_others_are_found_in_an_sql_catalog(lab):
 def test_a_namespace_that_is_not_shown_is_reported_once(lab):
     with tree({"shop": []}, refused=["secret"]) as url:
         catalog = IcebergCatalog(connect(CatalogConfig(properties={"type": "rest", "uri": url})))
-        poller = replace(lab.service().poller, catalog=catalog)
+        lists = CatalogLists(1e-9, catalog, Ledger(None), lab.seen.append, lab.now_ms, lab.monotonic_s)
         for _ in range(2):
-            assert poller.tables() == []
+            assert lists.take().names == []
 
     (told,) = (one for one in lab.seen if isinstance(one, TrySoon))
     assert told.what == "the tables of namespace secret"
+
+
+@pytest.fixture
+def listed(lab):
+    """A catalog with a table in the namespace `eu.prod`, which is one level, and what it lists."""
+    lab.create(dotted.HELD)
+    others = {key: value for key, value in lab.properties.items() if key != "type"}
+    real = connect(CatalogConfig(properties={**others, "py-catalog-impl": "support.dotted.Dotted"}))
+    catalog = IcebergCatalog(real, threads=AtOnce())
+    return catalog, catalog.names().names
+
+
+def test_a_table_in_a_namespace_with_a_dot_is_looked_at(lab, listed):
+    catalog, names = listed
+    catalog.start_looking(names)
+    looked = catalog.looked()
+
+    assert dotted.NAME in names
+    assert looked.found[dotted.NAME].uuid == uuid_of(lab.catalog.load_table(dotted.HELD))
+    assert catalog.load(dotted.NAME).table.uuid == looked.found[dotted.NAME].uuid
+    assert looked.gone == []
+
+
+def test_one_list_says_of_all_tables_of_a_namespace_that_are_not_found_whether_they_are_listed(listed):
+    catalog, names = listed
+    catalog.catalog.has_table = False
+    catalog.catalog.lists = 0
+    catalog.start_looking([*names, "eu.prod.dropped", "eu.gone.a", "eu.gone.b"])
+    looked = catalog.looked()
+
+    # By two parts of its name, a namespace is another one.
+    assert set(looked.missing) == set(names)
+    assert set(looked.gone) == {"eu.prod.dropped", "eu.gone.a", "eu.gone.b"}
+    assert catalog.catalog.lists <= 1 + 2

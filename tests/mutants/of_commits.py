@@ -106,14 +106,14 @@ MUTANTS = (
     Mutant(
         "nobody remembers that a request was sent",
         COMMITTER,
-        "self.asserted_head_id, self.was_sent = table.metadata.current_snapshot_id, True",
-        "self.asserted_head_id, self.was_sent = table.metadata.current_snapshot_id, False",
+        "self.asserted_head_id, self.was_sent = base.current_snapshot_id, True",
+        "self.asserted_head_id, self.was_sent = base.current_snapshot_id, False",
         CONFLICTS + "test_a_catalog_that_forbids_is_believed",
     ),
     Mutant(
         "nobody remembers on which head a request was sent",
         COMMITTER,
-        "self.asserted_head_id, self.was_sent = table.metadata.current_snapshot_id, True",
+        "self.asserted_head_id, self.was_sent = base.current_snapshot_id, True",
         "self.asserted_head_id, self.was_sent = None, True",
         CONFLICTS + "test_a_request_whose_end_is_not_known_leaves_everything",
     ),
@@ -237,6 +237,20 @@ MUTANTS = (
         "if loaded.table.uuid == uuid:",
         "if True:",
         CONFLICTS + "test_another_table_under_the_name_says_nothing_of_a_job",
+    ),
+    Mutant(
+        "a commit that landed is settled as failed by a replica that lags",
+        FATE,
+        "if may_land and all(",
+        "if False and all(",
+        CONFLICTS + "test_a_replica_that_lags_does_not_make_a_landed_commit_a_failed_one",
+    ),
+    Mutant(
+        "a commit that landed is failed by a replica that lags",
+        COMMITTER,
+        "return (last_sequence_number(metadata) or 0) < self.asserted_number",
+        "return False",
+        CONFLICTS + "test_a_replica_that_lags_does_not_make_a_landed_commit_a_failed_one",
     ),
     Mutant(
         "a request that may still land counts as lost",

@@ -164,6 +164,21 @@ MUTANTS = (
         "if False:",
         RULES + "test_a_policy_that_stops_expiry_keeps_what_an_expiry_left_but_not_what_jobs_left",
     ),
+    # store.ledger.deletions
+    Mutant(
+        "an expiry that comes to nothing drops the marks of the one before",
+        "store/ledger/deletions.py",
+        "WHERE before IS NULL AND {some}",
+        "WHERE {some}",
+        "store/test_marks.py::test_an_expiry_that_comes_to_nothing_gives_back_what_it_marked_again",
+    ),
+    Mutant(
+        "a file goes by the grace of an expiry before the last one",
+        "store/ledger/deletions.py",
+        "SET state = 'waiting', due_at_ms = ?, before = NULL",
+        "SET state = 'waiting', due_at_ms = MIN(?, COALESCE(json_extract(before, '$[6]'), 1 << 62)), before = NULL",
+        "store/test_marks.py::test_an_expiry_that_lands_has_its_own_grace_for_what_it_marked_again",
+    ),
     # core.paths
     Mutant(
         "one store under two names is two",

@@ -245,6 +245,13 @@ MUTANTS = (
         "service/test_deletions_go_on.py::test_an_expiry_whose_answer_was_lost_keeps_no_other_waiting_once_the_table_has_gone_on",
     ),
     Mutant(
+        "an expiry that landed is settled as failed by a replica that lags",
+        "service/expiries.py",
+        "operation.asserted_head_id in loaded.ancestors()[1:]",
+        "operation.asserted_head_id not in (None, loaded.head)",
+        "service/test_deletions_go_on.py::test_an_expiry_that_landed_is_not_settled_as_failed_by_a_replica_that_lags",
+    ),
+    Mutant(
         "an expiry whose answer was lost keeps the others waiting for a day",
         "service/expiries.py",
         "and not has_gone_on and self.now_ms()",

@@ -5,11 +5,12 @@ from mutants.mutant import Mutant
 COMPACTIONS = "service/compactions.py"
 HOLDS = "service/holds.py"
 AGE = "service/ledger_age.py"
-SEARCH = "service/survey.py"
+SEARCH, SILENCE, HOLDERS = "service/survey.py", "service/unanswered.py", "service/holders.py"
 LOOKING = "iceberg/looking.py"
 BARRIER = "service/barrier.py"
 FOLLOW = "service/follow.py"
 INTAKE = "service/intake.py"
+SILENCES = "service/silences.py"
 LAYERS = "service/test_layers.py::"
 
 MUTANTS = (
@@ -77,16 +78,16 @@ MUTANTS = (
         for breaks, file, text, change, finder in (
             (
                 "one look makes a table gone",
-                SEARCH,
+                HOLDERS,
                 "elif missed_s is None:",
                 "elif False:",
                 "test_a_table_counts_as_gone_only_after_two_looks_that_saw_everything",
             ),
             (
                 "a catalog that shows nothing makes tables gone",
-                SEARCH,
-                "is_whole = bool(look.uuids & self._waiting)",
-                "is_whole = True",
+                HOLDERS,
+                "if hidden is not None or not uuids & self._waiting:",
+                "if hidden is not None:",
                 "test_a_table_counts_as_gone_only_after_two_looks_that_saw_everything",
             ),
             (
@@ -99,21 +100,21 @@ MUTANTS = (
             (
                 "a table that cannot be read makes others gone",
                 SEARCH,
-                "for name, why in {**unread, **silent}.items()",
-                "for name, why in ()",
+                "for name, why in unknown.items()), None)",
+                "for name, why in ()), None)",
                 "test_a_table_counts_as_gone_only_after_two_looks_that_saw_everything",
             ),
             (
                 "the second look is at the list of the first",
-                SEARCH,
-                "look.listed_s >= missed_s and look.began_s",
-                "look.began_s",
+                HOLDERS,
+                "listed_s >= missed_s and began_s",
+                "began_s",
                 "test_the_second_look_is_at_a_list_that_is_younger_than_the_first",
             ),
             (
                 "a table that was found is gone",
-                SEARCH,
-                "if uuid in look.uuids:",
+                HOLDERS,
+                "if uuid in uuids:",
                 "if False:",
                 "test_a_table_that_shows_up_again_is_not_gone",
             ),
@@ -168,7 +169,7 @@ MUTANTS = (
             ),
             (
                 "one silent name keeps files waiting for ever",
-                SEARCH,
+                SILENCE,
                 "is_over = now_s >= until_s and now_s",
                 "is_over = False and now_s",
                 "test_a_name_without_an_answer_keeps_files_waiting_for_a_day_and_is_asked_ever_more_rarely",
@@ -190,8 +191,8 @@ MUTANTS = (
             (
                 "what was not asked for counts as silent, and as looked at after a day",
                 LOOKING,
-                "        if tries[name]:",
-                "        if True:",
+                "for name in waiting if tries[name]}",
+                "for name in waiting}",
                 "test_a_look_that_is_stopped_knows_nothing_of_the_rest",
             ),
             (
@@ -204,20 +205,48 @@ MUTANTS = (
             (
                 "a table that a replica does not have yet counts as dropped",
                 LOOKING,
-                "if _is_gone(is_listed, name):",
-                "if True:",
+                "(gone if _is_gone(is_listed, name) else missing)",
+                "gone",
                 "test_what_is_missing_and_not_listed_any_more_is_gone",
+            ),
+            (
+                "what a look does not get to is never looked at",
+                SEARCH,
+                "(name in self._silent, self._looked_at.get(name, -inf))",
+                "name in self._silent",
+                "test_a_look_that_is_cut_short_is_followed_by_one_that_goes_on_there",
+            ),
+            (
+                "a name that one answer did not have is never looked at again",
+                SEARCH,
+                "known = there - self._gone",
+                "known = there",
+                "test_a_name_that_was_gone_by_one_answer_and_is_listed_again_is_looked_at_again",
+            ),
+            (
+                "what a name was counts though nobody can read it now, and its files wait for ever",
+                SEARCH,
+                "self._uuids.pop(name, None)",
+                "pass",
+                "test_an_old_name_of_a_table_that_nobody_may_read_by_now_does_not_hold_its_files_for_ever",
             ),
             (
                 "one refusal is enough for ever",
                 SEARCH,
-                "inf if is_twice else PATIENCE_S if name in silent else TWICE_S",
-                "inf if is_twice else PATIENCE_S if name in silent else 0.0",
+                "else PATIENCE_S if name in silent else TWICE_S",
+                "else PATIENCE_S if name in silent else 0.0",
                 "test_an_answer_that_passes_does_not_hide_a_second_entry",
             ),
             (
+                "a name that nobody can read keeps files waiting for ever once the clock was doubted",
+                SILENCE,
+                "            again_s = now_s\n",
+                "            again_s = now_s + 1e9\n",
+                "test_a_name_that_nobody_can_read_is_looked_at_again_once_the_clock_is_believed_again",
+            ),
+            (
                 "a catalog that finds nothing passes all names over",
-                SEARCH,
+                SILENCE,
                 "and now_s - self._found_s <= ALIVE_S",
                 "",
                 "test_what_was_never_asked_for_never_counts_as_looked_at",
@@ -251,6 +280,20 @@ MUTANTS = (
                 "test_deletion_waits_for_a_name_that_was_this_table_when_it_was_looked_at",
             ),
         )
+    ),
+    Mutant(
+        "a table in a namespace with a dot counts as dropped, and its files go",
+        "iceberg/listing.py",
+        'self._namespaces.get(name, tuple(name.split(".")[:-1]))',
+        'tuple(name.split(".")[:-1])',
+        "iceberg/test_catalog.py::test_one_list_says_of_all_tables_of_a_namespace_that_are_not_found_whether_they_are_listed",
+    ),
+    Mutant(
+        "a table in a namespace with a dot is never looked at",
+        "iceberg/catalog_client.py",
+        "load(dotted.get(identifier, identifier) if isinstance(identifier, str) else identifier)",
+        "load(identifier)",
+        "iceberg/test_catalog.py::test_a_table_in_a_namespace_with_a_dot_is_looked_at",
     ),
     # Damaged manifests
     Mutant(
@@ -291,18 +334,82 @@ MUTANTS = (
     ),
     Mutant(
         "a list that failed is asked for again at once",
-        "service/catalog_poller.py",
+        "service/catalog_lists.py",
         "except BaseException:",
         "except ZeroDivisionError:",
         "service/test_namespaces.py::test_a_list_that_fails_is_not_asked_for_again_at_once",
     ),
+    Mutant(
+        "a list that is older than the question answers it",
+        "service/catalog_lists.py",
+        "if self.newest is not None and self.asked_s >= at_s:",
+        "if self.newest is not None:",
+        LAYERS + "test_a_second_entry_is_told_by_the_next_list_and_nobody_waits_for_it",
+    ),
+    Mutant(
+        "who waits for a list waits for the steady pace",
+        "service/catalog_lists.py",
+        "self.every_s if self._wanted_since_s is None else min(self.every_s, WANTED_EVERY_S)",
+        "self.every_s",
+        "service/test_listing.py::test_who_waits_for_a_list_has_it_sooner_and_never_an_older_one",
+    ),
+    # Silence over restarts
+    Mutant(
+        "the waiting for a silent name begins anew with each restart",
+        SILENCES,
+        "return min(known.lasted_s, self.patience_s - AGAIN_S)",
+        "return 0.0",
+        "service/test_survey.py::test_a_daemon_that_is_restarted_each_day_waits_no_longer_for_a_silent_name",
+    ),
+    Mutant(
+        "a silent name is passed over because a process before has waited for it",
+        SILENCES,
+        "return min(known.lasted_s, self.patience_s - AGAIN_S)",
+        "return known.lasted_s",
+        "service/test_survey.py::test_a_process_asks_a_silent_name_for_minutes_itself_and_believes_no_catalog_that_shows_nothing",
+    ),
+    Mutant(
+        "silence counts over a break in which nobody asked",
+        SILENCES,
+        "if not 0 <= break_s <= known.pause_s + BREAK_S:",
+        "if False:",
+        "service/test_survey.py::test_what_a_process_before_saw_of_a_silent_name_does_not_count_after",
+    ),
+    Mutant(
+        "silence counts from before an answer",
+        SILENCE,
+        "self.silences.end(others)",
+        "self.silences.end(())",
+        "service/test_survey.py::test_what_a_process_before_saw_of_a_silent_name_does_not_count_after[an answer]",
+    ),
+    Mutant(
+        "silence counts from before a name was made again",
+        SILENCE,
+        "self.silences.end_but(names)",
+        "self.silences.end(())",
+        "service/test_survey.py::test_what_a_process_before_saw_of_a_silent_name_does_not_count_after[a name made again]",
+    ),
+    Mutant(
+        "the waiting for a silent namespace begins anew with each restart",
+        "service/catalog_lists.py",
+        "since_s[one] if one in since_s else now_s - self._silences.before_s(one)",
+        "since_s.get(one, now_s)",
+        "service/test_namespaces.py::test_a_restart_does_not_begin_the_waiting_for_a_silent_namespace_anew",
+    ),
     # The barrier
+    Mutant(
+        "what is found out beside the loop counts as an outage",
+        BARRIER,
+        "is_away and not isinstance(err, NotYetKnown)",
+        "is_away",
+        "service/test_barrier.py::test_a_table_that_refuses_us_or_is_not_known_yet_is_no_outage",
+    ),
     Mutant(
         "a table that refuses us counts as an outage",
         BARRIER,
         "isinstance(err, Unavailable) and not isinstance(err, Unreadable | Refused)",
         "isinstance(err, Unavailable)",
-        "service/test_barrier.py::test_a_table_that_refuses_us_is_no_outage",
+        "service/test_barrier.py::test_a_table_that_refuses_us_or_is_not_known_yet_is_no_outage",
     ),
     Mutant(
         "a table that fails is tried again in every round",
@@ -343,8 +450,8 @@ MUTANTS = (
     Mutant(
         "a table that was not found once is gone",
         FOLLOW,
-        "if self._monotonic_s() - since_s < GONE_AFTER_S:",
-        "if False:",
+        "if listing is None or now_s - since_s < GONE_AFTER_S:",
+        "if listing is None:",
         LAYERS + "test_a_table_that_is_not_found_is_gone_only_minutes_later",
     ),
     Mutant(

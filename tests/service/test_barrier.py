@@ -9,7 +9,15 @@ from isotherm.core import observations as seen
 from isotherm.core.model.jobs import Action, OutcomeKind
 from isotherm.core.paths import normalised
 from isotherm.service.barrier import AWAY_IN_A_ROW, MOST_ASIDE, Barrier
-from isotherm.service.ports import Fenced, Refused, StoreAway, TableMissing, Unavailable, Unreadable
+from isotherm.service.ports import (
+    Fenced,
+    NotYetKnown,
+    Refused,
+    StoreAway,
+    TableMissing,
+    Unavailable,
+    Unreadable,
+)
 from isotherm.store.ledger import Operation
 from support.lab import (
     Lab,
@@ -278,11 +286,12 @@ def test_tables_that_nobody_can_read_keep_no_other_from_being_found(lab):
     service.stop()
 
 
-def test_a_table_that_refuses_us_is_no_outage():
+@pytest.mark.parametrize("fault", [Refused("403"), NotYetKnown("the next list says it")], ids=["403", "list"])
+def test_a_table_that_refuses_us_or_is_not_known_yet_is_no_outage(fault):
     made, *_ = barrier()
     for number in range(10):
         with made.around(f"t{number}", "looking"):
-            raise Refused("403")
+            raise fault
 
     assert not made.is_away
 

@@ -578,3 +578,70 @@ def test_a_ledger_that_was_exchanged_is_doubted(lab):
 
     assert "the fold beside it is not" in service.deletions.everywhere()
     service.stop()
+
+
+def test_an_expiry_that_began_on_an_old_answer_loses_no_mark_of_the_one_before(lab):
+    """A replica of the catalog that lags shows the table as it was before that expiry, for some seconds."""
+    table = filled(lab)
+    service = started(lab)
+    old = []
+
+    def commit(real, *arguments):
+        old.append(lab.catalog.load_table("shop.orders"))
+        return real(*arguments)
+
+    service.maintainer._catalog = FaultyCatalog(lab.catalog, on_commit=commit)
+    until_files_wait(lab, service, table)
+    waiting = service.ledger.deletions(uuid_of(table))
+    expiries = len(service.ledger.operations())
+    real = service.catalog.catalog
+    service.catalog.catalog = FaultyCatalog(real, on_load=lambda *_: old[-1])
+    for _ in range(3):
+        lab.ahead_ms += 4000
+        turn(service, 1)
+    service.catalog.catalog = real
+
+    assert len(service.ledger.operations()) > expiries
+    assert service.ledger.deletions(uuid_of(table)) == waiting
+    service.stop()
+
+
+def test_an_expiry_that_landed_is_not_settled_as_failed_by_a_replica_that_lags(tmp_path):
+    """Its files would never be deleted."""
+    lab = Lab(tmp_path, policy=GRACE)
+    table = filled(lab)
+    service = started(lab)
+    uuid, old, has_landed = uuid_of(table), [], []
+
+    def load(real, *arguments):
+        return old[-1] if has_landed == [True] else real(*arguments)
+
+    def commit(real, *arguments):
+        real(*arguments)
+        if not has_landed:
+            has_landed.append(True)
+            raise requests.exceptions.ReadTimeout("no answer")
+
+    service.maintainer._catalog = service.catalog.catalog = FaultyCatalog(
+        lab.catalog, on_commit=commit, on_load=load
+    )
+    for _ in range(60):
+        old.append(lab.catalog.load_table("shop.orders"))
+        lab.append(table, 1)
+        lab.ahead_ms += 1000
+        turn(service, 1)
+        if has_landed:
+            break
+    marked = service.ledger.deletions(uuid)["marked"]
+    for _ in range(4):
+        lab.ahead_ms += 11_000
+        turn(service, 1)
+    assert service.ledger.deletions(uuid)["marked"] == marked
+    has_landed.append(True)  # the replica has caught up
+    for _ in range(4):
+        lab.ahead_ms += 60_000
+        turn(service, 1)
+
+    assert service.ledger.deletions(uuid)["waiting"] >= marked
+    assert of(lab, seen.SnapshotsExpired)[0].files_marked == marked
+    service.stop()

@@ -16,7 +16,7 @@ from isotherm.runtime.clock import now_ms
 from isotherm.service.follow import GONE_AFTER_S
 from isotherm.service.intake import Touched
 from isotherm.service.ledger_age import LedgerAge
-from isotherm.service.ports import TableMissing
+from isotherm.service.ports import NotYetKnown, TableMissing
 from isotherm.store import Ledger
 from isotherm.store.ledger import Account, Operation
 from support.fakes import MemoryHolds
@@ -263,6 +263,7 @@ def test_a_table_that_is_not_found_is_gone_only_minutes_later(lab):
     for _ in range(2):
         with pytest.raises(TableMissing):
             service.follower.confirm("shop.orders")
+        service.step(0)  # makes a list
     assert service.fold.table(uuid_of(table)) is not None
 
     lab.ahead_ms += int(GONE_AFTER_S * 1000)
@@ -272,24 +273,67 @@ def test_a_table_that_is_not_found_is_gone_only_minutes_later(lab):
     service.stop()
 
 
-def test_one_list_answers_for_all_tables_of_a_schema_that_was_dropped(lab):
+def without_lists(service):
+    """From now on a list is there when the test says so, by what is given."""
+    real, service.catalog.list_beside = service.catalog.list_beside, lambda _: None
+
+    def make():
+        service.catalog.list_beside = real
+        assert service.lists.take() is not None
+        service.catalog.list_beside = lambda _: None
+
+    return make
+
+
+def test_one_list_made_beside_the_loop_answers_for_all_tables_of_a_schema_that_was_dropped(lab):
     names = [f"shop.t{number}" for number in range(5)]
     for name in ("shop.stays", *names):
         lab.append(lab.create(name), 1)
     service = started(lab)
     for _ in range(3):
         service.step(0)
+    make_a_list = without_lists(service)
     for name in names:
         lab.catalog.drop_table(name)
         with pytest.raises(TableMissing):
             service.follower.confirm(name)
-    lists, real = [], service.catalog.names
-    service.catalog.names = lambda: lists.append(1) or real()
     lab.ahead_ms += int(GONE_AFTER_S * 1000) + 1000
+    # The newest list is older than the first time that they were not found.
+    for name in names:
+        with pytest.raises(TableMissing):
+            service.follower.confirm(name)
+    make_a_list()
 
     assert [service.follower.confirm(name) for name in names] == [None] * 5
-    assert len(lists) == 1
     assert list(service.fold.names().values()) == ["shop.stays"]
+    service.stop()
+
+
+def test_a_second_entry_is_told_by_the_next_list_and_nobody_waits_for_it(lab):
+    tables = [lab.create(f"shop.t{number}") for number in range(4)]
+    for table in tables:
+        lab.append(table, 1)
+    service = started(lab)
+    for _ in range(3):
+        service.step(0)
+    make_a_list = without_lists(service)
+    for number, table in enumerate(tables):
+        lab.catalog.register_table(f"shop.again{number}", table.refresh().metadata_location)
+        service.follower.suspects.add(f"shop.again{number}")
+    service.round()
+
+    assert service.health.catalog_answers
+    assert service.ledger.holds() == []
+    with pytest.raises(NotYetKnown, match="next list"):
+        service.follower.confirm("shop.again0")
+    make_a_list()
+    with pytest.raises(NotYetKnown, match="next list"):
+        service.follower.confirm("shop.again0")  # that list was asked for before the second entry was seen
+    make_a_list()
+    lab.ahead_ms += 600_000
+    service.round()
+
+    assert [service.ledger.halted(uuid_of(table)) is not None for table in tables] == [True] * 4
     service.stop()
 
 

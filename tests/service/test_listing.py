@@ -1,12 +1,19 @@
 """The catalog's list is made beside the loop where it takes long, and taken at once where it does not."""
 
 import threading
+from contextlib import nullcontext
 
 import pytest
+from pyiceberg.exceptions import TooManyRequestsError
 
 from isotherm.iceberg.catalog import IcebergCatalog
-from isotherm.service.catalog_poller import Poller
+from isotherm.iceberg.errors import WANTED_S
+from isotherm.iceberg.listing import Lister
+from isotherm.iceberg.threads import THREADS
+from isotherm.runtime.breaker import Breaker
+from isotherm.service.catalog_lists import WANTED_EVERY_S, CatalogLists
 from isotherm.service.ports import Unavailable
+from isotherm.store import Ledger
 from support.faults import FaultyCatalog
 
 
@@ -23,20 +30,12 @@ class Slow(FaultyCatalog):
         return self.catalog.list_tables(namespace)
 
 
-class Anything:
-    """Policies that match every table."""
-
-    def resolve(self, name, properties):
-        return name, properties
-
-
-def poller(catalog, clock):
-    return Poller(60.0, catalog, Anything(), None, None, [].append, lambda: 0, lambda: clock[0])
+def lists(catalog, clock, every_s=60.0, wait_s=1.0):
+    return CatalogLists(every_s, catalog, Ledger(None), [].append, lambda: 0, lambda: clock[0], wait_s)
 
 
 @pytest.fixture
-def slow(lab, monkeypatch):
-    monkeypatch.setattr("isotherm.service.catalog_poller.WAIT_S", 0.0)
+def slow(lab):
     lab.create()
     return Slow(lab)
 
@@ -44,11 +43,11 @@ def slow(lab, monkeypatch):
 def test_a_long_list_holds_nobody_up_and_tells_when_it_was_asked_for(slow):
     clock = [1000.0]
     catalog = IcebergCatalog(slow)
-    polled = poller(catalog, clock)
+    made = lists(catalog, clock, wait_s=0.0)
 
-    assert polled.tables() is None
+    assert made.take() is None
     clock[0] += 200.0
-    assert polled.tables() is None
+    assert made.take() is None
     slow.may_answer.set()
     found = catalog.list_beside(30.0)
     assert (found.names, slow.asked) == (["shop.orders"], 1)
@@ -58,15 +57,35 @@ def test_a_long_list_holds_nobody_up_and_tells_when_it_was_asked_for(slow):
 def test_a_list_is_as_old_as_its_question(lab):
     lab.create()
     clock = [1000.0]
-    polled = poller(IcebergCatalog(lab.catalog), clock)
+    made = lists(IcebergCatalog(lab.catalog), clock)
 
-    assert list(polled.tables()) == ["shop.orders"]
-    assert polled.asked_s == 1000.0
+    assert made.take().names == ["shop.orders"]
+    assert made.asked_s == 1000.0
     clock[0] += 59.0
-    assert polled.tables() is None
+    assert made.take() is None
     clock[0] += 1.0
-    assert list(polled.tables()) == ["shop.orders"]
-    assert polled.asked_s == 1060.0
+    assert made.take().names == ["shop.orders"]
+    assert made.asked_s == 1060.0
+
+
+def test_who_waits_for_a_list_has_it_sooner_and_never_an_older_one(lab):
+    lab.create()
+    clock = [1000.0]
+    made = lists(IcebergCatalog(lab.catalog), clock, every_s=3600.0)
+    assert made.asked_since(1000.0) is None
+    made.take()
+    assert made.asked_since(1000.0).names == ["shop.orders"]
+
+    clock[0] += 30.0
+    assert made.asked_since(1030.0) is None
+    assert made.take() is None
+    clock[0] = 1000.0 + WANTED_EVERY_S
+    lab.create("shop.sold")
+    assert made.take().names == ["shop.orders", "shop.sold"]
+    assert made.asked_since(1030.0) is made.newest
+    # Nobody waits any more.
+    clock[0] += 3599.0
+    assert made.take() is None
 
 
 def test_a_list_that_fails_is_an_error_of_the_one_who_asks(lab):
@@ -86,3 +105,35 @@ def test_a_list_that_fails_is_an_error_of_the_one_who_asks(lab):
         catalog.list_beside(30.0)
     del catalog.names
     assert catalog.list_beside(30.0).names == []
+
+
+class Limiting(FaultyCatalog):
+    """A catalog that wants a pause after each two requests."""
+
+    def __init__(self, lab):
+        super().__init__(lab.catalog)
+        self.left, self.pauses = 2, []
+
+    def list_tables(self, namespace):
+        if not self.left:
+            raise TooManyRequestsError("429")
+        self.left -= 1
+        return self.catalog.list_tables(namespace)
+
+    def pause(self, seconds):
+        self.pauses.append(seconds)
+        self.left = 2 if len(self.pauses) < 10 else 0
+
+
+def test_a_catalog_that_limits_requests_is_listed_wholly_with_pauses(lab):
+    for number in range(6):
+        lab.create(f"n{number}.t")
+    limiting = Limiting(lab)
+    lister = Lister(lambda: limiting, nullcontext, Breaker(), THREADS, limiting.pause)
+    listing = lister.names()
+
+    assert (len(listing.names), listing.unlisted) == (6, {})
+    assert limiting.pauses == [WANTED_S] * 2
+    limiting.left, limiting.pauses = 0, [0.0] * 10
+    with pytest.raises(Unavailable):  # whoever never answers anything else does not answer
+        lister.names()

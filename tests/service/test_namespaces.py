@@ -6,7 +6,7 @@ from requests.exceptions import ReadTimeout
 from isotherm.core import observations as seen
 from isotherm.iceberg.listing import SILENT_IN_A_ROW
 from isotherm.runtime.config import LoopConfig
-from isotherm.service.catalog_poller import PATIENCE_S
+from isotherm.service.catalog_lists import PATIENCE_S
 from isotherm.service.follow import GONE_AFTER_S
 from isotherm.service.ports import TableMissing, Unavailable
 from support.faults import FaultyCatalog
@@ -80,6 +80,26 @@ def test_until_a_silent_namespace_was_silent_for_a_day_not_everything_was_found(
     turn_for(lab, service, 600)
 
     assert (before, service.rounds.has_found_all) == (False, True)
+    service.stop()
+
+
+@pytest.mark.parametrize(("break_s", "is_counted"), [(60, True), (3 * 3600, False)])
+def test_a_restart_does_not_begin_the_waiting_for_a_silent_namespace_anew(lab, break_s, is_counted):
+    lab.create("shop.orders")
+    service = silent(lab, "federated")
+    turn_for(lab, service, 600)
+    lab.ahead_ms += int(PATIENCE_S * 900)
+    turn_for(lab, service, 4000)
+    service.stop()
+    lab.ahead_ms += break_s * 1000
+    service = lab.service()
+    service.start()
+    turn_for(lab, service, 60)
+    early = service.lists.has_heard_all
+    lab.ahead_ms += int(PATIENCE_S * 100)
+    turn_for(lab, service, 60)
+
+    assert (early, service.lists.has_heard_all) == (False, is_counted)
     service.stop()
 
 

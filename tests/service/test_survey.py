@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from pyiceberg.exceptions import UnauthorizedError
+from pyiceberg.exceptions import TooManyRequestsError, UnauthorizedError
+from requests import HTTPError, Response
 
 from isotherm.core.deletion import Cause, Mark
 from isotherm.core.model.holds import Hold, HoldKind
@@ -13,8 +14,10 @@ from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.iceberg.looking import SILENT_AT_ONCE, TRIES, look
 from isotherm.service import survey as module
 from isotherm.service.barrier import Barrier
+from isotherm.service.holders import AGAIN_AFTER_S
 from isotherm.service.ports import Lies, NotAsked, Refused, StoreAway, TableMissing, Unavailable, Unreadable
-from isotherm.service.survey import AGAIN_AFTER_S, PATIENCE_S, PAUSE_S, SILENT_AGAIN_S, TWICE_S, Survey
+from isotherm.service.survey import PATIENCE_S, PAUSE_S, TWICE_S, Survey
+from isotherm.service.unanswered import LONGEST_PAUSE_S, SILENT_AGAIN_S
 from isotherm.store import Ledger
 from support.in_process import AtOnce
 from support.lab import started, uuid_of
@@ -34,7 +37,10 @@ class World:
         self.settles, self.twice, self.asked = True, [], []
         self.faults = {}
         self._lies, self.catalog.lies = self.catalog.lies, self.lies
-        self.survey = Survey(
+        self.survey = self.begun()
+
+    def begun(self):
+        return Survey(
             self.catalog,
             self.ledger,
             Barrier(self.heard.append, lambda: self.passed_s),
@@ -45,6 +51,13 @@ class World:
             self.now_ms,
             lambda: self.passed_s,
         )
+
+    def restart(self, after_s):
+        """Another process, with a clock of its own, looks after a break."""
+        self.ahead_ms += int((self.passed_s + after_s) * 1000)
+        self.passed_s = 0.0
+        self.survey = self.begun()
+        self.list()
 
     def now_ms(self):
         return START_MS + self.ahead_ms + int(self.passed_s * 1000)
@@ -223,6 +236,90 @@ def test_names_that_do_not_answer_hide_none_of_the_others(world):
     assert world.asked.count("shop.orders") > 1
 
 
+def test_a_look_that_is_cut_short_is_followed_by_one_that_goes_on_there(world):
+    """More names without an answer than one look asks for: files must not wait for ever for those behind."""
+    away = [f"other.away{number}" for number in range(2 * SILENT_AT_ONCE)]
+    for name in away:
+        world.lab.create(name)
+        world.faults[name] = Unavailable("time-out")
+    while world.passed_s < 2 * PATIENCE_S:
+        world.passed_s += 3600.0
+        world.list()
+        world.survey.want()
+        world.turns()
+    seen_ms = world.survey.seen_since_ms("shop.orders")
+
+    assert world.now_ms() - seen_ms < 3 * 3_600_000
+    assert "other.away" in world.survey.why_not("shop.orders")
+
+
+class Limiting(World):
+    """Lets so many requests through in a minute, and says for how long it wants none."""
+
+    limit = 2
+
+    def lies(self, name):
+        minute = int(self.passed_s // 60)
+        self.minutes = getattr(self, "minutes", [])
+        self.minutes.append(minute)
+        if self.minutes.count(minute) > self.limit or name in self.limited:
+            self.refused += 1
+            raise too_many("60")
+        return super().lies(name)
+
+    limited, refused = (), 0
+
+
+def too_many(wanted):
+    answer = Response()
+    answer.headers["Retry-After"] = wanted
+    err = Unavailable("429")
+    err.__cause__ = TooManyRequestsError("429")
+    err.__cause__.__cause__ = HTTPError(response=answer)
+    return err
+
+
+@pytest.fixture
+def limiting(lab):
+    for name in ("shop.orders", *(f"other.t{number}" for number in range(6))):
+        lab.create(name)
+    made = Limiting(lab)
+    yield made
+    made.ledger.close()
+
+
+def test_a_catalog_that_limits_requests_is_looked_at_slowly_and_wholly(limiting):
+    """Also where tables that hold files back are searched for: what is asked in pieces has shown everything."""
+    limiting.ledger.place("gone", "file:///elsewhere")
+    limiting.survey.want_holders({"gone"}, uuid_of(limiting.lab.catalog.load_table("shop.orders")))
+    for _ in range(240):
+        limiting.passed_s += 10.0
+        if limiting.passed_s % 300 == 0:
+            limiting.list()
+        limiting.turns(2)
+
+    assert limiting.survey.seen_since_ms("shop.orders") is not None
+    assert limiting.gone() == {"gone"}
+    # It is left alone for as long as it says: one request of those that were too many in each minute.
+    assert limiting.refused <= limiting.passed_s / 60
+
+
+def test_one_name_that_is_always_too_many_keeps_no_look_from_its_end(limiting):
+    limiting.limited, limiting.limit = ["other.t0"], 1000
+    limiting.list()
+    for _ in range(120):
+        limiting.passed_s += 10.0
+        limiting.turns(2)
+    assert "6 of the" not in limiting.survey.why_not("shop.orders")
+    assert "other.t0 for instance" in limiting.survey.why_not("shop.orders")
+    while limiting.passed_s < 2 * PATIENCE_S:
+        limiting.passed_s += 600.0
+        limiting.list()
+        limiting.survey.want()
+        limiting.turns(2)
+    assert limiting.survey.seen_since_ms("shop.orders") is not None
+
+
 def test_what_was_never_asked_for_never_counts_as_looked_at(world):
     """Not after a day either."""
     for number in range(2 * SILENT_AT_ONCE):
@@ -286,6 +383,43 @@ def test_a_name_that_was_looked_at_before_we_knew_its_table_is_looked_at_again(w
     assert world.twice == [("other.a", uuid)]
 
 
+@pytest.mark.parametrize("fault", [Refused("403"), StoreAway("a bucket")], ids=["refused", "silent"])
+def test_an_old_name_of_a_table_that_nobody_may_read_by_now_does_not_hold_its_files_for_ever(world, fault):
+    uuid = uuid_of(world.lab.catalog.load_table("shop.orders"))
+    world.known = {uuid: "shop.orders"}
+    world.list()
+    world.turns()
+    world.lab.catalog.rename_table("shop.orders", "shop.renamed")
+    world.lab.create("shop.orders")
+    world.faults["shop.orders"] = fault
+    world.known = {uuid: "shop.renamed"}
+    world.list()
+    world.turns()
+    assert not world.survey.compare_names("shop.renamed", uuid)
+    while world.passed_s < 2 * PATIENCE_S:
+        world.passed_s += 3600.0
+        world.list()
+        world.survey.want()
+        world.turns()
+    assert world.survey.seen_since_ms("shop.renamed") is not None
+    assert world.survey.compare_names("shop.renamed", uuid)
+
+
+def test_a_name_that_was_gone_by_one_answer_and_is_listed_again_is_looked_at_again(world):
+    """A replica that lags has neither the table yet, nor its name in the list of its namespace."""
+    uuid = uuid_of(world.lab.catalog.load_table("other.a"))
+    world.known = {uuid: "shop.a"}
+    world.list()
+    world.lab.catalog.rename_table("other.a", "other.hidden")
+    world.turns()
+    world.lab.catalog.rename_table("other.hidden", "other.a")
+    assert world.survey.seen_since_ms("shop.orders") is not None
+    world.passed_s = 60.0
+    world.list()
+    world.turns()
+    assert world.twice == [("other.a", uuid)]
+
+
 def test_a_name_without_an_answer_keeps_files_waiting_for_a_day_and_is_asked_ever_more_rarely(world):
     world.faults["other.a"] = Unavailable("time-out")
     world.list()
@@ -303,12 +437,68 @@ def test_a_name_without_an_answer_keeps_files_waiting_for_a_day_and_is_asked_eve
         before = len(world.asked)
         world.turns()
         times += len(world.asked) > before
-    assert times < 12
+    assert times <= PATIENCE_S / LONGEST_PAUSE_S + 7
     while world.survey.seen_since_ms("shop.orders") is None and world.passed_s < 3 * PATIENCE_S:
         world.passed_s += 600.0
         world.survey.want()
         world.turns()
     assert world.survey.seen_since_ms("shop.orders") is not None
+
+
+def silent_for(world, hours):
+    """Look for some hours at a catalog of which one name gives no answer; whether that was waited for."""
+    for _ in range(round(hours * 6)):
+        world.passed_s += 600.0
+        world.survey.want()
+        world.turns(2)
+    return world.survey.seen_since_ms("shop.orders") is not None
+
+
+def test_a_daemon_that_is_restarted_each_day_waits_no_longer_for_a_silent_name(world):
+    world.faults["other.a"] = Unavailable("time-out")
+    world.list()
+    world.turns()
+    assert not silent_for(world, 20)
+    world.restart(after_s=120.0)
+    world.turns()
+    # Of the twenty hours those count after which it was asked once more.
+    assert not silent_for(world, 3)
+    assert silent_for(world, 6)
+
+
+@pytest.mark.parametrize("what", ["a long break", "an answer", "a name made again", "a clock set back"])
+def test_what_a_process_before_saw_of_a_silent_name_does_not_count_after(world, what):
+    world.faults["other.a"] = Unavailable("time-out")
+    world.list()
+    world.turns()
+    assert not silent_for(world, 20)
+    if what == "an answer":
+        world.faults.clear()
+        silent_for(world, 1.5)
+        world.faults["other.a"] = Unavailable("time-out")
+    if what == "a name made again":
+        world.lab.catalog.drop_table("other.a")
+        world.list()
+        world.lab.create("other.a")
+    after_s = {"a long break": 30 * 3600.0, "a clock set back": -20 * 3600.0}.get(what, 120.0)
+    world.restart(after_s)
+    world.turns()
+    assert not silent_for(world, 22)
+    assert silent_for(world, 3)
+
+
+def test_a_process_asks_a_silent_name_for_minutes_itself_and_believes_no_catalog_that_shows_nothing(world):
+    world.faults["other.a"] = Unavailable("time-out")
+    world.list()
+    world.turns()
+    assert silent_for(world, 25)
+    world.restart(after_s=120.0)
+    world.turns()
+    assert world.survey.seen_since_ms("shop.orders") is None
+    assert silent_for(world, 0.5)
+    world.restart(after_s=120.0)
+    world.faults |= dict.fromkeys(("shop.orders", "other.b"), Unavailable("time-out"))
+    assert not silent_for(world, 3)
 
 
 def test_a_name_that_was_known_and_is_silent_now_counts_as_not_looked_at(world):
@@ -366,6 +556,38 @@ def test_nothing_is_looked_at_by_a_clock_that_is_doubted_and_what_was_is_forgott
     world.turns()
     assert len(world.asked) == asked
     world.trouble = None
+    world.turns()
+    assert world.survey.seen_since_ms("shop.orders") is not None
+
+
+@pytest.mark.parametrize("fault", [Refused("403"), Unavailable("time-out")], ids=["refused", "silent"])
+def test_a_name_that_nobody_can_read_is_looked_at_again_once_the_clock_is_believed_again(world, fault):
+    world.faults["other.a"] = fault
+    world.list()
+    world.turns()
+    while world.passed_s < 2 * PATIENCE_S:
+        world.passed_s += 3600.0
+        world.list()
+        world.survey.want()
+        world.turns()
+    assert world.survey.seen_since_ms("shop.orders") is not None
+    world.trouble = "it jumped"
+    world.turns()
+    assert world.survey.seen_since_ms("shop.orders") is None
+    world.trouble = None
+    world.turns()
+    assert world.survey.seen_since_ms("shop.orders") == world.now_ms() - 1
+
+
+def test_a_name_that_answers_after_hours_keeps_files_waiting_for_one_more_at_most(world):
+    world.faults["other.a"] = Unavailable("time-out")
+    world.list()
+    while world.passed_s < 12 * 3600.0:
+        world.turns()
+        world.passed_s += 600.0
+    del world.faults["other.a"]
+    world.passed_s += LONGEST_PAUSE_S
+    world.list()
     world.turns()
     assert world.survey.seen_since_ms("shop.orders") is not None
 

@@ -9,13 +9,19 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
+from itertools import count
 from multiprocessing import get_context
+from random import SystemRandom
 
 import pytest
 
+from isotherm.core.units import parse_span_ms
+from isotherm.runtime.clock import monotonic_s
 from simulation.story import PROFILES, STEPS, Told, told
 
 SEEDS = range(1, 501)
+AT_A_TIME = 100
+"""Stories between two looks at the clock."""
 
 
 @pytest.fixture(autouse=True)
@@ -24,9 +30,14 @@ def one_order_of_sets(monkeypatch):
     monkeypatch.setenv("PYTHONHASHSEED", "0")
 
 
+def a_pool() -> ProcessPoolExecutor:
+    """As many processes as there are cores."""
+    return ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn"))
+
+
 def all_told(seeds: Iterable[int]) -> Iterable[Told]:
-    """The stories, told by as many processes as there are cores."""
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+    """The stories of some seeds."""
+    with a_pool() as pool:
         yield from pool.map(told, seeds, chunksize=10)
 
 
@@ -49,16 +60,32 @@ def test_a_seed_says_everything():
     assert first == second
 
 
+def told_for(span_s: float, first: int) -> Iterable[Told]:
+    """Stories from a seed on, until the time is over."""
+    until_s = monotonic_s() + span_s
+    with a_pool() as pool:
+        for start in count(first, AT_A_TIME):
+            yield from pool.map(told, range(start, start + AT_A_TIME), chunksize=10)
+            if monotonic_s() >= until_s:
+                return
+
+
 @pytest.mark.soak
-def test_soak_of_the_simulation(seeds, capsys):
-    found = 0
-    for number, story in enumerate(all_told(seeds("1001..25000")), 1):
-        found += bool(story.broken)
+def test_soak_of_the_simulation(request, seeds, capsys):
+    """The seeds that `--seeds` names, or new ones for an hour (`--for`). A broken story is told, and the next begins."""
+    first = SystemRandom().randrange(len(SEEDS) + 1, 10**9)
+    named = request.config.getoption("--seeds")
+    span_s = parse_span_ms(request.config.getoption("soak_for")) / 1000
+    stories = all_told(seeds(named)) if named else told_for(span_s, first)
+    found = []
+    for number, story in enumerate(stories, 1):
+        if story.broken:
+            found.append(story.seed)
         with capsys.disabled():
             if story.broken:
                 sys.stderr.write(telling(story) + "\n")
-            if number % 1000 == 0:
-                sys.stderr.write(f"{number} stories of {STEPS} steps, {found} broken\n")
+            if number % 1000 == 0 or number == 1:
+                sys.stderr.write(f"seed {story.seed}, {number} stories of {STEPS} steps, broken: {found}\n")
     assert not found
 
 

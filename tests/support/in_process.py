@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Refusal
 from isotherm.iceberg.compaction.rewrite import attempt
+from isotherm.iceberg.threads import THREADS
 
 
 class InProcess:
@@ -42,11 +43,14 @@ class InProcess:
 
 
 class AtOnce:
-    """Threads that are none."""
+    """What is done beside the loop is done at once; what is done together still is."""
 
     def beside(self, limit_s):
         del limit_s
         return _Done()
+
+    def each(self, work, items, at_once):
+        return THREADS.each(work, items, at_once)
 
 
 class _Done:

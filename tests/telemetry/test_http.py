@@ -115,3 +115,20 @@ def test_a_loop_that_stands_still_is_not_ready_long_before_it_counts_as_stuck(
         assert text.startswith("the loop has not turned for 100")
     else:
         assert (status, text) == ready
+
+
+@pytest.mark.parametrize(
+    ("lacks", "told"),
+    [
+        ("has_policies", "no policy is loaded"),
+        ("is_assigned", "the control topic is not assigned"),
+        ("catalog_answers", "the catalog does not answer"),
+    ],
+)
+def test_each_thing_that_a_daemon_needs_is_missed_by_name(registry, lacks, told):
+    fine = {"has_policies": True, "is_assigned": True, "catalog_answers": True}
+    health = Health(monotonic_s(), **fine | {lacks: False})
+    port = HttpServer("127.0.0.1", 0, registry, health).port
+
+    assert get(port, "/readyz") == (503, f"{told}\n")
+    assert get(port, "/livez") == (200, "ok\n")

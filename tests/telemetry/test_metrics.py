@@ -10,6 +10,7 @@ from prometheus_client import generate_latest
 from isotherm.contract.identity import TableId
 from isotherm.core import observations as seen
 from isotherm.core.model.jobs import Action, OutcomeKind
+from isotherm.core.model.refusals import Reason
 from isotherm.runtime import logs
 from isotherm.telemetry.metrics import Metrics
 
@@ -44,6 +45,53 @@ def with_tables(count):
 
 def text(metrics):
     return generate_latest(metrics.registry).decode()
+
+
+def a_round(**changes):
+    return replace(seen.RoundPlanned(1, 1, 0, 0.5, deletions_held=False), **changes)
+
+
+ORDERS = TableId("uuid of t0", "t0")
+ALERTING = [
+    ([a_round(away=(seen.Outside.CATALOG,))], 'isotherm_away{what="catalog"} 1.0'),
+    ([a_round(away=(seen.Outside.CATALOG,))], 'isotherm_away{what="holds"} 0.0'),
+    ([a_round(away=(seen.Outside.HOLDS,)), a_round()], 'isotherm_away{what="holds"} 0.0'),
+    ([a_round(away=(seen.Outside.CONTROL_END,))], 'isotherm_away{what="control_end"} 1.0'),
+    ([a_round(deletions_held=True)], "isotherm_deletions_held 1.0"),
+    ([a_round(deletions_held=True), a_round()], "isotherm_deletions_held 0.0"),
+    ([seen.LedgerLost("new")], "isotherm_deletions_held 1.0"),
+    ([a_round()], "isotherm_last_round_timestamp_seconds 7200.0"),
+    ([seen.TrySoon("t0", "503", seen.Outside.STORAGE)], 'isotherm_unavailable_total{what="storage"} 1.0'),
+    ([seen.TableHalted(ORDERS, Reason.MISMATCH, "rows")], 'isotherm_table_halted{table="t0"} 1.0'),
+    ([replace(planned("t0"), halted=True)], 'isotherm_table_halted{table="t0"} 1.0'),
+    (
+        [seen.TableHalted(ORDERS, Reason.MISMATCH, "rows"), planned("t0")],
+        'isotherm_table_halted{table="t0"} 0.0',
+    ),
+    ([replace(planned("t0"), paused=True)], 'isotherm_table_paused{table="t0"} 1.0'),
+    ([seen.TableFailed("t0", "looking", "damaged")], 'isotherm_table_failing{table="t0"} 1.0'),
+    ([planned("t0")], 'isotherm_partitions{table="t0",verdict="quarantined"} 1.0'),
+    (
+        [replace(planned("t0"), oldest_due_at_ms=3_600_000)],
+        'isotherm_compaction_lag_seconds{table="t0"} 3600.0',
+    ),
+    ([planned("t0")], 'isotherm_compaction_lag_seconds{table="t0"} 0.0'),
+    ([seen.StateDrifted(ORDERS, 1, "files +1")], 'isotherm_state_drift_total{table="t0"} 1.0'),
+    ([seen.EventsLost("cut")], "isotherm_events_lost_total 1.0"),
+    ([seen.EventRejected("no JSON", "control", 0, 1, 9, 5)], "isotherm_events_rejected_total 5.0"),
+]
+
+
+@pytest.mark.parametrize(("happened", "line"), ALERTING)
+def test_what_an_alert_asks_for_is_what_was_seen(happened, line):
+    metrics = Metrics(lambda: 7_200_000, "test")
+    for what in happened:
+        metrics(what)
+
+    assert line in text(metrics).splitlines()
+    metrics(seen.TableFailed("t1", "looking", "damaged"))
+    metrics(seen.TableRecovered("t1"))
+    assert 'isotherm_table_failing{table="t1"}' not in text(metrics)
 
 
 @pytest.mark.parametrize("kind", [seen.TableGone, seen.TableMoved])

@@ -23,7 +23,7 @@ STYLES = {
 
 def show_audit(table: str, config: Path, output: Output) -> None:
     """Do the promises hold? From the table's own history, the ledger and the control topic."""
-    with plain_errors():
+    with plain_errors(config):
         loaded = load_config(config)
         err.print(Text(f"reading the history of {table}, its files and the control topic …", style="dim"))
         # PyIceberg, Arrow and DuckDB take seconds to import, and reading takes longer.

@@ -17,7 +17,7 @@ from isotherm.runtime.config import load_config
 def pause_table(table: str, for_: str | None, why: str, config: Path) -> None:
     """Leave a table alone, for a time or until `resume`; whichever daemon maintains it."""
     for_ms = span_option_ms(for_, "--for")
-    with plain_errors():
+    with plain_errors(config):
         loaded = load_config(config)
         from isotherm.commands.orders import Orders
 
@@ -29,7 +29,7 @@ def pause_table(table: str, for_: str | None, why: str, config: Path) -> None:
 
 def resume_tables(table: str | None, config: Path) -> None:
     """Lift whatever holds a table back: a halt, a pause, quarantines. Look at `explain` before."""
-    with plain_errors():
+    with plain_errors(config):
         loaded = load_config(config)
         from isotherm.commands.orders import Orders
 

@@ -16,6 +16,7 @@ from rich.text import Text
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.units import parse_span_ms
 from isotherm.runtime.config import load_config
+from isotherm.runtime.kafka_client import PropertyError
 from isotherm.runtime.settings import EXIT_BAD_CONFIG, ConfigError
 from isotherm.runtime.text import printable
 from isotherm.service.ports import TableMissing, Unavailable, UnknownTable
@@ -69,10 +70,13 @@ VERDICT_STYLES = {
 
 
 @contextmanager
-def plain_errors() -> Iterator[None]:
-    """What a person can mend is one message, not a traceback."""
+def plain_errors(config: Path | None = None) -> Iterator[None]:
+    """What a person can mend is one message, not a traceback. `config` is the configuration that the command reads."""
     try:
         yield
+    except PropertyError as error:
+        err.print(Text(f"{config}: {error}", style="red"), soft_wrap=True)
+        raise typer.Exit(EXIT_BAD_CONFIG) from error
     except ConfigError as error:
         # Whole lines, however narrow the terminal: editors and CI find the place by them.
         err.print(Text(str(error), style="red"), soft_wrap=True)

@@ -4,7 +4,6 @@ It writes nothing and reads no clock. `values` turns what it loads into our valu
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
@@ -27,9 +26,10 @@ from isotherm.iceberg.listing import Lister
 from isotherm.iceberg.looking import look
 from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Counted, Question, census
 from isotherm.iceberg.manifests.live import live_files, may_hold
+from isotherm.iceberg.manifests.reachability import SIZES
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.scan import scanned
-from isotherm.iceberg.storage import REQUESTS_AT_ONCE, allow_requests, properties_with_retries
+from isotherm.iceberg.storage import allow_requests, properties_with_retries
 from isotherm.iceberg.threads import THREADS, Beside, Threads
 from isotherm.iceberg.values import (
     ListSize,
@@ -110,6 +110,7 @@ class IcebergCatalog:
         threads: Threads = THREADS,
     ) -> None:
         self.catalog = catalog
+        self._threads = threads
         self._looks: Beside[Looked] = threads.beside(LOOK_LIMIT_S)
         self._looking: Sequence[str] = ()
         self._breaker = breaker or Breaker()
@@ -139,7 +140,7 @@ class IcebergCatalog:
         return self.clock.skew_ms
 
     def names(self) -> Listing:
-        """Every table in every namespace."""
+        """Every table in every namespace. Raises Unavailable where the catalog as a whole does not answer."""
         return self._lister.names()
 
     def list_beside(self, wait_s: float) -> Listing | None:
@@ -179,9 +180,8 @@ class IcebergCatalog:
     def start_looking(self, names: Sequence[str]) -> None:
         """Begin to look at some names, beside the loop."""
         self._looking = tuple(names)
-        self._looks.start(
-            "looking", lambda is_stopped: look(self.lies, self._lister.has, self._looking, is_stopped)
-        )
+        is_listed = self._lister.listed_once()
+        self._looks.start("looking", lambda is_stopped: look(self.lies, is_listed, self._looking, is_stopped))
 
     def looked(self) -> Looked | None:
         """What the look came to."""
@@ -269,11 +269,21 @@ class IcebergCatalog:
         )
 
     def changes_of(self, asked: Sequence[tuple[LoadedTable, CommitEvent]]) -> Sequence[Change | None]:
-        """The same of several events: a store that answers each read after 30 ms answers many at once."""
+        """The same of several events: a store that answers each read after 30 ms answers many at once.
+
+        Those that name large manifests are read fewer together. No more is read of a manifest than an event says.
+        """
         if len(asked) < 2:
             return [self.change_of(loaded, event) for loaded, event in asked]
-        with ThreadPoolExecutor(min(len(asked), REQUESTS_AT_ONCE), thread_name_prefix="events") as pool:
-            return list(pool.map(lambda one: self.change_of(*one), asked))
+        changes: dict[int, Change | None] = {}
+        sizes = [sum(one.length for one in event.added_manifests) for _, event in asked]
+        floor_bytes = -1
+        for limit_bytes, at_once in SIZES:
+            places = [place for place, size in enumerate(sizes) if floor_bytes < size <= limit_bytes]
+            read = self._threads.each(lambda place: self.change_of(*asked[place]), places, at_once)
+            changes |= zip(places, read, strict=True)
+            floor_bytes = limit_bytes
+        return [changes.get(place) for place in range(len(asked))]
 
     def is_true(self, loaded: LoadedTable, change: Change) -> bool:
         """Whether what an event said of a snapshot is what its metadata and its manifest list say."""

@@ -56,7 +56,7 @@ RETRIES = 2
 
 def open_catalog(name: str, properties: Mapping[str, str], timeout_s: float) -> Catalog:
     """The catalog that PyIceberg's properties, its own file and its environment variables describe."""
-    return _checking(_opened(name, properties, timeout_s))
+    return _knowing_names(_checking(_opened(name, properties, timeout_s)))
 
 
 def _opened(name: str, properties: Mapping[str, str], timeout_s: float) -> Catalog:
@@ -87,6 +87,23 @@ def _checking(catalog: Catalog) -> Catalog:
         return table
 
     catalog.load_table = load_table  # type: ignore[method-assign]
+    return catalog
+
+
+def _knowing_names(catalog: Catalog) -> Catalog:
+    """Have it find a table that it has listed, also where a level of its identifier has a dot in it."""
+    load, list_tables = catalog.load_table, catalog.list_tables
+    dotted: dict[str, Identifier] = {}
+
+    def listed(namespace: str | Identifier) -> list[Identifier]:
+        tables = list_tables(namespace)
+        dotted.update({".".join(one): one for one in tables if any("." in level for level in one)})
+        return tables
+
+    def load_table(identifier: str | Identifier) -> Table:
+        return load(dotted.get(identifier, identifier) if isinstance(identifier, str) else identifier)
+
+    catalog.load_table, catalog.list_tables = load_table, listed  # type: ignore[method-assign]
     return catalog
 
 

@@ -52,6 +52,20 @@ def is_no_answer(error: Unavailable) -> bool:
     return type(cause).__name__ in _SILENCE or isinstance(cause, ConnectionError | TimeoutError)
 
 
+def wanted_pause_s(error: Unavailable) -> float:
+    """How long a catalog that has had too many requests wants no more, or 0 where it does not say that."""
+    cause = error.__cause__
+    if not isinstance(cause, TooManyRequestsError):
+        return 0.0
+    # In seconds, as all catalogs have it; it may be a date, which says less than the clock that it is read with.
+    response = getattr(cause.__cause__, "response", None)
+    said = "" if response is None else str(response.headers.get("Retry-After", ""))
+    return min(float(said), LONGEST_WANTED_S) if said.isdecimal() and int(said) else WANTED_S
+
+
+WANTED_S, LONGEST_WANTED_S = 10.0, 600.0
+"""The pause where the catalog names none, and the longest that is believed."""
+
 _SILENCE = frozenset(
     {
         "ConnectTimeoutError",

@@ -6,8 +6,10 @@ from contextlib import AbstractContextManager
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
 from pyiceberg.exceptions import BadRequestError
 from pyiceberg.typedef import Identifier
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
+from tenacity.nap import sleep
 
-from isotherm.iceberg.errors import translated
+from isotherm.iceberg.errors import translated, wanted_pause_s
 from isotherm.iceberg.threads import Beside, Threads
 from isotherm.runtime.breaker import Breaker
 from isotherm.service.ports import Listing, Refused, TableMissing, Unavailable
@@ -16,6 +18,8 @@ LIMIT_S = 3600.0
 """For a list that is made beside the loop: two questions for each namespace."""
 SILENT_PAUSES_S = 300.0, 3600.0
 """The first pause of a namespace without an answer, and the longest: each question may cost a time-out."""
+TRIES = 6
+"""A question is asked so often, where the catalog says that it has had too many: a list has them all, or is none."""
 SILENT_IN_A_ROW = 3
 """So many namespaces without an answer, one after the other: it is not the namespaces."""
 
@@ -29,6 +33,7 @@ class Lister:
         asked: Callable[[], AbstractContextManager[None]],
         breaker: Breaker,
         threads: Threads,
+        pause: Callable[[float], None] = sleep,
     ) -> None:
         """Nothing is listed yet.
 
@@ -37,14 +42,24 @@ class Lister:
             asked: to be entered where the catalog as a whole is asked.
             breaker: of the catalog; each silent namespace gets one of the same kind.
             threads: how a list is made beside the loop.
+            pause: waits so many seconds.
         """
         self._catalog = catalog
         self._asked = asked
         self._breaker = breaker
+        self._asking = Retrying(
+            stop=stop_after_attempt(TRIES),
+            wait=_wanted_pause,
+            retry=retry_if_exception(lambda err: isinstance(err, Unavailable) and wanted_pause_s(err) > 0),
+            sleep=pause,
+            reraise=True,
+        )
         self._beside: Beside[Listing] = threads.beside(LIMIT_S)
         self._is_under_way = False
         self._silent: dict[Identifier, tuple[Breaker, str]] = {}
         """Namespaces that did not answer, and why: each has a growing pause of its own."""
+        self._namespaces: dict[str, Identifier] = {}
+        """By name of a table: its namespace, where that, or the table's own name, has a dot in a level."""
 
     def beside(self, names: Callable[[], Listing], wait_s: float) -> Listing | None:
         """What `names` gives, asked for beside the loop; None where that takes longer than one waits."""
@@ -77,9 +92,8 @@ class Lister:
                 silent.append(name)
                 continue
             try:
-                with translated(f"namespace {name}"):
-                    names.extend(".".join(table) for table in self._catalog().list_tables(namespace))
-                    below = set(self._below(namespace)) - seen
+                names.extend(self._asking(self._shown, namespace))
+                below = set(self._asking(self._below, namespace)) - seen
             except TableMissing:
                 known.pop(namespace, None)
                 continue  # it was dropped since it was listed
@@ -105,11 +119,34 @@ class Lister:
         self._silent = {namespace: one for namespace, one in known.items() if namespace in seen}
         return Listing(sorted(names), unlisted, silent)
 
-    def has(self, name: str) -> bool:
-        """Whether a table is in the list of its namespace now. Raises TableMissing, Unavailable."""
-        namespace = tuple(name.split(".")[:-1])
+    def _shown(self, namespace: Identifier) -> list[str]:
+        """The tables in one namespace. Raises TableMissing, Unavailable."""
         with translated(f"namespace {'.'.join(namespace)}"):
-            return any(".".join(one) == name for one in self._catalog().list_tables(namespace))
+            tables = self._catalog().list_tables(namespace)
+        dotted = [table for table in tables if any("." in level for level in table)]
+        self._namespaces.update({".".join(table): namespace for table in dotted})
+        return [".".join(table) for table in tables]
+
+    def listed_once(self) -> Callable[[str], bool]:
+        """A function that says whether a table is in the list of its namespace, which it asks for once.
+
+        It raises TableMissing and Unavailable, for all tables of a namespace the same.
+        """
+        lists: dict[Identifier, set[str] | TableMissing | Unavailable] = {}
+
+        def is_listed(name: str) -> bool:
+            namespace = self._namespaces.get(name, tuple(name.split(".")[:-1]))
+            if namespace not in lists:
+                try:
+                    lists[namespace] = set(self._shown(namespace))
+                except (TableMissing, Unavailable) as err:
+                    lists[namespace] = err
+            listed = lists[namespace]
+            if not isinstance(listed, set):
+                raise listed
+            return name in listed
+
+        return is_listed
 
     def namespaces(self) -> list[Identifier]:
         """The namespaces at the top. Raises Unavailable where the catalog as a whole does not answer."""
@@ -122,8 +159,16 @@ class Lister:
     def _below(self, namespace: Identifier) -> list[Identifier]:
         """The namespaces right below one; none where the catalog has no such thing."""
         try:
-            answer = self._catalog().list_namespaces(namespace)
-        except (BadRequestError, NotImplementedError):
-            return []
+            with translated(f"namespace {'.'.join(namespace)}"):
+                answer = self._catalog().list_namespaces(namespace)
+        except Unavailable as err:
+            if isinstance(err.__cause__, BadRequestError | NotImplementedError):
+                return []
+            raise
         # A server without nested namespaces may leave the question out, and tell all that it has.
         return [one for one in answer if len(one) > len(namespace) and one[: len(namespace)] == namespace]
+
+
+def _wanted_pause(state: RetryCallState) -> float:
+    err = None if state.outcome is None else state.outcome.exception()
+    return wanted_pause_s(err) if isinstance(err, Unavailable) else 0.0

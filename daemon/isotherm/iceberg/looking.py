@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from pyiceberg.exceptions import AuthorizationExpiredError, OAuthError, UnauthorizedError
 
+from isotherm.iceberg.errors import wanted_pause_s
 from isotherm.iceberg.threads import IsStopped
 from isotherm.service.ports import Lies, Looked, Refused, StoreAway, TableMissing, Unavailable, Unreadable
 
@@ -39,18 +40,19 @@ def look(
     gone: list[str] = []
     unread: dict[str, str] = {}
     silent: dict[str, str] = {}
-    waiting, tries, in_a_row = deque(names), Counter[str](), 0
-    while waiting and in_a_row < SILENT_AT_ONCE and not is_stopped():
+    waiting, tries, in_a_row, pause_s = deque(names), Counter[str](), 0, 0.0
+    while waiting and not pause_s and in_a_row < SILENT_AT_ONCE and not is_stopped():
         name = waiting.popleft()
         tries[name] += 1
         try:
             found[name] = lies(name)
         except TableMissing:
-            if _is_gone(is_listed, name):
-                gone.append(name)
-            else:
-                missing.append(name)
+            (gone if _is_gone(is_listed, name) else missing).append(name)
         except Unavailable as err:
+            if pause_s := wanted_pause_s(err):
+                waiting.appendleft(name)
+                tries[name] -= 1
+                continue
             if isinstance(err, Refused | Unreadable) and not isinstance(err.__cause__, _LOCKED_OUT):
                 unread[name] = str(err)
             else:
@@ -64,10 +66,9 @@ def look(
             unread[name] = f"{type(err).__name__}: {err}"
         in_a_row = 0
     # Those that were asked for, and have tries left, were silent too.
-    for name in waiting:
-        if tries[name]:
-            silent[name] = "the catalog did not answer"
-    return Looked(found, gone, missing, unread, silent, [name for name in waiting if not tries[name]])
+    silent |= {name: "the catalog did not answer" for name in waiting if tries[name]}
+    unasked = [name for name in waiting if not tries[name]]
+    return Looked(found, gone, missing, unread, silent, unasked, pause_s)
 
 
 def _is_gone(is_listed: Callable[[str], bool], name: str) -> bool:

@@ -166,9 +166,11 @@ class IcebergMaintainer:
         names: Sequence[str],
         job: CompactionJob,
         asserted_head_id: int | None,
+        *,
+        may_land: bool,
     ) -> Outcome | None:
         """What came of a commit whose answer is missing."""
-        return fate.settled(load, names, job, asserted_head_id)
+        return fate.settled(load, names, job, asserted_head_id, may_land=may_land)
 
     def leftovers(self, loaded: LoadedTable, job: CompactionJob) -> Sequence[str]:
         """The data files that a job has written so far."""

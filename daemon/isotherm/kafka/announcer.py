@@ -8,6 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from isotherm.contract.events import MAX_ANNOUNCEMENT_BYTES, CommitEvent, encode, shortened
 from isotherm.contract.topics import PARTITIONER
 from isotherm.kafka.broker import REQUEST_TIMEOUT_S, Broker
+from isotherm.runtime.kafka_client import kafka_client
 from isotherm.service.ports import Unavailable
 
 SHRINK = 4
@@ -36,7 +37,8 @@ class Announcer:
         """
         self._topic = topic
         self._broker = broker
-        self._producer = Producer(
+        self._producer = kafka_client(
+            Producer,
             {
                 **properties,
                 "acks": "all",
@@ -45,7 +47,7 @@ class Announcer:
                 "message.timeout.ms": REQUEST_TIMEOUT_S * 1000,
                 "error_cb": on_error,
                 "log_level": 0,
-            }
+            },
         )
 
     def publish(self, event: CommitEvent) -> None:

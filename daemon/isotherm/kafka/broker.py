@@ -7,7 +7,7 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPar
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from isotherm.runtime.breaker import Breaker
-from isotherm.runtime.settings import ConfigError
+from isotherm.runtime.kafka_client import kafka_client
 from isotherm.service.ports import Message, NotAsked, Unavailable
 
 QUEUED_KB = 16_384
@@ -114,16 +114,13 @@ def ensure_topic(
     """Make a topic where there is none.
 
     Raises:
-        ConfigError: librdkafka does not take the properties.
+        PropertyError: librdkafka does not take the properties.
         Unavailable: the broker does not answer, or refuses.
     """
     causes: list[str] = []
     client: dict[str, Any] = {**properties, "log_level": 0}
     client["error_cb"] = lambda error: causes.append(error.str())
-    try:
-        admin = AdminClient(client)
-    except KafkaException as err:
-        raise ConfigError(f"kafka.properties: {err.args[0].str()}") from err
+    admin = kafka_client(AdminClient, client)
     try:
         if topic in admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics:
             return

@@ -40,6 +40,7 @@ from isotherm.kafka.broker import (
     partition_of,
 )
 from isotherm.runtime.clock import monotonic_s, now_ms
+from isotherm.runtime.kafka_client import kafka_client
 from isotherm.service.ports import Fenced, Message, NotAsked
 
 BATCH = 500
@@ -95,14 +96,15 @@ class KafkaEvents:
         self._common = dict(properties)
         self._consumer = self._member_of(group)
         self._announcer = Announcer(self._common, topic, self._broker, self._error)
-        self._admin = AdminClient({**self._common, "log_level": 0})
+        self._admin = kafka_client(AdminClient, {**self._common, "log_level": 0})
         self._consumer.subscribe(
             [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
         )
 
     def _member_of(self, group: str) -> Consumer:
         """A consumer of which we commit the offsets ourselves."""
-        return Consumer(
+        return kafka_client(
+            Consumer,
             {
                 "session.timeout.ms": SESSION_TIMEOUT_MS,
                 "queued.max.messages.kbytes": QUEUED_KB,
@@ -121,7 +123,7 @@ class KafkaEvents:
                 "allow.auto.create.topics": False,
                 "error_cb": self._error,
                 "log_level": 0,
-            }
+            },
         )
 
     def poll(self, timeout_s: float) -> Sequence[Message]:

@@ -6,6 +6,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from isotherm.kafka.broker import REQUEST_TIMEOUT_S
+from isotherm.runtime.kafka_client import kafka_client
 from isotherm.service.ports import Message, Unavailable
 
 MAX_LETTER_BYTES = 16 * 1024 * 1024
@@ -26,7 +27,8 @@ class KafkaDeadLetters:
         """`properties` are librdkafka's."""
         self._topic = topic
         self._failures: list[str] = []
-        self._producer = Producer(
+        self._producer = kafka_client(
+            Producer,
             {
                 **properties,
                 "acks": "all",
@@ -34,7 +36,7 @@ class KafkaDeadLetters:
                 "message.max.bytes": MAX_LETTER_BYTES,
                 "message.timeout.ms": REQUEST_TIMEOUT_S * 1000,
                 "log_level": 0,
-            }
+            },
         )
 
     def put(self, message: Message, reason: str) -> None:

@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 from isotherm.contract.topics import PARTITIONER
 from isotherm.kafka.broker import QUEUED_KB, REQUEST_TIMEOUT_S, Broker, offset_bounds
 from isotherm.runtime.clock import monotonic_s
+from isotherm.runtime.kafka_client import kafka_client
 from isotherm.service.ports import HoldReading, NotAsked, Unavailable
 
 BATCH = 500
@@ -56,8 +57,9 @@ class KafkaHolds:
         # A name in a group is asked for, but never joined: partitions are assigned by hand, nothing is committed.
         for name in ("group.instance.id", "session.timeout.ms", "max.poll.interval.ms"):
             common.pop(name, None)
-        self._admin = AdminClient({**properties, "log_level": 0})
-        self._consumer = Consumer(
+        self._admin = kafka_client(AdminClient, {**properties, "log_level": 0})
+        self._consumer = kafka_client(
+            Consumer,
             {
                 "queued.max.messages.kbytes": QUEUED_KB,
                 **common,
@@ -68,16 +70,17 @@ class KafkaHolds:
                 "enable.auto.offset.store": False,
                 "auto.offset.reset": "earliest",
                 "allow.auto.create.topics": False,
-            }
+            },
         )
-        self._producer = Producer(
+        self._producer = kafka_client(
+            Producer,
             {
                 **common,
                 "acks": "all",
                 "enable.idempotence": True,
                 "partitioner": PARTITIONER,
                 "message.timeout.ms": REQUEST_TIMEOUT_S * 1000,
-            }
+            },
         )
 
     def read(self, timeout_s: float) -> HoldReading | None:

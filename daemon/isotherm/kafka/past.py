@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
 from isotherm.runtime.clock import monotonic_s
+from isotherm.runtime.kafka_client import kafka_client
 
 WITHIN_S = 60
 REQUEST_TIMEOUT_S = 10
@@ -31,8 +32,13 @@ def read_past(
     group: str,
     hear: Callable[[int, bytes | None], None],
 ) -> Past:
-    """Give `hear` the time and the value of every message, in the order of each partition."""
-    consumer = Consumer(
+    """Give `hear` the time and the value of every message, in the order of each partition.
+
+    Raises:
+        PropertyError: librdkafka does not take the properties.
+    """
+    consumer = kafka_client(
+        Consumer,
         {
             **properties,
             # Never joined and nothing committed: the daemon's own group is not disturbed.
@@ -42,7 +48,7 @@ def read_past(
             # As the daemon reads it: a transaction that hangs must hide nothing.
             "isolation.level": "read_uncommitted",
             "log_level": 0,
-        }
+        },
     )
     try:
         return _read_all(consumer, topic, hear)

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from isotherm.kafka.broker import as_messages
 from isotherm.kafka.control_topic import SESSION_TIMEOUT_MS
+from isotherm.runtime.kafka_client import kafka_client
 from isotherm.service.ports import Message
 
 BATCH = 200
@@ -32,7 +33,8 @@ class KafkaSources:
         """Join the group; `properties` are librdkafka's, `on_trouble` is told when the broker is away."""
         self._on_trouble = on_trouble
         self._positions: dict[tuple[str, int], int] = {}
-        self._consumer = Consumer(
+        self._consumer = kafka_client(
+            Consumer,
             {
                 "session.timeout.ms": SESSION_TIMEOUT_MS,
                 "queued.max.messages.kbytes": QUEUED_KB,
@@ -46,7 +48,7 @@ class KafkaSources:
                 "allow.auto.create.topics": False,
                 "error_cb": lambda error: on_trouble(str(error)),
                 "log_level": 0,
-            }
+            },
         )
         self._consumer.subscribe(list(topics), on_revoke=self._revoked, on_lost=self._revoked)
 

@@ -15,6 +15,7 @@ from isotherm.service.ports import (
     Fenced,
     Listener,
     NotAsked,
+    NotYetKnown,
     Refused,
     StoreAway,
     TableMissing,
@@ -99,7 +100,7 @@ class Barrier:
             self._tell(TableFailed(name, what, f"{type(err).__name__}: {err}", trace))
             return
         is_away = isinstance(err, Unavailable) and not isinstance(err, Unreadable | Refused)
-        self._away_in_a_row += is_away
+        self._away_in_a_row += is_away and not isinstance(err, NotYetKnown)
         if not isinstance(err, NotAsked):
             kind = Outside.STORAGE if isinstance(err, StoreAway) else Outside.TABLE
             self.listen(TrySoon(f"table {name}", str(err), kind))

@@ -25,7 +25,7 @@ from isotherm.service.deletions import Deletions
 from isotherm.service.follow import Follower
 from isotherm.service.holds import Holds
 from isotherm.service.intake import Intake, Touched, in_pieces
-from isotherm.service.operations import Operations
+from isotherm.service.operations import LATE_MS, Operations
 from isotherm.service.ownership import MOVED, has_still, why_moved
 from isotherm.service.planning import Verdicts
 from isotherm.service.ports import (
@@ -384,7 +384,10 @@ class Compactions:
         """
         row = self.fold.table(operation.table.uuid)
         names = [operation.table.name] if row is None else [row.state.table.name, operation.table.name]
-        outcome = self.maintainer.settled(self.catalog.load, names, job, operation.asserted_head_id)
+        may_land = self.now_ms() - operation.started_at_ms < LATE_MS
+        outcome = self.maintainer.settled(
+            self.catalog.load, names, job, operation.asserted_head_id, may_land=may_land
+        )
         if outcome is not None:
             self._close(operation, job, outcome)
         return outcome is not None

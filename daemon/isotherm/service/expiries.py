@@ -22,7 +22,7 @@ from isotherm.service.barrier import Barrier
 from isotherm.service.deletions import Deletions
 from isotherm.service.follow import Follower
 from isotherm.service.holds import Holds
-from isotherm.service.operations import Operations
+from isotherm.service.operations import LATE_MS, Operations
 from isotherm.service.ownership import MOVED, has_still, why_moved
 from isotherm.service.planning import Verdicts
 from isotherm.service.ports import (
@@ -41,8 +41,6 @@ AT_ONCE = 4
 """Expiries that are read for, or wait for it: each holds its table's whole metadata."""
 MARKED_AT_ONCE = 5000
 """Files that are marked together, in some fifty milliseconds; an expiry may have a million."""
-LATE_MS = 86_400_000
-"""A request of which nobody knows may land for so long; no proxy keeps one longer."""
 
 
 def together_ms(uuid: str, now_ms: int, grace_ms: int) -> int:
@@ -106,10 +104,11 @@ class Expiries:
             Unavailable: the catalog does not answer.
             TableMissing: there is no such table now.
         """
-        if not self.has_room or self.ledger.is_open(request.table.uuid, Action.EXPIRE):
+        uuid = request.table.uuid
+        if not self.has_room or self.ledger.is_open(uuid, Action.EXPIRE) or self.ledger.is_settling(uuid):
             # One whose end nobody knows may land yet, and has marked the same files.
             return False
-        row = self.fold.table(request.table.uuid)
+        row = self.fold.table(uuid)
         resolved = None if row is None else self.verdicts.policy_of(row)
         if row is None or resolved is None or row.state.head is None:
             return False
@@ -200,14 +199,16 @@ class Expiries:
             if row is None:
                 return False  # the grace of its files is the policy's, which is not known before the table is
             lost = self.maintainer.lost_refs(loaded, operation.base_metadata, wanted)
+            operation = replace(operation, files_marked=self.ledger.marked_by(operation.job_id))
             why = "found in the table afterwards"
             self._landed(
                 operation, wanted, lost, Outcome(operation.job_id, OutcomeKind.DONE, Reason.COMMITTED, why)
             )
             return True
-        # The request asserts the head that it saw. If the table has gone on, it is refused, however late it comes;
-        # should somebody roll back to that very head before, it leaves orphans.
-        has_gone_on = operation.asserted_head_id not in (None, loaded.head)
+        # The request asserts the head that it saw. If the table has gone on from there, it is refused, however late it
+        # comes; should somebody roll back to that very head before, it leaves orphans. A head from before says nothing:
+        # a replica that lags shows it.
+        has_gone_on = operation.asserted_head_id in loaded.ancestors()[1:]
         if operation.base_metadata and not has_gone_on and self.now_ms() - operation.started_at_ms < LATE_MS:
             return False  # it may be on its way yet
         self.ledger.drop_marks(operation.job_id)

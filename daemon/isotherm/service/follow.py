@@ -20,13 +20,13 @@ from isotherm.core.partitions import with_epochs
 from isotherm.core.policy.precedence import PROPERTIES
 from isotherm.core.state import StateError, TableState, built
 from isotherm.service.batch import Batch
+from isotherm.service.catalog_lists import CatalogLists
 from isotherm.service.ports import (
     Catalog,
     Listener,
-    Listing,
     LoadedTable,
+    NotYetKnown,
     TableMissing,
-    Unavailable,
     Unreadable,
 )
 from isotherm.service.survey import place
@@ -56,6 +56,7 @@ class Follower:
         fold: Fold,
         ledger: Ledger,
         catalog: Catalog,
+        lists: CatalogLists,
         listen: Listener,
         now_ms: Callable[[], int],
         monotonic_s: Callable[[], float],
@@ -66,11 +67,12 @@ class Follower:
         self._owns = owns
         self._halt = halt
         self._missing_since_s: dict[str, float] = {}
-        self._list: tuple[float, Listing] | None = None
-        """The list that was made last for tables that were not found, and when it was asked for."""
+        self._twice_since_s: dict[tuple[str, str], float] = {}
+        """Two names that gave the same table, since when: which of them are listed is not known yet."""
         self._fold = fold
         self._ledger = ledger
         self._catalog = catalog
+        self._lists = lists
         self._listen = listen
         self._now_ms = now_ms
         self._monotonic_s = monotonic_s
@@ -127,24 +129,24 @@ class Follower:
         that it lists once was asked for by another spelling, of capitals for instance.
 
         Raises:
-            Unavailable: nobody can say.
+            Unavailable: nobody can say. NotYetKnown: the catalog's next list says it.
         """
         uuid, name = loaded.table.uuid, loaded.table.name
         row = self._fold.table(uuid)
         if row is None or row.state.table.name == name:
             return True
         known = row.state.table.name
-        try:
-            if self._catalog.load(known).table.uuid != uuid:
-                return True
-        except TableMissing:
+        if not self._is_under(known, uuid):
+            self._twice_since_s.pop((name, known), None)
             return True
-        listing = self._catalog.names()
+        what = f"whether {name} and {known} are two entries of one table"
+        listing = self._lists.asked_since(self._twice_since_s.setdefault((name, known), self._monotonic_s()))
+        if listing is None:
+            raise NotYetKnown(f"{what}: the catalog's next list says it")
+        del self._twice_since_s[name, known]
         listed = listing.names
         if any(listing.hides(one) for one in (name, known)):
-            raise Unavailable(
-                f"whether {name} and {known} are two entries of one table: not every namespace is listed"
-            )
+            raise NotYetKnown(f"{what}: not every namespace is listed")
         if name in listed and known in listed:
             why = (
                 f"the catalog has it twice, as {known} and as {name}: they share their files. Drop one entry "
@@ -155,30 +157,32 @@ class Follower:
             return False
         return known not in listed
 
+    def _is_under(self, name: str, uuid: str) -> bool:
+        """Whether the catalog has this table under this name."""
+        try:
+            return self._catalog.load(name).table.uuid == uuid
+        except TableMissing:
+            return False
+
     def _note_missing(self, name: str) -> bool:
         """Note that a table was not found. Returns whether it is gone by now.
 
-        It is gone when it was not found twice, minutes apart, and is not in the catalog's list.
+        It is gone when it was not found twice, minutes apart, and is not in a list that was asked for in between.
 
         A catalog that is restarted, or has lost its database for a moment, says the same of every table.
         """
         if not self._fold.named(name):
             return True
-        since_s = self._missing_since_s.setdefault(name, self._monotonic_s())
-        if self._monotonic_s() - since_s < GONE_AFTER_S:
+        now_s = self._monotonic_s()
+        since_s = self._missing_since_s.setdefault(name, now_s)
+        listing = self._lists.asked_since(since_s)
+        if listing is None or now_s - since_s < GONE_AFTER_S:
             return False
-        listing = self._listed_after(since_s + GONE_AFTER_S)
         is_empty = not listing.names and len(self._fold.names()) > 1
         if name in listing.names or listing.hides(name) or is_empty:
             return False
         del self._missing_since_s[name]
         return True
-
-    def _listed_after(self, at_s: float) -> Listing:
-        """The catalog's list, asked for at this time or later: one answers for all tables of a schema that went."""
-        if self._list is None or self._list[0] < at_s:
-            self._list = (self._monotonic_s(), self._catalog.names())
-        return self._list[1]
 
     def confirm_loaded(self, loaded: LoadedTable) -> None:
         """Bring the fold to the head of a table that was just loaded."""

@@ -14,6 +14,7 @@ from isotherm.core.planner.view import Flight
 from isotherm.runtime.config import IsothermConfig
 from isotherm.service.announcer import Announcer
 from isotherm.service.barrier import Barrier
+from isotherm.service.catalog_lists import CatalogLists
 from isotherm.service.catalog_poller import Poller
 from isotherm.service.compactions import Compactions
 from isotherm.service.dead_letters import SetAside
@@ -64,6 +65,7 @@ class Service:
     letters: DeadLetters | None = None
     set_aside: SetAside = field(init=False)
     relay: Relay | None = field(init=False)
+    lists: CatalogLists = field(init=False)
     follower: Follower = field(init=False)
     intake: Intake = field(init=False)
     hearing: Hearing = field(init=False)
@@ -130,10 +132,15 @@ class Service:
                 self.set_aside,
                 self.monotonic_s,
             )
+        every_s = self.config.loop.poll_tables_every_s
+        self.lists = CatalogLists(
+            every_s, self.catalog, self.ledger, self.listen, self.now_ms, self.monotonic_s
+        )
         self.follower = Follower(
             self.fold,
             self.ledger,
             self.catalog,
+            self.lists,
             self.listen,
             self.now_ms,
             self.monotonic_s,
@@ -168,13 +175,12 @@ class Service:
         )
         self.poller = Poller(
             self.config.loop.poll_tables_every_s,
-            self.catalog,
+            self.lists,
             self.policies,
             self.ledger,
             self.announcer.announce,
             self.listen,
             self.now_ms,
-            self.monotonic_s,
         )
         self.recount = Recount(
             self.fold,

@@ -8,6 +8,9 @@ from isotherm.core.observations import JobEnded
 from isotherm.service.ports import Listener
 from isotherm.store.ledger import Ledger, Operation
 
+LATE_MS = 86_400_000
+"""A request of which nobody knows may land for so long; no proxy keeps one longer."""
+
 
 @dataclass(frozen=True, slots=True)
 class Operations:

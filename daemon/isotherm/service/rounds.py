@@ -299,18 +299,16 @@ class Rounds:
                 self.listen(TrySoon("the catalog", str(err), Outside.CATALOG))
                 self.survey.not_listed(str(err))
             return
-        self._is_listed = (found is not None and self.poller.has_heard_all) or self.has_found_all
+        self._is_listed = (found is not None and self.poller.lists.has_heard_all) or self.has_found_all
         if found is not None:
             self.health.catalog_answers = True
             self._forget_elsewhere()
             self._listed = [name for name in found if name not in self._elsewhere]
             self.follower.strangers -= set(self._listed)
-            if self.poller.listing is not None:
+            lists = self.poller.lists
+            if lists.newest is not None:
                 self.survey.listed(
-                    self.poller.listing,
-                    self.poller.asked_s,
-                    self.poller.good_for_s,
-                    is_whole=self.poller.has_heard_all,
+                    lists.newest, lists.asked_s, lists.good_for_s, is_whole=lists.has_heard_all
                 )
 
     def _forget_elsewhere(self) -> None:

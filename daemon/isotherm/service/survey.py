@@ -5,9 +5,8 @@ Nothing is done to the tables of others, but they decide what may be deleted of 
 - *May a name share files with one of ours?* It lies in the same folder, or is a second entry of the very same table. A
   name may be given to another table at any time, so one look is not for ever: a file is deleted only if every name in
   the catalog's newest list was looked at after the file was marked (`seen_since_ms`).
-- *Is a table gone whose folder holds files back?* Not found, or another uuid under its name, is no proof: it may have
-  got a name that no policy matches. It is gone if two looks at all names, minutes apart, have shown it nowhere. Where a
-  namespace is not listed, or a name cannot be read, a look has shown nothing of that.
+- *Is a table gone whose folder holds files back?* (`holders`) Where a namespace is not listed, or a name cannot be read,
+  a look has shown nothing of that.
 
 New names are looked at as they come. All are looked at again only where files wait for it, and for a tenth of the time
 at most. A table that refuses, or makes no sense, counts as looked at, because it may never be readable to us: but only
@@ -23,8 +22,11 @@ from isotherm.core.model.refusals import Reason
 from isotherm.core.observations import Outside, TrySoon
 from isotherm.core.paths import written_under
 from isotherm.service.barrier import Barrier
+from isotherm.service.holders import AGAIN_AFTER_S, Holders
 from isotherm.service.ports import Catalog, Listener, Listing, LoadedTable, Looked
-from isotherm.store.ledger import SEARCH, SURVEY, Ledger
+from isotherm.service.silences import Silences
+from isotherm.service.unanswered import Unanswered
+from isotherm.store.ledger import SURVEY, Ledger
 
 NAMES_AT_ONCE = 500
 """What one piece of a look takes, so that the loop need not take in tens of thousands in one turn."""
@@ -32,15 +34,10 @@ PAUSE_S = 10.0
 """Between two looks at all names, at least."""
 SHARE = 0.1
 """Of the time, what looks at all names may take at most."""
-AGAIN_AFTER_S = 300.0
-"""Between two looks for a table that may be gone: what was renamed during the one is found in the other."""
 TWICE_S = 120.0
 """What is refused or makes no sense must be so for this long: a replica that lags says the same of a new table."""
-ALIVE_S = 3600.0
-"""A catalog by which a table was found within this time answers."""
-SILENT_AGAIN_S = 60.0
-"""A name that was not answered for is asked for again after this; twice as long each time."""
-HOLDERS = "whether tables that hold files back are still in the catalog"
+IN_VAIN = 6
+"""Pauses in a row, each followed by no answer but the wish for another: it is as good as no answer."""
 PATIENCE_S = 86_400.0
 """A name for which the catalog has no answer all day is passed over: nobody else can read it either."""
 
@@ -67,20 +64,16 @@ class _Look:
     """When that list was asked for."""
     behind: list[str]
     """The names of the pieces that follow."""
+    asked_s: float | None = None
+    """When the piece was begun that is under way. None where the catalog wants a pause."""
+    again_s: float = 0.0
+    """When the next piece may begin."""
+    in_vain: int = 0
+    """Pauses since the last answer."""
+    lasted_s: float = 0.0
+    """How long its pieces took, without pauses."""
     uuids: set[str] = field(default_factory=set)
     """The tables that were found."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Silence:
-    """A name of which it is not known which table it is."""
-
-    patience_s: float
-    """After this it counts as looked at."""
-    since_s: float
-    again_s: float
-    pause_s: float
-    why: str
 
 
 @dataclass(slots=True)
@@ -114,9 +107,9 @@ class Survey:
     _ahead_ms: int | None = None
     """The least by which the wall clock was ahead of the monotonic one since those looks. No file that was marked
     after a look began has an earlier time than the look has by this: a clock may be set, and marks have its time."""
-    _silent: dict[str, _Silence] = field(default_factory=dict)
-    _found_s: float = float("-inf")
-    """When a look found anything."""
+    _silent: Unanswered = field(init=False)
+    _gone: set[str] = field(default_factory=set)
+    """Names that were dropped since the list was made. One answer of a replica that lags says the same."""
     _told: set[str] = field(default_factory=set)
     """Names that could not be read, each told once."""
     _is_wanted: bool = False
@@ -125,11 +118,12 @@ class Survey:
     """When all names may be looked at again."""
     _last_s: float = float("-inf")
     """When the latest look at all names began."""
-    _holders: dict[str, float | None] = field(default_factory=dict)
-    """The tables that hold files back and that are looked for, by uuid: when a look at all names ended that did not
-    show it, or None where there was none yet."""
-    _waiting: set[str] = field(default_factory=set)
-    """The tables for whose files that is done: a catalog that does not show one of them is not believed."""
+    _holders: Holders = field(init=False)
+
+    def __post_init__(self) -> None:
+        silences = Silences(self.ledger, "table", PATIENCE_S, self.now_ms)
+        self._silent = Unanswered(self.monotonic_s, silences)
+        self._holders = Holders(self.ledger, self.listen)
 
     def seen_since_ms(self, name: str) -> int | None:
         """Since when every name in the catalog's list was looked at. Returns None where some were not, or the list is old.
@@ -169,9 +163,14 @@ class Survey:
             return f"namespace {namespace} of the catalog gives no answer, and a table in it may need the file: {why}"
         unseen = [one for one in self._listing.names if one not in self._looked_at]
         if not unseen:
-            return "the catalog's tables are to be looked at once more"
+            oldest = min(self._listing.names, key=self._looked_at.__getitem__)
+            hours = (self.monotonic_s() - self._looked_at[oldest]) / 3600
+            return (
+                f"the catalog's tables are to be looked at once more: {oldest} was looked at {hours:.1f} h ago, "
+                "and no other one before"
+            )
         first = next((one for one in unseen if one in self._silent), unseen[0])
-        why = f": {self._silent[first].why}" if first in self._silent else ""
+        why = f": {self._silent.why(first)}" if first in self._silent else ""
         return (
             f"{len(unseen)} of the catalog's {len(self._listing.names)} tables could not be looked at yet, "
             f"{first} for instance{why}; one of them may need the file"
@@ -185,9 +184,7 @@ class Survey:
 
     def want_holders(self, uuids: Collection[str], waiting: str) -> None:
         """Look for tables, because files of another one wait for them to be gone."""
-        for uuid in uuids:
-            self._holders.setdefault(uuid, None)
-            self._waiting.add(waiting)
+        self._holders.want(uuids, waiting)
 
     def listed(self, listing: Listing, asked_s: float, good_for_s: float, *, is_whole: bool) -> None:
         """Take the catalog's newest list.
@@ -204,9 +201,11 @@ class Survey:
         self._listing, self._listed_s, self._is_whole = listing, asked_s, is_whole
         self._listed_until_s = self.monotonic_s() + good_for_s
         there = set(listing.names)
-        self._looked_at = {name: at_ms for name, at_ms in self._looked_at.items() if name in there}
-        self._silent = {name: one for name, one in self._silent.items() if name in there}
-        self._uuids = {name: uuid for name, uuid in self._uuids.items() if name in there}
+        known = there - self._gone
+        self._gone.clear()
+        self._looked_at = {name: at_s for name, at_s in self._looked_at.items() if name in known}
+        self._silent.keep(there)
+        self._uuids = {name: uuid for name, uuid in self._uuids.items() if name in known}
         self._told &= there
 
     def not_listed(self, why: str) -> None:
@@ -217,9 +216,9 @@ class Survey:
     def _note(self) -> None:
         """Say in the ledger what keeps files of all tables waiting."""
         why = None if self._no_list is None else f"the catalog does not list its tables: {self._no_list}"
-        silent = next((name for name in self._silent if name not in self._looked_at), None)
+        silent = self._silent.first(self._looked_at)
         if why is None and silent is not None:
-            why = f"{silent}, which may share files, gives no answer: {self._silent[silent].why}"
+            why = f"{silent}, which may share files, gives no answer: {self._silent.why(silent)}"
         self.ledger.note_obstacle(SURVEY, why)
 
     def turn(self) -> bool:
@@ -232,10 +231,11 @@ class Survey:
         if self._look is not None:
             self._look.ahead_ms = min(self._look.ahead_ms, self._now_ahead_ms())
         look, ended = self._look, self.catalog.looked()
-        if look is not None and ended is not None:
+        if look is not None and (ended is not None or look.asked_s is None):
             self._look = None
             if not is_doubted:
-                self._take(look, ended)
+                if ended is not None:
+                    self._take(look, ended)
                 self._go_on(look)
         if self._look is None and not is_doubted:
             self._begin()
@@ -253,9 +253,12 @@ class Survey:
         listing, now_s = self._listing, self.monotonic_s()
         if listing is None:
             return
-        new = {name for name in listing.names if name not in self._looked_at and self._is_to_be_asked(name)}
-        # Behind all others: what does not answer keeps none of them from being asked for.
-        names = sorted(listing.names, key=lambda name: name in self._silent)
+        new = {name for name in listing.names if name not in self._looked_at and self._silent.is_due(name)}
+        # What does not answer is behind all others, and keeps none of them from being asked for. Where a look is cut
+        # short, the next one goes on there.
+        names = sorted(
+            listing.names, key=lambda name: (name in self._silent, self._looked_at.get(name, -inf))
+        )
         is_wanted = self._is_wanted or (bool(self._holders) and now_s >= self._last_s + AGAIN_AFTER_S)
         is_of_all = not new and is_wanted and now_s >= self._next_s
         names = [name for name in names if name in (self._looked_at if is_of_all else new)]
@@ -265,62 +268,98 @@ class Survey:
             self._is_wanted, self._last_s = False, now_s
         hidden = next((f"namespace {name}: {why}" for name, why in listing.unlisted.items()), None)
         if hidden is None and len(names) < len(listing.names):
-            hidden = next((f"table {name}: {one.why}" for name, one in self._silent.items()), None)
+            hidden = next(
+                (f"table {name}: {self._silent.why(name)}" for name in listing.names if name in self._silent),
+                None,
+            )
         self._go_on(_Look(now_s, self._now_ahead_ms(), is_of_all, hidden, self._listed_s, list(names)))
 
     def _go_on(self, look: _Look) -> None:
         """Begin with the next piece of a look, or end it."""
-        if look.behind:
-            piece, look.behind = look.behind[:NAMES_AT_ONCE], look.behind[NAMES_AT_ONCE:]
-            self._look = look
-            self.catalog.start_looking(piece)
-            return
         now_s = self.monotonic_s()
+        if look.behind:
+            self._look = look
+            if now_s >= look.again_s:
+                piece, look.behind = look.behind[:NAMES_AT_ONCE], look.behind[NAMES_AT_ONCE:]
+                look.asked_s = now_s
+                self.catalog.start_looking(piece)
+            return
         if look.is_of_all:
-            lasted_s = now_s - look.began_s
-            self._next_s = now_s + max(PAUSE_S, lasted_s * (1 / SHARE - 1))
+            self._next_s = now_s + max(PAUSE_S, look.lasted_s * (1 / SHARE - 1))
             if min(self._looked_at.values(), default=0.0) >= look.began_s:
                 self._ahead_ms = look.ahead_ms  # what was looked at before does not count any more
         self._note()
         if look.is_of_all and self._holders:
-            self._look_through(look, now_s)
-
-    def _is_to_be_asked(self, name: str) -> bool:
-        return name not in self._silent or self.monotonic_s() >= self._silent[name].again_s
+            self._holders.look_through(
+                look.uuids, look.hidden, listed_s=look.listed_s, began_s=look.began_s, ended_s=now_s
+            )
 
     def _take(self, look: _Look, looked: Looked) -> None:
-        now_s, known = self.monotonic_s(), self.known()
+        now_s = self.monotonic_s()
+        look.lasted_s += now_s - (look.asked_s or now_s)
+        look.asked_s = None
         unread, silent = dict(looked.unread), dict(looked.silent)
         unread |= dict.fromkeys(looked.missing, "the catalog lists it, and has no table behind it")
+        unread |= self._place(looked)
+        silent |= self._paused(look, looked)
+        unsettled = self._unsettled(looked)
+        if looked.found:
+            self._silent.found()
+        look.uuids |= {lies.uuid for lies in looked.found.values()}
+        unknown = {**unread, **silent, **unsettled}
+        look.hidden = look.hidden or next((f"table {name}: {why}" for name, why in unknown.items()), None)
+        self._tell(unknown)
+        for name in looked.found.keys() - unknown.keys():
+            self._looked_at[name], self._uuids[name] = look.began_s, looked.found[name].uuid
+            self._silent.answered(name)
+        for name in looked.gone:  # the next list does not have it, or it is looked at again
+            self._looked_at[name] = look.began_s
+        self._gone.update(looked.gone)
+        for name, why in unknown.items():
+            patience_s = inf if name in unsettled else PATIENCE_S if name in silent else TWICE_S
+            if self._silent.note(name, why, patience_s, look.began_s):
+                self._looked_at[name] = look.began_s
+                self._uuids.pop(name, None)  # it may be any table by now
+            else:
+                self._looked_at.pop(name, None)
+        with self.ledger.transaction():
+            self._silent.save(silent, {*looked.found, *looked.gone, *unread})
+        if looked.unasked and not looked.pause_s:
+            look.hidden = look.hidden or "the catalog does not answer"
+            self._is_wanted = self._is_wanted or look.is_of_all
+
+    def _paused(self, look: _Look, looked: Looked) -> dict[str, str]:
+        """Have a look go on after a pause, where the catalog wants one. Returns what it does not get on with, and why."""
+        if not looked.pause_s:
+            return {}
+        unasked, vain = list(looked.unasked), list[str]()
+        is_answered = looked.found or looked.gone or looked.missing or looked.unread
+        look.in_vain = 0 if is_answered else look.in_vain + 1
+        if look.in_vain == IN_VAIN:
+            look.in_vain, vain, unasked = 0, unasked[:1], unasked[1:]
+        look.behind, look.again_s = [*unasked, *look.behind], self.monotonic_s() + looked.pause_s
+        return dict.fromkeys(vain, "the catalog says again and again that it has had too many requests")
+
+    def _place(self, looked: Looked) -> dict[str, str]:
+        """Remember where the tables lie that were found. Returns the names whose place is no text, and why."""
+        unread = dict[str, str]()
         with self.ledger.transaction():
             for name, lies in looked.found.items():
                 try:
                     folders = written_under(lies.location, lies.properties)
                     self.ledger.place(lies.uuid, folders.pop("location"), folders.values())
-                except ValueError as err:  # its owner may have chosen a place that is no text
+                except ValueError as err:  # its owner may have chosen it
                     unread[name] = f"{type(err).__name__}: {err}"
-        for name, lies in looked.found.items():
-            if known.get(lies.uuid, name) != name and not self._halt_if_twice(name, lies.uuid):
-                silent[name] = f"whether it is a second entry of {known[lies.uuid]} is not known"
-        if looked.found:
-            self._found_s = now_s
-        look.uuids |= {lies.uuid for lies in looked.found.values()}
-        look.hidden = look.hidden or next(
-            (f"table {name}: {why}" for name, why in {**unread, **silent}.items()), None
-        )
-        self._tell({**unread, **silent})
-        for name in looked.found.keys() - silent.keys() - unread.keys():
-            self._looked_at[name], self._uuids[name] = look.began_s, looked.found[name].uuid
-            self._silent.pop(name, None)
-        for name in looked.gone:  # the next list does not have it
-            self._looked_at[name] = look.began_s
-        for name, why in (unread | silent).items():
-            is_twice = name in silent and name not in looked.silent
-            patience_s = inf if is_twice else PATIENCE_S if name in silent else TWICE_S
-            self._wait_for(name, why, patience_s, look, now_s)
-        if looked.unasked:
-            look.hidden = look.hidden or "the catalog does not answer"
-            self._is_wanted = self._is_wanted or look.is_of_all
+        return unread
+
+    def _unsettled(self, looked: Looked) -> dict[str, str]:
+        """Halt each table of ours that has a second name. Returns the names of which nobody can say that, and why."""
+        known = self.known()
+        return {
+            name: f"whether it is a second entry of {known[lies.uuid]} is not known"
+            for name, lies in looked.found.items()
+            if known.get(lies.uuid, name) != name and not self._halt_if_twice(name, lies.uuid)
+        }
 
     def _halt_if_twice(self, name: str, uuid: str) -> bool:
         """Halt a table of ours that the catalog has under a second name too; whether it is known by now if it has."""
@@ -336,49 +375,7 @@ class Survey:
                 return is_another or halt is None
         return False
 
-    def _wait_for(self, name: str, why: str, patience_s: float, look: _Look, now_s: float) -> None:
-        """Ask for a name again later; what was known of it is too old by then."""
-        before = self._silent.get(name)
-        if before is None or before.patience_s != patience_s:
-            pause_s = min(SILENT_AGAIN_S, patience_s)
-            before = _Silence(patience_s, look.began_s, 0.0, pause_s / 2, why)
-        pause_s, until_s = 2 * before.pause_s, before.since_s + patience_s
-        # Where nothing at all was found lately, it is the catalog, and not this name.
-        is_over = now_s >= until_s and now_s - self._found_s <= ALIVE_S
-        again_s = now_s + pause_s
-        if not is_over:
-            again_s = min(again_s, until_s if now_s < until_s else now_s + SILENT_AGAIN_S)
-        self._silent[name] = _Silence(patience_s, before.since_s, again_s, pause_s, why)
-        if is_over:
-            self._looked_at[name] = look.began_s
-        else:
-            self._looked_at.pop(name, None)
-
     def _tell(self, whys: Mapping[str, str]) -> None:
         for name in sorted(whys.keys() - self._told):
             self.listen(TrySoon(f"looking where table {name} lies", whys[name], Outside.TABLE))
         self._told.update(whys)
-
-    def _look_through(self, look: _Look, now_s: float) -> None:
-        """Say which tables that were looked for are gone, by a look that has shown everything."""
-        is_whole = bool(look.uuids & self._waiting)
-        if look.hidden is not None or not is_whole:
-            why = look.hidden or "the catalog does not show the tables for which they are looked for, either"
-            self.listen(TrySoon(HOLDERS, why, Outside.TABLE))
-            self.ledger.note_obstacle(SEARCH, f"{HOLDERS} cannot be found out: {why}")
-            if look.hidden is None:
-                # They are looked for again when a table that is there has files that wait.
-                self._holders.clear()
-                self._waiting.clear()
-            return
-        self.ledger.note_obstacle(SEARCH, None)
-        for uuid, missed_s in list(self._holders.items()):
-            if uuid in look.uuids:
-                del self._holders[uuid]
-            elif missed_s is None:
-                self._holders[uuid] = now_s
-            elif look.listed_s >= missed_s and look.began_s >= missed_s + AGAIN_AFTER_S:
-                self.ledger.left(uuid)
-                del self._holders[uuid]
-        if not self._holders:
-            self._waiting.clear()

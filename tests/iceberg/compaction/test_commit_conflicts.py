@@ -4,6 +4,7 @@ Foreign writers are PyIceberg here, and Spark where PyIceberg has no such operat
 """
 
 import itertools
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -88,7 +89,7 @@ def metadata_files(catalog: Any, job: CompactionJob | Outcome) -> list[str]:
 
 
 def settled(catalog: Any, job: CompactionJob, asserted_head_id: int | None = None) -> Outcome | None:
-    return fate.settled(IcebergCatalog(catalog).load, [NAME], job, asserted_head_id)
+    return fate.settled(IcebergCatalog(catalog).load, [NAME], job, asserted_head_id, may_land=True)
 
 
 def assert_done(catalog: Any, outcome: Outcome, before: list[Any]) -> None:
@@ -507,6 +508,50 @@ def test_without_a_way_to_look_the_end_is_unknown(catalog: Any) -> None:
     assert_done(catalog, found, before)
 
 
+@pytest.mark.parametrize(
+    "error", [ConnectionError("cut"), CommitFailedException("lost")], ids=["cut", "lost"]
+)
+@pytest.mark.parametrize("looks", [1, 3, 1000])
+def test_a_replica_that_lags_does_not_make_a_landed_commit_a_failed_one(
+    catalog: Any, error: Exception, looks: int
+) -> None:
+    """It shows an older head, which is no sign that the table has gone on without us."""
+    old = catalog.load_table(NAME)
+    append(catalog.load_table(NAME), 2)
+    job, rewrite = ready(catalog)
+    before = contents(catalog)
+    left: list[int] = []
+
+    class Lagging(Hooked):
+        def load_table(self, name: str) -> Any:
+            if left and left[0] > 0:
+                left[0] -= 1
+                return old
+            return self.catalog.load_table(name)
+
+    def hook(real: Any, *arguments: Any) -> Any:
+        answer = real.commit_table(*arguments)
+        if left:
+            return answer
+        left.append(looks)
+        raise error
+
+    lagging = Lagging(catalog, hook)
+    outcome = commit(lagging, job, rewrite)
+    if looks < 10:
+        assert_done(catalog, outcome, before)
+        return
+    assert OutcomeKind.UNKNOWN is outcome.kind
+    assert settled(lagging, job, outcome.asserted_head_id) is None
+    # After a day it is believed.
+    late = fate.settled(IcebergCatalog(lagging).load, [NAME], job, outcome.asserted_head_id, may_land=False)
+    assert late is not None
+    left[0] = 0
+    found = settled(lagging, job, outcome.asserted_head_id)
+    assert found is not None
+    assert_done(catalog, found, before)
+
+
 def test_a_commit_whose_snapshot_was_expired_before_anyone_looked(catalog: Any) -> None:
     job, rewrite = ready(catalog)
 
@@ -562,6 +607,33 @@ def test_committing_twice_changes_nothing(catalog: Any) -> None:
 
     assert (first.kind, first.snapshot_id) == (second.kind, second.snapshot_id)
     assert_done(catalog, second, before)
+
+
+@pytest.mark.parametrize(
+    "total", ["9" * 5000, "²", "-7", "many"], ids=["digits", "superscript", "negative", "word"]
+)
+def test_a_total_of_another_writer_that_is_no_number_is_left_out_and_told_once(
+    catalog: Any, total: str
+) -> None:
+    before = contents(catalog)
+    job, rewrite = ready(catalog)
+    table = catalog.load_table(NAME)
+    path = Path(table.metadata_location.removeprefix("file://"))
+    metadata = json.loads(path.read_text())
+    metadata["snapshots"][-1]["summary"]["total-records"] = total
+    path.write_text(json.dumps(metadata))
+
+    outcome = commit(catalog, job, rewrite)
+
+    assert_done(catalog, outcome, before)
+    summary = catalog.load_table(NAME).current_snapshot().summary
+    assert summary.get("total-records") is None
+    assert int(summary["total-data-files"]) == len(catalog.load_table(NAME).inspect.data_files())
+    assert ("total-records were no numbers" in outcome.why) == (total != "-7")
+    for _ in range(4):
+        append(catalog.load_table(NAME), 1)
+    job = bound(catalog.load_table(NAME), OURS)
+    assert "no numbers" not in commit(catalog, job, rewritten(catalog.load_table(NAME), job)).why
 
 
 # --- layer by layer ------------------------------------------------------------------------------------------

@@ -147,3 +147,24 @@ def test_many_small_delete_files_are_gone_through_once(tmp_path: Path) -> None:
     assert "CREATE TABLE" not in "".join(recorder.asked)
     (scanned,) = re.findall(r'main\.deleted".*?"row_groups_scanned": (\d+)', plan, re.DOTALL)
     assert int(scanned) <= 2
+
+
+@pytest.mark.parametrize("name", ["file_row_number", "File_Row_Number"])
+def test_a_column_that_has_the_name_of_the_rows_number_hides_no_position(tmp_path: Path, name: str) -> None:
+    """DuckDB numbers the rows of a file under a name that a table may use itself."""
+    schema = schema_of(LongType(), LongType())
+    values = {"c1": pa.array([5, 6, 7, 8]), name: pa.array([3, 0, 0, 1])}
+    sums = []
+    for number, table in enumerate((pa.table(values), pa.table(values).take([0, 1, 3]))):
+        file = LiveFile(f"{tmp_path}/{number}.parquet", FileKind.DATA, 0, table.num_rows, 1)
+        pq.write_table(table, file.path)
+        deletes = f"{tmp_path}/delete-{number}.parquet"
+        pq.write_table(pa.table({"file_path": [file.path], "pos": [(2, 99)[number]]}), deletes)
+        proof = Proof(schema, None, [file], [file.path, deletes])
+        with nearby(PyArrowFileIO(), deletes) as path:
+            proof.delete(path, 1, 1)
+        with nearby(PyArrowFileIO(), file.path) as path:
+            sums.append(proof.sum(path, 0, {}))
+
+    assert [one.rows for one in sums] == [4, 3]
+    assert (sums[0].live, sums[0].hash) == (sums[1].live, sums[1].hash)

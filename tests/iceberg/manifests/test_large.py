@@ -12,6 +12,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 
 from isotherm.core.paths import normalised
+from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.iceberg.manifests.avro import ALONE_BYTES
 from isotherm.iceberg.manifests.counts import Question, census
 from isotherm.iceberg.manifests.reachability import reached
@@ -75,6 +76,32 @@ def wide(tmp_path: Path) -> Table:
         start = data.index(data[-16:]) + 16
         path.write_bytes(data[:start] + data[start:] * (size // len(data[start:]) + 1))
     return table
+
+
+def test_events_that_name_large_manifests_are_read_few_together(lab: Any) -> None:
+    table, threads, asked, sizes = lab.create(), Noting(), [], []
+    catalog = IcebergCatalog(lab.catalog, threads=threads)
+    for hour, size in enumerate((0, 0, 900, 2048, 15 * 1024, 20 * 1024, 33 * 1024)):
+        event = lab.append(table, hour)
+        (manifest,) = event.added_manifests
+        path = Path(normalised(manifest.path))
+        data = path.read_bytes()
+        start = data.index(data[-16:]) + 16
+        path.write_bytes(data[:start] + data[start:] * max(size * 1024 // len(data[start:]), 1))
+        sizes.append(path.stat().st_size)
+        # Of the first it is forged: no more than that is read of it, and nothing is believed.
+        named = manifest.model_copy(update={"length": sizes[-1] if hour else 1000})
+        asked.append((catalog.load("shop.orders"), event.model_copy(update={"added_manifests": (named,)})))
+    files = [Metered(loaded.handle.io, threads) for loaded, _ in asked]
+    for (loaded, _), metered in zip(asked, files, strict=True):
+        loaded.handle.io = metered
+    changes = catalog.changes_of(asked)
+
+    assert [change is None for change in changes] == [True, *[False] * 6]
+    together = [metered.reads[0] for metered in files]
+    assert [size for size, _ in together][1:] == sizes[1:]
+    assert [at_once for _, at_once in together] == [48, 48, 48, 8, 8, 1, 1]
+    assert max(size * at_once for size, at_once in together) <= 128 * MIB
 
 
 def listed(table: Table) -> list[Any]:

@@ -26,10 +26,7 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.update import (
-    TableRequirement,
-    TableUpdate,
-)
+from pyiceberg.table.update import TableRequirement, TableUpdate
 from tenacity import Retrying, retry_if_not_exception_type, stop_after_attempt, wait_exponential_jitter
 from tenacity.nap import sleep
 
@@ -39,6 +36,7 @@ from isotherm.iceberg.compaction.fate import known_files, landed
 from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot
 from isotherm.iceberg.errors import FATAL
 from isotherm.iceberg.manifests.live import LiveEntry, live_files
+from isotherm.iceberg.manifests.reachability import last_sequence_number
 from isotherm.iceberg.manifests.reading import read_manifest_list
 
 ATTEMPTS = 10
@@ -136,6 +134,8 @@ class _Commit:
     asserted_head_id: int | None = None
     """The head that a request of unknown end asserts. None where every request that was sent has been looked up."""
     asserted_schema_id: int | None = None
+    asserted_number: int = 0
+    """The table's last sequence number when the last request was sent, whatever its end."""
     was_sent: bool = False
 
     def __post_init__(self) -> None:
@@ -164,6 +164,8 @@ class _Commit:
             table = self._load()
             if done := self._already(table):
                 return done
+            if self._is_older(table.metadata):
+                continue
             live = self._live(table)
             if done := self._live_already(live):
                 return done
@@ -203,14 +205,18 @@ class _Commit:
         if done := landed(table.metadata, self.job):
             return self._done(table, done)
         metadata = table.metadata
-        if (self.asserted_head_id, self.asserted_schema_id) != (
-            metadata.current_snapshot_id,
-            metadata.current_schema_id,
+        asserted = self.asserted_head_id, self.asserted_schema_id
+        if asserted != (metadata.current_snapshot_id, metadata.current_schema_id) and not self._is_older(
+            metadata
         ):
             # The table has moved on without us. What was sent can land only if it comes back to where it was, by a
             # rollback; that is why what a request named is never deleted at once.
             self.asserted_head_id = None
         return None
+
+    def _is_older(self, metadata: TableMetadata) -> bool:
+        """Whether this is the table from before our last request: a replica that lags says nothing of that."""
+        return (last_sequence_number(metadata) or 0) < self.asserted_number
 
     def _live(self, table: Table) -> list[LiveEntry]:
         metadata = table.metadata
@@ -284,11 +290,15 @@ class _Commit:
         same request is sent again: it asserts the same head, so the catalog lets in one of the two at most.
         """
         error: Exception | None = None
+        base = table.metadata
         for _ in range(SENDS):
             self._ask(table)
             # From here on the request may land, whatever is answered and whenever.
-            self.asserted_head_id, self.was_sent = table.metadata.current_snapshot_id, True
-            self.asserted_schema_id = table.metadata.current_schema_id
+            self.asserted_head_id, self.was_sent = base.current_snapshot_id, True
+            self.asserted_schema_id, self.asserted_number = (
+                base.current_schema_id,
+                last_sequence_number(base) or 0,
+            )
             try:
                 answer = self.catalog.commit_table(table, requirements, updates)
             except (CommitFailedException, ValueError, *_REFUSALS) as err:
@@ -310,7 +320,7 @@ class _Commit:
                     if done := self._already(table):
                         return done
                     continue
-                why = f"snapshot {self.snapshot.snapshot_id} of {self.job.table.name}"
+                why = self.snapshot.told()
                 return self._done(
                     table,
                     self._outcome(

@@ -17,6 +17,8 @@ def settled(
     names: Iterable[str],
     job: CompactionJob,
     asserted_head_id: int | None,
+    *,
+    may_land: bool = False,
 ) -> Outcome | None:
     """What became of a job whose end is unknown, by a look at its table, or None where nobody can say yet.
 
@@ -29,12 +31,13 @@ def settled(
         job: the job.
         asserted_head_id: the head that its last request asserted, as far as the ledger knows, or None where it
             knows of no request. That is a hint only, because the ledger may be older than the table.
+        may_land: whether that request may still be on its way.
     """
     table = _found(load, names, job.table.uuid)
     if table is None:
         return None
     try:
-        return _settled(table, job, asserted_head_id)
+        return _settled(table, job, asserted_head_id, may_land=may_land)
     except (OSError, ValueError):
         return None
 
@@ -52,7 +55,9 @@ def _found(load: Callable[[str], LoadedTable], names: Iterable[str], uuid: str) 
     return None
 
 
-def _settled(table: Table, job: CompactionJob, asserted_head_id: int | None) -> Outcome | None:
+def _settled(
+    table: Table, job: CompactionJob, asserted_head_id: int | None, *, may_land: bool
+) -> Outcome | None:
     metadata = table.metadata
     if done := landed(metadata, job):
         return done
@@ -65,6 +70,8 @@ def _settled(table: Table, job: CompactionJob, asserted_head_id: int | None) -> 
     if asserted_head_id is None:
         why = "the daemon ended while it ran, and the table's history does not show it"
         return Outcome(job.job_id, OutcomeKind.FAILED, Reason.CRASHED, why, was_sent=True)
+    if may_land and all(snapshot.snapshot_id != asserted_head_id for snapshot in metadata.snapshots):
+        return None  # a replica that lags shows the table from before that head; or that head has expired
     if head_id != asserted_head_id or {entry.identity for entry in live} != known_files(job):
         why = f"the head is {head_id} by now, and the table's history does not show the job"
         return Outcome(job.job_id, OutcomeKind.FAILED, Reason.LOST, why, was_sent=True)

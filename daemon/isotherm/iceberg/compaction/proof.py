@@ -169,7 +169,5 @@ class Proof:
     def _source(path: str, columns: Sequence[Column]) -> str:
         """The rows of a file, its columns by their places: DuckDB takes `a` and `A` for one name, Iceberg for two."""
         names = ", ".join(f"c{place}" for place in range(len(columns)))
-        taken = any(column.name.lower() == "file_row_number" for column in columns)
-        # A column of this name hides the number of the row; then rows are counted as they come, on one thread.
-        position = "row_number() OVER () - 1" if taken else "t.file_row_number"
-        return f"(SELECT {names}, {position} AS position FROM read_parquet('{path}') AS t({names}))"  # noqa: S608 (made here)
+        # A column of the file may be called file_row_number too: by then it has its place for a name.
+        return f"(SELECT {names}, t.file_row_number AS position FROM read_parquet('{path}') AS t({names}))"  # noqa: S608 (made here)

@@ -4,7 +4,7 @@ Written for each attempt; what was rewritten for a lost one is used again where 
 that is written is noted, so that whatever the commit comes to can say what it leaves behind.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -28,7 +28,7 @@ from pyiceberg.table.update import (
     ValidatableTableRequirement,
 )
 
-from isotherm.contract.summary import JOB_ID, POLICY_HASH
+from isotherm.contract.summary import JOB_ID, NUMBER, POLICY_HASH
 from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.iceberg.manifests.live import LiveEntry, identity, partition_record
@@ -84,6 +84,8 @@ class ReplaceSnapshot:
     new: ManifestFile | None = None
     written: list[str] = field(default_factory=list)
     """Every manifest and list that this commit wrote."""
+    left_out: tuple[str, ...] = ()
+    """Totals that the parent's summary has and that are no numbers: Iceberg's Java leaves them out as well."""
 
     def request(
         self, table: Table, live: list[LiveEntry], attempt: int
@@ -100,6 +102,10 @@ class ReplaceSnapshot:
         location = self._location(
             metadata, f"snap-{self.snapshot_id}-{attempt}-isotherm-{self.job.job_id}.avro"
         )
+        before = {} if head.summary is None else head.summary.additional_properties
+        self.left_out = tuple(
+            total for total, *_ in _TOTALS if total in before and not NUMBER.fullmatch(before[total])
+        )
         manifests = self._manifests(table, head, {entry.identity for entry in leaving})
         self.written.append(location)
         write_manifest_list(
@@ -112,10 +118,19 @@ class ReplaceSnapshot:
             # A writer's clock may be ahead of ours; history must not run backwards.
             timestamp_ms=max(self.now_ms, head.timestamp_ms, metadata.last_updated_ms),
             manifest_list=location,
-            summary=_summary(self.job, self.rewrite, leaving, head.summary),
+            summary=_summary(self.job, self.rewrite, leaving, before),
             schema_id=metadata.current_schema_id,
         )
         return self._requirements(metadata, head), (AddSnapshotUpdate(snapshot=snapshot), self._ref(metadata))
+
+    def told(self) -> str:
+        """The snapshot in words, for people."""
+        odd = (
+            f"; its parent's {', '.join(self.left_out)} were no numbers, and are left out"
+            if self.left_out
+            else ""
+        )
+        return f"snapshot {self.snapshot_id} of {self.job.table.name}{odd}"
 
     def _leaving(self, live: list[LiveEntry]) -> list[LiveEntry]:
         """The job's data files, and every position-delete file that applies to nothing that stays."""
@@ -209,7 +224,7 @@ class ReplaceSnapshot:
 
 
 def _summary(
-    job: CompactionJob, rewrite: Rewrite, leaving: Iterable[LiveEntry], before: Summary | None
+    job: CompactionJob, rewrite: Rewrite, leaving: Iterable[LiveEntry], before: Mapping[str, str]
 ) -> Summary:
     """The counters that Spark's own rewrite writes, and whose work it is.
 
@@ -233,8 +248,9 @@ def _summary(
     said = counts.to_dict()
     totals = {}
     for total, plus, minus in _TOTALS:
-        known = before.get(total) if before is not None else None
-        if known is not None and known.isdigit():
-            totals[total] = str(int(known) + int(said.get(plus, 0)) - int(said.get(minus, 0)))
+        if NUMBER.fullmatch(before.get(total, "")):
+            after = int(before[total]) + int(said.get(plus, 0)) - int(said.get(minus, 0))
+            if after >= 0:
+                totals[total] = str(after)
     ours = {JOB_ID: job.job_id, POLICY_HASH: job.policy_hash}
     return Summary(operation=Operation.REPLACE, **said, **{"changed-partition-count": "1"}, **totals, **ours)

@@ -35,8 +35,8 @@ LARGE_AT_ONCE = 8
 """Large manifests that are read together: 64 MiB with files of the usual size."""
 WIDE_LIST = 5000
 """Manifests that a list has at least that counts as large; those of one history are alike."""
-_SIZES = ((LARGE_BYTES, REQUESTS_AT_ONCE), (ALONE_BYTES, LARGE_AT_ONCE), (MAX_BYTES, 1))
-"""How many manifests of up to a size are read together: 128 MiB of them, or one."""
+SIZES = ((LARGE_BYTES, REQUESTS_AT_ONCE), (ALONE_BYTES, LARGE_AT_ONCE), (MAX_BYTES, 1))
+"""How many manifests of up to a size are read together, or of one event: 128 MiB of them, or one."""
 LISTS_AT_ONCE = 256
 """Manifest lists of a proof that are read before the manifests that they name, which are in memory until then."""
 
@@ -274,7 +274,7 @@ class _Files:
     ) -> Iterator[Sequence[str]]:
         """The live files of each manifest; those given in the place of a damaged one, which else is an error."""
         return self._by_size(
-            lambda location, limit: list(self._live(location, limit)), manifests, _SIZES[1:], if_damaged
+            lambda location, limit: list(self._live(location, limit)), manifests, SIZES[1:], if_damaged
         )
 
     def reach(self, manifests: Collection[_Named], wanted: Collection[str]) -> Iterator[set[str]]:
@@ -285,8 +285,8 @@ class _Files:
 
         small = [one.path for one in manifests if one.length <= LARGE_BYTES]
         large = [one.path for one in manifests if one.length > LARGE_BYTES]
-        yield from self._by_size(read, small, _SIZES)
-        yield from self._by_size(read, large, _SIZES[1:])
+        yield from self._by_size(read, small, SIZES)
+        yield from self._by_size(read, large, SIZES[1:])
 
     def _list(self, location: str) -> Sequence[ManifestFile]:
         return read_manifest_list(self.io, location)

@@ -20,6 +20,7 @@ from isotherm.service.ports.catalog import Catalog, Count, Lies, Listing, Loaded
 from isotherm.service.ports.errors import (
     Fenced,
     NotAsked,
+    NotYetKnown,
     Refused,
     StoreAway,
     TableMissing,
@@ -53,6 +54,7 @@ __all__ = [
     "Maintainer",
     "Message",
     "NotAsked",
+    "NotYetKnown",
     "Refused",
     "Scan",
     "SourceTopics",

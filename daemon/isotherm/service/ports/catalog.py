@@ -99,22 +99,24 @@ class Looked:
     silent: Mapping[str, str] = field(default_factory=dict)
     """What the catalog, or the store behind it, gave no answer for, and why."""
     unasked: Collection[str] = ()
-    """What was not asked for, because nobody answered."""
+    """What was not asked for, because nobody answered, or because the catalog wants a pause."""
+    pause_s: float = 0.0
+    """For so long the catalog wants no more requests: it has had too many, and said so at the first that is unasked."""
 
 
 class Catalog(Protocol):
     """The Iceberg catalog and what lies behind it, read only."""
-
-    def names(self) -> Listing:
-        """Every table in every namespace. Raises Unavailable where the catalog as a whole does not answer."""
-        ...
 
     def ask(self) -> None:
         """One short question. Raises Unavailable: the catalog as a whole does not answer."""
         ...
 
     def list_beside(self, wait_s: float) -> Listing | None:
-        """The same, asked for beside the loop. Returns None where it takes longer: ask again. Raises Unavailable."""
+        """Every table in every namespace, asked for beside the loop. Returns None where it takes longer: ask again.
+
+        Raises:
+            Unavailable: the catalog as a whole does not answer.
+        """
         ...
 
     def load(self, name: str) -> LoadedTable:

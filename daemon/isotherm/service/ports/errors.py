@@ -9,6 +9,10 @@ class NotAsked(Unavailable):
     """It did not answer lately, so it was not asked again: nothing new, and nothing to tell."""
 
 
+class NotYetKnown(Unavailable):
+    """What must be known first is being found out, beside the loop: ask again later. Nothing is away."""
+
+
 class StoreAway(Unavailable):
     """The store with a table's files does not answer, or not as it should."""
 

@@ -115,10 +115,13 @@ class Maintainer(Protocol):
         names: Sequence[str],
         job: CompactionJob,
         asserted_head_id: int | None,
+        *,
+        may_land: bool,
     ) -> Outcome | None:
         """What came of a job, by a look at its table under one of these names. None where nobody can say yet.
 
-        The table is loaded by `load`, which does not ask a catalog that has just not answered.
+        The table is loaded by `load`, which does not ask a catalog that has just not answered. While its request may
+        land, a table that does not know the head that it asserts says nothing: a replica that lags shows it so.
         """
         ...
 

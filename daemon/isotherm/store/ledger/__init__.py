@@ -5,6 +5,7 @@ from isotherm.store.ledger.deletions import CLOCK, SEARCH, SURVEY, Place
 from isotherm.store.ledger.holds import halt_of, pause_of, quarantines_of
 from isotherm.store.ledger.ledger import Ledger
 from isotherm.store.ledger.operations import Operation
+from isotherm.store.ledger.silences import Silence
 
 __all__ = [
     "CLOCK",
@@ -14,6 +15,7 @@ __all__ = [
     "Ledger",
     "Operation",
     "Place",
+    "Silence",
     "halt_of",
     "pause_of",
     "quarantines_of",

@@ -40,6 +40,19 @@ SURVEY = "survey"
 SEARCH = "search"
 """Tables that hold files back cannot be looked for in the whole catalog."""
 
+_BEFORE = (
+    *("job_id", "state", "cause", "seen_through", "seen_snapshot"),
+    *("marked_at_ms", "due_at_ms", "looks", "why", "ended_at_ms"),
+)
+"""What an expiry that comes to nothing gives back of a file that was marked, kept or deleted before."""
+_MARK = (
+    "INSERT INTO deletions (uuid, path, job_id, state, cause, seen_through, seen_snapshot, marked_at_ms, due_at_ms) "  # noqa: S608
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (uuid, path) DO UPDATE SET "
+    f"before = CASE excluded.state WHEN 'marked' THEN json_array({', '.join(_BEFORE)}) END, "
+    "job_id = excluded.job_id, state = excluded.state, cause = excluded.cause, seen_through = excluded.seen_through, "
+    "seen_snapshot = excluded.seen_snapshot, marked_at_ms = excluded.marked_at_ms, due_at_ms = excluded.due_at_ms, "
+    "looks = 0, why = '', ended_at_ms = NULL"
+)
 SETTLED_AT_ONCE = 5000
 """Marked files that are confirmed or dropped together, in a tenth of a second."""
 
@@ -58,6 +71,8 @@ class Deletions(Part):
         due_at_ms: int | None = None,
     ) -> None:
         """Write down files that are wanted gone, in the place of what was written of them before.
+
+        An expiry that comes to nothing gives that back (`drop_marks`).
 
         Args:
             uuid: the table.
@@ -84,9 +99,7 @@ class Deletions(Part):
         ]
         with self.transaction():
             self._db.executemany(
-                "INSERT OR REPLACE INTO deletions "
-                "(uuid, path, job_id, state, cause, seen_through, seen_snapshot, marked_at_ms, due_at_ms) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                _MARK,
                 rows,
             )
             self._db.executemany(
@@ -118,6 +131,21 @@ class Deletions(Part):
             self._settle_some(row[0], row[1], limit)
         return True
 
+    def marked_by(self, job_id: str) -> int:
+        """How many files an expiry has marked that has not ended."""
+        rows = self._db.execute(
+            "SELECT COUNT(*) FROM deletions WHERE job_id = ? AND state = 'marked' AND state IN ('marked', 'waiting')",
+            (job_id,),
+        )
+        return int(rows.fetchone()[0])
+
+    def is_settling(self, uuid: str) -> bool:
+        """Whether marks of a table are still to be confirmed or dropped."""
+        row = self._db.execute(
+            "SELECT 1 FROM settled JOIN operations USING (job_id) WHERE operations.uuid = ?", (uuid,)
+        )
+        return row.fetchone() is not None
+
     def _settle_some(self, job_id: str, due_at_ms: int | None, limit: int) -> None:
         # In the words of the index on jobs, so that SQLite uses it.
         some = (
@@ -125,13 +153,24 @@ class Deletions(Part):
             "WHERE job_id = ? AND state = 'marked' AND state IN ('marked', 'waiting') LIMIT ?)"
         )
         if due_at_ms is None:
-            done = self._db.execute(f"DELETE FROM deletions WHERE {some}", (job_id, limit))  # noqa: S608
+            given_back = ", ".join(
+                f"{column} = json_extract(before, '$[{n}]')" for n, column in enumerate(_BEFORE)
+            )
+            # The second slice has what the first one leaves, so both together are as many, if there are so many.
+            done = self._db.execute(
+                f"DELETE FROM deletions WHERE before IS NULL AND {some}",  # noqa: S608
+                (job_id, limit),
+            ).rowcount
+            done += self._db.execute(
+                f"UPDATE deletions SET {given_back}, before = NULL WHERE before IS NOT NULL AND {some}",  # noqa: S608
+                (job_id, limit),
+            ).rowcount
         else:
             done = self._db.execute(
-                f"UPDATE deletions SET state = 'waiting', due_at_ms = ? WHERE {some}",  # noqa: S608
+                f"UPDATE deletions SET state = 'waiting', due_at_ms = ?, before = NULL WHERE {some}",  # noqa: S608
                 (due_at_ms, job_id, limit),
-            )
-        if done.rowcount < limit:
+            ).rowcount
+        if done < limit:
             self._db.execute("DELETE FROM settled WHERE job_id = ?", (job_id,))
 
     def tables_to_sweep(self, now_ms: int) -> list[str]:
@@ -176,9 +215,10 @@ class Deletions(Part):
         )
 
     def kept(self, uuid: str, whys: Mapping[str, str], now_ms: int) -> None:
-        """These files are not deleted after all; by path, why."""
+        """These files are not deleted after all; by path, why. What an expiry has marked since waits for its end."""
         self._db.executemany(
-            "UPDATE deletions SET state = 'kept', why = ?, ended_at_ms = ? WHERE uuid = ? AND path = ?",
+            "UPDATE deletions SET state = 'kept', why = ?, ended_at_ms = ? "
+            "WHERE uuid = ? AND path = ? AND state = 'waiting'",
             [(why, now_ms, uuid, path) for path, why in whys.items()],
         )
 
@@ -189,7 +229,8 @@ class Deletions(Part):
             (uuid, json.dumps(list(whys))),
         )
         self._db.executemany(
-            "UPDATE deletions SET looks = looks + 1, due_at_ms = ?, why = ? WHERE uuid = ? AND path = ?",
+            "UPDATE deletions SET looks = looks + 1, due_at_ms = ?, why = ? "
+            "WHERE uuid = ? AND path = ? AND state = 'waiting'",
             [(now_ms + pause_ms(count), whys[path], uuid, path) for path, count in looks.fetchall()],
         )
 

@@ -17,6 +17,7 @@ from isotherm.store.ledger.deletions import Deletions
 from isotherm.store.ledger.holds import Holds
 from isotherm.store.ledger.operations import Operations
 from isotherm.store.ledger.schema import VERSIONS
+from isotherm.store.ledger.silences import Silences
 
 KEEP_MS = 90 * 86_400_000
 """Finished operations, deletions and accounts are kept this long."""
@@ -51,7 +52,7 @@ _TAKEN_IS_OVER = (
 """While files of an expiry wait, it must be known which snapshots it took: one that is back keeps them."""
 
 
-class Ledger(Operations, Deletions, Accounts, Holds):
+class Ledger(Operations, Deletions, Accounts, Holds, Silences):
     """The ledger of all tables."""
 
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:

@@ -92,4 +92,13 @@ CREATE TABLE settled (job_id TEXT PRIMARY KEY, due_at_ms INTEGER) WITHOUT ROWID;
 """
 """Places are numbered as they were seen: a clock may go back. What counted as gone is looked for again. `settled` has the
 jobs whose marked files are confirmed (with their time) or dropped (without), a slice at a time."""
-VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
+_VERSION_5 = """
+ALTER TABLE deletions ADD COLUMN before TEXT;
+CREATE TABLE silences (
+    kind TEXT NOT NULL, name TEXT NOT NULL, asked_at_ms INTEGER NOT NULL, lasted_s REAL NOT NULL, pause_s REAL NOT NULL,
+    PRIMARY KEY (kind, name)
+) WITHOUT ROWID;
+"""
+"""`before` is what was known of a file when an expiry marked it again that has not ended: it counts where that comes to
+nothing."""
+VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)

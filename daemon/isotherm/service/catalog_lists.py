@@ -1,0 +1,111 @@
+"""The newest list of all tables of the catalog: made beside the loop, at a steady pace, and sooner where somebody waits.
+
+A list of thousands of namespaces takes minutes. So nobody in the loop makes one: who needs a list that is newer than a
+certain time says so (`asked_since`), and asks again later.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from isotherm.core.observations import Outside, TrySoon
+from isotherm.service.ports import Catalog, Listener, Listing
+from isotherm.service.silences import Silences
+from isotherm.store.ledger import Ledger
+
+PATIENCE_S = 86_400.0
+"""A namespace for which the catalog has no answer all day is passed over: nobody else can read it either."""
+WAIT_S = 1.0
+"""A list that is there within this time is taken in the same round; a longer one is made beside the loop."""
+GOOD_FOR_S = 600.0
+"""After a list, beside the time until three others."""
+WANTED_EVERY_S = 60.0
+"""Between two lists for which somebody waits, where the steady pace is slower."""
+
+
+@dataclass(slots=True)
+class CatalogLists:
+    """Makes one list after another."""
+
+    every_s: float
+    catalog: Catalog
+    ledger: Ledger
+    listen: Listener
+    now_ms: Callable[[], int]
+    monotonic_s: Callable[[], float]
+    wait_s: float = WAIT_S
+    newest: Listing | None = None
+    asked_s: float = 0.0
+    """When the newest list was asked for."""
+    _last_s: float = float("-inf")
+    """When the last list ended, or failed."""
+    _began_s: float | None = None
+    """When the list that is under way was asked for."""
+    _wanted_since_s: float | None = None
+    """Somebody waits for a list that is asked for at this time or later."""
+    _silent_since_s: dict[str, float] = field(default_factory=dict)
+    """Namespaces for which the catalog had no answer in the last list, and since when."""
+    _silences: Silences = field(init=False)
+    """What the ledger keeps of them."""
+    _unlisted: frozenset[str] = frozenset()
+    """Namespaces that the catalog did not show the last time: each is reported once, because it may stay so."""
+
+    def __post_init__(self) -> None:
+        self._silences = Silences(self.ledger, "namespace", PATIENCE_S, self.now_ms)
+
+    @property
+    def has_heard_all(self) -> bool:
+        """Whether the last list shows every table that anybody can see: in no namespace something may still turn up."""
+        now_s = self.monotonic_s()
+        return all(now_s - since_s >= PATIENCE_S for since_s in self._silent_since_s.values())
+
+    @property
+    def good_for_s(self) -> float:
+        """How long from now the last list is the newest that can be had: some lists may fail, and each takes its time."""
+        return GOOD_FOR_S + 3 * self.every_s + 2 * (self._last_s - self.asked_s)
+
+    def asked_since(self, at_s: float) -> Listing | None:
+        """The newest list, if it was asked for at this time or later. Returns None if not; then one is made soon."""
+        if self.newest is not None and self.asked_s >= at_s:
+            return self.newest
+        self._wanted_since_s = max(at_s, self._wanted_since_s or at_s)
+        return None
+
+    def take(self) -> Listing | None:
+        """The next list, once it is there; None while it is not. Raises Unavailable."""
+        every_s = self.every_s if self._wanted_since_s is None else min(self.every_s, WANTED_EVERY_S)
+        if self._began_s is None and self.monotonic_s() - self._last_s < every_s:
+            return None
+        if self._began_s is None:
+            self._began_s = self.monotonic_s()
+        began_s = self._began_s
+        try:
+            listing = self.catalog.list_beside(self.wait_s)
+        except BaseException:
+            # From the end, also of a list that failed: the questions of one may take half a minute each.
+            self._last_s, self._began_s = self.monotonic_s(), None
+            raise
+        if listing is None:
+            return None
+        self._last_s, self._began_s = self.monotonic_s(), None
+        self.newest, self.asked_s = listing, began_s
+        if self._wanted_since_s is not None and began_s >= self._wanted_since_s:
+            self._wanted_since_s = None
+        self._note_silent(listing)
+        for namespace in sorted(listing.unlisted.keys() - self._unlisted):
+            self.listen(
+                TrySoon(f"the tables of namespace {namespace}", listing.unlisted[namespace], Outside.CATALOG)
+            )
+        self._unlisted = frozenset(listing.unlisted)
+        return listing
+
+    def _note_silent(self, listing: Listing) -> None:
+        now_s, since_s = self._last_s, self._silent_since_s
+        self._silent_since_s = {
+            one: since_s[one] if one in since_s else now_s - self._silences.before_s(one)
+            for one in listing.silent
+        }
+        with self.ledger.transaction():
+            self._silences.end_but(listing.silent)
+            self._silences.keep(
+                {one: (now_s - at_s, self.every_s) for one, at_s in self._silent_since_s.items()}
+            )

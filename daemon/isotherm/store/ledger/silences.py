@@ -1,0 +1,42 @@
+"""The part of the ledger about what gave no answer, so that a restart does not begin the waiting anew."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from isotherm.store.database import Part
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """What is known of a name that gave no answer."""
+
+    asked_at_ms: int
+    """When it was asked last."""
+    lasted_s: float
+    """From the first question without an answer to that one."""
+    pause_s: float
+    """After which it was to be asked again."""
+
+
+class Silences(Part):
+    """Names without an answer, by kind."""
+
+    def silences(self, kind: str) -> dict[str, Silence]:
+        """Every name of a kind that gave no answer when it was asked last."""
+        rows = self._db.execute(
+            "SELECT name, asked_at_ms, lasted_s, pause_s FROM silences WHERE kind = ?", (kind,)
+        )
+        return {name: Silence(*values) for name, *values in rows}
+
+    def keep_silences(self, kind: str, silent: Mapping[str, Silence]) -> None:
+        """Remember names that gave no answer again."""
+        self._db.executemany(
+            "INSERT OR REPLACE INTO silences VALUES (?, ?, ?, ?, ?)",
+            [(kind, name, one.asked_at_ms, one.lasted_s, one.pause_s) for name, one in silent.items()],
+        )
+
+    def end_silences(self, kind: str, names: Collection[str]) -> None:
+        """Forget names that gave an answer, or are not there any more."""
+        self._db.executemany(
+            "DELETE FROM silences WHERE kind = ? AND name = ?", [(kind, name) for name in names]
+        )

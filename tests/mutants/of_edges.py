@@ -1,0 +1,283 @@
+"""Mistakes at the edges: the two readers of a rewrite, keys that a catalog lends, and what people are told."""
+
+from mutants.mutant import Mutant
+
+SOURCE = "iceberg/compaction/source.py"
+PROOF = "iceberg/compaction/proof.py"
+CLIENT = "iceberg/catalog_client.py"
+HEALTH = "service/health.py"
+ROUNDS = "telemetry/round_metrics.py"
+TABLES = "telemetry/table_metrics.py"
+BOUNDS = "iceberg/compaction/test_bounds.py::"
+EXECUTOR = "iceberg/compaction/test_executor.py::"
+OF_THE_PROOF = "iceberg/compaction/test_proof.py::"
+OF_THE_CLIENT = "iceberg/test_catalog_client.py::"
+HTTP = "telemetry/test_http.py::"
+ALERTS = "telemetry/test_metrics.py::test_what_an_alert_asks_for_is_what_was_seen"
+
+MUTANTS = (
+    # The reader that rewrites
+    Mutant(
+        "the last deleted position of a batch stays",
+        SOURCE,
+        "low, high = bisect_left(positions, start), bisect_left(positions, start + rows)",
+        "low, high = bisect_left(positions, start), bisect_left(positions, start + rows - 1)",
+        EXECUTOR + "test_deletes_apply_by_path_position_and_sequence_number",
+    ),
+    Mutant(
+        "a rewrite takes rows out of files that are younger than the delete",
+        SOURCE,
+        "older = pc.if_else(is_younger, None, paths)",
+        "older = paths",
+        EXECUTOR + "test_deletes_apply_by_path_position_and_sequence_number",
+    ),
+    Mutant(
+        "a data file is read that has other rows than its manifest says",
+        SOURCE,
+        "        if rows != file.rows:",
+        "        if False:",
+        EXECUTOR + "test_a_bad_input_file_is_named[other rows]",
+    ),
+    Mutant(
+        "timestamps of 96 bits come to other days",
+        SOURCE,
+        'coerce_int96_timestamp_unit="us"',
+        'coerce_int96_timestamp_unit="ns"',
+        BOUNDS + "test_timestamps_of_96_bits_keep_their_days",
+    ),
+    Mutant(
+        "rows are read in the layout of Arrow's that they were written from",
+        SOURCE,
+        "if ARROW_SCHEMA not in (footer.metadata or {}):",
+        "if True:",
+        BOUNDS + "test_a_layout_of_arrow_that_a_file_was_written_from_makes_no_difference",
+    ),
+    Mutant(
+        "a batch is as large as its rows may be, however large those are",
+        SOURCE,
+        "rows = max(min(fitting, 2 * rows, BATCH_ROWS), 1)",
+        "rows = BATCH_ROWS",
+        EXECUTOR + "test_rows_that_a_dictionary_makes_small_are_read_a_few_at_a_time",
+    ),
+    # The reader that proves
+    Mutant(
+        "the proof takes rows out of files that are younger than the delete",
+        PROOF,
+        "if added <= sequence_number",
+        "if True",
+        EXECUTOR + "test_deletes_apply_by_path_position_and_sequence_number",
+    ),
+    Mutant(
+        "the proof takes another spelling of a path for another file",
+        PROOF,
+        "self._data.get(normalised(name), ())",
+        "self._data.get(name, ())",
+        EXECUTOR + "test_deletes_apply_by_path_position_and_sequence_number",
+    ),
+    Mutant(
+        "the proof believes the bounds that manifests will tell",
+        PROOF,
+        "if problem := claim.problem(rows, *found[3 * place : 3 * place + 3]):",
+        "if problem := None:",
+        OF_THE_PROOF + "test_bounds_of_floats_are_judged_by_the_values_that_are_numbers",
+    ),
+    Mutant(
+        "the proof may open any file",
+        PROOF,
+        "SET enable_external_access = false",
+        "SET enable_external_access = true",
+        EXECUTOR + "test_the_proof_may_open_nothing_but_the_files_of_the_job",
+    ),
+    Mutant(
+        "what geoparquet calls a geometry is one to the proof",
+        PROOF,
+        "SET enable_geoparquet_conversion = false",
+        "SET enable_geoparquet_conversion = true",
+        BOUNDS + "test_what_geoparquet_calls_a_geometry_keeps_its_bytes",
+    ),
+    # Lent keys, and who chooses code, hosts and keys
+    Mutant(
+        "a client of files is kept when the keys that it was lent were renewed",
+        CLIENT,
+        "key = (scheme, frozenset((name, str(value)) for name, value in properties.items()))",
+        "key = (scheme, frozenset(properties))",
+        OF_THE_CLIENT + "test_what_the_server_vends_for_a_table_is_what_its_files_are_read_with",
+    ),
+    Mutant(
+        "the properties of a table of a REST catalog choose who reads its files",
+        CLIENT,
+        'bare = metadata.model_copy(update={"properties": {}})',
+        "bare = metadata.model_copy()",
+        OF_THE_CLIENT + "test_what_the_server_vends_for_a_table_is_what_its_files_are_read_with",
+    ),
+    Mutant(
+        "the properties of a table of any other catalog choose who reads its files",
+        CLIENT,
+        "files = clients.of(EMPTY_DICT, location)",
+        "files = load_file_io({**catalog.properties, **properties}, location)",
+        OF_THE_CLIENT
+        + "test_the_properties_of_a_table_reach_neither_the_client_of_its_files_nor_that_of_a_rewrite",
+    ),
+    Mutant(
+        "the properties of a table choose who reads its files in a rewrite",
+        "iceberg/compaction/described.py",
+        "load_file_io(properties_with_retries(io_properties), metadata.location)",
+        "load_file_io(properties_with_retries({**io_properties, **metadata.properties}), metadata.location)",
+        OF_THE_CLIENT + "test_the_table_of_a_rewrite_chooses_no_code",
+    ),
+    Mutant(
+        "a rewrite is not lent the keys with which the table is read",
+        "iceberg/maintainer.py",
+        "self._executor.start(job, described(table.metadata), plain_properties(table.io))",
+        "self._executor.start(job, described(table.metadata), {})",
+        OF_THE_CLIENT + "test_a_rewrite_gets_the_properties_with_which_the_table_is_read_here",
+    ),
+    Mutant(
+        "a server's redirection sends a commit to another host",
+        CLIENT,
+        '"allow_redirects": False',
+        '"allow_redirects": True',
+        OF_THE_CLIENT + "test_a_catalog_that_redirects_a_request_to_change_something_is_not_followed",
+    ),
+    Mutant(
+        "a server's configuration hides snapshots",
+        CLIENT,
+        'self.properties[SNAPSHOT_LOADING_MODE] = "all"',
+        'self.properties.setdefault(SNAPSHOT_LOADING_MODE, "all")',
+        OF_THE_CLIENT + "test_every_snapshot_is_asked_for_whatever_the_server_configures",
+    ),
+    # What probes and alerts answer from
+    Mutant(
+        "a loop that is stuck counts as alive",
+        HEALTH,
+        "return now_s - self.ticked_at_s < TICK_LIMIT_S",
+        "return True",
+        HTTP + "test_a_loop_that_stands_still_is_not_ready_long_before_it_counts_as_stuck",
+    ),
+    Mutant(
+        "a loop that waits counts as ready",
+        HEALTH,
+        "stands_s < SLOW_LIMIT_S",
+        "True",
+        HTTP + "test_a_loop_that_stands_still_is_not_ready_long_before_it_counts_as_stuck",
+    ),
+    Mutant(
+        "a daemon without a catalog counts as ready",
+        HEALTH,
+        '"the catalog does not answer": self.catalog_answers,',
+        '"the catalog does not answer": True,',
+        HTTP + "test_each_thing_that_a_daemon_needs_is_missed_by_name",
+    ),
+    Mutant(
+        "a daemon without policies counts as ready",
+        HEALTH,
+        '"no policy is loaded": self.has_policies,',
+        '"no policy is loaded": True,',
+        HTTP + "test_each_thing_that_a_daemon_needs_is_missed_by_name",
+    ),
+    Mutant(
+        "a daemon without tables counts as ready",
+        HEALTH,
+        '"the control topic is not assigned": self.is_assigned,',
+        '"the control topic is not assigned": True,',
+        HTTP + "test_each_thing_that_a_daemon_needs_is_missed_by_name",
+    ),
+    Mutant(
+        "nobody is told that a round had to do without the catalog",
+        ROUNDS,
+        "self.away.labels(kind).set(kind in what.away)",
+        "self.away.labels(kind).set(0)",
+        ALERTS,
+    ),
+    Mutant(
+        "nobody is told that deletions are held",
+        ROUNDS,
+        "self.deletions_held.set(what.deletions_held)",
+        "self.deletions_held.set(0)",
+        ALERTS,
+    ),
+    Mutant(
+        "nobody is told of a lost ledger until the next round",
+        ROUNDS,
+        "                self.deletions_held.set(1)\n",
+        "                pass\n",
+        ALERTS,
+    ),
+    Mutant(
+        "nobody is told of a store that does not answer",
+        ROUNDS,
+        "self.trouble.labels(what.kind).inc()",
+        "self.trouble.labels(what.kind)",
+        ALERTS,
+    ),
+    Mutant(
+        "nobody is told that no round ends any more",
+        ROUNDS,
+        "self.last_round.set(self._now_ms() / 1000)",
+        "self.last_round.set_to_current_time()",
+        ALERTS,
+    ),
+    Mutant(
+        "nobody is told that a table is halted",
+        TABLES,
+        "self._of(self.halted, what.table.name).set(1)",
+        "self._of(self.halted, what.table.name).set(0)",
+        ALERTS,
+    ),
+    Mutant(
+        "a table that was halted is shown as if it were not",
+        TABLES,
+        "self._of(self.halted, name).set(what.halted)",
+        "self._of(self.halted, name).set(0)",
+        ALERTS,
+    ),
+    Mutant(
+        "nobody is told that a table is set aside",
+        TABLES,
+        "self._of(self.failing, what.name).set(1)",
+        "self._of(self.failing, what.name).set(0)",
+        ALERTS,
+    ),
+    Mutant(
+        "a table that has recovered is shown as set aside for ever",
+        TABLES,
+        "self._series.drop(self.failing, what.name)",
+        "pass",
+        ALERTS,
+    ),
+    Mutant(
+        "nobody is told for how long something is due",
+        TABLES,
+        "(self._now_ms() - since_ms) / 1000",
+        "0",
+        ALERTS,
+    ),
+    Mutant(
+        "nobody is told of quarantined partitions",
+        TABLES,
+        'self._of(self.partitions, name, "quarantined").set(what.quarantined)',
+        'self._of(self.partitions, name, "quarantined").set(0)',
+        ALERTS,
+    ),
+    Mutant(
+        "nobody is told that a state drifted",
+        "telemetry/healing_metrics.py",
+        "self._of(self.drift, what.table.name).inc()",
+        "self._of(self.drift, what.table.name)",
+        ALERTS,
+    ),
+    Mutant(
+        "nobody is told that events were lost",
+        "telemetry/event_metrics.py",
+        "self.events_lost.inc()",
+        "pass",
+        ALERTS,
+    ),
+    Mutant(
+        "a batch of rejected messages counts as one",
+        "telemetry/event_metrics.py",
+        "self.events_rejected.inc(what.messages)",
+        "self.events_rejected.inc()",
+        ALERTS,
+    ),
+)

@@ -1,0 +1,83 @@
+"""A file that is marked stays marked, whatever marks it again and comes to nothing."""
+
+import pytest
+
+from isotherm.contract.identity import TableId
+from isotherm.core.deletion import Cause, Mark, Seen
+from isotherm.core.model.jobs import Action
+from isotherm.store import Ledger
+from isotherm.store.ledger import Operation
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    made = Ledger(tmp_path / "ledger.db")
+    yield made
+    made.close()
+
+
+def marks(job_id, *paths):
+    return [Mark(path, job_id, Cause.EXPIRED, Seen(7, 70)) for path in paths]
+
+
+def due(ledger, at_ms):
+    return {mark.path: mark for mark in ledger.due_deletions("t", at_ms, 100)}
+
+
+def test_an_expiry_that_comes_to_nothing_gives_back_what_it_marked_again(ledger):
+    ledger.mark("t", "first", marks("first", "a", "b", "c", "d"), 1, snapshots=[1])
+    ledger.confirm_marks("first", HOUR_MS)
+    ledger.deleted("t", ["c"], 2)
+    ledger.kept("t", {"d": "a snapshot reaches it"}, 2)
+    before, known = due(ledger, HOUR_MS), ledger.deletions("t")
+    ledger.mark("t", "second", marks("second", "b", "c", "d", "e"), 3, snapshots=[1])
+    assert set(due(ledger, HOUR_MS)) == {"a"}
+    ledger.drop_marks("second")
+
+    assert due(ledger, HOUR_MS) == before
+    assert due(ledger, HOUR_MS - 1) == {}
+    assert (ledger.deletions("t"), ledger.expired_by("first")) == (known, [1])
+
+
+def test_an_expiry_that_lands_has_its_own_grace_for_what_it_marked_again(ledger):
+    ledger.mark("t", "first", marks("first", "a"), 1, due_at_ms=2)
+    ledger.mark("t", "second", marks("second", "a"), 3, snapshots=[1])
+    ledger.confirm_marks("second", HOUR_MS)
+
+    assert due(ledger, HOUR_MS - 1) == {}
+    assert due(ledger, HOUR_MS)["a"].job_id == "second"
+    ledger.drop_marks("second")  # it has ended: there is nothing to drop
+    assert due(ledger, HOUR_MS)["a"].job_id == "second"
+
+
+def test_marks_are_given_back_a_slice_at_a_time(ledger, monkeypatch):
+    monkeypatch.setattr("isotherm.store.ledger.deletions.SETTLED_AT_ONCE", 3)
+    old, new = [f"old{n:03}" for n in range(20)], [f"new{n:03}" for n in range(20)]
+    ledger.mark("t", "first", marks("first", *old), 1, due_at_ms=2)
+    ledger.mark("t", "second", marks("second", *old, *new), 3)
+    ledger.save(operation("second"))
+    turns = 1
+    ledger.drop_marks("second")
+    while ledger.is_settling("t"):
+        assert ledger.settle_marks(3)
+        turns += 1
+
+    assert turns >= 40 / 6
+    assert set(due(ledger, 2)) == set(old)
+    assert ledger.deletions("t") == {"waiting": 20}
+
+
+def operation(job_id):
+    return Operation(job_id, TableId("t", "shop.t"), Action.EXPIRE, None, "", "", "", 1, 0)
+
+
+def test_a_verdict_on_a_file_that_an_expiry_has_marked_since_is_no_word_on_that(ledger):
+    """A sweep that is under way looks at the table before that expiry."""
+    ledger.mark("t", "first", marks("first", "a"), 1, due_at_ms=2)
+    ledger.mark("t", "second", marks("second", "a"), 3)
+    ledger.kept("t", {"a": "a snapshot reaches it"}, 4)
+    ledger.confirm_marks("second", HOUR_MS)
+
+    assert set(due(ledger, HOUR_MS)) == {"a"}
