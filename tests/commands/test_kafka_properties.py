@@ -6,7 +6,9 @@ import sys
 
 import pytest
 import yaml
+from confluent_kafka import Producer
 
+from isotherm.runtime.kafka_client import PropertyError, kafka_client
 from support.worked import worked_in
 
 SECRET = "hunter2"  # noqa: S105 (it must not be shown)
@@ -78,3 +80,10 @@ def test_ingest_refuses_it(tmp_path):
     assert result.returncode == 78, result.stderr
     assert "Traceback" not in result.stderr
     assert result.stderr.splitlines()[-1] == f"{path}: kafka.properties: {why}"
+
+
+def test_a_value_that_is_refused_is_not_repeated():
+    with pytest.raises(PropertyError) as refused:
+        kafka_client(Producer, NO_VALUE[0])
+
+    assert str(refused.value) == f"kafka.properties: {NO_VALUE[1]}"

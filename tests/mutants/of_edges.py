@@ -95,6 +95,29 @@ MUTANTS = (
         "SET enable_geoparquet_conversion = true",
         BOUNDS + "test_what_geoparquet_calls_a_geometry_keeps_its_bytes",
     ),
+    # What other writers say
+    Mutant(
+        "a foreign total of thousands of digits fails each compaction",
+        "iceberg/compaction/replace_snapshot.py",
+        'if NUMBER.fullmatch(before.get(total, "")):',
+        'if before.get(total, "").isdigit():',
+        "iceberg/compaction/test_commit_conflicts.py::"
+        "test_a_total_of_another_writer_that_is_no_number_is_left_out_and_told_once",
+    ),
+    Mutant(
+        "events that name large manifests are read together",
+        "iceberg/catalog.py",
+        "self._threads.each(lambda place: self.change_of(*asked[place]), places, at_once)",
+        "self._threads.each(lambda place: self.change_of(*asked[place]), places, 48)",
+        "iceberg/manifests/test_large.py::test_events_that_name_large_manifests_are_read_few_together",
+    ),
+    Mutant(
+        "what librdkafka does not take is repeated with its value",
+        "runtime/kafka_client.py",
+        """why = why.replace(f'"{value}" ', "")""",
+        "pass",
+        "commands/test_kafka_properties.py::test_a_value_that_is_refused_is_not_repeated",
+    ),
     # Lent keys, and who chooses code, hosts and keys
     Mutant(
         "a client of files is kept when the keys that it was lent were renewed",
