@@ -52,7 +52,7 @@ class Doomed:
 
 
 def live_until_killed(lab, countdown):
-    """A daemon that dies; True: it came to rest before."""
+    """Let a daemon live until it is killed. Returns whether it came to rest before."""
     service = lab.service()
     stores = (service.fold, service.ledger)
     for store in stores:

@@ -163,7 +163,7 @@ class _Expiry:
     now_ms: int
     pause: Callable[[float], None]
     base: str = ""
-    """The metadata that the last request was based on; empty: none was sent."""
+    """The metadata that the last request was based on, or empty if none was sent."""
 
     def run(self) -> Expired:
         """Until it is done or refused."""

@@ -18,9 +18,9 @@ NOBODY_KNOWS = Gap()
 
 
 def gap_of(text: str) -> Gap | None:
-    """The tables that a broken file is about. None: it is no policy, and about none.
+    """The tables that a broken file is about, or None if the file is no policy.
 
-    No policy is what holds nothing but comments, and good YAML that has no key of a policy.
+    A file is no policy if it holds nothing but comments, or good YAML without a key of a policy.
     """
     seen = _Seen()
     unprintable = Reader.NON_PRINTABLE.search(text)

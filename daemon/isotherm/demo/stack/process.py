@@ -72,7 +72,7 @@ class Process:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs, or before it was started; negative: the signal that ended it."""
+        """None while it runs, or before it was started. A negative one is the signal that ended it."""
         return None if self._popen is None else self._popen.poll()
 
     @property

@@ -19,15 +19,15 @@ class TableRow:
     """The head that the catalog confirmed last, or None where it never did."""
     last_event_at_ms: int
     of_table: tuple[Decision, ...] = ()
-    """The latest verdicts on the table as a whole; empty: not decided yet."""
+    """The latest verdicts on the table as a whole, or empty before the first."""
     is_trusted: bool = True
-    """False: something did not add up, the table is scanned when it is confirmed next."""
+    """Whether all added up. If not, the table is scanned when it is confirmed next."""
     is_whole_touched: bool = True
     """Whether the verdicts on the table as a whole must be made anew."""
     whole_wake_at_ms: int | None = None
     """When they could change by themselves."""
     changed_at_ms: int = 0
-    """When the head was committed that the catalog confirmed last; 0: there was none."""
+    """When the head was committed that the catalog confirmed last, or 0 before the first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ class Operation:
     asserted_head_id: int | None = None
     """The head that the request for the swap asserts, or None where this ledger knows of no request."""
     base_metadata: str = ""
-    """For an expiry: the metadata that its last request was based on; empty: this ledger knows of no request."""
+    """The metadata that an expiry's last request was based on, or empty where this ledger knows of no request."""
     written: tuple[str, ...] = ()
     """Manifests and manifest lists that were written for it and that its snapshot, if there is one, does not name."""
     state: str = "running"
