@@ -47,8 +47,8 @@ def cost_of_an_event(folder, policy=NEVER_DUE, **size):
         lab.topic.messages.append(made.event(now_ms()))
         if number == 2:
             opened.clear()
-            service.fold._db.set_progress_handler(lambda: count("fold"), STEP)
-            service.ledger._db.set_progress_handler(lambda: count("ledger"), STEP)
+            service.fold.db.set_progress_handler(lambda: count("fold"), STEP)
+            service.ledger.db.set_progress_handler(lambda: count("ledger"), STEP)
         service.consume(service.events.poll(0))
     row = service.fold.table(made.uuid)
     assert (row.state.head, row.is_trusted) == (made.head, True)

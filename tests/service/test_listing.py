@@ -30,13 +30,12 @@ class Anything:
         return name, properties
 
 
-def poller(catalog, clock):
-    return Poller(60.0, catalog, Anything(), None, None, [].append, lambda: 0, lambda: clock[0])
+def poller(catalog, clock, **more):
+    return Poller(60.0, catalog, Anything(), None, None, [].append, lambda: 0, lambda: clock[0], **more)
 
 
 @pytest.fixture
-def slow(lab, monkeypatch):
-    monkeypatch.setattr("isotherm.service.catalog_poller.WAIT_S", 0.0)
+def slow(lab):
     lab.create()
     return Slow(lab)
 
@@ -44,7 +43,7 @@ def slow(lab, monkeypatch):
 def test_a_long_list_holds_nobody_up_and_tells_when_it_was_asked_for(slow):
     clock = [1000.0]
     catalog = IcebergCatalog(slow)
-    polled = poller(catalog, clock)
+    polled = poller(catalog, clock, wait_s=0.0)
 
     assert polled.tables() is None
     clock[0] += 200.0

@@ -76,9 +76,9 @@ def test_to_decide_all_again_is_one_note_and_goes_on_where_a_restart_found_it(se
     row = service.fold.table(b.TABLE.uuid)
     while service.verdicts.decide(row, ()).has_more:
         pass
-    before = service.fold._db.total_changes
+    before = service.fold.db.total_changes
     service.fold.touch(b.TABLE.uuid, None)
-    written = service.fold._db.total_changes - before
+    written = service.fold.db.total_changes - before
     first = service.verdicts.decide(row, ())
     second = service.verdicts.decide(row, ())
 
@@ -128,10 +128,10 @@ def test_a_great_many_files_are_marked_and_confirmed_in_slices(tmp_path):
     steps = []
     while not steps or "waiting" not in states(service, table) or "marked" in states(service, table):
         assert len(steps) < 100
-        before = service.ledger._db.total_changes
+        before = service.ledger.db.total_changes
         service.step(0)
         wait_for_children(service)
-        steps.append(service.ledger._db.total_changes - before)
+        steps.append(service.ledger.db.total_changes - before)
         if len(table.refresh().snapshots()) < 5:
             # Everything was marked before the request went out.
             assert sum(states(service, table).values()) > len(more)

@@ -35,6 +35,8 @@ class Poller:
     listen: Listener
     now_ms: Callable[[], int]
     monotonic_s: Callable[[], float]
+    wait_s: float = WAIT_S
+    """How long the loop waits for a list before it turns again."""
     listing: Listing | None = None
     """The newest list."""
     asked_s: float = 0.0
@@ -71,7 +73,7 @@ class Poller:
             self._began_s = self.monotonic_s()
         began_s = self._began_s
         try:
-            listing = self.catalog.list_beside(WAIT_S)
+            listing = self.catalog.list_beside(self.wait_s)
         except BaseException:
             # From the end, also of a list that failed: the questions of one may take half a minute each.
             self._last_s, self._began_s = self.monotonic_s(), None
