@@ -9,13 +9,8 @@ from isotherm.contract.events import Intent, OpenWindow, encode
 from isotherm.core import observations as seen
 from isotherm.runtime.clock import now_ms
 from perf.made import make
-from support.lab import Lab, of, uuid_of
+from support.lab import NEVER_DUE, Lab, of, uuid_of
 
-NEVER_DUE = """
-tables: "*"
-compact: {min_files: 1000000, fill_files: 1000000}
-expire: {enabled: false}
-"""
 STEP = 10
 """SQLite tells of every so many steps of its virtual machine."""
 

@@ -184,6 +184,17 @@ def lands_and_is_cut(real, *arguments):
     raise ConnectionError("cut")
 
 
+def lands_and_then(service, look):
+    """The request takes effect, its answer is lost, and from then on each look at the table is `look`."""
+    requests = service.maintainer.requests
+
+    def cut(real, *arguments):
+        requests.on_load = look
+        return lands_and_is_cut(real, *arguments)
+
+    requests.on_commit = cut
+
+
 def test_a_lost_answer_and_then_not_found_deletes_nothing(lab):
     """A proxy that restarts: the connection is cut, then its default answer is 404."""
     table, service = with_a_job(lab)
@@ -194,13 +205,7 @@ def test_a_lost_answer_and_then_not_found_deletes_nothing(lab):
             raise NoSuchTableError("default backend - 404")
         return real(*arguments)
 
-    faulty = service.maintainer.requests
-
-    def cut(real, *arguments):
-        faulty.on_load = missing
-        return lands_and_is_cut(real, *arguments)
-
-    faulty.on_commit = cut
+    lands_and_then(service, missing)
     service.compactions.finish()
 
     (operation,) = service.ledger.operations()
@@ -224,13 +229,7 @@ def test_a_table_that_was_renamed_while_the_end_was_unknown_keeps_its_files(lab)
             raise ConnectionError("away")
         return real(*arguments)
 
-    faulty = service.maintainer.requests
-
-    def cut(real, *arguments):
-        faulty.on_load = away
-        return lands_and_is_cut(real, *arguments)
-
-    faulty.on_commit = cut
+    lands_and_then(service, away)
     service.compactions.finish()
     lab.catalog.rename_table("shop.orders", "shop.orders_v1")
     lab.create("shop.orders")

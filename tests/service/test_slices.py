@@ -14,19 +14,8 @@ from isotherm.service.expiries import MARKED_AT_ONCE
 from isotherm.service.planning import DECIDED_AT_ONCE, DUE_AT_ONCE
 from isotherm.store.fold import JOURNAL_LENGTH, Fold
 from perf.made import make
-from support.lab import EXPIRING, Lab, believed, counted, of, uuid_of, wait_for_children
+from support.lab import EAGER, EXPIRING, NEVER_DUE, Lab, believed, counted, of, uuid_of, wait_for_children
 
-NEVER_DUE = """
-tables: "*"
-compact: {min_files: 1000000, fill_files: 1000000}
-expire: {enabled: false}
-"""
-ALL_DUE = """
-tables: "*"
-cold: {after: 1, quiet_for: 0s, quiet_commits: 2}
-compact: {min_files: 3}
-expire: {enabled: false}
-"""
 PARTITIONS = 3 * DECIDED_AT_ONCE + 10
 
 
@@ -97,7 +86,7 @@ def test_an_event_does_not_wait_for_the_slices(service):
 
 
 def test_of_many_that_are_due_the_dearest_are_looked_at_again(tmp_path):
-    lab = Lab(tmp_path, policy=ALL_DUE)
+    lab = Lab(tmp_path, policy=EAGER)
     service = lab.service()
     service.start()
     made_up(service, b.TABLE, PARTITIONS)

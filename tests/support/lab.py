@@ -43,6 +43,11 @@ cold: {after: 1, quiet_for: 0s, quiet_commits: 2}
 compact: {min_files: 3}
 expire: {enabled: false}
 """
+NEVER_DUE = """
+tables: "*"
+compact: {min_files: 1000000, fill_files: 1000000}
+expire: {enabled: false}
+"""
 EXPIRING = EAGER.replace(
     "expire: {enabled: false}",
     "expire: {keep_for: 0s, keep_last: 2, at_once: 2, delete_after: 0s}\n"

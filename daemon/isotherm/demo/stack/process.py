@@ -184,6 +184,29 @@ class Process:
         self._is_over = True
 
 
+class Server:
+    """One of the stack's servers. What it has stored stays in its folder when it is stopped."""
+
+    name: str
+    _process: Process | None = None
+
+    @property
+    def process(self) -> Process:
+        """The process that serves."""
+        if self._process is None:
+            raise StackError(f"{self.name} was never started")
+        return self._process
+
+    def check(self) -> None:
+        """See that it lives; raises StackError with the end of its log."""
+        self.process.check()
+
+    def stop(self) -> None:
+        """Stop it, if it was started."""
+        if self._process is not None:
+            self._process.stop()
+
+
 def group_members(group: int) -> list[int]:
     """The processes of a group that live (zombies do not)."""
     found = []
