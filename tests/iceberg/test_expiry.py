@@ -1,6 +1,5 @@
 """Expiry and deletion, layer by layer: real catalog, real files, and somebody who comes in between."""
 
-import itertools
 from pathlib import Path
 from threading import Event
 from typing import Any

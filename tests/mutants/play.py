@@ -6,6 +6,7 @@ another, and everything is imported once. Two plays are under way at a time.
     PYTHONPATH=daemon:ingest:tests python -m mutants.play RESULTS [words of the mutants that are wanted]
 """
 
+import gc
 import json
 import os
 import sys
@@ -18,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from mutants.every import MUTANTS
-from mutants.mutant import REPOSITORY, Mutant
+from mutants.mutant import REPOSITORY, Mutant, functions_now
 from simulation.story import told
 
 AT_ONCE = 2
@@ -48,6 +49,8 @@ class Player:
             # Whatever a finder loads only when it runs: once, here, instead of once in each play.
             with suppress(Exception):
                 import_module(name)
+        functions_now()
+        gc.freeze()  # what all plays share is copied by none of them for the collector's sake
         for mutant in self.mutants:
             if len(self.under_way) >= AT_ONCE:
                 self.wait()

@@ -37,7 +37,12 @@ def ends(tmp_path_factory):
     subprocess.run(
         [sys.executable, "-m", "mutants.play", str(results)],
         cwd=REPOSITORY,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(PATHS), "PYTHONHASHSEED": "0"},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(PATHS),
+            "PYTHONHASHSEED": "0",
+            "PYTEST_DEBUG_TEMPROOT": str(results.parent),
+        },
         check=True,
         timeout=1500,
     )
