@@ -38,7 +38,7 @@ def with_debt(lab):
         lab.append(table, hour)
     service = started(lab)
     service.events.is_reachable = False  # a topic that cannot be read to its end: no rewrite begins
-    service.compactions.is_blind = True
+    service.compactions.last_look.is_blind = True
     service.step(0)
     service.step(0)
     return table, service
