@@ -7,8 +7,8 @@ from pathlib import Path
 import psutil
 
 MEMORY = Path("/dev/shm")  # noqa: S108 (where there is such a disk, a sync of it costs nothing)
-ROOM_BYTES = 8 * 2**30
-"""Several times what the tests leave until their session ends. A container's own is 64 MiB, unless somebody says more."""
+ROOM_BYTES = 4 * 2**30
+"""Ten times what all tests have there at most, 340 MB. A container has 64 MiB, unless somebody gives it more."""
 
 
 def use_memory() -> None:
