@@ -15,12 +15,14 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from mutants.every import MUTANTS
 from mutants.mutant import REPOSITORY, Mutant, functions_now
 from simulation.story import told
+from support.memory_disk import use_memory
 
 AT_ONCE = 2
 LONGEST_S = 100
@@ -138,7 +140,11 @@ def main(results: str, *words: str) -> int:
     os.chdir(REPOSITORY)
     options = ["-q", "-s", "--tb=short", "-p", "no:cacheprovider", "-p", "no:terminalreporter"]
     plugins = [Player(wanted, Path(results)), Said()]
-    return pytest.main([*options, "-o", f"timeout={LONGEST_S}", *tests], plugins=plugins)
+    use_memory()
+    # Of its own, because nobody else removes what forked plays leave.
+    with TemporaryDirectory(dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")) as folder:
+        os.environ["PYTEST_DEBUG_TEMPROOT"] = folder
+        return pytest.main([*options, "-o", f"timeout={LONGEST_S}", *tests], plugins=plugins)
 
 
 if __name__ == "__main__":

@@ -37,12 +37,7 @@ def ends(tmp_path_factory):
     subprocess.run(
         [sys.executable, "-m", "mutants.play", str(results)],
         cwd=REPOSITORY,
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(PATHS),
-            "PYTHONHASHSEED": "0",
-            "PYTEST_DEBUG_TEMPROOT": str(results.parent),
-        },
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(PATHS), "PYTHONHASHSEED": "0"},
         check=True,
         timeout=1500,
     )
