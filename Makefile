@@ -27,18 +27,19 @@ venv-java:
 demo: venv-java
 	@exec $(PYTHON) -m isotherm.cli demo $(ARGS)
 
-# Two processes play the tests (tests/support/division.py); ARGS="-n 0" makes it one, for -s or --pdb.
-DIVIDED := -n 2 --no-loadscope-reorder
+# How the tests are divided between processes: tests/support/division.py. There are three of them for two cores,
+# because a test with servers mostly waits. ARGS="-n 0" makes it one process, for -s or --pdb.
+DIVIDED := --no-loadscope-reorder
 
 test: venv-java
-	@exec $(PYTHON) -m pytest $(DIVIDED) $(ARGS)
+	@exec $(PYTHON) -m pytest -n 3 $(DIVIDED) $(ARGS)
 
 # What needs no server and no daemon as a whole; `make test` has it too.
 QUICK := tests/core tests/contract tests/runtime tests/ingest tests/store tests/audit tests/kafka tests/docs \
 	tests/deploy tests/telemetry tests/stories
 
 quick: venv
-	@exec $(PYTHON) -m pytest $(DIVIDED) -m "not spark and not stack" $(QUICK) $(ARGS)
+	@exec $(PYTHON) -m pytest -n 2 $(DIVIDED) -m "not spark and not stack" $(QUICK) $(ARGS)
 
 fmt: venv
 	@$(PYTHON) -m ruff check --fix .

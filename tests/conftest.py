@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, settings
 
 from isotherm.demo.stack import Kafka, Stack
 from support.lab import Lab
+from support.memory_disk import use_memory
 
 # A machine that does something else meanwhile must not fail a law.
 settings.register_profile(
@@ -15,6 +16,11 @@ settings.register_profile(
 )
 
 settings.load_profile("isotherm")
+
+
+def pytest_configure():
+    """Folders in memory, for this process and xdist's."""
+    use_memory()
 
 
 def pytest_addoption(parser):

@@ -96,7 +96,7 @@ def start_session(config: StreamsConfig) -> SparkSession:
 
 def stop_session(spark: SparkSession) -> None:
     """Stop Spark, and wait until its JVM is gone: who sees us end may take the tables for quiet."""
-    gateway = spark.sparkContext._gateway  # noqa: SLF001 (PySpark gives no other way to its JVM)
+    gateway = spark.sparkContext._gateway
     spark.stop()
     process = getattr(gateway, "proc", None)
     if gateway is None or process is None:

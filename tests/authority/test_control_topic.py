@@ -38,7 +38,7 @@ def with_debt(lab):
         lab.append(table, hour)
     service = started(lab)
     service.events.is_reachable = False  # a topic that cannot be read to its end: no rewrite begins
-    service.compactions.is_blind = True
+    service.compactions.last_look.is_blind = True
     service.step(0)
     service.step(0)
     return table, service
@@ -129,10 +129,10 @@ def test_what_the_others_name_is_not_read_for_one_more_intent(lab, is_known):
             read.add((table, column))
         return sqlite3.SQLITE_OK
 
-    service.fold._db.set_authorizer(note)
+    service.fold.db.set_authorizer(note)
     lab.announce(intent(uuid, 1))
     service.intake.take(service.events.poll(0))
-    service.fold._db.set_authorizer(None)
+    service.fold.db.set_authorizer(None)
 
     assert ("intents", "names_all") in read
     assert ("intents", "value") not in read

@@ -9,7 +9,7 @@ import yaml
 from grafana.queries import ALERTS, ROOT, alerts, program
 
 RULES = alerts()
-TESTS = ROOT / "grafana" / "alerts_test.yaml"
+TESTS = sorted((ROOT / "grafana").glob("alerts_*test.yaml"))
 RUNBOOK = ROOT / "docs" / "runbook.md"
 
 
@@ -31,14 +31,16 @@ def test_promtool_accepts_the_example_of_a_configuration():
     assert "is valid prometheus config" in promtool("check", "config", "grafana/prometheus.yaml")
 
 
-def test_every_alert_fires_and_does_not_fire_as_its_tests_say():
-    assert "SUCCESS" in promtool("test", "rules", str(TESTS))
+@pytest.mark.parametrize("tests", TESTS, ids=lambda file: file.name)
+def test_every_alert_fires_and_does_not_fire_as_its_tests_say(tests):
+    assert "SUCCESS" in promtool("test", "rules", str(tests))
 
 
 def test_every_alert_is_tested_firing_and_so_is_something_that_must_not_fire():
     cases = [
         case
-        for group in yaml.safe_load(TESTS.read_text(encoding="utf-8"))["tests"]
+        for tests in TESTS
+        for group in yaml.safe_load(tests.read_text(encoding="utf-8"))["tests"]
         for case in group["alert_rule_test"]
     ]
 

@@ -111,7 +111,7 @@ def test_an_event_that_names_a_manifest_twice_is_found_out(lab):
 @pytest.fixture
 def miscounting(monkeypatch):
     """A writer that adds 100 bytes too many to the summary's total with each commit, from when it is called."""
-    rightly = _SnapshotProducer._summary
+    rightly = _SnapshotProducer._summary  # noqa: SLF001 (PyIceberg's: where its summaries come from)
 
     def summary(producer, *args, **kwargs):
         counted = rightly(producer, *args, **kwargs)

@@ -342,7 +342,8 @@ def test_a_write_that_loses_a_race_is_computed_again(lab: Lab, gate: Gate, table
     assert expected == [(state, attempt) for _, state, attempt in said]
     assert len({intent_id for intent_id, _, _ in said}) <= 1
     if table == "orders":
-        assert 1 == lab.metrics.recomputed.labels(f"{lab.name}.orders")._value.get()
+        (recomputed,) = lab.metrics.recomputed.labels(f"{lab.name}.orders").collect()[0].samples[:1]
+        assert 1 == recomputed.value
 
 
 def test_what_does_not_fit_after_a_lost_race_goes_to_the_dead_letters(lab: Lab, gate: Gate) -> None:

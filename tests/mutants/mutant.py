@@ -3,8 +3,9 @@
 import gc
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -49,19 +50,31 @@ class Mutant:
         after = by_name(compile(good.replace(self.text, self.change), self.source, "exec"))
         assert before.keys() == after.keys(), "a mutant changes what functions do, not which there are"
         differs = {name for name in before if meaning(before[name]) != meaning(after[name])}
-        functions = [
-            one
-            for one in gc.get_objects()
-            if isinstance(one, FunctionType) and one.__code__.co_filename == str(self.source)
-        ]
         changed = 0
-        for function in functions:
+        for function in functions_in(self.source):
             name = function.__code__.co_qualname
             if name in differs:
                 place = [code.co_firstlineno for code in before[name]].index(function.__code__.co_firstlineno)
                 function.__code__ = after[name][place]
                 changed += 1
         assert changed, f"no function of {sys.modules[self.module]} has changed"
+
+
+def functions_in(source: Path) -> list[FunctionType]:
+    """The functions that this process has from a file, wherever they are."""
+    if str(source) not in functions_now():
+        functions_now.cache_clear()
+    return functions_now()[str(source)]
+
+
+@cache
+def functions_now() -> Mapping[str, list[FunctionType]]:
+    """All functions of the daemon that this process has, by file. It looks at every object, so it is asked once."""
+    found = defaultdict(list)
+    for one in gc.get_objects():
+        if isinstance(one, FunctionType) and one.__code__.co_filename.startswith(str(SOURCE)):
+            found[one.__code__.co_filename].append(one)
+    return found
 
 
 def by_name(code: CodeType) -> dict[str, list[CodeType]]:

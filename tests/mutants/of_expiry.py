@@ -114,14 +114,14 @@ MUTANTS = (
     ),
     Mutant(
         "files of a tag that a REST catalog dropped go",
-        "iceberg/expiry.py",
+        "iceberg/lost_refs.py",
         "if wanted := _wanted(version, going, landed.last_updated_ms, location):",
         "if wanted := ():",
         EXPIRY + "test_a_tag_that_a_rest_catalog_dropped_with_its_snapshot_is_named",
     ),
     Mutant(
         "files go though nobody can say whether a tag was dropped",
-        "iceberg/expiry.py",
+        "iceberg/lost_refs.py",
         """            return None
         if not {""",
         """            return ()

@@ -3,6 +3,7 @@
 from mutants.mutant import Mutant
 
 COMPACTIONS = "service/compactions.py"
+LAST_LOOK = "service/last_look.py"
 EXPIRIES = "service/expiries.py"
 DELETIONS = "service/deletions.py"
 MARKS = "store/ledger/deletions.py"
@@ -26,51 +27,51 @@ MUTANTS = (
     ),
     Mutant(
         "a job is committed though the topic cannot be read to its end",
-        COMPACTIONS,
+        LAST_LOOK,
         "        if messages is None:\n",
         "        if False:\n",
         "service/test_path.py::test_nothing_is_rewritten_while_the_topic_cannot_be_read_to_its_end",
     ),
     Mutant(
         "a job is committed though what is held back cannot be read",
-        COMPACTIONS,
+        LAST_LOOK,
         "if not self.holds.refresh(DRAIN_TIMEOUT_S):",
         "if False:",
         LAYERS + "test_what_stands_against_a_swap_is_seen_by_the_last_look[holds_unread-topic]",
     ),
     Mutant(
         "a job is committed to a table that was halted meanwhile",
-        COMPACTIONS,
+        LAST_LOOK,
         "stopped = self.holds.stops(job.table.uuid)",
         "stopped = None",
         "service/test_holds.py::test_what_happens_while_a_job_runs_is_seen_by_the_last_look[halt]",
     ),
     Mutant(
         "a job is committed to a hot partition",
-        COMPACTIONS,
+        LAST_LOOK,
         "return None if hot is None else Refusal(Reason.HOT, hot)",
         "return None",
         LAYERS + "test_what_stands_against_a_swap_is_seen_by_the_last_look[an_intent-hot]",
     ),
     Mutant(
         "a job is committed though the policy says no by now",
-        COMPACTIONS,
+        LAST_LOOK,
         "if not resolved.policy.compact.enabled:",
         "if False:",
         "service/test_setbacks.py::test_a_compaction_is_not_committed_after_the_policy_said_no",
     ),
     Mutant(
         "a job is committed while the clock is wrong",
-        COMPACTIONS,
+        LAST_LOOK,
         "if (doubt := self.deletions.clock_trouble()) is not None:",
         "if (doubt := None) is not None:",
         LAYERS + "test_what_stands_against_a_swap_is_seen_by_the_last_look[a_wrong_clock-clock]",
     ),
     Mutant(
         "a job is committed by a daemon that the group has put out",
-        COMPACTIONS,
-        "if (moved := why_moved(self.events, uuid, self._tenures.get(job.job_id))) is not None:",
-        "if (moved := None) is not None:",
+        LAST_LOOK,
+        "moved = why_moved(self.events, uuid, tenure)",
+        "moved = None",
         "service/test_holds.py::test_what_happens_while_a_job_runs_is_seen_by_the_last_look[stranger]",
     ),
     Mutant(

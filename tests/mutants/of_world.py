@@ -2,7 +2,7 @@
 
 from mutants.mutant import Mutant
 
-COMPACTIONS = "service/compactions.py"
+LAST_LOOK = "service/last_look.py"
 HOLDS = "service/holds.py"
 AGE = "service/ledger_age.py"
 SEARCH, SILENCE, HOLDERS = "service/survey.py", "service/unanswered.py", "service/holders.py"
@@ -484,7 +484,7 @@ MUTANTS = (
     ),
     Mutant(
         "messages that could not be saved before a commit are lost",
-        COMPACTIONS,
+        LAST_LOOK,
         "            self.events.undo(messages)\n",
         "            pass\n",
         LAYERS + "test_what_stands_against_a_swap_is_seen_by_the_last_look[a_mistake-unavailable]",

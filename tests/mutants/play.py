@@ -6,6 +6,7 @@ another, and everything is imported once. Two plays are under way at a time.
     PYTHONPATH=daemon:ingest:tests python -m mutants.play RESULTS [words of the mutants that are wanted]
 """
 
+import gc
 import json
 import os
 import sys
@@ -14,12 +15,14 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from mutants.every import MUTANTS
-from mutants.mutant import REPOSITORY, Mutant
+from mutants.mutant import REPOSITORY, Mutant, functions_now
 from simulation.story import told
+from support.memory_disk import use_memory
 
 AT_ONCE = 2
 LONGEST_S = 100
@@ -48,6 +51,8 @@ class Player:
             # Whatever a finder loads only when it runs: once, here, instead of once in each play.
             with suppress(Exception):
                 import_module(name)
+        functions_now()
+        gc.freeze()  # what all plays share is copied by none of them for the collector's sake
         for mutant in self.mutants:
             if len(self.under_way) >= AT_ONCE:
                 self.wait()
@@ -135,7 +140,11 @@ def main(results: str, *words: str) -> int:
     os.chdir(REPOSITORY)
     options = ["-q", "-s", "--tb=short", "-p", "no:cacheprovider", "-p", "no:terminalreporter"]
     plugins = [Player(wanted, Path(results)), Said()]
-    return pytest.main([*options, "-o", f"timeout={LONGEST_S}", *tests], plugins=plugins)
+    use_memory()
+    # Of its own, because nobody else removes what forked plays leave.
+    with TemporaryDirectory(dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")) as folder:
+        os.environ["PYTEST_DEBUG_TEMPROOT"] = folder
+        return pytest.main([*options, "-o", f"timeout={LONGEST_S}", *tests], plugins=plugins)
 
 
 if __name__ == "__main__":

@@ -184,7 +184,7 @@ def at_rest(say):
             for number in range(KNOWN):
                 put(service, number, at_ms)
         say("rounds")
-        service.fold._db.execute("UPDATE tables SET touched = 0, anew_after = NULL")
+        service.fold.db.execute("UPDATE tables SET touched = 0, anew_after = NULL")
         begin_s = cpu(lambda: service.fold.agenda(at_ms, every_ms), 5)
         asked = sum(asked_in(service, at_ms, minute, every_ms) for minute in range(60))
         real = make(lab, "shop.real", now_ms=at_ms, files=100, manifests=1, partitions=10, snapshots=100)
@@ -221,7 +221,7 @@ def asked_in(service, at_ms, minute, every_ms):
     now = at_ms + minute * b.MINUTE
     service.fold.note_events({f"uuid-{number}": now for number in range(ACTIVE)})
     asked = service.fold.agenda(now, every_ms)
-    service.fold._db.executemany(
+    service.fold.db.executemany(
         "UPDATE tables SET confirmed_at_ms = ? WHERE uuid = ?", [(now, uuid) for uuid in asked]
     )
     return len(asked)

@@ -7,7 +7,7 @@ from made import EVENT_FILES, make
 from measure import in_turns, row, times_row
 
 from isotherm.runtime.clock import now_ms
-from support.lab import Lab
+from support.lab import NEVER_DUE, Lab
 
 EVENTS = 15
 CONFIRMATIONS = 3
@@ -21,11 +21,6 @@ SIZES = {
 }
 OBSERVED = {"files": 1200, "manifests": 120, "snapshots": 120}
 """The table that `inspect.partitions()` reads: as 120 commits of ten files leave it."""
-NEVER_DUE = """
-tables: "*"
-compact: {min_files: 1000000, fill_files: 1000000}
-expire: {enabled: false}
-"""
 
 
 def benchmarks(say):

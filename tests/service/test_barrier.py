@@ -150,8 +150,13 @@ def test_names_that_nobody_has_are_forgotten_when_their_pause_is_over():
         with made.around(f"t{number}", "looking"):
             raise Refused("400")
 
-    assert len(made._aside) < 200
     assert made.is_aside(f"t{MOST_ASIDE + 99}")
+    for known, pause_s in (("t0", 10), (f"t{MOST_ASIDE + 99}", 20)):
+        with made.around(known, "looking"):
+            raise Refused("400")
+        clock[0] += 10
+        assert made.is_aside(known) == (pause_s > 10), "the second pause in a row is longer"
+        clock[0] += 10
 
 
 @pytest.mark.parametrize("error", [Unreadable("format version 4"), TableMissing("no"), RuntimeError("ours")])
@@ -545,9 +550,7 @@ def test_a_table_that_is_made_again_is_found_though_another_daemon_had_the_old_o
     lab.append(table, 1)
     old = uuid_of(table)
     service = started(lab)
-    owned = service.events.owns
-    service.events.owns = lambda uuid: uuid != old
-    service.follower._owns = service.recount.owns = service.events.owns
+    service.events.elsewhere.add(old)
     settle(service)
     assert service.fold.names() == {}
     lab.catalog.drop_table("shop.orders")
@@ -556,7 +559,6 @@ def test_a_table_that_is_made_again_is_found_though_another_daemon_had_the_old_o
     settle(service)
 
     assert list(service.fold.names()) == [uuid_of(again)]
-    assert owned(old)
     service.stop()
 
 

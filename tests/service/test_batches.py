@@ -9,13 +9,8 @@ from isotherm.contract.events import Intent, OpenWindow, encode
 from isotherm.core import observations as seen
 from isotherm.runtime.clock import now_ms
 from perf.made import make
-from support.lab import Lab, of, uuid_of
+from support.lab import NEVER_DUE, Lab, of, uuid_of
 
-NEVER_DUE = """
-tables: "*"
-compact: {min_files: 1000000, fill_files: 1000000}
-expire: {enabled: false}
-"""
 STEP = 10
 """SQLite tells of every so many steps of its virtual machine."""
 
@@ -66,8 +61,8 @@ def everything(service):
     """All that the stores hold, but for the numbers of the journal and the name of the ledger."""
     told = {}
     for store in (service.fold, service.ledger):
-        for (table,) in store._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
-            rows = store._db.execute(f"SELECT * FROM {table}").fetchall()
+        for (table,) in store.db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            rows = store.db.execute(f"SELECT * FROM {table}").fetchall()
             told[table] = sorted(repr(row[1:] if table == "journal" else row) for row in rows)
     del told["facts"], told["about"]
     return told
@@ -116,10 +111,10 @@ def test_of_many_events_of_a_table_the_state_is_written_once(tmp_path):
         counted = Counter()
         lab.topic.messages.extend(made.event(now_ms()) for _ in range(events))
         for name, store in {"fold": service.fold, "ledger": service.ledger}.items():
-            store._db.set_progress_handler(lambda name=name: counted.update([name]), STEP)
+            store.db.set_progress_handler(lambda name=name: counted.update([name]), STEP)
         service.consume(service.events.poll(0))
         for store in (service.fold, service.ledger):
-            store._db.set_progress_handler(None, STEP)
+            store.db.set_progress_handler(None, STEP)
         return counted
 
     steps(1)

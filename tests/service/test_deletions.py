@@ -21,7 +21,7 @@ from isotherm.core.model.jobs import Action, OutcomeKind
 from isotherm.core.paths import normalised
 from isotherm.service.expiries import together_ms
 from isotherm.store import FolderTakenError, Ledger, StateFolder
-from support.faults import FaultyCatalog
+from isotherm.store.backup import back_up
 from support.in_process import InProcess
 from support.lab import EXPIRING, Lab, of, settle, started, uuid_of, wait_for_children, with_a_job
 
@@ -87,7 +87,7 @@ def test_a_ledger_that_was_restored_deletes_nothing_that_went_live_since(lab, wi
     """Backed up while a job ran, put back after it was committed: also what a power cut leaves of an unsynced one."""
     table, service = with_a_job(lab)
     backup = lab.root / "backup.db"
-    service.ledger._db.execute("VACUUM INTO ?", (str(backup),))
+    back_up(lab.root / "state" / "ledger.db", backup)
     before = rows(table)
     settle(service)
     assert [s for s in table.refresh().snapshots() if JOB_ID in s.summary.additional_properties]
@@ -114,13 +114,13 @@ def test_a_ledger_that_was_restored_deletes_nothing_that_went_live_since(lab, wi
 def test_the_ledger_is_synced_before_what_it_says_is_done(tmp_path):
     ledger = Ledger(tmp_path / "ledger.db")
 
-    assert ledger._db.execute("PRAGMA synchronous").fetchone() == (2,)
-    assert ledger._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert ledger.db.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert ledger.db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 def test_an_act_is_counted_before_the_request_goes_out(lab):
     _, service = with_a_job(lab)
-    lab_catalog, counts = lab.catalog, []
+    counts = []
 
     def commit(real, *arguments):
         told = dict(lab.held)[f"{service.ledger.id}/acts"]
@@ -130,7 +130,7 @@ def test_an_act_is_counted_before_the_request_goes_out(lab):
         counts.append((b'"acts": 1' in told, int(stored.fetchone()[0])))
         return real(*arguments)
 
-    service.maintainer._catalog = FaultyCatalog(lab_catalog, on_commit=commit)
+    service.maintainer.requests.on_commit = commit
     service.compactions.finish()
 
     assert counts == [(True, 1)]
@@ -142,10 +142,8 @@ def test_two_processes_with_copies_of_one_ledger_notice_each_other(lab):
     service.holds.act()
     clone = lab.root / "clone"
     clone.mkdir()
-    service.ledger._db.execute("VACUUM INTO ?", (str(clone / "ledger.db"),))
-    other = lab.service()
-    other.ledger.close()
-    other.holds._age.ledger = other.holds._ledger = other.ledger = Ledger(clone / "ledger.db")
+    back_up(lab.root / "state" / "ledger.db", clone / "ledger.db")
+    other = lab.service(ledger=Ledger(clone / "ledger.db"))
     other.holds.act()
 
     service.holds.refresh(1)
@@ -186,6 +184,17 @@ def lands_and_is_cut(real, *arguments):
     raise ConnectionError("cut")
 
 
+def lands_and_then(service, look):
+    """The request takes effect, its answer is lost, and from then on each look at the table is `look`."""
+    requests = service.maintainer.requests
+
+    def cut(real, *arguments):
+        requests.on_load = look
+        return lands_and_is_cut(real, *arguments)
+
+    requests.on_commit = cut
+
+
 def test_a_lost_answer_and_then_not_found_deletes_nothing(lab):
     """A proxy that restarts: the connection is cut, then its default answer is 404."""
     table, service = with_a_job(lab)
@@ -196,15 +205,7 @@ def test_a_lost_answer_and_then_not_found_deletes_nothing(lab):
             raise NoSuchTableError("default backend - 404")
         return real(*arguments)
 
-    faulty = FaultyCatalog(lab.catalog, on_commit=lands_and_is_cut)
-    faulty.on_load = lambda real, *arguments: real(*arguments)
-    service.maintainer._catalog = faulty
-
-    def cut(real, *arguments):
-        faulty.on_load = missing
-        return lands_and_is_cut(real, *arguments)
-
-    faulty.on_commit = cut
+    lands_and_then(service, missing)
     service.compactions.finish()
 
     (operation,) = service.ledger.operations()
@@ -228,14 +229,7 @@ def test_a_table_that_was_renamed_while_the_end_was_unknown_keeps_its_files(lab)
             raise ConnectionError("away")
         return real(*arguments)
 
-    faulty = FaultyCatalog(lab.catalog)
-
-    def cut(real, *arguments):
-        faulty.on_load = away
-        return lands_and_is_cut(real, *arguments)
-
-    faulty.on_commit = cut
-    service.maintainer._catalog = faulty
+    lands_and_then(service, away)
     service.compactions.finish()
     lab.catalog.rename_table("shop.orders", "shop.orders_v1")
     lab.create("shop.orders")
@@ -255,7 +249,7 @@ def test_files_of_an_unknown_commit_are_not_cleaned_up(lab):
     def cut(*_):
         raise ConnectionError("cut")
 
-    service.maintainer._catalog = FaultyCatalog(lab.catalog, on_commit=cut)
+    service.maintainer.requests.on_commit = cut
     service.compactions.finish()
 
     (operation,) = service.ledger.operations()
@@ -270,7 +264,7 @@ def test_files_of_an_unknown_commit_are_not_cleaned_up(lab):
     turn(service, 2)
     assert {one.state for one in service.ledger.operations() if one.job_id == operation.job_id} == {"failed"}
     assert list(home.rglob(f"isotherm-{operation.job_id}-*.parquet"))
-    service.maintainer._catalog = lab.catalog
+    service.maintainer.requests.on_commit = None
     settled_for_days(lab, service)
     assert not list(home.rglob(f"*isotherm-{operation.job_id}*"))
     every_snapshot_reads(table)
@@ -286,7 +280,7 @@ def test_a_request_that_lands_after_it_was_given_up_finds_its_files(lab):
         held.append(arguments)
         raise ConnectionError("cut")
 
-    service.maintainer._catalog = FaultyCatalog(lab.catalog, on_commit=keep)
+    service.maintainer.requests.on_commit = keep
     service.compactions.finish()
     head = table.refresh().current_snapshot().snapshot_id
     older = table.metadata.snapshots[-2].snapshot_id
@@ -295,7 +289,7 @@ def test_a_request_that_lands_after_it_was_given_up_finds_its_files(lab):
     assert service.ledger.operations()[-1].reason in {"lost", "conflict"}
     table.refresh().manage_snapshots().set_current_snapshot(head).commit()
     lab.catalog.commit_table(*held[0])
-    service.maintainer._catalog = lab.catalog
+    service.maintainer.requests.on_commit = None
     settled_for_days(lab, service)
 
     assert rows(table) == before
@@ -307,7 +301,7 @@ def test_a_job_whose_snapshot_expired_unseen_keeps_what_a_tag_still_needs(lab):
     """It landed, nobody knew; another daemon compacted again and expired its snapshot; a tag names one in between."""
     table, service = with_a_job(lab)
     before = rows(table)
-    faulty = FaultyCatalog(lab.catalog)
+    faulty = service.maintainer.requests
     unseen = [True]
 
     def away(real, *arguments):
@@ -320,7 +314,6 @@ def test_a_job_whose_snapshot_expired_unseen_keeps_what_a_tag_still_needs(lab):
         return lands_and_is_cut(real, *arguments)
 
     faulty.on_commit = cut
-    service.maintainer._catalog = faulty
     service.compactions.finish()
     landed = table.refresh().current_snapshot().snapshot_id
     lab.append(table, 9)
@@ -593,7 +586,7 @@ def test_an_expiry_that_is_refused_is_tried_ever_more_rarely_and_says_why(tmp_pa
     def forbid(*_):
         raise ForbiddenError("Principal 'isotherm' is not authorized for op UPDATE_TABLE")
 
-    service.maintainer._catalog = FaultyCatalog(lab.catalog, on_commit=forbid)
+    service.maintainer.requests.on_commit = forbid
     turn(service, 10)
     ended = [one for one in service.ledger.operations() if one.action is Action.EXPIRE]
     assert [(one.state, one.reason) for one in ended] == [("failed", "refused")]
@@ -607,7 +600,7 @@ def test_an_expiry_that_is_refused_is_tried_ever_more_rarely_and_says_why(tmp_pa
     lab.ahead_ms += 61_000
     turn(service, 6)
     assert len(service.ledger.operations()) == 2
-    service.maintainer._catalog = lab.catalog
+    service.maintainer.requests.on_commit = None
     lab.ahead_ms += 61_000
     turn(service, 6)
     assert service.ledger.operations()[0].state == "done"
@@ -627,7 +620,7 @@ def test_a_tag_between_plan_and_commit_stops_only_that_expiry(tmp_path):
             table.manage_snapshots().create_tag(oldest, "q3").commit()
         return real(*arguments)
 
-    service.maintainer._catalog = FaultyCatalog(lab.catalog, on_commit=tag)
+    service.maintainer.requests.on_commit = tag
     turn(service, 10)
     lab.ahead_ms += 2 * 3_600_000
     turn(service, 8)

@@ -225,7 +225,7 @@ def test_files_of_a_ledger_that_knew_no_places_are_deleted(lab):
     table = filled(lab)
     service = started(lab)
     until_files_wait(lab, service, table)
-    service.ledger._db.execute("DELETE FROM places")
+    service.ledger.db.execute("DELETE FROM places")
     service.follower.confirm = service.catalog.load
     lab.ahead_ms += 2 * 3_600_000
     turn(service, 4)
@@ -241,7 +241,7 @@ def test_marks_of_dropped_tables_take_no_turns(lab):
     now_ms = service.now_ms()
     with service.ledger.transaction():
         for number in range(1000):
-            service.ledger._db.execute(
+            service.ledger.db.execute(
                 "INSERT INTO deletions (uuid, path, job_id, state, marked_at_ms, due_at_ms) "
                 "VALUES (?, 'p', 'j', 'waiting', ?, ?)",
                 (f"{number:05d}-dropped", now_ms, now_ms),
@@ -306,7 +306,7 @@ def test_no_expiry_begins_while_the_end_of_one_is_unknown(tmp_path):
         late.append((real, arguments))
         raise requests.exceptions.ReadTimeout("no answer")
 
-    service.maintainer._catalog = FaultyCatalog(lab.catalog, on_commit=commit)
+    service.maintainer.requests.on_commit = commit
     for _ in range(30):
         turn(service, 1)
         if late:
@@ -337,7 +337,7 @@ def test_an_expiry_whose_answer_was_lost_keeps_no_other_waiting_once_the_table_h
         lost.append(arguments)
         raise requests.exceptions.ReadTimeout("no answer")
 
-    service.maintainer._catalog = FaultyCatalog(lab.catalog, on_commit=commit)
+    service.maintainer.requests.on_commit = commit
     for _ in range(30):
         turn(service, 1)
         if lost:
@@ -385,7 +385,7 @@ def test_a_branch_that_was_faster_on_an_old_server_is_a_lost_race(tmp_path):
             raise BadRequestError(answers.pop())
         return real(*arguments)
 
-    service.maintainer._catalog = FaultyCatalog(lab.catalog, on_commit=commit)
+    service.maintainer.requests.on_commit = commit
     service.compactions.finish()
 
     assert [one.state for one in service.ledger.operations()] == ["done"]
@@ -590,7 +590,7 @@ def test_an_expiry_that_began_on_an_old_answer_loses_no_mark_of_the_one_before(l
         old.append(lab.catalog.load_table("shop.orders"))
         return real(*arguments)
 
-    service.maintainer._catalog = FaultyCatalog(lab.catalog, on_commit=commit)
+    service.maintainer.requests.on_commit = commit
     until_files_wait(lab, service, table)
     waiting = service.ledger.deletions(uuid_of(table))
     expiries = len(service.ledger.operations())
@@ -622,9 +622,8 @@ def test_an_expiry_that_landed_is_not_settled_as_failed_by_a_replica_that_lags(t
             has_landed.append(True)
             raise requests.exceptions.ReadTimeout("no answer")
 
-    service.maintainer._catalog = service.catalog.catalog = FaultyCatalog(
-        lab.catalog, on_commit=commit, on_load=load
-    )
+    service.catalog.catalog = service.maintainer.requests
+    service.catalog.catalog.on_commit, service.catalog.catalog.on_load = commit, load
     for _ in range(60):
         old.append(lab.catalog.load_table("shop.orders"))
         lab.append(table, 1)

@@ -6,19 +6,8 @@ import pytest
 
 from isotherm.runtime.clock import now_ms
 from perf.made import make
-from support.lab import Lab
+from support.lab import EAGER, NEVER_DUE, Lab
 
-NEVER_DUE = """
-tables: "*"
-compact: {min_files: 1000000, fill_files: 1000000}
-expire: {enabled: false}
-"""
-ALL_DUE = """
-tables: "*"
-cold: {after: 1, quiet_for: 0s, quiet_commits: 2}
-compact: {min_files: 3}
-expire: {enabled: false}
-"""
 SMALL = {"files": 200, "manifests": 10, "partitions": 20, "snapshots": 20}
 STEP = 10
 """SQLite tells of every so many steps of its virtual machine."""
@@ -47,8 +36,8 @@ def cost_of_an_event(folder, policy=NEVER_DUE, **size):
         lab.topic.messages.append(made.event(now_ms()))
         if number == 2:
             opened.clear()
-            service.fold._db.set_progress_handler(lambda: count("fold"), STEP)
-            service.ledger._db.set_progress_handler(lambda: count("ledger"), STEP)
+            service.fold.db.set_progress_handler(lambda: count("fold"), STEP)
+            service.ledger.db.set_progress_handler(lambda: count("ledger"), STEP)
         service.consume(service.events.poll(0))
     row = service.fold.table(made.uuid)
     assert (row.state.head, row.is_trusted) == (made.head, True)
@@ -63,7 +52,7 @@ def cost_of_an_event(folder, policy=NEVER_DUE, **size):
         {"files": 20_000, "partitions": 2000},
         {"snapshots": 3000},
         {"files": 2000, "manifests": 500},
-        {"files": 20_000, "partitions": 2000, "policy": ALL_DUE},
+        {"files": 20_000, "partitions": 2000, "policy": EAGER},
     ],
     ids=["files", "partitions", "snapshots", "manifests", "partitions that are due"],
 )

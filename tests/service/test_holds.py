@@ -106,7 +106,7 @@ def test_what_happens_while_a_job_runs_is_seen_by_the_last_look(lab, reason, hap
     service = lab.service()
     service.start()
     until_a_job_runs(service)
-    ((operation, _),) = service.compactions._running.values()
+    ((operation, _),) = service.ledger.unfinished()
     happens(lab, table, service)
     finish(service)
 
@@ -251,12 +251,20 @@ def test_a_partition_is_tried_again_soon_and_quarantined_from_the_third_failure_
 
 
 @pytest.fixture
-def two(tmp_path):
+def topics():
+    """One topic, as each of two daemons has it."""
+    records = []
+    return [MemoryHolds(records), MemoryHolds(records)]
+
+
+@pytest.fixture
+def two(tmp_path, topics):
     """The holds of two daemons on one topic."""
-    records, heard = [], []
+    heard = []
     ledgers = [Ledger(tmp_path / name / "ledger.db") for name in ("one", "two")]
     return [
-        Holds(MemoryHolds(records), ledger, heard.append, lambda: 1000, heard.append) for ledger in ledgers
+        Holds(topic, ledger, heard.append, lambda: 1000, heard.append)
+        for topic, ledger in zip(topics, ledgers, strict=True)
     ]
 
 
@@ -275,35 +283,35 @@ def test_what_one_holds_the_other_holds_and_what_one_lifts_is_lifted(two):
     assert one.stops("t") is other.stops("t") is None
 
 
-def test_a_halt_that_could_not_be_told_holds_here_and_is_told_later(two):
+def test_a_halt_that_could_not_be_told_holds_here_and_is_told_later(two, topics):
     one, other = two
     one.put(HALT)
     one.lift("t", HoldKind.HALT)
-    one._topic.is_reachable = False
+    topics[0].is_reachable = False
     one.put(HALT)
     assert one.stops("t")
     assert not one.refresh(0)
-    one._topic.is_reachable = True
+    topics[0].is_reachable = True
     assert one.refresh(0), "the tombstone on the topic is older than what was never told"
     other.refresh(0)
 
     assert one.stops("t") == other.stops("t") == HALTED
 
 
-def test_a_topic_that_was_lost_is_told_what_the_ledgers_know(two):
+def test_a_topic_that_was_lost_is_told_what_the_ledgers_know(two, topics):
     one, other = two
     one.put(HALT)
     one.refresh(0)
-    one._topic.records.clear()
+    topics[0].records.clear()
     one.refresh(0)
     other.refresh(0)
 
     assert one.stops("t") == other.stops("t") == HALTED
 
 
-def test_garbage_among_them_is_told_and_stops_nothing(two):
+def test_garbage_among_them_is_told_and_stops_nothing(two, topics):
     one, other = two
-    one._topic.records += [
+    topics[0].records += [
         ("t/halt", b"\xff"),
         ("t/halt", b'{"kind": "halt"}'),
         ("x", b"[]"),
@@ -378,9 +386,9 @@ def test_a_number_beyond_all_bounds_holds_its_table_and_makes_nothing_fail(lab, 
     service.stop()
 
 
-def test_a_record_under_another_tables_key_holds_nothing(two):
-    one, other = two
-    one._topic.records.append(("u/halt", to_json(HALT).encode()))
+def test_a_record_under_another_tables_key_holds_nothing(two, topics):
+    _, other = two
+    topics[0].records.append(("u/halt", to_json(HALT).encode()))
 
     assert other.refresh(0)
     assert (other.stops("t"), other.stops("u")) == (None, None)
@@ -394,10 +402,10 @@ def test_a_record_under_another_tables_key_holds_nothing(two):
     ],
     ids=["another-kind", "another-form"],
 )
-def test_what_only_a_newer_version_can_read_holds_its_table_until_it_is_lifted(two, record):
+def test_what_only_a_newer_version_can_read_holds_its_table_until_it_is_lifted(two, topics, record):
     one, other = two
     key = f"t/{record['kind']}"
-    one._topic.records.append((key, json.dumps(record).encode()))
+    topics[0].records.append((key, json.dumps(record).encode()))
     one.refresh(0)
     stopped = one.stops("t")
 
@@ -406,8 +414,8 @@ def test_what_only_a_newer_version_can_read_holds_its_table_until_it_is_lifted(t
     assert "an audit" in stopped.why
     assert one.stops("u") is None
     # Nothing of it is written over: the newer version still reads what it wrote.
-    assert one._topic.records == [(key, json.dumps(record).encode())]
-    one._topic.records.append((key, None))
+    assert topics[0].records == [(key, json.dumps(record).encode())]
+    topics[0].records.append((key, None))
     one.refresh(0)
     assert one.stops("t") is None
     assert other.refresh(0)

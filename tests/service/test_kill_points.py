@@ -36,27 +36,27 @@ class Doomed:
     """An SQLite connection that ends with the process."""
 
     def __init__(self, real, countdown):
-        self._real, self._countdown = real, countdown
+        self.real, self._countdown = real, countdown
 
     def __getattr__(self, name):
-        return getattr(self._real, name)
+        return getattr(self.real, name)
 
     def execute(self, sql, *values):
         if sql.startswith(WRITES) or (sql == "ROLLBACK" and self._countdown.left is not None):
             self._countdown.tick()
-        return self._real.execute(sql, *values)
+        return self.real.execute(sql, *values)
 
     def executemany(self, sql, *values):
         self._countdown.tick()
-        return self._real.executemany(sql, *values)
+        return self.real.executemany(sql, *values)
 
 
 def live_until_killed(lab, countdown):
-    """A daemon that dies; True: it came to rest before."""
+    """Let a daemon live until it is killed. Returns whether it came to rest before."""
     service = lab.service()
     stores = (service.fold, service.ledger)
     for store in stores:
-        store._db = Doomed(store._db, countdown)
+        store.db = Doomed(store.db, countdown)
     try:
         service.start()
         settle(service)
@@ -65,7 +65,7 @@ def live_until_killed(lab, countdown):
         return False
     finally:
         for store in stores:
-            store._db._real.close()  # a connection that is closed rolls back what it had not committed
+            store.db.real.close()  # a connection that is closed rolls back what it had not committed
     return True
 
 

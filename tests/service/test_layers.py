@@ -20,7 +20,6 @@ from isotherm.service.ports import NotYetKnown, TableMissing
 from isotherm.store import Ledger
 from isotherm.store.ledger import Account, Operation
 from support.fakes import MemoryHolds
-from support.faults import FaultyCatalog
 from support.lab import EXPIRING, Lab, started, uuid_of, wait_for_children, with_a_job
 
 GRACE = EXPIRING.replace("delete_after: 0s", "delete_after: 1h").replace(", expire.delete_after", "")
@@ -195,7 +194,7 @@ def test_whatever_cannot_be_undone_is_counted_first(tmp_path):
         counts.append(("sweep", service.ledger.acts))
         real(*arguments)
 
-    service.maintainer._catalog = FaultyCatalog(lab.catalog, on_commit=commit)
+    service.maintainer.requests.on_commit = commit
     service.maintainer.start_sweep = start_sweep
     for _ in range(60):  # one to two graces, by the table's uuid, and a look at all tables
         service.step(0)
@@ -482,12 +481,12 @@ def test_an_expiry_is_judged_by_what_the_policy_keeps_at_the_moment_of_its_reque
 
 
 def test_an_expiry_whose_end_nobody_knows_confirms_no_mark(tmp_path):
-    lab, table, service = expiring(tmp_path)
+    _, table, service = expiring(tmp_path)
 
     def cut(*_):
         raise ConnectionError("cut")
 
-    service.maintainer._catalog = FaultyCatalog(lab.catalog, on_commit=cut)
+    service.maintainer.requests.on_commit = cut
     wait_for_children(service)
     service.expiries.finish()
 

@@ -151,7 +151,7 @@ def test_an_intent_on_a_running_jobs_partition_cancels_that_job(lab):
     service.start()
     until_a_job_runs(service)
     uuid = str(table.metadata.table_uuid)
-    ((operation, job),) = service.compactions._running.values()
+    ((operation, job),) = service.ledger.unfinished()
     intent = Intent(
         table_uuid=uuid,
         table="shop.orders",
@@ -207,7 +207,7 @@ def test_a_daemon_that_died_in_the_middle_leaves_nothing_behind(lab):
     service = lab.service()
     service.start()
     until_a_job_runs(service)
-    ((operation, _),) = service.compactions._running.values()
+    ((operation, _),) = service.ledger.unfinished()
     lab.executor.cancel(operation.job_id)  # as a SIGKILL of the daemon takes its children with it
     leftover = Path(table.location().removeprefix("file://")) / "data" / "at_hour=2026-01-01-01"
     (leftover / f"isotherm-{operation.job_id}-00000.parquet").write_bytes(b"half a file")

@@ -45,7 +45,7 @@ def touched(service):
     return {
         name
         for uuid, name in service.fold.names().items()
-        if service.fold._db.execute(
+        if service.fold.db.execute(
             "SELECT EXISTS (SELECT 1 FROM partitions WHERE uuid = ?1 AND touched) "
             "OR (SELECT anew_after IS NOT NULL FROM tables WHERE uuid = ?1)",
             (uuid,),

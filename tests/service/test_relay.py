@@ -207,7 +207,8 @@ def test_what_was_not_announced_before_a_crash_is_announced_after_it(lab, heard)
     table = lab.create()
     ids = [lab.append(table, hour, announce=False).snapshot_id for hour in (1, 2)]
     heard.topic.messages.extend(commit_to_table("shop.orders", one) for one in ids)
-    heard.service.relay._hear()
+    replace(heard.service.relay, catalog=AwayCatalog(lab.catalog)).turn()
+    assert heard.published == []
     again = heard.open()
     again.relay.turn()
 

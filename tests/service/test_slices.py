@@ -14,19 +14,8 @@ from isotherm.service.expiries import MARKED_AT_ONCE
 from isotherm.service.planning import DECIDED_AT_ONCE, DUE_AT_ONCE
 from isotherm.store.fold import JOURNAL_LENGTH, Fold
 from perf.made import make
-from support.lab import EXPIRING, Lab, believed, counted, of, uuid_of, wait_for_children
+from support.lab import EAGER, EXPIRING, NEVER_DUE, Lab, believed, counted, of, uuid_of, wait_for_children
 
-NEVER_DUE = """
-tables: "*"
-compact: {min_files: 1000000, fill_files: 1000000}
-expire: {enabled: false}
-"""
-ALL_DUE = """
-tables: "*"
-cold: {after: 1, quiet_for: 0s, quiet_commits: 2}
-compact: {min_files: 3}
-expire: {enabled: false}
-"""
 PARTITIONS = 3 * DECIDED_AT_ONCE + 10
 
 
@@ -76,9 +65,9 @@ def test_to_decide_all_again_is_one_note_and_goes_on_where_a_restart_found_it(se
     row = service.fold.table(b.TABLE.uuid)
     while service.verdicts.decide(row, ()).has_more:
         pass
-    before = service.fold._db.total_changes
+    before = service.fold.db.total_changes
     service.fold.touch(b.TABLE.uuid, None)
-    written = service.fold._db.total_changes - before
+    written = service.fold.db.total_changes - before
     first = service.verdicts.decide(row, ())
     second = service.verdicts.decide(row, ())
 
@@ -97,7 +86,7 @@ def test_an_event_does_not_wait_for_the_slices(service):
 
 
 def test_of_many_that_are_due_the_dearest_are_looked_at_again(tmp_path):
-    lab = Lab(tmp_path, policy=ALL_DUE)
+    lab = Lab(tmp_path, policy=EAGER)
     service = lab.service()
     service.start()
     made_up(service, b.TABLE, PARTITIONS)
@@ -128,10 +117,10 @@ def test_a_great_many_files_are_marked_and_confirmed_in_slices(tmp_path):
     steps = []
     while not steps or "waiting" not in states(service, table) or "marked" in states(service, table):
         assert len(steps) < 100
-        before = service.ledger._db.total_changes
+        before = service.ledger.db.total_changes
         service.step(0)
         wait_for_children(service)
-        steps.append(service.ledger._db.total_changes - before)
+        steps.append(service.ledger.db.total_changes - before)
         if len(table.refresh().snapshots()) < 5:
             # Everything was marked before the request went out.
             assert sum(states(service, table).values()) > len(more)

@@ -119,8 +119,7 @@ def made_again_unseen(lab, how):
     gone = uuid_of(old)
     service = started(lab)
     if how == "another daemon's":
-        service.events.owns = lambda uuid: uuid != gone
-        service.follower._owns = service.events.owns
+        service.events.elsewhere.add(gone)
     turn(service)
     service.maintainer.stop()
     service.fold.close()

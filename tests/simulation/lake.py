@@ -205,12 +205,14 @@ class SimulatedCatalog(MetastoreCatalog):
         for hear in self._session.hooks["response"]:
             hear(answer)
 
-    def _unused(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError
+
+def unused(self: SimulatedCatalog, *_: Any, **__: Any) -> Any:
+    """What the daemon asks of no catalog."""
+    raise NotImplementedError
 
 
 for _name in SimulatedCatalog.__abstractmethods__:
-    setattr(SimulatedCatalog, _name, SimulatedCatalog._unused)
+    setattr(SimulatedCatalog, _name, unused)
 SimulatedCatalog.__abstractmethods__ = frozenset()
 
 

@@ -56,5 +56,5 @@ remember(file, "construct_writer", _by_id)
 remember(
     ManifestWriter,
     "_with_partition",
-    lambda writer, version: (id(writer._spec), id(writer._schema), version),
+    lambda writer, version: (id(writer._spec), id(writer._schema), version),  # noqa: SLF001 (PyIceberg's own)
 )

@@ -108,7 +108,7 @@ def test_marks_are_confirmed_and_dropped_a_slice_at_a_time(ledger):
             "u", job_id, [replace(mark, path=job_id + mark.path) for mark in marks], NOW, snapshots=[1, 2]
         )
     changed = []
-    ledger._db.set_trace_callback(lambda _: changed.append(ledger._db.total_changes))
+    ledger.db.set_trace_callback(lambda _: changed.append(ledger.db.total_changes))
     ledger.confirm_marks("landed", NOW + 5)
     ledger.drop_marks("failed")
     assert ledger.deletions("u") == {"marked": 14_000, "waiting": 5000}
@@ -135,7 +135,7 @@ def test_only_what_is_confirmed_is_due(ledger):
 
 def test_questions_about_a_time_read_an_index(ledger):
     plans = [
-        ledger._db.execute(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()
+        ledger.db.execute(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()
         for sql, values in (
             ("SELECT value FROM operations WHERE started_at_ms >= ? AND action = ?", (0, "compact")),
             (

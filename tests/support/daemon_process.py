@@ -109,7 +109,7 @@ class Daemon:
             return error.code, error.read().decode()
 
     def metric(self, start):
-        """The value of the metric whose line begins so; None: there is none."""
+        """The value of the metric whose line begins so, or None if there is none."""
         lines = self.get("/metrics")[1].splitlines()
         return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(start)), None)
 

@@ -3,6 +3,8 @@
 A group is what one process plays from its first test to its last: all tests with the Spark session, or the tests of one
 file, because they share what a fixture of theirs has made. The longest groups begin first, so that no process is left
 alone with one at the end. Servers that belong to a session start once in each process that needs them.
+
+Tests with servers wait more than they compute, and begin early. So one process more than there are cores uses the time.
 """
 
 import re
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+LONGEST = ("tests/demo/test_demo.py",)
 LAST = ("tests/mutants/", "tests/simulation/")
 """They use all cores by themselves, so nothing need run beside them."""
 
@@ -28,7 +31,7 @@ class Division(LoadScopeScheduling):
 
 
 def in_turn(items: list[pytest.Item]) -> None:
-    """Put the tests in the order in which their groups begin: Spark's, those that wait for servers, the rest."""
+    """Put the tests in the order in which their groups begin: Spark's, the longest, those with servers, the rest."""
     items.sort(key=turn)
 
 
@@ -36,9 +39,11 @@ def turn(item: pytest.Item) -> int:
     """When a test's group begins, the smallest first."""
     if takes_the_session(item.path):
         return 0
-    if item.get_closest_marker("stack"):
+    if item.nodeid.startswith(LONGEST):
         return 1
-    return 3 if item.nodeid.startswith(LAST) else 2
+    if item.get_closest_marker("stack"):
+        return 2
+    return 4 if item.nodeid.startswith(LAST) else 3
 
 
 def file_of(nodeid: str) -> str:

@@ -79,6 +79,8 @@ class MemoryEvents:
         self.is_member = True
         self.term = 1
         self.lost: list[str] = []
+        self.elsewhere: set[str] = set()
+        """Tables, by uuid, that another daemon of the group has."""
 
     def poll(self, timeout_s: float) -> Sequence[Message]:
         del timeout_s
@@ -100,8 +102,7 @@ class MemoryEvents:
         self.topic.messages.append(encode(event)[1])
 
     def owns(self, table_uuid: str) -> bool:
-        del table_uuid
-        return not self.is_closed and bool(self.term)
+        return not self.is_closed and bool(self.term) and table_uuid not in self.elsewhere
 
     def tenure(self, table_uuid: str) -> int | None:
         return self.term if self.owns(table_uuid) else None

@@ -178,7 +178,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_POST = do_HEAD = do_DELETE = do_GET  # noqa: N815 (the names that the library asks for)
 
     def _after(self, fault: Fault, request: Request) -> Answer | None:
-        """What the client is told; None: nothing."""
+        """The answer for the client, or None if it gets none."""
         front = self.front
         answer: Answer | None = None
         match fault.kind:

@@ -52,6 +52,7 @@ kafka:
   control_topic: {self.name}.control
   dead_letter_topic: {self.name}.dead
 checkpoint: "{self.checkpoint}"
+trigger: 50ms
 streams:
 {streams.replace("NS", self.name)}
 """

@@ -27,6 +27,7 @@ from isotherm.service.loop import Service
 from isotherm.service.policy_folder import PolicyFolder
 from isotherm.store import Fold, Ledger
 from support.fakes import MemoryEvents, MemoryHolds, Topic
+from support.faults import FaultyCatalog
 from support.in_process import AtOnce, InProcess
 
 SCHEMA = Schema(
@@ -40,6 +41,11 @@ EAGER = """
 tables: "*"
 cold: {after: 1, quiet_for: 0s, quiet_commits: 2}
 compact: {min_files: 3}
+expire: {enabled: false}
+"""
+NEVER_DUE = """
+tables: "*"
+compact: {min_files: 1000000, fill_files: 1000000}
 expire: {enabled: false}
 """
 EXPIRING = EAGER.replace(
@@ -116,12 +122,12 @@ class Lab:
     def announce(self, event):
         self.topic.messages.append(encode(event)[1])
 
-    def service(self, executor=None, listen=None, **more):
+    def service(self, executor=None, listen=None, ledger=None, **more):
         """A daemon on the stores of this lab: a new one is a restart."""
         return Service(
             config=self.config,
             fold=Fold.open_or_rebuild(self.root / "state" / "fold.db")[0],
-            ledger=Ledger(self.root / "state" / "ledger.db"),
+            ledger=ledger or Ledger(self.root / "state" / "ledger.db"),
             events=MemoryEvents(self.topic),
             catalog=IcebergCatalog(self.catalog, breaker=Breaker(self.monotonic_s), threads=AtOnce()),
             maintainer=self.maintainer(executor or self.executor),
@@ -150,10 +156,12 @@ class Lab:
 
 
 class Beside(IcebergMaintainer):
-    """The real maintainer on a store whose clock is the lab's."""
+    """The real maintainer on a store whose clock is the lab's, and on a catalog that can fail."""
 
     def __init__(self, catalog, executor, now_ms, lab):
-        super().__init__(catalog, executor, now_ms)
+        self.requests = FaultyCatalog(catalog)
+        """What a test may put before the maintainer's requests: hooks."""
+        super().__init__(self.requests, executor, now_ms)
         self.lab = lab
 
     def clock_skew_ms(self, loaded):

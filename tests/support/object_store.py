@@ -24,7 +24,7 @@ class Fault:
     kind: str = "503"
     """`503`; `403`; `silence`: the request is taken and never answered; `held`: it is done and never answered."""
     key: str = ""
-    """Only requests that are signed with this access key; empty: all."""
+    """The access key whose requests are meant, or empty for all requests."""
     met: int = 0
     happened: threading.Event = field(default_factory=threading.Event)
     """Set when the first such request has come as far as it gets."""

@@ -1,9 +1,8 @@
 """What the tests of executor and committer share: a job from bind to outcome, and Spark as the judge."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from pyiceberg.table import Table
@@ -103,25 +102,6 @@ def rows(spark: Any, name: str, snapshot_id: int | None = None) -> list[str]:
     version = f" VERSION AS OF {snapshot_id}" if snapshot_id is not None else ""
     found = spark.sql(f"SELECT * FROM lake.{name}{version}").collect()
     return sorted(str(row.asDict(recursive=True)) for row in found)
-
-
-@dataclass
-class Hooked:
-    """A real catalog that lets something happen just before or after it is asked to commit, or instead of it."""
-
-    catalog: Any
-    commit_hook: Callable[..., Any]
-
-    @property
-    def __class__(self) -> Any:
-        # Taken for what it wraps: the committer treats catalogs that PyIceberg updates itself in their own way.
-        return type(self.catalog)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.catalog, name)
-
-    def commit_table(self, *arguments: Any) -> Any:
-        return self.commit_hook(self.catalog, *arguments)
 
 
 @contextmanager

@@ -22,7 +22,8 @@ def pytest_collection_modifyitems(items):
 SUITE = {
     "tests/core/test_a.py": "",
     "tests/core/test_b.py": "",
-    "tests/faults/test_c.py": "@pytest.mark.stack",
+    "tests/daemon/test_c.py": "@pytest.mark.stack",
+    "tests/demo/test_demo.py": "@pytest.mark.stack",
     "tests/ingest/test_d.py": "@pytest.mark.spark",
     "tests/ingest/test_e.py": "@pytest.mark.spark",
     "tests/simulation/test_f.py": "",
@@ -73,7 +74,8 @@ def test_the_longest_begin_first_and_what_uses_all_cores_is_last(tmp_path):
     assert files == [
         "tests/ingest/test_d.py",
         "tests/ingest/test_e.py",
-        "tests/faults/test_c.py",
+        "tests/demo/test_demo.py",
+        "tests/daemon/test_c.py",
         "tests/core/test_a.py",
         "tests/core/test_b.py",
         "tests/simulation/test_f.py",

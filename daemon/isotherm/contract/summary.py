@@ -44,7 +44,7 @@ def is_counter(name: str) -> bool:
 
 
 def token_of(summary: Mapping[str, str]) -> str:
-    """Whose place in its source the snapshot with this summary keeps; empty: nobody's."""
+    """The name of whose place in its source the snapshot with this summary keeps, or empty if it keeps none."""
     if INGEST_TOKEN in summary:
         return f"ingest.{summary.get(INGEST_PIPELINE, '')}"
     return next((name for name in summary if name.startswith(KAFKA_CONNECT_OFFSETS)), "")

@@ -140,7 +140,7 @@ UNTAUGHT: Final = Lateness()
 
 
 def _age_of(behind_ms: float, length_ms: int) -> int:
-    """The number of an age: 0 for less than one interval behind, then octaves; -1: not behind at all."""
+    """The number of an age: 0 for less than one interval behind, then octaves, and -1 for not behind at all."""
     if behind_ms < 0:
         return -1
     return int(behind_ms // max(length_ms, 1)).bit_length()

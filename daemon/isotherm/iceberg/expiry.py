@@ -10,7 +10,7 @@ ref may name one of them, and all must lie on `main` behind its head.
 """
 
 import random
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -24,8 +24,6 @@ from pyiceberg.exceptions import (
     ForbiddenError,
     UnauthorizedError,
 )
-from pyiceberg.io import FileIO
-from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import (
@@ -41,11 +39,11 @@ from pyiceberg.table.update import (
 from tenacity.nap import sleep
 
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
-from isotherm.core.clock_check import SKEW_MS
 from isotherm.core.deletion import is_gc_enabled
 from isotherm.core.model.jobs import Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.errors import FATAL
+from isotherm.iceberg.lost_refs import lost_refs
 from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.reachability import left_behind, never, youngest
 from isotherm.iceberg.threads import THREADS, IsStopped, Threads
@@ -163,7 +161,7 @@ class _Expiry:
     now_ms: int
     pause: Callable[[float], None]
     base: str = ""
-    """The metadata that the last request was based on; empty: none was sent."""
+    """The metadata that the last request was based on, or empty if none was sent."""
 
     def run(self) -> Expired:
         """Until it is done or refused."""
@@ -262,55 +260,6 @@ class _Expiry:
         return Expired(replace(Outcome.refused(self.job_id, refusal), was_sent=bool(self.base)))
 
 
-def lost_refs(
-    catalog: Catalog, io: FileIO, landed: TableMetadata, base: str, going: Collection[int]
-) -> tuple[str, ...] | None:
-    """Branches and tags that came after our look, and that the catalog dropped with their snapshots.
-
-    Returns None where a version in between cannot be read any more, so nobody can say.
-
-    A REST catalog cannot be asked to refuse then. The versions of the table between the one that we saw and the one
-    that took the snapshots away have them.
-
-    Args:
-        catalog: only a REST catalog drops refs.
-        io: the table's files.
-        landed: the table after the expiry, at once or later.
-        base: the location of the metadata that the request was based on.
-        going: the snapshots that were taken.
-    """
-    if not isinstance(catalog, RestCatalog):
-        return ()
-    try:
-        log = _versions_since(io, landed, base)
-    except Exception:  # noqa: BLE001 (a version that nobody can read shows nothing)
-        return None
-    for location in log:
-        try:
-            version = FromInputFile.table_metadata(io.new_input(location))
-        except Exception:  # noqa: BLE001 (a version that nobody can read shows nothing)
-            return None
-        if not {snapshot.snapshot_id for snapshot in version.snapshots} & set(going):
-            break  # it came after ours
-        if wanted := _wanted(version, going, landed.last_updated_ms, location):
-            return wanted
-    return ()
-
-
-def _wanted(version: TableMetadata, going: Collection[int], at_ms: int, location: str) -> tuple[str, ...]:
-    """What in one version names, or keeps, snapshots that were taken; for people."""
-    named = [
-        f"{name} (snapshot {ref.snapshot_id}, in {location})"
-        for name, ref in version.refs.items()
-        if ref.snapshot_id in going
-    ]
-    kept = kept_until_ms(version)
-    by_branch = [one for one in going if kept.get(one, 0) > at_ms + SKEW_MS]
-    if by_branch and not named:
-        named = [f"a branch that keeps snapshot {min(by_branch)} (in {location})"]
-    return tuple(named)
-
-
 def still_going(metadata: TableMetadata, snapshots: Iterable[int], now_ms: int) -> tuple[int, ...]:
     """Of the planned ones, those that lie on `main` behind its head and that no branch or tag keeps."""
     kept, behind = kept_until_ms(metadata), _behind(metadata)
@@ -376,14 +325,3 @@ def newest_tokens(metadata: TableMetadata) -> dict[str, str]:
             tokens.setdefault(f"ingest.{summary.get(INGEST_PIPELINE, '')}.source", summary[INGEST_TOKEN])
         current = snapshot.parent_snapshot_id
     return tokens
-
-
-def _versions_since(io: FileIO, landed: TableMetadata, base: str) -> list[str]:
-    """The versions of a table after one of them, oldest first. Each version names the hundred or so before it."""
-    log = [entry.metadata_file for entry in landed.metadata_log]
-    while base not in log:
-        before = FromInputFile.table_metadata(io.new_input(log[0])).metadata_log
-        if not before:
-            raise LookupError(base)
-        log = [entry.metadata_file for entry in before] + log
-    return log[log.index(base) + 1 :]

@@ -23,6 +23,7 @@ from isotherm.iceberg.compaction.described import described
 from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.iceberg.compaction.names import leftovers
 from isotherm.iceberg.errors import translated
+from isotherm.iceberg.lost_refs import lost_refs
 from isotherm.iceberg.remover import deleted, sweep
 from isotherm.iceberg.storage import plain_properties
 from isotherm.iceberg.threads import THREADS, Beside, IsStopped, Threads
@@ -221,7 +222,7 @@ class IcebergMaintainer:
     def lost_refs(self, loaded: LoadedTable, base: str, taken: Sequence[int]) -> Sequence[str] | None:
         """Branches and tags that a catalog dropped with the snapshots that an expiry took, since that metadata."""
         table: Table = loaded.handle
-        return expiry.lost_refs(self._catalog, table.io, table.metadata, base, taken)
+        return lost_refs(self._catalog, table.io, table.metadata, base, taken)
 
     def start_sweep(self, loaded: LoadedTable, wanted: Sweep) -> None:
         """Begin to prove and delete."""

@@ -81,7 +81,7 @@ class Announcer:
         except BufferError as err:
             raise KafkaException(KafkaError(KafkaError._QUEUE_FULL)) from err  # noqa: SLF001 (a public constant)
         self._producer.flush(REQUEST_TIMEOUT_S)
-        error = answers[0] if answers else KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001 (the same)
+        error = answers[0] if answers else KafkaError(KafkaError._TIMED_OUT)
         if error is not None:
             raise KafkaException(error)
 

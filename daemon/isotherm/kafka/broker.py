@@ -19,11 +19,11 @@ Answer = TypeVar("Answer")
 
 _NO_ANSWER = frozenset(
     {
-        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 (the library's public constants)
+        KafkaError._ALL_BROKERS_DOWN,
         KafkaError._MSG_TIMED_OUT,  # noqa: SLF001
         KafkaError._RESOLVE,  # noqa: SLF001
-        KafkaError._TIMED_OUT,  # noqa: SLF001
-        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
         KafkaError._WAIT_COORD,  # noqa: SLF001
         KafkaError.REQUEST_TIMED_OUT,
     }

@@ -53,7 +53,7 @@ class KafkaConfig(Settings):
     control_topic: str = "isotherm.control"
     """Where commit events and intents stand. Its partition count must never change (events are keyed by table)."""
     state_topic: str = ""
-    """Where halts, pauses and quarantines stand, compacted; empty: the control topic's name with `.state` behind it."""
+    """The compacted topic of halts, pauses and quarantines. By default the control topic's name with `.state` behind it."""
     group: str = "isotherm"
     """Consumer group of the daemons; it divides the tables among them. Sources are read as `<group>.sources`."""
     sources: list[SourceConfig] = Field(default_factory=list)
@@ -94,7 +94,7 @@ class HttpConfig(Settings):
 
     host: str = "127.0.0.1"
     port: int = Field(9464, ge=0, le=65535)
-    """0: any free port; the log line `http_listening` says which."""
+    """The port. 0 takes any free port, and the log line `http_listening` says which."""
 
 
 class LocalExecutorConfig(Settings):
@@ -139,7 +139,7 @@ class LoopConfig(Settings):
     """Seconds after which a table without events is looked at in the catalog, for commits that nobody announced."""
     recount_every_s: float = Field(60, ge=0)
     """Seconds between two samples of the self-audit: some partitions are counted anew, when there is nothing else to
-    do. 0: never."""
+    do. With 0 there are none."""
     intent_timeout_s: float = Field(900, gt=0)
     """No intent holds a partition longer than this after it was last renewed, whatever it says."""
 

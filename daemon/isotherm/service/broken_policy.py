@@ -26,7 +26,7 @@ NOBODY_KNOWS = Gap()
 
 
 def gap_of(text: str) -> Gap | None:
-    """The tables that a broken file is about. None: it is no policy, and about none.
+    """The tables that a broken file is about, or None if the file is no policy.
 
     No policy is what holds nothing but comments, and good YAML without a key that is, or is nearly, one of a policy.
     """

@@ -4,12 +4,12 @@ Binding reads manifests, which may take minutes, so it is done beside the loop; 
 the ledger before it starts. What a crash leaves is found there at the next start, and looked up in the
 table before anything else: the ledger may be older than the table. What a failed job wrote goes the way of `deletions`.
 
-A job belongs to the tenure under which it began (`ownership`).
+A job belongs to the tenure under which it began (`ownership`). What may stand against its swap: `last_look`.
 """
 
 import uuid as uuids
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from isotherm.contract.identity import PartitionKey, TableId
@@ -24,9 +24,10 @@ from isotherm.service.barrier import Barrier
 from isotherm.service.deletions import Deletions
 from isotherm.service.follow import Follower
 from isotherm.service.holds import Holds
-from isotherm.service.intake import Intake, Touched, in_pieces
+from isotherm.service.intake import Touched
+from isotherm.service.last_look import LastLook
 from isotherm.service.operations import LATE_MS, Operations
-from isotherm.service.ownership import MOVED, has_still, why_moved
+from isotherm.service.ownership import MOVED, has_still
 from isotherm.service.planning import Verdicts
 from isotherm.service.ports import (
     Bound,
@@ -35,15 +36,11 @@ from isotherm.service.ports import (
     Listener,
     LoadedTable,
     Maintainer,
-    Message,
     TableMissing,
     Unavailable,
 )
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger, Operation
-
-DRAIN_TIMEOUT_S = 5.0
-"""For the last look before a commit; where the end of the topic cannot be reached, nothing is committed."""
 
 
 @dataclass(slots=True)
@@ -56,7 +53,7 @@ class Compactions:
     catalog: Catalog
     maintainer: Maintainer
     follower: Follower
-    intake: Intake
+    last_look: LastLook
     verdicts: Verdicts
     holds: Holds
     announcer: Announcer
@@ -65,8 +62,6 @@ class Compactions:
     barrier: Barrier
     listen: Listener
     now_ms: Callable[[], int]
-    is_blind: bool = False
-    """The control topic could not be read to its end at the last look: what is rewritten now would be thrown away."""
     _binding: dict[str, tuple[Operation, LoadedTable]] = field(default_factory=dict)
     """By job id: what is being bound to its files."""
     _running: dict[str, tuple[Operation, CompactionJob]] = field(default_factory=dict)
@@ -221,22 +216,13 @@ class Compactions:
             )
 
     def _last_look(self, loaded: LoadedTable, job: CompactionJob) -> Refusal | None:
-        """Take in what is new, the last thing before the swap. Returns why it must not be, or None where it may."""
-        uuid = job.table.uuid
-        messages = self.events.drain(DRAIN_TIMEOUT_S)
-        self.is_blind = messages is None
-        # Saved before anything is judged: whatever comes of this job, nobody hands these messages out again.
-        self._save(messages or (), but=job.job_id)
-        if not has_still(self.events, uuid, self._tenures.get(job.job_id)):
-            return Refusal(Reason.OWNER, MOVED)
-        if messages is None:
-            return Refusal(Reason.TOPIC, f"it could not be read to its end within {DRAIN_TIMEOUT_S:.0f}s")
-        if not self.holds.refresh(DRAIN_TIMEOUT_S):
-            return Refusal(Reason.TOPIC, f"what is held back could not be read within {DRAIN_TIMEOUT_S:.0f}s")
-        if (against := self._look_at_table(loaded, job)) is not None:
+        """Look at everything once more, and write down that the request goes out. Returns why it must not, or None."""
+        tenure = self._tenures.get(job.job_id)
+        against = self.last_look.at(
+            loaded, job, tenure, lambda touched: self.cancel_touched(touched, but=job.job_id)
+        )
+        if against is not None:
             return against
-        if (moved := why_moved(self.events, uuid, self._tenures.get(job.job_id))) is not None:
-            return Refusal(Reason.OWNER, moved)
         # Written down before the request goes out, so that whoever finds the job open knows to look for it.
         operation = replace(self._running[job.job_id][0], asserted_head_id=loaded.head)
         self._running[job.job_id] = (operation, job)
@@ -246,32 +232,6 @@ class Compactions:
         except Unavailable as err:
             return Refusal(Reason.TOPIC, str(err))
         return None
-
-    def _look_at_table(self, loaded: LoadedTable, job: CompactionJob) -> Refusal | None:
-        """Bring the state to the table as it is now. Returns what stands against the swap by it, or None."""
-        self.follower.confirm_loaded(loaded)
-        row = self.fold.table(job.table.uuid)
-        resolved = None if row is None else self.verdicts.policy_of(row)
-        if row is None or resolved is None or not row.is_trusted:
-            return Refusal(Reason.POLICY, self.verdicts.not_maintained(row))
-        if not resolved.policy.compact.enabled:
-            return Refusal(Reason.POLICY, "it does not compact this table any more")
-        stopped = self.holds.stops(job.table.uuid)
-        if stopped is not None:
-            return stopped
-        if (doubt := self.deletions.clock_trouble()) is not None:
-            return Refusal(Reason.CLOCK, doubt)
-        hot = self.verdicts.why_hot(row, job.partition, resolved.policy)
-        return None if hot is None else Refusal(Reason.HOT, hot)
-
-    def _save(self, messages: Sequence[Message], but: str) -> None:
-        """Take messages into the state; where that fails, they are to be handed out again."""
-        try:
-            for piece in in_pieces(messages):
-                self.cancel_touched(self.intake.take(piece).touched, but=but)
-        except BaseException:
-            self.events.undo(messages)
-            raise
 
     def _close(self, operation: Operation, job: CompactionJob, outcome: Outcome) -> None:
         """The end of a compaction, whatever it was."""

@@ -10,10 +10,11 @@ from isotherm.contract.identity import TableId
 from isotherm.core.observations import EventApplied, Outside, TrySoon
 from isotherm.core.planner.view import Flight
 from isotherm.service.barrier import Barrier
-from isotherm.service.compactions import DRAIN_TIMEOUT_S, Compactions
+from isotherm.service.compactions import Compactions
 from isotherm.service.dead_letters import SetAside
 from isotherm.service.health import Health
 from isotherm.service.intake import AppliedEvent, Intake, Taken, in_pieces
+from isotherm.service.last_look import DRAIN_TIMEOUT_S
 from isotherm.service.planning import Verdicts
 from isotherm.service.ports import EventSource, Listener, Message
 from isotherm.store.fold import Fold
@@ -83,11 +84,11 @@ class Hearing:
 
     def read_to_the_end(self) -> bool:
         """Read the control topic to its end, if that was not possible the last time; whether it is now."""
-        if self.compactions.is_blind:
+        if self.compactions.last_look.is_blind:
             messages = self.events.drain(DRAIN_TIMEOUT_S)
-            self.compactions.is_blind = messages is None
+            self.compactions.last_look.is_blind = messages is None
             if messages is None:
                 why = "it could not be read, so nothing is compacted"
                 self.listen(TrySoon("the end of the control topic", why, Outside.CONTROL_END))
             self.consume(messages or ())
-        return not self.compactions.is_blind
+        return not self.compactions.last_look.is_blind

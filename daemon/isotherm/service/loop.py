@@ -25,6 +25,7 @@ from isotherm.service.health import Health
 from isotherm.service.hearing import Hearing
 from isotherm.service.holds import Holds
 from isotherm.service.intake import Intake
+from isotherm.service.last_look import LastLook
 from isotherm.service.operations import Operations
 from isotherm.service.planning import Verdicts
 from isotherm.service.policy_folder import PolicyFolder
@@ -198,6 +199,15 @@ class Service:
 
     def _build_what_works(self, operations: Operations) -> None:
         """Build what changes tables."""
+        last_look = LastLook(
+            self.fold,
+            self.events,
+            self.follower,
+            self.intake,
+            self.verdicts,
+            self.holds,
+            self.deletions,
+        )
         self.compactions = Compactions(
             self.fold,
             self.ledger,
@@ -205,7 +215,7 @@ class Service:
             self.catalog,
             self.maintainer,
             self.follower,
-            self.intake,
+            last_look,
             self.verdicts,
             self.holds,
             self.announcer,

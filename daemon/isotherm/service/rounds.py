@@ -20,12 +20,13 @@ from isotherm.core.units import HOUR_MS
 from isotherm.runtime.config import IsothermConfig
 from isotherm.service.barrier import Barrier
 from isotherm.service.catalog_poller import Poller
-from isotherm.service.compactions import DRAIN_TIMEOUT_S, Compactions
+from isotherm.service.compactions import Compactions
 from isotherm.service.deletions import Deletions
 from isotherm.service.expiries import Expiries
 from isotherm.service.follow import Follower
 from isotherm.service.health import Health
 from isotherm.service.holds import Holds
+from isotherm.service.last_look import DRAIN_TIMEOUT_S
 from isotherm.service.ledger_age import doubt_by_tables
 from isotherm.service.planning import DECIDED_AT_ONCE, Verdicts
 from isotherm.service.ports import EventSource, Listener, NotAsked, Unavailable
@@ -199,7 +200,7 @@ class Rounds:
     def _away(self) -> tuple[Outside, ...]:
         stands = {
             Outside.CATALOG: self.health.catalog_answers,
-            Outside.CONTROL_END: not self.compactions.is_blind,
+            Outside.CONTROL_END: not self.compactions.last_look.is_blind,
             Outside.HOLDS: self._may_begin,
         }
         return tuple(what for what, answers in stands.items() if not answers)

@@ -32,7 +32,7 @@ class Recount:
     monotonic_s: Callable[[], float]
     barrier: Barrier
     every_s: float
-    """A sample is taken so often; 0: never."""
+    """The time between two samples, or 0 for no samples."""
     _last_s: float = float("-inf")
     _after_table: str = ""
     _after_partition: dict[str, PartitionKey] = field(default_factory=dict)

@@ -126,11 +126,12 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 class Part:
     """Some tables of a store; a store is made of such parts, each with an idea of its own."""
 
-    _db: sqlite3.Connection
+    db: sqlite3.Connection
+    """SQLite itself. Only the parts of a store write SQL; what stands above asks them."""
 
     def transaction(self) -> AbstractContextManager[None]:
         """What is written inside is saved as a whole, or not at all."""
-        return transaction(self._db)
+        return transaction(self.db)
 
 
 @cache

@@ -75,7 +75,7 @@ class ChangeSchema:
 
     columns: tuple[Column, ...]
     key: tuple[str, ...]
-    """Fields of the message key; empty: the messages have none."""
+    """Fields of the message key, or empty if the messages have none."""
     source_schema: str
     source_table: str
     has_lsn: bool

@@ -57,7 +57,7 @@ class Wanted:
     columns: Mapping[str, str]
     """The table's columns, with their types."""
     key: tuple[str, ...]
-    """Columns that must not be null; empty: none."""
+    """Columns that must not be null."""
     before: tuple[str, ...]
     """Columns whose value in the old row is wanted too, as `_before_<name>`."""
     from_offsets: Mapping[Position, int]

@@ -28,7 +28,7 @@ def survey_sql(
         view: the decoded view.
         event_time: the column that `valid_through` speaks of, and its type.
         partitioned_by: the fields of the spec and the types of their columns, where their columns never change for
-            a key; empty: not wanted.
+            a key. Empty if the partitions are not wanted.
         catalog: the catalog's name, for Iceberg's own functions.
     """
     fine = "FILTER (WHERE _problem IS NULL)"

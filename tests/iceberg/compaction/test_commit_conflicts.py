@@ -32,7 +32,8 @@ from isotherm.iceberg.compaction import fate
 from isotherm.iceberg.compaction.committer import ATTEMPTS, SENDS
 from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot
 from isotherm.iceberg.manifests.live import LiveEntry, live_files
-from support.rewriting import Hooked, bound, commit, compacted, fresh, rewritten, rows, swept
+from support.faults import FaultyCatalog
+from support.rewriting import bound, commit, compacted, fresh, rewritten, rows, swept
 
 OURS, OTHER = PartitionKey('{"1000":1}'), PartitionKey('{"1000":2}')
 NAME = "db.t"
@@ -197,13 +198,13 @@ def test_whoever_was_faster_in_our_partition_wins(catalog: Any, what: str, when:
 
     def racing(real: Any, *arguments: Any) -> Any:
         foreign()
-        return real.commit_table(*arguments)
+        return real(*arguments)
 
     if when == "before the commit":
         foreign()
         outcome = commit(catalog, job, rewrite)
     else:
-        outcome = commit(Hooked(catalog, racing), job, rewrite)
+        outcome = commit(FaultyCatalog(catalog, racing), job, rewrite)
 
     assert_failed(catalog, outcome, reason, job, heads[0])
 
@@ -247,13 +248,13 @@ def test_what_happens_elsewhere_does_not_stop_us(catalog: Any, what: str, when: 
 
     def racing(real: Any, *arguments: Any) -> Any:
         foreign()
-        return real.commit_table(*arguments)
+        return real(*arguments)
 
     if when == "before the commit":
         foreign()
         outcome = commit(catalog, job, rewrite)
     else:
-        outcome = commit(Hooked(catalog, racing), job, rewrite)
+        outcome = commit(FaultyCatalog(catalog, racing), job, rewrite)
 
     assert_done(catalog, outcome, seen[0])
 
@@ -266,9 +267,9 @@ def test_manifests_of_a_lost_attempt_are_used_again(catalog: Any) -> None:
         times.append(len(metadata_files(catalog, job)))
         if len(times) < 4:
             append(catalog.load_table(NAME), 2)
-        return real.commit_table(*arguments)
+        return real(*arguments)
 
-    outcome = commit(Hooked(catalog, racing), job, rewrite)
+    outcome = commit(FaultyCatalog(catalog, racing), job, rewrite)
 
     assert OutcomeKind.DONE is outcome.kind
     # Each attempt adds one list, and no manifest.
@@ -306,9 +307,9 @@ def test_it_gives_way_when_it_loses_every_race(catalog: Any) -> None:
     def racing(real: Any, *arguments: Any) -> Any:
         append(catalog.load_table(NAME), 2)
         lost.append(1)
-        return real.commit_table(*arguments)
+        return real(*arguments)
 
-    outcome = commit(Hooked(catalog, racing), job, rewrite)
+    outcome = commit(FaultyCatalog(catalog, racing), job, rewrite)
 
     assert len(lost) == ATTEMPTS
     assert_failed(catalog, outcome, "contention", job, catalog.load_table(NAME).metadata.current_snapshot_id)
@@ -350,13 +351,13 @@ def test_it_is_asked_again_after_every_lost_race(catalog: Any) -> None:
 
     def racing(real: Any, *arguments: Any) -> Any:
         append(catalog.load_table(NAME), 2)
-        return real.commit_table(*arguments)
+        return real(*arguments)
 
     def hot_the_second_time(table: Table) -> Refusal | None:
         asked.append(table.metadata.current_snapshot_id)
         return Refusal(Reason.HOT, "an intent names it") if len(asked) == 2 else None
 
-    outcome = commit(Hooked(catalog, racing), job, rewrite, hot_the_second_time)
+    outcome = commit(FaultyCatalog(catalog, racing), job, rewrite, hot_the_second_time)
 
     head = catalog.load_table(NAME).metadata.current_snapshot_id
     assert [job.base_snapshot_id, head] == asked
@@ -385,7 +386,7 @@ def failing(error: Exception, lands: Callable[[int], bool]) -> tuple[list[int], 
     def hook(real: Any, *arguments: Any) -> Any:
         sent.append(len(sent) + 1)
         if lands(sent[-1]):
-            real.commit_table(*arguments)
+            real(*arguments)
         raise error
 
     return sent, hook
@@ -406,7 +407,7 @@ def test_an_answer_that_is_lost_after_the_commit_landed(catalog: Any, error: Exc
     before = contents(catalog)
     sent, hook = failing(error, lands=lambda number: number == 1)
 
-    outcome = commit(Hooked(catalog, hook), job, rewrite)
+    outcome = commit(FaultyCatalog(catalog, hook), job, rewrite)
 
     assert sent == [1]
     assert_done(catalog, outcome, before)
@@ -417,7 +418,7 @@ def test_a_request_that_is_lost_is_sent_again_and_counts_once(catalog: Any) -> N
     before = contents(catalog)
     sent, hook = failing(ConnectionError("cut"), lands=lambda number: number == 2)
 
-    outcome = commit(Hooked(catalog, hook), job, rewrite)
+    outcome = commit(FaultyCatalog(catalog, hook), job, rewrite)
 
     assert sent == [1, 2]
     assert_done(catalog, outcome, before)
@@ -433,10 +434,10 @@ def test_a_request_that_lands_while_it_is_sent_again_counts_once(catalog: Any) -
         if not held:
             held.append(arguments)
             raise ConnectionError("cut")
-        real.commit_table(*held[0])
-        return real.commit_table(*arguments)
+        real(*held[0])
+        return real(*arguments)
 
-    outcome = commit(Hooked(catalog, hook), job, rewrite)
+    outcome = commit(FaultyCatalog(catalog, hook), job, rewrite)
 
     assert_done(catalog, outcome, before)
 
@@ -450,7 +451,7 @@ def test_a_request_whose_end_is_not_known_leaves_everything(catalog: Any) -> Non
         held.append(arguments)
         raise ConnectionError("cut")
 
-    outcome = commit(Hooked(catalog, hook), job, rewrite)
+    outcome = commit(FaultyCatalog(catalog, hook), job, rewrite)
 
     assert len(held) == SENDS
     assert (OutcomeKind.UNKNOWN, head) == (outcome.kind, outcome.asserted_head_id)
@@ -471,7 +472,7 @@ def test_a_request_whose_end_is_not_known_can_no_longer_land_once_the_head_moved
         held.append(arguments)
         raise ConnectionError("cut")
 
-    outcome = commit(Hooked(catalog, hook), job, rewrite)
+    outcome = commit(FaultyCatalog(catalog, hook), job, rewrite)
     append(catalog.load_table(NAME), 2)
 
     found = settled(catalog, job, outcome.asserted_head_id)
@@ -486,18 +487,17 @@ def test_without_a_way_to_look_the_end_is_unknown(catalog: Any) -> None:
     before = contents(catalog)
     away: list[bool] = []
 
-    class Away(Hooked):
-        def load_table(self, name: str) -> Any:
-            if away:
-                raise ConnectionError("the catalog is away")
-            return self.catalog.load_table(name)
+    def load(real: Any, name: str) -> Any:
+        if away:
+            raise ConnectionError("the catalog is away")
+        return real(name)
 
     def hook(real: Any, *arguments: Any) -> Any:
-        real.commit_table(*arguments)
+        real(*arguments)
         away.append(True)
         raise ConnectionError("cut")
 
-    weak = Away(catalog, hook)
+    weak = FaultyCatalog(catalog, hook, load)
     outcome = commit(weak, job, rewrite)
 
     assert OutcomeKind.UNKNOWN is outcome.kind
@@ -522,21 +522,20 @@ def test_a_replica_that_lags_does_not_make_a_landed_commit_a_failed_one(
     before = contents(catalog)
     left: list[int] = []
 
-    class Lagging(Hooked):
-        def load_table(self, name: str) -> Any:
-            if left and left[0] > 0:
-                left[0] -= 1
-                return old
-            return self.catalog.load_table(name)
+    def load(real: Any, name: str) -> Any:
+        if left and left[0] > 0:
+            left[0] -= 1
+            return old
+        return real(name)
 
     def hook(real: Any, *arguments: Any) -> Any:
-        answer = real.commit_table(*arguments)
+        answer = real(*arguments)
         if left:
             return answer
         left.append(looks)
         raise error
 
-    lagging = Lagging(catalog, hook)
+    lagging = FaultyCatalog(catalog, hook, load)
     outcome = commit(lagging, job, rewrite)
     if looks < 10:
         assert_done(catalog, outcome, before)
@@ -556,13 +555,13 @@ def test_a_commit_whose_snapshot_was_expired_before_anyone_looked(catalog: Any) 
     job, rewrite = ready(catalog)
 
     def hook(real: Any, *arguments: Any) -> Any:
-        real.commit_table(*arguments)
-        append(real.load_table(NAME), 2)
-        table = real.load_table(NAME)
+        real(*arguments)
+        append(catalog.load_table(NAME), 2)
+        table = catalog.load_table(NAME)
         table.maintenance.expire_snapshots().by_ids(old(table)).commit()
         raise ConnectionError("cut")
 
-    outcome = commit(Hooked(catalog, hook), job, rewrite)
+    outcome = commit(FaultyCatalog(catalog, hook), job, rewrite)
 
     assert OutcomeKind.DONE is outcome.kind
     found = settled(catalog, job)
@@ -576,7 +575,7 @@ def test_a_catalog_that_forbids_is_believed(catalog: Any) -> None:
     head = catalog.load_table(NAME).metadata.current_snapshot_id
     sent, hook = failing(ForbiddenError("no"), lands=lambda _: False)
 
-    outcome = commit(Hooked(catalog, hook), job, rewrite)
+    outcome = commit(FaultyCatalog(catalog, hook), job, rewrite)
 
     assert (sent, outcome.was_sent) == ([1], True)
     assert_failed(catalog, outcome, "refused", job, head)
@@ -587,11 +586,11 @@ def test_done_is_what_the_answer_shows(catalog: Any) -> None:
     job, rewrite = ready(catalog)
     head = catalog.load_table(NAME).metadata.current_snapshot_id
 
-    def pretends(real: Any, *_: Any) -> Any:
-        table = real.load_table(NAME)
+    def pretends(*_: Any) -> Any:
+        table = catalog.load_table(NAME)
         return CommitTableResponse(metadata=table.metadata, metadata_location=table.metadata_location)
 
-    outcome = commit(Hooked(catalog, pretends), job, rewrite)
+    outcome = commit(FaultyCatalog(catalog, pretends), job, rewrite)
 
     assert OutcomeKind.UNKNOWN is outcome.kind
     assert outcome.asserted_head_id == head
@@ -725,19 +724,18 @@ def test_not_found_after_a_request_is_no_answer(catalog: Any) -> None:
     job, rewrite = ready(catalog)
     before, away = contents(catalog), [False]
 
-    class Restarting(Hooked):
-        def load_table(self, name: str) -> Any:
-            if away == [True]:
-                away.clear()
-                raise NoSuchTableError("default backend - 404")
-            return self.catalog.load_table(name)
+    def load(real: Any, name: str) -> Any:
+        if away == [True]:
+            away.clear()
+            raise NoSuchTableError("default backend - 404")
+        return real(name)
 
     def hook(real: Any, *arguments: Any) -> Any:
-        real.commit_table(*arguments)
+        real(*arguments)
         away[:] = [True]
         raise ConnectionError("cut")
 
-    outcome = commit(Restarting(catalog, hook), job, rewrite)
+    outcome = commit(FaultyCatalog(catalog, hook, load), job, rewrite)
 
     assert away == []
     assert_done(catalog, outcome, before)

@@ -50,7 +50,7 @@ from isotherm.core.model.jobs import CompactionJob, OutcomeKind, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.paths import normalised
 from isotherm.iceberg.compaction.described import described
-from isotherm.iceberg.compaction.executor import GRACE_S, LAST_WAIT_S, LocalExecutor, _ended
+from isotherm.iceberg.compaction.executor import GRACE_S, LAST_WAIT_S, LocalExecutor, exit_code_of
 from isotherm.iceberg.compaction.nearby import nearby
 from isotherm.iceberg.compaction.projection import nodes, project
 from isotherm.iceberg.compaction.proof import Proof
@@ -273,7 +273,7 @@ class Undying:
 def test_a_process_that_does_not_die_is_waited_for_so_long_and_no_longer() -> None:
     process: Any = Undying()
 
-    assert _ended(process) == -signal.SIGKILL
+    assert exit_code_of(process) == -signal.SIGKILL
     assert process.was_killed
     assert process.asked == [GRACE_S, LAST_WAIT_S]
 
@@ -362,13 +362,13 @@ def flipped(path: Path) -> None:
 
 def test_one_wrong_value_is_a_mismatch_and_commits_nothing(catalog: Any, job: CompactionJob) -> None:
     """The sums are of what storage gives back: here storage gives back another value."""
-    from isotherm.iceberg.compaction.rewrite import _read_back
+    from isotherm.iceberg.compaction.rewrite import read_back
 
     table = catalog.load_table(NAME)
     honest = rewritten(table, job)
     path = Path(honest.files[0].path.removeprefix("file://"))
     flipped(path)
-    tally = _read_back(
+    tally = read_back(
         table.io, honest.files[0], Proof(table.schema(), None, locations=[honest.files[0].path])
     )
     assert (tally.rows, honest.hash_written == tally.hash) == (60, False)

@@ -111,7 +111,9 @@ class Recorder:
         return self._connection.execute(query, *parameters)
 
 
-def test_many_small_delete_files_are_gone_through_once(tmp_path: Path) -> None:
+def test_many_small_delete_files_are_gone_through_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No file is a reason to look at all that is known: neither a delete file, nor a data file."""
     schema = schema_of(LongType())
     files = [LiveFile(f"{tmp_path}/{number}.parquet", FileKind.DATA, 0, 200_000, 1) for number in range(4)]
@@ -125,9 +127,12 @@ def test_many_small_delete_files_are_gone_through_once(tmp_path: Path) -> None:
         path = f"{tmp_path}/delete-{number}.parquet"
         pq.write_table(pa.table({"file_path": names, "pos": pc.divide(positions, 4)}), path)
         deletes.append(path)
+    connect, opened = duckdb.connect, []
+    monkeypatch.setattr(
+        duckdb, "connect", lambda *how, **more: opened.append(Recorder(connect(*how, **more))) or opened[-1]
+    )
     proof = Proof(schema, None, files, [*(file.path for file in files), *deletes])
-    recorder = Recorder(proof._duckdb)
-    proof._duckdb = recorder  # type: ignore[assignment]
+    (recorder,) = opened
 
     for delete in deletes:
         with nearby(PyArrowFileIO(), delete) as path:

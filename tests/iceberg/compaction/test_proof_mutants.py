@@ -194,7 +194,7 @@ def text_of(name: str) -> str:
 
 
 def verdict(world: World, module: str, *changes: tuple[str, str]) -> str | None:
-    """What the proof says to the work of a changed module; None: that it is right."""
+    """What the proof finds wrong with the work of a changed module, or None if nothing."""
     # The rewrite itself stands in three files: each change is one of them.
     parts = ("source", "output", "rewrite") if module == "rewrite" else (module,)
     assert all(any(old in text_of(part) for part in parts) for old, _ in changes), changes

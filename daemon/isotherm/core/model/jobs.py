@@ -45,7 +45,7 @@ class Destination:
     location: str
     """The table's."""
     folder: str
-    """The partition's, below; empty: it has none."""
+    """The partition's folder below it, or empty if it has none."""
     properties: Mapping[str, str]
     """Of the table's properties those that choose a place."""
 

@@ -26,7 +26,7 @@ class Snapshot:
     sequence_number: int
     committed_at_ms: int
     token: str = ""
-    """Whose place in its source it keeps: a pipeline of ingest, a sink of Kafka Connect; empty: nobody's."""
+    """The pipeline of ingest or the sink of Kafka Connect whose place it keeps, or empty if it keeps none."""
     is_pinned: bool = False
     """A tag or a branch keeps it, whatever its age."""
     kept_until_ms: int = 0
@@ -54,5 +54,5 @@ class TableFacts:
     metadata_versions: int = 0
     """Old metadata.json files that the metadata still names."""
     oldest_job: str = ""
-    """The job of Isotherm's that committed the oldest such snapshot in its metadata; empty: there is none."""
+    """The job that committed the oldest snapshot of Isotherm's in its metadata, or empty if there is none."""
     confirmed_at_ms: int = 0

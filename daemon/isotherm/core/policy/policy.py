@@ -223,11 +223,11 @@ class Work(Settings):
     priority: int = Field(0, strict=True, ge=-MAX_COUNT, le=MAX_COUNT)
     """Tables of a higher priority come first; among equals it goes in turn."""
     jobs_at_once: Count | None = None
-    """Compactions of this table at the same time; unset: as many as isotherm.yaml allows."""
+    """Compactions of this table at the same time. By default as many as isotherm.yaml allows."""
     bytes_per_hour: Size | None = None
-    """What compaction may read of this table in any hour; unset: no limit."""
+    """What compaction may read of this table in any hour. By default there is no limit."""
     bytes_per_day: Size | None = None
-    """What compaction may read of this table in any day; unset: no limit."""
+    """What compaction may read of this table in any day. By default there is no limit."""
     windows: tuple[Window, ...] = ()
     """Work begins only inside one of these; without any, at all times."""
     schedules: tuple[Schedule, ...] = ()

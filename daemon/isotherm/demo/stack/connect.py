@@ -17,7 +17,7 @@ from isotherm.demo.stack.jars import Say, jar_paths, say_on_stderr
 from isotherm.demo.stack.kafka import java_command
 from isotherm.demo.stack.ports import HOST, accepts_connections, free_ports, start_on_free_ports
 from isotherm.demo.stack.postgres import Postgres
-from isotherm.demo.stack.process import Process
+from isotherm.demo.stack.process import Process, Server
 from isotherm.demo.stack.properties import write_properties
 
 READY_WITHIN_S = 120
@@ -35,8 +35,10 @@ JSON_WITH_SCHEMAS = {
 }
 
 
-class Connect:
+class Connect(Server):
     """A Connect worker."""
+
+    name = "Kafka Connect"
 
     def __init__(
         self,
@@ -58,7 +60,6 @@ class Connect:
         self._plugins = dict(plugins or {})
         self._heap_mb = heap_mb
         self._say = say
-        self._process: Process | None = None
         self._port = 0
         # No proxy of the environment stands between us and 127.0.0.1.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -67,13 +68,6 @@ class Connect:
     def url(self) -> str:
         """Of its REST interface."""
         return f"http://{HOST}:{self._port}"
-
-    @property
-    def process(self) -> Process:
-        """The worker itself."""
-        if self._process is None:
-            raise StackError("Kafka Connect was never started")
-        return self._process
 
     def start(self, ports: list[int] | None = None) -> None:
         """Start it and wait until its REST interface answers; `ports` are tried before others."""
@@ -92,20 +86,11 @@ class Connect:
             properties = write_properties(self.folder / "worker.properties", self._properties())
             main_class = "org.apache.kafka.connect.cli.ConnectStandalone"
             command = java_command(own, main_class, properties, heap_mb=self._heap_mb)
-            self._process = Process("Kafka Connect", command, log, folder=self.folder)
+            self._process = Process(self.name, command, log, folder=self.folder)
             self._process.start()
             return self._process
 
         start_on_free_ports(ports or free_ports(1), start, self._answers, READY_WITHIN_S)
-
-    def check(self) -> None:
-        """See that it lives; raises StackError with the end of its log."""
-        self.process.check()
-
-    def stop(self) -> None:
-        """Stop it; what it has read stays."""
-        if self._process is not None:
-            self._process.stop()
 
     def start_connector(self, name: str, config: Mapping[str, object]) -> None:
         """Start a connector, or give it another configuration, and wait until it and its task are RUNNING.

@@ -10,7 +10,7 @@ from isotherm.demo.stack.errors import StackError
 from isotherm.demo.stack.jars import Say, jar_paths, say_on_stderr
 from isotherm.demo.stack.java import find_java
 from isotherm.demo.stack.ports import HOST, accepts_connections, free_ports, start_on_free_ports
-from isotherm.demo.stack.process import Process
+from isotherm.demo.stack.process import Process, Server
 from isotherm.demo.stack.properties import write_properties
 
 READY_WITHIN_S = 90
@@ -33,8 +33,10 @@ def java_command(jars: list[Path], main_class: str, *arguments: str | Path, heap
     return [find_java(), *options, "-cp", ":".join(str(jar) for jar in jars), main_class, *arguments]
 
 
-class Kafka:
+class Kafka(Server):
     """A broker; its topics stay in the folder and are used again."""
+
+    name = "Kafka"
 
     def __init__(
         self, folder: Path, *, auto_create_topics: bool = True, heap_mb: int = 320, say: Say = say_on_stderr
@@ -43,20 +45,12 @@ class Kafka:
         self._auto_create_topics = auto_create_topics
         self._heap_mb = heap_mb
         self._say = say
-        self._process: Process | None = None
         self._port = 0
 
     @property
     def bootstrap_servers(self) -> str:
         """What clients call `bootstrap.servers`."""
         return f"{HOST}:{self._port}"
-
-    @property
-    def process(self) -> Process:
-        """The broker itself."""
-        if self._process is None:
-            raise StackError("Kafka was never started")
-        return self._process
 
     def start(self, ports: list[int] | None = None) -> None:
         """Start it and wait until it tells a client about itself; `ports` are tried before others."""
@@ -68,20 +62,11 @@ class Kafka:
             properties = write_properties(self.folder / "server.properties", self._properties(*ports))
             self._format(jars, properties)
             command = java_command(jars, "kafka.Kafka", properties, heap_mb=self._heap_mb)
-            self._process = Process("Kafka", command, log, folder=self.folder)
+            self._process = Process(self.name, command, log, folder=self.folder)
             self._process.start()
             return self._process
 
         start_on_free_ports(ports or free_ports(2), start, self._answers, READY_WITHIN_S)
-
-    def check(self) -> None:
-        """See that it lives; raises StackError with the end of its log."""
-        self.process.check()
-
-    def stop(self) -> None:
-        """Stop it; the topics stay."""
-        if self._process is not None:
-            self._process.stop()
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
         """Create a topic and wait until it is there; returns its name. One that exists is an error."""

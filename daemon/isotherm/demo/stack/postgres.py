@@ -17,7 +17,7 @@ from pathlib import Path
 
 from isotherm.demo.stack.errors import StackError
 from isotherm.demo.stack.ports import HOST, accepts_connections, free_ports, start_on_free_ports
-from isotherm.demo.stack.process import Process
+from isotherm.demo.stack.process import Process, Server
 
 READY_WITHIN_S = 60
 PREPARE_WITHIN_S = 120
@@ -36,8 +36,10 @@ SETTINGS = {
 }
 
 
-class Postgres:
+class Postgres(Server):
     """A PostgreSQL server; its data stay in the folder and are used again."""
+
+    name = "PostgreSQL"
 
     user = "postgres"
     database = "postgres"
@@ -47,7 +49,6 @@ class Postgres:
         self._data = folder / "data"
         self._password_file = folder / "password"
         self._programs = _programs()
-        self._process: Process | None = None
         self._port = 0
 
     @property
@@ -64,13 +65,6 @@ class Postgres:
     def dsn(self) -> str:
         """For libpq and psycopg."""
         return f"postgresql://{self.user}:{self.password}@{HOST}:{self.port}/{self.database}"
-
-    @property
-    def process(self) -> Process:
-        """The server itself."""
-        if self._process is None:
-            raise StackError("PostgreSQL was never started")
-        return self._process
 
     def prepare(self) -> None:
         """Make the data folder, unless it is there."""
@@ -110,7 +104,7 @@ class Postgres:
             settings = {**SETTINGS, "port": str(self._port)}
             options = [text for key, value in settings.items() for text in ("-c", f"{key}={value}")]
             self._process = Process(
-                "PostgreSQL",
+                self.name,
                 [self._programs / "postgres", "-D", self._data, *options],
                 self.folder / "postgres.log",
                 prefix=_as_nobody(),
@@ -122,15 +116,6 @@ class Postgres:
             return self._process
 
         start_on_free_ports(ports or free_ports(1), start, self._answers, READY_WITHIN_S)
-
-    def check(self) -> None:
-        """See that it lives; raises StackError with the end of its log."""
-        self.process.check()
-
-    def stop(self) -> None:
-        """Stop it; the data stay."""
-        if self._process is not None:
-            self._process.stop()
 
     def _answers(self) -> bool:
         import psycopg

@@ -72,7 +72,7 @@ class Process:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs, or before it was started; negative: the signal that ended it."""
+        """None while it runs, or before it was started. A negative one is the signal that ended it."""
         return None if self._popen is None else self._popen.poll()
 
     @property
@@ -182,6 +182,29 @@ class Process:
             time.sleep(POLL_S)
         # From now on its number may be another's: no signal goes there any more.
         self._is_over = True
+
+
+class Server:
+    """One of the stack's servers. What it has stored stays in its folder when it is stopped."""
+
+    name: str
+    _process: Process | None = None
+
+    @property
+    def process(self) -> Process:
+        """The process that serves."""
+        if self._process is None:
+            raise StackError(f"{self.name} was never started")
+        return self._process
+
+    def check(self) -> None:
+        """See that it lives; raises StackError with the end of its log."""
+        self.process.check()
+
+    def stop(self) -> None:
+        """Stop it, if it was started."""
+        if self._process is not None:
+            self._process.stop()
 
 
 def group_members(group: int) -> list[int]:

@@ -43,7 +43,7 @@ def die_with(parent: int) -> None:
 
 
 def take_little(memory_bytes: int) -> None:
-    """Stand back behind everything else on this machine; 0: as much memory as there is."""
+    """Stand back behind everything else on this machine. With `memory_bytes` 0 the memory has no limit."""
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
     with contextlib.suppress(OSError):

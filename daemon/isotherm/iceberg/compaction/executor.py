@@ -119,7 +119,7 @@ class LocalExecutor:
                 running.answer.recv_bytes()
             except (EOFError, OSError):
                 # The pipe closes a moment before the process can be waited for.
-                return _death(_ended(running.process))
+                return _death(exit_code_of(running.process))
             running.result.seek(0)
             answer: Rewrite | Refusal = pickle.load(running.result)  # noqa: S301 (from our own child)
             return answer
@@ -137,10 +137,10 @@ class LocalExecutor:
         running.answer.close()
         running.result.close()
         running.process.terminate()
-        _ended(running.process)
+        exit_code_of(running.process)
 
 
-def _ended(process: subprocess.Popen[bytes]) -> int:
+def exit_code_of(process: subprocess.Popen[bytes]) -> int:
     """The exit code of a process that is ending; helped after a while."""
     try:
         return process.wait(GRACE_S)

@@ -125,7 +125,7 @@ class Output:
         self._rows_wanted = self._still_wanted()
 
     def _still_wanted(self) -> int:
-        """How many rows the present file is still to take; 0: it is full."""
+        """How many rows the present file is still to take, or 0 if it is full."""
         size = self._sink.tell() if self._writer is not None else 0
         all_bytes = size + self._rows_to_come * self._bytes_per_row
         files = int(all_bytes / self._job.target_size_bytes + 1 - ONE_MORE_FROM)

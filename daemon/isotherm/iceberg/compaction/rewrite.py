@@ -73,7 +73,7 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
         raise
     proof.close()
     proof = Proof(metadata.schema(), None, locations=[file.path for file in written])
-    back = [_read_back(io, file, proof) for file in written]
+    back = [read_back(io, file, proof) for file in written]
     return Rewrite(
         job_id=job.job_id,
         files=tuple(written),
@@ -117,7 +117,7 @@ def _identity_constants(metadata: TableMetadata, job: CompactionJob) -> dict[int
     }
 
 
-def _read_back(io: FileIO, written: WrittenFile, proof: Proof) -> Tally:
+def read_back(io: FileIO, written: WrittenFile, proof: Proof) -> Tally:
     """The rows that storage gives back, which are as their statistics say."""
     with blaming(written.path), nearby(io, written.path) as path:
         tally, problem = proof.read_back(path, written)

@@ -24,7 +24,7 @@ class Fold(Tables, Partitions, Journal, Writers):
 
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
         self.path = path
-        self._db = connect(path, (SCHEMA,), VERSION, read_only=read_only)
+        self.db = connect(path, (SCHEMA,), VERSION, read_only=read_only)
 
     @classmethod
     def open_or_rebuild(cls, path: Path) -> tuple["Fold", str | None]:
@@ -44,24 +44,24 @@ class Fold(Tables, Partitions, Journal, Writers):
 
     def close(self) -> None:
         """Let go of the file."""
-        self._db.close()
+        self.db.close()
 
     @property
     def ledger(self) -> str | None:
         """The id of the ledger beside which this fold grew, or None where it has not begun to."""
-        row = self._db.execute("SELECT ledger FROM about").fetchone()
+        row = self.db.execute("SELECT ledger FROM about").fetchone()
         return None if row is None else str(row[0])
 
     def grow_beside(self, ledger: str) -> None:
         """From now on this ledger is beside it."""
         with self.transaction():
-            self._db.execute("DELETE FROM about")
-            self._db.execute("INSERT INTO about VALUES (?)", (ledger,))
+            self.db.execute("DELETE FROM about")
+            self.db.execute("INSERT INTO about VALUES (?)", (ledger,))
 
     def drop(self, uuid: str) -> None:
         """Forget a table, but for what writers said of it: a table that comes back is still theirs to write."""
         for name in ("tables", "partitions", "snapshots", "journal"):
-            self._db.execute(f"DELETE FROM {name} WHERE uuid = ?", (uuid,))  # noqa: S608 (our own table names)
+            self.db.execute(f"DELETE FROM {name} WHERE uuid = ?", (uuid,))  # noqa: S608 (our own table names)
 
     def replace(
         self,
@@ -73,7 +73,7 @@ class Fold(Tables, Partitions, Journal, Writers):
         """A table after a full scan: its partitions and journal begin anew, intents and words stay."""
         uuid = state.table.uuid
         with self.transaction():
-            self._db.execute("DELETE FROM partitions WHERE uuid = ?", (uuid,))
-            self._db.execute("DELETE FROM journal WHERE uuid = ?", (uuid,))
+            self.db.execute("DELETE FROM partitions WHERE uuid = ?", (uuid,))
+            self.db.execute("DELETE FROM journal WHERE uuid = ?", (uuid,))
             self.save_table(state, facts, state.head, snapshots)
             self.begin_partitions(uuid, partitions)

@@ -15,11 +15,11 @@ class Journal(Part):
 
     def record(self, uuid: str, changes: Sequence[tuple[Change, Prior]]) -> None:
         """Remember changes, so that they can be undone and held against the manifest list."""
-        self._db.executemany(
+        self.db.executemany(
             "INSERT OR REPLACE INTO journal (uuid, snapshot_id, change, prior) VALUES (?, ?, ?, ?)",
             [(uuid, change.snapshot_id, to_json(change), to_json(prior)) for change, prior in changes],
         )
-        self._db.execute(
+        self.db.execute(
             "DELETE FROM journal WHERE uuid = ? AND number <= "
             "(SELECT number FROM journal WHERE uuid = ? ORDER BY number DESC LIMIT 1 OFFSET ?)",
             (uuid, uuid, JOURNAL_LENGTH),
@@ -27,11 +27,11 @@ class Journal(Part):
 
     def recorded(self, uuid: str, snapshot_id: int) -> tuple[Change, Prior] | None:
         """A change in the journal."""
-        row = self._db.execute(
+        row = self.db.execute(
             "SELECT change, prior FROM journal WHERE uuid = ? AND snapshot_id = ?", (uuid, snapshot_id)
         ).fetchone()
         return None if row is None else (from_row(Change, row[0]), from_row(Prior, row[1]))
 
     def forget(self, uuid: str, snapshot_id: int) -> None:
         """Take a change out of the journal: it was undone."""
-        self._db.execute("DELETE FROM journal WHERE uuid = ? AND snapshot_id = ?", (uuid, snapshot_id))
+        self.db.execute("DELETE FROM journal WHERE uuid = ? AND snapshot_id = ?", (uuid, snapshot_id))

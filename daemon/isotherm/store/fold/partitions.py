@@ -50,7 +50,7 @@ class Partitions(Part):
 
     def states(self, uuid: str, keys: Iterable[PartitionKey]) -> dict[PartitionKey, PartitionState]:
         """The states of some partitions; those that do not exist are left out."""
-        rows = self._db.execute(
+        rows = self.db.execute(
             "SELECT key, state FROM partitions WHERE uuid = ? AND key IN (SELECT value FROM json_each(?))",
             (uuid, json.dumps(list(keys))),
         )
@@ -58,7 +58,7 @@ class Partitions(Part):
 
     def sample(self, uuid: str, after: PartitionKey | None, limit: int) -> dict[PartitionKey, PartitionState]:
         """Some partitions of a table, those that follow a key."""
-        rows = self._db.execute(
+        rows = self.db.execute(
             "SELECT key, state FROM partitions WHERE uuid = ? AND key > ? ORDER BY key LIMIT ?",
             (uuid, after or "", limit),
         )
@@ -68,8 +68,8 @@ class Partitions(Part):
         """Keep new states, to be decided at the next round. None removes the partition."""
         gone = [(uuid, key) for key, state in partitions.items() if state is None]
         if gone:
-            self._db.executemany("DELETE FROM partitions WHERE uuid = ? AND key = ?", gone)
-        self._db.executemany(
+            self.db.executemany("DELETE FROM partitions WHERE uuid = ? AND key = ?", gone)
+        self.db.executemany(
             "INSERT INTO partitions (uuid, key, state, files) VALUES (?, ?, ?, ?) ON CONFLICT (uuid, key) "
             "DO UPDATE SET state = excluded.state, files = excluded.files, touched = 1",
             (
@@ -81,7 +81,7 @@ class Partitions(Part):
 
     def begin_partitions(self, uuid: str, partitions: Mapping[PartitionKey, PartitionState]) -> None:
         """The partitions of a table that has none yet; all are to be decided."""
-        self._db.executemany(
+        self.db.executemany(
             "INSERT INTO partitions (uuid, key, state, files, touched) VALUES (?, ?, ?, ?, 0)",
             ((uuid, key, to_json(state), state.data_total.files) for key, state in partitions.items()),
         )
@@ -91,17 +91,17 @@ class Partitions(Part):
         """Decide these partitions again at the next round. None means all of the table's, and the table as a whole."""
         if keys is None:
             # Noted at the table: to write it at each of a million partitions takes seconds.
-            self._db.execute(
+            self.db.execute(
                 "UPDATE tables SET touched = 1, whole_touched = 1, anew_after = '' WHERE uuid = ?", (uuid,)
             )
             return
-        self._db.execute("UPDATE tables SET touched = 1 WHERE uuid = ?", (uuid,))
+        self.db.execute("UPDATE tables SET touched = 1 WHERE uuid = ?", (uuid,))
         for key in keys:
-            self._db.execute("UPDATE partitions SET touched = 1 WHERE uuid = ? AND key = ?", (uuid, key))
+            self.db.execute("UPDATE partitions SET touched = 1 WHERE uuid = ? AND key = ?", (uuid, key))
 
     def touch_whole(self, uuid: str) -> None:
         """Decide of the table as a whole again at the next round."""
-        self._db.execute("UPDATE tables SET touched = 1, whole_touched = 1 WHERE uuid = ?", (uuid,))
+        self.db.execute("UPDATE tables SET touched = 1, whole_touched = 1 WHERE uuid = ?", (uuid,))
 
     def undecided(
         self, uuid: str, now_ms: int, boundary_ms: int | None, commits: int, limit: int, *, anew: bool
@@ -112,19 +112,19 @@ class Partitions(Part):
         """
         # One question for each index: an OR over all of them would read every partition of the table. So would
         # SQLite, without being told, where an index says no more than the primary key does.
-        rows = self._db.execute(
+        rows = self.db.execute(
             "SELECT key, state FROM partitions INDEXED BY partitions_touched WHERE uuid = ?1 AND touched "
             "UNION ALL SELECT key, state FROM partitions WHERE uuid = ?1 AND wake_at_ms <= ?2 "
             "UNION ALL SELECT key, state FROM partitions WHERE uuid = ?1 AND wake_boundary_ms <= ?3 "
             "UNION ALL SELECT key, state FROM partitions WHERE uuid = ?1 AND wake_commits <= ?4 LIMIT ?5",
             (uuid, now_ms, boundary_ms, commits, limit),
         ).fetchall()
-        (after,) = self._db.execute("SELECT anew_after FROM tables WHERE uuid = ?", (uuid,)).fetchone() or (
+        (after,) = self.db.execute("SELECT anew_after FROM tables WHERE uuid = ?", (uuid,)).fetchone() or (
             None,
         )
         has_more, through = len(rows) >= limit, after
         if anew and after is not None and not has_more:
-            some = self._db.execute(
+            some = self.db.execute(
                 "SELECT key, state FROM partitions WHERE uuid = ? AND key > ? ORDER BY key LIMIT ?",
                 (uuid, after, limit),
             ).fetchall()
@@ -135,7 +135,7 @@ class Partitions(Part):
 
     def due(self, uuid: str, limit: int) -> dict[PartitionKey, PartitionState]:
         """The partitions with the highest scores among those that are due, and wait for a round with room for them."""
-        rows = self._db.execute(
+        rows = self.db.execute(
             "SELECT key, state FROM partitions INDEXED BY partitions_due WHERE uuid = ? AND verdict = 'due' "
             "ORDER BY score DESC LIMIT ?",
             (uuid, limit),
@@ -144,7 +144,7 @@ class Partitions(Part):
 
     def partitions(self, uuid: str) -> Iterator[PartitionRow]:
         """Every partition of a table, in the order of their keys."""
-        for key, state, verdict, due_since_ms in self._db.execute(
+        for key, state, verdict, due_since_ms in self.db.execute(
             "SELECT key, state, verdict, due_since_ms FROM partitions WHERE uuid = ? ORDER BY key", (uuid,)
         ):
             yield PartitionRow(
@@ -158,7 +158,7 @@ class Partitions(Part):
         self, uuid: str, planned: Plan, now_ms: int, through: PartitionKey | None = None
     ) -> None:
         """Keep verdicts until they could change; `through`: how far a table is that is decided slice by slice."""
-        self._db.executemany(
+        self.db.executemany(
             "UPDATE partitions SET touched = 0, verdict = ?, score = ?, wake_at_ms = ?, wake_boundary_ms = ?, "
             "wake_commits = ?, due_since_ms = CASE WHEN ? THEN COALESCE(due_since_ms, ?) END WHERE uuid = ? AND key = ?",
             [
@@ -179,12 +179,12 @@ class Partitions(Part):
         )
         if planned.of_table:
             times = [at_ms for one in planned.of_table if (at_ms := one.wake.at_ms) is not None]
-            self._db.execute(
+            self.db.execute(
                 "UPDATE tables SET of_table = ?, whole_touched = 0, whole_wake_at_ms = ? WHERE uuid = ?",
                 (to_json(Decisions(planned.of_table)), min(times, default=None), uuid),
             )
         whole_is_due = any(decision.verdict is Verdict.DUE for decision in planned.of_table)
-        self._db.execute(
+        self.db.execute(
             "UPDATE tables SET wake_at_ms = (SELECT MIN(wake_at_ms) FROM partitions WHERE uuid = ?1 AND wake_at_ms NOT NULL), "
             "due = EXISTS (SELECT 1 FROM partitions WHERE uuid = ?1 AND verdict = 'due') "
             "OR CASE WHEN ?2 THEN ?3 ELSE due END, anew_after = ?4 WHERE uuid = ?1",
@@ -193,7 +193,7 @@ class Partitions(Part):
 
     def tally(self, uuid: str) -> Tally:
         """How a table's partitions stand."""
-        rows = self._db.execute(
+        rows = self.db.execute(
             "SELECT verdict, COUNT(*), MAX(score), MAX(files), MIN(due_since_ms) FROM partitions WHERE uuid = ? "
             "GROUP BY verdict",
             (uuid,),

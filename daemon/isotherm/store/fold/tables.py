@@ -19,15 +19,15 @@ class TableRow:
     """The head that the catalog confirmed last, or None where it never did."""
     last_event_at_ms: int
     of_table: tuple[Decision, ...] = ()
-    """The latest verdicts on the table as a whole; empty: not decided yet."""
+    """The latest verdicts on the table as a whole, or empty before the first."""
     is_trusted: bool = True
-    """False: something did not add up, the table is scanned when it is confirmed next."""
+    """Whether all added up. If not, the table is scanned when it is confirmed next."""
     is_whole_touched: bool = True
     """Whether the verdicts on the table as a whole must be made anew."""
     whole_wake_at_ms: int | None = None
     """When they could change by themselves."""
     changed_at_ms: int = 0
-    """When the head was committed that the catalog confirmed last; 0: there was none."""
+    """When the head was committed that the catalog confirmed last, or 0 before the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +60,14 @@ class Tables(Part):
         """Every table by uuid."""
         return {
             row[0]: self._table_row(row[1:])
-            for row in self._db.execute(
+            for row in self.db.execute(
                 f"SELECT uuid, {_COLUMNS} FROM tables ORDER BY name"  # noqa: S608 (our own column names)
             )
         }
 
     def names(self) -> dict[str, str]:
         """The name of every table, by uuid."""
-        return dict(self._db.execute("SELECT uuid, name FROM tables ORDER BY name").fetchall())
+        return dict(self.db.execute("SELECT uuid, name FROM tables ORDER BY name").fetchall())
 
     def agenda(self, now_ms: int, every_ms: int) -> list[str]:
         """The uuids of the tables that a planning round must look at, by name.
@@ -75,7 +75,7 @@ class Tables(Part):
         Those that were touched, that have something due or newly come due, that are not trusted, and those of which
         nobody has spoken for long, where `every_ms` says how long that is (`_SILENT`).
         """
-        rows = self._db.execute(
+        rows = self.db.execute(
             "SELECT uuid, name FROM tables WHERE touched OR NOT trusted OR due > 0 OR wake_at_ms <= :now "  # noqa: S608
             f"OR whole_wake_at_ms <= :now OR anew_after IS NOT NULL OR {_SILENT}",
             {"now": now_ms, "every": every_ms},
@@ -84,7 +84,7 @@ class Tables(Part):
 
     def is_silent(self, uuid: str, now_ms: int, every_ms: int) -> bool:
         """Whether nobody has spoken of a table for so long that the catalog is to be asked."""
-        rows = self._db.execute(
+        rows = self.db.execute(
             f"SELECT 1 FROM tables WHERE uuid = :uuid AND {_SILENT}",  # noqa: S608 (our own words)
             {"uuid": uuid, "now": now_ms, "every": every_ms},
         )
@@ -92,15 +92,15 @@ class Tables(Part):
 
     def looked_at(self, uuid: str) -> None:
         """A planning round has looked at the table; it comes back when something touches it or comes due."""
-        self._db.execute("UPDATE tables SET touched = 0 WHERE uuid = ?", (uuid,))
+        self.db.execute("UPDATE tables SET touched = 0 WHERE uuid = ?", (uuid,))
 
     def named(self, name: str) -> list[str]:
         """The uuids of the tables that have, or had, this name."""
-        return [row[0] for row in self._db.execute("SELECT uuid FROM tables WHERE name = ?", (name,))]
+        return [row[0] for row in self.db.execute("SELECT uuid FROM tables WHERE name = ?", (name,))]
 
     def table(self, uuid: str) -> TableRow | None:
         """One table."""
-        row = self._db.execute(
+        row = self.db.execute(
             f"SELECT {_COLUMNS} FROM tables WHERE uuid = ?",  # noqa: S608 (our own column names)
             (uuid,),
         ).fetchone()
@@ -140,7 +140,7 @@ class Tables(Part):
     ) -> None:
         """Keep a table's state, and what its metadata said when its head was confirmed."""
         uuid = state.table.uuid
-        self._db.execute(
+        self.db.execute(
             "INSERT INTO tables (uuid, name, state, facts, confirmed_head, confirmed_at_ms, changed_at_ms) "
             "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (uuid) DO UPDATE SET name = excluded.name, "
             "state = excluded.state, facts = excluded.facts, confirmed_head = excluded.confirmed_head, "
@@ -161,14 +161,14 @@ class Tables(Part):
 
     def save_state(self, state: TableState) -> None:
         """Keep a table's state alone: the steady path of an event."""
-        self._db.execute(
+        self.db.execute(
             "UPDATE tables SET state = ?, touched = 1 WHERE uuid = ?", (to_json(state), state.table.uuid)
         )
 
     def _save_snapshots(self, uuid: str, snapshots: Sequence[Snapshot]) -> None:
         """Keep the log of snapshots, writing only what is new, gone or different."""
         # Plain rows on both sides: logs are long, and most of the time there is nothing to write.
-        rows = self._db.execute(
+        rows = self.db.execute(
             f"SELECT place, {_SNAPSHOT} FROM snapshots WHERE uuid = ? ORDER BY place",  # noqa: S608 (our own names)
             (uuid,),
         )
@@ -187,17 +187,17 @@ class Tables(Part):
         else:
             # Not the old log with something gone and something new at its end: written as a whole.
             gone, fresh, following = list(places.values()), log, 0
-        self._db.executemany(
+        self.db.executemany(
             "DELETE FROM snapshots WHERE uuid = ? AND place = ?", [(uuid, place) for place in gone]
         )
-        self._db.executemany(
+        self.db.executemany(
             "INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [(uuid, place, *entry) for place, entry in enumerate(fresh, start=following)],
         )
 
     def snapshots(self, uuid: str) -> tuple[Snapshot, ...]:
         """The ancestors of the confirmed head that still exist, oldest first."""
-        rows = self._db.execute(
+        rows = self.db.execute(
             f"SELECT {_SNAPSHOT} FROM snapshots WHERE uuid = ? ORDER BY place",  # noqa: S608 (our own names)
             (uuid,),
         )
@@ -208,11 +208,11 @@ class Tables(Part):
 
     def note_events(self, at_ms: Mapping[str, int]) -> None:
         """When the last event of each of these tables came, by uuid."""
-        self._db.executemany(
+        self.db.executemany(
             "UPDATE tables SET last_event_at_ms = ? WHERE uuid = ?",
             [(ms, uuid) for uuid, ms in at_ms.items()],
         )
 
     def distrust(self, uuid: str) -> None:
         """Have the table scanned when it is confirmed next; until then its verdicts stand still."""
-        self._db.execute("UPDATE tables SET trusted = 0 WHERE uuid = ?", (uuid,))
+        self.db.execute("UPDATE tables SET trusted = 0 WHERE uuid = ?", (uuid,))

@@ -41,9 +41,9 @@ class Writers(Part):
     def prune(self, now_ms: int, limit: int = PRUNED_AT_ONCE) -> bool:
         """Forget some of what is over, and of what writers of tables that are gone once said; whether there is more."""
         with self.transaction():
-            self._db.execute("DELETE FROM intents WHERE expires_at_ms <= ?", (now_ms,))
+            self.db.execute("DELETE FROM intents WHERE expires_at_ms <= ?", (now_ms,))
             counts = [
-                self._db.execute(
+                self.db.execute(
                     f"DELETE FROM {name} WHERE (uuid, writer) IN (SELECT uuid, writer FROM {name} AS said "  # noqa: S608 (our words)
                     "WHERE at_ms < ?1 AND NOT EXISTS (SELECT 1 FROM tables WHERE uuid = said.uuid) LIMIT ?2)",
                     (now_ms - WORD_KEPT_MS, limit),
@@ -56,12 +56,12 @@ class Writers(Part):
 
     def intents(self, uuid: str) -> tuple[Intent, ...]:
         """The intents of a table that were not closed; some of them may have expired."""
-        rows = self._db.execute("SELECT value FROM intents WHERE uuid = ? ORDER BY intent_id", (uuid,))
+        rows = self.db.execute("SELECT value FROM intents WHERE uuid = ? ORDER BY intent_id", (uuid,))
         return tuple(Intent.model_validate_json(value) for (value,) in rows)
 
     def holds_all(self, uuid: str, now_ms: int) -> bool:
         """Whether an open intent names every partition of a table already."""
-        rows = self._db.execute(
+        rows = self.db.execute(
             "SELECT 1 FROM intents WHERE uuid = ? AND names_all AND expires_at_ms > ? LIMIT 1", (uuid, now_ms)
         )
         return rows.fetchone() is not None
@@ -74,13 +74,13 @@ class Writers(Part):
             now_ms: the time; what has expired by now is forgotten.
             is_known: whether we know the table.
         """
-        self._db.execute("DELETE FROM intents WHERE expires_at_ms <= ?", (now_ms,))
+        self.db.execute("DELETE FROM intents WHERE expires_at_ms <= ?", (now_ms,))
         uuid, size = intent.table_uuid, len(intent.model_dump_json())
         others, most, most_bytes = "uuid = ?1 AND intent_id <> ?2", MAX_INTENTS, MAX_BYTES
         if not is_known:
             others = "is_stranger AND NOT (uuid = ?1 AND intent_id = ?2)"
             most, most_bytes = MAX_STRANGERS, MAX_STRANGERS_BYTES
-        count, taken = self._db.execute(
+        count, taken = self.db.execute(
             f"SELECT COUNT(*), COALESCE(SUM(size), 0) FROM intents WHERE {others}",  # noqa: S608 (our words)
             (uuid, intent.intent_id),
         ).fetchone()
@@ -92,14 +92,14 @@ class Writers(Part):
 
     def close_intent(self, uuid: str, intent_id: str) -> Intent | None:
         """Forget an intent that was closed; returns it, or None if it was not kept."""
-        row = self._db.execute(
+        row = self.db.execute(
             "DELETE FROM intents WHERE uuid = ? AND intent_id = ? RETURNING value", (uuid, intent_id)
         ).fetchone()
         return None if row is None else Intent.model_validate_json(row[0])
 
     def hold_all(self, uuid: str, name: str, now_ms: int, until_ms: int) -> None:
         """Hold every partition of a table, because more was said of it than is kept."""
-        row = self._db.execute(
+        row = self.db.execute(
             "SELECT expires_at_ms FROM intents WHERE uuid = ? AND intent_id = ?", (uuid, _ALL)
         ).fetchone()
         intent = Intent(
@@ -115,14 +115,14 @@ class Writers(Part):
 
     def met(self, uuid: str, name: str, now_ms: int) -> None:
         """A table is known from now on. If intents of unknown tables were too many, one of them may be its own."""
-        self._db.execute("UPDATE intents SET is_stranger = FALSE WHERE uuid = ?", (uuid,))
-        row = self._db.execute("SELECT expires_at_ms FROM intents WHERE uuid = ?", (_STRANGERS,)).fetchone()
+        self.db.execute("UPDATE intents SET is_stranger = FALSE WHERE uuid = ?", (uuid,))
+        row = self.db.execute("SELECT expires_at_ms FROM intents WHERE uuid = ?", (_STRANGERS,)).fetchone()
         if row is not None and row[0] > now_ms:
             self.hold_all(uuid, name, now_ms, row[0])
 
     def _put(self, uuid: str, intent_id: str, intent: Intent, *, is_stranger: bool) -> None:
         value, names_all = intent.model_dump_json(), intent.partitions is None
-        self._db.execute(
+        self.db.execute(
             "INSERT OR REPLACE INTO intents VALUES (?, ?, ?, ?, ?, ?, ?)",
             (uuid, intent_id, intent.expires_at_ms, is_stranger, names_all, len(value), value),
         )
@@ -131,8 +131,8 @@ class Writers(Part):
 
     def note_announcer(self, uuid: str, writer: str, now_ms: int) -> None:
         """A writer says beforehand what it will touch."""
-        self._db.execute("INSERT OR REPLACE INTO announcers VALUES (?, ?, ?)", (uuid, writer, now_ms))
-        self._db.execute(
+        self.db.execute("INSERT OR REPLACE INTO announcers VALUES (?, ?, ?)", (uuid, writer, now_ms))
+        self.db.execute(
             "DELETE FROM announcers WHERE uuid = ?1 AND writer IN "
             "(SELECT writer FROM announcers WHERE uuid = ?1 ORDER BY at_ms DESC, writer LIMIT -1 OFFSET ?2)",
             (uuid, MAX_ANNOUNCERS),
@@ -140,14 +140,14 @@ class Writers(Part):
 
     def announces(self, uuid: str, writer: str) -> bool:
         """Whether a writer is known to say beforehand what it will touch."""
-        rows = self._db.execute("SELECT 1 FROM announcers WHERE uuid = ? AND writer = ?", (uuid, writer))
+        rows = self.db.execute("SELECT 1 FROM announcers WHERE uuid = ? AND writer = ?", (uuid, writer))
         return rows.fetchone() is not None
 
     # Words
 
     def words(self, uuid: str) -> tuple[Word, ...]:
         """The newest word of each writer of a table."""
-        rows = self._db.execute("SELECT value FROM words WHERE uuid = ? ORDER BY writer", (uuid,))
+        rows = self.db.execute("SELECT value FROM words WHERE uuid = ? ORDER BY writer", (uuid,))
         return tuple(from_row(Word, value) for (value,) in rows)
 
     def save_word(self, uuid: str, word: Word) -> bool:
@@ -165,7 +165,7 @@ class Writers(Part):
     def _has_room(self, uuid: str, writer: str, size: int) -> bool:
         if writer == NOBODY:
             return True
-        count, taken = self._db.execute(
+        count, taken = self.db.execute(
             "SELECT COUNT(*), COALESCE(SUM(LENGTH(value)), 0) FROM words "
             "WHERE uuid = ? AND writer NOT IN (?, ?)",
             (uuid, writer, NOBODY),
@@ -174,7 +174,7 @@ class Writers(Part):
 
     def _retire(self, uuid: str, before_ms: int) -> None:
         """Forget the writers that have been silent since then, all but that there was one."""
-        gone = self._db.execute(
+        gone = self.db.execute(
             "DELETE FROM words WHERE uuid = ? AND at_ms < ? AND writer <> ? RETURNING value",
             (uuid, before_ms, NOBODY),
         ).fetchall()
@@ -184,7 +184,7 @@ class Writers(Part):
             self._say(uuid, Word(NOBODY, newest_ms, type(words[0].window)()))
 
     def _say(self, uuid: str, word: Word, value: str | None = None) -> None:
-        self._db.execute(
+        self.db.execute(
             "INSERT OR REPLACE INTO words VALUES (?, ?, ?, ?)",
             (uuid, word.writer, value or to_json(word), word.at_ms),
         )

@@ -29,7 +29,7 @@ class Accounts(Part):
 
     def account(self, uuid: str, accounts: Iterable[Account]) -> None:
         """Snapshots became part of the state."""
-        self._db.executemany(
+        self.db.executemany(
             "INSERT INTO accounts VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (uuid, snapshot_id) "
             "DO UPDATE SET announced = MAX(announced, excluded.announced)",
             [
@@ -49,12 +49,12 @@ class Accounts(Part):
 
     def forget_account(self, uuid: str, snapshot_id: int) -> None:
         """The catalog has never had the snapshot: somebody made it up."""
-        self._db.execute("DELETE FROM accounts WHERE uuid = ? AND snapshot_id = ?", (uuid, snapshot_id))
+        self.db.execute("DELETE FROM accounts WHERE uuid = ? AND snapshot_id = ?", (uuid, snapshot_id))
 
     def decided(self, uuid: str, now_ms: int) -> None:
         """The verdicts for everything accounted for so far are made."""
         # The index is named: without it SQLite would read every account of the table, by the primary key.
-        self._db.execute(
+        self.db.execute(
             "UPDATE accounts INDEXED BY accounts_undecided SET decided_at_ms = ? "
             "WHERE uuid = ? AND decided_at_ms IS NULL",
             (now_ms, uuid),
@@ -62,25 +62,25 @@ class Accounts(Part):
 
     def accounts_since(self, uuid: str) -> int | None:
         """The commit time of a table's oldest snapshot in the accounts, or None where there is none."""
-        row = self._db.execute("SELECT MIN(committed_at_ms) FROM accounts WHERE uuid = ?", (uuid,)).fetchone()
+        row = self.db.execute("SELECT MIN(committed_at_ms) FROM accounts WHERE uuid = ?", (uuid,)).fetchone()
         return None if row[0] is None else int(row[0])
 
     def is_known(self, uuid: str, snapshot_id: int) -> bool:
         """Whether a snapshot was accounted for before."""
-        row = self._db.execute(
+        row = self.db.execute(
             "SELECT 1 FROM accounts WHERE uuid = ? AND snapshot_id = ?", (uuid, snapshot_id)
         )
         return row.fetchone() is not None
 
     def announced(self, uuid: str, snapshot_id: int) -> None:
         """An event of this snapshot was consumed, though it was known before."""
-        self._db.execute(
+        self.db.execute(
             "UPDATE accounts SET announced = 1 WHERE uuid = ? AND snapshot_id = ?", (uuid, snapshot_id)
         )
 
     def unannounced(self, uuid: str, before_ms: int) -> list[int]:
         """Snapshots found in the catalog before a time, that no event has brought yet; oldest first."""
-        rows = self._db.execute(
+        rows = self.db.execute(
             "SELECT snapshot_id FROM accounts INDEXED BY accounts_open "
             "WHERE uuid = ? AND NOT announced AND received_at_ms <= ? "
             "ORDER BY sequence_number",
@@ -90,10 +90,10 @@ class Accounts(Part):
 
     def announced_through(self, uuid: str) -> int | None:
         """The highest sequence number below which every snapshot that we know was announced. None where none was."""
-        first_open = self._db.execute(
+        first_open = self.db.execute(
             "SELECT MIN(sequence_number) FROM accounts WHERE uuid = ? AND NOT announced", (uuid,)
         ).fetchone()[0]
-        row = self._db.execute(
+        row = self.db.execute(
             "SELECT MAX(sequence_number) FROM accounts WHERE uuid = ? AND announced AND (? IS NULL OR sequence_number < ?)",
             (uuid, first_open, first_open),
         ).fetchone()
@@ -101,7 +101,7 @@ class Accounts(Part):
 
     def accounts(self, uuid: str) -> list[Account]:
         """Every snapshot accounted for, in the table's order."""
-        rows = self._db.execute(
+        rows = self.db.execute(
             "SELECT snapshot_id, sequence_number, origin, committed_at_ms, received_at_ms, decided_at_ms, announced "
             "FROM accounts WHERE uuid = ? ORDER BY sequence_number",
             (uuid,),
@@ -120,26 +120,26 @@ class Accounts(Part):
             )
             for change, at_ms in changes
         ]
-        self._db.executemany(
+        self.db.executemany(
             "INSERT OR REPLACE INTO changes (uuid, snapshot_id, received_at_ms, value) VALUES (?, ?, ?, ?)",
             rows,
         )
 
     def forget_change(self, uuid: str, snapshot_id: int) -> None:
         """A snapshot is not in the table's history any more."""
-        self._db.execute("DELETE FROM changes WHERE uuid = ? AND snapshot_id = ?", (uuid, snapshot_id))
+        self.db.execute("DELETE FROM changes WHERE uuid = ? AND snapshot_id = ?", (uuid, snapshot_id))
 
     def changes(self, uuid: str) -> list[tuple[Change, int]]:
         """The recorded changes of a table with the time at which each was heard of, in the table's order."""
-        rows = self._db.execute("SELECT value, received_at_ms FROM changes WHERE uuid = ?", (uuid,))
+        rows = self.db.execute("SELECT value, received_at_ms FROM changes WHERE uuid = ?", (uuid,))
         found = [(from_row(Change, zlib.decompress(value).decode()), at_ms) for value, at_ms in rows]
         return sorted(found, key=lambda one: (one[0].sequence_number, one[0].committed_at_ms))
 
     def learn(self, uuid: str, lateness: Lateness) -> None:
         """Keep what a table has taught about late writes."""
-        self._db.execute("INSERT OR REPLACE INTO lateness VALUES (?, ?)", (uuid, to_json(lateness)))
+        self.db.execute("INSERT OR REPLACE INTO lateness VALUES (?, ?)", (uuid, to_json(lateness)))
 
     def learnt(self, uuid: str) -> Lateness:
         """What a table has taught about late writes; nothing, where it is new."""
-        row = self._db.execute("SELECT value FROM lateness WHERE uuid = ?", (uuid,)).fetchone()
+        row = self.db.execute("SELECT value FROM lateness WHERE uuid = ?", (uuid,)).fetchone()
         return Lateness() if row is None else from_row(Lateness, row[0])

@@ -98,11 +98,11 @@ class Deletions(Part):
             for mark in marks
         ]
         with self.transaction():
-            self._db.executemany(
+            self.db.executemany(
                 _MARK,
                 rows,
             )
-            self._db.executemany(
+            self.db.executemany(
                 "INSERT OR IGNORE INTO taken (uuid, snapshot_id, job_id) VALUES (?, ?, ?)",
                 [(uuid, snapshot_id, job_id) for snapshot_id in snapshots],
             )
@@ -117,14 +117,14 @@ class Deletions(Part):
 
     def _settle(self, job_id: str, due_at_ms: int | None) -> None:
         with self.transaction():
-            self._db.execute("INSERT OR REPLACE INTO settled VALUES (?, ?)", (job_id, due_at_ms))
+            self.db.execute("INSERT OR REPLACE INTO settled VALUES (?, ?)", (job_id, due_at_ms))
             if due_at_ms is None:
-                self._db.execute("DELETE FROM taken WHERE job_id = ?", (job_id,))
+                self.db.execute("DELETE FROM taken WHERE job_id = ?", (job_id,))
             self._settle_some(job_id, due_at_ms, SETTLED_AT_ONCE)
 
     def settle_marks(self, limit: int = SETTLED_AT_ONCE) -> bool:
         """Go on with one of the jobs whose marks are confirmed or dropped; whether there is more to do."""
-        row = self._db.execute("SELECT job_id, due_at_ms FROM settled LIMIT 1").fetchone()
+        row = self.db.execute("SELECT job_id, due_at_ms FROM settled LIMIT 1").fetchone()
         if row is None:
             return False
         with self.transaction():
@@ -133,7 +133,7 @@ class Deletions(Part):
 
     def marked_by(self, job_id: str) -> int:
         """How many files an expiry has marked that has not ended."""
-        rows = self._db.execute(
+        rows = self.db.execute(
             "SELECT COUNT(*) FROM deletions WHERE job_id = ? AND state = 'marked' AND state IN ('marked', 'waiting')",
             (job_id,),
         )
@@ -141,7 +141,7 @@ class Deletions(Part):
 
     def is_settling(self, uuid: str) -> bool:
         """Whether marks of a table are still to be confirmed or dropped."""
-        row = self._db.execute(
+        row = self.db.execute(
             "SELECT 1 FROM settled JOIN operations USING (job_id) WHERE operations.uuid = ?", (uuid,)
         )
         return row.fetchone() is not None
@@ -157,26 +157,26 @@ class Deletions(Part):
                 f"{column} = json_extract(before, '$[{n}]')" for n, column in enumerate(_BEFORE)
             )
             # The second slice has what the first one leaves, so both together are as many, if there are so many.
-            done = self._db.execute(
+            done = self.db.execute(
                 f"DELETE FROM deletions WHERE before IS NULL AND {some}",  # noqa: S608
                 (job_id, limit),
             ).rowcount
-            done += self._db.execute(
+            done += self.db.execute(
                 f"UPDATE deletions SET {given_back}, before = NULL WHERE before IS NOT NULL AND {some}",  # noqa: S608
                 (job_id, limit),
             ).rowcount
         else:
-            done = self._db.execute(
+            done = self.db.execute(
                 f"UPDATE deletions SET state = 'waiting', due_at_ms = ?, before = NULL WHERE {some}",  # noqa: S608
                 (due_at_ms, job_id, limit),
             ).rowcount
         if done < limit:
-            self._db.execute("DELETE FROM settled WHERE job_id = ?", (job_id,))
+            self.db.execute("DELETE FROM settled WHERE job_id = ?", (job_id,))
 
     def tables_to_sweep(self, now_ms: int) -> list[str]:
         """The uuids of tables with files whose grace is over."""
         # From table to table: the files of one are never counted.
-        rows = self._db.execute(
+        rows = self.db.execute(
             "WITH RECURSIVE found (uuid) AS ("
             "SELECT MIN(uuid) FROM deletions WHERE state = 'waiting' UNION ALL "
             "SELECT (SELECT MIN(uuid) FROM deletions WHERE state = 'waiting' AND uuid > found.uuid) "
@@ -196,7 +196,7 @@ class Deletions(Part):
         marked_by_ms: int | None = None,
     ) -> list[Mark]:
         """Files of a table whose grace is over, those that wait longest first; of those that were marked by then."""
-        rows = self._db.execute(
+        rows = self.db.execute(
             "SELECT path, job_id, cause, seen_through, seen_snapshot, looks FROM deletions WHERE state = 'waiting' AND uuid = ? "
             "AND due_at_ms <= ? AND cause IN (SELECT value FROM json_each(?)) AND marked_at_ms <= ? "
             "ORDER BY due_at_ms LIMIT ?",
@@ -209,14 +209,14 @@ class Deletions(Part):
 
     def deleted(self, uuid: str, paths: Iterable[str], now_ms: int) -> None:
         """These files are gone."""
-        self._db.executemany(
+        self.db.executemany(
             "UPDATE deletions SET state = 'deleted', ended_at_ms = ? WHERE uuid = ? AND path = ?",
             [(now_ms, uuid, path) for path in paths],
         )
 
     def kept(self, uuid: str, whys: Mapping[str, str], now_ms: int) -> None:
         """These files are not deleted after all; by path, why. What an expiry has marked since waits for its end."""
-        self._db.executemany(
+        self.db.executemany(
             "UPDATE deletions SET state = 'kept', why = ?, ended_at_ms = ? "
             "WHERE uuid = ? AND path = ? AND state = 'waiting'",
             [(why, now_ms, uuid, path) for path, why in whys.items()],
@@ -224,11 +224,11 @@ class Deletions(Part):
 
     def postponed(self, uuid: str, whys: Mapping[str, str], now_ms: int) -> None:
         """These files wait longer, each for longer than the time before; by path, why."""
-        looks = self._db.execute(
+        looks = self.db.execute(
             "SELECT path, looks FROM deletions WHERE uuid = ? AND path IN (SELECT value FROM json_each(?))",
             (uuid, json.dumps(list(whys))),
         )
-        self._db.executemany(
+        self.db.executemany(
             "UPDATE deletions SET looks = looks + 1, due_at_ms = ?, why = ? "
             "WHERE uuid = ? AND path = ? AND state = 'waiting'",
             [(now_ms + pause_ms(count), whys[path], uuid, path) for path, count in looks.fetchall()],
@@ -237,21 +237,21 @@ class Deletions(Part):
     def deletions(self, uuid: str) -> dict[str, int]:
         """How many files stand in which state: `marked`, `waiting`, `deleted`, `kept`."""
         return dict(
-            self._db.execute(
+            self.db.execute(
                 "SELECT state, COUNT(*) FROM deletions WHERE uuid = ? GROUP BY state", (uuid,)
             ).fetchall()
         )
 
     def overdue(self, uuid: str, now_ms: int) -> Overdue | None:
         """Files of a table whose grace is over, or that were looked at and had to wait. None where there are none."""
-        files, due_at_ms = self._db.execute(
+        files, due_at_ms = self.db.execute(
             "SELECT COUNT(*), MIN(due_at_ms) FROM deletions "
             "WHERE state = 'waiting' AND uuid = ? AND (due_at_ms <= ? OR looks > 0)",
             (uuid, now_ms),
         ).fetchone()
         if not files:
             return None
-        said = self._db.execute(
+        said = self.db.execute(
             "SELECT why FROM deletions WHERE state = 'waiting' AND uuid = ? AND looks > 0 "
             "ORDER BY looks DESC, path LIMIT 1",
             (uuid,),
@@ -264,13 +264,13 @@ class Deletions(Part):
             return
         key = OBSTACLE + name
         if why is None:
-            self._db.execute("DELETE FROM facts WHERE name = ?", (key,))
+            self.db.execute("DELETE FROM facts WHERE name = ?", (key,))
         else:
-            self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (key, why))
+            self.db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (key, why))
 
     def obstacles(self) -> dict[str, str]:
         """Why deletions wait, by what keeps them: as the daemon has it, which may have stopped since."""
-        found = self._db.execute(
+        found = self.db.execute(
             "SELECT substr(name, ?), value FROM facts WHERE substr(name, 1, ?) = ? ORDER BY name",
             (len(OBSTACLE) + 1, len(OBSTACLE), OBSTACLE),
         )
@@ -279,12 +279,12 @@ class Deletions(Part):
     def expired_by(self, job_id: str) -> list[int]:
         """The snapshots that one expiry took, or was about to take."""
         return [
-            row[0] for row in self._db.execute("SELECT snapshot_id FROM taken WHERE job_id = ?", (job_id,))
+            row[0] for row in self.db.execute("SELECT snapshot_id FROM taken WHERE job_id = ?", (job_id,))
         ]
 
     def given_up(self, uuid: str, before_ms: int, why: str, now_ms: int, limit: int) -> int:
         """Files of a table that were due so long ago are not deleted any more; gives how many."""
-        found = self._db.execute(
+        found = self.db.execute(
             "UPDATE deletions SET state = 'kept', why = ?, ended_at_ms = ? WHERE (uuid, path) IN ("
             "SELECT uuid, path FROM deletions WHERE state = 'waiting' AND uuid = ? AND due_at_ms <= ? LIMIT ?)",
             (why, now_ms, uuid, before_ms, limit),
@@ -302,15 +302,15 @@ class Deletions(Part):
         wanted = dict.fromkeys(others, False) | {location: True}
         known = {
             place: bool(is_home)
-            for place, is_home in self._db.execute(
+            for place, is_home in self.db.execute(
                 "SELECT location, is_home FROM places WHERE uuid = ? AND NOT is_gone", (uuid,)
             )
         }
         if all(known.get(place) in (is_home, True) for place, is_home in wanted.items()):
             return
         with self.transaction():
-            self._db.execute("UPDATE places SET is_gone = 0 WHERE uuid = ?", (uuid,))
-            self._db.executemany(
+            self.db.execute("UPDATE places SET is_gone = 0 WHERE uuid = ?", (uuid,))
+            self.db.executemany(
                 "INSERT INTO places (uuid, location, is_home) VALUES (?, ?, ?) "
                 "ON CONFLICT (uuid, location) DO UPDATE SET is_home = MAX(is_home, excluded.is_home)",
                 [(uuid, place, wanted[place]) for place in sorted(wanted, key=lambda one: not wanted[one])],
@@ -318,9 +318,9 @@ class Deletions(Part):
 
     def left(self, uuid: str) -> None:
         """The table was looked for in the whole catalog, and is not there: its places keep nothing back."""
-        self._db.execute("UPDATE places SET is_gone = 1 WHERE uuid = ?", (uuid,))
+        self.db.execute("UPDATE places SET is_gone = 1 WHERE uuid = ?", (uuid,))
 
     def places(self) -> list[Place]:
         """Every place of every table that was ever known, in the order in which they were seen."""
-        rows = self._db.execute("SELECT uuid, location, is_home, is_gone FROM places ORDER BY number")
+        rows = self.db.execute("SELECT uuid, location, is_home, is_gone FROM places ORDER BY number")
         return [Place(uuid, location, bool(home), bool(gone)) for uuid, location, home, gone in rows]

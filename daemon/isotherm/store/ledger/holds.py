@@ -12,21 +12,21 @@ class Holds(Part):
 
     def hold(self, hold: Hold, *, told: bool) -> None:
         """Keep a hold, in the place of one with the same key; `told`: the topic has it."""
-        self._db.execute(
+        self.db.execute(
             "INSERT OR REPLACE INTO holds VALUES (?, ?, ?, ?)", (hold.key, hold.uuid, to_json(hold), told)
         )
 
     def lift(self, key: str, *, told: bool) -> None:
         """Forget a hold; what the topic does not know yet is kept until it does."""
         if told:
-            self._db.execute("DELETE FROM holds WHERE key = ?", (key,))
+            self.db.execute("DELETE FROM holds WHERE key = ?", (key,))
         else:
-            self._db.execute("UPDATE holds SET value = NULL, told = 0 WHERE key = ?", (key,))
+            self.db.execute("UPDATE holds SET value = NULL, told = 0 WHERE key = ?", (key,))
 
     def holds(self, uuid: str | None = None) -> list[Hold]:
         """What holds a table back, or without a table everything that holds anything."""
         where, values = ("TRUE", ()) if uuid is None else ("uuid = ?", (uuid,))
-        rows = self._db.execute(
+        rows = self.db.execute(
             f"SELECT value FROM holds WHERE value IS NOT NULL AND {where} ORDER BY key",  # noqa: S608 (our own words)
             values,
         )
@@ -34,19 +34,19 @@ class Holds(Part):
 
     def untold(self) -> list[tuple[str, str | None]]:
         """Keys and values that the topic does not have yet; None as value: lifted."""
-        return self._db.execute("SELECT key, value FROM holds WHERE NOT told ORDER BY key").fetchall()
+        return self.db.execute("SELECT key, value FROM holds WHERE NOT told ORDER BY key").fetchall()
 
     def told(self, key: str, value: str | None) -> None:
         """The topic has this value by now."""
         if value is None:
-            self._db.execute("DELETE FROM holds WHERE key = ? AND value IS NULL", (key,))
+            self.db.execute("DELETE FROM holds WHERE key = ? AND value IS NULL", (key,))
         else:
-            self._db.execute("UPDATE holds SET told = 1 WHERE key = ? AND value = ?", (key, value))
+            self.db.execute("UPDATE holds SET told = 1 WHERE key = ? AND value = ?", (key, value))
 
     def tell_again(self, but: Collection[str]) -> None:
         """The topic was read from its beginning: what it does not have, except for these keys, is told to it."""
-        known = [key for (key,) in self._db.execute("SELECT key FROM holds WHERE told")]
-        self._db.executemany(
+        known = [key for (key,) in self.db.execute("SELECT key FROM holds WHERE told")]
+        self.db.executemany(
             "UPDATE holds SET told = 0 WHERE key = ?", [(key,) for key in known if key not in but]
         )
 

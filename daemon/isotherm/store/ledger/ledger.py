@@ -56,36 +56,36 @@ class Ledger(Operations, Deletions, Accounts, Holds, Silences):
     """The ledger of all tables."""
 
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
-        self._db = connect(path, VERSIONS, read_only=read_only, is_durable=True)
+        self.db = connect(path, VERSIONS, read_only=read_only, is_durable=True)
 
     def close(self) -> None:
         """Let go of the file."""
-        self._db.close()
+        self.db.close()
 
     @property
     def id(self) -> str:
         """What tells this ledger from others; a lost one does not come back under its name."""
-        return str(self._db.execute("SELECT value FROM facts WHERE name = 'id'").fetchone()[0])
+        return str(self.db.execute("SELECT value FROM facts WHERE name = 'id'").fetchone()[0])
 
     @property
     def is_new(self) -> bool:
         """Whether nobody has found out yet if it took the place of a lost one."""
-        return bool(int(self._db.execute("SELECT value FROM facts WHERE name = 'is_new'").fetchone()[0]))
+        return bool(int(self.db.execute("SELECT value FROM facts WHERE name = 'is_new'").fetchone()[0]))
 
     @property
     def acts(self) -> int:
         """How many things that cannot be undone this ledger knows of."""
-        return int(self._db.execute("SELECT value FROM facts WHERE name = 'acts'").fetchone()[0])
+        return int(self.db.execute("SELECT value FROM facts WHERE name = 'acts'").fetchone()[0])
 
     def act(self, at_least: int = 0) -> int:
         """Count one more, before it is done; gives the count, which is then above `at_least`."""
         acts = max(self.acts, at_least) + 1
-        self._db.execute("UPDATE facts SET value = ? WHERE name = 'acts'", (acts,))
+        self.db.execute("UPDATE facts SET value = ? WHERE name = 'acts'", (acts,))
         return acts
 
     def settle_in(self) -> None:
         """It is known whether it took the place of a lost one."""
-        self._db.execute("UPDATE facts SET value = 0 WHERE name = 'is_new'")
+        self.db.execute("UPDATE facts SET value = 0 WHERE name = 'is_new'")
 
     def deletions_held(self) -> str | None:
         """Why nothing is deleted, or None where deletions may go ahead."""
@@ -96,24 +96,24 @@ class Ledger(Operations, Deletions, Accounts, Holds, Silences):
     def reloaded(self, loaded: PoliciesLoaded, texts: Mapping[str, str], now_ms: int) -> None:
         """The policies were read anew: what it meant, and the files that are in force now, by name."""
         with self.transaction():
-            self._db.execute("INSERT INTO reloads (at_ms, value) VALUES (?, ?)", (now_ms, to_json(loaded)))
-            self._db.execute("DELETE FROM policies")
-            self._db.executemany("INSERT INTO policies VALUES (?, ?)", texts.items())
+            self.db.execute("INSERT INTO reloads (at_ms, value) VALUES (?, ?)", (now_ms, to_json(loaded)))
+            self.db.execute("DELETE FROM policies")
+            self.db.executemany("INSERT INTO policies VALUES (?, ?)", texts.items())
 
     def policies(self) -> dict[str, str]:
         """The files that were in force when they were last read, by name."""
-        return dict(self._db.execute("SELECT name, text FROM policies ORDER BY name").fetchall())
+        return dict(self.db.execute("SELECT name, text FROM policies ORDER BY name").fetchall())
 
     def reloads(self, limit: int = 100) -> list[tuple[int, PoliciesLoaded]]:
         """When the policies became different, and how; newest first."""
-        rows = self._db.execute("SELECT at_ms, value FROM reloads ORDER BY number DESC LIMIT ?", (limit,))
+        rows = self.db.execute("SELECT at_ms, value FROM reloads ORDER BY number DESC LIMIT ?", (limit,))
         return [(at_ms, from_row(PoliciesLoaded, value)) for at_ms, value in rows]
 
     @property
     def size_bytes(self) -> int:
         """What it holds, without the room that was given back and not taken again."""
         pages, free, size = (
-            int(self._db.execute(f"PRAGMA {name}").fetchone()[0])
+            int(self.db.execute(f"PRAGMA {name}").fetchone()[0])
             for name in ("page_count", "freelist_count", "page_size")
         )
         return (pages - free) * size
@@ -131,14 +131,14 @@ class Ledger(Operations, Deletions, Accounts, Holds, Silences):
             too_large = self.size_bytes > max_bytes
             for kind, than_ms in zip(_HISTORY, (week_ms, before_ms, now_ms - KEEP_CHANGES_MS), strict=True):
                 counts.append(self._forget(*kind, now_ms if too_large else than_ms, limit))
-        self._db.execute(f"PRAGMA incremental_vacuum({GIVEN_BACK_AT_ONCE})")
+        self.db.execute(f"PRAGMA incremental_vacuum({GIVEN_BACK_AT_ONCE})")
         return any(count >= limit for count in counts)
 
     def _forget(self, table: str, key: str, time: str | None, which: str, than_ms: int, limit: int) -> int:
         """Forget some rows, the oldest first; how many."""
         older = "TRUE" if time is None else f"{time} < ?1"
         order = "" if time is None else f"ORDER BY {time}"
-        found = self._db.execute(
+        found = self.db.execute(
             f"DELETE FROM {table} WHERE ({key}) IN "  # noqa: S608 (our own words)
             f"(SELECT {key} FROM {table} WHERE {older} AND {which} {order} LIMIT ?2)",
             (than_ms, limit),

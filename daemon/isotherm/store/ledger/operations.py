@@ -31,7 +31,7 @@ class Operation:
     asserted_head_id: int | None = None
     """The head that the request for the swap asserts, or None where this ledger knows of no request."""
     base_metadata: str = ""
-    """For an expiry: the metadata that its last request was based on; empty: this ledger knows of no request."""
+    """The metadata that an expiry's last request was based on, or empty where this ledger knows of no request."""
     written: tuple[str, ...] = ()
     """Manifests and manifest lists that were written for it and that its snapshot, if there is one, does not name."""
     state: str = "running"
@@ -93,7 +93,7 @@ class Operations(Part):
 
     def save(self, operation: Operation, job: CompactionJob | None = None) -> None:
         """Keep an operation; the bound job stays with it until it has ended for good."""
-        self._db.execute(
+        self.db.execute(
             "INSERT INTO operations (job_id, uuid, name, action, partition, state, started_at_ms, value, bytes, job) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job_id) DO UPDATE SET state = excluded.state, "
             "value = excluded.value, bytes = excluded.bytes, job = CASE WHEN excluded.state IN ('running', 'unknown') "
@@ -116,14 +116,14 @@ class Operations(Part):
         """What a crash left behind, and outcomes that nobody knows yet."""
         return [
             (from_row(Operation, value), None if job is None else from_row(CompactionJob, job))
-            for value, job in self._db.execute(
+            for value, job in self.db.execute(
                 "SELECT value, job FROM operations WHERE state IN ('running', 'unknown') ORDER BY started_at_ms"
             )
         ]
 
     def operations(self, uuid: str | None = None, limit: int = 1000) -> list[Operation]:
         """The newest operations, newest first, of one table or of all."""
-        rows = self._db.execute(
+        rows = self.db.execute(
             "SELECT value FROM operations WHERE ? IS NULL OR uuid = ? ORDER BY started_at_ms DESC LIMIT ?",
             (uuid, uuid, limit),
         )
@@ -136,7 +136,7 @@ class Operations(Part):
         """
         found: dict[Action, Quarantine] = {}
         for action in (Action.EXPIRE,):
-            rows = self._db.execute(
+            rows = self.db.execute(
                 "SELECT value FROM operations WHERE uuid = ? AND action = ? AND state IN ('done', 'failed', 'unknown') "
                 "ORDER BY started_at_ms DESC LIMIT 20",
                 (uuid, action),
@@ -153,7 +153,7 @@ class Operations(Part):
         """Bytes that compactions of one table or of all have read, or mean to read, since a time; for budgets."""
         # One question for each index: a condition that may be none keeps SQLite from either.
         of_table = "" if uuid is None else "AND uuid = ?3"
-        row = self._db.execute(
+        row = self.db.execute(
             f"SELECT COALESCE(SUM(bytes), 0) FROM operations WHERE started_at_ms >= ?1 AND action = ?2 {of_table}",  # noqa: S608
             (since_ms, Action.COMPACT, *(() if uuid is None else (uuid,))),
         ).fetchone()
@@ -161,18 +161,18 @@ class Operations(Part):
 
     def name_of(self, uuid: str) -> str | None:
         """The name of a table when something was done to it last, or None where nothing was."""
-        row = self._db.execute(
+        row = self.db.execute(
             "SELECT name FROM operations WHERE uuid = ? ORDER BY started_at_ms DESC LIMIT 1", (uuid,)
         ).fetchone()
         return None if row is None else str(row[0])
 
     def has_job(self, job_id: str) -> bool:
         """Whether this ledger knows of a job."""
-        return self._db.execute("SELECT 1 FROM operations WHERE job_id = ?", (job_id,)).fetchone() is not None
+        return self.db.execute("SELECT 1 FROM operations WHERE job_id = ?", (job_id,)).fetchone() is not None
 
     def is_open(self, uuid: str, action: Action) -> bool:
         """Whether something was begun of which nobody knows the end."""
-        row = self._db.execute(
+        row = self.db.execute(
             "SELECT 1 FROM operations WHERE state IN ('running', 'unknown') AND uuid = ? AND action = ?",
             (uuid, action),
         )
@@ -180,7 +180,7 @@ class Operations(Part):
 
     def last_done(self, uuid: str) -> dict[Action, int]:
         """When each action was last done to a table, in milliseconds since the epoch."""
-        rows = self._db.execute(
+        rows = self.db.execute(
             "SELECT action, MAX(started_at_ms) FROM operations WHERE uuid = ? AND state = 'done' GROUP BY action",
             (uuid,),
         )

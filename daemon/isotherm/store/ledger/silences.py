@@ -23,20 +23,20 @@ class Silences(Part):
 
     def silences(self, kind: str) -> dict[str, Silence]:
         """Every name of a kind that gave no answer when it was asked last."""
-        rows = self._db.execute(
+        rows = self.db.execute(
             "SELECT name, asked_at_ms, lasted_s, pause_s FROM silences WHERE kind = ?", (kind,)
         )
         return {name: Silence(*values) for name, *values in rows}
 
     def keep_silences(self, kind: str, silent: Mapping[str, Silence]) -> None:
         """Remember names that gave no answer again."""
-        self._db.executemany(
+        self.db.executemany(
             "INSERT OR REPLACE INTO silences VALUES (?, ?, ?, ?, ?)",
             [(kind, name, one.asked_at_ms, one.lasted_s, one.pause_s) for name, one in silent.items()],
         )
 
     def end_silences(self, kind: str, names: Collection[str]) -> None:
         """Forget names that gave an answer, or are not there any more."""
-        self._db.executemany(
+        self.db.executemany(
             "DELETE FROM silences WHERE kind = ? AND name = ?", [(kind, name) for name in names]
         )

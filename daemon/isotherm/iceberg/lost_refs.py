@@ -1,0 +1,74 @@
+"""Branches and tags that a REST catalog dropped with the snapshots of an expiry, found in the versions in between.
+
+A REST catalog cannot be asked to refuse a request where a ref came after our look, so it is looked up afterwards.
+"""
+
+from collections.abc import Collection
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.io import FileIO
+from pyiceberg.serializers import FromInputFile
+from pyiceberg.table.metadata import TableMetadata
+
+from isotherm.core.clock_check import SKEW_MS
+from isotherm.iceberg.values import kept_until_ms
+
+
+def lost_refs(
+    catalog: Catalog, io: FileIO, landed: TableMetadata, base: str, going: Collection[int]
+) -> tuple[str, ...] | None:
+    """Branches and tags that came after our look, and that the catalog dropped with their snapshots.
+
+    Returns None where a version in between cannot be read any more, so nobody can say.
+
+    The versions of the table between the one that we saw and the one that took the snapshots away have them.
+
+    Args:
+        catalog: only a REST catalog drops refs.
+        io: the table's files.
+        landed: the table after the expiry, at once or later.
+        base: the location of the metadata that the request was based on.
+        going: the snapshots that were taken.
+    """
+    if not isinstance(catalog, RestCatalog):
+        return ()
+    try:
+        log = _versions_since(io, landed, base)
+    except Exception:  # noqa: BLE001 (a version that nobody can read shows nothing)
+        return None
+    for location in log:
+        try:
+            version = FromInputFile.table_metadata(io.new_input(location))
+        except Exception:  # noqa: BLE001 (a version that nobody can read shows nothing)
+            return None
+        if not {snapshot.snapshot_id for snapshot in version.snapshots} & set(going):
+            break  # it came after ours
+        if wanted := _wanted(version, going, landed.last_updated_ms, location):
+            return wanted
+    return ()
+
+
+def _wanted(version: TableMetadata, going: Collection[int], at_ms: int, location: str) -> tuple[str, ...]:
+    """What in one version names, or keeps, snapshots that were taken; for people."""
+    named = [
+        f"{name} (snapshot {ref.snapshot_id}, in {location})"
+        for name, ref in version.refs.items()
+        if ref.snapshot_id in going
+    ]
+    kept = kept_until_ms(version)
+    by_branch = [one for one in going if kept.get(one, 0) > at_ms + SKEW_MS]
+    if by_branch and not named:
+        named = [f"a branch that keeps snapshot {min(by_branch)} (in {location})"]
+    return tuple(named)
+
+
+def _versions_since(io: FileIO, landed: TableMetadata, base: str) -> list[str]:
+    """The versions of a table after one of them, oldest first. Each version names the hundred or so before it."""
+    log = [entry.metadata_file for entry in landed.metadata_log]
+    while base not in log:
+        before = FromInputFile.table_metadata(io.new_input(log[0])).metadata_log
+        if not before:
+            raise LookupError(base)
+        log = [entry.metadata_file for entry in before] + log
+    return log[log.index(base) + 1 :]
