@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from isotherm.contract.identity import TableId
 from isotherm.core.model.decisions import Plan
 from isotherm.core.model.jobs import JOB_BYTES_PER_S, JOB_OVERHEAD_MS
-from isotherm.core.planner.admission import admit
+from isotherm.core.planner.admission import Room, admit
+from isotherm.core.planner.debt import debt
 from isotherm.core.planner.plan import plan
+from isotherm.core.planner.taking import rewritten
 from isotherm.core.policy.policy import Policy
 from support.builders import BUCKETS, GIB, HOUR, KIB, MIB, MINUTE, NOW, facts, key, table_state, view
 from support.builders import partition as partition_of
@@ -44,12 +46,14 @@ class Fleet:
     def __init__(self, arrivals, policy, bytes_per_hour=None):
         self._arrivals = deque(sorted(arrivals, key=lambda one: one.at_ms))
         self._policy = policy
+        self._target = int(policy.compact.target_file_size)
         self._bytes_per_hour = bytes_per_hour
         self._due = {one.table: {} for one in self._arrivals}
         self._since = {}
         self._spent = deque()
         self._number = 0
         self._busy_until_ms = 0
+        self._served_at_ms = {}
         self.waits = []
 
     def play(self, until_ms):
@@ -65,6 +69,7 @@ class Fleet:
             Wait(table, until_ms - self._since[table, one], is_over=False)
             for table, due in self._due.items()
             for one in due
+            if (table, one) in self._since
         ]
         return [*self.waits, *left]
 
@@ -78,16 +83,23 @@ class Fleet:
     def _begin(self, now_ms):
         """One round of planning and admission; a job begins, if one may."""
         plans = [self._planned(table, due, now_ms) for table, due in self._due.items() if due]
-        for request in admit(plans, 0, 1, self._left(now_ms)):
+        rooms = {uuid: Room(served_at_ms=at_ms) for uuid, at_ms in self._served_at_ms.items()}
+        for request in admit(plans, 0, 1, self._left(now_ms), NOW + now_ms, rooms):
+            self._served_at_ms[request.table.uuid] = NOW + now_ms
             table, where, size = request.table.name, request.decision.partition, request.decision.bytes
-            del self._due[table][where]
-            self.waits.append(Wait(table, now_ms - self._since[table, where], is_over=True))
+            # Of what is done in parts the first counts.
+            if (since_ms := self._since.pop((table, where), None)) is not None:
+                self.waits.append(Wait(table, now_ms - since_ms, is_over=True))
+            left = rewritten(self._due[table].pop(where), request.decision.take, self._target)
+            if debt(left, self._policy.compact).score >= 1:
+                self._due[table][where] = left
             self._spent.append((now_ms, size))
             self._busy_until_ms = now_ms + JOB_OVERHEAD_MS + round(1000 * size / JOB_BYTES_PER_S)
 
     def _planned(self, table, due, now_ms) -> Plan:
         state = table_state(table=TableId(f"uuid-{table}", table))
-        seen = view(due, state=state, facts=facts(fields=BUCKETS), snapshots=None)
+        since_ms = {one: NOW + self._since[table, one] for one in due if (table, one) in self._since}
+        seen = view(due, state=state, facts=facts(fields=BUCKETS), snapshots=None, due_since_ms=since_ms)
         return plan(seen, self._policy, NOW + now_ms)
 
     def _left(self, now_ms):

@@ -59,13 +59,6 @@ NOT_YET: dict[tuple[str, str | None, str], str] = {
     ("buckets", None, "never in vain twice in a row"): NO_PAUSE,
     ("buckets", "mirror", "not left alone"): NEVER_QUIET,
     ("large_buckets", "mirror", "not left alone"): NEVER_QUIET,
-    ("one_old_table", None, "an hour"): "with one job at a time the highest score wins every round",
-    (
-        "one_large_job",
-        None,
-        "three hours",
-    ): "what does not fit is passed over, and smaller ones take what becomes free",
-    ("one_large_partition", None, "three hours"): "the order in a table is score by bytes, whatever waits",
     (
         "commit every ten seconds",
         None,

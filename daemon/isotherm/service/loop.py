@@ -36,6 +36,7 @@ from isotherm.service.rounds import Rounds
 from isotherm.service.settling import Settling
 from isotherm.service.spot_check import Recount
 from isotherm.service.survey import Survey
+from isotherm.service.turns import Turns
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger
 
@@ -261,7 +262,6 @@ class Service:
             self.monotonic_s,
         )
         self.rounds = Rounds(
-            self.config,
             self.fold,
             self.ledger,
             self.events,
@@ -273,6 +273,14 @@ class Service:
             self.deletions,
             self.poller,
             self.survey,
+            Turns(
+                self.ledger,
+                self.verdicts,
+                self.compactions,
+                self.now_ms,
+                self.config.executors.local.jobs_at_once,
+                self.config.budgets.bytes_per_hour,
+            ),
             settling,
             self.barrier,
             self.health,

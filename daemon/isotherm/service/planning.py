@@ -27,7 +27,7 @@ DECIDED_AT_ONCE = 2000
 """Partitions of one table that are decided together, in a fifth of a second: a table of a million has its turn often,
 and keeps nobody waiting."""
 DUE_AT_ONCE = 500
-"""Those that are due and have the highest scores: more than ever begin in one round."""
+"""Of those that are due: more than ever begin in one round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,7 @@ class Verdicts:
             ),
             facts=row.facts,
             partitions=partitions,
+            due_since_ms=self._fold.due_since(uuid, partitions),
             snapshots=self._fold.snapshots(uuid) if whole else None,
             flights=tuple(flights),
             quarantined=quarantines_of(holds),
@@ -139,8 +140,10 @@ class Verdicts:
         is_due = any(one.verdict in (Verdict.DUE, Verdict.RUNNING) for one in row.of_table)
         return row.is_whole_touched or is_due or (wake_at_ms is not None and wake_at_ms <= self._now_ms())
 
-    def rooms(self, plans: Iterable[Plan], running: Mapping[str, int]) -> dict[str, Room]:
-        """What the limits of each table's policy still allow, by uuid."""
+    def rooms(
+        self, plans: Iterable[Plan], running: Mapping[str, int], served_at_ms: Mapping[str, int]
+    ) -> dict[str, Room]:
+        """What the limits of each table's policy still allow, and when it was last served; all by uuid."""
         rooms = {}
         for planned in plans:
             row = self._fold.table(planned.table.uuid)
@@ -154,7 +157,7 @@ class Verdicts:
                     if limit is not None
                 ]
                 jobs = None if work.jobs_at_once is None else max(work.jobs_at_once - running.get(uuid, 0), 0)
-                rooms[uuid] = Room(work.priority, jobs, min(lefts, default=None))
+                rooms[uuid] = Room(work.priority, jobs, min(lefts, default=None), served_at_ms.get(uuid))
         return rooms
 
     def why_hot(self, row: TableRow, key: PartitionKey, policy: Policy) -> str | None:

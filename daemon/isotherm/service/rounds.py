@@ -6,7 +6,7 @@ ends, and the next one begins where it stopped.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
@@ -14,10 +14,7 @@ from isotherm.contract.identity import TableId
 from isotherm.core.model.decisions import Plan, Request
 from isotherm.core.model.jobs import Action
 from isotherm.core.observations import EventsLost, Outside, RoundPlanned, TableMoved, TrySoon
-from isotherm.core.planner.admission import admit
 from isotherm.core.planner.view import Flight
-from isotherm.core.units import HOUR_MS
-from isotherm.runtime.config import IsothermConfig
 from isotherm.service.barrier import Barrier
 from isotherm.service.catalog_poller import Poller
 from isotherm.service.compactions import Compactions
@@ -32,6 +29,7 @@ from isotherm.service.planning import DECIDED_AT_ONCE, Verdicts
 from isotherm.service.ports import EventSource, Listener, NotAsked, Unavailable
 from isotherm.service.settling import Settling
 from isotherm.service.survey import Survey
+from isotherm.service.turns import Turns
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger
 
@@ -49,7 +47,6 @@ MOST_SUSPECTS = 10_000
 class Rounds:
     """The round that is open, and what the last ones found."""
 
-    config: IsothermConfig
     fold: Fold
     ledger: Ledger
     events: EventSource
@@ -61,6 +58,7 @@ class Rounds:
     deletions: Deletions
     poller: Poller
     survey: Survey
+    turns: Turns
     settling: Settling
     barrier: Barrier
     health: Health
@@ -180,7 +178,10 @@ class Rounds:
         started = 0
         self.deletions.may_sweep = self._may_begin and self._is_ruled
         if self._may_begin and self._is_ruled:
-            for request in self._admitted():
+            may_compact = (
+                self.read_to_the_end() if any(planned.requests for planned in self._plans) else False
+            )
+            for request in self.turns.admitted(self._plans, may_compact=may_compact):
                 # Under a key of its own: looking at the table goes well all the same.
                 action, key = request.decision.action, f"{request.table.uuid}/{request.decision.action}"
                 if self.barrier.is_away or self.barrier.is_aside(key):
@@ -378,12 +379,3 @@ class Rounds:
         again = self.verdicts.decide(row, self.flights(uuid), whole=whole).plan.requests
         what = (planned.decision.action, planned.decision.partition)
         return next((one for one in again if (one.decision.action, one.decision.partition) == what), None)
-
-    def _admitted(self) -> Sequence[Request]:
-        if not any(planned.requests for planned in self._plans):
-            return ()
-        budget = self.config.budgets.bytes_per_hour
-        left = None if budget is None else budget - self.ledger.bytes_read_since(self.now_ms() - HOUR_MS)
-        at_once = self.config.executors.local.jobs_at_once if self.read_to_the_end() else 0
-        rooms = self.verdicts.rooms(self._plans, self.compactions.running())
-        return admit(self._plans, len(self.compactions), at_once, left, rooms)

@@ -5,12 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotherm.contract.identity import TableId
-from isotherm.core.model.decisions import Plan, Request, Verdict
+from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.holds import Hold, HoldKind, Quarantine
 from isotherm.core.model.jobs import Action
-from isotherm.core.planner.admission import Room, admit
 from isotherm.core.planner.backlog import MAX_ROUNDS, after, backlog
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import Flight
@@ -477,80 +475,6 @@ def test_each_kind_of_delete_has_its_own_debt(kind, why):
     policy = Policy(compact=Compact(min_files=100))
 
     assert plan(view({key(1): state}), policy, NOW).of_partitions[0].why.endswith(why)
-
-
-def request(table, size, score=2.0):
-    world = view({key(1): partition(10, size)})
-    decision = replace(plan(world, POLICY, NOW).of_partitions[0], score=score)
-    return Request(TableId(table, table), decision)
-
-
-def planned(*requests):
-    return Plan(requests[0].table, (), (), tuple(requests))
-
-
-def test_each_table_gets_its_turn():
-    one = planned(*[request("a", KIB)] * 5)
-    other = planned(request("b", KIB))
-    chosen = admit([one, other], running=0, jobs_at_once=2, bytes_left=None)
-
-    assert {r.table.name for r in chosen} == {"a", "b"}
-
-
-@pytest.mark.parametrize(
-    ("running", "at_once", "expected"), [(0, 0, 0), (2, 2, 0), (3, 2, 0), (1, 2, 1), (0, 9, 5)]
-)
-def test_no_more_jobs_than_allowed(running, at_once, expected):
-    one = planned(*[request("a", KIB)] * 5)
-
-    assert len(admit([one], running, at_once, None)) == expected
-
-
-def test_no_more_bytes_than_the_budget_leaves():
-    one = planned(request("a", 100 * KIB), request("a", KIB))
-    chosen = admit([one], 0, 5, bytes_left=20 * KIB)
-
-    assert [r.decision.bytes for r in chosen] == [10 * KIB]
-
-
-def test_a_table_has_no_more_jobs_and_bytes_than_its_own_limits_leave():
-    one, other = planned(*[request("a", KIB)] * 5), planned(*[request("b", KIB)] * 5)
-    rooms = {"a": Room(jobs=1), "b": Room(bytes=25 * KIB)}
-    chosen = admit([one, other], 0, 9, None, rooms)
-
-    assert sorted(r.table.name for r in chosen) == ["a", "b", "b"]
-
-
-def test_a_higher_priority_is_served_first():
-    one, other = planned(*[request("a", KIB, score=9)] * 3), planned(*[request("b", KIB)] * 3)
-    chosen = admit([one, other], 0, 4, None, {"b": Room(priority=1)})
-
-    assert [r.table.name for r in chosen] == ["b", "b", "b", "a"]
-
-
-@given(
-    st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 50)), max_size=20),
-    st.integers(0, 5),
-    st.integers(0, 5),
-    st.integers(0, 2000),
-)
-def test_admission_never_exceeds_what_there_is(wishes, running, at_once, left):
-    queues = {name: [request(name, size * KIB) for who, size in wishes if who == name] for name in "abc"}
-    rooms = {"a": Room(jobs=1), "b": Room(bytes=100 * KIB), "c": Room(priority=1)}
-    plans = [planned(*queue) for queue in queues.values() if queue]
-    chosen = admit(plans, running, at_once, left * KIB, rooms)
-
-    assert len(chosen) <= max(at_once - running, 0)
-    assert sum(r.decision.bytes for r in chosen) <= left * KIB
-    assert sum(r.table.name == "a" for r in chosen) <= 1
-    assert sum(r.decision.bytes for r in chosen if r.table.name == "b") <= 100 * KIB
-    assert admit(list(reversed(plans)), running, at_once, left * KIB, rooms) == chosen
-
-
-def test_expiry_costs_no_slot():
-    planned_expiry = plan(view(snapshots=snapshots(20), announced_sequence_number=20), POLICY, NOW)
-
-    assert [r.decision.action for r in admit([planned_expiry], 5, 5, 0)] == [Action.EXPIRE]
 
 
 def test_buckets_go_by_quiet_alone():

@@ -77,6 +77,8 @@ class Request:
     decision: Decision
     snapshots: tuple[int, ...] = ()
     """For expiry: the snapshots that go."""
+    due_since_ms: int | None = None
+    """Since when its partition has been due, or None where it has only just become so."""
 
     @property
     def benefit(self) -> float:

@@ -1,9 +1,27 @@
-"""Which of the requests of all tables begin now, within the budgets: fair between tables, the most urgent first."""
+"""Which of the requests of all tables begin now, within the budgets.
 
+Tables take turns: who has waited longest is served first. A table's wait begins when something of it fell due, and again
+whenever it is served, so a large backlog waits no longer and no shorter than a single partition. A higher priority is
+worth an hour of waiting, and so never starves the others. What does not fit a budget is passed over for an hour; then
+what becomes free is kept for it.
+
+So with n tables of one priority, jobs of at most L, and s of them at once, a table is served within n·L/s, and an hour
+later for each step of priority below the others (a property in tests/core/planner/test_admission.py).
+"""
+
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from isotherm.core.model.decisions import Plan, Request
+from isotherm.core.units import HOUR_MS
+
+KEPT_AFTER_MS = HOUR_MS
+"""What has not fitted a budget for so long is passed over no more."""
+
+DOUBLES_MS = HOUR_MS / 2
+"""In one table what waits for so long comes before what saves readers twice as much. So the wait of the least useful
+partition is bounded by the logarithm of how much more useful the others are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +33,8 @@ class Room:
     """Compactions that may begin, or None for as many as there is room for."""
     bytes: int | None = None
     """What they may read, or None where there is no limit."""
+    served_at_ms: int | None = None
+    """When a compaction of it was last admitted, or None where none was."""
 
 
 def admit(
@@ -22,6 +42,7 @@ def admit(
     running: int,
     jobs_at_once: int,
     bytes_left: int | None,
+    now_ms: int,
     rooms: Mapping[str, Room] | None = None,
 ) -> tuple[Request, ...]:
     """The requests to start now, out of all tables: what costs no bytes at once, compactions in turn from each table.
@@ -31,6 +52,7 @@ def admit(
         running: compactions that run already.
         jobs_at_once: how many may run.
         bytes_left: what the budget over all tables still allows to read, or None where there is no limit.
+        now_ms: the time.
         rooms: what each table's own limits still allow, by uuid.
     """
     rooms = rooms or {}
@@ -38,44 +60,71 @@ def admit(
     cheap = [request for one in by_table for request in one.requests if request.decision.partition is None]
     queues = [
         _Queue(
-            [r for r in one.requests if r.decision.partition is not None], rooms.get(one.table.uuid, Room())
+            [r for r in one.requests if r.decision.partition is not None],
+            rooms.get(one.table.uuid, Room()),
+            now_ms,
         )
         for one in by_table
     ]
     chosen: list[Request] = []
-    free = max(jobs_at_once - running, 0)
-    # A higher priority is served as long as it has work. Among equals the best of each table in turn, so that a
-    # table with much debt does not starve the others.
-    for priority in sorted({queue.room.priority for queue in queues}, reverse=True):
-        peers = [queue for queue in queues if queue.room.priority == priority]
-        while free and (waiting := [queue for queue in peers if queue.has_room]):
-            for queue in sorted(waiting, key=lambda queue: -queue.requests[0].decision.score):
-                request = queue.requests.pop(0)
-                size = request.decision.bytes
-                if not free or (bytes_left is not None and size > bytes_left) or not queue.allows(size):
-                    continue
-                chosen.append(request)
-                queue.take(size)
-                free -= 1
-                bytes_left = None if bytes_left is None else bytes_left - size
+    while len(chosen) < jobs_at_once - running and (waiting := [queue for queue in queues if queue.has_room]):
+        queue = max(waiting, key=lambda queue: queue.turn)
+        request = queue.requests.pop()
+        size = request.decision.bytes
+        if not queue.allows(size):
+            if _is_kept_for(request, now_ms):
+                queue.requests.clear()
+        elif bytes_left is not None and size > bytes_left:
+            if _is_kept_for(request, now_ms):
+                break
+        else:
+            chosen.append(request)
+            queue.serve(size)
+            bytes_left = None if bytes_left is None else bytes_left - size
     return (*cheap, *chosen)
+
+
+def rank(request: Request, now_ms: int) -> float:
+    """Where a request stands among those of its table: what it saves readers for its price, and how long it waits."""
+    return request.benefit * math.exp2(min(_waited_ms(request, now_ms) / DOUBLES_MS, 60))
+
+
+def _waited_ms(request: Request, now_ms: int) -> int:
+    return 0 if request.due_since_ms is None else max(now_ms - request.due_since_ms, 0)
+
+
+def _is_kept_for(request: Request, now_ms: int) -> bool:
+    return _waited_ms(request, now_ms) >= KEPT_AFTER_MS
 
 
 class _Queue:
     """A table's compactions that wait, and what its limits still allow."""
 
-    def __init__(self, requests: list[Request], room: Room) -> None:
-        self.requests = requests
-        self.room = room
+    def __init__(self, requests: list[Request], room: Room, now_ms: int) -> None:
+        self.requests = sorted(
+            requests, key=lambda request: (rank(request, now_ms), request.decision.partition or "")
+        )
+        """The last one comes first."""
+        waited_ms = max((_waited_ms(request, now_ms) for request in requests), default=0)
+        if room.served_at_ms is not None:
+            waited_ms = min(waited_ms, max(now_ms - room.served_at_ms, 0))
+        self._priority, self._waited_ms = room.priority, waited_ms
+        self._served = 0
         self._jobs, self._bytes = room.jobs, room.bytes
 
     @property
     def has_room(self) -> bool:
         return bool(self.requests) and self._jobs != 0
 
+    @property
+    def turn(self) -> tuple[float, int, float]:
+        """The higher, the sooner: how long it has waited, how often it was served just now, what it would save."""
+        return self._priority + self._waited_ms / HOUR_MS, -self._served, self.requests[-1].benefit
+
     def allows(self, size_bytes: int) -> bool:
         return self._bytes is None or size_bytes <= self._bytes
 
-    def take(self, size_bytes: int) -> None:
+    def serve(self, size_bytes: int) -> None:
+        self._waited_ms, self._served = 0, self._served + 1
         self._jobs = None if self._jobs is None else self._jobs - 1
         self._bytes = None if self._bytes is None else self._bytes - size_bytes

@@ -14,6 +14,7 @@ from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import TableFacts
 from isotherm.core.partitions import label
+from isotherm.core.planner.admission import rank
 from isotherm.core.planner.coldness import first_hot
 from isotherm.core.planner.debt import Debt, debt
 from isotherm.core.planner.held import after_failures, standstill
@@ -56,9 +57,13 @@ def plan(view: View, policy: Policy | None, now_ms: int) -> Plan:
         for key, partition in sorted(view.partitions.items())
     )
     requests = [
-        Request(view.table, decision) for decision in of_partitions if decision.verdict is Verdict.DUE
+        Request(
+            view.table, decision, due_since_ms=view.due_since_ms.get(decision.partition or PartitionKey(""))
+        )
+        for decision in of_partitions
+        if decision.verdict is Verdict.DUE
     ]
-    requests.sort(key=lambda request: (-request.benefit, request.decision.partition or ""))
+    requests.sort(key=lambda request: (-rank(request, now_ms), request.decision.partition or ""))
     of_table: list[Decision] = []
     if view.snapshots is not None:
         expiry, snapshots = decide_expiry(view, view.snapshots, policy.expire, pace, now_ms)

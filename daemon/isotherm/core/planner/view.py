@@ -59,6 +59,8 @@ class View:
     """The ancestors of the head that still exist, oldest first, the head last. None where nobody looked this time;
     then nothing is decided of the table as a whole."""
     flights: tuple[Flight, ...] = ()
+    due_since_ms: Mapping[PartitionKey, int] = field(default_factory=dict)
+    """Since when those partitions have been due that were so before."""
     quarantined: Mapping[PartitionKey, Quarantine] = field(default_factory=dict)
     setbacks: Mapping[Action, Quarantine] = field(default_factory=dict)
     """The same of actions on the table as a whole."""

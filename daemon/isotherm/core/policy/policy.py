@@ -221,7 +221,7 @@ class Work(Settings):
     """When work may be done, and how much of it; isotherm.yaml's budgets hold too, and the tighter wins."""
 
     priority: int = Field(0, strict=True, ge=-MAX_COUNT, le=MAX_COUNT)
-    """Tables of a higher priority come first; among equals it goes in turn."""
+    """Who has waited longest comes first; each step of priority counts as an hour of waiting."""
     jobs_at_once: Count | None = None
     """Compactions of this table at the same time. By default as many as isotherm.yaml allows."""
     bytes_per_hour: Size | None = None

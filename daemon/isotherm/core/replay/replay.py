@@ -256,7 +256,7 @@ class _Life:
             self._watch_lag(decision)
         rooms = {planned.table.uuid: self._room()}
         left = self._left_of(self._assumed.bytes_per_hour, HOUR_MS)
-        for request in admit([planned], len(self._running), self._assumed.jobs_at_once, left, rooms):
+        for request in admit([planned], len(self._running), self._assumed.jobs_at_once, left, now_ms, rooms):
             if request.decision.action is Action.EXPIRE:
                 self._expire(request)
             elif request.decision.action is Action.COMPACT:
@@ -279,6 +279,7 @@ class _Life:
                 Flight("", Action.COMPACT, job.partition, job.base_snapshot_id, job.started_at_ms, job.bytes)
                 for job in self._running.values()
             ),
+            due_since_ms=self._due_since,
             quarantined={
                 key: Quarantine(held.until_ms or 0, held.failures, held.why)
                 for key, held in self._held.items()

@@ -134,13 +134,25 @@ class Partitions(Part):
         return Undecided(states, has_more, through)
 
     def due(self, uuid: str, limit: int) -> dict[PartitionKey, PartitionState]:
-        """The partitions with the highest scores among those that are due, and wait for a round with room for them."""
+        """Some of the partitions that are due: half of them with the highest scores, half waiting the longest."""
+        half = limit // 2
         rows = self.db.execute(
-            "SELECT key, state FROM partitions INDEXED BY partitions_due WHERE uuid = ? AND verdict = 'due' "
-            "ORDER BY score DESC LIMIT ?",
-            (uuid, limit),
+            "SELECT key, state FROM (SELECT key, state FROM partitions INDEXED BY partitions_due "
+            "WHERE uuid = ?1 AND verdict = 'due' ORDER BY score DESC LIMIT ?2) UNION "
+            "SELECT key, state FROM (SELECT key, state FROM partitions INDEXED BY partitions_waiting "
+            "WHERE uuid = ?1 AND verdict = 'due' ORDER BY due_since_ms LIMIT ?3)",
+            (uuid, limit - half, half),
         )
         return {PartitionKey(key): from_row(PartitionState, state) for key, state in rows}
+
+    def due_since(self, uuid: str, keys: Iterable[PartitionKey]) -> dict[PartitionKey, int]:
+        """Since when some partitions have been due; those that are not are left out."""
+        rows = self.db.execute(
+            "SELECT key, due_since_ms FROM partitions WHERE uuid = ? AND due_since_ms IS NOT NULL "
+            "AND key IN (SELECT value FROM json_each(?))",
+            (uuid, json.dumps(list(keys))),
+        )
+        return {PartitionKey(key): at_ms for key, at_ms in rows}
 
     def partitions(self, uuid: str) -> Iterator[PartitionRow]:
         """Every partition of a table, in the order of their keys."""

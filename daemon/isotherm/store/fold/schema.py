@@ -1,6 +1,6 @@
 """The tables of the fold."""
 
-VERSION = 8
+VERSION = 9
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (ledger TEXT NOT NULL);
@@ -27,6 +27,7 @@ CREATE TABLE IF NOT EXISTS partitions (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS partitions_touched ON partitions (uuid) WHERE touched;
 CREATE INDEX IF NOT EXISTS partitions_due ON partitions (uuid, score) WHERE verdict = 'due';
+CREATE INDEX IF NOT EXISTS partitions_waiting ON partitions (uuid, due_since_ms) WHERE verdict = 'due';
 CREATE INDEX IF NOT EXISTS partitions_at ON partitions (uuid, wake_at_ms) WHERE wake_at_ms IS NOT NULL;
 CREATE INDEX IF NOT EXISTS partitions_boundary ON partitions (uuid, wake_boundary_ms) WHERE wake_boundary_ms IS NOT NULL;
 CREATE INDEX IF NOT EXISTS partitions_commits ON partitions (uuid, wake_commits) WHERE wake_commits IS NOT NULL;

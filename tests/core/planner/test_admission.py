@@ -1,0 +1,156 @@
+"""Whose turn it is: fair between tables, bounded waits, within every limit."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isotherm.contract.identity import TableId
+from isotherm.core.model.decisions import Plan, Request
+from isotherm.core.model.jobs import Action
+from isotherm.core.planner.admission import KEPT_AFTER_MS, Room, admit
+from isotherm.core.planner.plan import plan
+from isotherm.core.policy.policy import Compact, Expire, Policy
+from support.builders import HOUR, KIB, MINUTE, NOW, key, partition, snapshots, view
+
+POLICY = Policy(compact=Compact(min_files=4), expire=Expire(keep_for="10m", keep_last=3, at_once=2))
+
+
+def request(table, size, *, waited=0, number=1, saved=None):
+    """Ten files of a size that are due."""
+    world = view({key(number): partition(10, size)})
+    decision = plan(world, POLICY, NOW).of_partitions[0]
+    if saved is not None:
+        decision = replace(decision, saved_bytes=saved)
+    return Request(TableId(table, table), decision, due_since_ms=NOW - waited)
+
+
+def planned(*requests):
+    return Plan(requests[0].table, (), (), tuple(requests))
+
+
+def names(chosen):
+    return [one.table.name for one in chosen]
+
+
+def test_each_table_gets_its_turn():
+    one = planned(*[request("a", KIB)] * 5)
+    other = planned(request("b", KIB))
+
+    assert set(names(admit([one, other], 0, 2, None, NOW))) == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("running", "at_once", "expected"), [(0, 0, 0), (2, 2, 0), (3, 2, 0), (1, 2, 1), (0, 9, 5)]
+)
+def test_no_more_jobs_than_allowed(running, at_once, expected):
+    one = planned(*[request("a", KIB)] * 5)
+
+    assert len(admit([one], running, at_once, None, NOW)) == expected
+
+
+def test_no_more_bytes_than_the_budget_leaves():
+    one = planned(request("a", 100 * KIB), request("a", KIB))
+    chosen = admit([one], 0, 5, 20 * KIB, NOW)
+
+    assert [r.decision.bytes for r in chosen] == [10 * KIB]
+
+
+def test_what_has_not_fitted_the_budget_for_an_hour_is_passed_over_no_more():
+    large = planned(request("a", 100 * KIB, waited=KEPT_AFTER_MS))
+    small = planned(*[request("b", KIB)] * 3)
+
+    assert admit([large, small], 0, 5, 20 * KIB, NOW) == ()
+    assert names(admit([large, small], 0, 5, 1100 * KIB, NOW)) == ["a", "b", "b", "b"]
+
+
+def test_what_a_tables_own_limit_leaves_is_kept_for_what_waits_and_others_go_on():
+    one = planned(request("a", 100 * KIB, waited=KEPT_AFTER_MS), request("a", KIB))
+    other = planned(request("b", KIB))
+
+    assert names(admit([one, other], 0, 5, None, NOW, {"a": Room(bytes=20 * KIB)})) == ["b"]
+
+
+def test_a_table_has_no_more_jobs_and_bytes_than_its_own_limits_leave():
+    one, other = planned(*[request("a", KIB)] * 5), planned(*[request("b", KIB)] * 5)
+    rooms = {"a": Room(jobs=1), "b": Room(bytes=25 * KIB)}
+
+    assert sorted(names(admit([one, other], 0, 9, None, NOW, rooms))) == ["a", "b", "b"]
+
+
+def test_a_higher_priority_is_served_first_and_never_starves_the_others():
+    one, other = planned(*[request("a", KIB)] * 3), planned(*[request("b", KIB)] * 3)
+    waiting = planned(*[request("a", KIB, waited=61 * MINUTE)] * 3)
+    rooms = {"b": Room(priority=1)}
+
+    assert names(admit([one, other], 0, 1, None, NOW, rooms)) == ["b"]
+    assert names(admit([waiting, other], 0, 1, None, NOW, rooms)) == ["a"]
+
+
+def test_in_one_table_what_waits_for_long_comes_before_what_saves_more():
+    old = request("a", KIB, number=1, saved=1000, waited=5 * HOUR)
+    rich = request("a", KIB, number=2, saved=500_000)
+    richer = request("a", KIB, number=3, saved=5_000_000)
+
+    assert list(admit([planned(old, rich, richer)], 0, 3, None, NOW)) == [richer, old, rich]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 50)), max_size=20),
+    st.integers(0, 5),
+    st.integers(0, 5),
+    st.integers(0, 2000),
+    st.integers(0, 3 * HOUR),
+)
+def test_admission_never_exceeds_what_there_is(wishes, running, at_once, left, waited):
+    queues = {
+        name: [request(name, size * KIB, waited=waited) for who, size in wishes if who == name]
+        for name in "abc"
+    }
+    rooms = {"a": Room(jobs=1), "b": Room(bytes=100 * KIB), "c": Room(priority=1)}
+    plans = [planned(*queue) for queue in queues.values() if queue]
+    chosen = admit(plans, running, at_once, left * KIB, NOW, rooms)
+
+    assert len(chosen) <= max(at_once - running, 0)
+    assert sum(r.decision.bytes for r in chosen) <= left * KIB
+    assert sum(r.table.name == "a" for r in chosen) <= 1
+    assert sum(r.decision.bytes for r in chosen if r.table.name == "b") <= 100 * KIB
+    assert admit(list(reversed(plans)), running, at_once, left * KIB, NOW, rooms) == chosen
+
+
+ONE = request("a", KIB)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 30), st.integers(0, 2), st.integers(1, 10**9)), min_size=1, max_size=6),
+    st.integers(1, 3),
+)
+def test_no_table_waits_longer_than_the_docs_say(tables, slots):
+    """Tables with endless backlogs, jobs of so many minutes, priorities; whose turn comes is bounded for each."""
+    longest = max(minutes for minutes, _, _ in tables)
+    highest = max(priority for _, priority, _ in tables)
+    served, running, last, worst = {}, [], {}, {}
+    for minute in range(24 * 60):
+        now = NOW + minute * MINUTE
+        running = [end for end in running if end > minute]
+        plans, rooms = [], {}
+        for number, (_, priority, saved) in enumerate(tables):
+            decision = replace(ONE.decision, saved_bytes=saved)
+            plans.append(planned(Request(TableId(str(number), str(number)), decision, due_since_ms=NOW)))
+            rooms[str(number)] = Room(priority, served_at_ms=served.get(str(number)))
+        for one in admit(plans, len(running), slots, None, now, rooms):
+            name = one.table.name
+            worst[name] = max(worst.get(name, 0), minute - last.get(name, 0))
+            last[name], served[name] = minute, now
+            running.append(minute + tables[int(name)][0])
+    for name, (_, priority, _) in enumerate(tables):
+        # A round a minute: each job may wait for one more.
+        bound = len(tables) * (longest + 1) / slots + longest + 60 * (highest - priority) + 1
+        assert worst.get(str(name), 24 * 60) <= bound
+
+
+def test_expiry_costs_no_slot():
+    planned_expiry = plan(view(snapshots=snapshots(20), announced_sequence_number=20), POLICY, NOW)
+
+    assert [r.decision.action for r in admit([planned_expiry], 5, 5, 0, NOW)] == [Action.EXPIRE]
