@@ -39,7 +39,7 @@ def test_explain_says_each_condition_with_its_origin(isotherm):
     assert "boundary hot the stream is still in" in flat
     assert "intent cold no open intent" in flat
     assert "all.yaml" in result.output
-    assert "can change when the stream reaches 2026-01-01 06:00:00" in result.output
+    assert ", or when the stream reaches 2026-01-01 06:00:00" in result.output
     assert max(map(len, result.output.splitlines())) <= 80
 
 

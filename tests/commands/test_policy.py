@@ -159,7 +159,7 @@ class TestTest:
         (tmp_path / "all.yaml").write_text("tables: '*'\ncompact: {min_files: 50}")
         (tmp_path / "shop.yaml").write_text(
             "tables: shop.*\ncold: {quiet_for: 1m}\ntests:\n"
-            "- {name: n, partition: 2026-01-01-08, files: 60 of 1MiB, expect: due}"
+            "- {name: n, partition: 2026-01-01-08, files: 40 of 1MiB, expect: clean}"
         )
 
         assert (ask("test", "shop.yaml").exit_code, ask("test", "shop.yaml", "all.yaml").exit_code) == (1, 0)

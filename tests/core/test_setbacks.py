@@ -8,26 +8,26 @@ from isotherm.core.model.holds import Hold
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.setbacks import (
     EXCUSED,
+    IN_VAIN,
     MAX_OUTAGE_MS,
     MAX_RETRY_MS,
-    MAX_TOUCHED_MS,
     OUTAGES,
     RETRY_MS,
-    TOUCHED,
-    TOUCHED_MS,
     setback,
 )
 
 TABLE = TableId("u", "db.t")
 KEY = PartitionKey("{}")
 NOW_MS = 1_000_000
+HOUR_MS = 3_600_000
+REST_MS = 24 * HOUR_MS
 
 
 def after(*reasons: Reason) -> Hold | None:
     """What holds the partition back after these failures, each at the moment when it might be tried again."""
     hold, now_ms = None, NOW_MS
     for reason in reasons:
-        hold = setback(TABLE, KEY, Refusal(reason, "a test"), hold, now_ms)
+        hold = setback(TABLE, KEY, Refusal(reason, "a test"), hold, REST_MS, now_ms)
         now_ms = now_ms if hold is None or hold.until_ms is None else hold.until_ms
     return hold
 
@@ -52,11 +52,11 @@ def test_an_outage_lets_the_partition_wait_and_counts_against_nobody(reason: Rea
     ]
 
 
-@pytest.mark.parametrize("reason", sorted(TOUCHED))
+@pytest.mark.parametrize("reason", sorted(IN_VAIN))
 def test_a_partition_that_was_written_while_a_job_ran_waits_each_time_twice_as_long(reason: Reason) -> None:
     waits = [after(*[reason] * times) for times in (1, 2, 3, 50)]
 
-    assert [waits_ms(hold) for hold in waits] == [TOUCHED_MS, 2 * TOUCHED_MS, 4 * TOUCHED_MS, MAX_TOUCHED_MS]
+    assert [waits_ms(hold) for hold in waits] == [HOUR_MS, 2 * HOUR_MS, 4 * HOUR_MS, REST_MS]
     assert [hold.failures for hold in waits if hold is not None] == [0] * 4
 
 
@@ -86,7 +86,7 @@ def test_the_first_crash_costs_nothing() -> None:
 
 
 def test_what_holds_it_back_says_the_word_and_the_sentence() -> None:
-    hold = setback(TABLE, KEY, Refusal(Reason.CLOCK, "it jumped"), None, NOW_MS)
+    hold = setback(TABLE, KEY, Refusal(Reason.CLOCK, "it jumped"), None, REST_MS, NOW_MS)
 
     assert hold is not None
     assert hold.why == "clock: it jumped"
@@ -109,7 +109,6 @@ BLAMED = {
     Reason.LOCATION,
     Reason.MISMATCH,
     Reason.MISSING_FILE,
-    Reason.NOTHING_TO_DO,
     Reason.OUT_OF_MEMORY,
     Reason.REFUSED,
     Reason.UNEXPECTED,
@@ -130,7 +129,7 @@ NO_FAILURE_OF_A_PARTITION = {
 
 def test_every_end_of_a_compaction_is_somebodys_fault() -> None:
     """A new word for an end must be weighed: who is to blame for it?"""
-    parts = [EXCUSED, OUTAGES, TOUCHED, BLAMED, NO_FAILURE_OF_A_PARTITION]
+    parts = [EXCUSED, OUTAGES, IN_VAIN, BLAMED, NO_FAILURE_OF_A_PARTITION]
 
     assert set(Reason) == set().union(*parts)
     assert len(Reason) == sum(len(part) for part in parts)

@@ -25,7 +25,6 @@ from isotherm.contract.identity import TableId
 from isotherm.core import observations as seen
 from isotherm.core.deletion import Cause, Mark, Seen
 from isotherm.core.model.files import FileKind, FileStats
-from isotherm.core.planner.whole_table import WORTH_PART
 from isotherm.core.policy.policy import Expire
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import LoopConfig
@@ -137,7 +136,7 @@ def after_a_week(say):
     event_s, look_s = quantile(events_s, 0.5), quantile(looks_s, 0.5)
     # An expiry loads the table three times: to begin, to commit, and to see that it landed.
     expiry_s = 3 * confirm_s + whole_s
-    due_every_s = max(Expire().at_once, WEEK // WORTH_PART) * 60
+    due_every_s = Expire().every / 1000
     share = TABLES * (event_s / 60 + look_s / 60 + (confirm_s + whole_s) / 3600 + expiry_s / due_every_s)
     day_mib = bytes_each * TABLES * 24 * 60 / MIB
     return [
@@ -315,7 +314,7 @@ def deleting(say):
     with tempfile.TemporaryDirectory() as folder:
         proof_s, proof_cpu_s, deletion_s = proved(lab_in(folder), WEEK, say)
     # What an expiry of the default policy leaves of each commit: ten data files, a manifest list and a manifest.
-    commits = max(Expire().at_once, WEEK // WORTH_PART)
+    commits = Expire().every // b.MINUTE
     sweep_s = proof_s + 12 * commits * deletion_s / SWEPT
     week = f"a table after a week, {REQUEST_S * 1000:.0f} ms a request"
     return [

@@ -18,7 +18,7 @@ POLICY = """
 tables: "*"
 cold: {after: 1, quiet_for: 0s, quiet_commits: 2}
 compact: {min_files: 3}
-expire: {keep_for: 0s, keep_last: 3, at_once: 2, delete_after: 0s}
+expire: {keep_for: 0s, keep_last: 3, at_once: 2, every: 0s, delete_after: 0s}
 override: [expire.keep_for, expire.keep_last, expire.delete_after]
 """
 HOURS = (1, 1, 1, 2, 3, 4)

@@ -77,6 +77,24 @@ def test_to_decide_all_again_is_one_note_and_goes_on_where_a_restart_found_it(se
     assert b.TABLE.uuid in service.fold.agenda(service.now_ms(), 10**12)
 
 
+def test_what_a_version_with_other_rules_decided_is_decided_again(service):
+    """A verdict stands until its facts change. A new default, or another planner, is no fact."""
+    row = service.fold.table(b.TABLE.uuid)
+    while service.verdicts.decide(row, ()).has_more:
+        pass
+    ledger = service.fold.ledger
+    service.fold.decide_by("the rules of before")
+    while service.verdicts.decide(row, ()).has_more:
+        pass
+    before = service.verdicts.decide(row, ()).view.partitions
+
+    service.start()
+
+    assert before == {}
+    assert len(service.verdicts.decide(row, ()).view.partitions) == DECIDED_AT_ONCE
+    assert service.fold.ledger == ledger
+
+
 def test_an_event_does_not_wait_for_the_slices(service):
     row = service.fold.table(b.TABLE.uuid)
     (some, *_) = service.fold.sample(b.TABLE.uuid, None, 1)

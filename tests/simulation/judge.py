@@ -21,9 +21,9 @@ AFTER, QUIET_COMMITS, QUIET_AT_MOST_MS = 1, 2, 86_400_000
 KEEP_FOR_MS, KEEP_LAST, GRACE_MS = 600_000, 3, 1_800_000
 POLICY = f"""
 tables: "shop.*"
-cold: {{after: {AFTER}, quiet_for: 0s, quiet_commits: {QUIET_COMMITS}}}
-compact: {{min_files: 3}}
-expire: {{keep_for: 10m, keep_last: {KEEP_LAST}, at_once: 2, delete_after: 30m}}
+cold: {{after: {AFTER}, quiet_for: 0s, quiet_commits: {QUIET_COMMITS}, quiet_at_most: 1d, silent_for: 30d}}
+compact: {{min_files: 3, rest: 4m}}
+expire: {{keep_for: 10m, keep_last: {KEEP_LAST}, at_once: 2, every: 0s, delete_after: 30m}}
 override: [expire.keep_last]
 """
 """What the daemon is told, and the numbers above are what it is held to."""

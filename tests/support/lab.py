@@ -50,7 +50,7 @@ expire: {enabled: false}
 """
 EXPIRING = EAGER.replace(
     "expire: {enabled: false}",
-    "expire: {keep_for: 0s, keep_last: 2, at_once: 2, delete_after: 0s}\n"
+    "expire: {keep_for: 0s, keep_last: 2, at_once: 2, every: 0s, delete_after: 0s}\n"
     "override: [expire.keep_for, expire.keep_last, expire.delete_after]",
 )
 

@@ -4,6 +4,7 @@ That depends on the log of snapshots alone, and on the size of metadata.json, wh
 is replayed here.
 """
 
+from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import Snapshot
 from isotherm.core.planner.plan import plan
 from isotherm.core.policy.policy import Policy
@@ -17,18 +18,19 @@ def expiries_a_day(*, apart_ms, snapshot_bytes, policy=None, look_ms=HOUR, days=
     """
     policy = policy or Policy()
     there = snapshots(policy.expire.keep_for // apart_ms, apart_ms=apart_ms)
-    number, expiries = there[-1].sequence_number, 0
+    number, expiries, expired_at_ms = there[-1].sequence_number, 0, None
     for now_ms in range(NOW + look_ms, NOW + days * DAY + 1, look_ms):
         newest = there[-1].committed_at_ms
         times = range(newest + apart_ms, now_ms + 1, apart_ms)
         there += tuple(Snapshot(number + at, number + at, at_ms) for at, at_ms in enumerate(times, 1))
         number += len(times)
         table = facts(metadata_file_bytes=len(there) * snapshot_bytes, snapshots=len(there))
-        seen = view(facts=table, snapshots=there, announced_sequence_number=number)
+        done = {} if expired_at_ms is None else {Action.EXPIRE: expired_at_ms}
+        seen = view(facts=table, snapshots=there, announced_sequence_number=number, last_done_ms=done)
         planned = plan(seen, policy, now_ms)
         gone = {one for request in planned.requests for one in request.snapshots}
         if gone:
-            expiries += 1
+            expiries, expired_at_ms = expiries + 1, now_ms
             there = tuple(one for one in there if one.snapshot_id not in gone)
     return expiries / days
 

@@ -59,16 +59,6 @@ NOT_YET: dict[tuple[str, str | None, str], str] = {
     ("buckets", None, "never in vain twice in a row"): NO_PAUSE,
     ("buckets", "mirror", "not left alone"): NEVER_QUIET,
     ("large_buckets", "mirror", "not left alone"): NEVER_QUIET,
-    (
-        "commit every ten seconds",
-        None,
-        "once a day",
-    ): "large metadata is a reason to expire a single snapshot",
-    (
-        "commit every minute",
-        None,
-        "once a day",
-    ): "a twentieth of all snapshots comes together three times a day",
 }
 
 

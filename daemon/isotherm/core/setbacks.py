@@ -12,6 +12,7 @@ EXCUSED = frozenset(
         Reason.FORMAT,
         Reason.GONE,
         Reason.HALTED,
+        Reason.INTENT,
         Reason.LOST,
         Reason.OWNER,
         Reason.PAUSED,
@@ -27,15 +28,16 @@ OUTAGES = frozenset({Reason.CATALOG, Reason.CLOCK, Reason.CONTENTION, Reason.STO
 waits, and no failure of its own is counted."""
 MAX_OUTAGE_MS = 3_600_000
 """The longest wait after an outage; like that after a failure it begins with a minute and doubles."""
-TOUCHED = frozenset({Reason.CANCELLED, Reason.CONFLICT, Reason.HOT})
-"""Ends of a job because a writer came back to its partition: what was read was read in vain. The partition waits, each
-time twice as long, so that a job which never fits between two writes is not begun for ever."""
-TOUCHED_MS = 3_600_000
-MAX_TOUCHED_MS = 86_400_000
+IN_VAIN = frozenset({Reason.CANCELLED, Reason.CONFLICT, Reason.HOT, Reason.NOTHING_TO_DO})
+"""Ends of a job because a writer came back to its partition, or because there was nothing in it to do (deletes that
+name no file any more): what was read was read in vain, and nothing failed. The partition waits, each time twice as long,
+so that a job which never fits between two writes is not begun for ever."""
+IN_VAIN_PART = 24
+"""The first wait is such a part of the policy's `compact.rest`, and no wait is longer than that."""
 
 
 def setback(
-    table: TableId, partition: PartitionKey, refusal: Refusal, before: Hold | None, now_ms: int
+    table: TableId, partition: PartitionKey, refusal: Refusal, before: Hold | None, rest_ms: int, now_ms: int
 ) -> Hold | None:
     """What holds a partition back after a job of it failed, or None where nothing does.
 
@@ -44,6 +46,7 @@ def setback(
         partition: the partition.
         refusal: why the job failed.
         before: what held the partition back before.
+        rest_ms: the policy's `compact.rest`.
         now_ms: the time.
     """
     if refusal.reason in EXCUSED:
@@ -52,8 +55,11 @@ def setback(
     waited_ms = 0 if before is None or before.until_ms is None else before.until_ms - before.at_ms
     if refusal.reason in OUTAGES:
         span_ms = min(max(RETRY_MS, 2 * waited_ms), MAX_OUTAGE_MS)
-    elif refusal.reason in TOUCHED:
-        span_ms = min(max(TOUCHED_MS, 2 * waited_ms), MAX_TOUCHED_MS)
+    elif refusal.reason in IN_VAIN:
+        failures = 0
+        if before is None or (before.until_ms or 0) + rest_ms <= now_ms:
+            waited_ms = 0  # that was long ago
+        span_ms = min(max(rest_ms // IN_VAIN_PART, 2 * waited_ms), rest_ms)
     else:
         failures += 1
         span_ms = min(RETRY_MS << min(failures - 1, 20), MAX_RETRY_MS)

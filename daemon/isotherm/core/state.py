@@ -225,10 +225,12 @@ def _partition_after(
         return None
     if written_at_ms is None:
         return replace(before, data=data, deletes=deletes)
+    is_replaced = bool(before.data) and delta.removed.files >= before.data_total.files
     return replace(
         before,
         data=data,
         deletes=deletes,
+        compacted_at_ms=None if is_replaced else before.compacted_at_ms,
         first_write_at_ms=written_at_ms if before.first_write_at_ms is None else before.first_write_at_ms,
         last_write_at_ms=max(written_at_ms, before.last_write_at_ms or 0),
         last_write_number=number,

@@ -161,7 +161,7 @@ GRACE_S = 20
 POLICY = f"""\
 # yaml-language-server: $schema=../policy.schema.json
 # The rules for the shop's tables. An hour of order time goes by in some seconds here, so everything is short; in
-# production the defaults are a good beginning: quiet_for 15m, min_files 100, keep_for 7d, delete_after 1h.
+# production the defaults are a good beginning: quiet_for 15m, min_files 20, keep_for 7d, delete_after 1h.
 tables: shop.*
 override: [expire.keep_for, expire.delete_after]   # below their floors; a demo of three minutes has no history to lose
 cold:
@@ -172,10 +172,12 @@ compact:
   target_file_size: 16MiB
   min_files: 2
   fill_files: 2
+  rest: 10s
   max_delete_ratio: 0.01
 expire:
   keep_for: 40s
   keep_last: 5
   at_once: 5
+  every: 0s
   delete_after: {GRACE_S}s
 """

@@ -19,6 +19,7 @@ from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrit
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import JobStarted, Outside, TrySoon
 from isotherm.core.planner.view import Flight
+from isotherm.core.policy.policy import Policy
 from isotherm.service.announcer import Announcer
 from isotherm.service.barrier import Barrier
 from isotherm.service.deletions import Deletions
@@ -152,7 +153,7 @@ class Compactions:
             raise bound
         if isinstance(bound, Refusal):
             self.operations.end(operation, Outcome.refused(operation.job_id, bound))
-            self.holds.set_back(operation.table, operation.partition, bound)
+            self._set_back(operation, bound)
             return False
         job, uuid = bound.job, operation.table.uuid
         read = sum(file.size_bytes for file in (*job.data_files, *job.delete_files))
@@ -252,8 +253,14 @@ class Compactions:
             if refusal.reason is Reason.MISMATCH:
                 self.holds.halt(operation.table, refusal)
             else:
-                self.holds.set_back(operation.table, job.partition, refusal)
+                self._set_back(operation, refusal)
         self.operations.end(operation, outcome, job, still_running=len(self._running))
+
+    def _set_back(self, operation: Operation, refusal: Refusal) -> None:
+        row = self.fold.table(operation.table.uuid)
+        resolved = None if row is None else self.verdicts.policy_of(row)
+        rest_ms = int((Policy() if resolved is None else resolved.policy).compact.rest)
+        self.holds.set_back(operation.table, operation.partition, refusal, rest_ms)
 
     def _found(self, table: TableId) -> LoadedTable | None:
         """The table with this uuid, or None where it is not found."""
@@ -291,14 +298,14 @@ class Compactions:
 
         `but` is the job that is being committed: it is judged by the last look itself.
         """
+        back = Refusal(Reason.CANCELLED, "the stream came back to its partition while it ran")
+        # Perhaps to another one, so this partition is not to blame.
+        anywhere = Refusal(Reason.INTENT, "a writer did not say which partitions it writes")
         for one in touched:
             for operation in self._operations():
                 hit = one.partitions is None or operation.partition in one.partitions
                 if operation.job_id != but and operation.table.uuid == one.uuid and hit:
-                    self._cancel(
-                        operation,
-                        Refusal(Reason.CANCELLED, "the stream came back to its partition while it ran"),
-                    )
+                    self._cancel(operation, anywhere if one.partitions is None else back)
 
     def cancel_moved(self) -> None:
         """Cancel the jobs of tables that this daemon has not had without a break since they began."""

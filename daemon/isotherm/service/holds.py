@@ -152,15 +152,17 @@ class Holds:
         self.put(Hold(HoldKind.HALT, table.uuid, table.name, str(refusal), self._now_ms()))
         self._listen(TableHalted(table, refusal.reason, refusal.why))
 
-    def set_back(self, table: TableId, partition: PartitionKey | None, refusal: Refusal) -> None:
-        """Have a partition wait after a job of it failed, where this end says so."""
+    def set_back(
+        self, table: TableId, partition: PartitionKey | None, refusal: Refusal, rest_ms: int
+    ) -> None:
+        """Have a partition wait after a job of it failed, where this end says so; `rest_ms` is its policy's."""
         if partition is None:
             return
         holds = self._ledger.holds(table.uuid)
         before = next(
             (one for one in holds if one.kind is HoldKind.QUARANTINE and one.partition == partition), None
         )
-        hold = setback(table, partition, refusal, before, self._now_ms())
+        hold = setback(table, partition, refusal, before, rest_ms, self._now_ms())
         if hold is not None:
             self.put(hold)
 

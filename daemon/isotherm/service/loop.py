@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from isotherm.core.model.holds import Hold
+from isotherm.core.planner.plan import RULES
 from isotherm.core.planner.view import Flight
+from isotherm.core.policy.policy import Policy
 from isotherm.runtime.config import IsothermConfig
 from isotherm.service.announcer import Announcer
 from isotherm.service.barrier import Barrier
@@ -305,6 +307,7 @@ class Service:
             for uuid in self.fold.names():
                 self.fold.distrust(uuid)  # the scan accounts for the snapshots that were there
         self.fold.grow_beside(self.ledger.id)
+        self.fold.decide_by(f"{RULES} {Policy().hash}")  # a new version may judge the same facts otherwise
         self.health.ticked_at_s = self.monotonic_s()
 
     def step(self, timeout_s: float = 0.2) -> None:

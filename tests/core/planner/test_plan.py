@@ -65,6 +65,9 @@ def worlds(draw):
         snapshots=snapshots(draw(st.integers(0, 40))),
         facts=facts(metadata_file_bytes=draw(st.integers(0, 64 * MIB)), manifests=draw(st.integers(0, 500))),
         announced_sequence_number=draw(st.one_of(st.none(), st.integers(0, 40))),
+        last_done_ms=draw(
+            st.dictionaries(st.just(Action.EXPIRE), st.integers(NOW - HOUR, NOW + HOUR), max_size=1)
+        ),
     )
 
 
@@ -90,6 +93,7 @@ def policies(draw):
                 "keep_last": draw(st.integers(1, 30)),
                 "at_once": draw(st.integers(1, 12)),
                 "at_latest": f"{draw(st.integers(0, 40))}m",
+                "every": f"{draw(st.integers(0, 60))}m",
             },
             "manifests": {"min_count": draw(st.integers(2, 200))},
             "work": {
@@ -329,7 +333,7 @@ def test_a_partition_that_is_written_again_rests_from_its_last_job(
     assert decision.verdict is verdict
     if verdict is Verdict.CLEAN:
         assert decision.wake.at_ms == NOW - compacted_ago + DAY
-        assert "compacted 2h ago: until tomorrow only a score of 15 is due, not 2.50" in decision.why
+        assert "it rests from its last job for another 22h, unless its score is 15, not 2.50" in decision.why
 
 
 def test_of_many_snapshots_a_twentieth_must_be_free_to_go():
@@ -411,8 +415,27 @@ def test_large_metadata_lets_snapshots_go_sooner():
     expire = Expire(keep_for="10m", keep_last=3, at_once=100, max_metadata_size="1MiB")
     decision, going = expiry(20, expire=expire, facts=facts(metadata_file_bytes=3 * MIB))
 
-    assert decision.why == "metadata.json has 3.0 MiB of 1.0 MiB, and 10 snapshots may go"
+    assert decision.why == "metadata.json has 3.0 MiB of 1.0 MiB, and 10 of 20 snapshots may go"
     assert len(going) == 10
+
+
+def test_a_table_is_expired_once_in_a_while():
+    done = {Action.EXPIRE: NOW - 20 * HOUR}
+    decision, going = expiry(20, last_done_ms=done)
+    later, _ = expiry(20, last_done_ms={Action.EXPIRE: NOW - DAY})
+
+    assert (decision.verdict, going) == (Verdict.CLEAN, ())
+    assert decision.why == "10 of 20 snapshots may go, due at 2, and once in 1d: in 4h"
+    assert decision.wake.at_ms is not None
+    assert decision.wake.at_ms <= NOW + 4 * HOUR
+    assert later.verdict is Verdict.DUE
+
+
+def test_large_metadata_that_young_snapshots_make_is_no_reason_to_expire_a_few():
+    expire = Expire(keep_for="16m", keep_last=3, at_once=100, max_metadata_size="1MiB")
+    decision, _ = expiry(20, expire=expire, facts=facts(metadata_file_bytes=300 * MIB))
+
+    assert decision.verdict is Verdict.CLEAN
 
 
 @pytest.mark.parametrize(

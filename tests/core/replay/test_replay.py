@@ -161,12 +161,12 @@ def writers(draw, *, appends_only=False, fields=None):
 
 
 policies = st.builds(
-    lambda after, quiet, commits, few, keep, last, once, latest, work: Policy(
+    lambda after, quiet, commits, few, keep, last, once, latest, every, work: Policy(
         # The risk of late writes fades from commit to commit; a partition held back for it is looked at again
         # after hours only, here as in the service. What is kept is then not what planning anew would say.
         cold=Cold(after=after, quiet_for=quiet, quiet_commits=commits, quiet_at_most="2h", late_write_risk=1),
         compact=Compact(min_files=few, fill_files=max(few - 1, 2)),
-        expire=Expire(keep_for=keep, keep_last=last, at_once=once, at_latest=latest),
+        expire=Expire(keep_for=keep, keep_last=last, at_once=once, at_latest=latest, every=every),
         work=work,
     ),
     st.sampled_from([0, 1, 2.5]),
@@ -177,6 +177,7 @@ policies = st.builds(
     st.integers(1, 5),
     st.integers(1, 5),
     st.sampled_from(["0s", "30m", "1d"]),
+    st.sampled_from(["0s", "20m", "1d"]),
     st.one_of(
         st.just(Work()),
         st.builds(
@@ -400,14 +401,14 @@ def test_files_are_averaged_over_time():
 
 
 def test_a_snapshot_that_a_tag_names_is_not_expired():
-    policy = Policy(expire=Expire(keep_for="1m", keep_last=1, at_once=2))
+    policy = Policy(expire=Expire(keep_for="1m", keep_last=1, at_once=2, every="0s"))
     history = replace(one_cold_partition().history(HOUR), pinned=frozenset({2}))
 
     assert replay(history, policy, SLOW).totals.snapshots == 2
 
 
 def test_snapshots_that_were_there_before_are_expired_too():
-    policy = Policy(expire=Expire(keep_for="1m", keep_last=1, at_once=2))
+    policy = Policy(expire=Expire(keep_for="1m", keep_last=1, at_once=2, every="0s"))
     before = snapshots(30, newest_at_ms=NOW - HOUR)
     history = replace(one_cold_partition().history(HOUR), snapshots=before)
 

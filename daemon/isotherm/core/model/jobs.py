@@ -16,6 +16,10 @@ JOB_BYTES_PER_S = 20 * 1024**2
 """What a job is assumed to take: reading, writing, reading back and committing, on a modest machine."""
 
 
+MAX_JOB_BYTES = 10 * 1024**3
+"""What one job reads at most: some nine minutes. What is larger is done in parts."""
+
+
 class Action(StrEnum):
     """What can be done. The order is the order within a table: expiry and manifests make the rest cheap."""
 
@@ -28,7 +32,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """Which data files of a partition a compaction takes, the smallest first."""
+    """Which data files of a partition a compaction takes: the smallest first, or with deletes the oldest."""
 
     below_bytes: int = 0
     """Those that are smaller than this."""

@@ -20,6 +20,8 @@ class Reason(StrEnum):
     GONE = "gone"
     HALTED = "halted"
     HOT = "hot"
+    INTENT = "intent"
+    """A writer said that it may write, and not where."""
     LOST = "lost"
     OWNER = "owner"
     PAUSED = "paused"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import NEVER, Wake
-from isotherm.core.model.jobs import JOB_BYTES_PER_S, JOB_OVERHEAD_MS
+from isotherm.core.model.jobs import JOB_BYTES_PER_S, JOB_OVERHEAD_MS, MAX_JOB_BYTES
 from isotherm.core.partitions import time_span
 from isotherm.core.planner.view import Surroundings
 from isotherm.core.policy.policy import Cold
@@ -156,7 +156,8 @@ def lateness_rule(
         return Finding("lateness", False, "no time in its partition spec")
     if around.words and all(word.announces for word in around.words):
         return Finding("lateness", False, "every known writer says beforehand what it will touch")
-    size = partition.data_total.bytes + partition.deletes_total.bytes
+    # What is larger is done in parts.
+    size = min(partition.data_total.bytes + partition.deletes_total.bytes, MAX_JOB_BYTES)
     horizon_ms = JOB_OVERHEAD_MS + size * 1000 / JOB_BYTES_PER_S
     risk = around.state.lateness.risk(span, boundary_ms, horizon_ms)
     if risk is None:

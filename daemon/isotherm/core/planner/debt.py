@@ -47,7 +47,7 @@ class Debt:
     def triggers(self) -> tuple[Trigger, ...]:
         """All of them, the one that speaks (with the highest score) first."""
         both = (*self.of_files, *self.of_deletes)
-        return tuple(sorted(both, key=lambda trigger: (-trigger.score, trigger.option)))
+        return tuple(sorted(both, key=lambda trigger: -trigger.score))
 
     @property
     def score(self) -> float:
@@ -76,18 +76,20 @@ def debt(partition: PartitionState, compact: Compact) -> Debt:
     """The partition's debt: the trigger with the highest score speaks."""
     target = int(compact.target_file_size)
     below_bytes, small = tier(partition.data, target)
-    fewer = small.files - outputs(small.bytes, target) if small else 0
+    # One file alone is no work, whatever a schedule says.
+    many = small.files if small.files > 1 else 0
+    fewer = many - outputs(small.bytes, target) if many else 0
     fewer_a_gib = fewer * _GIB / max(small.bytes, 1)
     of_files = [
         Trigger(
             "compact.min_files",
-            small.files / compact.min_files,
+            many / compact.min_files,
             f"{small.files} of {compact.min_files} files below {size_text(SMALL * target)}{_of_others(partition, small, target)}",
         ),
         Trigger(
             "compact.fill_files",
             min(
-                small.files / compact.fill_files,
+                many / compact.fill_files,
                 small.bytes / target,
                 fewer_a_gib / FEWER_FILES_PER_GIB,
             ),
@@ -100,7 +102,7 @@ def debt(partition: PartitionState, compact: Compact) -> Debt:
 
 
 def _highest_first(triggers: Iterable[Trigger]) -> tuple[Trigger, ...]:
-    return tuple(sorted(triggers, key=lambda trigger: (-trigger.score, trigger.option)))
+    return tuple(sorted(triggers, key=lambda trigger: -trigger.score))
 
 
 def _of_others(partition: PartitionState, tier_: FileStats, target: int) -> str:

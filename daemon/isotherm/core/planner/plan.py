@@ -10,8 +10,8 @@ number stands in the metric, the command line, the log and the alert.
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import NEVER, Decision, Plan, Request, Verdict, Wake
-from isotherm.core.model.files import FileKind
-from isotherm.core.model.jobs import Action
+from isotherm.core.model.files import FileKind, FileStats
+from isotherm.core.model.jobs import MAX_JOB_BYTES, Action, Take
 from isotherm.core.model.tables import TableFacts
 from isotherm.core.partitions import label
 from isotherm.core.planner.admission import rank
@@ -27,15 +27,11 @@ from isotherm.core.state import PartitionState
 from isotherm.core.units import HOUR_MS, size_text, span_text
 from isotherm.runtime.text import counted
 
-MAX_JOB_BYTES = 10 * 1024**3
-"""What one job reads at most: some ten minutes. What is larger is done in parts, the smallest files first."""
-
-REST_MS = 24 * HOUR_MS
-"""For so long after a job of a partition that is written again, only much more debt than usual is worth another one: who
-is written on and on would be rewritten on and on, and its readers gain little."""
+RULES = 2
+"""One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
 REST_SCORE = 15.0
-"""So much."""
+"""From this score on a partition is due even while it rests from its last job."""
 
 NOTHING_SAID = Policy(
     compact=Compact(enabled=False),
@@ -88,27 +84,15 @@ def _decide_compaction(
     now_ms: int,
 ) -> Decision:
     owed = debt(partition, policy.compact)
+    rests_until_ms = _rests_until(partition, policy, now_ms)
     threshold, schedule = pace.threshold(Action.COMPACT)
-    rests_until_ms = _rests_until(partition, now_ms)
-    needed = threshold if rests_until_ms is None else REST_SCORE
-    take = owed.take(needed, most_bytes(view, policy))
-    job = taken(partition, take)
+    take = owed.take(threshold if rests_until_ms is None else REST_SCORE, most_bytes(view, policy))
+    target = int(policy.compact.target_file_size)
+    job, saved = taken(partition, take), saved_bytes(partition, take, target)
 
     def verdict(kind: Verdict, why: str, wake: Wake = NEVER) -> Decision:
-        name = label(key, view.facts.fields)
-        return Decision(
-            Action.COMPACT,
-            key,
-            name,
-            kind,
-            round(owed.score, 4),
-            why,
-            wake,
-            job.files,
-            job.bytes,
-            saved_bytes(partition, take, int(policy.compact.target_file_size)),
-            take,
-        )
+        name, score = label(key, view.facts.fields), round(owed.score, 4)
+        return Decision(Action.COMPACT, key, name, kind, score, why, wake, job.files, job.bytes, saved, take)
 
     if (held := standstill(view, now_ms)) is not None:
         return verdict(*held)
@@ -122,7 +106,7 @@ def _decide_compaction(
     later = "" if blocker is None else f"; not to be compacted then: {blocker}"
     if hot is not None:
         return verdict(Verdict.HOT, f"hot: {hot.why}; debt {owed.score:.2f}: {owed.why}{later}", hot.wake)
-    if (little := _too_little(owed, partition, pace, now_ms)) is not None:
+    if (little := _too_little(owed, rests_until_ms, pace, now_ms)) is not None:
         return verdict(Verdict.CLEAN, f"{little[0]}: {owed.why}{later}", little[1])
     until = pace.closes(Action.COMPACT, owed.score)
     if blocker is not None:
@@ -136,32 +120,36 @@ def _decide_compaction(
         why = f"cold and due, but {waits[0]}: {owed.why}"
         return verdict(Verdict.WAITING, why, earlier(waits[1], until))
     by = f" by the schedule {schedule} (from {threshold:g} on)" if owed.score < 1 else ""
-    price = f"{counted(job.files, 'file')}, {size_text(job.bytes)} to rewrite"
-    return verdict(Verdict.DUE, f"cold and due{by}: {owed.why}; {price}")
+    return verdict(Verdict.DUE, f"cold and due{by}: {owed.why}; {_price(job, take)}")
 
 
-def _too_little(owed: Debt, partition: PartitionState, pace: Pace, now_ms: int) -> tuple[str, Wake] | None:
+def _price(job: FileStats, take: Take) -> str:
+    """What a job reads, in words. Which files deletes name is known once their manifests are read."""
+    at_most = "at most " if take.with_deletes else ""
+    return f"{at_most}{counted(job.files, 'file')}, {size_text(job.bytes)} to rewrite"
+
+
+def _too_little(owed: Debt, rests_until_ms: int | None, pace: Pace, now_ms: int) -> tuple[str, Wake] | None:
     """Whether a partition's debt is not worth a job, and until when that holds."""
     if not owed.has_gain:
         return "cold and clean", NEVER
     if owed.score < pace.threshold(Action.COMPACT)[0]:
         return "cold and clean", pace.opens(Action.COMPACT, owed.score)
-    rests_until_ms = _rests_until(partition, now_ms)
     if rests_until_ms is None or owed.score >= REST_SCORE:
         return None
-    ago = span_text(now_ms - (rests_until_ms - REST_MS))
-    why = f"cold, but compacted {ago} ago: until tomorrow only a score of {REST_SCORE:g} is due, not {owed.score:.2f}"
+    left = span_text(rests_until_ms - now_ms)
+    why = f"cold, but it rests from its last job for another {left}, unless its score is {REST_SCORE:g}, not {owed.score:.2f}"
     return why, Wake(at_ms=rests_until_ms)
 
 
-def _rests_until(partition: PartitionState, now_ms: int) -> int | None:
+def _rests_until(partition: PartitionState, policy: Policy, now_ms: int) -> int | None:
     """Until when a partition rests from its last job, or None where it does not."""
     since_ms, written_ms = partition.compacted_at_ms, partition.last_write_at_ms
     # What nobody wrote to since then is still to be done: of a large partition a job does a part.
     if since_ms is None or written_ms is None or written_ms <= since_ms:
         return None
     # A time that is ahead was told by another clock.
-    return since_ms + REST_MS if 0 <= now_ms - since_ms < REST_MS else None
+    return since_ms + policy.compact.rest if 0 <= now_ms - since_ms < policy.compact.rest else None
 
 
 def _unsupported(partition: PartitionState, facts: TableFacts) -> str | None:

@@ -106,9 +106,11 @@ def _some_of_all(partition: PartitionState, share: float) -> dict[int, FileStats
     if share >= 1:
         return dict(partition.data)
     some = {bucket: int(stats.files * share) for bucket, stats in partition.data.items()}
-    if not any(some.values()) and some:
-        some[max(partition.data, key=lambda bucket: (partition.data[bucket].bytes, bucket))] = 1
-    return {bucket: _part(partition.data[bucket], files) for bucket, files in some.items() if files}
+    selected = {bucket: _part(partition.data[bucket], files) for bucket, files in some.items() if files}
+    if partition.data and 2 * total(selected.values()).bytes < share * partition.data_total.bytes:
+        most = max(partition.data, key=lambda bucket: (partition.data[bucket].bytes, bucket))
+        selected[most] = _part(partition.data[most], some[most] + 1)
+    return selected
 
 
 def _share(partition: PartitionState, take: Take) -> float:

@@ -35,6 +35,10 @@ WORTH_PART = 20
 """Of many snapshots a twentieth must be free to go, else an expiry costs more than it brings: a table with a commit a
 minute that keeps a week would be expired every ten minutes, and each time ten thousand snapshots read for ten."""
 
+WORTH_WHERE_LARGE = 4
+"""Where metadata.json is too large, a quarter of the snapshots is enough, without waiting for the day to be over. With
+less it would be as large again at once: what is young stays, and is why it is large."""
+
 MANIFEST_BYTES = 8 * 1024**2
 """Size of a well-filled manifest: Iceberg's default of `commit.manifest.target-size-bytes`."""
 
@@ -85,11 +89,18 @@ def decide_expiry(
 ) -> tuple[Decision, tuple[int, ...]]:
     """The verdict on expiry, and the snapshots that would go."""
     going, kept_why = expirable(view, expire, now_ms)
-    gone = set(going)
+    gone, total = set(going), max(len(snapshots), view.facts.snapshots)
     # An expiry reads and writes the whole metadata file: what it costs is in proportion to what it takes.
-    enough = max(expire.at_once, len(snapshots) // WORTH_PART)
-    why = f"{len(going)} of {len(snapshots)} snapshots may go, due at {enough}{kept_why}"
-    triggers = [Trigger("expire.at_once", len(going) / enough, why)]
+    enough = max(expire.at_once, total // WORTH_PART)
+    # A time that is ahead was told by another clock.
+    again_at_ms = min(view.last_done_ms.get(Action.EXPIRE, -expire.every), now_ms) + expire.every
+    why = f"{len(going)} of {total} snapshots may go, due at {enough}{kept_why}"
+    rested = 1.0
+    if going and again_at_ms > now_ms:
+        rested = max(1 - (again_at_ms - now_ms) / expire.every, 0.0)
+        why += f", and once in {span_text(expire.every)}: in {span_text(again_at_ms - now_ms)}"
+    many = len(going) / enough
+    triggers = [Trigger("expire.at_once", many if rested >= 1 else min(many, rested), why)]
     overdue_at_ms = None
     if going:
         oldest_ms = next(s.committed_at_ms for s in snapshots if s.snapshot_id in gone)
@@ -100,18 +111,23 @@ def decide_expiry(
             Trigger("expire.at_latest", overdue_ms / expire.at_latest if expire.at_latest else 1.0, said)
         )
         size, limit = view.facts.metadata_file_bytes, int(expire.max_metadata_size)
-        said = f"metadata.json has {size_text(size)} of {size_text(limit)}, and {len(going)} snapshots may go"
-        triggers.append(Trigger("expire.max_metadata_size", size / limit, said))
+        said = f"metadata.json has {size_text(size)} of {size_text(limit)}, and {len(going)} of {total} snapshots may go"
+        part = len(going) * WORTH_WHERE_LARGE / total
+        triggers.append(Trigger("expire.max_metadata_size", min(size / limit, part), said))
     ripening = sorted(
         at_ms
         for s in snapshots
         if s.snapshot_id not in gone and (at_ms := s.committed_at_ms + expire.keep_for) > now_ms
     )
     missing = enough - len(going)
-    times = [ripening[missing - 1]] if 0 < missing <= len(ripening) else []
+    times = [max(ripening[missing - 1], again_at_ms)] if 0 < missing <= len(ripening) else []
+    if missing <= 0 and again_at_ms > now_ms:
+        times.append(again_at_ms)
     if ripening:
-        is_large = view.facts.metadata_file_bytes >= expire.max_metadata_size
-        times.append(ripening[0] + (0 if is_large else expire.at_latest))
+        times.append(ripening[0] + expire.at_latest)
+        missing = -(-total // WORTH_WHERE_LARGE) - len(going)
+        if view.facts.metadata_file_bytes >= expire.max_metadata_size and 0 < missing <= len(ripening):
+            times.append(ripening[missing - 1])
     if overdue_at_ms is not None and overdue_at_ms > now_ms:
         times.append(overdue_at_ms)
     times += sorted(s.kept_until_ms for s in snapshots if not s.is_pinned and s.kept_until_ms > now_ms)[:1]

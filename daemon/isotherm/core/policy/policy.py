@@ -105,6 +105,11 @@ class Compact(Settings):
     fill_files: Annotated[Count, Field(ge=2)] = 5
     """Due also at this many small files, where together they fill one of the target size, and there would be eight
     files less for each GiB."""
+    rest: Span = 86_400_000
+    """A partition that is written again after a job of it rests for so long, unless it owes fifteen times as much as is
+    due: who is written on and on is not rewritten on and on. After a job in vain, because a writer came back, it waits a
+    twenty-fourth of this, then twice as long, up to all of it. Shorter where partitions live for hours; some hours below
+    a day where work waits for a window of the night."""
     max_delete_ratio: float = Field(0.1, gt=0, le=MAX_COUNT)
     """Due also when rows in position deletes and deletion vectors reach this part of the partition's rows."""
     max_position_deletes: Annotated[Count, Field(ge=1)] = 200
@@ -135,10 +140,13 @@ class Expire(Settings):
     """So many of the newest stay, however old they are."""
     at_once: Annotated[Count, Field(ge=1)] = 10
     """Due when so many snapshots may go, and a twentieth of all that there are; one commit takes them all."""
+    every: Span = 86_400_000
+    """But not sooner than this after the last expiry: each is a commit that writers may have to wait for."""
     at_latest: Span = 86_400_000
     """Due also when the oldest snapshot is this much older than `keep_for`, however few may go."""
     max_metadata_size: Annotated[Size, Field(ge=1024)] = 32 * 1024**2
-    """Due also when metadata.json is larger than this and any snapshot may go: every commit writes it anew."""
+    """Due also when metadata.json is larger than this and a quarter of the snapshots may go: every commit writes it
+    anew."""
     delete_after: Annotated[
         Span, Floor(10 * 60_000, "a query that began before the expiry would lose its files")
     ] = 3_600_000

@@ -9,11 +9,14 @@ import heapq
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from isotherm.contract.identity import PartitionKey
+from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.decisions import Decision, Verdict
+from isotherm.core.model.holds import Hold, Quarantine
 from isotherm.core.model.jobs import Action
+from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.model.tables import Snapshot
 from isotherm.core.policy.policy import Policy
+from isotherm.core.setbacks import setback
 
 
 class KeptDecisions:
@@ -87,6 +90,33 @@ def _reached(heap: list[tuple[int, PartitionKey]], value: int | None) -> Iterabl
         yield heapq.heappop(heap)
 
 
+class Waits:
+    """The partitions whose job was in vain, because a writer came back."""
+
+    def __init__(self, table: TableId, policy: Policy) -> None:
+        self._table = table
+        self._rest_ms = int(policy.compact.rest)
+        self._held: dict[PartitionKey, Hold] = {}
+
+    def was_in_vain(self, partition: PartitionKey, now_ms: int) -> None:
+        """A job of it was ended by a writer."""
+        refusal = Refusal(Reason.CANCELLED, "the stream came back to its partition while it ran")
+        held = setback(self._table, partition, refusal, self._held.get(partition), self._rest_ms, now_ms)
+        if held is not None:
+            self._held[partition] = held
+
+    def went_well(self, partition: PartitionKey) -> None:
+        """A job of it ended well."""
+        self._held.pop(partition, None)
+
+    @property
+    def quarantined(self) -> dict[PartitionKey, Quarantine]:
+        """As the planner wants them."""
+        return {
+            key: Quarantine(held.until_ms or 0, held.failures, held.why) for key, held in self._held.items()
+        }
+
+
 class SnapshotLog:
     """The snapshots of `main`, oldest first; their times never go back."""
 
@@ -95,6 +125,8 @@ class SnapshotLog:
         self._newest: dict[str, Snapshot] = {}
         """The newest of each writer that keeps its place in snapshots, by its token."""
         self._expire = policy.expire
+        self._again_at_ms = float("-inf")
+        """Before this no expiry is due for their number."""
         schedules = [one.from_score for one in policy.work.schedules if Action.EXPIRE in one.do]
         self._least_score = min([1.0, *schedules])
         for snapshot in snapshots:
@@ -114,8 +146,9 @@ class SnapshotLog:
         if snapshot.token:
             self._newest[snapshot.token] = snapshot
 
-    def remove(self, snapshot_ids: Iterable[int]) -> None:
+    def remove(self, snapshot_ids: Iterable[int], at_ms: int) -> None:
         """An expiry."""
+        self._again_at_ms = at_ms + self._least_score * self._expire.every
         going, kept, place = set(snapshot_ids), [], 0
         while going:
             one, place = self._all[place], place + 1
@@ -135,7 +168,7 @@ class SnapshotLog:
         enough_ms = self._all[needed - 1].committed_at_ms if room >= needed else float("inf")
         oldest_ms = next((one.committed_at_ms for one in self._all if not one.is_pinned), float("inf"))
         overdue_ms = oldest_ms + self._least_score * expire.at_latest
-        return expire.keep_for + min(enough_ms, overdue_ms)
+        return min(max(expire.keep_for + enough_ms, self._again_at_ms), expire.keep_for + overdue_ms)
 
     def needed_for_expiry(self, now_ms: int) -> tuple[Snapshot, ...]:
         """Those that an expiry's verdict depends on: the old, the newest `keep_last`, the newest of each writer."""

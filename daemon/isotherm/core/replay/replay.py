@@ -24,9 +24,7 @@ from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import Change
 from isotherm.core.model.decisions import Decision, Request, Verdict
 from isotherm.core.model.files import DELETE_KINDS, FileKind, bucket_bounds
-from isotherm.core.model.holds import Hold, Quarantine
 from isotherm.core.model.jobs import JOB_BYTES_PER_S, JOB_OVERHEAD_MS, Action, Take
-from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.model.tables import Snapshot
 from isotherm.core.model.writers import Word
 from isotherm.core.partitions import with_epochs
@@ -37,8 +35,7 @@ from isotherm.core.planner.view import Flight, Surroundings, View
 from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.replay.account import Replayed, Sample, SimulatedJob, Sums, Totals
 from isotherm.core.replay.history import History, Recorded, carried_over, difference
-from isotherm.core.replay.lookups import KeptDecisions, SnapshotLog
-from isotherm.core.setbacks import setback
+from isotherm.core.replay.lookups import KeptDecisions, SnapshotLog, Waits
 from isotherm.core.state import PartitionState, apply, built
 from isotherm.core.units import DAY_MS, HOUR_MS
 
@@ -137,10 +134,10 @@ class _Life:
         self._kept = KeptDecisions(history.partitions)
         self._due_since: dict[PartitionKey, int] = {}
         self._running: dict[PartitionKey, SimulatedJob] = {}
-        self._held: dict[PartitionKey, Hold] = {}
-        """What waits because a job of it was in vain."""
+        self._waits = Waits(history.table, self._policy)
         self._spent: deque[tuple[int, int]] = deque()
         """What was read lately, and when: for the budget."""
+        self._expired_at_ms: int | None = None
         self._own_commits = 0
         self._sizes: Counter[int] = Counter()
         self._sums = Sums()
@@ -195,12 +192,9 @@ class _Life:
         passed = (self._now_ms - job.started_at_ms) / (job.ended_at_ms - job.started_at_ms)
         self._sums.conflicts += 1
         self._sums.wasted_bytes += round(job.bytes * passed)
+        self._spent.append((self._now_ms, round(job.bytes * passed) - job.bytes))
         self.jobs.append(replace(job, ended_at_ms=self._now_ms, is_conflict=True))
-        touched = Refusal(Reason.CANCELLED, "the stream came back to its partition while it ran")
-        before = self._held.get(job.partition)
-        held = setback(self._history.table, job.partition, touched, before, self._now_ms)
-        if held is not None:
-            self._held[job.partition] = held
+        self._waits.was_in_vain(job.partition, self._now_ms)
 
     def _apply(self, change: Change) -> None:
         """A change becomes part of the state; in this world it follows whatever is the head."""
@@ -272,7 +266,7 @@ class _Life:
         keys = awake if self._keeps_decisions else self.partitions.keys()
         return View(
             around=Surroundings(self._state, self._facts.fields, words=self._words),
-            facts=self._facts,
+            facts=replace(self._facts, snapshots=len(self._snapshots)),
             partitions={key: self.partitions[key] for key in keys},
             snapshots=snapshots,
             flights=tuple(
@@ -280,11 +274,9 @@ class _Life:
                 for job in self._running.values()
             ),
             due_since_ms=self._due_since,
-            quarantined={
-                key: Quarantine(held.until_ms or 0, held.failures, held.why)
-                for key, held in self._held.items()
-            },
+            quarantined=self._waits.quarantined,
             announced_sequence_number=self._state.sequence_number,
+            last_done_ms={} if self._expired_at_ms is None else {Action.EXPIRE: self._expired_at_ms},
             hour_budget_bytes=self._assumed.bytes_per_hour,
         )
 
@@ -316,7 +308,8 @@ class _Life:
     # Jobs
 
     def _expire(self, request: Request) -> None:
-        self._snapshots.remove(request.snapshots)
+        self._expired_at_ms = self._now_ms
+        self._snapshots.remove(request.snapshots, self._now_ms)
         self._sums.expiries += 1
         self._sums.expired_snapshots += len(request.snapshots)
 
@@ -340,7 +333,7 @@ class _Life:
 
     def _finish(self, job: SimulatedJob) -> None:
         del self._running[job.partition]
-        self._held.pop(job.partition, None)
+        self._waits.went_well(job.partition)
         before = self.partitions[job.partition]
         after = rewritten(before, job.take, self._target)
         self._own_commits += 1

@@ -127,13 +127,14 @@ def _wanted(data: Sequence[LiveEntry], deletes: Sequence[LiveEntry], take: Take)
 
 
 def _chosen(wanted: Iterable[LiveEntry], take: Take) -> list[LiveEntry]:
-    """As many of them as one job may take, the smallest first, and of one size the oldest.
+    """As many of them as one job may take: the smallest first, or with deletes the oldest.
 
-    What a job writes is younger than the deletes, so the next one finds other files that they name.
+    A delete file leaves when no file is left that is as old as it. So deletes leave in the order in which they came, also
+    where writers bring new ones all the time.
     """
     chosen: list[LiveEntry] = []
     least, left_bytes = 1 if take.with_deletes else 2, take.at_most_bytes
-    for entry in sorted(wanted, key=lambda entry: (entry.size_bytes, *_in_order(entry))):
+    for entry in sorted(wanted, key=_in_order if take.with_deletes else _in_size):
         if left_bytes is not None and len(chosen) >= least and entry.size_bytes > left_bytes:
             break
         chosen.append(entry)
@@ -194,6 +195,11 @@ def _ambiguous_field(metadata: TableMetadata) -> str | None:
 def _spec_with_most_files(wanted: Iterable[LiveEntry]) -> int:
     counts = Counter(entry.spec_id for entry in wanted)
     return max(counts, key=lambda spec_id: (counts[spec_id], spec_id), default=0)
+
+
+def _in_size(entry: LiveEntry) -> tuple[int, int, str]:
+    """The smallest first."""
+    return entry.size_bytes, *_in_order(entry)
 
 
 def _in_order(entry: LiveEntry) -> tuple[int, str]:

@@ -50,13 +50,31 @@ class Fold(Tables, Partitions, Journal, Writers):
     def ledger(self) -> str | None:
         """The id of the ledger beside which this fold grew, or None where it has not begun to."""
         row = self.db.execute("SELECT ledger FROM about").fetchone()
-        return None if row is None else str(row[0])
+        return None if row is None or row[0] is None else str(row[0])
+
+    @property
+    def rules(self) -> str | None:
+        """By which rules its verdicts were made, or None where none were."""
+        row = self.db.execute("SELECT rules FROM about").fetchone()
+        return None if row is None else row[0]
+
+    def decide_by(self, rules: str) -> None:
+        """Have every verdict made again if it was made by other rules: another default, another planner."""
+        if self.rules == rules:
+            return
+        with self.transaction():
+            ledger = self.ledger
+            self.db.execute("DELETE FROM about")
+            self.db.execute("INSERT INTO about VALUES (?, ?)", (ledger, rules))
+            for uuid in self.names():
+                self.touch(uuid, None)
 
     def grow_beside(self, ledger: str) -> None:
         """From now on this ledger is beside it."""
         with self.transaction():
+            rules = self.rules
             self.db.execute("DELETE FROM about")
-            self.db.execute("INSERT INTO about VALUES (?)", (ledger,))
+            self.db.execute("INSERT INTO about VALUES (?, ?)", (ledger, rules))
 
     def drop(self, uuid: str) -> None:
         """Forget a table, but for what writers said of it: a table that comes back is still theirs to write."""

@@ -3,7 +3,7 @@
 VERSION = 9
 
 SCHEMA = """
-CREATE TABLE IF NOT EXISTS about (ledger TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS about (ledger TEXT, rules TEXT);
 CREATE TABLE IF NOT EXISTS tables (
     uuid TEXT PRIMARY KEY, name TEXT NOT NULL, state TEXT NOT NULL, facts TEXT NOT NULL,
     confirmed_head INTEGER, last_event_at_ms INTEGER NOT NULL DEFAULT 0, of_table TEXT NOT NULL DEFAULT '{"of_table":[]}',
