@@ -225,7 +225,7 @@ def test_the_list_of_commands_says_of_each_a_whole_sentence(monkeypatch, words):
 def test_explain_marks_nothing_that_is_clean_as_a_fault(isotherm):
     flat = " ".join(isotherm("explain", "shop.orders", HOUR_1).output.split())
 
-    assert "min_files clean 0.33 of 1:" in flat
+    assert "min_files clean 0.00 of 1:" in flat
     assert "boundary cold ends" in flat
     assert not set("✓✗") & set(flat)
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -258,3 +260,30 @@ def test_equal_totals_at_another_head_do_not_say_that_we_were_right():
     assert apply(
         after, {}, change(4, 3, {key(2): added()}, totals={"total-data-files": 99}), HOURLY, NOW
     ).drifted
+
+
+def test_the_last_pauses_of_a_partitions_writers_are_remembered():
+    """Those of five minutes and more; what we do is no end of one."""
+    state, partitions, at_ms = table_state(), {}, NOW
+    for number, minutes in enumerate([1, 20, 3, *range(6, 16)], 2):
+        at_ms += minutes * MINUTE
+        for origin in (Origin.INGEST, Origin.MAINTENANCE):
+            head = state.head
+            one = change(2 * number + (origin is Origin.MAINTENANCE), head, {key(1): added(1)}, origin=origin)
+            applied = apply(state, partitions, replace(one, committed_at_ms=at_ms), HOURLY, at_ms)
+            state, partitions = applied.state, dict(applied.partitions)
+
+    assert partitions[key(1)].pauses_ms == tuple(minutes * MINUTE for minutes in range(8, 16))
+    assert partitions[key(1)].compacted_at_ms == at_ms
+
+
+def test_what_was_compacted_and_is_replaced_as_a_whole_was_never_compacted():
+    _, partitions, _ = fold(table_state(), [change(2, 1, {key(1): added(2)}, origin=Origin.MAINTENANCE)])
+    before = partitions[key(1)].compacted_at_ms
+    ours = change(2, 1, {key(1): added(2)}, origin=Origin.MAINTENANCE)
+    delta = PartitionDelta(data=added(3, KIB).data, added=added(3, KIB).added, removed=removed(2).removed)
+    mixed = PartitionDelta({**removed(2).data, **delta.data}, {}, delta.added, delta.removed)
+    _, after, _ = fold(table_state(), [ours, change(3, 2, {key(1): mixed}, origin=Origin.INGEST)])
+
+    assert before is not None
+    assert after[key(1)].compacted_at_ms is None

@@ -40,7 +40,8 @@ class Measured:
     settled_p95: int
     jobs: int
     repeats: float
-    """Part of the jobs whose partition was compacted less than a day before."""
+    """Part of the jobs whose partition was compacted less than a day before, and written since: the parts of a large job
+    are none."""
     thrown_away: int
     wasted_bytes: int
     in_a_row: int
@@ -77,7 +78,7 @@ def measured(history, policy):
         settled_mean=_mean(seen.settled),
         settled_p95=_quantile(seen.settled, 0.95),
         jobs=len(done),
-        repeats=_repeats(done) / max(len(done), 1),
+        repeats=_repeats(done, history) / max(len(done), 1),
         thrown_away=totals.conflicts,
         wasted_bytes=totals.wasted_bytes,
         in_a_row=_most_in_a_row(jobs),
@@ -130,12 +131,24 @@ def _quantile(counts, part):
     return 0
 
 
-def _repeats(done):
-    before, repeats = {}, 0
+def _repeats(done, history):
+    before, repeats, writes_ms = {}, 0, _writes_ms(history)
     for job in done:
-        repeats += job.started_at_ms - before.get(job.partition, -DAY) < DAY
+        ended_ms = before.get(job.partition, -DAY)
+        times = writes_ms[job.partition]
+        is_written = bisect_right(times, job.started_at_ms) > bisect_right(times, ended_ms)
+        repeats += is_written and job.started_at_ms - ended_ms < DAY
         before[job.partition] = job.ended_at_ms
     return repeats
+
+
+def _writes_ms(history):
+    """When each partition was written to."""
+    writes_ms = defaultdict(list)
+    for one in history.recorded:
+        for key in one.change.partitions:
+            writes_ms[key].append(one.received_at_ms)
+    return writes_ms
 
 
 def _most_in_a_row(jobs):
@@ -148,10 +161,7 @@ def _most_in_a_row(jobs):
 
 def _delays(done, history):
     """From where a partition was left to the end of its first compaction, for each that had one."""
-    writes_ms = defaultdict(list)
-    for one in history.recorded:
-        for key in one.change.partitions:
-            writes_ms[key].append(one.received_at_ms)
+    writes_ms = _writes_ms(history)
     delays, seen = [], set()
     for job in done:
         if job.partition in seen or job.partition not in writes_ms:

@@ -41,6 +41,8 @@ class PartitionState:
     """The table's count of foreign commits when this partition was last written."""
     compacted_at_ms: int | None = None
     """When we last compacted it, or None where that is not on record."""
+    pauses_ms: tuple[int, ...] = ()
+    """How long its writers stayed away, the last `PAUSES` times that they did so for `PAUSE_FROM_MS` and more."""
 
     @property
     def data_total(self) -> FileStats:
@@ -63,6 +65,11 @@ class PartitionState:
 
 
 NO_PARTITION = PartitionState()
+
+PAUSES = 8
+
+PAUSE_FROM_MS = 5 * 60_000
+"""A shorter pause is no pause: a stream commits every minute or so."""
 
 Key = TypeVar("Key")
 
@@ -225,12 +232,14 @@ def _partition_after(
         return None
     if written_at_ms is None:
         return replace(before, data=data, deletes=deletes)
+    pause_ms = 0 if before.last_write_at_ms is None else written_at_ms - before.last_write_at_ms
     is_replaced = bool(before.data) and delta.removed.files >= before.data_total.files
     return replace(
         before,
         data=data,
         deletes=deletes,
         compacted_at_ms=None if is_replaced else before.compacted_at_ms,
+        pauses_ms=(*before.pauses_ms, pause_ms)[-PAUSES:] if pause_ms >= PAUSE_FROM_MS else before.pauses_ms,
         first_write_at_ms=written_at_ms if before.first_write_at_ms is None else before.first_write_at_ms,
         last_write_at_ms=max(written_at_ms, before.last_write_at_ms or 0),
         last_write_number=number,

@@ -17,6 +17,7 @@ from isotherm.core.state import PartitionState
 from support.builders import (
     BUCKETS,
     DAY,
+    GIB,
     HOUR,
     KIB,
     MIB,
@@ -334,6 +335,35 @@ def test_a_partition_that_is_written_again_rests_from_its_last_job(
     if verdict is Verdict.CLEAN:
         assert decision.wake.at_ms == NOW - compacted_ago + DAY
         assert "it rests from its last job for another 22h, unless its score is 15, not 2.50" in decision.why
+
+
+PAUSES = (20 * MINUTE, 20 * MINUTE, 20 * MINUTE, 6 * MINUTE, 20 * MINUTE)
+
+
+@pytest.mark.parametrize(
+    ("quiet", "size", "verdict", "why"),
+    [
+        (15 * MINUTE, MIB, Verdict.DUE, "10 files, 10.0 MiB to rewrite"),
+        (15 * MINUTE, 90 * MIB, Verdict.DUE, "100 files, 8.8 GiB to rewrite"),
+        (19 * MINUTE + 55_000, 90 * MIB, Verdict.WAITING, "its writers come back in"),
+        (23 * MINUTE, 90 * MIB, Verdict.DUE, "8.8 GiB to rewrite"),
+    ],
+    ids=["a small job", "a large one in parts", "not even two files", "longer than any pause"],
+)
+def test_a_job_is_as_long_as_its_writers_stay_away(quiet, size, verdict, why):
+    """They come back every twenty minutes or so. Of a large partition as much is taken as fits."""
+    count = 10 if size == MIB else 100
+    state = replace(partition(count, size), last_write_at_ms=NOW - quiet, pauses_ms=PAUSES)
+    decision = plan(view({key(1): state}), POLICY, NOW).of_partitions[0]
+
+    if verdict is Verdict.DUE and size > MIB and quiet < 20 * MINUTE:
+        assert decision.bytes < 10 * GIB
+        assert 10_000 + decision.bytes * 1000 // (20 * MIB) <= 20 * MINUTE - quiet
+    else:
+        assert why in decision.why
+    assert decision.verdict is verdict
+    if verdict is Verdict.WAITING:
+        assert decision.wake.at_ms == NOW - quiet + 20 * MINUTE
 
 
 def test_of_many_snapshots_a_twentieth_must_be_free_to_go():

@@ -14,6 +14,7 @@ from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.jobs import MAX_JOB_BYTES, Action, Take
 from isotherm.core.model.tables import TableFacts
 from isotherm.core.partitions import label
+from isotherm.core.planner import pauses
 from isotherm.core.planner.admission import rank
 from isotherm.core.planner.coldness import first_hot
 from isotherm.core.planner.debt import Debt, debt
@@ -27,7 +28,7 @@ from isotherm.core.state import PartitionState
 from isotherm.core.units import HOUR_MS, size_text, span_text
 from isotherm.runtime.text import counted
 
-RULES = 2
+RULES = 3
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
 REST_SCORE = 15.0
@@ -86,7 +87,8 @@ def _decide_compaction(
     owed = debt(partition, policy.compact)
     rests_until_ms = _rests_until(partition, policy, now_ms)
     threshold, schedule = pace.threshold(Action.COMPACT)
-    take = owed.take(threshold if rests_until_ms is None else REST_SCORE, most_bytes(view, policy))
+    at_most = most_bytes(partition, view, policy, now_ms)
+    take = owed.take(threshold if rests_until_ms is None else REST_SCORE, at_most)
     target = int(policy.compact.target_file_size)
     job, saved = taken(partition, take), saved_bytes(partition, take, target)
 
@@ -115,7 +117,11 @@ def _decide_compaction(
     if failed is not None:
         kind, why, wake = failed
         return verdict(kind, why, earlier(wake, until))
-    waits = _over_budget(job.bytes, view, policy, now_ms) or pace.waits(now_ms)
+    waits = (
+        _over_budget(job.bytes, view, policy, now_ms)
+        or pace.waits(now_ms)
+        or _writers_are_near(partition, job.bytes, now_ms)
+    )
     if waits is not None:
         why = f"cold and due, but {waits[0]}: {owed.why}"
         return verdict(Verdict.WAITING, why, earlier(waits[1], until))
@@ -152,6 +158,15 @@ def _rests_until(partition: PartitionState, policy: Policy, now_ms: int) -> int 
     return since_ms + policy.compact.rest if 0 <= now_ms - since_ms < policy.compact.rest else None
 
 
+def _writers_are_near(partition: PartitionState, size_bytes: int, now_ms: int) -> tuple[str, Wake] | None:
+    """Whether a writer would come back before a job has ended, as it did before."""
+    left_ms = pauses.left_ms(partition, now_ms)
+    if left_ms is None or pauses.job_ms(size_bytes) <= left_ms:
+        return None
+    why = f"its writers come back in {span_text(left_ms)} as a rule, and a job takes {span_text(pauses.job_ms(size_bytes))}"
+    return why, Wake(at_ms=pauses.next_end_ms(partition, now_ms))
+
+
 def _unsupported(partition: PartitionState, facts: TableFacts) -> str | None:
     """What of a partition that is due keeps the executors from it."""
     if facts.format_version != 2:
@@ -162,11 +177,13 @@ def _unsupported(partition: PartitionState, facts: TableFacts) -> str | None:
     return None
 
 
-def most_bytes(view: View, policy: Policy) -> int:
+def most_bytes(partition: PartitionState, view: View, policy: Policy, now_ms: int) -> int:
     """What one job reads at most: a large one would seldom end before the stream comes back, and what does not fit a
-    budget is done in parts.
+    budget, or the pause that its writers make as a rule, is done in parts.
     """
-    limits = (view.hour_budget_bytes, policy.work.bytes_per_hour, policy.work.bytes_per_day)
+    left_ms = pauses.left_ms(partition, now_ms)
+    in_pause = None if left_ms is None else pauses.most_bytes(left_ms)
+    limits = (view.hour_budget_bytes, policy.work.bytes_per_hour, policy.work.bytes_per_day, in_pause)
     return min([MAX_JOB_BYTES, *(int(limit) for limit in limits if limit is not None)])
 
 

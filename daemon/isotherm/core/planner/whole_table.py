@@ -101,11 +101,9 @@ def decide_expiry(
         why += f", and once in {span_text(expire.every)}: in {span_text(again_at_ms - now_ms)}"
     many = len(going) / enough
     triggers = [Trigger("expire.at_once", many if rested >= 1 else min(many, rested), why)]
-    overdue_at_ms = None
-    if going:
-        oldest_ms = next(s.committed_at_ms for s in snapshots if s.snapshot_id in gone)
-        overdue_ms = max(now_ms - oldest_ms - expire.keep_for, 0)
-        overdue_at_ms = oldest_ms + expire.keep_for + expire.at_latest
+    oldest_ms = next((s.committed_at_ms + expire.keep_for for s in snapshots if s.snapshot_id in gone), None)
+    if oldest_ms is not None:
+        overdue_ms = max(now_ms - oldest_ms, 0)
         said = f"the oldest could have gone {span_text(overdue_ms)} ago, {span_text(expire.at_latest)} at the latest"
         triggers.append(
             Trigger("expire.at_latest", overdue_ms / expire.at_latest if expire.at_latest else 1.0, said)
@@ -119,18 +117,17 @@ def decide_expiry(
         for s in snapshots
         if s.snapshot_id not in gone and (at_ms := s.committed_at_ms + expire.keep_for) > now_ms
     )
-    missing = enough - len(going)
-    times = [max(ripening[missing - 1], again_at_ms)] if 0 < missing <= len(ripening) else []
-    if missing <= 0 and again_at_ms > now_ms:
-        times.append(again_at_ms)
-    if ripening:
-        times.append(ripening[0] + expire.at_latest)
-        missing = -(-total // WORTH_WHERE_LARGE) - len(going)
-        if view.facts.metadata_file_bytes >= expire.max_metadata_size and 0 < missing <= len(ripening):
-            times.append(ripening[missing - 1])
-    if overdue_at_ms is not None and overdue_at_ms > now_ms:
-        times.append(overdue_at_ms)
-    times += sorted(s.kept_until_ms for s in snapshots if not s.is_pinned and s.kept_until_ms > now_ms)[:1]
+    times: list[float] = [s.kept_until_ms for s in snapshots if not s.is_pinned]
+    # A schedule may make less than the whole enough; to be looked at too early does no harm.
+    for part in {1.0, *(one.from_score for one, _ in pace.schedules if Action.EXPIRE in one.do)}:
+        for needed in (enough * part, total * part / WORTH_WHERE_LARGE):
+            missing = math.ceil(needed) - len(going)
+            times += ripening[missing - 1 : missing] if missing > 0 else []
+        times += [
+            first + expire.at_latest * part for first in (oldest_ms, *ripening[:1]) if first is not None
+        ]
+        times.append(again_at_ms - expire.every * (1 - part))
+    ahead = [math.ceil(at_ms) for at_ms in times if at_ms > now_ms]
     decision = _decide_whole(
         Action.EXPIRE,
         triggers,
@@ -139,7 +136,7 @@ def decide_expiry(
         now_ms,
         off=None if expire.enabled else "the policy does not expire snapshots of this table",
         files=len(going),
-        wake=Wake(at_ms=min(times)) if times else NEVER,
+        wake=Wake(at_ms=min(ahead)) if ahead else NEVER,
     )
     return decision, going
 

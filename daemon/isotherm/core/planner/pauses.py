@@ -1,0 +1,48 @@
+"""How long a partition's writers will leave it alone, as they did before: a job that would not end in time is not begun.
+
+The quiet rule waits until a pause has lasted; this asks how long such a pause goes on. A bucket that is written every
+twenty minutes is quiet for fifteen of them again and again, and a job of ten minutes never ends.
+"""
+
+from isotherm.core.model.jobs import JOB_BYTES_PER_S, JOB_OVERHEAD_MS
+from isotherm.core.state import PartitionState
+
+ENOUGH_PAUSES = 3
+"""So many pauses that were longer than the present one must be known, before they say anything."""
+
+
+def left_ms(partition: PartitionState, now_ms: int) -> int | None:
+    """How long its writers will stay away from now on, in half of the pauses that lasted for as long as this one.
+
+    Returns None where too little is known.
+    """
+    longer = _longer(partition, now_ms)
+    if partition.last_write_at_ms is None or len(longer) < ENOUGH_PAUSES:
+        return None
+    return longer[(len(longer) - 1) // 2] - (now_ms - partition.last_write_at_ms)
+
+
+def next_end_ms(partition: PartitionState, now_ms: int) -> int | None:
+    """When the pause will have lasted longer than one more of those that are known, or None where none was longer."""
+    longer = _longer(partition, now_ms)
+    return (
+        None if not longer or partition.last_write_at_ms is None else partition.last_write_at_ms + longer[0]
+    )
+
+
+def job_ms(size_bytes: int) -> int:
+    """What a job that reads so much is assumed to take."""
+    return JOB_OVERHEAD_MS + size_bytes * 1000 // JOB_BYTES_PER_S
+
+
+def most_bytes(span_ms: int) -> int:
+    """What a job can read in a span, so that it ends in it."""
+    return max(span_ms - JOB_OVERHEAD_MS, 0) * JOB_BYTES_PER_S // 1000
+
+
+def _longer(partition: PartitionState, now_ms: int) -> list[int]:
+    """The pauses that lasted longer than the present one so far, the shortest first."""
+    if partition.last_write_at_ms is None:
+        return []
+    passed_ms = now_ms - partition.last_write_at_ms
+    return sorted(pause_ms for pause_ms in partition.pauses_ms if pause_ms > passed_ms)
