@@ -134,6 +134,8 @@ class Rounds:
 
     def _refresh_holds(self) -> None:
         self._may_begin = self.holds.refresh(DRAIN_TIMEOUT_S)
+        if self._may_begin:
+            self.holds.lift_old(self.events.owns)
 
     def _list_agenda(self, not_asked: Collection[str]) -> None:
         """List what is to be looked at; of each kind, what was not asked for in the last round comes first."""
