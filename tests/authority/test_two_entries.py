@@ -4,6 +4,7 @@ import pytest
 
 from isotherm.core import observations as seen
 from isotherm.core.model.decisions import Verdict
+from isotherm.core.model.holds import HoldKind
 from isotherm.service.ports import Refused, StoreAway, TableMissing, Unavailable, Unreadable
 from support.lab import EXPIRING, Lab, of, settle, started, uuid_of
 
@@ -95,6 +96,30 @@ def test_it_is_maintained_again_when_one_entry_is_dropped_and_a_person_said_so(t
 
     assert len(of(lab, seen.TableHalted)) == 2
     assert service.ledger.operations()
+    service.stop()
+
+
+def test_a_table_that_is_halted_for_two_entries_is_asked_about_no_more(tmp_path):
+    lab = Lab(tmp_path, policy=EXPIRING)
+    table = lab.create()
+    lab.append(table, 1)
+    lab.catalog.create_namespace_if_not_exists("other")
+    lab.catalog.register_table("other.clone", table.metadata_location)
+    service = started(lab)
+    days(lab, service, number=6)
+    assert of(lab, seen.TableHalted)
+    lab.seen.clear()
+    days(lab, service, number=20)
+    assert of(lab, seen.TrySoon) == []
+
+    # Where the entry that we know is the one that is dropped, the table goes on under the other name.
+    known = service.fold.names()[uuid_of(table)]
+    lab.catalog.drop_table(known)
+    days(lab, service, number=8)
+    assert list(service.fold.names().values()) == [({"shop.orders", "other.clone"} - {known}).pop()]
+    service.holds.lift(uuid_of(table), HoldKind.HALT)
+    days(lab, service, number=8)
+    assert of(lab, seen.TableHalted) == []
     service.stop()
 
 

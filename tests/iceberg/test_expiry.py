@@ -596,6 +596,28 @@ def test_a_refusal_of_a_second_copy_is_looked_into(catalog: Any, table: Table, e
     assert not set(reading.snapshots) & set(ids(table))
 
 
+@pytest.mark.parametrize("error", [ForbiddenError("no"), CommitFailedException("409")])
+def test_a_replica_that_lags_says_nothing_of_a_refused_second_copy(
+    catalog: Any, table: Table, error: Exception
+) -> None:
+    old = load(catalog)
+    table.transaction().set_properties({"a": "b"}).commit_transaction()
+    reading = read(load(catalog), ids(load(catalog))[:3], now_ms())
+    landed = []
+
+    def doubled(real: Any, *arguments: Any) -> Any:
+        landed.append(real(*arguments))
+        raise error
+
+    def lagging(real: Any, *arguments: Any) -> Any:
+        return old if landed else real(*arguments)
+
+    outcome = expired(FaultyCatalog(catalog, doubled, lagging), reading).outcome
+
+    assert OutcomeKind.UNKNOWN is outcome.kind, outcome
+    assert not set(reading.snapshots) & set(ids(load(catalog)))
+
+
 def test_a_look_that_takes_long_is_taken_again_and_then_given_up(catalog: Any, table: Table) -> None:
     reading, _ = waiting(catalog, table)
     marks = tuple(Mark(path, "job", Cause.EXPIRED, reading.seen) for path in reading.files)

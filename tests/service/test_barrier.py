@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import requests
 
 from isotherm.contract.identity import TableId
 from isotherm.core import observations as seen
@@ -11,6 +12,7 @@ from isotherm.core.paths import normalised
 from isotherm.service.barrier import AWAY_IN_A_ROW, MOST_ASIDE, Barrier
 from isotherm.service.ports import (
     Fenced,
+    NotAsked,
     NotYetKnown,
     Refused,
     StoreAway,
@@ -126,6 +128,20 @@ def test_pauses_of_a_table_that_does_not_answer_grow_though_others_go_well():
                 raise Unavailable("time-out")
 
     assert tries < 9
+
+
+def test_what_was_not_asked_for_has_not_failed_and_stands_first_in_the_next_round():
+    made, heard, _ = barrier()
+    for number in range(AWAY_IN_A_ROW):
+        with made.around(f"t{number}", "looking"):
+            raise NotAsked("the catalog did not answer")
+
+    assert made.is_away
+    assert made.not_asked == {"t0", "t1", "t2"}
+    assert not any(made.is_aside(name) for name in made.not_asked)
+    assert heard == []
+    made.try_again()
+    assert (made.is_away, made.not_asked) == (False, set())
 
 
 def test_after_an_outage_of_everything_one_answer_is_enough():
@@ -288,6 +304,37 @@ def test_tables_that_nobody_can_read_keep_no_other_from_being_found(lab):
         rounds += 1
         assert rounds < 12
 
+    service.stop()
+
+
+@pytest.mark.parametrize("count", [1, 12])
+def test_names_that_cut_the_connection_leave_others_their_turn(lab, count):
+    """After each of them the catalog is not asked for a while, which is no failure of the names behind them."""
+    other = lab.create("shop.other")
+    dead = [lab.create(f"shop.dead{number}").name() for number in range(count)]
+    names = {".".join(name) for name in dead}
+    real = lab.catalog.load_table
+
+    def cut(name):
+        if name in names:
+            raise requests.exceptions.ConnectionError("Remote end closed connection without response")
+        return real(name)
+
+    lab.catalog.load_table = cut
+    service = started(lab)
+    for _ in range(400):
+        service.step(0)
+        lab.ahead_ms += 1000
+        if "shop.other" in service.fold.names().values():
+            break
+    assert "shop.other" in service.fold.names().values()
+    for _ in range(60):
+        lab.append(other, 1)
+        service.step(0)
+        lab.ahead_ms += 30_000
+        wait_for_children(service)
+    planned = [one for one in of(lab, seen.TablePlanned) if one.table.name == "shop.other"]
+    assert len(planned) > 20
     service.stop()
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from isotherm.contract.identity import PartitionKey
 from isotherm.contract.summary import JOB_ID
 from isotherm.core import observations as seen
 from isotherm.core.model.decisions import Verdict
@@ -70,6 +71,36 @@ def test_a_hold_of_another_daemon_is_known_before_a_job_begins_and_lifted_with_i
     lab.held.append((hold_of(table, kind).key, None))
     settle(service)
     assert len(ours(table)) == 1
+    service.stop()
+
+
+def test_a_wait_that_was_over_for_a_week_is_lifted_whether_its_partition_is_there_or_not(lab):
+    table = lab.create()
+    lab.append(table, 1)
+    day_ms = 86_400_000
+    waits = {
+        days: hold_of(
+            table,
+            HoldKind.QUARANTINE,
+            partition=PartitionKey(f'{{"1000":{days}}}'),
+            until_ms=lab.now_ms() - days * day_ms,
+        )
+        for days in (6, 8)
+    }
+    for hold in (*waits.values(), hold_of(table, HoldKind.PAUSE, until_ms=lab.now_ms() - 8 * day_ms)):
+        put(lab, hold)
+    service = started(lab)
+    settle(service)
+
+    kept = service.ledger.holds(uuid_of(table))
+    assert {(one.kind, one.until_ms) for one in kept} == {
+        (HoldKind.PAUSE, waits[8].until_ms),
+        (HoldKind.QUARANTINE, waits[6].until_ms),
+    }
+    assert dict(lab.held)[waits[8].key] is None
+    lab.ahead_ms += 2 * day_ms
+    settle(service)
+    assert {one.kind for one in service.ledger.holds(uuid_of(table))} == {HoldKind.PAUSE}
     service.stop()
 
 

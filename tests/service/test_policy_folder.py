@@ -418,6 +418,11 @@ NEVER_GOOD = {
     "an alias for a table": ("tables: [shop.*, *none]\n", {**UNKNOWN, "shop.orders": "alone"}),
     "a capital": ("Tables: shop.*\nEXPIRE: {enabled: false}\n", {**UNKNOWN, "shop.orders": "alone"}),
     "all keys misspelt": ("tabel: shop.*\nexipre: {enabled: false}\n", {**UNKNOWN, "shop.orders": "alone"}),
+    "cases that name a table": (
+        "tests:\n  - {name: a, table: shop.x}\ntables: shop.*\nfoo: 1\ntest: [{table: web.exact}]\n",
+        SHOP_ALONE,
+    ),
+    "tables among the cases": ("tests:\n  - name: a\n    tables: shop.*\n", UNKNOWN),
     "below another key": (
         "policy:\n  tables: shop.*\n  expire: {enabled: false}\n",
         {**UNKNOWN, "shop.orders": "alone"},

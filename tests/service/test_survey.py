@@ -353,6 +353,17 @@ def test_a_list_that_is_old_is_not_the_newest(world):
     assert world.ledger.obstacles() == {}
 
 
+def test_a_name_that_was_dropped_keeps_nothing_waiting_any_more(world):
+    world.faults["other.a"] = Unavailable("time-out")
+    world.list()
+    world.turns()
+    assert "other.a" in world.ledger.obstacles()["survey"]
+    world.lab.catalog.drop_table("other.a")
+    world.passed_s = 60.0
+    world.list()
+    assert world.ledger.obstacles() == {}
+
+
 def test_a_file_that_was_marked_after_the_list_waits_for_another(world):
     world.list()
     world.passed_s = 100.0

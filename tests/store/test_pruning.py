@@ -13,6 +13,7 @@ from isotherm.core.model.refusals import Reason
 from isotherm.core.state import PartitionState
 from isotherm.store import Fold, Ledger
 from isotherm.store.ledger import Account, Operation
+from isotherm.store.ledger.deletions import SETTLED_AT_ONCE
 
 DAY_MS = 86_400_000
 NOW = 1000 * DAY_MS
@@ -67,6 +68,34 @@ def test_what_an_expiry_took_is_known_for_as_long_as_a_file_of_it_waits(ledger):
     assert not ledger.prune(NOW)
 
     assert [ledger.expired_by(job_id) for job_id in ("waits", "marked", "over")] == [[7], [7], []]
+
+
+@pytest.mark.parametrize("files", [1, SETTLED_AT_ONCE + 1], ids=["at once", "in slices"])
+def test_what_an_expiry_took_is_known_while_a_later_one_may_give_its_files_back(ledger, files):
+    long_ago = NOW - 200 * DAY_MS
+    for number, job_id in enumerate(("first", "second")):
+        ledger.save(operation(job_id, long_ago + number, None))
+        marks = [Mark(str(one), job_id, Cause.EXPIRED, None) for one in range(files)]
+        ledger.mark("u", job_id, marks, long_ago, snapshots=[number])
+        if job_id == "first":
+            ledger.confirm_marks(job_id, long_ago)
+            while ledger.settle_marks():
+                pass
+            ledger.save(operation(job_id, long_ago))
+
+    ledger.prune(NOW)
+    assert ledger.expired_by("first") == [0]
+    ledger.drop_marks("second")
+    ledger.save(operation("second", long_ago, OutcomeKind.FAILED))
+    ledger.prune(NOW)
+    assert ledger.expired_by("first") == [0]
+    while ledger.settle_marks():
+        pass
+    assert ledger.deletions("u") == {"waiting": files}
+    assert {mark.job_id for mark in ledger.due_deletions("u", NOW, files)} == {"first"}
+    ledger.deleted("u", [str(one) for one in range(files)], NOW)
+    ledger.prune(NOW)
+    assert ledger.expired_by("first") == []
 
 
 def test_it_is_done_a_little_at_a_time(ledger):

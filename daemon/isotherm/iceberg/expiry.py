@@ -162,6 +162,8 @@ class _Expiry:
     pause: Callable[[float], None]
     base: str = ""
     """The metadata that the last request was based on, or empty if none was sent."""
+    base_at_ms: int = 0
+    """When that was written."""
 
     def run(self) -> Expired:
         """Until it is done or refused."""
@@ -174,7 +176,7 @@ class _Expiry:
                 return refusal
             if (against := self.may_send(table)) is not None:
                 return self._failed(against)
-            self.base = table.metadata_location
+            self.base, self.base_at_ms = table.metadata_location, table.metadata.last_updated_ms
             try:
                 answer = self.catalog.commit_table(
                     table,
@@ -219,7 +221,7 @@ class _Expiry:
                 # An expiry cannot be told from another's, nor need it be.
                 lost = lost_refs(self.catalog, table.io, table.metadata, self.base, self.going)
                 return replace(self._done(), lost_refs=lost)
-            if refused is not None:
+            if refused is not None and not self._is_older(table.metadata):
                 return self._failed(Refusal(refused, why))
         outcome = Outcome(
             self.job_id,
@@ -230,12 +232,19 @@ class _Expiry:
         )
         return Expired(outcome)
 
+    def _is_older(self, metadata: TableMetadata) -> bool:
+        """Whether this is the table from before our last request: a replica that lags says nothing of that."""
+        return metadata.last_updated_ms < self.base_at_ms
+
     @property
     def going(self) -> tuple[int, ...]:
         """The snapshots."""
         return self.reading.snapshots
 
     def _refusal(self, metadata: TableMetadata) -> Expired | None:
+        if self._is_older(metadata):
+            # Asked for on top of it, a second request would hide how old it is.
+            return self._looked(Reason.CONFLICT, "the catalog shows the table as it was before the request")
         if str(metadata.table_uuid) != self.uuid:
             return self._failed(
                 Refusal(Reason.GONE, f"{self.name} is another table now: {metadata.table_uuid}")

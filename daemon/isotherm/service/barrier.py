@@ -55,6 +55,8 @@ class Barrier:
     _aside: dict[str, _Aside] = field(default_factory=dict)
     _failing: set[str] = field(default_factory=set)
     """Tables that were reported as failing and not as recovered."""
+    not_asked: set[str] = field(default_factory=set)
+    """What had its turn in this round and was not asked for, because another one had no answer just before."""
     _away_in_a_row: int = 0
     _well_s: float = float("-inf")
     """When something went well last."""
@@ -101,9 +103,11 @@ class Barrier:
             return
         is_away = isinstance(err, Unavailable) and not isinstance(err, Unreadable | Refused)
         self._away_in_a_row += is_away and not isinstance(err, NotYetKnown)
-        if not isinstance(err, NotAsked):
-            kind = Outside.STORAGE if isinstance(err, StoreAway) else Outside.TABLE
-            self.listen(TrySoon(f"table {name}", str(err), kind))
+        if isinstance(err, NotAsked):
+            self.not_asked.add(key)  # that is no failure of its own
+            return
+        kind = Outside.STORAGE if isinstance(err, StoreAway) else Outside.TABLE
+        self.listen(TrySoon(f"table {name}", str(err), kind))
         self.put_aside(key, is_away=is_away)
         if isinstance(err, Unreadable):
             self._tell(TableFailed(name, what, str(err)))
@@ -149,6 +153,7 @@ class Barrier:
     def try_again(self) -> None:
         """A new round: perhaps everything answers by now."""
         self._away_in_a_row = 0
+        self.not_asked.clear()
 
     def _tell(self, failed: TableFailed) -> None:
         self._failing.add(failed.name)

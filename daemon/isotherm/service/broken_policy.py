@@ -74,9 +74,9 @@ class _Seen:
                 is_empty = isinstance(event, yaml.ScalarEvent) and event.value in ("", "~", "null")
                 is_mapping = isinstance(event, yaml.MappingStartEvent)
                 self.is_other = self.is_other or not (is_empty or is_mapping)
-                self._value(event, events, 0)
+                self.value(event, events, 0)
 
-    def _value(self, event: yaml.Event, events: Iterator[yaml.Event], depth: int) -> None:
+    def value(self, event: yaml.Event, events: Iterator[yaml.Event], depth: int) -> None:
         """The rest of a value that began with an event."""
         if depth > MAX_DEPTH:
             raise ValueError("nested too deeply")
@@ -86,21 +86,25 @@ class _Seen:
             for item in events:
                 if isinstance(item, yaml.SequenceEndEvent):
                     return
-                self._value(item, events, depth + 1)
+                self.value(item, events, depth + 1)
 
     def _mapping(self, events: Iterator[yaml.Event], depth: int) -> None:
         for key in events:
             if isinstance(key, yaml.MappingEndEvent):
                 return
             name = key.value if isinstance(key, yaml.ScalarEvent) else ""
-            self._value(key, events, depth + 1)
+            self.value(key, events, depth + 1)
             if _is_near(name, ("tables",)):
                 self.is_policy = True
                 self._names(events, depth)
                 self.is_whole = self.is_whole and name == "tables" and depth == 0
+            elif depth == 0 and _is_near(name, ("tests",)):
+                self.is_policy = True
+                # The `table:` of a case only asks which verdict one table has.
+                _Seen().value(next(events), events, depth + 1)
             else:
                 self.is_policy = self.is_policy or (depth == 0 and _is_near(name, PolicyFile.model_fields))
-                self._value(next(events), events, depth + 1)
+                self.value(next(events), events, depth + 1)
 
     def _names(self, events: Iterator[yaml.Event], depth: int) -> None:
         was_whole, self.is_whole = self.is_whole, False
@@ -115,10 +119,10 @@ class _Seen:
                     self.tables.append(event.value)
                 else:
                     was_whole = False
-                    self._value(event, events, depth + 2)
+                    self.value(event, events, depth + 2)
         else:
             was_whole = False
-            self._value(first, events, depth + 1)
+            self.value(first, events, depth + 1)
         self.is_whole = was_whole
 
 

@@ -136,6 +136,8 @@ class Follower:
         if row is None or row.state.table.name == name:
             return True
         known = row.state.table.name
+        if (self._ledger.halted(uuid) or "").startswith(Reason.TWO_ENTRIES):
+            return False  # said already; where the known name is gone, its own look says so
         if not self._is_under(known, uuid):
             self._twice_since_s.pop((name, known), None)
             return True

@@ -70,6 +70,10 @@ def _of_a_newer_version(key: str, value: bytes, error: ValueError) -> Hold:
 
 MOST_SHOWN = 200
 """Characters of a record that we cannot read which are repeated."""
+LIFTED_AFTER_MS = 7 * 86_400_000
+"""A partition's wait that has been over for so long says nothing of it any more."""
+LIFTED_AT_ONCE = 100
+"""Such waits that one round lifts."""
 
 
 class Holds:
@@ -173,6 +177,15 @@ class Holds:
                 self._ledger.lift(hold.key, told=False)
                 self._changed(hold, is_held=False)
                 self._tell()
+
+    def lift_old(self, owns: Callable[[str], bool]) -> None:
+        """Lift waits of partitions of our tables that were over long ago: nobody has tried those partitions since.
+
+        They may be gone for good, and their records would stay on the topic for ever.
+        """
+        over = [hold for hold in self._ledger.over(self._now_ms() - LIFTED_AFTER_MS) if owns(hold.uuid)]
+        for hold in over[:LIFTED_AT_ONCE]:
+            self.lift(hold.uuid, hold.kind, hold.partition)
 
     def stops(self, uuid: str) -> Refusal | None:
         """Why nothing may be committed to a table now, or None where commits may go ahead."""

@@ -89,6 +89,8 @@ class Rounds:
     """The table that was looked at last: where nothing answers, the next round begins behind it."""
     _last_new: str = ""
     """The same of names that we have no row for."""
+    _is_new_first: bool = False
+    """Whether such a name has the first turn in this round: all others may go unasked behind it."""
     _elsewhere: dict[str, tuple[str, float]] = field(default_factory=dict)
     """Names of tables that are other daemons': their uuid, and when that was seen."""
     _is_listed: bool = False
@@ -108,6 +110,7 @@ class Rounds:
         knows_all = self.health.is_assigned and self.has_found_all
         self._began_s, self._began_at_ms = self.monotonic_s(), self.now_ms()
         self._plans, self._slices = [], Counter()
+        not_asked = frozenset(self.barrier.not_asked)
         self.barrier.try_again()
         self._may_begin = False
         for what, part in (
@@ -124,25 +127,30 @@ class Rounds:
         if not self._may_begin:
             why = "the topic could not be read to its end, so nothing begins and nothing is committed"
             self.listen(TrySoon("what is held back", why, Outside.HOLDS))
-        self._list_agenda()
+        self._list_agenda(not_asked)
 
     def _read_policies(self) -> None:
         self._is_ruled = self.reload_policies()
 
     def _refresh_holds(self) -> None:
         self._may_begin = self.holds.refresh(DRAIN_TIMEOUT_S)
+        if self._may_begin:
+            self.holds.lift_old(self.events.owns)
 
-    def _list_agenda(self) -> None:
+    def _list_agenda(self, not_asked: Collection[str]) -> None:
+        """List what is to be looked at; of each kind, what was not asked for in the last round comes first."""
         new = self._new_tables()
         agenda = set(self.fold.agenda(self.now_ms(), self.poller.every_ms))
         agenda.update(uuid for name in self.follower.suspects for uuid in self.fold.named(name))
         names = self.fold.names()
         known = [(names[uuid], uuid) for uuid in agenda if uuid in names and self.events.owns(uuid)]
-        fresh = sorted(((name, "") for name in new), key=lambda item: (item[0] <= self._last_new, item))
-        in_turn = sorted(known, key=lambda item: (item <= (self._last, ""), item))
+        fresh = [(name, "") for name in new]
+        fresh.sort(key=lambda item: (item[0] not in not_asked, item[0] <= self._last_new, item))
+        known.sort(key=lambda item: (item[0] not in not_asked, item <= (self._last, ""), item))
         self._new_to_find = len(new)
         # In turn: new tables that nobody can read must not keep the known ones waiting, nor the other way round.
-        pairs = zip_longest(fresh, in_turn)
+        self._is_new_first = not self._is_new_first
+        pairs = zip_longest(*((fresh, known) if self._is_new_first else (known, fresh)))
         self._queue = deque(item for pair in pairs for item in pair if item is not None)
 
     def give_up(self) -> None:

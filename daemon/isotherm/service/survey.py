@@ -195,9 +195,7 @@ class Survey:
             good_for_s: how long from now it counts as the newest.
             is_whole: whether each namespace has answered, or was silent for so long that nobody can read it.
         """
-        if self._no_list is not None:
-            self._no_list = None
-            self._note()
+        self._no_list = None
         self._listing, self._listed_s, self._is_whole = listing, asked_s, is_whole
         self._listed_until_s = self.monotonic_s() + good_for_s
         there = set(listing.names)
@@ -207,6 +205,7 @@ class Survey:
         self._silent.keep(there)
         self._uuids = {name: uuid for name, uuid in self._uuids.items() if name in known}
         self._told &= there
+        self._note()
 
     def not_listed(self, why: str) -> None:
         """The catalog does not list its tables, so no look at all of them can begin."""

@@ -509,7 +509,9 @@ def test_without_a_way_to_look_the_end_is_unknown(catalog: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [ConnectionError("cut"), CommitFailedException("lost")], ids=["cut", "lost"]
+    "error",
+    [ConnectionError("cut"), CommitFailedException("lost"), ForbiddenError("no")],
+    ids=["cut", "lost", "refused"],
 )
 @pytest.mark.parametrize("looks", [1, 3, 1000])
 def test_a_replica_that_lags_does_not_make_a_landed_commit_a_failed_one(

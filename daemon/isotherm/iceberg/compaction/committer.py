@@ -179,9 +179,8 @@ class _Commit:
                 return done
         if done := self._already(self._load()):
             return done
-        raise RefusalError(
-            Reason.CONTENTION, f"lost {ATTEMPTS} races in a row; the table is committed to too often"
-        )
+        why = f"lost {ATTEMPTS} races in a row; the table is committed to too often"
+        raise RefusalError(Reason.CONTENTION, why)
 
     # --- looking
 
@@ -334,9 +333,11 @@ class _Commit:
                 return None
         return self._unknown(f"sent {SENDS} times; the last error was {type(error).__name__}: {error}")
 
-    def _after_refusal(self, refused: Exception) -> Outcome:
-        """The catalog says that it has not done it. A look shows whether an earlier copy was let in."""
-        if done := self._already(self._load()):
+    def _after_refusal(self, refused: Exception) -> Outcome | None:
+        """The catalog refused. A look shows whether it let an earlier copy in; one at an older table does not: None."""
+        table = self._load()
+        done = self._already(table)
+        if done or self._is_older(table.metadata):
             return done
         self.asserted_head_id = None
         raise RefusalError(Reason.REFUSED, f"the catalog refused the request: {refused}") from refused

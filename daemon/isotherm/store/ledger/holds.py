@@ -32,6 +32,15 @@ class Holds(Part):
         )
         return [from_row(Hold, value) for (value,) in rows]
 
+    def over(self, before_ms: int) -> list[Hold]:
+        """Waits of partitions that were over by then."""
+        rows = self.db.execute(
+            "SELECT value FROM holds WHERE value IS NOT NULL AND json_extract(value, '$.kind') = ? "
+            "AND json_extract(value, '$.until_ms') <= ? ORDER BY key",
+            (HoldKind.QUARANTINE, before_ms),
+        )
+        return [from_row(Hold, value) for (value,) in rows]
+
     def untold(self) -> list[tuple[str, str | None]]:
         """Keys and values that the topic does not have yet; None as value: lifted."""
         return self.db.execute("SELECT key, value FROM holds WHERE NOT told ORDER BY key").fetchall()

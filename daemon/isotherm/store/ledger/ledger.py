@@ -47,9 +47,13 @@ _HISTORY = (
 _TAKEN_IS_OVER = (
     "NOT EXISTS (SELECT 1 FROM operations WHERE operations.job_id = taken.job_id AND started_at_ms > ?1) "
     "AND NOT EXISTS (SELECT 1 FROM deletions WHERE deletions.job_id = taken.job_id "
-    "AND state IN ('marked', 'waiting'))"
+    "AND state IN ('marked', 'waiting')) "
+    "AND job_id NOT IN (SELECT json_extract(before, '$[0]') FROM deletions WHERE before IS NOT NULL "
+    "AND state = 'marked' AND state IN ('marked', 'waiting') AND job_id IN "
+    "(SELECT job_id FROM operations WHERE state IN ('running', 'unknown') UNION SELECT job_id FROM settled))"
 )
-"""While files of an expiry wait, it must be known which snapshots it took: one that is back keeps them."""
+"""While files of an expiry wait, it must be known which snapshots it took: one that is back keeps them. So it must while
+another expiry, which has not ended, may give them back."""
 
 
 class Ledger(Operations, Deletions, Accounts, Holds, Silences):
