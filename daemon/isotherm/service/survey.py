@@ -296,7 +296,8 @@ class Survey:
 
     def _take(self, look: _Look, looked: Looked) -> None:
         now_s = self.monotonic_s()
-        look.lasted_s += now_s - (look.asked_s or now_s)
+        asked_s = look.began_s if look.asked_s is None else look.asked_s
+        look.lasted_s += now_s - asked_s
         look.asked_s = None
         unread, silent = dict(looked.unread), dict(looked.silent)
         unread |= dict.fromkeys(looked.missing, "the catalog lists it, and has no table behind it")
@@ -317,7 +318,7 @@ class Survey:
         self._gone.update(looked.gone)
         for name, why in unknown.items():
             patience_s = inf if name in unsettled else PATIENCE_S if name in silent else TWICE_S
-            if self._silent.note(name, why, patience_s, look.began_s):
+            if self._silent.note(name, why, patience_s, asked_s):
                 self._looked_at[name] = look.began_s
                 self._uuids.pop(name, None)  # it may be any table by now
             else:

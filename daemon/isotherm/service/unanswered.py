@@ -83,17 +83,17 @@ class Unanswered:
             name: the name.
             why: what was answered, for people.
             patience_s: how long files wait for such a name.
-            asked_s: when the look began.
+            asked_s: when it was asked for, or earlier. The first answer came when it is noted, which may be much later.
         """
         now_s, before = self.monotonic_s(), self._names.get(name)
         if before is None or before.patience_s != patience_s:
-            pause_s = min(SILENT_AGAIN_S, patience_s)
+            pause_s, since_s = min(SILENT_AGAIN_S, patience_s), now_s
             if patience_s == self.silences.patience_s:
-                asked_s -= self.silences.before_s(name)
-            before = _Silence(patience_s, asked_s, 0.0, pause_s / 2, why)
+                since_s -= self.silences.before_s(name)
+            before = _Silence(patience_s, since_s, 0.0, pause_s / 2, why)
         pause_s, until_s = min(2 * before.pause_s, LONGEST_PAUSE_S), before.since_s + patience_s
         # Where nothing at all was found lately, it is the catalog, and not this name.
-        is_over = now_s >= until_s and now_s - self._found_s <= ALIVE_S
+        is_over = asked_s >= until_s and now_s - self._found_s <= ALIVE_S
         if is_over:
             # Whatever makes it count as not looked at has it asked for at once.
             again_s = now_s

@@ -1,0 +1,67 @@
+"""How long files wait for a name of which a look does not show which table it is."""
+
+import pytest
+
+from isotherm.service.ports import TableMissing, Unavailable
+from isotherm.service.survey import PATIENCE_S, TWICE_S
+from isotherm.service.unanswered import LONGEST_PAUSE_S, SILENT_AGAIN_S
+from service.test_survey import World, too_many
+
+SLOW_S = 20.0
+
+
+@pytest.fixture
+def world(lab):
+    for name in ("shop.orders", *(f"other.t{number:02}" for number in range(20)), "zoo.copy"):
+        lab.create(name)
+    made = World(lab)
+    yield made
+    made.ledger.close()
+
+
+def slowly(world):
+    """Each name takes a while, so that a look takes longer than what must lie between two answers."""
+    real = world.catalog.lies
+
+    def lies(name):
+        world.passed_s += SLOW_S
+        return real(name)
+
+    world.catalog.lies = lies
+
+
+def test_one_answer_in_a_long_look_does_not_count_as_two(world):
+    """A replica that lags does not have a table yet that was just registered."""
+    slowly(world)
+    world.faults["zoo.copy"] = TableMissing("not yet here")
+    world.list()
+    world.survey.turn()
+    world.survey.turn()
+    assert world.passed_s > TWICE_S
+    assert world.asked.count("zoo.copy") == 1
+    assert world.survey.seen_since_ms("shop.orders") is None
+
+
+def test_an_answer_behind_a_pause_that_the_catalog_wants_does_not_count_as_two(world):
+    world.faults |= {"other.t00": too_many("150"), "zoo.copy": TableMissing("not yet here")}
+    world.list()
+    world.turns(2)
+    del world.faults["other.t00"]
+    world.passed_s = 150.0
+    world.turns(2)
+    assert world.asked.count("zoo.copy") == 1
+    assert world.survey.seen_since_ms("shop.orders") is None
+
+
+def test_a_process_asks_twice_itself_where_the_one_before_had_no_answer_all_day(world):
+    """However long its first look takes."""
+    world.faults["zoo.copy"] = Unavailable("time-out")
+    world.list()
+    while world.passed_s < PATIENCE_S + LONGEST_PAUSE_S:
+        world.turns(2)
+        world.passed_s += 600.0
+    slowly(world)
+    world.restart(after_s=SILENT_AGAIN_S)
+    world.turns(2)
+    assert world.passed_s > 0
+    assert world.survey.seen_since_ms("shop.orders") is None
