@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from pyiceberg.exceptions import TooManyRequestsError, UnauthorizedError
+from pyiceberg.exceptions import ServerError, TooManyRequestsError, UnauthorizedError
 from requests import HTTPError, Response
 
 from isotherm.core.deletion import Cause, Mark
@@ -745,8 +745,9 @@ def test_what_is_missing_and_not_listed_any_more_is_gone():
     assert (looked.gone, looked.missing) == ([], ["a.t"])
 
 
-def test_a_token_that_is_over_is_no_word_on_a_table():
-    refused = Refused("401")
-    refused.__cause__ = UnauthorizedError("expired")
+@pytest.mark.parametrize("cause", [UnauthorizedError("expired"), ServerError("502 Bad Gateway")])
+def test_a_token_that_is_over_and_a_server_in_trouble_are_no_word_on_a_table(cause):
+    refused = Refused("no")
+    refused.__cause__ = cause
     looked, _ = asked({"a": refused, "b": Refused("403")})
     assert (set(looked.silent), set(looked.unread)) == ({"a"}, {"b"})
