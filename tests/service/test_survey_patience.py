@@ -2,7 +2,8 @@
 
 import pytest
 
-from isotherm.service.ports import TableMissing, Unavailable
+from isotherm.iceberg.looking import TRIES
+from isotherm.service.ports import Refused, TableMissing, Unavailable
 from isotherm.service.survey import PATIENCE_S, TWICE_S
 from isotherm.service.unanswered import LONGEST_PAUSE_S, SILENT_AGAIN_S
 from service.test_survey import World, too_many
@@ -65,3 +66,23 @@ def test_a_process_asks_twice_itself_where_the_one_before_had_no_answer_all_day(
     world.turns(2)
     assert world.passed_s > 0
     assert world.survey.seen_since_ms("shop.orders") is None
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_name_that_is_silent_and_refused_by_turns_keeps_files_waiting_for_a_day(world, is_restarted):
+    """It may be a gateway that has two ways of having no answer."""
+    world.list()
+    seen, number = [], 0
+    for hours in range(27):
+        if is_restarted and hours in (8, 16):
+            world.restart(after_s=60.0)
+        for _ in range(6):
+            number += 1
+            world.faults["zoo.copy"] = Refused("403") if number % 2 else Unavailable("time-out")
+            world.passed_s += 600.0
+            world.survey.want()
+            world.turns(2)
+        seen.append(world.survey.seen_since_ms("shop.orders") is not None)
+    assert not any(seen[:22])
+    assert seen[-1]
+    assert world.asked.count("zoo.copy") < 27 * 6 * TRIES

@@ -324,7 +324,7 @@ class Survey:
             else:
                 self._looked_at.pop(name, None)
         with self.ledger.transaction():
-            self._silent.save(silent, {*looked.found, *looked.gone, *unread})
+            self._silent.save(unknown, {*looked.found, *looked.gone} - unknown.keys())
         if looked.unasked and not looked.pause_s:
             look.hidden = look.hidden or "the catalog does not answer"
             self._is_wanted = self._is_wanted or look.is_of_all
