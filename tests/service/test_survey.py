@@ -413,7 +413,7 @@ def test_a_name_that_was_gone_by_one_answer_and_is_listed_again_is_looked_at_aga
     world.lab.catalog.rename_table("other.a", "other.hidden")
     world.turns()
     world.lab.catalog.rename_table("other.hidden", "other.a")
-    assert world.survey.seen_since_ms("shop.orders") is not None
+    assert world.survey.seen_since_ms("shop.orders") is None
     world.passed_s = 60.0
     world.list()
     world.turns()

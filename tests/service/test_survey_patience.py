@@ -86,3 +86,31 @@ def test_a_name_that_is_silent_and_refused_by_turns_keeps_files_waiting_for_a_da
     assert not any(seen[:22])
     assert seen[-1]
     assert world.asked.count("zoo.copy") < 27 * 6 * TRIES
+
+
+@pytest.mark.parametrize("asked_s", [0.0, 60.0], ids=["before", "after"])
+def test_a_name_is_gone_once_a_list_that_was_asked_for_after_the_answer_does_not_have_it(world, asked_s):
+    world.list()
+    world.lab.catalog.drop_table("zoo.copy")
+    world.passed_s = 30.0
+    world.turns(2)
+    assert world.survey.seen_since_ms("shop.orders") is None
+    listing = world.catalog.names()
+    world.passed_s = 60.0
+    world.survey.listed(listing, asked_s, 600.0, is_whole=True)
+    assert (world.survey.seen_since_ms("shop.orders") is not None) is (asked_s == 60.0)
+
+
+def test_a_catalog_in_which_tables_come_and_go_all_the_time_keeps_files_waiting_for_minutes(world):
+    """In each list is a name that is gone when it is looked at: it counts when it has been gone for minutes."""
+    waited = 0
+    for number in range(200):
+        if number % 10 == 0:
+            world.lab.create(f"other.new{number}")
+            world.list()
+            world.lab.catalog.drop_table(f"other.new{number}")
+        world.survey.want()
+        world.turns(2)
+        world.passed_s += 60.0
+        waited += world.survey.seen_since_ms("shop.orders") is None
+    assert 20 <= waited <= 80

@@ -15,7 +15,7 @@ gives no answer for counts so after a day. What keeps files waiting stands in th
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from isotherm.core.model.refusals import Reason
@@ -108,8 +108,10 @@ class Survey:
     """The least by which the wall clock was ahead of the monotonic one since those looks. No file that was marked
     after a look began has an earlier time than the look has by this: a clock may be set, and marks have its time."""
     _silent: Unanswered = field(init=False)
-    _gone: set[str] = field(default_factory=set)
-    """Names that were dropped since the list was made. One answer of a replica that lags says the same."""
+    _gone: dict[str, float] = field(default_factory=dict)
+    """Names that were dropped since the list was made, and when that was answered.
+
+    One answer of a replica that lags says the same: they are gone once a younger list does not have them."""
     _told: set[str] = field(default_factory=set)
     """Names that could not be read, each told once."""
     _is_wanted: bool = False
@@ -198,10 +200,14 @@ class Survey:
         if self._no_list is not None:
             self._no_list = None
             self._note()
-        self._listing, self._listed_s, self._is_whole = listing, asked_s, is_whole
+        there = {*listing.names, *(name for name, at_s in self._gone.items() if at_s >= asked_s)}
+        self._listing, self._listed_s, self._is_whole = (
+            replace(listing, names=sorted(there)),
+            asked_s,
+            is_whole,
+        )
         self._listed_until_s = self.monotonic_s() + good_for_s
-        there = set(listing.names)
-        known = there - self._gone
+        known = there - self._gone.keys()
         self._gone.clear()
         self._looked_at = {name: at_s for name, at_s in self._looked_at.items() if name in known}
         self._silent.keep(there)
@@ -269,10 +275,13 @@ class Survey:
         hidden = next((f"namespace {name}: {why}" for name, why in listing.unlisted.items()), None)
         if hidden is None and len(names) < len(listing.names):
             hidden = next(
-                (f"table {name}: {self._silent.why(name)}" for name in listing.names if name in self._silent),
+                (f"table {one}: {self._silent.why(one)}" for one in listing.names if self._is_hidden(one)),
                 None,
             )
         self._go_on(_Look(now_s, self._now_ahead_ms(), is_of_all, hidden, self._listed_s, list(names)))
+
+    def _is_hidden(self, name: str) -> bool:
+        return name in self._silent and name not in self._gone
 
     def _go_on(self, look: _Look) -> None:
         """Begin with the next piece of a look, or end it."""
@@ -313,10 +322,9 @@ class Survey:
         for name in looked.found.keys() - unknown.keys():
             self._looked_at[name], self._uuids[name] = look.began_s, looked.found[name].uuid
             self._silent.answered(name)
-        for name in looked.gone:  # the next list does not have it, or it is looked at again
-            self._looked_at[name] = look.began_s
-        self._gone.update(looked.gone)
-        for name, why in unknown.items():
+        self._gone |= dict.fromkeys(looked.gone, now_s)
+        gone = dict.fromkeys(looked.gone, "the catalog has dropped it, which its next list is to confirm")
+        for name, why in {**unknown, **gone}.items():
             patience_s = inf if name in unsettled else PATIENCE_S if name in silent else TWICE_S
             if self._silent.note(name, why, patience_s, asked_s):
                 self._looked_at[name] = look.began_s
