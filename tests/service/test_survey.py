@@ -68,8 +68,8 @@ class World:
             raise self.faults[name]
         return self._lies(name)
 
-    def tell_apart(self, loaded):
-        self.twice.append((loaded.table.name, loaded.table.uuid))
+    def tell_apart(self, table):
+        self.twice.append((table.name, table.uuid))
         if not self.settles:
             raise Unavailable("time-out")
         return False

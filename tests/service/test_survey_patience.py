@@ -7,6 +7,7 @@ from isotherm.service.ports import Refused, TableMissing, Unavailable
 from isotherm.service.survey import PATIENCE_S, TWICE_S
 from isotherm.service.unanswered import LONGEST_PAUSE_S, SILENT_AGAIN_S
 from service.test_survey import World, too_many
+from support.lab import uuid_of
 
 SLOW_S = 20.0
 
@@ -114,3 +115,24 @@ def test_a_catalog_in_which_tables_come_and_go_all_the_time_keeps_files_waiting_
         world.passed_s += 60.0
         waited += world.survey.seen_since_ms("shop.orders") is None
     assert 20 <= waited <= 80
+
+
+def test_a_name_that_may_be_a_second_entry_keeps_after_a_day_only_that_tables_files_waiting(world):
+    uuid = uuid_of(world.lab.catalog.load_table("zoo.copy"))
+    world.known, world.settles = {uuid: "shop.known"}, False
+    world.list()
+    seen = []
+    while world.passed_s < 2 * PATIENCE_S:
+        world.turns(2)
+        world.passed_s += 1800.0
+        world.survey.want()
+        seen.append(world.survey.seen_since_ms("shop.orders") is not None)
+        assert not (seen[-1] and world.survey.compare_names("shop.known", uuid))
+    assert not any(seen[:46])
+    # Those of the one table are asked about in between, and keep nobody else waiting.
+    assert all(seen[54:])
+    world.settles = True
+    world.known = {uuid: "zoo.copy"}
+    world.passed_s += LONGEST_PAUSE_S
+    world.turns(2)
+    assert world.survey.compare_names("zoo.copy", uuid)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 
+from isotherm.contract.identity import TableId
 from isotherm.core.model.refusals import Reason
 from isotherm.core.observations import Outside, TrySoon
 from isotherm.core.paths import written_under
@@ -83,7 +84,7 @@ class Survey:
     catalog: Catalog
     ledger: Ledger
     barrier: Barrier
-    tell_apart: Callable[[LoadedTable], bool]
+    tell_apart: Callable[[TableId], bool]
     """Halts one of our tables if this is a second entry of it. Returns whether it is another table."""
     clock_trouble: Callable[[], str | None]
     """Why this machine's clock is not to be believed, or None."""
@@ -144,11 +145,14 @@ class Survey:
     def compare_names(self, name: str, uuid: str) -> bool:
         """Have each other name looked at again that was this table. Returns whether there was none.
 
+        One that is still no more than perhaps a second entry after a day keeps files of this table alone waiting.
+
         A fold that is rebuilt knows a table only after its first scan, and the look may have come before.
         """
         others = [one for one, theirs in self._uuids.items() if theirs == uuid and one != name]
         for one in others:
-            self._looked_at.pop(one, None)
+            if one not in self._silent:
+                self._looked_at.pop(one, None)
         return not others
 
     def why_not(self, name: str) -> str:
@@ -164,6 +168,10 @@ class Survey:
             why = self._listing.unlisted.get(namespace, "")
             return f"namespace {namespace} of the catalog gives no answer, and a table in it may need the file: {why}"
         unseen = [one for one in self._listing.names if one not in self._looked_at]
+        ours = self._uuids.get(name)
+        twin = next((one for one in self._uuids if one in self._silent and self._uuids[one] == ours), None)
+        if twin is not None and not unseen:
+            return f"{twin} may be a second entry of it: {self._silent.why(twin)}"
         if not unseen:
             oldest = min(self._listing.names, key=self._looked_at.__getitem__)
             hours = (self.monotonic_s() - self._looked_at[oldest]) / 3600
@@ -325,10 +333,12 @@ class Survey:
         self._gone |= dict.fromkeys(looked.gone, now_s)
         gone = dict.fromkeys(looked.gone, "the catalog has dropped it, which its next list is to confirm")
         for name, why in {**unknown, **gone}.items():
-            patience_s = inf if name in unsettled else PATIENCE_S if name in silent else TWICE_S
+            patience_s = PATIENCE_S if name in unsettled else inf if name in silent else TWICE_S
             if self._silent.note(name, why, patience_s, asked_s):
                 self._looked_at[name] = look.began_s
                 self._uuids.pop(name, None)  # it may be any table by now
+                if name in unsettled:  # files of that one table wait on
+                    self._uuids[name] = looked.found[name].uuid
             else:
                 self._looked_at.pop(name, None)
         with self.ledger.transaction():
@@ -378,7 +388,7 @@ class Survey:
         key = f"{name}/twice"
         if not self.barrier.is_aside(key):
             with self.barrier.around(name, "looking whether the catalog has a table twice", key):
-                is_another = self.tell_apart(self.catalog.load(name))
+                is_another = self.tell_apart(TableId(uuid, name))
                 self.barrier.forget(key)
                 # A table that is halted for something else is not halted for this; it waits for the other's end.
                 return is_another or halt is None

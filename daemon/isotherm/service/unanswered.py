@@ -6,6 +6,7 @@ table that nobody can read does not keep files waiting for ever.
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from math import inf
 
 from isotherm.service.silences import Silences
 
@@ -92,7 +93,7 @@ class Unanswered:
         Args:
             name: the name.
             why: what was answered, for people.
-            patience_s: how long files wait for such a name.
+            patience_s: how long files wait for a name with such an answer; inf where it gave none.
             asked_s: when it was asked for, or earlier. The first answer came when it is noted, which may be much later.
         """
         now_s, before = self.monotonic_s(), self._names.get(name)
@@ -100,7 +101,7 @@ class Unanswered:
         if before is not None:
             silent_since_s, pause_s = before.silent_since_s, min(2 * before.pause_s, LONGEST_PAUSE_S)
             since_s = before.since_s if before.patience_s == patience_s else now_s
-        if silent_since_s is None and patience_s == self.silences.patience_s:
+        if silent_since_s is None and patience_s == inf:
             silent_since_s = now_s - self.silences.before_s(name)
         until_s = since_s + patience_s
         if silent_since_s is not None:
