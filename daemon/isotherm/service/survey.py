@@ -10,8 +10,9 @@ Nothing is done to the tables of others, but they decide what may be deleted of 
 
 New names are looked at as they come. All are looked at again only where files wait for it, and for a tenth of the time
 at most. A table that refuses, or makes no sense, counts as looked at, because it may never be readable to us: but only
-when it has said so twice, minutes apart, because one look at a new name may decide. One that the catalog, or its store,
-gives no answer for counts so after a day. What keeps files waiting stands in the ledger, for those who ask.
+when it has said so twice, minutes apart, because one look at a new name may decide. One that is dropped is gone once a younger list does not have it. One that the catalog, or its store,
+gives no answer for counts so after a day, and so does one of which nobody can say whether it is a second entry: but
+files of that one table wait on. What keeps files waiting stands in the ledger, for those who ask.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -24,6 +25,7 @@ from isotherm.core.observations import Outside, TrySoon
 from isotherm.core.paths import written_under
 from isotherm.service.barrier import Barrier
 from isotherm.service.holders import AGAIN_AFTER_S, Holders
+from isotherm.service.look import Look
 from isotherm.service.ports import Catalog, Listener, Listing, LoadedTable, Looked
 from isotherm.service.silences import Silences
 from isotherm.service.unanswered import Unanswered
@@ -51,33 +53,6 @@ def place(ledger: Ledger, loaded: LoadedTable) -> None:
 
 
 @dataclass(slots=True)
-class _Look:
-    """A look that is under way, piece by piece."""
-
-    began_s: float
-    ahead_ms: int
-    """The least by which the wall clock was ahead of the monotonic one since then."""
-    is_of_all: bool
-    """Whether these are all names of the list."""
-    hidden: str | None
-    """What it does not show, and why. None where it shows everything."""
-    listed_s: float
-    """When that list was asked for."""
-    behind: list[str]
-    """The names of the pieces that follow."""
-    asked_s: float | None = None
-    """When the piece was begun that is under way. None where the catalog wants a pause."""
-    again_s: float = 0.0
-    """When the next piece may begin."""
-    in_vain: int = 0
-    """Pauses since the last answer."""
-    lasted_s: float = 0.0
-    """How long its pieces took, without pauses."""
-    uuids: set[str] = field(default_factory=set)
-    """The tables that were found."""
-
-
-@dataclass(slots=True)
 class Survey:
     """Which names were looked at since when; where the tables lie is in the ledger."""
 
@@ -100,7 +75,7 @@ class Survey:
     _is_whole: bool = False
     _no_list: str | None = None
     """Why the catalog gives no newer list, since the last one."""
-    _look: _Look | None = None
+    _look: Look | None = None
     _looked_at: dict[str, float] = field(default_factory=dict)
     """By name: when the latest look at it began."""
     _uuids: dict[str, str] = field(default_factory=dict)
@@ -286,12 +261,12 @@ class Survey:
                 (f"table {one}: {self._silent.why(one)}" for one in listing.names if self._is_hidden(one)),
                 None,
             )
-        self._go_on(_Look(now_s, self._now_ahead_ms(), is_of_all, hidden, self._listed_s, list(names)))
+        self._go_on(Look(now_s, self._now_ahead_ms(), is_of_all, hidden, self._listed_s, list(names)))
 
     def _is_hidden(self, name: str) -> bool:
         return name in self._silent and name not in self._gone
 
-    def _go_on(self, look: _Look) -> None:
+    def _go_on(self, look: Look) -> None:
         """Begin with the next piece of a look, or end it."""
         now_s = self.monotonic_s()
         if look.behind:
@@ -311,7 +286,7 @@ class Survey:
                 look.uuids, look.hidden, listed_s=look.listed_s, began_s=look.began_s, ended_s=now_s
             )
 
-    def _take(self, look: _Look, looked: Looked) -> None:
+    def _take(self, look: Look, looked: Looked) -> None:
         now_s = self.monotonic_s()
         asked_s = look.began_s if look.asked_s is None else look.asked_s
         look.lasted_s += now_s - asked_s
@@ -347,7 +322,7 @@ class Survey:
             look.hidden = look.hidden or "the catalog does not answer"
             self._is_wanted = self._is_wanted or look.is_of_all
 
-    def _paused(self, look: _Look, looked: Looked) -> dict[str, str]:
+    def _paused(self, look: Look, looked: Looked) -> dict[str, str]:
         """Have a look go on after a pause, where the catalog wants one. Returns what it does not get on with, and why."""
         if not looked.pause_s:
             return {}
