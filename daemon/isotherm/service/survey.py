@@ -10,9 +10,10 @@ Nothing is done to the tables of others, but they decide what may be deleted of 
 
 New names are looked at as they come. All are looked at again only where files wait for it, and for a tenth of the time
 at most. A table that refuses, or makes no sense, counts as looked at, because it may never be readable to us: but only
-when it has said so twice, minutes apart, because one look at a new name may decide. One that is dropped is gone once a younger list does not have it. One that the catalog, or its store,
-gives no answer for counts so after a day, and so does one of which nobody can say whether it is a second entry: but
-files of that one table wait on. What keeps files waiting stands in the ledger, for those who ask.
+when it has said so twice, minutes apart, because one look at a new name may decide. One that is dropped is gone once a
+younger list does not have it. One that the catalog, or its store, gives no answer for counts so after a day, and so
+does one of which nobody can say whether it is a second entry: but files of that one table wait on. What keeps files
+waiting stands in the ledger, for those who ask.
 """
 
 from collections.abc import Callable, Collection, Mapping
