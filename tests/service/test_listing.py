@@ -4,7 +4,13 @@ import threading
 from contextlib import nullcontext
 
 import pytest
-from pyiceberg.exceptions import TooManyRequestsError
+from pyiceberg.exceptions import (
+    ForbiddenError,
+    ServerError,
+    ServiceUnavailableError,
+    TooManyRequestsError,
+    UnauthorizedError,
+)
 
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.iceberg.errors import WANTED_S
@@ -137,3 +143,27 @@ def test_a_catalog_that_limits_requests_is_listed_wholly_with_pauses(lab):
     limiting.left, limiting.pauses = 0, [0.0] * 10
     with pytest.raises(Unavailable):  # whoever never answers anything else does not answer
         lister.names()
+
+
+class Behind(FaultyCatalog):
+    """A catalog behind something that answers for it where one namespace is asked for."""
+
+    def __init__(self, lab, error):
+        super().__init__(lab.catalog)
+        self.error = error
+
+    def list_tables(self, namespace):
+        if namespace == ("zoo",):
+            raise self.error("Bad Gateway")
+        return self.catalog.list_tables(namespace)
+
+
+@pytest.mark.parametrize("error", [ServerError, ServiceUnavailableError, UnauthorizedError, ForbiddenError])
+def test_only_a_refusal_says_that_a_namespace_is_not_for_us(lab, error):
+    """A gateway's 502, a mistake in the server and a token that is over pass: a table in it may share files."""
+    lab.create("shop.orders")
+    lab.create("zoo.copy")
+    listing = IcebergCatalog(Behind(lab, error)).names()
+    assert listing.names == ["shop.orders"]
+    assert list(listing.unlisted) == ["zoo"]
+    assert listing.silent == ([] if error is ForbiddenError else ["zoo"])

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from pyiceberg.exceptions import TooManyRequestsError, UnauthorizedError
+from pyiceberg.exceptions import ServerError, TooManyRequestsError, UnauthorizedError
 from requests import HTTPError, Response
 
 from isotherm.core.deletion import Cause, Mark
@@ -68,8 +68,8 @@ class World:
             raise self.faults[name]
         return self._lies(name)
 
-    def tell_apart(self, loaded):
-        self.twice.append((loaded.table.name, loaded.table.uuid))
+    def tell_apart(self, table):
+        self.twice.append((table.name, table.uuid))
         if not self.settles:
             raise Unavailable("time-out")
         return False
@@ -424,7 +424,7 @@ def test_a_name_that_was_gone_by_one_answer_and_is_listed_again_is_looked_at_aga
     world.lab.catalog.rename_table("other.a", "other.hidden")
     world.turns()
     world.lab.catalog.rename_table("other.hidden", "other.a")
-    assert world.survey.seen_since_ms("shop.orders") is not None
+    assert world.survey.seen_since_ms("shop.orders") is None
     world.passed_s = 60.0
     world.list()
     world.turns()
@@ -756,8 +756,9 @@ def test_what_is_missing_and_not_listed_any_more_is_gone():
     assert (looked.gone, looked.missing) == ([], ["a.t"])
 
 
-def test_a_token_that_is_over_is_no_word_on_a_table():
-    refused = Refused("401")
-    refused.__cause__ = UnauthorizedError("expired")
+@pytest.mark.parametrize("cause", [UnauthorizedError("expired"), ServerError("502 Bad Gateway")])
+def test_a_token_that_is_over_and_a_server_in_trouble_are_no_word_on_a_table(cause):
+    refused = Refused("no")
+    refused.__cause__ = cause
     looked, _ = asked({"a": refused, "b": Refused("403")})
     assert (set(looked.silent), set(looked.unread)) == ({"a"}, {"b"})

@@ -15,12 +15,16 @@ import pydantic
 import pyiceberg.exceptions
 import requests.exceptions
 from pyiceberg.exceptions import (
+    AuthorizationExpiredError,
     NoSuchIdentifierError,
     NoSuchNamespaceError,
     NoSuchTableError,
+    OAuthError,
     RESTError,
+    ServerError,
     ServiceUnavailableError,
     TooManyRequestsError,
+    UnauthorizedError,
 )
 from requests.exceptions import RequestException
 
@@ -50,6 +54,14 @@ def is_no_answer(error: Unavailable) -> bool:
         return isinstance(cause, requests.exceptions.ConnectionError | requests.exceptions.Timeout)
     # boto3, SQLAlchemy and Thrift have errors of their own, and are installed where they are used.
     return type(cause).__name__ in _SILENCE or isinstance(cause, ConnectionError | TimeoutError)
+
+
+def says_nothing_of_it(error: Unavailable) -> bool:
+    """Whether an error is no word on what was asked for: a gateway's, a mistake in the server, or about who asks."""
+    return isinstance(error.__cause__, _OF_THE_SERVER)
+
+
+_OF_THE_SERVER = (ServerError, AuthorizationExpiredError, OAuthError, UnauthorizedError)
 
 
 def wanted_pause_s(error: Unavailable) -> float:

@@ -9,7 +9,7 @@ from pyiceberg.typedef import Identifier
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 from tenacity.nap import sleep
 
-from isotherm.iceberg.errors import translated, wanted_pause_s
+from isotherm.iceberg.errors import says_nothing_of_it, translated, wanted_pause_s
 from isotherm.iceberg.threads import Beside, Threads
 from isotherm.runtime.breaker import Breaker
 from isotherm.service.ports import Listing, Refused, TableMissing, Unavailable
@@ -97,12 +97,11 @@ class Lister:
             except TableMissing:
                 known.pop(namespace, None)
                 continue  # it was dropped since it was listed
-            except Refused as err:
-                unlisted[name] = str(err)
-                known.pop(namespace, None)
-                continue
             except Unavailable as err:
                 unlisted[name] = str(err)
+                if isinstance(err, Refused) and not says_nothing_of_it(err):
+                    known.pop(namespace, None)
+                    continue
                 breaker.failed()
                 known[namespace] = (breaker, str(err))
                 silent.append(name)

@@ -7,9 +7,7 @@ whole whether it answers.
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
-from pyiceberg.exceptions import AuthorizationExpiredError, OAuthError, UnauthorizedError
-
-from isotherm.iceberg.errors import wanted_pause_s
+from isotherm.iceberg.errors import says_nothing_of_it, wanted_pause_s
 from isotherm.iceberg.threads import IsStopped
 from isotherm.service.ports import Lies, Looked, Refused, StoreAway, TableMissing, Unavailable, Unreadable
 
@@ -17,8 +15,6 @@ TRIES = 3
 """A name that is not answered for is asked for so often, the last times behind all others."""
 SILENT_AT_ONCE = 5
 """So many in a row without an answer, and nobody answers: the others are not asked for."""
-_LOCKED_OUT = (AuthorizationExpiredError, OAuthError, UnauthorizedError)
-"""What a catalog says of us, and not of the table that it is asked for."""
 
 
 def look(
@@ -53,7 +49,7 @@ def look(
                 waiting.appendleft(name)
                 tries[name] -= 1
                 continue
-            if isinstance(err, Refused | Unreadable) and not isinstance(err.__cause__, _LOCKED_OUT):
+            if isinstance(err, Refused | Unreadable) and not says_nothing_of_it(err):
                 unread[name] = str(err)
             else:
                 in_a_row += not isinstance(err, StoreAway)

@@ -54,9 +54,11 @@ class CatalogLists:
 
     @property
     def has_heard_all(self) -> bool:
-        """Whether the last list shows every table that anybody can see: in no namespace something may still turn up."""
-        now_s = self.monotonic_s()
-        return all(now_s - since_s >= PATIENCE_S for since_s in self._silent_since_s.values())
+        """Whether the last list shows every table that anybody can see: in no namespace something may still turn up.
+
+        It must have been asked for when the patience was over: time alone is no second answer.
+        """
+        return all(self.asked_s - since_s >= PATIENCE_S for since_s in self._silent_since_s.values())
 
     @property
     def good_for_s(self) -> float:

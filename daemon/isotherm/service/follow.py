@@ -26,6 +26,7 @@ from isotherm.service.ports import (
     Listener,
     LoadedTable,
     NotYetKnown,
+    Refused,
     TableMissing,
     Unreadable,
 )
@@ -105,7 +106,7 @@ class Follower:
                 return None
             raise
         self._missing_since_s.pop(name, None)
-        if not self.tell_apart(loaded):
+        if not self.tell_apart(loaded.table):
             self.suspects.discard(name)
             return None
         place(self._ledger, loaded)
@@ -121,7 +122,7 @@ class Follower:
         self.suspects.discard(name)
         return loaded
 
-    def tell_apart(self, loaded: LoadedTable) -> bool:
+    def tell_apart(self, table: TableId) -> bool:
         """Halt a table of which this is a second entry. Returns whether it is no second name of a table that we know.
 
         A table that was renamed is not found under its old name any more. One that the catalog lists twice
@@ -131,16 +132,20 @@ class Follower:
         Raises:
             Unavailable: nobody can say. NotYetKnown: the catalog's next list says it.
         """
-        uuid, name = loaded.table.uuid, loaded.table.name
+        uuid, name = table.uuid, table.name
         row = self._fold.table(uuid)
         if row is None or row.state.table.name == name:
             return True
         known = row.state.table.name
         if (self._ledger.halted(uuid) or "").startswith(Reason.TWO_ENTRIES):
             return False  # said already; where the known name is gone, its own look says so
-        if not self._is_under(known, uuid):
-            self._twice_since_s.pop((name, known), None)
-            return True
+        unread = None
+        try:
+            if not self._is_under(known, uuid):
+                self._twice_since_s.pop((name, known), None)
+                return True
+        except (Refused, Unreadable) as err:  # it may be the name of another table by now, or of none
+            unread = err
         what = f"whether {name} and {known} are two entries of one table"
         listing = self._lists.asked_since(self._twice_since_s.setdefault((name, known), self._monotonic_s()))
         if listing is None:
@@ -149,6 +154,8 @@ class Follower:
         listed = listing.names
         if any(listing.hides(one) for one in (name, known)):
             raise NotYetKnown(f"{what}: not every namespace is listed")
+        if unread is not None and known in listed:
+            raise unread
         if name in listed and known in listed:
             why = (
                 f"the catalog has it twice, as {known} and as {name}: they share their files. Drop one entry "

@@ -10,19 +10,23 @@ Nothing is done to the tables of others, but they decide what may be deleted of 
 
 New names are looked at as they come. All are looked at again only where files wait for it, and for a tenth of the time
 at most. A table that refuses, or makes no sense, counts as looked at, because it may never be readable to us: but only
-when it has said so twice, minutes apart, because one look at a new name may decide. One that the catalog, or its store,
-gives no answer for counts so after a day. What keeps files waiting stands in the ledger, for those who ask.
+when it has said so twice, minutes apart, because one look at a new name may decide. One that is dropped is gone once a
+younger list does not have it. One that the catalog, or its store, gives no answer for counts so after a day, and so
+does one of which nobody can say whether it is a second entry: but files of that one table wait on. What keeps files
+waiting stands in the ledger, for those who ask.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
+from isotherm.contract.identity import TableId
 from isotherm.core.model.refusals import Reason
 from isotherm.core.observations import Outside, TrySoon
 from isotherm.core.paths import written_under
 from isotherm.service.barrier import Barrier
 from isotherm.service.holders import AGAIN_AFTER_S, Holders
+from isotherm.service.look import Look
 from isotherm.service.ports import Catalog, Listener, Listing, LoadedTable, Looked
 from isotherm.service.silences import Silences
 from isotherm.service.unanswered import Unanswered
@@ -50,40 +54,13 @@ def place(ledger: Ledger, loaded: LoadedTable) -> None:
 
 
 @dataclass(slots=True)
-class _Look:
-    """A look that is under way, piece by piece."""
-
-    began_s: float
-    ahead_ms: int
-    """The least by which the wall clock was ahead of the monotonic one since then."""
-    is_of_all: bool
-    """Whether these are all names of the list."""
-    hidden: str | None
-    """What it does not show, and why. None where it shows everything."""
-    listed_s: float
-    """When that list was asked for."""
-    behind: list[str]
-    """The names of the pieces that follow."""
-    asked_s: float | None = None
-    """When the piece was begun that is under way. None where the catalog wants a pause."""
-    again_s: float = 0.0
-    """When the next piece may begin."""
-    in_vain: int = 0
-    """Pauses since the last answer."""
-    lasted_s: float = 0.0
-    """How long its pieces took, without pauses."""
-    uuids: set[str] = field(default_factory=set)
-    """The tables that were found."""
-
-
-@dataclass(slots=True)
 class Survey:
     """Which names were looked at since when; where the tables lie is in the ledger."""
 
     catalog: Catalog
     ledger: Ledger
     barrier: Barrier
-    tell_apart: Callable[[LoadedTable], bool]
+    tell_apart: Callable[[TableId], bool]
     """Halts one of our tables if this is a second entry of it. Returns whether it is another table."""
     clock_trouble: Callable[[], str | None]
     """Why this machine's clock is not to be believed, or None."""
@@ -99,7 +76,7 @@ class Survey:
     _is_whole: bool = False
     _no_list: str | None = None
     """Why the catalog gives no newer list, since the last one."""
-    _look: _Look | None = None
+    _look: Look | None = None
     _looked_at: dict[str, float] = field(default_factory=dict)
     """By name: when the latest look at it began."""
     _uuids: dict[str, str] = field(default_factory=dict)
@@ -108,8 +85,10 @@ class Survey:
     """The least by which the wall clock was ahead of the monotonic one since those looks. No file that was marked
     after a look began has an earlier time than the look has by this: a clock may be set, and marks have its time."""
     _silent: Unanswered = field(init=False)
-    _gone: set[str] = field(default_factory=set)
-    """Names that were dropped since the list was made. One answer of a replica that lags says the same."""
+    _gone: dict[str, float] = field(default_factory=dict)
+    """Names that were dropped since the list was made, and when that was answered.
+
+    One answer of a replica that lags says the same: they are gone once a younger list does not have them."""
     _told: set[str] = field(default_factory=set)
     """Names that could not be read, each told once."""
     _is_wanted: bool = False
@@ -142,11 +121,14 @@ class Survey:
     def compare_names(self, name: str, uuid: str) -> bool:
         """Have each other name looked at again that was this table. Returns whether there was none.
 
+        One that is still no more than perhaps a second entry after a day keeps files of this table alone waiting.
+
         A fold that is rebuilt knows a table only after its first scan, and the look may have come before.
         """
         others = [one for one, theirs in self._uuids.items() if theirs == uuid and one != name]
         for one in others:
-            self._looked_at.pop(one, None)
+            if one not in self._silent:
+                self._looked_at.pop(one, None)
         return not others
 
     def why_not(self, name: str) -> str:
@@ -162,6 +144,10 @@ class Survey:
             why = self._listing.unlisted.get(namespace, "")
             return f"namespace {namespace} of the catalog gives no answer, and a table in it may need the file: {why}"
         unseen = [one for one in self._listing.names if one not in self._looked_at]
+        ours = self._uuids.get(name)
+        twin = next((one for one in self._uuids if one in self._silent and self._uuids[one] == ours), None)
+        if twin is not None and not unseen:
+            return f"{twin} may be a second entry of it: {self._silent.why(twin)}"
         if not unseen:
             oldest = min(self._listing.names, key=self._looked_at.__getitem__)
             hours = (self.monotonic_s() - self._looked_at[oldest]) / 3600
@@ -196,10 +182,14 @@ class Survey:
             is_whole: whether each namespace has answered, or was silent for so long that nobody can read it.
         """
         self._no_list = None
-        self._listing, self._listed_s, self._is_whole = listing, asked_s, is_whole
+        there = {*listing.names, *(name for name, at_s in self._gone.items() if at_s >= asked_s)}
+        self._listing, self._listed_s, self._is_whole = (
+            replace(listing, names=sorted(there)),
+            asked_s,
+            is_whole,
+        )
         self._listed_until_s = self.monotonic_s() + good_for_s
-        there = set(listing.names)
-        known = there - self._gone
+        known = there - self._gone.keys()
         self._gone.clear()
         self._looked_at = {name: at_s for name, at_s in self._looked_at.items() if name in known}
         self._silent.keep(there)
@@ -268,12 +258,15 @@ class Survey:
         hidden = next((f"namespace {name}: {why}" for name, why in listing.unlisted.items()), None)
         if hidden is None and len(names) < len(listing.names):
             hidden = next(
-                (f"table {name}: {self._silent.why(name)}" for name in listing.names if name in self._silent),
+                (f"table {one}: {self._silent.why(one)}" for one in listing.names if self._is_hidden(one)),
                 None,
             )
-        self._go_on(_Look(now_s, self._now_ahead_ms(), is_of_all, hidden, self._listed_s, list(names)))
+        self._go_on(Look(now_s, self._now_ahead_ms(), is_of_all, hidden, self._listed_s, list(names)))
 
-    def _go_on(self, look: _Look) -> None:
+    def _is_hidden(self, name: str) -> bool:
+        return name in self._silent and name not in self._gone
+
+    def _go_on(self, look: Look) -> None:
         """Begin with the next piece of a look, or end it."""
         now_s = self.monotonic_s()
         if look.behind:
@@ -293,9 +286,10 @@ class Survey:
                 look.uuids, look.hidden, listed_s=look.listed_s, began_s=look.began_s, ended_s=now_s
             )
 
-    def _take(self, look: _Look, looked: Looked) -> None:
+    def _take(self, look: Look, looked: Looked) -> None:
         now_s = self.monotonic_s()
-        look.lasted_s += now_s - (look.asked_s or now_s)
+        asked_s = look.began_s if look.asked_s is None else look.asked_s
+        look.lasted_s += now_s - asked_s
         look.asked_s = None
         unread, silent = dict(looked.unread), dict(looked.silent)
         unread |= dict.fromkeys(looked.missing, "the catalog lists it, and has no table behind it")
@@ -311,23 +305,24 @@ class Survey:
         for name in looked.found.keys() - unknown.keys():
             self._looked_at[name], self._uuids[name] = look.began_s, looked.found[name].uuid
             self._silent.answered(name)
-        for name in looked.gone:  # the next list does not have it, or it is looked at again
-            self._looked_at[name] = look.began_s
-        self._gone.update(looked.gone)
-        for name, why in unknown.items():
-            patience_s = inf if name in unsettled else PATIENCE_S if name in silent else TWICE_S
-            if self._silent.note(name, why, patience_s, look.began_s):
+        self._gone |= dict.fromkeys(looked.gone, now_s)
+        gone = dict.fromkeys(looked.gone, "the catalog has dropped it, which its next list is to confirm")
+        for name, why in {**unknown, **gone}.items():
+            patience_s = PATIENCE_S if name in unsettled else inf if name in silent else TWICE_S
+            if self._silent.note(name, why, patience_s, asked_s):
                 self._looked_at[name] = look.began_s
                 self._uuids.pop(name, None)  # it may be any table by now
+                if name in unsettled:  # files of that one table wait on
+                    self._uuids[name] = looked.found[name].uuid
             else:
                 self._looked_at.pop(name, None)
         with self.ledger.transaction():
-            self._silent.save(silent, {*looked.found, *looked.gone, *unread})
+            self._silent.save(unknown, {*looked.found, *looked.gone} - unknown.keys())
         if looked.unasked and not looked.pause_s:
             look.hidden = look.hidden or "the catalog does not answer"
             self._is_wanted = self._is_wanted or look.is_of_all
 
-    def _paused(self, look: _Look, looked: Looked) -> dict[str, str]:
+    def _paused(self, look: Look, looked: Looked) -> dict[str, str]:
         """Have a look go on after a pause, where the catalog wants one. Returns what it does not get on with, and why."""
         if not looked.pause_s:
             return {}
@@ -368,7 +363,7 @@ class Survey:
         key = f"{name}/twice"
         if not self.barrier.is_aside(key):
             with self.barrier.around(name, "looking whether the catalog has a table twice", key):
-                is_another = self.tell_apart(self.catalog.load(name))
+                is_another = self.tell_apart(TableId(uuid, name))
                 self.barrier.forget(key)
                 # A table that is halted for something else is not halted for this; it waits for the other's end.
                 return is_another or halt is None

@@ -6,6 +6,7 @@ table that nobody can read does not keep files waiting for ever.
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from math import inf
 
 from isotherm.service.silences import Silences
 
@@ -22,8 +23,11 @@ class _Silence:
     """A name of which it is not known which table it is."""
 
     patience_s: float
-    """After this it counts as looked at."""
+    """After this, of one kind of answer, it counts as looked at."""
     since_s: float
+    """When it gave an answer of this kind first, and no other since."""
+    silent_since_s: float | None
+    """When it gave no answer for the first time. None where it always gave one."""
     again_s: float
     pause_s: float
     why: str
@@ -63,12 +67,17 @@ class Unanswered:
         """It is known which table a name is."""
         self._names.pop(name, None)
 
-    def save(self, silent: Collection[str], others: Collection[str]) -> None:
-        """Keep in the ledger how long some names gave no answer by now; the others gave one."""
+    def save(self, unknown: Collection[str], others: Collection[str]) -> None:
+        """Keep in the ledger since when some names gave no answer that helps; the others gave one."""
         now_s = self.monotonic_s()
         self.silences.end(others)
+        known = {name: self._names[name] for name in unknown}
         self.silences.keep(
-            {name: (now_s - self._names[name].since_s, self._names[name].pause_s) for name in silent}
+            {
+                name: (now_s - one.silent_since_s, one.pause_s)
+                for name, one in known.items()
+                if one.silent_since_s is not None
+            }
         )
 
     def keep(self, names: Collection[str]) -> None:
@@ -79,25 +88,30 @@ class Unanswered:
     def note(self, name: str, why: str, patience_s: float, asked_s: float) -> bool:
         """Note that a look did not show which table a name is. Returns whether the patience for it is over.
 
+        One that is silent and refused by turns has the patience of a silence, since it was silent first.
+
         Args:
             name: the name.
             why: what was answered, for people.
-            patience_s: how long files wait for such a name.
-            asked_s: when the look began.
+            patience_s: how long files wait for a name with such an answer; inf where it gave none.
+            asked_s: when it was asked for, or earlier. The first answer came when it is noted, which may be much later.
         """
         now_s, before = self.monotonic_s(), self._names.get(name)
-        if before is None or before.patience_s != patience_s:
-            pause_s = min(SILENT_AGAIN_S, patience_s)
-            if patience_s == self.silences.patience_s:
-                asked_s -= self.silences.before_s(name)
-            before = _Silence(patience_s, asked_s, 0.0, pause_s / 2, why)
-        pause_s, until_s = min(2 * before.pause_s, LONGEST_PAUSE_S), before.since_s + patience_s
+        since_s, silent_since_s, pause_s = now_s, None, SILENT_AGAIN_S
+        if before is not None:
+            silent_since_s, pause_s = before.silent_since_s, min(2 * before.pause_s, LONGEST_PAUSE_S)
+            since_s = before.since_s if before.patience_s == patience_s else now_s
+        if silent_since_s is None and patience_s == inf:
+            silent_since_s = now_s - self.silences.before_s(name)
+        until_s = since_s + patience_s
+        if silent_since_s is not None:
+            until_s = min(until_s, silent_since_s + self.silences.patience_s)
         # Where nothing at all was found lately, it is the catalog, and not this name.
-        is_over = now_s >= until_s and now_s - self._found_s <= ALIVE_S
+        is_over = asked_s >= until_s and now_s - self._found_s <= ALIVE_S
         if is_over:
             # Whatever makes it count as not looked at has it asked for at once.
             again_s = now_s
         else:
             again_s = min(now_s + pause_s, until_s if now_s < until_s else now_s + SILENT_AGAIN_S)
-        self._names[name] = _Silence(patience_s, before.since_s, again_s, pause_s, why)
+        self._names[name] = _Silence(patience_s, since_s, silent_since_s, again_s, pause_s, why)
         return is_over

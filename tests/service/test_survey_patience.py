@@ -1,0 +1,138 @@
+"""How long files wait for a name of which a look does not show which table it is."""
+
+import pytest
+
+from isotherm.iceberg.looking import TRIES
+from isotherm.service.ports import Refused, TableMissing, Unavailable
+from isotherm.service.survey import PATIENCE_S, TWICE_S
+from isotherm.service.unanswered import LONGEST_PAUSE_S, SILENT_AGAIN_S
+from service.test_survey import World, too_many
+from support.lab import uuid_of
+
+SLOW_S = 20.0
+
+
+@pytest.fixture
+def world(lab):
+    for name in ("shop.orders", *(f"other.t{number:02}" for number in range(20)), "zoo.copy"):
+        lab.create(name)
+    made = World(lab)
+    yield made
+    made.ledger.close()
+
+
+def slowly(world):
+    """Each name takes a while, so that a look takes longer than what must lie between two answers."""
+    real = world.catalog.lies
+
+    def lies(name):
+        world.passed_s += SLOW_S
+        return real(name)
+
+    world.catalog.lies = lies
+
+
+def test_one_answer_in_a_long_look_does_not_count_as_two(world):
+    """A replica that lags does not have a table yet that was just registered."""
+    slowly(world)
+    world.faults["zoo.copy"] = TableMissing("not yet here")
+    world.list()
+    world.survey.turn()
+    world.survey.turn()
+    assert world.passed_s > TWICE_S
+    assert world.asked.count("zoo.copy") == 1
+    assert world.survey.seen_since_ms("shop.orders") is None
+
+
+def test_an_answer_behind_a_pause_that_the_catalog_wants_does_not_count_as_two(world):
+    world.faults |= {"other.t00": too_many("150"), "zoo.copy": TableMissing("not yet here")}
+    world.list()
+    world.turns(2)
+    del world.faults["other.t00"]
+    world.passed_s = 150.0
+    world.turns(2)
+    assert world.asked.count("zoo.copy") == 1
+    assert world.survey.seen_since_ms("shop.orders") is None
+
+
+def test_a_process_asks_twice_itself_where_the_one_before_had_no_answer_all_day(world):
+    """However long its first look takes."""
+    world.faults["zoo.copy"] = Unavailable("time-out")
+    world.list()
+    while world.passed_s < PATIENCE_S + LONGEST_PAUSE_S:
+        world.turns(2)
+        world.passed_s += 600.0
+    slowly(world)
+    world.restart(after_s=SILENT_AGAIN_S)
+    world.turns(2)
+    assert world.passed_s > 0
+    assert world.survey.seen_since_ms("shop.orders") is None
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_name_that_is_silent_and_refused_by_turns_keeps_files_waiting_for_a_day(world, is_restarted):
+    """It may be a gateway that has two ways of having no answer."""
+    world.list()
+    seen, number = [], 0
+    for hours in range(27):
+        if is_restarted and hours in (8, 16):
+            world.restart(after_s=60.0)
+        for _ in range(6):
+            number += 1
+            world.faults["zoo.copy"] = Refused("403") if number % 2 else Unavailable("time-out")
+            world.passed_s += 600.0
+            world.survey.want()
+            world.turns(2)
+        seen.append(world.survey.seen_since_ms("shop.orders") is not None)
+    assert not any(seen[:22])
+    assert seen[-1]
+    assert world.asked.count("zoo.copy") < 27 * 6 * TRIES
+
+
+@pytest.mark.parametrize("asked_s", [0.0, 60.0], ids=["before", "after"])
+def test_a_name_is_gone_once_a_list_that_was_asked_for_after_the_answer_does_not_have_it(world, asked_s):
+    world.list()
+    world.lab.catalog.drop_table("zoo.copy")
+    world.passed_s = 30.0
+    world.turns(2)
+    assert world.survey.seen_since_ms("shop.orders") is None
+    listing = world.catalog.names()
+    world.passed_s = 60.0
+    world.survey.listed(listing, asked_s, 600.0, is_whole=True)
+    assert (world.survey.seen_since_ms("shop.orders") is not None) is (asked_s == 60.0)
+
+
+def test_a_catalog_in_which_tables_come_and_go_all_the_time_keeps_files_waiting_for_minutes(world):
+    """In each list is a name that is gone when it is looked at: it counts when it has been gone for minutes."""
+    waited = 0
+    for number in range(200):
+        if number % 10 == 0:
+            world.lab.create(f"other.new{number}")
+            world.list()
+            world.lab.catalog.drop_table(f"other.new{number}")
+        world.survey.want()
+        world.turns(2)
+        world.passed_s += 60.0
+        waited += world.survey.seen_since_ms("shop.orders") is None
+    assert 20 <= waited <= 80
+
+
+def test_a_name_that_may_be_a_second_entry_keeps_after_a_day_only_that_tables_files_waiting(world):
+    uuid = uuid_of(world.lab.catalog.load_table("zoo.copy"))
+    world.known, world.settles = {uuid: "shop.known"}, False
+    world.list()
+    seen = []
+    while world.passed_s < 2 * PATIENCE_S:
+        world.turns(2)
+        world.passed_s += 1800.0
+        world.survey.want()
+        seen.append(world.survey.seen_since_ms("shop.orders") is not None)
+        assert not (seen[-1] and world.survey.compare_names("shop.known", uuid))
+    assert not any(seen[:46])
+    # Those of the one table are asked about in between, and keep nobody else waiting.
+    assert all(seen[54:])
+    world.settles = True
+    world.known = {uuid: "zoo.copy"}
+    world.passed_s += LONGEST_PAUSE_S
+    world.turns(2)
+    assert world.survey.compare_names("zoo.copy", uuid)
