@@ -120,7 +120,7 @@ MUTANTS = (
     Mutant(
         "a refusal of a second copy is believed, and the manifests of the first are removed",
         COMMITTER,
-        """        if done := self._already(self._load()):
+        """        if done or self._is_older(table.metadata):
             return done
         self.asserted_head_id = None
         raise RefusalError(Reason.REFUSED""",

@@ -66,7 +66,7 @@ MUTANTS = (
     Mutant(
         "after a request nobody says that one was sent",
         "iceberg/expiry.py",
-        "self.base = table.metadata_location",
+        "self.base, self.base_at_ms = table.metadata_location, table.metadata.last_updated_ms",
         "pass",
         EXPIRY + "test_after_a_lost_answer_a_look_says_what_came_of_it",
     ),
