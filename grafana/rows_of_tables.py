@@ -20,8 +20,8 @@ def numbers() -> list[stat.Panel]:
     return [
         number(
             "Highest score",
-            "Debt divided by its threshold in the policy, the worst table. From 1 on there is work; well above 1 for "
-            "hours, the daemon does not keep up: look at jobs_at_once, budgets and the rows below.",
+            "Debt divided by its threshold in the policy, the worst table. From 1 on there is work, unless the partition rests "
+            "from its last job. Well above 1 for hours, with a lag: look at jobs_at_once, budgets and the rows below.",
             "short",
             f"max(isotherm_score{{{TABLE}}})",
             1,
@@ -71,8 +71,8 @@ def curves() -> list[timeseries.Panel]:
     return [
         graph(
             "Score",
-            "Debt divided by its threshold, the highest of what is not hot. The line at 1 is where work is due; after "
-            "a job the score is below it.",
+            "Debt divided by its threshold, the highest of what is not hot. The line at 1 is where work is due, unless "
+            "a partition that is written again rests from its last job.",
             "short",
             (worst("isotherm_score"), "{{table}}"),
             limit=1,

@@ -35,7 +35,7 @@ from isotherm.contract.identity import PartitionKey
 HOUR_MS = 3_600_000
 FIVE = PartitionKey('{"1000":5}')
 NINE = PartitionKey('{"1000":9}')
-RULE = ColdRule(after=1, after_at_most_ms=7 * 24 * HOUR_MS, quiet_for_ms=10_000)
+RULE = ColdRule(after=1, after_at_most_ms=7 * 24 * HOUR_MS, quiet_for_ms=10_000, silent_for_ms=24 * HOUR_MS)
 POLICY = "abc"
 
 
@@ -162,6 +162,32 @@ def test_a_partition_must_end_a_whole_interval_behind_the_newest_boundary(
     commits = (write(1, 1_000, FIVE), write(2, 50_000, NINE, through_h=through_h), rewrite(3, 60_000, FIVE))
 
     assert verdict(cold_only(history(*commits))) is expected
+
+
+@pytest.mark.parametrize(
+    ("silent_ms", "first", "expected"),
+    [
+        (24 * HOUR_MS, 1, Judged.PROVED),
+        (24 * HOUR_MS - 1, 1, Judged.BROKEN),
+        (24 * HOUR_MS, 2, Judged.PROVED),
+        (24 * HOUR_MS - 1, 2, Judged.NOT_PROVABLE),
+    ],
+    ids=["for a day", "not for a day", "a day is all that is known", "not even a day is known"],
+)
+def test_a_partition_that_nobody_wrote_to_for_a_day_need_not_be_behind_the_stream(
+    silent_ms: int, first: int, expected: Judged
+) -> None:
+    """`cold.silent_for`: its stream has ended. Where the write itself is no longer known, nothing is claimed."""
+    ends_ms = 1_000 + silent_ms
+    commits = (
+        replace(write(1, 1_000, FIVE, through_h=5.5), snapshot_id=1),
+        write(2, 1_000, NINE, through_h=5.5),
+        rewrite(3, ends_ms, FIVE),
+    )
+
+    found = cold_only(history(*commits[first - 1 :], now_ms=ends_ms + 10**7))
+
+    assert found.verdict is expected
 
 
 def test_a_boundary_that_came_after_the_rewrite_does_not_excuse_it() -> None:

@@ -60,6 +60,21 @@ def test_a_partition_that_was_written_while_a_job_ran_waits_each_time_twice_as_l
     assert [hold.failures for hold in waits if hold is not None] == [0] * 4
 
 
+@pytest.mark.parametrize("reason", sorted(IN_VAIN))
+def test_a_policy_without_a_rest_holds_nothing_back_after_a_job_in_vain(reason: Reason) -> None:
+    assert setback(TABLE, KEY, Refusal(reason, "a test"), None, 0, NOW_MS) is None
+
+
+def test_a_job_in_vain_long_ago_makes_no_wait_longer() -> None:
+    first = after(Reason.CANCELLED, Reason.CANCELLED, Reason.CANCELLED)
+    assert first is not None
+    assert first.until_ms is not None
+
+    again = setback(TABLE, KEY, Refusal(Reason.CANCELLED, "a test"), first, REST_MS, first.until_ms + REST_MS)
+
+    assert waits_ms(again) == HOUR_MS
+
+
 def test_a_partitions_own_failures_count_and_its_waits_double_up_to_a_day() -> None:
     holds = [after(*[Reason.CORRUPT_FILE] * times) for times in (1, 2, 3, 50)]
 

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isotherm.contract.boundary import MAX_AHEAD_MS
+from isotherm.contract.identity import partition_key
 from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import PartitionDelta
 from isotherm.core.model.files import FileKind, FileStats, total
@@ -287,3 +288,30 @@ def test_what_was_compacted_and_is_replaced_as_a_whole_was_never_compacted():
 
     assert before is not None
     assert after[key(1)].compacted_at_ms is None
+
+
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_of_several_partitions_of_an_hour_one_that_was_quiet_is_a_return(order):
+    """In whichever order a commit names them."""
+    fields = (*HOURLY, replace(BUCKETS[0], field_id=1001))
+    hour, late = NOW // HOUR, NOW // HOUR - 3
+
+    def place(value, bucket):
+        return partition_key({1000: value, 1001: bucket})
+
+    state, partitions = table_state(boundary_ms=None), {}
+    steps = [
+        (0, {place(hour, 1): added(1)}),
+        (5, {place(late, 1): added(1), place(late, 2): added(1)}),
+        (30, {place(late, 2): added(1)}),
+        (32, {place(late, bucket): added(1) for bucket in order}),
+    ]
+    returns = []
+    for number, (minutes, deltas) in enumerate(steps, 2):
+        at_ms = NOW + minutes * MINUTE
+        one = replace(change(number, state.head, deltas), committed_at_ms=at_ms)
+        applied = apply(state, partitions, one, fields, at_ms)
+        state, partitions = applied.state, {**partitions, **applied.partitions}
+        returns.append(round(sum(age.returns for age in state.lateness.ages)))
+
+    assert returns == [0, 1, 2, 3]

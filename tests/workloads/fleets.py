@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from isotherm.contract.identity import TableId
 from isotherm.core.model.decisions import Plan
-from isotherm.core.model.jobs import JOB_BYTES_PER_S, JOB_OVERHEAD_MS
+from isotherm.core.model.jobs import job_ms
 from isotherm.core.planner.admission import Room, admit
 from isotherm.core.planner.debt import debt
 from isotherm.core.planner.plan import plan
@@ -94,7 +94,7 @@ class Fleet:
             if debt(left, self._policy.compact).score >= 1:
                 self._due[table][where] = left
             self._spent.append((now_ms, size))
-            self._busy_until_ms = now_ms + JOB_OVERHEAD_MS + round(1000 * size / JOB_BYTES_PER_S)
+            self._busy_until_ms = now_ms + job_ms(size)
 
     def _planned(self, table, due, now_ms) -> Plan:
         state = table_state(table=TableId(f"uuid-{table}", table))
@@ -136,8 +136,8 @@ def one_large_job(hours=24, policy=None):
 
 def one_large_partition(hours=24, policy=None):
     """In one table a partition of 30 GiB in 7,680 files, and others of 100 small files that come as fast as they go."""
-    job_ms = JOB_OVERHEAD_MS + round(1000 * 100 * 100 * KIB / JOB_BYTES_PER_S)
-    small = [Arrival(at_ms, "shop.crowd", 100, 100 * KIB) for at_ms in range(0, hours * HOUR, job_ms)]
+    apart_ms = job_ms(100 * 100 * KIB)
+    small = [Arrival(at_ms, "shop.crowd", 100, 100 * KIB) for at_ms in range(0, hours * HOUR, apart_ms)]
     fleet = Fleet([Arrival(0, "shop.crowd", 7680, 4 * MIB), *small], policy or Policy())
     waits = fleet.play(hours * HOUR)
     return [max(waits, key=lambda one: one.waited_ms)]

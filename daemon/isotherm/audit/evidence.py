@@ -82,6 +82,8 @@ class ColdRule:
     """Intervals between the partition's end and the boundary."""
     after_at_most_ms: int
     quiet_for_ms: int
+    silent_for_ms: int
+    """Nobody wrote into it for so long: then the boundary does not matter."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ def cold_only(history: Evidence) -> Judgement:
             if complaint is not None:
                 hot += 1
                 broken.append(f"snapshot {commit.snapshot_id}, partition {touch.partition}: {complaint}")
-        if not broken and (doubt := _unseen_past(commit, before, rule)):
+        if not broken and (doubt := _unseen_past(history, commit, before, rule)):
             unprovable[commit.snapshot_id] = doubt
     counts = {"commits": len(rewrites), "partitions_touched": touched, "hot_partitions_touched": hot}
     return _judgement(
@@ -97,14 +97,10 @@ def _why_hot(
                 f"snapshot {other.snapshot_id} wrote into it {quiet_ms} ms before, "
                 f"{rule.quiet_for_ms} ms of quiet are needed"
             )
-    span = event_time_span(key, history.transforms)
-    if span is not None:
-        boundary_ms = max(
-            (one.valid_through_ms for one in before if one.valid_through_ms is not None), default=None
-        )
-        needed_ms = int(min(rule.after * (span[1] - span[0]), rule.after_at_most_ms))
-        if boundary_ms is not None and boundary_ms - span[1] < needed_ms:
-            return f"it ends at {span[1]}, {boundary_ms - span[1]} ms behind the stream, {needed_ms} ms are needed"
+    near = _why_near(history, key, before, rule)
+    silent_ms, is_known = _silent_ms(commit, key, before)
+    if near is not None and is_known and silent_ms < rule.silent_for_ms:
+        return near
     looked_at_ms = commit.committed_at_ms - MARGIN_MS
     for story in told_stories(history):
         if story.holds(key, looked_at_ms, history.intent_cap_ms):
@@ -112,9 +108,42 @@ def _why_hot(
     return None
 
 
-def _unseen_past(commit: Commit, before: Sequence[Commit], rule: ColdRule) -> str | None:
+def _why_near(history: Evidence, key: PartitionKey, before: Sequence[Commit], rule: ColdRule) -> str | None:
+    """Why a partition was not far enough behind the stream, or None where it was, or where nobody knows."""
+    span = event_time_span(key, history.transforms)
+    boundary_ms = max(
+        (one.valid_through_ms for one in before if one.valid_through_ms is not None), default=None
+    )
+    if span is None or boundary_ms is None:
+        return None
+    needed_ms = int(min(rule.after * (span[1] - span[0]), rule.after_at_most_ms))
+    if boundary_ms - span[1] >= needed_ms:
+        return None
+    return f"it ends at {span[1]}, {boundary_ms - span[1]} ms behind the stream, {needed_ms} ms are needed"
+
+
+def _silent_ms(commit: Commit, key: PartitionKey, before: Sequence[Commit]) -> tuple[float, bool]:
+    """For how long nobody had written into a partition, and whether that is known: else it was as long at least."""
+    for other in before:
+        if other.is_write and other.touches is None:
+            return commit.committed_at_ms - other.committed_at_ms, False
+        if other.is_write and any(touch.partition == key for touch in other.touches or ()):
+            return commit.committed_at_ms - other.committed_at_ms, True
+    oldest = before[-1] if before else commit
+    return commit.committed_at_ms - oldest.committed_at_ms, oldest.parent_id is None
+
+
+def _unseen_past(history: Evidence, commit: Commit, before: Sequence[Commit], rule: ColdRule) -> str | None:
     """Why the past that the rule asks for is not there any more, or None where it is."""
     oldest = before[-1] if before else commit
+    for touch in commit.touches or ():
+        silent_ms, is_known = _silent_ms(commit, touch.partition, before)
+        if (
+            not is_known
+            and silent_ms < rule.silent_for_ms
+            and _why_near(history, touch.partition, before, rule)
+        ):
+            return "nobody can say any more for how long nobody had written into its partition"
     if any(
         one.touches is None
         for one in before

@@ -270,7 +270,8 @@ def rules_in_force(config: IsothermConfig, table: str, properties: Mapping[str, 
     if resolved is None:
         return {}
     cold = resolved.policy.cold
-    return {resolved.policy.hash: ColdRule(cold.after, cold.after_at_most, cold.quiet_for)}
+    rule = ColdRule(cold.after, cold.after_at_most, cold.quiet_for, cold.silent_for)
+    return {resolved.policy.hash: rule}
 
 
 def _known_policies(path: Path) -> dict[str, str]:

@@ -153,7 +153,7 @@ def _coldness(
             Verdict.HOT if one.is_hot else COLD,
             not one.is_hot,
             one.why,
-            _origin(resolved, fields.get(one.rule, "")),
+            _origin(resolved, one.option or fields.get(one.rule, "")),
         )
         for one in found
     ]

@@ -56,6 +56,8 @@ def setback(
     if refusal.reason in OUTAGES:
         span_ms = min(max(RETRY_MS, 2 * waited_ms), MAX_OUTAGE_MS)
     elif refusal.reason in IN_VAIN:
+        if not rest_ms:
+            return None
         failures = 0
         if before is None or (before.until_ms or 0) + rest_ms <= now_ms:
             waited_ms = 0  # that was long ago

@@ -20,7 +20,7 @@ from isotherm.core.lateness import RETURN_MS, UNTAUGHT, Lateness
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.files import DELETE_KINDS, NO_FILES, FileKind, FileStats, bucket_bounds, total
 from isotherm.core.model.tables import PartitionField
-from isotherm.core.partitions import time_span
+from isotherm.core.partitions import TimeSpan, time_span
 
 
 class StateError(Exception):
@@ -318,11 +318,12 @@ def _lateness_after(
     """
     if not change.is_foreign_write or state.boundary_ms is None:
         return state.lateness
-    written = {
-        span: change.committed_at_ms - (partitions.get(key, NO_PARTITION).last_write_at_ms or 0) >= RETURN_MS
-        for key, delta in change.partitions.items()
-        if (delta.added or delta.removed) and (span := time_span(key, fields)) is not None
-    }
+    written: dict[TimeSpan, bool] = {}
+    for key, delta in change.partitions.items():
+        if (delta.added or delta.removed) and (span := time_span(key, fields)) is not None:
+            last_ms = partitions.get(key, NO_PARTITION).last_write_at_ms or 0
+            was_quiet = change.committed_at_ms - last_ms >= RETURN_MS
+            written[span] = written.get(span, False) or was_quiet
     return state.lateness.after(written, state.boundary_ms, state.partitions, change.committed_at_ms)
 
 

@@ -151,7 +151,8 @@ class Referee:
         if resolved is None:
             return {}
         cold = resolved.policy.cold
-        return {resolved.policy.hash: ColdRule(cold.after, cold.after_at_most, cold.quiet_for)}
+        rule = ColdRule(cold.after, cold.after_at_most, cold.quiet_for, cold.silent_for)
+        return {resolved.policy.hash: rule}
 
     def judge(
         self,

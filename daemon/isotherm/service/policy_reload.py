@@ -28,7 +28,7 @@ def reload_policies(
 ) -> PoliciesLoaded | None:
     """Read the folder again, and drop the decisions that are void. Returns None where nothing is different.
 
-    If any of it fails, what was in force before stays so, and the next call begins anew.
+    If any of it fails, what was in force before stays so, and the next call begins at the front.
 
     Tables whose partitions mean other times now join the suspects, of which the metadata is read again.
     """

@@ -1,4 +1,4 @@
-"""How long a table, or a namespace, gave no answer: a restart does not begin that anew.
+"""How long a table, or a namespace, gave no answer, kept over a restart.
 
 What gives no answer all day is passed over, because nobody else can read it either. A daemon that is restarted each day
 would wait for ever. So the ledger keeps how long each silence has lasted. That is no proof, and shortens only the

@@ -20,6 +20,11 @@ MAX_JOB_BYTES = 10 * 1024**3
 """What one job reads at most: some nine minutes. What is larger is done in parts."""
 
 
+def job_ms(size_bytes: int) -> int:
+    """What a job that reads so much is assumed to take, in milliseconds."""
+    return JOB_OVERHEAD_MS + size_bytes * 1000 // JOB_BYTES_PER_S
+
+
 class Action(StrEnum):
     """What can be done. The order is the order within a table: expiry and manifests make the rest cheap."""
 

@@ -72,10 +72,10 @@ def admit(
         request = queue.requests.pop()
         size = request.decision.bytes
         if not queue.allows(size):
-            if _is_kept_for(request, now_ms):
+            if _has_waited_long(request, now_ms):
                 queue.requests.clear()
         elif bytes_left is not None and size > bytes_left:
-            if _is_kept_for(request, now_ms):
+            if _has_waited_long(request, now_ms):
                 break
         else:
             chosen.append(request)
@@ -93,7 +93,7 @@ def _waited_ms(request: Request, now_ms: int) -> int:
     return 0 if request.due_since_ms is None else max(now_ms - request.due_since_ms, 0)
 
 
-def _is_kept_for(request: Request, now_ms: int) -> bool:
+def _has_waited_long(request: Request, now_ms: int) -> bool:
     return _waited_ms(request, now_ms) >= KEPT_AFTER_MS
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import NEVER, Wake
-from isotherm.core.model.jobs import JOB_BYTES_PER_S, JOB_OVERHEAD_MS, MAX_JOB_BYTES
+from isotherm.core.model.jobs import MAX_JOB_BYTES, job_ms
 from isotherm.core.partitions import time_span
 from isotherm.core.planner.view import Surroundings
 from isotherm.core.policy.policy import Cold
@@ -32,6 +32,8 @@ class Finding:
     is_hot: bool
     why: str
     wake: Wake = NEVER
+    option: str = ""
+    """The field of the policy that it rests on, where that is not the rule's own."""
 
 
 Rule = Callable[[PartitionKey, PartitionState, Surroundings, Cold, int], Finding]
@@ -107,7 +109,7 @@ def boundary_rule(
     if silent_at_ms is not None and silent_at_ms <= now_ms:
         silent_ms = now_ms - silent_at_ms + cold.silent_for
         why = f"nobody wrote to it for {span_text(silent_ms)}, {span_text(cold.silent_for)} are enough"
-        return Finding("boundary", False, why)
+        return Finding("boundary", False, why, option="cold.silent_for")
     needed_ms = int(min(cold.after * span.length_ms, cold.after_at_most))
     wake = Wake(at_ms=silent_at_ms, boundary_ms=span.end_ms + needed_ms)
     if around.state.boundary_ms is None:
@@ -158,7 +160,7 @@ def lateness_rule(
         return Finding("lateness", False, "every known writer says beforehand what it will touch")
     # What is larger is done in parts.
     size = min(partition.data_total.bytes + partition.deletes_total.bytes, MAX_JOB_BYTES)
-    horizon_ms = JOB_OVERHEAD_MS + size * 1000 / JOB_BYTES_PER_S
+    horizon_ms = job_ms(size)
     risk = around.state.lateness.risk(span, boundary_ms, horizon_ms)
     if risk is None:
         return Finding("lateness", False, "no partition of its age was watched yet")
@@ -166,7 +168,7 @@ def lateness_rule(
     why = (
         f"the stream came back to partitions {risk.youngest} to {risk.oldest} intervals old "
         f"{risk.returns:.0f} times in {span_text(max(since_ms, 0))}: the risk of a write "
-        f"within the {span_text(int(horizon_ms))} of a job is at most {risk.probability:.2%}, limit {cold.late_write_risk:.2%}"
+        f"within the {span_text(horizon_ms)} of a job is at most {risk.probability:.2%}, limit {cold.late_write_risk:.2%}"
     )
     if risk.probability <= cold.late_write_risk:
         return Finding("lateness", False, why)

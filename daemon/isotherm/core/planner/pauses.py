@@ -30,11 +30,6 @@ def next_end_ms(partition: PartitionState, now_ms: int) -> int | None:
     )
 
 
-def job_ms(size_bytes: int) -> int:
-    """What a job that reads so much is assumed to take."""
-    return JOB_OVERHEAD_MS + size_bytes * 1000 // JOB_BYTES_PER_S
-
-
 def most_bytes(span_ms: int) -> int:
     """What a job can read in a span, so that it ends in it."""
     return max(span_ms - JOB_OVERHEAD_MS, 0) * JOB_BYTES_PER_S // 1000

@@ -4,14 +4,14 @@
 a verdict and a why, and whatever is due becomes a request. A request is bound to files, and becomes a job, elsewhere.
 `admission` then chooses among the requests of all tables, within the budgets.
 
-The score is debt divided by its threshold in the policy; 1.0 or more is due, and a job brings it below 1. The same
-number stands in the metric, the command line, the log and the alert.
+The score is debt divided by its threshold in the policy; 1.0 or more is due, unless the partition rests from its last
+job, and the jobs that it takes bring it below 1. The metric, the command line, the log and the alert say the same number.
 """
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import NEVER, Decision, Plan, Request, Verdict, Wake
 from isotherm.core.model.files import FileKind, FileStats
-from isotherm.core.model.jobs import MAX_JOB_BYTES, Action, Take
+from isotherm.core.model.jobs import MAX_JOB_BYTES, Action, Take, job_ms
 from isotherm.core.model.tables import TableFacts
 from isotherm.core.partitions import label
 from isotherm.core.planner import pauses
@@ -161,9 +161,9 @@ def _rests_until(partition: PartitionState, policy: Policy, now_ms: int) -> int 
 def _writers_are_near(partition: PartitionState, size_bytes: int, now_ms: int) -> tuple[str, Wake] | None:
     """Whether a writer would come back before a job has ended, as it did before."""
     left_ms = pauses.left_ms(partition, now_ms)
-    if left_ms is None or pauses.job_ms(size_bytes) <= left_ms:
+    if left_ms is None or job_ms(size_bytes) <= left_ms:
         return None
-    why = f"its writers come back in {span_text(left_ms)} as a rule, and a job takes {span_text(pauses.job_ms(size_bytes))}"
+    why = f"its writers come back in {span_text(left_ms)} as a rule, and a job takes {span_text(job_ms(size_bytes))}"
     return why, Wake(at_ms=pauses.next_end_ms(partition, now_ms))
 
 

@@ -145,8 +145,8 @@ class Expire(Settings):
     at_latest: Span = 86_400_000
     """Due also when the oldest snapshot is this much older than `keep_for`, however few may go."""
     max_metadata_size: Annotated[Size, Field(ge=1024)] = 32 * 1024**2
-    """Due also when metadata.json is larger than this and a quarter of the snapshots may go: every commit writes it
-    anew."""
+    """Due also when metadata.json is larger than this and a quarter of the snapshots may go: every commit writes all
+    of it."""
     delete_after: Annotated[
         Span, Floor(10 * 60_000, "a query that began before the expiry would lose its files")
     ] = 3_600_000

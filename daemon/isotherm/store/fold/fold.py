@@ -63,18 +63,18 @@ class Fold(Tables, Partitions, Journal, Writers):
         if self.rules == rules:
             return
         with self.transaction():
-            ledger = self.ledger
-            self.db.execute("DELETE FROM about")
-            self.db.execute("INSERT INTO about VALUES (?, ?)", (ledger, rules))
+            self._note(self.ledger, rules)
             for uuid in self.names():
                 self.touch(uuid, None)
+
+    def _note(self, ledger: str | None, rules: str | None) -> None:
+        self.db.execute("DELETE FROM about")
+        self.db.execute("INSERT INTO about VALUES (?, ?)", (ledger, rules))
 
     def grow_beside(self, ledger: str) -> None:
         """From now on this ledger is beside it."""
         with self.transaction():
-            rules = self.rules
-            self.db.execute("DELETE FROM about")
-            self.db.execute("INSERT INTO about VALUES (?, ?)", (ledger, rules))
+            self._note(ledger, self.rules)
 
     def drop(self, uuid: str) -> None:
         """Forget a table, but for what writers said of it: a table that comes back is still theirs to write."""

@@ -1,4 +1,4 @@
-"""The part of the ledger about what gave no answer, so that a restart does not begin the waiting anew."""
+"""The part of the ledger about what gave no answer, so that the waiting goes on over a restart."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
