@@ -20,6 +20,8 @@ from isotherm.runtime.clock import monotonic_s
 from simulation.story import PROFILES, STEPS, Told, told
 
 SEEDS = range(1, 501)
+FOUND = (658155783, 658156073)
+"""Stories that once ended with work begun again and again: delete files that name no file any more."""
 AT_A_TIME = 100
 """Stories between two looks at the clock."""
 
@@ -43,7 +45,7 @@ def all_told(seeds: Iterable[int]) -> Iterable[Told]:
 
 @pytest.mark.timeout(900)
 def test_no_promise_is_broken_and_nothing_is_left_to_do():
-    stories = list(all_told(SEEDS))
+    stories = list(all_told((*FOUND, *SEEDS)))
     broken = [one for one in stories if one.broken]
     counts = sum((Counter(one.counts) for one in stories), Counter())
 

@@ -33,7 +33,8 @@ IN_VAIN = frozenset({Reason.CANCELLED, Reason.CONFLICT, Reason.HOT, Reason.NOTHI
 name no file any more): what was read was read in vain, and nothing failed. The partition waits, each time twice as long,
 so that a job which never fits between two writes is not begun for ever."""
 IN_VAIN_PART = 24
-"""The first wait is such a part of the policy's `compact.rest`, and no wait is longer than that."""
+"""The first wait is such a part of the policy's `compact.rest`, and no wait is longer than that; of a day at least, where
+there was nothing to do."""
 
 
 def setback(
@@ -56,12 +57,14 @@ def setback(
     if refusal.reason in OUTAGES:
         span_ms = min(max(RETRY_MS, 2 * waited_ms), MAX_OUTAGE_MS)
     elif refusal.reason in IN_VAIN:
-        if not rest_ms:
+        # Where there is nothing to do there will be nothing as long as nobody writes, whatever the policy says of rest.
+        most_ms = max(rest_ms, MAX_RETRY_MS) if refusal.reason is Reason.NOTHING_TO_DO else rest_ms
+        if not most_ms:
             return None
         failures = 0
-        if before is None or (before.until_ms or 0) + rest_ms <= now_ms:
+        if before is None or (before.until_ms or 0) + most_ms <= now_ms:
             waited_ms = 0  # that was long ago
-        span_ms = min(max(rest_ms // IN_VAIN_PART, 2 * waited_ms), rest_ms)
+        span_ms = min(max(most_ms // IN_VAIN_PART, 2 * waited_ms), most_ms)
     else:
         failures += 1
         span_ms = min(RETRY_MS << min(failures - 1, 20), MAX_RETRY_MS)
