@@ -48,13 +48,11 @@ OF_ONE = {
 EXEMPT = {("keyed_upserts", "not left alone")}
 """What no policy can reach: equality deletes are followed, not applied."""
 
-END_OF_TIME = "the boundary is the beginning of the newest partition: a day waits for a day of silence"
 NO_MERGE = "delete files are not merged by themselves: only rewriting the data takes them away"
 NO_PAUSE = "nobody knows how long its writers pause, so a job begins in a pause that is over at once"
 NEVER_QUIET = "so many commits of quiet never come, and there is no other way to be cold"
 
 NOT_YET: dict[tuple[str, str | None, str], str] = {
-    ("daily", None, "below three files, once settled"): END_OF_TIME,
     ("mirror_zipf", None, "written 2.5 times at most"): NO_MERGE,
     ("buckets", None, "never in vain twice in a row"): NO_PAUSE,
     ("buckets", "mirror", "not left alone"): NEVER_QUIET,

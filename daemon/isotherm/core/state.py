@@ -13,14 +13,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from isotherm.contract.boundary import BOUNDARY_QUANTILE, MAX_AHEAD_MS
+from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.summary import DUPLICATE_DELETES, Origin
-from isotherm.core.lateness import RETURN_MS, UNTAUGHT, Lateness
+from isotherm.core.lateness import NOT_WRITTEN, RETURN_MS, UNTAUGHT, Lateness, Written
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.files import DELETE_KINDS, NO_FILES, FileKind, FileStats, bucket_bounds, total
 from isotherm.core.model.tables import PartitionField
 from isotherm.core.partitions import TimeSpan, time_span
+from isotherm.core.reached import boundary_of_rows
 
 
 class StateError(Exception):
@@ -299,7 +300,7 @@ def _boundary_after(before_ms: int | None, change: Change, fields: tuple[Partiti
         return before_ms
     reached_ms = change.valid_through_ms
     if reached_ms is None:
-        reached_ms = boundary_of_rows(change.partitions, fields)
+        reached_ms = boundary_of_rows(change.partitions, fields, change.committed_at_ms)
     if reached_ms is None:
         return before_ms
     capped_ms = min(reached_ms, change.committed_at_ms + MAX_AHEAD_MS)
@@ -318,31 +319,11 @@ def _lateness_after(
     """
     if not change.is_foreign_write or state.boundary_ms is None:
         return state.lateness
-    written: dict[TimeSpan, bool] = {}
+    written: dict[TimeSpan, Written] = {}
     for key, delta in change.partitions.items():
         if (delta.added or delta.removed) and (span := time_span(key, fields)) is not None:
             last_ms = partitions.get(key, NO_PARTITION).last_write_at_ms or 0
             was_quiet = change.committed_at_ms - last_ms >= RETURN_MS
-            written[span] = written.get(span, False) or was_quiet
+            so_far = written.get(span, NOT_WRITTEN)
+            written[span] = Written(so_far.files + delta.added.files, so_far.was_quiet or was_quiet)
     return state.lateness.after(written, state.boundary_ms, state.partitions, change.committed_at_ms)
-
-
-def boundary_of_rows(
-    partitions: Mapping[PartitionKey, PartitionDelta], fields: tuple[PartitionField, ...]
-) -> int | None:
-    """How far one commit's rows say that the stream has come: the start of the partition at a high quantile.
-
-    The start, not the end: of the newest partition nothing is known but that it has begun. So a few rows from the
-    future, or a backfill of last year, do not move the boundary.
-    """
-    arrived = sorted(
-        (span.start_ms, delta.added.rows)
-        for key, delta in partitions.items()
-        if delta.added.rows and (span := time_span(key, fields)) is not None
-    )
-    below = BOUNDARY_QUANTILE * sum(rows for _, rows in arrived)
-    for start_ms, rows in arrived:
-        below -= rows
-        if below <= 0:
-            return start_ms
-    return None

@@ -12,7 +12,8 @@ from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.summary import Origin, origin_of, valid_through_of
 from isotherm.core.model.changes import Change
 from isotherm.core.model.tables import PartitionField
-from isotherm.core.state import PartitionState, boundary_of_rows
+from isotherm.core.reached import boundary_of_rows
+from isotherm.core.state import PartitionState
 from isotherm.iceberg.manifests.counts import Question, census
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.values import added_manifests, change_of, operation_of, summary_of
@@ -81,6 +82,6 @@ def _boundary(
         reached = [
             (by_rows, change.committed_at_ms)
             for change in recent
-            if (by_rows := boundary_of_rows(change.partitions, fields)) is not None
+            if (by_rows := boundary_of_rows(change.partitions, fields, change.committed_at_ms)) is not None
         ]
     return max((min(at_ms, committed_ms + MAX_AHEAD_MS) for at_ms, committed_ms in reached), default=None)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from isotherm.contract.events import Intent
 from isotherm.contract.identity import TableId
+from isotherm.core.lateness import UNTAUGHT, files_come_within
 from isotherm.core.model.decisions import Decision
 from isotherm.core.model.files import FileKind, FileStats, size_bucket
 from isotherm.core.model.jobs import Action
@@ -59,6 +60,7 @@ def view_of(case: Case, policy: Policy | None) -> View:
         boundary_ms=boundary_ms,
         foreign_commits=ORDINARY_COMMITS,
         partitions=case.partitions,
+        lateness=UNTAUGHT if case.late is None else files_come_within(case.late, case.at),
     )
     intent = Intent(
         table_uuid=table.uuid,

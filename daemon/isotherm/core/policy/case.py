@@ -164,6 +164,9 @@ class Case(Settings):
     """Commits of the table since then; without it, very many."""
     boundary: Moment | None = None
     """The event time that the stream has reached; without it, `at`."""
+    late: Span | None = None
+    """How late its files come, as the table has shown: nearly all within this after the end of their partition. Without
+    it nothing is known of that yet."""
     intent: bool = False
     """Whether a writer has announced that it may write to it."""
     snapshots: Snapshots | None = None

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, get_args
 
@@ -16,6 +17,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic.fields import FieldInfo
 
 from isotherm.core.model.jobs import Action
+from isotherm.core.policy.after import LEARNED, After, after_written
 from isotherm.core.policy.cron import checked_cron
 from isotherm.core.units import MAX_COUNT, Count, Size, Span, Unit, size_written, span_written
 from isotherm.runtime.settings import Settings
@@ -63,11 +65,12 @@ class Epoch(StrEnum):
 class Cold(Settings):
     """When a partition counts as left behind by the stream. All conditions must agree."""
 
-    after: float = Field(2, ge=0, le=MAX_COUNT)
-    """Intervals of the partition (hours of an hourly one, …) that must lie between its end and the event time that
-    the stream has reached. More where rows come late as a rule."""
+    after: After = LEARNED
+    """How far the event time that the stream has reached must lie behind the partition's end: a span (`3h`), intervals
+    of the partition (`2`: two hours of an hourly one), or `learned`. That is as long as 49 of 50 files of this table
+    need, as its own commits show, and two intervals at most, or until enough of them were seen."""
     after_at_most: Span = 7 * 86_400_000
-    """Caps `after` as a span of event time, so that monthly partitions do not wait for two months."""
+    """Caps intervals in `after` as a span of event time, so that monthly partitions do not wait for two months."""
     quiet_for: Span = 15 * 60_000
     """Nobody wrote into the partition for this long. Longer where writers pause in the middle of their work."""
     quiet_commits: Count = 10
@@ -85,6 +88,20 @@ class Cold(Settings):
     epochs: dict[str, Epoch] = Field(default_factory=dict)
     """Partition fields (of `identity` or `truncate`) that hold a time as a number or as text, and how:
     `{event_day: yyyymmdd}`."""
+
+    def least_after_ms(self, length_ms: int) -> int:
+        """What `after` means at least for a partition of this length, in milliseconds, whatever is learned."""
+        match self.after:
+            case timedelta():
+                return self.after // timedelta(milliseconds=1)
+            case str():
+                return 0
+            case intervals:
+                return self.intervals_ms(intervals, length_ms)
+
+    def intervals_ms(self, intervals: float, length_ms: int) -> int:
+        """So many intervals, capped by `after_at_most`."""
+        return int(min(intervals * length_ms, self.after_at_most))
 
 
 class Compact(Settings):
@@ -308,6 +325,8 @@ def written(value: Any, unit: Unit | None = None) -> str:
             return span_written(value)
         case int() if unit is Unit.SIZE:
             return size_written(value)
+        case timedelta():
+            return after_written(value)
         case float():
             return f"{value:g}" if value == float(f"{value:g}") else repr(value)
         case dict():

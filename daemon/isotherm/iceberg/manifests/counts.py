@@ -24,9 +24,11 @@ from pyiceberg.types import UUIDType
 from isotherm.contract.identity import PartitionKey, partition_key, scalar
 from isotherm.core.model.changes import PartitionDelta
 from isotherm.core.model.files import FileKind, FileStats, bucket_bounds, size_bucket
+from isotherm.core.reached import by_rows
 from isotherm.iceberg.manifests.avro import ALONE_BYTES, UnreadableError
 from isotherm.iceberg.manifests.brief import Brief
 from isotherm.iceberg.manifests.columns import NotReadError, read_columns
+from isotherm.iceberg.manifests.event_time import TimeColumn, time_column
 from isotherm.iceberg.manifests.live import file_kind
 from isotherm.iceberg.manifests.reading import Manifest
 
@@ -59,6 +61,8 @@ class Counted:
     removed: list[int] = field(default_factory=lambda: [0, 0, 0])
     number: int = 0
     """The greatest number of a snapshot that added one of its files."""
+    reached: list[tuple[int, int]] = field(default_factory=list)
+    """How far the event time of files that came reaches, in milliseconds, and how many rows they have."""
 
     def delta(self) -> PartitionDelta:
         """The same as one of our values."""
@@ -67,6 +71,7 @@ class Counted:
             deletes={kind: FileStats(*sums) for kind, sums in self.deletes.items()},
             added=FileStats(*self.added),
             removed=FileStats(*self.removed),
+            reached_ms=by_rows(self.reached),
         )
 
 
@@ -94,17 +99,22 @@ def census(
     """
     manifests = list(manifests)
     sheet = _Sheet(metadata)
+    # Of what is live nobody asks how late it came.
+    specs = {} if question.snapshot_id is None else metadata.specs()
+    columns = {spec_id: time_column(metadata, spec) for spec_id, spec in specs.items()}
 
     def count(manifest: ManifestFile) -> None:
         written = Manifest.read(io, manifest.manifest_path, manifest.manifest_length)
+        column = columns.get(manifest.partition_spec_id)
         if len(written.data) < large_bytes:
-            sheet.take(manifest, _entry_by_entry(written, manifest, question))
+            sheet.take(manifest, _entry_by_entry(written, manifest, question, column))
             return
         try:
-            groups = [_grouped(table, question, written) for table in read_columns(written, manifest)]
+            tables = read_columns(written, manifest, column)
+            groups = [_grouped(table, question, written) for table in tables]
         except NotReadError:
             sheet.census.read_slowly += 1
-            sheet.take(manifest, _entry_by_entry(written, manifest, question))
+            sheet.take(manifest, _entry_by_entry(written, manifest, question, column))
         else:
             sheet.take(manifest, (one for group in groups for one in _sums(group, written)))
 
@@ -135,6 +145,7 @@ class _Sum(NamedTuple):
     rows: int
     bytes: int
     number: int
+    reached_ms: int | None
 
 
 class _Sheet:
@@ -165,6 +176,8 @@ class _Sheet:
         _add(sums, one, -1 if one.removed else 1)
         _add(partition.removed if one.removed else partition.added, one, 1)
         partition.number = max(partition.number, one.number)
+        if one.reached_ms is not None and one.kind is FileKind.DATA and not one.removed:
+            partition.reached.append((one.reached_ms, one.rows))
         self.census.files += one.files
 
     def _key(self, spec_id: int, fields: tuple[PartitionField, ...], values: tuple[Any, ...]) -> PartitionKey:
@@ -189,7 +202,9 @@ def _add(sums: list[int], one: _Sum, times: int) -> None:
 # --- entry by entry ------------------------------------------------------------------------------------------
 
 
-def _entry_by_entry(written: Manifest, manifest: ManifestFile, question: Question) -> Iterator[_Sum]:
+def _entry_by_entry(
+    written: Manifest, manifest: ManifestFile, question: Question, column: TimeColumn | None
+) -> Iterator[_Sum]:
     for entry in written.briefly():
         removed = entry.status == DELETED
         # An entry without a snapshot inherits the manifest's.
@@ -208,6 +223,7 @@ def _entry_by_entry(written: Manifest, manifest: ManifestFile, question: Questio
             rows=entry.rows,
             bytes=entry.size_bytes,
             number=0 if snapshot_id is None else question.numbers.get(snapshot_id, 0),
+            reached_ms=None if column is None else column.reached_ms(entry.upper_bounds),
         )
 
 
@@ -245,13 +261,29 @@ def _grouped(table: pa.Table, question: Question, written: Manifest) -> pa.Table
         .append_column("number", pc.fill_null(numbers.take(places), 0))
         .filter(counts)
         .group_by(keys, use_threads=False)
-        .aggregate([([], "count_all"), ("rows", "sum"), ("bytes", "sum"), ("number", "max")])
+        .aggregate(
+            [
+                ([], "count_all"),
+                *((name, "sum") for name in ("rows", "bytes")),
+                *((name, "max") for name in ("number", "reached")),
+            ]
+        )
     )
 
 
 def _sums(group: pa.Table, written: Manifest) -> Iterator[_Sum]:
     fields = written.layout.partition.fields
-    names = ("content", "puffin", "bucket", "removed", "count_all", "rows_sum", "bytes_sum", "number_max")
+    names = (
+        "content",
+        "puffin",
+        "bucket",
+        "removed",
+        "count_all",
+        "rows_sum",
+        "bytes_sum",
+        "number_max",
+        "reached_max",
+    )
     values = (f"p{place}" for place in range(len(fields)))
     columns = [group.column(name).to_pylist() for name in (*values, *names)]
     for place, one in enumerate(fields):
