@@ -223,6 +223,19 @@ def test_a_writer_that_applies_deletes_which_our_job_has_applied_already_takes_n
     assert (after.data, after.deletes) == ({}, {})
 
 
+def test_rows_that_our_job_has_deleted_already_do_not_come_back_with_a_file_that_leaves_their_deletes():
+    """Two files of 150 rows become one, of which 149 are deleted by a file that stays: here it is gone, with them."""
+    writer = Writer(BUCKETS)
+    writer.append((key(), MIB, 100), (key(), KIB, 50), (key(), 40 * MIB, 1))
+    writer.delete_rows(key(), 149)
+    writer.at_ms += HOUR
+    writer.rewrite(key(), 2)
+    (here,) = replay(writer.history(), quiet(), SLOW, samples=1).partitions.values()
+
+    assert (writer.rows(key()), here.data_total.rows, here.deletes_total.rows) == (2, 2, 0)
+    assert here.data_total.files == 1
+
+
 @settings(max_examples=60)
 @given(writers(), policies, assumptions, AFTERWARDS)
 def test_decisions_that_are_kept_give_the_jobs_that_planning_everything_anew_gives(
