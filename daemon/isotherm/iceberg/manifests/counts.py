@@ -46,7 +46,9 @@ class Question:
     snapshot_id: int | None = None
     """Counts what this snapshot added and removed, or what is live where this is None."""
     numbers: Mapping[int, int] = field(default_factory=dict)
-    """Snapshots in the order in which they wrote; all others are number 0."""
+    """Snapshots of writers in the order in which they wrote; all others are number 0."""
+    ours: Mapping[int, int] = field(default_factory=dict)
+    """The same of our own."""
 
 
 @dataclass(slots=True)
@@ -58,7 +60,9 @@ class Counted:
     added: list[int] = field(default_factory=lambda: [0, 0, 0])
     removed: list[int] = field(default_factory=lambda: [0, 0, 0])
     number: int = 0
-    """The greatest number of a snapshot that added one of its files."""
+    """The greatest number of a writer's snapshot that added one of its files."""
+    ours: int = 0
+    """The same of our own snapshots."""
 
     def delta(self) -> PartitionDelta:
         """The same as one of our values."""
@@ -135,6 +139,7 @@ class _Sum(NamedTuple):
     rows: int
     bytes: int
     number: int
+    ours: int
 
 
 class _Sheet:
@@ -165,6 +170,7 @@ class _Sheet:
         _add(sums, one, -1 if one.removed else 1)
         _add(partition.removed if one.removed else partition.added, one, 1)
         partition.number = max(partition.number, one.number)
+        partition.ours = max(partition.ours, one.ours)
         self.census.files += one.files
 
     def _key(self, spec_id: int, fields: tuple[PartitionField, ...], values: tuple[Any, ...]) -> PartitionKey:
@@ -208,6 +214,7 @@ def _entry_by_entry(written: Manifest, manifest: ManifestFile, question: Questio
             rows=entry.rows,
             bytes=entry.size_bytes,
             number=0 if snapshot_id is None else question.numbers.get(snapshot_id, 0),
+            ours=0 if snapshot_id is None else question.ours.get(snapshot_id, 0),
         )
 
 
@@ -233,25 +240,38 @@ def _grouped(table: pa.Table, question: Question, written: Manifest) -> pa.Table
     else:
         existing = pc.equal(table.column("status"), ManifestEntryStatus.EXISTING.value)
         counts = pc.and_not(pc.equal(table.column("snapshot"), question.snapshot_id), existing)
-    snapshots = pa.array(question.numbers.keys(), pa.int64())
-    numbers = pa.array(question.numbers.values(), pa.int64())
-    places = pc.index_in(table.column("snapshot"), snapshots)
     bucket = pc.subtract(pc.search_sorted(_BUCKETS, table.column("bytes"), side="right"), 1)
     keys = [f"p{place}" for place in range(len(written.layout.partition.fields))]
     keys += ["content", "puffin", "bucket", "removed"]
     return (
         table.append_column("removed", removed)
         .append_column("bucket", bucket)
-        .append_column("number", pc.fill_null(numbers.take(places), 0))
+        .append_column("number", _numbered(table.column("snapshot"), question.numbers))
+        .append_column("ours", _numbered(table.column("snapshot"), question.ours))
         .filter(counts)
         .group_by(keys, use_threads=False)
-        .aggregate([([], "count_all"), ("rows", "sum"), ("bytes", "sum"), ("number", "max")])
+        .aggregate([([], "count_all"), ("rows", "sum"), ("bytes", "sum"), ("number", "max"), ("ours", "max")])
     )
+
+
+def _numbered(snapshots: pa.ChunkedArray, numbers: Mapping[int, int]) -> pa.ChunkedArray:
+    places = pc.index_in(snapshots, pa.array(numbers.keys(), pa.int64()))
+    return pc.fill_null(pa.array(numbers.values(), pa.int64()).take(places), 0)
 
 
 def _sums(group: pa.Table, written: Manifest) -> Iterator[_Sum]:
     fields = written.layout.partition.fields
-    names = ("content", "puffin", "bucket", "removed", "count_all", "rows_sum", "bytes_sum", "number_max")
+    names = (
+        "content",
+        "puffin",
+        "bucket",
+        "removed",
+        "count_all",
+        "rows_sum",
+        "bytes_sum",
+        "number_max",
+        "ours_max",
+    )
     values = (f"p{place}" for place in range(len(fields)))
     columns = [group.column(name).to_pylist() for name in (*values, *names)]
     for place, one in enumerate(fields):
