@@ -209,6 +209,7 @@ def test_rows_are_conserved_in_every_partition(writer, policy, assumed, afterwar
     expected = {where: writer.rows(where) for where in writer.live}
 
     assert {k: n for k, n in expected.items() if n} == {k: n for k, n in rows.items() if n}
+    assert all(min(s.files, s.bytes) > 0 for p in partitions.values() for s in p.data.values() if s.rows)
 
 
 def test_a_writer_that_applies_deletes_which_our_job_has_applied_already_takes_no_row_twice():

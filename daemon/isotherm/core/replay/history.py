@@ -134,13 +134,16 @@ def _carried(delta: PartitionDelta, here: PartitionState) -> PartitionDelta:
     came = _less_rows(came, leaving - total(data.values()).rows)
     data = _less_rows(data, leaving)
     for bucket, stats in came.items():
-        after = data.get(bucket, NO_FILES) + stats
-        # What takes the place of a file of the same size is rows alone, and here that file may be another.
-        data[bucket] = replace(after, files=max(after.files, 1)) if after else after
+        data[bucket] = data.get(bucket, NO_FILES) + stats
     if gone_before > homeless and data:
         # They left with data files of the same size, which were smaller here by these rows already.
         largest = max(data, key=lambda bucket: (data[bucket].rows, bucket))
         data[largest] += FileStats(rows=gone_before - homeless)
+    # What takes the place of a file of the same size is rows alone, and here that file may be another.
+    data = {
+        bucket: replace(stats, files=max(stats.files, 1), bytes=max(stats.bytes, 1)) if stats else stats
+        for bucket, stats in data.items()
+    }
     return replace(delta, data=_less(data, here.data), deletes=_less(deletes, here.deletes))
 
 
