@@ -50,6 +50,23 @@ def test_explain_shows_what_was_done(isotherm):
     assert "(3 → 1 files)" in " ".join(result.output.split())
 
 
+def test_a_partition_that_is_written_again_after_its_job_is_said_to_rest_and_until_when(tmp_path, ask):
+    lab = worked_in(tmp_path)
+    table = lab.catalog.load_table("shop.orders")
+    for hour in (1, 1, 1, 4, 4, 4):
+        lab.append(table, hour)
+    lab.settled().stop()
+    planned = ask(lab, "plan", "shop.orders")
+    answer = json.loads(ask(lab, "explain", "shop.orders", HOUR_1, "-o", "json").stdout)
+    (rest,) = [one for one in answer["conditions"] if one["name"] == "rest"]
+
+    assert any(line.startswith("resting") and HOUR_1[:7] in line for line in planned.output.splitlines())
+    assert answer["verdict"] == "resting"
+    assert "rests from its last job until 20" in " ".join(planned.output.split())
+    assert (rest["word"], rest["holds"]) == ("resting", False)
+    assert rest["text"] in answer["why"]
+
+
 def test_explain_a_table_as_a_whole(isotherm):
     result = isotherm("explain", "shop.orders")
 

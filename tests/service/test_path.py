@@ -462,6 +462,35 @@ def test_a_corrupt_fold_is_rebuilt(lab):
     again.stop()
 
 
+def test_a_scan_knows_the_last_compaction_of_a_partition_and_the_pauses_of_its_writers(lab):
+    """So a partition that rests goes on resting, and a job still fits the pauses, when the fold is lost."""
+    table = lab.create()
+    service = lab.settled()
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(table, hour)
+    settle(service)
+    for minutes in (6, 10, 40):
+        lab.ahead_ms += minutes * 60_000
+        for _ in range(2):
+            lab.append(table, 1)
+        settle(service)
+    before = {one.key: one for one in service.fold.partitions(uuid_of(table))}
+    service.stop()
+    service.fold.close()
+    (lab.root / "state" / "fold.db").unlink()
+    again = lab.settled()
+    after = {one.key: one for one in again.fold.partitions(uuid_of(table))}
+    (key,) = (key for key, one in before.items() if one.state.compacted_at_ms is not None)
+
+    assert before.keys() == after.keys()
+    assert [one.state.compacted_at_ms for one in before.values()] == [
+        one.state.compacted_at_ms for one in after.values()
+    ]
+    assert len(before[key].state.pauses_ms) == 3
+    assert [one.state.pauses_ms for one in before.values()] == [one.state.pauses_ms for one in after.values()]
+    again.stop()
+
+
 def test_a_policy_that_breaks_leaves_the_last_good_one_in_force(lab):
     table = lab.create()
     lab.append(table, 1)

@@ -25,7 +25,7 @@ from isotherm.core.model.decisions import Decision, Plan, Verdict, Wake
 from isotherm.core.model.jobs import Action
 from isotherm.core.planner.coldness import findings
 from isotherm.core.planner.debt import debt
-from isotherm.core.planner.plan import plan
+from isotherm.core.planner.plan import REST_SCORE, plan, rest_text, rests_until
 from isotherm.core.planner.view import Surroundings, View
 from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import Resolved
@@ -124,6 +124,7 @@ def _of_partition(
     conditions = (
         *_coldness(key, view.partitions[key], view.around, resolved, now_ms),
         *_debt(view.partitions[key], resolved),
+        *_rest(view.partitions[key], decision.score, resolved, now_ms),
     )
     return Explanation(
         table=row.state.table.name,
@@ -171,6 +172,17 @@ def _debt(state: PartitionState, resolved: Resolved) -> list[Condition]:
         )
         for one in debt(state, resolved.policy.compact).triggers
     ]
+
+
+def _rest(state: PartitionState, score: float, resolved: Resolved, now_ms: int) -> list[Condition]:
+    """Whether its last job was not long ago, where that is so."""
+    until_ms = rests_until(state, resolved.policy, now_ms)
+    if until_ms is None:
+        return []
+    is_over = score >= REST_SCORE
+    word = Verdict.DUE if is_over else Verdict.RESTING
+    origin = _origin(resolved, "compact.rest")
+    return [Condition("rest", word, is_over, rest_text(until_ms, score), origin)]
 
 
 def _of_table(

@@ -141,7 +141,7 @@ def apply(
     # A commit from the far future would hold its partitions back, and move the boundary, for as long.
     change = replace(change, committed_at_ms=min(change.committed_at_ms, received_at_ms + MAX_AHEAD_MS))
     number = state.foreign_commits + change.is_foreign_write
-    written_at_ms = max(change.committed_at_ms, received_at_ms) if change.is_foreign_write else None
+    written_at_ms = _written_at_ms(change, received_at_ms) if change.is_foreign_write else None
     after = {
         key: _partition_after(key, partitions.get(key, NO_PARTITION), delta, written_at_ms, number)
         for key, delta in change.partitions.items()
@@ -221,6 +221,10 @@ def _miscounted(before: TableState | None, head: int, totals: Mapping[FileKind, 
     return before.miscounted | before.moved if was_right else before.miscounted
 
 
+def _written_at_ms(change: Change, received_at_ms: int) -> int:
+    return max(min(change.committed_at_ms, received_at_ms + MAX_AHEAD_MS), received_at_ms)
+
+
 def _partition_after(
     key: PartitionKey, before: PartitionState, delta: PartitionDelta, written_at_ms: int | None, number: int
 ) -> PartitionState | None:
@@ -233,18 +237,48 @@ def _partition_after(
         return None
     if written_at_ms is None:
         return replace(before, data=data, deletes=deletes)
-    pause_ms = 0 if before.last_write_at_ms is None else written_at_ms - before.last_write_at_ms
     is_replaced = bool(before.data) and delta.removed.files >= before.data_total.files
     return replace(
         before,
         data=data,
         deletes=deletes,
         compacted_at_ms=None if is_replaced else before.compacted_at_ms,
-        pauses_ms=(*before.pauses_ms, pause_ms)[-PAUSES:] if pause_ms >= PAUSE_FROM_MS else before.pauses_ms,
+        pauses_ms=_pauses_after(before, written_at_ms),
         first_write_at_ms=written_at_ms if before.first_write_at_ms is None else before.first_write_at_ms,
         last_write_at_ms=max(written_at_ms, before.last_write_at_ms or 0),
         last_write_number=number,
     )
+
+
+def _pauses_after(before: PartitionState, written_at_ms: int) -> tuple[int, ...]:
+    pause_ms = 0 if before.last_write_at_ms is None else written_at_ms - before.last_write_at_ms
+    return (*before.pauses_ms, pause_ms)[-PAUSES:] if pause_ms >= PAUSE_FROM_MS else before.pauses_ms
+
+
+def with_pauses(
+    partitions: Mapping[PartitionKey, PartitionState], recorded: Iterable[tuple[Change, int]]
+) -> dict[PartitionKey, PartitionState]:
+    """The partitions of a full scan with the pauses of their writers, which a table does not tell.
+
+    Args:
+        partitions: what the scan found.
+        recorded: changes of before the scan and when each was heard of, oldest first.
+    """
+    paused: dict[PartitionKey, PartitionState] = {}
+    for change, received_at_ms in recorded:
+        if not change.is_foreign_write:
+            continue
+        written_at_ms = _written_at_ms(change, received_at_ms)
+        for key in partitions.keys() & change.partitions.keys():
+            before = paused.get(key, NO_PARTITION)
+            last_ms = max(written_at_ms, before.last_write_at_ms or 0)
+            paused[key] = PartitionState(
+                last_write_at_ms=last_ms, pauses_ms=_pauses_after(before, written_at_ms)
+            )
+    return {
+        key: replace(partition, pauses_ms=paused[key].pauses_ms) if key in paused else partition
+        for key, partition in partitions.items()
+    }
 
 
 def _sum(before: Mapping[Key, FileStats], delta: Mapping[Key, FileStats]) -> dict[Key, FileStats]:

@@ -34,12 +34,14 @@ def scanned(table: Table, loaded: LoadedTable) -> Scan:
         if origin_of(summary_of(s)) is not Origin.MAINTENANCE and operation_of(s) != "replace"
     ]
     numbers = {snapshot.snapshot_id: number for number, snapshot in enumerate(writes, start=1)}
+    jobs = [s for s in ancestors if origin_of(summary_of(s)) is Origin.MAINTENANCE]
+    ours = {snapshot.snapshot_id: number for number, snapshot in enumerate(jobs, start=1)}
     head = ancestors[-1]
     live = census(
         table.metadata,
         table.io,
         read_manifest_list(table.io, head.manifest_list),
-        Question(numbers=numbers),
+        Question(numbers=numbers, ours=ours),
     )
     last = {key: partition.number for key, partition in live.partitions.items()}
     recent = [change_of(table, s, added_manifests(table.io, s)) for s in writes[-RECENT:]]
@@ -58,6 +60,7 @@ def scanned(table: Table, loaded: LoadedTable) -> Scan:
             first_write_at_ms=times[last[key]],
             last_write_at_ms=times[last[key]],
             last_write_number=last[key],
+            compacted_at_ms=jobs[partition.ours - 1].timestamp_ms if partition.ours else None,
         )
     return Scan(
         partitions=partitions,

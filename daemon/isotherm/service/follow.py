@@ -18,7 +18,7 @@ from isotherm.core.model.writers import Word
 from isotherm.core.observations import StateDrifted, TableGone, TableScanned
 from isotherm.core.partitions import with_epochs
 from isotherm.core.policy.precedence import PROPERTIES
-from isotherm.core.state import StateError, TableState, built
+from isotherm.core.state import StateError, TableState, built, with_pauses
 from isotherm.service.batch import Batch
 from isotherm.service.catalog_lists import CatalogLists
 from isotherm.service.ports import (
@@ -39,6 +39,8 @@ SCAN_SHARE = 0.1
 """What forces one table to be scanned again and again gets so much of the time at most."""
 CHEAP_SCAN_S = 1.0
 """A scan that takes less is never put off."""
+RECALLED = 1000
+"""Recorded changes that a scan reads for the pauses of writers: more than half a day at a commit a minute."""
 GONE_AFTER_S = 300.0
 """A table must be missing for so long before it counts as gone, and everything that is known of it is dropped."""
 
@@ -299,9 +301,10 @@ class Follower:
             self._fold.distrust(uuid)  # it waits, and nothing is done to it until then
             return
         scan = self._catalog.scan(loaded)
+        partitions = with_pauses(scan.partitions, self._ledger.changes(uuid, RECALLED))
         state = built(
             loaded.table,
-            scan.partitions,
+            partitions,
             scan.head,
             # Capped as that of one commit is: a commit may be stamped far in the future.
             boundary_ms=None if scan.boundary_ms is None else min(scan.boundary_ms, now_ms + MAX_AHEAD_MS),
@@ -309,7 +312,7 @@ class Follower:
             lateness=self._ledger.learnt(uuid) if before is None else before.state.lateness,
             before=None if before is None else before.state,
         )
-        self._fold.replace(state, loaded.facts, scan.partitions, loaded.log())
+        self._fold.replace(state, loaded.facts, partitions, loaded.log())
         since_ms = self._ledger.accounts_since(uuid)
         with self._ledger.transaction():
             for snapshot in loaded.log():

@@ -181,3 +181,21 @@ def test_whatever_the_planner_decides_can_be_expected(text, rules, verdict):
 def test_a_case_knows_its_line():
     text = "tables: a\ntests:\n- name: one\n  spec: none\n  expect: due\n\n# two\n- name: two\n  spec: none\n  expect: due\n"
     assert [line_of(text, ("tests", number)) for number in (0, 1)] == [3, 8]
+
+
+RESTED = "partition: 2026-01-01-08, files: 30 of 1MiB, last_write: 1h ago, last_done: {}, expect: resting"
+
+
+@pytest.mark.parametrize(
+    ("last_done", "rules", "verdict"),
+    [
+        ("2h ago", "", Verdict.RESTING),
+        ("2h ago", "compact: {rest: 90m}", Verdict.DUE),
+        ("25h ago", "", Verdict.DUE),
+        ("30m ago", "", Verdict.DUE),
+    ],
+    ids=["rests", "a shorter rest", "a day later", "nobody wrote since"],
+)
+def test_a_case_says_when_its_partition_was_last_compacted(last_done, rules, verdict):
+    """Of a partition that nobody wrote to since then, the next part is due."""
+    assert judged(RESTED.format(last_done), rules).verdict == verdict

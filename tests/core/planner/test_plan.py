@@ -15,6 +15,7 @@ from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Compact, Expire, Policy, Schedule, Work
 from isotherm.core.state import PartitionState
+from isotherm.core.units import clock_text
 from support.builders import (
     BUCKETS,
     DAY,
@@ -54,6 +55,7 @@ def partition_states(draw):
         deletes={kind: FileStats(1 + rows // 100, rows, 10 * rows) for kind, rows in deletes.items()},
         last_write_at_ms=draw(st.integers(NOW - 2 * DAY, NOW + HOUR)),
         last_write_number=draw(st.integers(0, 100)),
+        compacted_at_ms=draw(st.one_of(st.none(), st.integers(NOW - 2 * DAY, NOW + HOUR))),
     )
 
 
@@ -336,7 +338,7 @@ def test_what_saves_readers_the_most_for_each_byte_comes_first():
 @pytest.mark.parametrize(
     ("compacted_ago", "written_ago", "count", "verdict"),
     [
-        (2 * HOUR, HOUR, 10, Verdict.CLEAN),
+        (2 * HOUR, HOUR, 10, Verdict.RESTING),
         (2 * HOUR, HOUR, 60, Verdict.DUE),
         (DAY, HOUR, 10, Verdict.DUE),
         (HOUR, 2 * HOUR, 10, Verdict.DUE),
@@ -351,9 +353,26 @@ def test_a_partition_that_is_written_again_rests_from_its_last_job(
     decision = plan(view({key(1): state}), POLICY, NOW).of_partitions[0]
 
     assert decision.verdict is verdict
-    if verdict is Verdict.CLEAN:
-        assert decision.wake.at_ms == NOW - compacted_ago + DAY
-        assert "it rests from its last job for another 22h, unless its score is 15, not 2.50" in decision.why
+    if verdict is Verdict.RESTING:
+        until_ms = NOW - compacted_ago + DAY
+
+        assert decision.wake.at_ms == until_ms
+        assert decision.why.startswith(
+            f"cold, but rests from its last job until {clock_text(until_ms)}, unless its score reaches 15 (it is 2.50): "
+        )
+
+
+def test_a_rest_that_only_a_schedule_makes_is_told_until_the_schedule_closes():
+    """Then the partition is clean: it owes less than what is due at all times."""
+    schedule = Schedule(cron="0 12 * * *", lasts="1h", do=("compact",), from_score=0.1)
+    policy = Policy(cold=POLICY.cold, compact=POLICY.compact, work=Work(schedules=(schedule,)))
+    noon_ms = NOW // DAY * DAY + DAY // 2
+    state = replace(partition(2), compacted_at_ms=noon_ms - 2 * HOUR, last_write_at_ms=noon_ms - HOUR)
+    resting = plan(view({key(1): state}), policy, noon_ms).of_partitions[0]
+    clean = plan(view({key(1): state}), policy, resting.wake.at_ms).of_partitions[0]
+
+    assert (resting.verdict, resting.wake.at_ms) == (Verdict.RESTING, noon_ms + HOUR)
+    assert clean.verdict is Verdict.CLEAN
 
 
 PAUSES = (20 * MINUTE, 20 * MINUTE, 20 * MINUTE, 6 * MINUTE, 20 * MINUTE)

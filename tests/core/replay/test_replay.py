@@ -209,6 +209,7 @@ def test_rows_are_conserved_in_every_partition(writer, policy, assumed, afterwar
     expected = {where: writer.rows(where) for where in writer.live}
 
     assert {k: n for k, n in expected.items() if n} == {k: n for k, n in rows.items() if n}
+    assert all(min(s.files, s.bytes) > 0 for p in partitions.values() for s in p.data.values() if s.rows)
 
 
 def test_a_writer_that_applies_deletes_which_our_job_has_applied_already_takes_no_row_twice():
@@ -221,6 +222,19 @@ def test_a_writer_that_applies_deletes_which_our_job_has_applied_already_takes_n
     after = carried_over(change(2, 1, {key(1): recorded}), {key(1): here}).partitions[key(1)]
 
     assert (after.data, after.deletes) == ({}, {})
+
+
+def test_rows_that_our_job_has_deleted_already_do_not_come_back_with_a_file_that_leaves_their_deletes():
+    """Two files of 150 rows become one, of which 149 are deleted by a file that stays: here it is gone, with them."""
+    writer = Writer(BUCKETS)
+    writer.append((key(), MIB, 100), (key(), KIB, 50), (key(), 40 * MIB, 1))
+    writer.delete_rows(key(), 149)
+    writer.at_ms += HOUR
+    writer.rewrite(key(), 2)
+    (here,) = replay(writer.history(), quiet(), SLOW, samples=1).partitions.values()
+
+    assert (writer.rows(key()), here.data_total.rows, here.deletes_total.rows) == (2, 2, 0)
+    assert here.data_total.files == 1
 
 
 @settings(max_examples=60)

@@ -255,12 +255,12 @@ def test_what_is_live_and_who_wrote_it_last(tmp_path, large_bytes):
     )
     order = {40: 1, 50: 2, 60: 3, STAGE: 4}
 
-    census = written.counted(manifest, Question(numbers=order), large_bytes)
+    census = written.counted(manifest, Question(numbers=order, ours={99: 1, 50: 2}), large_bytes)
 
-    assert {key: (one.added[0], one.number) for key, one in plainly(census).items()} == {
-        '{"1000":1}': (3, 3),
-        '{"1000":2}': (1, 4),
-        '{"1000":4}': (1, 0),
+    assert {key: (one.added[0], one.number, one.ours) for key, one in plainly(census).items()} == {
+        '{"1000":1}': (3, 3, 2),
+        '{"1000":2}': (1, 4, 0),
+        '{"1000":4}': (1, 0, 1),
     }
 
 

@@ -116,6 +116,7 @@ def _partition(case: Case) -> PartitionState:
         first_write_at_ms=written_at_ms,
         last_write_at_ms=written_at_ms,
         last_write_number=ORDINARY_COMMITS - min(case.commits_since, ORDINARY_COMMITS),
+        compacted_at_ms=None if case.last_done is None else case.at - case.last_done,
     )
 
 

@@ -180,7 +180,7 @@ class Case(Settings):
     metadata_versions: Count = 0
     """How many old metadata.json files it names."""
     last_done: Ago | None = None
-    """When `action` was last done on the table as a whole: `8d ago`; without it, never."""
+    """When `action` was last done, on the partition or on the table as a whole: `8d ago`; without it, never."""
     expect: Verdict
     """What should be decided."""
     why: str = ""

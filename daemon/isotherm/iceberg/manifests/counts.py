@@ -48,7 +48,9 @@ class Question:
     snapshot_id: int | None = None
     """Counts what this snapshot added and removed, or what is live where this is None."""
     numbers: Mapping[int, int] = field(default_factory=dict)
-    """Snapshots in the order in which they wrote; all others are number 0."""
+    """Snapshots of writers in the order in which they wrote; all others are number 0."""
+    ours: Mapping[int, int] = field(default_factory=dict)
+    """The same of our own."""
 
 
 @dataclass(slots=True)
@@ -60,7 +62,9 @@ class Counted:
     added: list[int] = field(default_factory=lambda: [0, 0, 0])
     removed: list[int] = field(default_factory=lambda: [0, 0, 0])
     number: int = 0
-    """The greatest number of a snapshot that added one of its files."""
+    """The greatest number of a writer's snapshot that added one of its files."""
+    ours: int = 0
+    """The same of our own snapshots."""
     reached: list[tuple[int, int]] = field(default_factory=list)
     """How far the event time of files that came reaches, in milliseconds, and how many rows they have."""
 
@@ -146,6 +150,7 @@ class _Sum(NamedTuple):
     bytes: int
     number: int
     reached_ms: int | None
+    ours: int
 
 
 class _Sheet:
@@ -178,6 +183,7 @@ class _Sheet:
         partition.number = max(partition.number, one.number)
         if one.reached_ms is not None and one.kind is FileKind.DATA and not one.removed:
             partition.reached.append((one.reached_ms, one.rows))
+        partition.ours = max(partition.ours, one.ours)
         self.census.files += one.files
 
     def _key(self, spec_id: int, fields: tuple[PartitionField, ...], values: tuple[Any, ...]) -> PartitionKey:
@@ -224,6 +230,7 @@ def _entry_by_entry(
             bytes=entry.size_bytes,
             number=0 if snapshot_id is None else question.numbers.get(snapshot_id, 0),
             reached_ms=None if column is None else column.reached_ms(entry.upper_bounds),
+            ours=0 if snapshot_id is None else question.ours.get(snapshot_id, 0),
         )
 
 
@@ -249,26 +256,29 @@ def _grouped(table: pa.Table, question: Question, written: Manifest) -> pa.Table
     else:
         existing = pc.equal(table.column("status"), ManifestEntryStatus.EXISTING.value)
         counts = pc.and_not(pc.equal(table.column("snapshot"), question.snapshot_id), existing)
-    snapshots = pa.array(question.numbers.keys(), pa.int64())
-    numbers = pa.array(question.numbers.values(), pa.int64())
-    places = pc.index_in(table.column("snapshot"), snapshots)
     bucket = pc.subtract(pc.search_sorted(_BUCKETS, table.column("bytes"), side="right"), 1)
     keys = [f"p{place}" for place in range(len(written.layout.partition.fields))]
     keys += ["content", "puffin", "bucket", "removed"]
     return (
         table.append_column("removed", removed)
         .append_column("bucket", bucket)
-        .append_column("number", pc.fill_null(numbers.take(places), 0))
+        .append_column("number", _numbered(table.column("snapshot"), question.numbers))
+        .append_column("ours", _numbered(table.column("snapshot"), question.ours))
         .filter(counts)
         .group_by(keys, use_threads=False)
         .aggregate(
             [
                 ([], "count_all"),
                 *((name, "sum") for name in ("rows", "bytes")),
-                *((name, "max") for name in ("number", "reached")),
+                *((name, "max") for name in ("number", "reached", "ours")),
             ]
         )
     )
+
+
+def _numbered(snapshots: pa.ChunkedArray, numbers: Mapping[int, int]) -> pa.ChunkedArray:
+    places = pc.index_in(snapshots, pa.array(numbers.keys(), pa.int64()))
+    return pc.fill_null(pa.array(numbers.values(), pa.int64()).take(places), 0)
 
 
 def _sums(group: pa.Table, written: Manifest) -> Iterator[_Sum]:
@@ -283,6 +293,7 @@ def _sums(group: pa.Table, written: Manifest) -> Iterator[_Sum]:
         "bytes_sum",
         "number_max",
         "reached_max",
+        "ours_max",
     )
     values = (f"p{place}" for place in range(len(fields)))
     columns = [group.column(name).to_pylist() for name in (*values, *names)]
