@@ -232,9 +232,9 @@ MUTANTS = (
             ),
             (
                 "one refusal is enough for ever",
-                SEARCH,
-                "else inf if name in silent else TWICE_S",
-                "else inf if name in silent else 0.0",
+                SILENCE,
+                "return self.refused_s",
+                "return 0.0",
                 "test_an_answer_that_passes_does_not_hide_a_second_entry",
             ),
             (
@@ -367,6 +367,14 @@ MUTANTS = (
         "return min(known.lasted_s, self.patience_s - AGAIN_S)",
         "return known.lasted_s",
         "service/test_survey.py::test_a_process_asks_a_silent_name_for_minutes_itself_and_believes_no_catalog_that_shows_nothing",
+    ),
+    Mutant(
+        "the waiting for a second name begins anew with each restart",
+        SILENCE,
+        "since_s = now_s - (self.unsettled.before_s(name) if answer is Answer.UNSETTLED else 0.0)",
+        "since_s = now_s",
+        "service/test_survey_patience.py::"
+        "test_the_day_of_a_second_name_goes_on_though_the_daemon_is_restarted_each_hour",
     ),
     Mutant(
         "silence counts over a break in which nobody asked",
