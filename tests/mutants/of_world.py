@@ -458,7 +458,7 @@ MUTANTS = (
     Mutant(
         "a table that was not found once is gone",
         FOLLOW,
-        "if listing is None or now_s - since_s < GONE_AFTER_S:",
+        "if listing is None or now_s - since_s < for_s:",
         "if listing is None:",
         LAYERS + "test_a_table_that_is_not_found_is_gone_only_minutes_later",
     ),
