@@ -83,6 +83,8 @@ class Follower:
         self._epochs_of = epochs_of
         self._loaded: dict[str, LoadedTable] = {}
         self._scan_not_before_s: dict[str, float] = {}
+        self._made_again: set[str] = set()
+        """Tables of which a row could not be read. Where it is the ledger's, scanning them again helps nobody."""
         self.suspects: set[str] = set()
         """Names of tables that the catalog should be asked about at the next round."""
         self.strangers: set[str] = set()
@@ -302,6 +304,13 @@ class Follower:
         """Nothing of this state is to be trusted: forget it, the next round scans the table."""
         self._fold.distrust(table.uuid)
         self.suspects.add(table.name)
+
+    def make_again(self, table: TableId) -> None:
+        """Forget a table of which a row cannot be read: the next round scans it. Only once in a process's life."""
+        if table.uuid not in self._made_again:
+            self._made_again.add(table.uuid)
+            self._fold.drop(table.uuid)
+            self.suspects.add(table.name)
 
     def _scan(self, loaded: LoadedTable, before: TableRow | None, why: str) -> None:
         started_s = self._monotonic_s()
