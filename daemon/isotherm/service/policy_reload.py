@@ -52,10 +52,13 @@ def _recorded(
     dropped = 0
     # The fold is saved first: decisions that were dropped twice do no harm, those that were not would stay.
     with ledger.transaction(), fold.transaction():
-        for uuid, row in fold.tables().items() if changed or is_any else ():
-            name, properties = row.state.table.name, row.facts.properties
+        for uuid, name in fold.names().items() if changed or is_any else ():
             if not is_any and all(file.specificity(name) is None for file in changed):
                 continue
+            row = fold.table(uuid)
+            if row is None:
+                continue  # its row cannot be read: it is scanned, and decided by what is in force then
+            properties = row.facts.properties
             old, new = (
                 None if found is None else found.policy
                 for found in (book.resolve(name, properties) for book in (reading.before, reading.after))

@@ -30,6 +30,7 @@ from isotherm.service.ports import EventSource, Listener, NotAsked, Unavailable
 from isotherm.service.settling import Settling
 from isotherm.service.survey import Survey
 from isotherm.service.turns import Turns
+from isotherm.store.database import StoreError
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger
 
@@ -250,31 +251,41 @@ class Rounds:
         return True
 
     def _look(self, name: str, uuid: str) -> None:
-        """Plan a table; its head is confirmed where something points to it, and again before anything begins."""
+        """Plan a table. One of which a row cannot be read is made again."""
         with self.barrier.around(name, "looking at it"):
-            row = self.fold.table(uuid)
-            if row is None or not self.events.owns(uuid):
-                self.barrier.forget(name)
-                return
-            if self._wants_confirmation(row) and not self._confirm(name):
-                return
-            current = self.fold.table(uuid)
-            if current is None or not current.is_trusted:
-                return
-            whole = self.verdicts.wants_whole(current)
-            decided = self.verdicts.decide(current, self.flights(uuid), whole=whole)
-            self._slices[uuid] += 1
-            is_endless = self._slices[uuid] > current.state.partitions // DECIDED_AT_ONCE + ENOUGH_SLICES
-            if decided.has_more and self._queue is not None and not is_endless:
-                self._queue.append((name, uuid))  # a slice was decided: the others have their turn first
-                return
-            is_silent = not current.last_event_at_ms
-            if not self.poller.announce_found(current.state.table, is_silent=is_silent):
-                self.fold.looked_at(uuid)
-            self.listen(self.verdicts.report(current, decided))
-            # What stays until the end of the round is what could begin, and no more.
-            self._plans.append(replace(decided.plan, of_partitions=(), of_table=()))
-            self.barrier.went_well(name)
+            try:
+                self._plan(name, uuid)
+            except StoreError:
+                self.follower.make_again(TableId(uuid, name))
+                raise
+
+    def _plan(self, name: str, uuid: str) -> None:
+        """Plan a table; its head is confirmed where something points to it, and again before anything begins."""
+        row = self.fold.table(uuid)
+        if row is None and (damage := self.fold.damage(uuid)) is not None:
+            raise StoreError(damage)
+        if row is None or not self.events.owns(uuid):
+            self.barrier.forget(name)
+            return
+        if self._wants_confirmation(row) and not self._confirm(name):
+            return
+        current = self.fold.table(uuid)
+        if current is None or not current.is_trusted:
+            return
+        whole = self.verdicts.wants_whole(current)
+        decided = self.verdicts.decide(current, self.flights(uuid), whole=whole)
+        self._slices[uuid] += 1
+        is_endless = self._slices[uuid] > current.state.partitions // DECIDED_AT_ONCE + ENOUGH_SLICES
+        if decided.has_more and self._queue is not None and not is_endless:
+            self._queue.append((name, uuid))  # a slice was decided: the others have their turn first
+            return
+        is_silent = not current.last_event_at_ms
+        if not self.poller.announce_found(current.state.table, is_silent=is_silent):
+            self.fold.looked_at(uuid)
+        self.listen(self.verdicts.report(current, decided))
+        # What stays until the end of the round is what could begin, and no more.
+        self._plans.append(replace(decided.plan, of_partitions=(), of_table=()))
+        self.barrier.went_well(name)
 
     def _wants_confirmation(self, row: TableRow) -> bool:
         """Whether something does not add up, or nobody has spoken of the table for long."""

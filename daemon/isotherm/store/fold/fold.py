@@ -23,7 +23,7 @@ class Fold(Tables, Partitions, Journal, Writers):
     """The fold of all tables."""
 
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
-        self.path = path
+        self.path, self.is_read_only = path, read_only
         self.db = connect(path, (SCHEMA,), VERSION, read_only=read_only)
 
     @classmethod
