@@ -4,7 +4,7 @@ import pytest
 from requests.exceptions import ReadTimeout
 
 from isotherm.core import observations as seen
-from isotherm.iceberg.listing import SILENT_IN_A_ROW
+from isotherm.iceberg.list_tables import SILENT_IN_A_ROW
 from isotherm.runtime.config import LoopConfig
 from isotherm.service.catalog_lists import PATIENCE_S
 from isotherm.service.follow import GONE_AFTER_S

@@ -11,13 +11,13 @@ from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import TrySoon
 from isotherm.iceberg.catalog import IcebergCatalog
-from isotherm.iceberg.looking import SILENT_AT_ONCE, TRIES, look
-from isotherm.service import survey as module
+from isotherm.iceberg.identify_tables import SILENT_AT_ONCE, TRIES, look
 from isotherm.service.barrier import Barrier
-from isotherm.service.holders import AGAIN_AFTER_S
 from isotherm.service.ports import Lies, NotAsked, Refused, StoreAway, TableMissing, Unavailable, Unreadable
-from isotherm.service.survey import PATIENCE_S, PAUSE_S, TWICE_S, Survey
-from isotherm.service.unanswered import LONGEST_PAUSE_S, SILENT_AGAIN_S
+from isotherm.service.survey import survey as module
+from isotherm.service.survey.missing_tables import AGAIN_AFTER_S
+from isotherm.service.survey.survey import PATIENCE_S, PAUSE_S, TWICE_S, Survey
+from isotherm.service.survey.unknown_names import LONGEST_PAUSE_S, SILENT_AGAIN_S
 from isotherm.store import Ledger
 from support.in_process import AtOnce
 from support.lab import started, uuid_of

@@ -22,8 +22,8 @@ from isotherm.core.model.files import FileKind
 from isotherm.core.paths import normalised
 from isotherm.iceberg.catalog_client import open_catalog
 from isotherm.iceberg.errors import is_no_answer, translated
-from isotherm.iceberg.listing import Lister
-from isotherm.iceberg.looking import look
+from isotherm.iceberg.identify_tables import look
+from isotherm.iceberg.list_tables import Lister
 from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Counted, Question, census
 from isotherm.iceberg.manifests.live import live_files, may_hold
 from isotherm.iceberg.manifests.reachability import SIZES

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from math import inf
 
-from isotherm.service.silences import Silences
+from isotherm.service.survey.silences import Silences
 
 SILENT_AGAIN_S = 60.0
 """A name that was not answered for is asked for again after this; twice as long each time."""
@@ -34,7 +34,7 @@ class _Silence:
 
 
 @dataclass(slots=True)
-class Unanswered:
+class UnknownNames:
     """What is known of the names without an answer."""
 
     monotonic_s: Callable[[], float]
