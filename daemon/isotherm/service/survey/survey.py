@@ -69,6 +69,7 @@ class Survey:
     listen: Listener
     now_ms: Callable[[], int]
     monotonic_s: Callable[[], float]
+    names_at_once: int = NAMES_AT_ONCE
     _listing: Listing | None = None
     _listed_s: float = 0.0
     _listed_until_s: float = 0.0
@@ -272,7 +273,7 @@ class Survey:
         if look.behind:
             self._look = look
             if now_s >= look.again_s:
-                piece, look.behind = look.behind[:NAMES_AT_ONCE], look.behind[NAMES_AT_ONCE:]
+                piece, look.behind = look.behind[: self.names_at_once], look.behind[self.names_at_once :]
                 look.asked_s = now_s
                 self.catalog.start_looking(piece)
             return
