@@ -359,7 +359,7 @@ MUTANTS = (
     ),
     # Silence over restarts
     Mutant(
-        "the waiting for a silent name begins anew with each restart",
+        "the waiting for a silent name begins from the beginning with each restart",
         SILENCES,
         "return min(known.lasted_s, self.patience_s - AGAIN_S)",
         "return 0.0",
@@ -394,11 +394,11 @@ MUTANTS = (
         "service/test_survey.py::test_what_a_process_before_saw_of_a_silent_name_does_not_count_after[a name made again]",
     ),
     Mutant(
-        "the waiting for a silent namespace begins anew with each restart",
+        "the waiting for a silent namespace begins from the beginning with each restart",
         "service/catalog_lists.py",
         "since_s[one] if one in since_s else now_s - self._silences.before_s(one)",
         "since_s.get(one, now_s)",
-        "service/test_namespaces.py::test_a_restart_does_not_begin_the_waiting_for_a_silent_namespace_anew",
+        "service/test_namespaces.py::test_a_restart_does_not_begin_the_waiting_for_a_silent_namespace_again",
     ),
     # The barrier
     Mutant(

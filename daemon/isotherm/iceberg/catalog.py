@@ -317,7 +317,7 @@ class IcebergCatalog:
     def recount(
         self, loaded: LoadedTable, keys: Collection[PartitionKey]
     ) -> Mapping[PartitionKey, Count] | None:
-        """The live files of some partitions at the head, counted anew; None where too many manifests may hold them."""
+        """The live files of some partitions at the head, counted again; None where too many manifests may hold them."""
         table: Table = loaded.handle
         if loaded.head is None:
             return None
@@ -335,7 +335,7 @@ class IcebergCatalog:
             return {key: (count.data, count.deletes) for key, count in counts.items()}
 
     def live_files(self, loaded: LoadedTable, partition: PartitionKey) -> int:
-        """Data files of one partition at the head, counted anew."""
+        """Data files of one partition at the head, counted again."""
         table: Table = loaded.handle
         if loaded.head is None:
             return 0

@@ -33,7 +33,7 @@ HASH_MODULUS = 1 << 128
 
 
 def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, str]) -> Rewrite:
-    """Write the job's live rows anew, and sum up what was read and what can be read back.
+    """Write the job's live rows into new files, and sum up what was read and what can be read back.
 
     Args:
         job: what is read.
