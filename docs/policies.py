@@ -36,7 +36,7 @@ def schema_text() -> str:
 
 
 def reference_text(written: str) -> str:
-    """The page with its made part anew."""
+    """The page with its generated part replaced."""
     before, _, rest = written.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{_made()}\n{END}{after}"

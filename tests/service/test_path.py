@@ -310,7 +310,7 @@ def test_a_rollback_is_followed_back_and_forth(lab):
     service.stop()
 
 
-def test_a_table_that_is_dropped_and_made_again_begins_anew(lab):
+def test_a_table_that_is_dropped_and_made_again_begins_from_nothing(lab):
     table = lab.create()
     lab.append(table, 1)
     service = lab.settled()
@@ -551,7 +551,7 @@ def test_a_true_event_is_enough_the_table_is_scanned_once(lab):
     service.stop()
 
 
-def test_the_self_audit_finds_a_partition_that_is_wrong_and_has_the_table_built_anew(lab):
+def test_the_self_audit_finds_a_partition_that_is_wrong_and_has_the_table_built_again(lab):
     """The totals are right, so that no comparison with a summary could find it."""
     table = lab.create()
     for hour in range(12):
@@ -570,7 +570,7 @@ def test_the_self_audit_finds_a_partition_that_is_wrong_and_has_the_table_built_
         if of(lab, seen.StateDrifted):
             break
 
-    assert [drift.gap.startswith("counted anew: ") for drift in of(lab, seen.StateDrifted)] == [True]
+    assert [drift.gap.startswith("counted again: ") for drift in of(lab, seen.StateDrifted)] == [True]
     settle(service)
     assert believed(service, uuid) == counted(lab.scan())
     assert of(lab, seen.TableScanned)

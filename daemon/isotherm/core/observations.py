@@ -129,12 +129,12 @@ class StateDrifted:
 
 @dataclass(frozen=True, slots=True)
 class PartitionsRecounted:
-    """Some partitions were counted anew in idle time."""
+    """Some partitions were counted again in idle time."""
 
     table: TableId
     partitions: int
     wrong: int
-    """Of these, how many the state had wrong; the table is then built anew."""
+    """Of these, how many the state had wrong; the table is then built again."""
     seconds: float
 
 
@@ -340,7 +340,7 @@ class PoliciesLoaded:
     tables: str = ""
     """Tables that have another policy now."""
     decisions_dropped: int = 0
-    """Partitions of these tables; each is decided anew."""
+    """Partitions of these tables; each is decided again."""
 
 
 Observation = (

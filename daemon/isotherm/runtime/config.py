@@ -138,7 +138,7 @@ class LoopConfig(Settings):
     poll_tables_every_s: float = Field(60, gt=0)
     """Seconds after which a table without events is looked at in the catalog, for commits that nobody announced."""
     recount_every_s: float = Field(60, ge=0)
-    """Seconds between two samples of the self-audit: some partitions are counted anew, when there is nothing else to
+    """Seconds between two samples of the self-audit: some partitions are counted again, when there is nothing else to
     do. With 0 there are none."""
     intent_timeout_s: float = Field(900, gt=0)
     """No intent holds a partition longer than this after it was last renewed, whatever it says."""

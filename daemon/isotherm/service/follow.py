@@ -382,6 +382,6 @@ class _NoPathError(Exception):
 
 
 def _verdicts_rest_on(facts: TableFacts) -> tuple[object, ...]:
-    """What of a table's metadata every verdict on its partitions rests on: when it changes, all are made anew."""
+    """What of a table's metadata every verdict on its partitions rests on: when it changes, all are made again."""
     said = tuple(facts.properties.get(name) for name in PROPERTIES)
     return facts.format_version, facts.fields, said

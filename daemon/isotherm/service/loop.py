@@ -14,17 +14,18 @@ from isotherm.core.planner.plan import RULES
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Policy
 from isotherm.runtime.config import IsothermConfig
+from isotherm.service.admission import Admission
 from isotherm.service.announcer import Announcer
 from isotherm.service.barrier import Barrier
 from isotherm.service.catalog_lists import CatalogLists
 from isotherm.service.catalog_poller import Poller
 from isotherm.service.compactions import Compactions
+from isotherm.service.consumer import Consumer
 from isotherm.service.dead_letters import SetAside
 from isotherm.service.deletions import Deletions
 from isotherm.service.expiries import Expiries
 from isotherm.service.follow import Follower
 from isotherm.service.health import Health
-from isotherm.service.hearing import Hearing
 from isotherm.service.holds import Holds
 from isotherm.service.intake import Intake
 from isotherm.service.last_look import LastLook
@@ -38,7 +39,6 @@ from isotherm.service.rounds import Rounds
 from isotherm.service.settling import Settling
 from isotherm.service.spot_check import Recount
 from isotherm.service.survey import Survey
-from isotherm.service.turns import Turns
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger
 
@@ -72,7 +72,7 @@ class Service:
     lists: CatalogLists = field(init=False)
     follower: Follower = field(init=False)
     intake: Intake = field(init=False)
-    hearing: Hearing = field(init=False)
+    consumer: Consumer = field(init=False)
     verdicts: Verdicts = field(init=False)
     holds: Holds = field(init=False)
     announcer: Announcer = field(init=False)
@@ -248,7 +248,7 @@ class Service:
         """Build what begins work, by events and in rounds."""
         work = (self.compactions, self.expiries, operations)
         settling = Settling(self.fold, self.ledger, *work, self.barrier, self.now_ms, self.monotonic_s)
-        self.hearing = Hearing(
+        self.consumer = Consumer(
             self.fold,
             self.ledger,
             self.events,
@@ -275,7 +275,7 @@ class Service:
             self.deletions,
             self.poller,
             self.survey,
-            Turns(
+            Admission(
                 self.ledger,
                 self.verdicts,
                 self.compactions,
@@ -286,7 +286,7 @@ class Service:
             settling,
             self.barrier,
             self.health,
-            self.hearing.read_to_the_end,
+            self.consumer.read_to_the_end,
             self.reload_policies,
             self.listen,
             self.now_ms,
@@ -349,7 +349,7 @@ class Service:
 
     def consume(self, messages: Sequence[Message]) -> None:
         """Take messages of the control topic into the state, then acknowledge them."""
-        self.hearing.consume(messages)
+        self.consumer.consume(messages)
 
     def round(self, budget_s: float = float("inf")) -> None:
         """Begin a planning round, or go on with the open one, for so long."""

@@ -15,6 +15,7 @@ from isotherm.core.model.decisions import Plan, Request
 from isotherm.core.model.jobs import Action
 from isotherm.core.observations import EventsLost, Outside, RoundPlanned, TableMoved, TrySoon
 from isotherm.core.planner.view import Flight
+from isotherm.service.admission import Admission
 from isotherm.service.barrier import Barrier
 from isotherm.service.catalog_poller import Poller
 from isotherm.service.compactions import Compactions
@@ -29,7 +30,6 @@ from isotherm.service.planning import DECIDED_AT_ONCE, Verdicts
 from isotherm.service.ports import EventSource, Listener, NotAsked, Unavailable
 from isotherm.service.settling import Settling
 from isotherm.service.survey import Survey
-from isotherm.service.turns import Turns
 from isotherm.store.database import StoreError
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger
@@ -59,7 +59,7 @@ class Rounds:
     deletions: Deletions
     poller: Poller
     survey: Survey
-    turns: Turns
+    admission: Admission
     settling: Settling
     barrier: Barrier
     health: Health
@@ -190,7 +190,7 @@ class Rounds:
             may_compact = (
                 self.read_to_the_end() if any(planned.requests for planned in self._plans) else False
             )
-            for request in self.turns.admitted(self._plans, may_compact=may_compact):
+            for request in self.admission.admitted(self._plans, may_compact=may_compact):
                 # Under a key of its own: looking at the table goes well all the same.
                 action, key = request.decision.action, f"{request.table.uuid}/{request.decision.action}"
                 if self.barrier.is_away or self.barrier.is_aside(key):

@@ -163,7 +163,7 @@ def writers(draw, *, appends_only=False, fields=None):
 policies = st.builds(
     lambda after, quiet, commits, few, keep, last, once, latest, every, work: Policy(
         # The risk of late writes fades from commit to commit; a partition held back for it is looked at again
-        # after hours only, here as in the service. What is kept is then not what planning anew would say.
+        # after hours only, here as in the service. What is kept is then not what planning now would say.
         cold=Cold(after=after, quiet_for=quiet, quiet_commits=commits, quiet_at_most="2h", late_write_risk=1),
         compact=Compact(min_files=few, fill_files=max(few - 1, 2)),
         expire=Expire(keep_for=keep, keep_last=last, at_once=once, at_latest=latest, every=every),
@@ -239,7 +239,7 @@ def test_rows_that_our_job_has_deleted_already_do_not_come_back_with_a_file_that
 
 @settings(max_examples=60)
 @given(writers(), policies, assumptions, AFTERWARDS)
-def test_decisions_that_are_kept_give_the_jobs_that_planning_everything_anew_gives(
+def test_decisions_that_are_kept_give_the_jobs_that_planning_everything_each_time_gives(
     writer, policy, assumed, afterwards
 ):
     history = writer.history(min(afterwards, 2 * HOUR))

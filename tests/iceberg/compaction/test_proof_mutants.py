@@ -38,7 +38,7 @@ from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import CompactionJob
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.committer import mismatch
-from isotherm.iceberg.compaction.described import described
+from isotherm.iceberg.compaction.table_description import described
 
 PACKAGE = "isotherm.iceberg.compaction"
 SCHEMA = Schema(

@@ -119,7 +119,7 @@ class Written:
         self.metadata = new_table_metadata(
             self.schema, self.spec, UNSORTED_SORT_ORDER, f"file://{folder}", {"format-version": "3"}
         )
-        # The metadata numbers columns and fields anew.
+        # The metadata gives columns and fields new numbers.
         self.spec = self.metadata.specs()[0]
         self.path = folder / f"a manifest [{uuid.uuid4()}].avro"
         self.codec, self.in_block = codec, in_block

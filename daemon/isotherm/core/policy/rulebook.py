@@ -12,7 +12,7 @@ from isotherm.core.policy.policy import Mode
 from isotherm.core.policy.precedence import PROPERTIES, PolicyFile, Resolved, resolve
 
 MAX_REMEMBERED = 10_000
-"""Answers that are kept; where there are more tables, they are found anew."""
+"""Answers that are kept; where there are more tables, they are found again."""
 NO_MATCH = "no policy matches the table, so it is only observed"
 
 

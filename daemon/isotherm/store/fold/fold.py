@@ -88,7 +88,7 @@ class Fold(Tables, Partitions, Journal, Writers):
         partitions: Mapping[PartitionKey, PartitionState],
         snapshots: Sequence[Snapshot],
     ) -> None:
-        """A table after a full scan: its partitions and journal begin anew, intents and words stay."""
+        """A table after a full scan: its partitions and journal are new, intents and words stay."""
         uuid = state.table.uuid
         with self.transaction():
             self.db.execute("DELETE FROM partitions WHERE uuid = ?", (uuid,))

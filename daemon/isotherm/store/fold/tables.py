@@ -23,7 +23,7 @@ class TableRow:
     is_trusted: bool = True
     """Whether all added up. If not, the table is scanned when it is confirmed next."""
     is_whole_touched: bool = True
-    """Whether the verdicts on the table as a whole must be made anew."""
+    """Whether the verdicts on the table as a whole must be made again."""
     whole_wake_at_ms: int | None = None
     """When they could change by themselves."""
     changed_at_ms: int = 0

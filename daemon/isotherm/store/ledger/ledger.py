@@ -98,7 +98,7 @@ class Ledger(Operations, Deletions, Accounts, Holds, Silences):
     # Policies
 
     def reloaded(self, loaded: PoliciesLoaded, texts: Mapping[str, str], now_ms: int) -> None:
-        """The policies were read anew: what it meant, and the files that are in force now, by name."""
+        """The policies were read again: what it meant, and the files that are in force now, by name."""
         with self.transaction():
             self.db.execute("INSERT INTO reloads (at_ms, value) VALUES (?, ?)", (now_ms, to_json(loaded)))
             self.db.execute("DELETE FROM policies")
