@@ -50,6 +50,13 @@ def test_verdict_and_words_must_both_be_right(expected, ok):
     assert judged(f"{COLD_HOUR}, {expected}").ok is ok
 
 
+@pytest.mark.parametrize("at", ["0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "9999-12-31T23:59:59Z"])
+def test_a_test_may_ask_about_any_time(at):
+    result = judged(f"at: {at}, {COLD_HOUR}, boundary: {at}, intent: true, expect: hot, why: means to write")
+
+    assert result.ok, result
+
+
 def test_a_table_that_no_file_names_is_only_observed():
     result = judge_case(case(f"{COLD_HOUR}, expect: due"), None)
 
