@@ -26,6 +26,7 @@ KINDS = {
     bool: "true or false",
     float: "number",
     int: "whole number",
+    str: "IANA name of a time zone",
     Mode: " or ".join(f"`{mode}`" for mode in Mode),
 }
 

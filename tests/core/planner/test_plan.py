@@ -111,6 +111,7 @@ def policies(draw):
             },
             "manifests": {"min_count": draw(st.integers(2, 200))},
             "work": {
+                "tz": draw(st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kathmandu"])),
                 "windows": [{"cron": f"30 {hour} * * *", "lasts": "2h"} for hour in hours],
                 "schedules": schedules,
                 "bytes_per_hour": draw(st.one_of(st.none(), st.integers(0, 10**10))),

@@ -10,13 +10,15 @@ from isotherm.core.model.decisions import NEVER, Wake
 from isotherm.core.model.jobs import Action
 from isotherm.core.policy.cron import Opening, opening
 from isotherm.core.policy.policy import Policy, Schedule
-from isotherm.core.units import span_text
+from isotherm.core.policy.zones import UTC_NAME, moment_text
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
     """How the policy's windows and schedules stand at one moment."""
 
+    tz: str
+    """The time zone of both."""
     windows: Opening | None
     """None where the policy has none, and work may begin at all times."""
     schedules: tuple[tuple[Schedule, Opening], ...]
@@ -26,8 +28,9 @@ class Pace:
         """How they stand."""
         work = policy.work
         return cls(
-            opening(work.windows, now_ms) if work.windows else None,
-            tuple((schedule, opening([schedule], now_ms)) for schedule in work.schedules),
+            work.tz,
+            opening(work.windows, work.tz, now_ms) if work.windows else None,
+            tuple((schedule, opening([schedule], work.tz, now_ms)) for schedule in work.schedules),
         )
 
     def threshold(self, action: Action) -> tuple[float, str]:
@@ -35,7 +38,7 @@ class Pace:
         best, name = 1.0, ""
         for schedule, state in self.schedules:
             if action in schedule.do and state.is_open and schedule.from_score < best:
-                best, name = schedule.from_score, schedule.name or schedule.cron
+                best, name = schedule.from_score, schedule.name or self._cron_text(schedule)
         return best, name
 
     def opens(self, action: Action, score: float) -> Wake:
@@ -63,7 +66,11 @@ class Pace:
         opens_at_ms = self.windows.opens_at_ms
         if opens_at_ms is None:
             return "no window of the policy ever opens", NEVER
-        return f"the policy's next window opens in {span_text(opens_at_ms - now_ms)}", Wake(at_ms=opens_at_ms)
+        opens = moment_text(opens_at_ms, now_ms, self.tz)
+        return f"it waits for its window, which opens at {opens}", Wake(at_ms=opens_at_ms)
+
+    def _cron_text(self, schedule: Schedule) -> str:
+        return schedule.cron if self.tz == UTC_NAME else f"{schedule.cron} {self.tz}"
 
 
 def earlier(one: Wake, other: Wake) -> Wake:

@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 
 from isotherm.core.model.jobs import Action
 from isotherm.core.policy.cron import checked_cron
+from isotherm.core.policy.zones import UTC_NAME, checked_zone
 from isotherm.core.units import MAX_COUNT, Count, Size, Span, Unit, size_written, span_written
 from isotherm.runtime.settings import Settings
 
@@ -42,7 +43,20 @@ Cron = Annotated[
     AfterValidator(checked_cron),
     WithJsonSchema({"type": "string", "pattern": r"^\s*\S+(\s+\S+){4}\s*$"}),
 ]
-"""A cron expression of five fields, in UTC."""
+"""A cron expression of five fields, in the policy's time zone."""
+
+Zone = Annotated[
+    str,
+    AfterValidator(checked_zone),
+    WithJsonSchema({"type": "string", "pattern": r"^[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$"}),
+]
+"""A time zone by its IANA name."""
+
+
+def _lasting(span_ms: int) -> int:
+    if span_ms < 60_000:
+        raise ValueError("a window that is never open; let it last for a minute at least: `1m`")
+    return span_ms
 
 
 class Epoch(StrEnum):
@@ -209,9 +223,9 @@ class Window(Settings):
     """A time in which work may begin."""
 
     cron: Cron
-    """When it opens, in UTC: minute, hour, day of month, month, day of week."""
-    lasts: Annotated[Span, Field(ge=60_000)]
-    """How long it stays open."""
+    """When it opens, by the clocks of `work.tz`: minute, hour, day of month, month, day of week."""
+    lasts: Annotated[Span, AfterValidator(_lasting)]
+    """How long it stays open: time that passes, also while clocks are changed."""
 
 
 class Schedule(Window):
@@ -236,6 +250,8 @@ class Work(Settings):
     """What compaction may read of this table in any hour. By default there is no limit."""
     bytes_per_day: Size | None = None
     """What compaction may read of this table in any day. By default there is no limit."""
+    tz: Zone = UTC_NAME
+    """The time zone by whose clocks windows and schedules open: `Europe/Berlin`."""
     windows: tuple[Window, ...] = ()
     """Work begins only inside one of these; without any, at all times."""
     schedules: tuple[Schedule, ...] = ()
