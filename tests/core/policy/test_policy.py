@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from isotherm.core.model.jobs import Action
 from isotherm.core.policy.conflicts import conflicts
 from isotherm.core.policy.patterns import Patterns, example_table, matches, overlap
 from isotherm.core.policy.policy import FLOORS, RULES, Mode, Policy
@@ -210,6 +211,14 @@ def test_the_hash_changes_with_any_value_and_not_with_the_way_it_is_written():
                 "(it says '0s')"
             ),
         ),
+        (
+            "tables: a\nwork: {windows: [{cron: 0 3 * * *, lasts: 1h, do: []}]}",
+            "p.yaml:2:47: work.windows.0.do: a window for no action; name one, such as `compact`",
+        ),
+        (
+            "tables: a\nwork: {windows: [{cron: 0 3 * * *, lasts: 1h, do: [delete]}]}",
+            "p.yaml:2:52: work.windows.0.do.0: Input should be 'expire', 'rewrite_manifests'",
+        ),
         ("tables: a\nwork: {windows: [{}]}", "p.yaml:2:18: work.windows.0.lasts: is missing"),
         (
             "tables: a\nwork:\n  tz: Europe/Berln",
@@ -334,6 +343,14 @@ def test_a_more_general_file_may_say_the_time_zone_of_a_list():
     policy = resolved(["tables: '*'\nwork: {tz: Asia/Tokyo}", f"tables: shop.*\nwork: {{windows: [{one}]}}"])
 
     assert (policy.work.tz, len(policy.work.windows)) == ("Asia/Tokyo", 1)
+
+
+def test_what_a_policy_said_before_there_were_zones_it_says_still():
+    """UTC, and windows for all that is done."""
+    work = resolved(["tables: '*'\nwork: {windows: [{cron: 0 3 * * *, lasts: 1h}]}"]).work
+
+    assert work.tz == "UTC"
+    assert {work.windows_of(action) for action in Action} == {work.windows}
 
 
 def test_a_section_of_which_every_line_is_commented_out_says_nothing():

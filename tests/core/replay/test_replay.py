@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.files import NO_FILES, FileKind, FileStats, size_bucket
+from isotherm.core.model.jobs import Action
 from isotherm.core.policy.cron import opening
 from isotherm.core.policy.policy import Cold, Compact, Expire, Policy, Schedule, Window, Work
 from isotherm.core.replay.history import History, Recorded, carried_over, counted_back
@@ -161,6 +162,12 @@ def writers(draw, *, appends_only=False, fields=None):
     return writer
 
 
+HOURLY_WINDOW = Window(cron="0 * * * *", lasts="20m")
+WINDOWS = (
+    (HOURLY_WINDOW,),
+    (HOURLY_WINDOW, Window(cron="40 */2 * * *", lasts="15m", do=("expire",))),
+    (Window(cron="0 1,4,7,23 * * *", lasts="50m", do=("compact",)),),
+)
 policies = st.builds(
     lambda after, quiet, commits, few, keep, last, once, latest, every, work: Policy(
         # The risk of late writes fades from commit to commit; a partition held back for it is looked at again
@@ -187,7 +194,7 @@ policies = st.builds(
             bytes_per_hour=st.sampled_from([None, 50 * MIB]),
             bytes_per_day=st.sampled_from([None, 200 * MIB]),
             tz=st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kathmandu"]),
-            windows=st.sampled_from([(), (Window(cron="0 * * * *", lasts="20m"),)]),
+            windows=st.sampled_from([(), *WINDOWS]),
             schedules=st.sampled_from(
                 [(), (Schedule(cron="30 */2 * * *", lasts="25m", do=("compact", "expire"), from_score=0.4),)]
             ),
@@ -242,7 +249,7 @@ def test_decisions_that_are_kept_give_the_jobs_that_planning_everything_anew_giv
 def test_a_job_begins_only_where_the_daemon_would_begin_one(writer, policy, assumed):
     """The replay asks its windows as any plan does, also where they open by the clocks of a zone."""
     jobs = replay(writer.history(DAY), policy, assumed, samples=1).jobs
-    windows, tz = policy.work.windows, policy.work.tz
+    windows, tz = policy.work.windows_of(Action.COMPACT), policy.work.tz
 
     assert all(not windows or opening(windows, tz, job.started_at_ms).is_open for job in jobs)
 

@@ -1,9 +1,10 @@
 """When work may be done: how the windows and schedules of a policy stand at one moment.
 
-Windows say when work may begin at all; schedules lower the score from which something is due. Nothing is remembered
+Windows say when an action may begin at all; schedules lower the score from which something is due. Nothing is remembered
 of either: inside its span a schedule is another number to compare with, and a job that brought the score down is done.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from isotherm.core.model.decisions import NEVER, Wake
@@ -19,17 +20,20 @@ class Pace:
 
     tz: str
     """The time zone of both."""
-    windows: Opening | None
-    """None where the policy has none, and work may begin at all times."""
+    windows: Mapping[Action, Opening]
+    """Those in which each action may begin. One that is not in here may begin at all times."""
     schedules: tuple[tuple[Schedule, Opening], ...]
 
     @classmethod
     def at(cls, policy: Policy, now_ms: int) -> "Pace":
         """How they stand."""
         work = policy.work
+        of_action = {action: work.windows_of(action) for action in Action}
+        # Most actions share their windows, and each is asked about once.
+        openings = {windows: opening(windows, work.tz, now_ms) for windows in set(of_action.values())}
         return cls(
             work.tz,
-            opening(work.windows, work.tz, now_ms) if work.windows else None,
+            {action: openings[windows] for action, windows in of_action.items() if windows},
             tuple((schedule, opening([schedule], work.tz, now_ms)) for schedule in work.schedules),
         )
 
@@ -59,11 +63,12 @@ class Pace:
         ]
         return Wake(at_ms=min(times)) if times and score < 1 else NEVER
 
-    def waits(self, now_ms: int) -> tuple[str, Wake] | None:
-        """Why work must not begin now, and until when. Returns None where it may."""
-        if self.windows is None or self.windows.is_open:
+    def waits(self, action: Action, now_ms: int) -> tuple[str, Wake] | None:
+        """Why an action must not begin now, and until when. Returns None where it may."""
+        windows = self.windows.get(action)
+        if windows is None or windows.is_open:
             return None
-        opens_at_ms = self.windows.opens_at_ms
+        opens_at_ms = windows.opens_at_ms
         if opens_at_ms is None:
             return "no window of the policy ever opens", NEVER
         opens = moment_text(opens_at_ms, now_ms, self.tz)

@@ -59,6 +59,15 @@ def _lasting(span_ms: int) -> int:
     return span_ms
 
 
+def _some(actions: tuple[Action, ...]) -> tuple[Action, ...]:
+    if not actions:
+        raise ValueError("a window for no action; name one, such as `compact`")
+    return actions
+
+
+Actions = Annotated[tuple[Action, ...], AfterValidator(_some), Field(json_schema_extra={"minItems": 1})]
+
+
 class Epoch(StrEnum):
     """How a partition field that is no time for Iceberg holds one."""
 
@@ -226,6 +235,9 @@ class Window(Settings):
     """When it opens, by the clocks of `work.tz`: minute, hour, day of month, month, day of week."""
     lasts: Annotated[Span, AfterValidator(_lasting)]
     """How long it stays open: time that passes, also while clocks are changed."""
+    do: Actions = ()
+    """What it is for: `compact`, `expire`, `rewrite_manifests`, `trim_metadata`, `remove_orphans`. A window without it is
+    for whatever no other window names."""
 
 
 class Schedule(Window):
@@ -233,8 +245,9 @@ class Schedule(Window):
 
     name: str = ""
     """What plans call it: `nightly`."""
-    do: tuple[Action, ...] = Field(min_length=1)
-    """What it is for: `compact`, `expire`, `rewrite_manifests`, `trim_metadata`, `remove_orphans`."""
+    do: Actions
+    """What it is for: `compact`, `expire`, `rewrite_manifests`, `trim_metadata`, `remove_orphans`. A window without it is
+    for whatever no other window names."""
     from_score: float = Field(0.1, gt=0, le=1)
     """Due from this score on, instead of from 1. Where nothing would be gained, nothing is done."""
 
@@ -256,6 +269,11 @@ class Work(Settings):
     """Work begins only inside one of these; without any, at all times."""
     schedules: tuple[Schedule, ...] = ()
     """Times at which less debt is enough, beside the thresholds, which hold at all times."""
+
+    def windows_of(self, action: Action) -> tuple[Window, ...]:
+        """The windows in which an action may begin: those that name it, or else those that name none."""
+        own = tuple(window for window in self.windows if action in window.do)
+        return own or tuple(window for window in self.windows if not window.do)
 
 
 class Sections(Settings):
