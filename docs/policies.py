@@ -26,6 +26,7 @@ KINDS = {
     bool: "true or false",
     float: "number",
     int: "whole number",
+    str: "IANA name of a time zone",
     Mode: " or ".join(f"`{mode}`" for mode in Mode),
 }
 
@@ -80,7 +81,7 @@ def _kind(rule: Rule) -> str:
 
 
 def _entries(heading: str, model: type[BaseModel]) -> str:
-    about = "A window has `cron` and `lasts`; a schedule has all of these."
+    about = "A window has `cron` and `lasts`, and may have `do`; a schedule has all of these."
     assert set(Window.model_fields) < set(model.model_fields)  # noqa: S101 (what the sentence above says)
     return f"{heading}\n\n{about}\n\n{_members(model)}"
 

@@ -1,13 +1,15 @@
 """The commands that ask, on the stores of a daemon that has worked: true answers, readable in 80 columns."""
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
 
 from isotherm.cli import app
 from isotherm.store import Ledger
-from support.worked import worked_in
+from support.lab import EAGER, Lab
+from support.worked import configured, worked_in
 
 HOUR_1, HOUR_4 = "at_hour=2026-01-01-01", "at_hour=2026-01-01-04"
 
@@ -41,6 +43,26 @@ def test_explain_says_each_condition_with_its_origin(isotherm):
     assert "all.yaml" in result.output
     assert ", or when the stream reaches 2026-01-01 06:00:00" in result.output
     assert max(map(len, result.output.splitlines())) <= 80
+
+
+def test_plan_and_explain_say_the_same_of_a_window_and_when_it_opens_there_and_in_utc(ask, tmp_path):
+    """This one opens for a minute in four years."""
+    lab = Lab(tmp_path, EAGER + "work: {tz: Asia/Tokyo, windows: [{cron: 0 3 29 2 *, lasts: 1m}]}\n")
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 2, 3, 4):
+        lab.append(table, hour)
+    lab.settled().stop()
+    configured(lab)
+    (plan,), explain = (
+        json.loads(ask(lab, *words, "-o", "json").stdout)
+        for words in (["plan", "shop.orders"], ["explain", "shop.orders", HOUR_1])
+    )
+    (decision,) = [one for one in plan["decisions"] if one["label"] == HOUR_1]
+
+    assert {str(one.summary.operation.value) for one in table.refresh().snapshots()} == {"append"}
+    assert decision["why"] == explain["why"]
+    said = r"it waits for its window, which opens at (\d{4})-02-29 03:00 Asia/Tokyo \(\1-02-28 18:00 UTC\)"
+    assert re.search(f"cold and due, but {said}: 3 of 3 files", explain["why"])
 
 
 def test_explain_shows_what_was_done(isotherm):

@@ -3,7 +3,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isotherm.core.model.decisions import Verdict
@@ -13,6 +13,7 @@ from isotherm.core.model.jobs import Action
 from isotherm.core.planner.backlog import MAX_ROUNDS, after, backlog
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import Flight
+from isotherm.core.policy.cron import opening
 from isotherm.core.policy.policy import Compact, Expire, Policy, Schedule, Work
 from isotherm.core.state import PartitionState
 from isotherm.core.units import clock_text
@@ -91,7 +92,8 @@ def maintained(draw):
 @st.composite
 def policies(draw):
     """Policies with every kind of limit, window and schedule."""
-    hours = draw(st.lists(st.integers(0, 23), max_size=2))
+    actions = st.sampled_from([None, ["expire"], ["compact", "rewrite_manifests"]])
+    hours = draw(st.lists(st.tuples(st.integers(0, 23), actions), max_size=2))
     schedules = [
         {"cron": f"0 {hour} * * *", "lasts": "3h", "do": ["compact", "expire"], "from_score": score}
         for hour, score in draw(st.lists(st.tuples(st.integers(0, 23), st.floats(0.01, 1)), max_size=2))
@@ -117,7 +119,11 @@ def policies(draw):
             },
             "manifests": {"min_count": draw(st.integers(2, 200))},
             "work": {
-                "windows": [{"cron": f"30 {hour} * * *", "lasts": "2h"} for hour in hours],
+                "tz": draw(st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kathmandu"])),
+                "windows": [
+                    {"cron": f"30 {hour} * * *", "lasts": "2h", **({"do": do} if do else {})}
+                    for hour, do in hours
+                ],
                 "schedules": schedules,
                 "bytes_per_hour": draw(st.one_of(st.none(), st.integers(0, 10**10))),
             },
@@ -202,6 +208,50 @@ def test_a_schedule_only_ever_makes_more_due(world, policy):
     assert due_partitions(plan(world, bare, NOW)) <= due_partitions(plan(world, policy, NOW))
 
 
+@given(maintained(), policies())
+@settings(max_examples=50)
+def test_nothing_begins_outside_the_windows_of_its_action(world, policy):
+    for request in plan(world, policy, NOW).requests:
+        windows = [w for w in policy.work.windows if request.decision.action in w.do]
+        windows = windows or [w for w in policy.work.windows if not w.do]
+
+        assert not windows or opening(windows, policy.work.tz, NOW).is_open
+
+
+COLD = {key(1): partition(10)}
+ALWAYS = {"cron": "0 0 * * *", "lasts": "1d"}
+"""A window that is always open."""
+
+
+def night(*do):
+    """A window that is closed now."""
+    return {"cron": "0 3 * * *", "lasts": "1h", **({"do": do} if do else {})}
+
+
+@pytest.mark.parametrize(
+    ("windows", "waiting"),
+    [
+        ([], set()),
+        ([night()], {Action.COMPACT, Action.EXPIRE}),
+        ([night("expire")], {Action.EXPIRE}),
+        ([night("compact"), ALWAYS], {Action.COMPACT}),
+        ([night(), {**ALWAYS, "do": ["expire"]}], {Action.COMPACT}),
+        ([night("compact", "expire"), ALWAYS], {Action.COMPACT, Action.EXPIRE}),
+        ([night("trim_metadata")], set()),
+    ],
+    ids=["none", "for all", "for one", "for one beside all", "another for one", "for two", "for another"],
+)
+def test_an_action_waits_for_its_own_windows_or_else_for_those_of_all(windows, waiting):
+    rules = Policy.model_validate(
+        {**POLICY.model_dump(exclude={"work"}, mode="json"), "work": {"windows": windows}}
+    )
+    world = view(COLD, snapshots=snapshots(50), announced_sequence_number=50)
+    decisions = {d.action: d.verdict for d in plan(world, rules, NOW).decisions}
+
+    assert {action for action, verdict in decisions.items() if verdict is Verdict.WAITING} == waiting
+    assert {decisions[action] for action in {Action.COMPACT, Action.EXPIRE} - waiting} <= {Verdict.DUE}
+
+
 @given(worlds(), st.randoms(use_true_random=False))
 def test_the_order_of_the_input_does_not_matter(world, shuffle: random.Random):
     items = list(world.partitions.items())
@@ -250,9 +300,6 @@ def test_a_verdict_stands_until_the_time_it_names(world, later):
     for now in plan(world, POLICY, NOW).decisions:
         if now.partition is not None and (now.wake.at_ms is None or NOW + later < now.wake.at_ms):
             assert now.verdict is then[now.partition].verdict
-
-
-COLD = {key(1): partition(10)}
 
 
 @pytest.mark.parametrize(

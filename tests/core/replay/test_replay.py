@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.files import NO_FILES, FileKind, FileStats, size_bucket
+from isotherm.core.model.jobs import Action
+from isotherm.core.policy.cron import opening
 from isotherm.core.policy.policy import Cold, Compact, Expire, Policy, Schedule, Window, Work
 from isotherm.core.replay.history import History, Recorded, carried_over, counted_back
 from isotherm.core.replay.replay import Assumed, replay
@@ -160,6 +162,12 @@ def writers(draw, *, appends_only=False, fields=None):
     return writer
 
 
+HOURLY_WINDOW = Window(cron="0 * * * *", lasts="20m")
+WINDOWS = (
+    (HOURLY_WINDOW,),
+    (HOURLY_WINDOW, Window(cron="40 */2 * * *", lasts="15m", do=("expire",))),
+    (Window(cron="0 1,4,7,23 * * *", lasts="50m", do=("compact",)),),
+)
 policies = st.builds(
     lambda after, quiet, commits, few, keep, last, once, latest, every, work: Policy(
         # The risk of late writes fades from commit to commit; a partition held back for it is looked at again
@@ -185,7 +193,8 @@ policies = st.builds(
             jobs_at_once=st.sampled_from([None, 0, 1]),
             bytes_per_hour=st.sampled_from([None, 50 * MIB]),
             bytes_per_day=st.sampled_from([None, 200 * MIB]),
-            windows=st.sampled_from([(), (Window(cron="0 * * * *", lasts="20m"),)]),
+            tz=st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kathmandu"]),
+            windows=st.sampled_from([(), *WINDOWS]),
             schedules=st.sampled_from(
                 [(), (Schedule(cron="30 */2 * * *", lasts="25m", do=("compact", "expire"), from_score=0.4),)]
             ),
@@ -247,6 +256,16 @@ def test_decisions_that_are_kept_give_the_jobs_that_planning_everything_each_tim
     anew = replay(history, policy, assumed, samples=5, keep_decisions=False)
 
     assert anew == kept
+
+
+@settings(max_examples=60)
+@given(writers(), policies, assumptions)
+def test_a_job_begins_only_where_the_daemon_would_begin_one(writer, policy, assumed):
+    """The replay asks its windows as any plan does, also where they open by the clocks of a zone."""
+    jobs = replay(writer.history(DAY), policy, assumed, samples=1).jobs
+    windows, tz = policy.work.windows_of(Action.COMPACT), policy.work.tz
+
+    assert all(not windows or opening(windows, tz, job.started_at_ms).is_open for job in jobs)
 
 
 @given(writers(), policies, assumptions, st.integers(1, 50))

@@ -68,8 +68,9 @@ def view_of(case: Case, policy: Policy | None) -> View:
         intent_id="test",
         writer="test",
         state="open",
-        at_ms=case.at,
-        expires_at_ms=case.at + 60_000,
+        # No event is older than 1970, but a test may ask about any time.
+        at_ms=max(case.at, 0),
+        expires_at_ms=max(case.at, 0) + 60_000,
         partitions=None,
     )
     return View(

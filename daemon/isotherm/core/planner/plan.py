@@ -120,7 +120,7 @@ def _decide_compaction(
         return verdict(kind, why, earlier(wake, until))
     waits = (
         _over_budget(job.bytes, view, policy, now_ms)
-        or pace.waits(now_ms)
+        or pace.waits(Action.COMPACT, now_ms)
         or _writers_are_near(partition, job.bytes, now_ms)
     )
     if waits is not None:

@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 from isotherm.core.model.jobs import Action
 from isotherm.core.policy.after import LEARNED, After, after_written
 from isotherm.core.policy.cron import checked_cron
+from isotherm.core.policy.zones import UTC_NAME, checked_zone
 from isotherm.core.units import MAX_COUNT, Count, Size, Span, Unit, size_written, span_written
 from isotherm.runtime.settings import Settings
 
@@ -44,7 +45,29 @@ Cron = Annotated[
     AfterValidator(checked_cron),
     WithJsonSchema({"type": "string", "pattern": r"^\s*\S+(\s+\S+){4}\s*$"}),
 ]
-"""A cron expression of five fields, in UTC."""
+"""A cron expression of five fields, in the policy's time zone."""
+
+Zone = Annotated[
+    str,
+    AfterValidator(checked_zone),
+    WithJsonSchema({"type": "string", "pattern": r"^[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$"}),
+]
+"""A time zone by its IANA name."""
+
+
+def _lasting(span_ms: int) -> int:
+    if span_ms < 60_000:
+        raise ValueError("a window that is never open; let it last for a minute at least: `1m`")
+    return span_ms
+
+
+def _some(actions: tuple[Action, ...]) -> tuple[Action, ...]:
+    if not actions:
+        raise ValueError("a window for no action; name one, such as `compact`")
+    return actions
+
+
+Actions = Annotated[tuple[Action, ...], AfterValidator(_some), Field(json_schema_extra={"minItems": 1})]
 
 
 class Epoch(StrEnum):
@@ -226,9 +249,12 @@ class Window(Settings):
     """A time in which work may begin."""
 
     cron: Cron
-    """When it opens, in UTC: minute, hour, day of month, month, day of week."""
-    lasts: Annotated[Span, Field(ge=60_000)]
-    """How long it stays open."""
+    """When it opens, by the clocks of `work.tz`: minute, hour, day of month, month, day of week."""
+    lasts: Annotated[Span, AfterValidator(_lasting)]
+    """How long it stays open: time that passes, also while clocks are changed."""
+    do: Actions = ()
+    """What it is for: `compact`, `expire`, `rewrite_manifests`, `trim_metadata`, `remove_orphans`. A window without it is
+    for whatever no other window names."""
 
 
 class Schedule(Window):
@@ -236,8 +262,9 @@ class Schedule(Window):
 
     name: str = ""
     """What plans call it: `nightly`."""
-    do: tuple[Action, ...] = Field(min_length=1)
-    """What it is for: `compact`, `expire`, `rewrite_manifests`, `trim_metadata`, `remove_orphans`."""
+    do: Actions
+    """What it is for: `compact`, `expire`, `rewrite_manifests`, `trim_metadata`, `remove_orphans`. A window without it is
+    for whatever no other window names."""
     from_score: float = Field(0.1, gt=0, le=1)
     """Due from this score on, instead of from 1. Where nothing would be gained, nothing is done."""
 
@@ -253,10 +280,17 @@ class Work(Settings):
     """What compaction may read of this table in any hour. By default there is no limit."""
     bytes_per_day: Size | None = None
     """What compaction may read of this table in any day. By default there is no limit."""
+    tz: Zone = UTC_NAME
+    """The time zone by whose clocks windows and schedules open: `Europe/Berlin`."""
     windows: tuple[Window, ...] = ()
     """Work begins only inside one of these; without any, at all times."""
     schedules: tuple[Schedule, ...] = ()
     """Times at which less debt is enough, beside the thresholds, which hold at all times."""
+
+    def windows_of(self, action: Action) -> tuple[Window, ...]:
+        """The windows in which an action may begin: those that name it, or else those that name none."""
+        own = tuple(window for window in self.windows if action in window.do)
+        return own or tuple(window for window in self.windows if not window.do)
 
 
 class Sections(Settings):
