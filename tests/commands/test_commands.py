@@ -58,11 +58,24 @@ def test_plan_and_explain_say_the_same_of_a_window_and_when_it_opens_there_and_i
         for words in (["plan", "shop.orders"], ["explain", "shop.orders", HOUR_1])
     )
     (decision,) = [one for one in plan["decisions"] if one["label"] == HOUR_1]
+    (window,) = [one for one in explain["conditions"] if one["name"] == "work.windows"]
 
     assert {str(one.summary.operation.value) for one in table.refresh().snapshots()} == {"append"}
     assert decision["why"] == explain["why"]
+    assert (window["word"], window["holds"], window["origin"]) == ("waiting", False, "all.yaml")
     said = r"it waits for its window, which opens at (\d{4})-02-29 03:00 Asia/Tokyo \(\1-02-28 18:00 UTC\)"
     assert re.search(f"cold and due, but {said}: 3 of 3 files", explain["why"])
+    assert re.fullmatch(said, window["text"])
+
+
+def test_explain_says_until_when_a_window_is_open(ask, tmp_path):
+    lab = Lab(tmp_path, EAGER + 'work: {windows: [{cron: "* * * * *", lasts: 1d}]}\n')
+    lab.append(lab.create(), 1)
+    lab.settled().stop()
+    configured(lab)
+    flat = " ".join(ask(lab, "explain", "shop.orders", HOUR_1).output.split())
+
+    assert re.search(r"work\.windows open a window is open until [\d: -]+ UTC all\.yaml", flat)
 
 
 def test_explain_shows_what_was_done(isotherm):

@@ -21,14 +21,16 @@ from isotherm.commands.terminal import (
     print_json,
 )
 from isotherm.contract.identity import PartitionKey
-from isotherm.core.model.decisions import Decision, Plan, Verdict, Wake
+from isotherm.core.model.decisions import NEVER, Decision, Plan, Verdict, Wake
 from isotherm.core.model.jobs import Action
 from isotherm.core.planner.coldness import findings
 from isotherm.core.planner.debt import debt
 from isotherm.core.planner.plan import REST_SCORE, plan, rest_text, rests_until
+from isotherm.core.planner.schedules import Pace
 from isotherm.core.planner.view import Surroundings, View
 from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import Resolved
+from isotherm.core.policy.zones import moment_text
 from isotherm.core.state import PartitionState
 from isotherm.core.units import clock_text, span_text
 from isotherm.runtime.clock import now_ms
@@ -62,8 +64,8 @@ def show_explanation(table: str, partition: str | None, config: Path, output: Ou
             out.print(Text(line, style="dim"))
 
 
-COLD, MAY_GO, KEPT = "cold", "may go", "kept"
-_STYLES = {**{str(verdict): style for verdict, style in VERDICT_STYLES.items()}, COLD: "green"}
+COLD, MAY_GO, KEPT, OPEN = "cold", "may go", "kept", "open"
+_STYLES = {**{str(verdict): style for verdict, style in VERDICT_STYLES.items()}, COLD: "green", OPEN: "green"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,8 @@ class Condition:
 
     name: str
     word: str
-    """What it comes to: `hot` or `cold`, `due` or `clean`, `may go` or `kept`, or the verdict on work on the table."""
+    """What it comes to: `hot` or `cold`, `due` or `clean`, `open` or `waiting`, `may go` or `kept`, or the verdict on work
+    on the table."""
     holds: bool
     """Whether it lets the work go ahead."""
     text: str
@@ -125,6 +128,7 @@ def _of_partition(
         *_coldness(key, view.partitions[key], view.around, resolved, now_ms),
         *_debt(view.partitions[key], resolved),
         *_rest(view.partitions[key], decision.score, resolved, now_ms),
+        *_windows(resolved, now_ms),
     )
     return Explanation(
         table=row.state.table.name,
@@ -183,6 +187,20 @@ def _rest(state: PartitionState, score: float, resolved: Resolved, now_ms: int) 
     word = Verdict.DUE if is_over else Verdict.RESTING
     origin = _origin(resolved, "compact.rest")
     return [Condition("rest", word, is_over, rest_text(until_ms, score), origin)]
+
+
+def _windows(resolved: Resolved, now_ms: int) -> list[Condition]:
+    """How the windows for compactions stand, where the policy has any."""
+    pace = Pace.at(resolved.policy, now_ms)
+    windows = pace.windows.get(Action.COMPACT)
+    if windows is None:
+        return []
+    origin = _origin(resolved, "work.windows")
+    if windows.closes_at_ms is not None:
+        closes = moment_text(windows.closes_at_ms, now_ms, pace.tz)
+        return [Condition("work.windows", OPEN, True, f"a window is open until {closes}", origin)]
+    why, _ = pace.waits(Action.COMPACT, now_ms) or ("", NEVER)
+    return [Condition("work.windows", Verdict.WAITING, False, why, origin)]
 
 
 def _of_table(
