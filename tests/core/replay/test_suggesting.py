@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from isotherm.contract.summary import Origin
 from isotherm.core.policy.diff import policy_changes
 from isotherm.core.policy.policy import Cold, Compact, Policy
-from isotherm.core.replay.candidates import SINGLE, Candidate, changed, near, together
+from isotherm.core.replay.candidates import MOST, SINGLE, Candidate, beside, changed, near, together
 from isotherm.core.replay.choice import WORTH, Advice, choose, is_beaten, no_end, search, too_little
 from isotherm.core.replay.replay import Assumed, replay
 from isotherm.core.replay.trial import POINTS, Figures, Trial, tried, watched
@@ -258,6 +258,31 @@ def test_what_pays_is_tried_together_the_best_of_each_field():
     assert together(Policy(), []) == ()
 
 
+def test_what_had_no_effect_by_itself_is_tried_on_the_best():
+    best, other, same, none = (
+        changed(Policy(), one)
+        for one in (
+            {"compact.min_files": 5},
+            {"cold.after": 0},
+            {"compact.min_files": 10},
+            {"compact.rest": HOUR},
+        )
+    )
+    names = [one.name for one in beside(Policy(), best, [other, same, none])]
+
+    assert names == ["min_files 5, after 0", "min_files 5, rest 1h"]
+    assert beside(Policy(), Candidate("now", Policy(), {}), [other]) == ()
+
+
+def test_where_nothing_was_compacted_the_rest_is_tried_once_something_is():
+    never = Policy(compact=Compact(min_files=2000))
+    trials, choice = searched(NIGHTLY, never)
+    both = {"compact.min_files": 20, "cold.silent_for": 6 * HOUR}
+
+    assert len(trials) <= MOST
+    assert choice.chosen.candidate.changes == both
+
+
 def test_figures_are_those_that_a_plain_recount_finds():
     history, met, held, target = hourly(2), Counter(), [], 128 * MIB
     on = watched(history, Policy())
@@ -307,7 +332,7 @@ def test_a_batch_each_night_need_not_wait_for_a_day_of_silence():
 
     assert choice.advice is Advice.CHANGE
     assert choice.chosen.candidate.changes == {"cold.silent_for": 6 * HOUR}
-    assert len(trials) <= 20
+    assert len(trials) <= MOST
     # The same history gives the same choice.
     assert searched(NIGHTLY)[1] == choice
 

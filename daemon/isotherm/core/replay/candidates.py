@@ -1,7 +1,8 @@
 """Policies to try on a table's history: those that differ in one field from the one that is there, and in several.
 
 A field is tried in both directions, and only where the history can show an effect: no limits on deletes where nobody
-deletes, no rule of event time where no partition is about time. What has paid by itself is then tried together.
+deletes, no rule of event time where no partition is about time. What has paid by itself is then tried together, and
+what had no effect by itself on the best of these.
 
 Three things are left out, because a history does not tell what would decide them: how large files should be (what
 readers read), what to expire (who looks back how far), and windows (when others need the machines).
@@ -20,8 +21,11 @@ from isotherm.core.policy.policy import RULES, Policy
 from isotherm.core.replay.history import History
 from isotherm.core.units import HOUR_MS, Unit
 
+MOST = 20
+"""Replays, with that of the policy that is there: some minutes for a busy month."""
+
 SINGLE = 16
-"""So many policies at most differ in one field: with those that differ in several, twenty replays."""
+"""So many policies at most differ in one field."""
 
 MOST_VALUES = 3
 """Of one field."""
@@ -102,6 +106,18 @@ def together(policy: Policy, paying: Sequence[Candidate]) -> tuple[Candidate, ..
     fields = list(best)
     counts = sorted({min(count, len(fields)) for count in (2, 3, len(fields))} - {0, 1})
     several = [changed(policy, {field: best[field] for field in fields[:count]}) for count in counts]
+    return tuple(one for one in several if one is not None)
+
+
+def beside(policy: Policy, best: Candidate, idle: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """What had no effect by itself, on the best that was found; its own fields stay."""
+    if not best.changes:
+        return ()
+    several = [
+        changed(policy, {**best.changes, **one.changes})
+        for one in idle
+        if not one.changes.keys() & best.changes.keys()
+    ]
     return tuple(one for one in several if one is not None)
 
 

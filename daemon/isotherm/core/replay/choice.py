@@ -13,7 +13,7 @@ from statistics import median
 
 from isotherm.contract.summary import Origin
 from isotherm.core.policy.policy import Policy
-from isotherm.core.replay.candidates import Candidate, near, together
+from isotherm.core.replay.candidates import MOST, Candidate, beside, near, together
 from isotherm.core.replay.history import History
 from isotherm.core.replay.replay import Assumed
 from isotherm.core.replay.trial import Trial, Watched, tried
@@ -89,7 +89,7 @@ def search(
     reads_a_day: float,
     tell: Callable[[float], None] = lambda _: None,
 ) -> Iterator[Trial]:
-    """Try the policy that is there, then what differs in one field, then together what has paid.
+    """Try the policy that is there, then what differs in one field, then in several.
 
     Args:
         on: the history.
@@ -99,24 +99,26 @@ def search(
         reads_a_day: how often the table is read.
         tell: is told how many policies are done, as parts of one go on.
     """
-    done = 0
+    done: list[Trial] = []
 
     def one(candidate: Candidate) -> Trial:
-        nonlocal done
-        trial = tried(on, candidate, assumed, lambda part: tell(done + part))
-        done += 1
-        return trial
+        done.append(tried(on, candidate, assumed, lambda part: tell(len(done) + part)))
+        return done[-1]
+
+    def price(trial: Trial) -> float:
+        return trial.figures.price(reads_a_day)
 
     now = one(Candidate(name, policy, {}))
     yield now
-    singles = []
     for candidate in near(policy, on.history):
-        singles.append(one(candidate))
-        yield singles[-1]
-    before = now.figures.price(reads_a_day)
-    paying = [trial for trial in singles if trial.figures.price(reads_a_day) < before]
-    paying.sort(key=lambda trial: trial.figures.price(reads_a_day))
+        yield one(candidate)
+    paying = sorted((trial for trial in done if price(trial) < price(now)), key=price)
+    idle = [trial.candidate for trial in done if trial is not now and trial.figures == now.figures]
     for candidate in together(policy, [trial.candidate for trial in paying]):
+        yield one(candidate)
+    # Where nothing was compacted, nothing else could have an effect; where something is, it may.
+    best = min(done, key=price).candidate
+    for candidate in beside(policy, best, idle)[: MOST - len(done)]:
         yield one(candidate)
 
 
