@@ -70,6 +70,16 @@ def test_it_chooses_and_says_why_in_80_columns(nightly):
     assert text.isascii()
 
 
+def test_what_makes_no_difference_has_no_row_of_its_own(nightly):
+    suggestion = run(nightly)
+    text = printed(suggestion)
+    rows = text[text.index("policy") : text.index("No difference here")].splitlines()[1:]
+    different = {one.figures for one in suggestion.tried}
+
+    assert len([row for row in rows if row.strip()]) == len(different) < len(suggestion.tried)
+    assert all(one.name.split(",")[0] in " ".join(text.split()) for one in suggestion.tried)
+
+
 def is_current(one):
     return one.is_current
 

@@ -231,13 +231,14 @@ def print_suggestion(one: Suggestion, out: Console) -> None:
     print_basis(one, (_priced(one.reads_a_day),), out)
     out.print()
     if one.tried:
-        current = one.tried[0]
-        rows = [row for row in one.tried if row is current or row.figures != current.figures]
+        rows = _telling(one.tried)
         out.print(_comparison(rows))
-        same = [row.name for row in one.tried if row not in rows]
-        if same:
-            line = f"No difference here: {'; '.join(same)}."
-            out.print(Padding(Text(line, style="dim"), (1, 0, 0, 0), expand=False))
+        idle = [row for row in one.tried[1:] if row.figures == one.tried[0].figures]
+        doubles = [row for row in one.tried if row not in rows and row not in idle]
+        for title, others in (("No difference here", idle), ("The same as a row above", doubles)):
+            if others:
+                line = f"{title}: {'; '.join(row.name for row in others)}."
+                out.print(Padding(Text(line, style="dim"), (1, 0, 0, 0), expand=False))
         out.print()
     if one.stopped is not None:
         tried = f"Stopped {one.stopped}" if one.stopped != INTERRUPTED else "Interrupted"
@@ -250,6 +251,14 @@ def print_suggestion(one: Suggestion, out: Console) -> None:
         out.print(f"Put this into the policy file that names {one.table}, or into one of its own:")
         out.print()
         out.print(Padding(Text(one.yaml), (0, 0, 0, 4), expand=False), soft_wrap=True)
+
+
+def _telling(tried: Sequence[Tried]) -> list[Tried]:
+    """Of those with the same figures the simplest one, what is chosen before all others."""
+    simplest: dict[Figures, Tried] = {}
+    for one in sorted(tried, key=lambda one: (not one.is_current, not one.is_chosen, len(one.changes))):
+        simplest.setdefault(one.figures, one)
+    return [one for one in tried if one in simplest.values()]
 
 
 def _priced(reads_a_day: float) -> str:

@@ -12,7 +12,7 @@ from isotherm.contract.summary import Origin
 from isotherm.core.policy.diff import policy_changes
 from isotherm.core.policy.policy import Cold, Compact, Policy
 from isotherm.core.replay.candidates import MOST, SINGLE, Candidate, beside, changed, near, together
-from isotherm.core.replay.choice import WORTH, Advice, choose, is_beaten, no_end, search, too_little
+from isotherm.core.replay.choice import AS_GOOD, WORTH, Advice, choose, is_beaten, no_end, search, too_little
 from isotherm.core.replay.replay import Assumed, replay
 from isotherm.core.replay.trial import POINTS, Figures, Trial, tried, watched
 from support.builders import DAY, HOUR, KIB, MIB, MINUTE
@@ -78,11 +78,11 @@ def test_a_change_saves_a_tenth_and_what_is_kept_could_not(prices, reads_a_day):
 
     if choice.advice is Advice.CHANGE:
         assert after <= (1 - WORTH) * before
-        assert after <= 1.02 * cheapest
+        assert after <= (1 + AS_GOOD) * cheapest
     else:
         assert choice.advice is Advice.KEEP
         assert choice.chosen is trials[0]
-        assert 1.02 * cheapest >= (1 - WORTH) * before
+        assert (1 + AS_GOOD) * cheapest >= (1 - WORTH) * before
 
 
 @given(many, reads, st.randoms(use_true_random=False))

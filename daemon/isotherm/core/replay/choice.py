@@ -23,8 +23,8 @@ from isotherm.runtime.text import counted
 WORTH = 0.1
 """What a day costs must fall by this part, or the policy stays as it is: a replay is no more exact than that."""
 
-AS_GOOD = 0.02
-"""What costs so little more than the cheapest is as good, if it changes fewer fields."""
+AS_GOOD = 0.05
+"""What costs so little more than the cheapest is as good, and may change fewer fields."""
 
 LEAST_COMMITS = 20
 
