@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from isotherm.core.model.jobs import Action
 from isotherm.core.policy.conflicts import conflicts
-from isotherm.core.policy.patterns import Patterns, example_table, matches, overlap
+from isotherm.core.policy.patterns import Names, Patterns, example_table, matches, overlap
 from isotherm.core.policy.policy import FLOORS, RULES, Mode, Policy
 from isotherm.core.policy.precedence import PolicyFile, resolve
 from isotherm.core.policy.rulebook import Rulebook
@@ -476,6 +476,30 @@ def test_no_pattern_that_matches_is_overlooked(patterns, table):
     index = Patterns((pattern, None) for pattern in patterns)
 
     assert {p for p in patterns if matches(p, table)} <= {p for p, _ in index.that_may_match(table)}
+
+
+@given(st.lists(PATTERNS, max_size=8), NAMES)
+def test_the_names_that_patterns_match_are_found_by_any_text_in_them(patterns, table):
+    index = Names((pattern, None) for pattern in patterns)
+
+    assert sorted(p for p, _ in index.that_match(table)) == sorted(p for p in patterns if matches(p, table))
+
+
+def test_of_patterns_that_begin_and_end_alike_a_name_is_held_against_few():
+    patterns = [f"shop.events_*_{number:05}_v[12]" for number in range(2_000)]
+    held = []
+
+    class Held(str):
+        __slots__ = ()
+
+        def startswith(self, *text):
+            held.append(text)
+            return super().startswith(*text)
+
+    index = Names((pattern, None) for pattern in patterns)
+
+    assert [p for p, _ in index.that_match(Held("shop.events_clicks_00007_v1"))] == [patterns[7]]
+    assert len(held) < 5
 
 
 @given(st.lists(PATTERNS, min_size=2, max_size=5, unique=True), NAMES)
