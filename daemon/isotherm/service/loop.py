@@ -34,6 +34,7 @@ from isotherm.service.planning import Verdicts
 from isotherm.service.policy_folder import PolicyFolder
 from isotherm.service.policy_reload import recall_policies, reload_policies
 from isotherm.service.ports import Catalog, DeadLetters, EventSource, HoldTopic, Listener, Maintainer, Message
+from isotherm.service.pruning import Pruning
 from isotherm.service.relay import Relay, Sources
 from isotherm.service.rounds import Rounds
 from isotherm.service.settling import Settling
@@ -42,9 +43,6 @@ from isotherm.service.survey import Survey
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger
 
-PRUNE_EVERY_S = 3600.0
-PRUNE_SLICE_EVERY_S = 1.0
-"""While there is more: a slice takes some 20 ms."""
 STEP_BUDGET_S = 2.0
 """A turn of the loop looks at tables for so long, then at events again."""
 
@@ -84,8 +82,8 @@ class Service:
     recount: Recount = field(init=False)
     barrier: Barrier = field(init=False)
     rounds: Rounds = field(init=False)
+    pruning: Pruning = field(init=False)
     _last_round_s: float = float("-inf")
-    _prune_at_s: float = float("-inf")
 
     def __post_init__(self) -> None:
         self.barrier = Barrier(self.listen, self.monotonic_s)
@@ -122,6 +120,9 @@ class Service:
         operations = Operations(self.ledger, self.listen, self.now_ms)
         self._build_what_works(operations)
         self._build_rounds(operations)
+        self.pruning = Pruning(
+            self.fold, self.ledger, self.deletions, self.rounds, self.health, self.now_ms, self.monotonic_s
+        )
 
     def _build_what_hears(self) -> None:
         """Build what takes messages in."""
@@ -332,7 +333,7 @@ class Service:
             self.barrier.guard("planning", self._plan)
         elif not messages and not len(self.compactions):
             self.barrier.guard("counting again", self.recount.turn)
-        self.barrier.guard("forgetting what is long over", self._prune)
+        self.barrier.guard("forgetting what is long over", self.pruning.turn)
         self.health.ticked_at_s = self.monotonic_s()
 
     def stop(self) -> None:
@@ -375,21 +376,6 @@ class Service:
     def _touch(self, hold: Hold) -> None:
         """What was held back, or is no more, is decided again."""
         self.fold.touch(hold.uuid, None if hold.partition is None else [hold.partition])
-
-    def _prune(self) -> None:
-        """Forget a little of what is long over, once an hour until nothing is left of it, however busy the loop is.
-
-        What is long over a clock tells: while it is in doubt, nothing is forgotten.
-        """
-        now_s = self.monotonic_s()
-        if now_s < self._prune_at_s or self.deletions.clock_trouble() is not None:
-            return
-        has_more = self.ledger.prune(self.now_ms())
-        has_more = self.fold.prune(self.now_ms()) or has_more
-        if self.health.is_assigned and self.rounds.has_found_all:
-            # Until then a table that is ours may look like another's.
-            has_more = self.deletions.give_up() or has_more
-        self._prune_at_s = now_s + (PRUNE_SLICE_EVERY_S if has_more else PRUNE_EVERY_S)
 
     def reload_policies(self) -> bool:
         """Read the folder of policies again; whether work may begin under what is in force."""
