@@ -10,6 +10,7 @@ from typing import get_args
 
 from pydantic import BaseModel
 
+from isotherm.core.policy.after import LEARNED
 from isotherm.core.policy.case import Case, Snapshots
 from isotherm.core.policy.json_schema import schema
 from isotherm.core.policy.policy import FLOORS, RULES, Epoch, Mode, Policy, Rule, Schedule, Window
@@ -75,6 +76,8 @@ def _field(rule: Rule) -> str:
 def _kind(rule: Rule) -> str:
     if rule.unit is not None:
         return KINDS[rule.unit] + (" or `null`" if type(None) in get_args(rule.info.annotation) else "")
+    if rule.name == "after":
+        return f"number, span, or `{LEARNED}`"
     if rule.name == "epochs":
         return f"fields, each {', '.join(f'`{epoch}`' for epoch in Epoch)}"
     return KINDS.get(rule.info.annotation, "list")
