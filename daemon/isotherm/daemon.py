@@ -222,14 +222,6 @@ def _service(
             on_trouble=lambda error: listen(TrySoon("the broker", error, Outside.BROKER)),
             broker=broker,
         )
-        dead_letter_topic, letters = config.kafka.dead_letter_topic, None
-        if dead_letter_topic is not None:
-            wait_for(
-                "the broker",
-                Outside.BROKER,
-                lambda: ensure_topic(properties, dead_letter_topic, config=DEAD_LETTER_TOPIC),
-            )
-            letters = KafkaDeadLetters(properties, dead_letter_topic)
         local = config.executors.local
         executor = LocalExecutor(local.jobs_at_once, local.deadline_s, local.memory_bytes)
         return Service(
@@ -251,9 +243,18 @@ def _service(
             monotonic_s=monotonic_s,
             health=health,
             sources=_sources(config, listen),
-            letters=letters,
+            letters=_letters(config, wait_for),
         )
     return None
+
+
+def _letters(config: IsothermConfig, wait_for: "_Patience") -> KafkaDeadLetters | None:
+    """The topic for messages that nobody can read, or None where there is none. Raises Unavailable."""
+    topic, properties = config.kafka.dead_letter_topic, config.kafka.properties
+    if topic is None:
+        return None
+    wait_for("the broker", Outside.BROKER, lambda: ensure_topic(properties, topic, config=DEAD_LETTER_TOPIC))
+    return KafkaDeadLetters(properties, topic)
 
 
 def _hold(path: Path) -> StateFolder:
