@@ -31,6 +31,7 @@ from isotherm.core.planner.view import Surroundings, View
 from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import Resolved
 from isotherm.core.policy.zones import moment_text
+from isotherm.core.reads import reads_text, weight
 from isotherm.core.state import PartitionState
 from isotherm.core.units import clock_text, span_text
 from isotherm.runtime.clock import now_ms
@@ -60,6 +61,8 @@ def show_explanation(table: str, partition: str | None, config: Path, output: Ou
         out.print(grid)
         if explanation.next_at:
             out.print(f"can change {explanation.next_at}")
+        if explanation.reads:
+            out.print(explanation.reads)
         for line in explanation.history:
             out.print(Text(line, style="dim"))
 
@@ -94,6 +97,8 @@ class Explanation:
     conditions: tuple[Condition, ...]
     next_at: str
     history: tuple[str, ...]
+    reads: str = ""
+    """How often the table is read, and what that is worth; nothing where nobody has reported it."""
 
 
 def _decision(planned: Plan, partition: str) -> Decision:
@@ -116,7 +121,15 @@ def explained(inspector: Inspector, table: str, partition: str | None, now_ms: i
         explanation = _of_table(inspector, row, view, planned, resolved, now_ms)
     else:
         explanation = _of_partition(inspector, row, view, _decision(planned, partition), resolved, now_ms)
+    explanation = replace(explanation, reads=_reads(inspector.verdicts.reads_per_day(row.state.table.uuid)))
     return explanation if policy is not None else replace(explanation, why=inspector.policies.why_none(table))
+
+
+def _reads(per_day: float | None) -> str:
+    if per_day is None:
+        return ""
+    worth = f"a minute of waiting for its turn counts as up to {1 + weight(per_day):.2f}"
+    return f"{reads_text(per_day)}, as engines report: {worth}"
 
 
 def _of_partition(

@@ -90,11 +90,13 @@ class StateConfig(Settings):
 
 
 class HttpConfig(Settings):
-    """The port with /metrics, /livez and /readyz. It has no secrets and takes no orders."""
+    """The port with /metrics, /livez and /readyz. It has no secrets and takes no orders; reports, where it may."""
 
     host: str = "127.0.0.1"
     port: int = Field(9464, ge=0, le=65535)
     """The port. 0 takes any free port, and the log line `http_listening` says which."""
+    scan_reports: bool = False
+    """Whether scan reports of engines are taken, as a REST catalog takes them."""
 
 
 class LocalExecutorConfig(Settings):

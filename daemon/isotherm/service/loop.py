@@ -37,6 +37,7 @@ from isotherm.service.ports import Catalog, DeadLetters, EventSource, HoldTopic,
 from isotherm.service.pruning import Pruning
 from isotherm.service.relay import Relay, Sources
 from isotherm.service.rounds import Rounds
+from isotherm.service.scan_reports import ScanCounter, ScanReports
 from isotherm.service.settling import Settling
 from isotherm.service.spot_check import Recount
 from isotherm.service.survey import Survey
@@ -65,6 +66,8 @@ class Service:
     health: Health = field(default_factory=Health)
     sources: Sources | None = None
     letters: DeadLetters | None = None
+    scan_reports: ScanReports | None = None
+    """None where isotherm.yaml wants none."""
     set_aside: SetAside = field(init=False)
     relay: Relay | None = field(init=False)
     lists: CatalogLists = field(init=False)
@@ -83,6 +86,7 @@ class Service:
     barrier: Barrier = field(init=False)
     rounds: Rounds = field(init=False)
     pruning: Pruning = field(init=False)
+    scans: ScanCounter = field(init=False)
     _last_round_s: float = float("-inf")
 
     def __post_init__(self) -> None:
@@ -120,9 +124,9 @@ class Service:
         operations = Operations(self.ledger, self.listen, self.now_ms)
         self._build_what_works(operations)
         self._build_rounds(operations)
-        self.pruning = Pruning(
-            self.fold, self.ledger, self.deletions, self.rounds, self.health, self.now_ms, self.monotonic_s
-        )
+        clocks = (self.now_ms, self.monotonic_s)
+        self.pruning = Pruning(self.fold, self.ledger, self.deletions, self.rounds, self.health, *clocks)
+        self.scans = ScanCounter(self.scan_reports, self.fold, self.ledger, self.listen, *clocks)
 
     def _build_what_hears(self) -> None:
         """Build what takes messages in."""
@@ -308,6 +312,7 @@ class Service:
             for uuid in self.fold.names():
                 self.fold.distrust(uuid)  # the scan accounts for the snapshots that were there
         self.fold.grow_beside(self.ledger.id)
+        self.scans.start()
         self.fold.decide_by(f"{RULES} {Policy().hash}")  # a new version may judge the same facts otherwise
         self.health.ticked_at_s = self.monotonic_s()
 
@@ -333,6 +338,7 @@ class Service:
             self.barrier.guard("planning", self._plan)
         elif not messages and not len(self.compactions):
             self.barrier.guard("counting again", self.recount.turn)
+        self.barrier.guard("counting scans", self.scans.turn)
         self.barrier.guard("forgetting what is long over", self.pruning.turn)
         self.health.ticked_at_s = self.monotonic_s()
 
