@@ -90,16 +90,16 @@ def test_a_higher_priority_is_served_first_and_never_starves_the_others():
 
 
 def test_of_what_waits_alike_what_is_read_comes_first_and_never_starves_the_others():
-    read = planned(*[request("a", KIB, waited=20 * MINUTE)] * 3)
-    alike = planned(*[request("b", KIB, waited=20 * MINUTE)] * 3)
-    longer = planned(*[request("b", KIB, waited=41 * MINUTE)] * 3)
-    much_longer = planned(*[request("b", KIB, waited=5 * HOUR + MINUTE)])
-    long_read = planned(*[request("a", KIB, waited=4 * HOUR)])
-    rooms = {"a": Room(reads_per_day=10**6)}
+    read = planned(*[request("b", KIB, waited=20 * MINUTE)] * 3)
+    alike = planned(*[request("a", KIB, waited=20 * MINUTE)] * 3)
+    longer = planned(*[request("a", KIB, waited=41 * MINUTE)] * 3)
+    much_longer = planned(*[request("a", KIB, waited=5 * HOUR + MINUTE)])
+    long_read = planned(*[request("b", KIB, waited=4 * HOUR)])
+    rooms = {"b": Room(reads_per_day=10**6)}
 
-    assert names(admit([read, alike], 0, 4, None, NOW, rooms)) == ["a", "b", "a", "b"]
-    assert names(admit([read, longer], 0, 1, None, NOW, rooms)) == ["b"]
-    assert names(admit([long_read, much_longer], 0, 1, None, NOW, rooms)) == ["b"]
+    assert names(admit([read, alike], 0, 4, None, NOW, rooms)) == ["b", "a", "b", "a"]
+    assert names(admit([read, longer], 0, 1, None, NOW, rooms)) == ["a"]
+    assert names(admit([long_read, much_longer], 0, 1, None, NOW, rooms)) == ["a"]
 
 
 def test_of_what_has_only_just_fallen_due_comes_first_what_saves_most_each_day():
