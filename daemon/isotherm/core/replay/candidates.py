@@ -10,6 +10,7 @@ readers read), what to expire (who looks back how far), and windows (when others
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import islice
 from typing import Any
 
@@ -54,8 +55,19 @@ class Step:
     """Means something only where there are such files."""
 
 
+def _around(after: float | timedelta | str) -> tuple[float | timedelta, ...]:
+    """Values of `cold.after` to try; what is learned is two intervals at most."""
+    match after:
+        case str():
+            return 0, 1, 6
+        case timedelta():
+            return after / 2, 0, 3 * after
+        case intervals:
+            return intervals / 2, 0, 3 * intervals
+
+
 STEPS = (
-    Step("cold.after", lambda after: (after / 2, 0, 3 * after) if after else (2,), needs_time=True),
+    Step("cold.after", _around, needs_time=True),
     Step("cold.silent_for", lambda span_ms: (span_ms // 4,), needs_time=True),
     Step("compact.min_files", lambda files: (files // 2, files // 4, 2 * files)),
     Step("cold.quiet_for", lambda span_ms: (span_ms // 3, 4 * span_ms)),
@@ -69,7 +81,7 @@ STEPS = (
 
 
 def near(policy: Policy, history: History) -> tuple[Candidate, ...]:
-    """The policies that differ in one field."""
+    """The policies that differ in one field, what goes back to a built-in default before all others."""
     fields = with_epochs(history.facts.fields, policy.cold.epochs)
     keys = {*history.partitions, *(key for one in history.recorded for key in one.change.partitions)}
     has_time = any(time_span(key, fields) for key in keys)
@@ -80,13 +92,20 @@ def near(policy: Policy, history: History) -> tuple[Candidate, ...]:
         if (has_time or not step.needs_time) and (step.needs is None or step.needs in kinds)
         for candidate in islice(_stepped(policy, step), MOST_VALUES)
     ]
+    found.sort(
+        key=lambda one: any(_value(one.policy, field) != _value(Policy(), field) for field in one.changes)
+    )
     return tuple(found[:SINGLE])
+
+
+def _value(policy: Policy, field: str) -> Any:
+    rule = RULES[field]
+    return getattr(getattr(policy, rule.section), rule.name)
 
 
 def _stepped(policy: Policy, step: Step) -> Iterator[Candidate]:
     """The built-in default first: whoever is far from it may have to go further than one step."""
-    rule = RULES[step.field]
-    default, held = (getattr(getattr(one, rule.section), rule.name) for one in (Policy(), policy))
+    default, held = (_value(one, step.field) for one in (Policy(), policy))
     for value in dict.fromkeys((default, *step.values(held))):
         if (candidate := changed(policy, {step.field: value})) is not None:
             yield candidate
@@ -129,9 +148,8 @@ def changed(policy: Policy, changes: Mapping[str, Any]) -> Candidate | None:
         written = rule.written(value)
         try:
             # As a file would say it, so that what is proposed is what was tried.
-            said = Policy.model_validate(
-                {rule.section: {rule.name: written if rule.unit in _SAID else value}}
-            )
+            as_written = rule.unit in _SAID or not isinstance(value, int | float)
+            said = Policy.model_validate({rule.section: {rule.name: written if as_written else value}})
         except ValidationError:
             return None
         section = getattr(policy, rule.section)
