@@ -49,7 +49,9 @@ EXEMPT = {("keyed_upserts", "not left alone")}
 """What no policy can reach: equality deletes are followed, not applied."""
 
 NO_MERGE = "delete files are not merged by themselves: only rewriting the data takes them away"
-NO_RHYTHM = "its writers pause by chance, so one job in four is in vain, and sometimes two of one bucket in a row"
+NO_RHYTHM = (
+    "its writers pause by chance, so one job in four is in vain, and sometimes two of one bucket in a row"
+)
 
 NOT_YET: dict[tuple[str, str | None, str], str] = {
     ("mirror_zipf", None, "written 2.5 times at most"): NO_MERGE,
