@@ -191,10 +191,13 @@ def while_alive(health: Health, work: Callable[[], Answer], every_s: float = 1.0
 
 def _stores(config: IsothermConfig) -> tuple[Fold, Ledger]:
     """What the daemon keeps. Raises StoreError, OSError."""
+    # A fold that this version cannot read is deleted. Where the ledger is refused, nothing may be touched: the newer
+    # version would have to scan every table again.
+    ledger = Ledger(config.state.path / "ledger.db")
     fold, trouble = Fold.open_or_rebuild(config.state.path / "fold.db")
     if trouble is not None:
         logs.get().warning("fold_rebuilt", why=trouble)
-    return fold, Ledger(config.state.path / "ledger.db")
+    return fold, ledger
 
 
 def _service(
