@@ -2,14 +2,18 @@
 
 import json
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Event
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
 from isotherm.core.observations import TrySoon
 from isotherm.core.paths import normalised
-from isotherm.iceberg.catalog import IcebergCatalog, connect
+from isotherm.iceberg.catalog import LOOK_LIMIT_S, IcebergCatalog, connect
 from isotherm.iceberg.errors import translated
+from isotherm.iceberg.looking import SILENT_AT_ONCE
+from isotherm.iceberg.threads import Beside
 from isotherm.runtime.config import CatalogConfig
 from isotherm.service.catalog_lists import CatalogLists
 from isotherm.service.ports import Fenced, Refused, TableMissing, Unavailable, Unreadable
@@ -247,3 +251,64 @@ def test_one_list_says_of_all_tables_of_a_namespace_that_are_not_found_whether_t
     assert set(looked.missing) == set(names)
     assert set(looked.gone) == {"eu.prod.dropped", "eu.gone.a", "eu.gone.b"}
     assert catalog.catalog.lists <= 1 + 2
+
+
+class Hanging:
+    """Looks in real threads, by a clock that is set: some names hang until the test is over."""
+
+    def __init__(self, lab, names):
+        self.now_s, self.asked, self.over, self.names = 0.0, SimpleQueue(), Event(), names
+        self.catalog = IcebergCatalog(lab.catalog, threads=self)
+        self.real, self.catalog.lies = self.catalog.lies, self.lies
+
+    def beside(self, limit_s):
+        return Beside(limit_s, lambda: self.now_s)
+
+    def lies(self, name):
+        if name in self.names:
+            self.asked.put(name)
+            self.over.wait(60)
+        return self.real(name)
+
+    def looked(self, listed):
+        """What a look comes to, when each name that hangs has had its time."""
+        self.catalog.start_looking(listed)
+        for _ in self.names:
+            self.asked.get(timeout=30)
+            self.now_s += LOOK_LIMIT_S + 1
+            if (looked := self.catalog.looked()) is not None:
+                return looked
+        self.catalog.wait(30)
+        return self.catalog.looked()
+
+
+@pytest.fixture
+def hanging(lab):
+    for number in range(9):
+        lab.create(f"shop.t{number}")
+    made = []
+
+    def make(*names):
+        made.append(Hanging(lab, names))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.over.set()
+
+
+def test_a_name_that_hangs_is_silent_alone(hanging):
+    names = [f"shop.t{number}" for number in range(9)]
+    looked = hanging("shop.t0", "shop.t4").looked([*names, "shop.dropped"])
+
+    assert set(looked.silent) == {"shop.t0", "shop.t4"}
+    assert set(looked.found) == {*names} - {"shop.t0", "shop.t4"}
+    assert (looked.gone, looked.unasked) == (["shop.dropped"], [])
+
+
+def test_where_name_after_name_hangs_the_others_are_not_asked_for(hanging):
+    names = [f"shop.t{number}" for number in range(9)]
+    looked = hanging(*names[:SILENT_AT_ONCE]).looked(names)
+
+    assert set(looked.silent) == set(names[:SILENT_AT_ONCE])
+    assert set(looked.unasked) == set(names[SILENT_AT_ONCE:])

@@ -184,29 +184,29 @@ MUTANTS = (
             (
                 "a catalog that does not answer is asked for every name",
                 LOOKING,
-                "and in_a_row < SILENT_AT_ONCE",
+                "and self.in_a_row < SILENT_AT_ONCE",
                 "and True",
                 "test_a_catalog_that_does_not_answer_is_not_asked_for_every_name",
             ),
             (
                 "what was not asked for counts as silent, and as looked at after a day",
                 LOOKING,
-                "for name in waiting if tries[name]}",
-                "for name in waiting}",
+                "for name in self.waiting if self.tries[name]}",
+                "for name in self.waiting}",
                 "test_a_look_that_is_stopped_knows_nothing_of_the_rest",
             ),
             (
                 "a token that is over counts as a refusal of the table",
                 LOOKING,
-                "and not says_nothing_of_it(err)",
+                " or says_nothing_of_it(err)",
                 "",
                 "test_a_token_that_is_over_and_a_server_in_trouble_are_no_word_on_a_table",
             ),
             (
                 "a table that a replica does not have yet counts as dropped",
                 LOOKING,
-                "(gone if _is_gone(is_listed, name) else missing)",
-                "gone",
+                "(self.gone if _is_gone(self.is_listed, name) else self.missing)",
+                "self.gone",
                 "test_what_is_missing_and_not_listed_any_more_is_gone",
             ),
             (
@@ -232,9 +232,9 @@ MUTANTS = (
             ),
             (
                 "one refusal is enough for ever",
-                SEARCH,
-                "else inf if name in silent else TWICE_S",
-                "else inf if name in silent else 0.0",
+                SILENCE,
+                "return self.refused_s",
+                "return 0.0",
                 "test_an_answer_that_passes_does_not_hide_a_second_entry",
             ),
             (
@@ -369,6 +369,14 @@ MUTANTS = (
         "service/test_survey.py::test_a_process_asks_a_silent_name_for_minutes_itself_and_believes_no_catalog_that_shows_nothing",
     ),
     Mutant(
+        "the waiting for a second name begins anew with each restart",
+        SILENCE,
+        "since_s = now_s - (self.unsettled.before_s(name) if answer is Answer.UNSETTLED else 0.0)",
+        "since_s = now_s",
+        "service/test_survey_patience.py::"
+        "test_the_day_of_a_second_name_goes_on_though_the_daemon_is_restarted_each_hour",
+    ),
+    Mutant(
         "silence counts over a break in which nobody asked",
         SILENCES,
         "if not 0 <= break_s <= known.pause_s + BREAK_S:",
@@ -450,7 +458,7 @@ MUTANTS = (
     Mutant(
         "a table that was not found once is gone",
         FOLLOW,
-        "if listing is None or now_s - since_s < GONE_AFTER_S:",
+        "if listing is None or now_s - since_s < for_s:",
         "if listing is None:",
         LAYERS + "test_a_table_that_is_not_found_is_gone_only_minutes_later",
     ),

@@ -1,6 +1,7 @@
 """What protects a table, layer by layer: where the next layer would hide that one is gone."""
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,12 +12,13 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.deletion import LEFTOVER_GRACE_MS, Cause, Mark
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import Action, CompactionJob
+from isotherm.core.observations import TableGone
 from isotherm.core.paths import normalised
 from isotherm.runtime.clock import now_ms
-from isotherm.service.follow import GONE_AFTER_S
+from isotherm.service.follow import GONE_AFTER_S, REFUSED_FOR_S
 from isotherm.service.intake import Touched
 from isotherm.service.ledger_age import LedgerAge
-from isotherm.service.ports import NotYetKnown, TableMissing
+from isotherm.service.ports import NotYetKnown, Refused, TableMissing
 from isotherm.store import Ledger
 from isotherm.store.ledger import Account, Operation
 from support.fakes import MemoryHolds
@@ -270,6 +272,54 @@ def test_a_table_that_is_not_found_is_gone_only_minutes_later(lab):
     assert service.follower.confirm("shop.orders") is None
     assert service.fold.table(uuid_of(table)) is None
     service.stop()
+
+
+@pytest.mark.parametrize("what", ["dropped", "listed", "hidden", "alone", "unlisted for a moment"])
+def test_a_table_that_is_refused_and_not_listed_for_an_hour_is_gone(lab, what):
+    """Some catalogs answer 403 for a table that they do not have. One that is listed lacks a right, and stays."""
+    table, service = followed(lab)
+    if what != "alone":  # a list without any name is no list
+        lab.append(lab.create("shop.other"), 1)
+        for _ in range(3):
+            service.step(0)
+    front(service, what)
+    if what != "listed":
+        lab.catalog.drop_table("shop.orders")
+    for waits_s in (0, GONE_AFTER_S, REFUSED_FOR_S - GONE_AFTER_S - 60):
+        lab.ahead_ms += int(waits_s * 1000)
+        with pytest.raises(Refused):
+            service.follower.confirm("shop.orders")
+        service.step(0)  # makes a list
+    if what == "unlisted for a moment":
+        lab.catalog.register_table("shop.orders", table.metadata_location)
+        service.step(0)
+
+    lab.ahead_ms += 120_000
+    with suppress(Refused):
+        service.follower.confirm("shop.orders")
+
+    gone = [one.why for one in lab.seen if isinstance(one, TableGone)]
+    assert (service.fold.table(uuid_of(table)) is None) is (what in ("dropped", "alone"))
+    assert len(gone) == (what in ("dropped", "alone"))
+    assert all("403" in why and "nor does the catalog list it" in why for why in gone)
+    service.stop()
+
+
+def front(service, what):
+    """A catalog that refuses one table, whether it has it or not."""
+    load, names = service.catalog.load, service.catalog.names
+
+    def refusing(name):
+        if name == "shop.orders":
+            raise Refused("ForbiddenError: 403")
+        return load(name)
+
+    def hiding():
+        return replace(names(), unlisted={"shop": "403"})
+
+    service.catalog.load = refusing
+    if what == "hidden":
+        service.catalog.names = hiding
 
 
 def without_lists(service):

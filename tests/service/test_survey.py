@@ -1,5 +1,6 @@
 """What is known of all the catalog's tables before a file of one of them goes."""
 
+from collections import deque
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import TrySoon
 from isotherm.iceberg.catalog import IcebergCatalog
-from isotherm.iceberg.looking import SILENT_AT_ONCE, TRIES, look
+from isotherm.iceberg.looking import SILENT_AT_ONCE, TRIES, Look
 from isotherm.service import survey as module
 from isotherm.service.barrier import Barrier
 from isotherm.service.holders import AGAIN_AFTER_S
@@ -721,8 +722,7 @@ def asked(answers, is_stopped=lambda: False, listed=()):
             raise answer
         return Lies(f"uuid of {name}", "file:///", {})
 
-    names = sorted(answers)
-    return look(lies, is_listed, names, is_stopped), calls
+    return Look(lies, is_listed, deque(sorted(answers))).go_on(is_stopped), calls
 
 
 def test_a_slow_name_is_asked_for_again_behind_all_others():

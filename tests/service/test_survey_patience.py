@@ -117,10 +117,16 @@ def test_a_catalog_in_which_tables_come_and_go_all_the_time_keeps_files_waiting_
     assert 20 <= waited <= 80
 
 
-def test_a_name_that_may_be_a_second_entry_keeps_after_a_day_only_that_tables_files_waiting(world):
+def unsettled(world):
+    """A name of a table of ours, of which nobody can say whether it is a second entry."""
     uuid = uuid_of(world.lab.catalog.load_table("zoo.copy"))
     world.known, world.settles = {uuid: "shop.known"}, False
     world.list()
+    return uuid
+
+
+def test_a_name_that_may_be_a_second_entry_keeps_after_a_day_only_that_tables_files_waiting(world):
+    uuid = unsettled(world)
     seen = []
     while world.passed_s < 2 * PATIENCE_S:
         world.turns(2)
@@ -136,3 +142,38 @@ def test_a_name_that_may_be_a_second_entry_keeps_after_a_day_only_that_tables_fi
     world.passed_s += LONGEST_PAUSE_S
     world.turns(2)
     assert world.survey.compare_names("zoo.copy", uuid)
+
+
+def test_the_day_of_a_second_name_goes_on_though_the_daemon_is_restarted_each_hour(world):
+    uuid = unsettled(world)
+    seen = []  # between the last question of a process and its end, no time counts
+    for _ in range(40):
+        for _ in range(6):
+            world.turns(2)
+            world.passed_s += 600.0
+            world.survey.want()
+        seen.append(world.survey.seen_since_ms("shop.orders") is not None)
+        assert not (seen[-1] and world.survey.compare_names("shop.known", uuid))
+        world.restart(after_s=SILENT_AGAIN_S)
+    assert not any(seen[:20])
+    assert seen[-1]
+
+
+@pytest.mark.parametrize("what", ["settled", "gone", "silent"])
+def test_a_second_name_that_was_something_else_meanwhile_keeps_files_waiting_for_a_day_again(world, what):
+    unsettled(world)
+    world.turns(2)
+    world.passed_s += PATIENCE_S - LONGEST_PAUSE_S
+    world.turns(2)
+    world.settles = what == "settled"
+    if what != "settled":
+        world.faults["zoo.copy"] = TableMissing("dropped") if what == "gone" else Unavailable("time-out")
+    world.passed_s += LONGEST_PAUSE_S / 2
+    world.turns(2)
+    world.faults.clear()
+    world.settles = False
+    world.restart(after_s=SILENT_AGAIN_S)
+    world.turns(2)
+    world.passed_s += LONGEST_PAUSE_S
+    world.turns(2)
+    assert world.survey.seen_since_ms("shop.orders") is None

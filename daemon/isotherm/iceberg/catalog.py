@@ -3,6 +3,7 @@
 It writes nothing and reads no clock. `values` turns what it loads into our values, `errors` what goes wrong.
 """
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -23,7 +24,7 @@ from isotherm.core.paths import normalised
 from isotherm.iceberg.catalog_client import open_catalog
 from isotherm.iceberg.errors import is_no_answer, translated
 from isotherm.iceberg.listing import Lister
-from isotherm.iceberg.looking import look
+from isotherm.iceberg.looking import Look
 from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Counted, Question, census
 from isotherm.iceberg.manifests.live import live_files, may_hold
 from isotherm.iceberg.manifests.reachability import SIZES
@@ -112,7 +113,8 @@ class IcebergCatalog:
         self.catalog = catalog
         self._threads = threads
         self._looks: Beside[Looked] = threads.beside(LOOK_LIMIT_S)
-        self._looking: Sequence[str] = ()
+        self._look: Look | None = None
+        """The one that was begun last."""
         self._breaker = breaker or Breaker()
         self._lister = Lister(lambda: self.catalog, self._asked, self._breaker, threads)
         self.clock = _CatalogClock(now_ms)
@@ -179,16 +181,19 @@ class IcebergCatalog:
 
     def start_looking(self, names: Sequence[str]) -> None:
         """Begin to look at some names, beside the loop."""
-        self._looking = tuple(names)
-        is_listed = self._lister.listed_once()
-        self._looks.start("looking", lambda is_stopped: look(self.lies, is_listed, self._looking, is_stopped))
+        self._go_on_looking(Look(self.lies, self._lister.listed_once(), deque(names)))
+
+    def _go_on_looking(self, look: Look) -> None:
+        self._look = look
+        self._looks.start("looking", look.go_on)
 
     def looked(self) -> Looked | None:
-        """What the look came to."""
+        """What the look came to; where one name hangs, it goes on without it."""
         for _, result in self._looks.ended():
             if isinstance(result, Looked):
                 return result
-            return Looked({}, silent=dict.fromkeys(self._looking, f"{type(result).__name__}: {result}"))
+            if self._look is not None:
+                self._go_on_looking(self._look.without_first(f"{type(result).__name__}: {result}"))
         return None
 
     def wait(self, timeout_s: float) -> None:

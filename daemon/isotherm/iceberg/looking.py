@@ -1,11 +1,12 @@
 """Looks which table each of some names is, and where it lies: beside the loop, one name after another.
 
 One name that is slow keeps the others waiting in this look alone: nothing that is found here says of the catalog as a
-whole whether it answers.
+whole whether it answers. A question that never ends holds its thread, so the look goes on without that name in another.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from isotherm.iceberg.errors import says_nothing_of_it, wanted_pause_s
 from isotherm.iceberg.threads import IsStopped
@@ -17,54 +18,90 @@ SILENT_AT_ONCE = 5
 """So many in a row without an answer, and nobody answers: the others are not asked for."""
 
 
-def look(
-    lies: Callable[[str], Lies],
-    is_listed: Callable[[str], bool],
-    names: Sequence[str],
-    is_stopped: IsStopped,
-) -> Looked:
-    """What some names are.
+@dataclass(slots=True)
+class Look:
+    """What some names are, as far as they were asked for."""
 
-    Args:
-        lies: asks for one name. Raises TableMissing, Unavailable.
-        is_listed: whether the catalog still lists a name that it has no table for. Raises TableMissing, Unavailable.
-        names: those to look at.
-        is_stopped: asked before each.
-    """
-    found: dict[str, Lies] = {}
-    missing: list[str] = []
-    gone: list[str] = []
-    unread: dict[str, str] = {}
-    silent: dict[str, str] = {}
-    waiting, tries, in_a_row, pause_s = deque(names), Counter[str](), 0, 0.0
-    while waiting and not pause_s and in_a_row < SILENT_AT_ONCE and not is_stopped():
-        name = waiting.popleft()
-        tries[name] += 1
+    lies: Callable[[str], Lies]
+    """Asks for one name. Raises TableMissing, Unavailable."""
+    is_listed: Callable[[str], bool]
+    """Whether the catalog still lists a name that it has no table for. Raises TableMissing, Unavailable."""
+    waiting: deque[str]
+    """The names to ask for. The first is the one that is being asked for."""
+    tries: Counter[str] = field(default_factory=Counter)
+    in_a_row: int = 0
+    """Names without an answer since the last one with an answer."""
+    found: dict[str, Lies] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+    unread: dict[str, str] = field(default_factory=dict)
+    silent: dict[str, str] = field(default_factory=dict)
+
+    def go_on(self, is_stopped: IsStopped) -> Looked:
+        """Ask for the names that wait. Returns what all of them are.
+
+        Args:
+            is_stopped: asked before each.
+        """
+        pause_s = 0.0
+        while self.waiting and not pause_s and self.in_a_row < SILENT_AT_ONCE and not is_stopped():
+            pause_s = self._ask(self.waiting[0])
+        # Those that were asked for, and have tries left, were silent too.
+        behind = {name: "the catalog did not answer" for name in self.waiting if self.tries[name]}
+        unasked = [name for name in self.waiting if not self.tries[name]]
+        return Looked(
+            self.found, self.gone, self.missing, self.unread, {**self.silent, **behind}, unasked, pause_s
+        )
+
+    def _ask(self, name: str) -> float:
+        """Ask for a name, the first that waits. Returns the pause that the catalog wants, with the name still first."""
         try:
-            found[name] = lies(name)
+            self.found[name] = self.lies(name)
         except TableMissing:
-            (gone if _is_gone(is_listed, name) else missing).append(name)
+            (self.gone if _is_gone(self.is_listed, name) else self.missing).append(name)
         except Unavailable as err:
             if pause_s := wanted_pause_s(err):
-                waiting.appendleft(name)
-                tries[name] -= 1
-                continue
-            if isinstance(err, Refused | Unreadable) and not says_nothing_of_it(err):
-                unread[name] = str(err)
-            else:
-                in_a_row += not isinstance(err, StoreAway)
-                if tries[name] < TRIES:
-                    waiting.append(name)
-                else:
-                    silent[name] = str(err)
-                continue
+                return pause_s
+            if not isinstance(err, Refused | Unreadable) or says_nothing_of_it(err):
+                self._not_answered(name, err)
+                return 0.0
+            self.unread[name] = str(err)
         except Exception as err:  # noqa: BLE001 (a mistake of ours, about a table that nobody asked us to read)
-            unread[name] = f"{type(err).__name__}: {err}"
-        in_a_row = 0
-    # Those that were asked for, and have tries left, were silent too.
-    silent |= {name: "the catalog did not answer" for name in waiting if tries[name]}
-    unasked = [name for name in waiting if not tries[name]]
-    return Looked(found, gone, missing, unread, silent, unasked, pause_s)
+            self.unread[name] = f"{type(err).__name__}: {err}"
+        self.waiting.popleft()
+        self.in_a_row = 0
+        return 0.0
+
+    def _not_answered(self, name: str, err: Unavailable) -> None:
+        self.tries[name] += 1
+        self.in_a_row += not isinstance(err, StoreAway)
+        if self.tries[name] < TRIES:
+            self.waiting.append(name)
+        else:
+            self.silent[name] = str(err)
+        self.waiting.popleft()
+
+    def without_first(self, why: str) -> "Look":
+        """The same look, where the name that is being asked for is silent.
+
+        The thread that asks for it may get an answer at any time, and still write to this look: it has no part in the
+        other. What is written last, where a name waits, is read first.
+        """
+        waiting = list(self.waiting)
+        answered = {*self.found, *self.missing, *self.gone, *self.unread, *self.silent}
+        hanging = [name for name in waiting[:1] if name not in answered]
+        return Look(
+            self.lies,
+            self.is_listed,
+            deque(name for name in waiting[1:] if name not in answered),
+            Counter(self.tries),
+            self.in_a_row + len(hanging),
+            dict(self.found),
+            list(self.missing),
+            list(self.gone),
+            dict(self.unread),
+            {**self.silent, **dict.fromkeys(hanging, why)},
+        )
 
 
 def _is_gone(is_listed: Callable[[str], bool], name: str) -> bool:

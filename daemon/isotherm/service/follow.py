@@ -41,6 +41,9 @@ CHEAP_SCAN_S = 1.0
 """A scan that takes less is never put off."""
 GONE_AFTER_S = 300.0
 """A table must be missing for so long before it counts as gone, and everything that is known of it is dropped."""
+REFUSED_FOR_S = 3600.0
+"""The same of a table that is refused. Some catalogs answer 403 for what they do not have, so that nobody learns of it. If
+only a right was missing, the table is scanned again once it is listed."""
 
 Epochs = Callable[[str, Mapping[str, str]], Mapping[str, str]]
 """Of a table, by name and properties: the partition fields that hold a time as a number or text, and how."""
@@ -97,12 +100,20 @@ class Follower:
         Raises:
             Unavailable: the catalog, or the files behind it, do not answer or make no sense.
             TableMissing: the catalog says that it does not have it, which is asked again before it is believed.
+            Refused: the same, where it lists the table, or may list it.
         """
         try:
             loaded = self._catalog.load(name)
         except TableMissing as err:
-            if self._note_missing(name):
+            if self._note_missing(name, GONE_AFTER_S):
                 self._gone(name, str(err))
+                return None
+            raise
+        except Refused as err:
+            if self._fold.named(name) and self._note_missing(name, REFUSED_FOR_S):
+                self._gone(
+                    name, f"{err}; nor does the catalog list it: it was dropped, or a right is missing"
+                )
                 return None
             raise
         self._missing_since_s.pop(name, None)
@@ -173,10 +184,10 @@ class Follower:
         except TableMissing:
             return False
 
-    def _note_missing(self, name: str) -> bool:
+    def _note_missing(self, name: str, for_s: float) -> bool:
         """Note that a table was not found. Returns whether it is gone by now.
 
-        It is gone when it was not found twice, minutes apart, and is not in a list that was asked for in between.
+        It is gone when it was not found twice, so long apart, and is not in a list that was asked for in between.
 
         A catalog that is restarted, or has lost its database for a moment, says the same of every table.
         """
@@ -185,7 +196,7 @@ class Follower:
         now_s = self._monotonic_s()
         since_s = self._missing_since_s.setdefault(name, now_s)
         listing = self._lists.asked_since(since_s)
-        if listing is None or now_s - since_s < GONE_AFTER_S:
+        if listing is None or now_s - since_s < for_s:
             return False
         is_empty = not listing.names and len(self._fold.names()) > 1
         if name in listing.names or listing.hides(name) or is_empty:

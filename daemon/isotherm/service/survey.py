@@ -29,7 +29,7 @@ from isotherm.service.holders import AGAIN_AFTER_S, Holders
 from isotherm.service.look import Look
 from isotherm.service.ports import Catalog, Listener, Listing, LoadedTable, Looked
 from isotherm.service.silences import Silences
-from isotherm.service.unanswered import Unanswered
+from isotherm.service.unanswered import Answer, Unanswered
 from isotherm.store.ledger import SURVEY, Ledger
 
 NAMES_AT_ONCE = 500
@@ -100,8 +100,10 @@ class Survey:
     _holders: Holders = field(init=False)
 
     def __post_init__(self) -> None:
-        silences = Silences(self.ledger, "table", PATIENCE_S, self.now_ms)
-        self._silent = Unanswered(self.monotonic_s, silences)
+        silences, unsettled = (
+            Silences(self.ledger, kind, PATIENCE_S, self.now_ms) for kind in ("table", "second name")
+        )
+        self._silent = Unanswered(self.monotonic_s, TWICE_S, silences, unsettled)
         self._holders = Holders(self.ledger, self.listen)
 
     def seen_since_ms(self, name: str) -> int | None:
@@ -308,8 +310,8 @@ class Survey:
         self._gone |= dict.fromkeys(looked.gone, now_s)
         gone = dict.fromkeys(looked.gone, "the catalog has dropped it, which its next list is to confirm")
         for name, why in {**unknown, **gone}.items():
-            patience_s = PATIENCE_S if name in unsettled else inf if name in silent else TWICE_S
-            if self._silent.note(name, why, patience_s, asked_s):
+            answer = Answer.SILENT if name in silent else Answer.REFUSED
+            if self._silent.note(name, why, Answer.UNSETTLED if name in unsettled else answer, asked_s):
                 self._looked_at[name] = look.began_s
                 self._uuids.pop(name, None)  # it may be any table by now
                 if name in unsettled:  # files of that one table wait on

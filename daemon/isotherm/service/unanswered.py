@@ -1,12 +1,12 @@
 """Names that the catalog lists, and of which a look does not show which table they are.
 
 Each is asked for again, ever more rarely. When its patience is over it counts as looked at all the same, so that a
-table that nobody can read does not keep files waiting for ever.
+table that nobody can read does not keep files waiting for ever. The two spans that last a day go on over a restart.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from math import inf
+from enum import Enum, auto
 
 from isotherm.service.silences import Silences
 
@@ -18,12 +18,22 @@ ALIVE_S = 3600.0
 """A catalog by which a table was found within this time answers."""
 
 
+class Answer(Enum):
+    """How a look has not shown which table a name is."""
+
+    REFUSED = auto()
+    """What was answered says nothing, and may never say more to us."""
+    SILENT = auto()
+    """There was no answer."""
+    UNSETTLED = auto()
+    """It is one of our tables, and nobody can say whether it is a second entry."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Silence:
     """A name of which it is not known which table it is."""
 
-    patience_s: float
-    """After this, of one kind of answer, it counts as looked at."""
+    answer: Answer
     since_s: float
     """When it gave an answer of this kind first, and no other since."""
     silent_since_s: float | None
@@ -38,8 +48,12 @@ class Unanswered:
     """What is known of the names without an answer."""
 
     monotonic_s: Callable[[], float]
+    refused_s: float
+    """After so long a name that refuses counts as looked at."""
     silences: Silences
-    """What the ledger keeps of those that gave no answer."""
+    """What the ledger keeps of those that gave no answer, and their patience."""
+    unsettled: Silences
+    """The same of those that may be second entries."""
     _names: dict[str, _Silence] = field(default_factory=dict)
     _found_s: float = float("-inf")
     """When a look found anything."""
@@ -69,14 +83,20 @@ class Unanswered:
 
     def save(self, unknown: Collection[str], others: Collection[str]) -> None:
         """Keep in the ledger since when some names gave no answer that helps; the others gave one."""
-        now_s = self.monotonic_s()
-        self.silences.end(others)
         known = {name: self._names[name] for name in unknown}
-        self.silences.keep(
+        unsettled = {name: one for name, one in known.items() if one.answer is Answer.UNSETTLED}
+        self.silences.end(others)
+        self.unsettled.end({*others, *known} - unsettled.keys())
+        self._keep(self.silences, {name: (one, one.silent_since_s) for name, one in known.items()})
+        self._keep(self.unsettled, {name: (one, one.since_s) for name, one in unsettled.items()})
+
+    def _keep(self, silences: Silences, names: Mapping[str, tuple[_Silence, float | None]]) -> None:
+        now_s = self.monotonic_s()
+        silences.keep(
             {
-                name: (now_s - one.silent_since_s, one.pause_s)
-                for name, one in known.items()
-                if one.silent_since_s is not None
+                name: (now_s - since_s, one.pause_s)
+                for name, (one, since_s) in names.items()
+                if since_s is not None
             }
         )
 
@@ -84,8 +104,9 @@ class Unanswered:
         """Forget all but these."""
         self._names = {name: silence for name, silence in self._names.items() if name in names}
         self.silences.end_but(names)
+        self.unsettled.end_but(names)
 
-    def note(self, name: str, why: str, patience_s: float, asked_s: float) -> bool:
+    def note(self, name: str, why: str, answer: Answer, asked_s: float) -> bool:
         """Note that a look did not show which table a name is. Returns whether the patience for it is over.
 
         One that is silent and refused by turns has the patience of a silence, since it was silent first.
@@ -93,17 +114,20 @@ class Unanswered:
         Args:
             name: the name.
             why: what was answered, for people.
-            patience_s: how long files wait for a name with such an answer; inf where it gave none.
+            answer: of which kind that is.
             asked_s: when it was asked for, or earlier. The first answer came when it is noted, which may be much later.
         """
         now_s, before = self.monotonic_s(), self._names.get(name)
-        since_s, silent_since_s, pause_s = now_s, None, SILENT_AGAIN_S
+        silent_since_s, pause_s = None, SILENT_AGAIN_S
         if before is not None:
             silent_since_s, pause_s = before.silent_since_s, min(2 * before.pause_s, LONGEST_PAUSE_S)
-            since_s = before.since_s if before.patience_s == patience_s else now_s
-        if silent_since_s is None and patience_s == inf:
+        if silent_since_s is None and answer is Answer.SILENT:
             silent_since_s = now_s - self.silences.before_s(name)
-        until_s = since_s + patience_s
+        if before is not None and before.answer is answer:
+            since_s = before.since_s
+        else:
+            since_s = now_s - (self.unsettled.before_s(name) if answer is Answer.UNSETTLED else 0.0)
+        until_s = since_s + self._patience_s(answer)
         if silent_since_s is not None:
             until_s = min(until_s, silent_since_s + self.silences.patience_s)
         # Where nothing at all was found lately, it is the catalog, and not this name.
@@ -113,5 +137,14 @@ class Unanswered:
             again_s = now_s
         else:
             again_s = min(now_s + pause_s, until_s if now_s < until_s else now_s + SILENT_AGAIN_S)
-        self._names[name] = _Silence(patience_s, since_s, silent_since_s, again_s, pause_s, why)
+        self._names[name] = _Silence(answer, since_s, silent_since_s, again_s, pause_s, why)
         return is_over
+
+    def _patience_s(self, answer: Answer) -> float:
+        match answer:
+            case Answer.REFUSED:
+                return self.refused_s
+            case Answer.SILENT:
+                return self.silences.patience_s
+            case Answer.UNSETTLED:
+                return self.unsettled.patience_s
