@@ -52,6 +52,13 @@ def test_an_outage_lets_the_partition_wait_and_counts_against_nobody(reason: Rea
     ]
 
 
+def test_intents_that_come_all_the_time_let_a_job_be_begun_once_an_hour_and_blame_nobody() -> None:
+    holds = [after(*[Reason.INTENT] * times) for times in (1, 2, 3, 50)]
+
+    assert [waits_ms(hold) // RETRY_MS for hold in holds] == [1, 2, 4, 60]
+    assert [hold.failures for hold in holds if hold is not None] == [0] * 4
+
+
 @pytest.mark.parametrize("reason", sorted(IN_VAIN))
 def test_a_partition_that_was_written_while_a_job_ran_waits_each_time_twice_as_long(reason: Reason) -> None:
     waits = [after(*[reason] * times) for times in (1, 2, 3, 50)]

@@ -174,8 +174,8 @@ MUTANTS = (
             (
                 "one silent name keeps files waiting for ever",
                 UNKNOWN,
-                "is_over = asked_s >= until_s and now_s",
-                "is_over = False and now_s",
+                "is_over = asked_s >= until_s and asked_s",
+                "is_over = False and asked_s",
                 "test_a_name_without_an_answer_keeps_files_waiting_for_a_day_and_is_asked_ever_more_rarely",
             ),
             (
@@ -216,7 +216,7 @@ MUTANTS = (
             (
                 "what a look does not get to is never looked at",
                 SEARCH,
-                "(name in self._unknown, self._looked_at.get(name, -inf))",
+                "(name in self._unknown, self._looked_at[name])",
                 "name in self._unknown",
                 "test_a_look_that_is_cut_short_is_followed_by_one_that_goes_on_there",
             ),
@@ -251,7 +251,7 @@ MUTANTS = (
             (
                 "a catalog that finds nothing passes all names over",
                 UNKNOWN,
-                "and now_s - self._found_s <= ALIVE_S",
+                "and asked_s - self._found_s <= ALIVE_S",
                 "",
                 "test_what_was_never_asked_for_never_counts_as_looked_at",
             ),
@@ -383,8 +383,8 @@ MUTANTS = (
     Mutant(
         "silence counts over a break in which nobody asked",
         SILENCES,
-        "if not 0 <= break_s <= known.pause_s + BREAK_S:",
-        "if False:",
+        "return 0 <= break_s <= known.pause_s + BREAK_S",
+        "return True",
         "service/test_survey.py::test_what_a_process_before_saw_of_a_silent_name_does_not_count_after",
     ),
     Mutant(
@@ -395,9 +395,25 @@ MUTANTS = (
         "service/test_survey.py::test_what_a_process_before_saw_of_a_silent_name_does_not_count_after[an answer]",
     ),
     Mutant(
+        "names without an answer keep all others from being looked at again",
+        SEARCH,
+        "and not (silent and self._is_turn_of_silent)",
+        "and not silent",
+        "service/test_survey_patience.py::"
+        "test_many_names_that_cost_a_time_out_each_keep_files_waiting_for_a_day_and_not_for_ever",
+    ),
+    Mutant(
+        "the day of a silent name begins again when its namespace was not listed once",
+        SEARCH,
+        "self._unknown.keep(there, listing.hides)",
+        "self._unknown.keep(there, lambda _: False)",
+        "service/test_survey_patience.py::"
+        "test_the_day_of_a_silent_name_goes_on_though_its_namespace_is_not_listed_now_and_then",
+    ),
+    Mutant(
         "silence counts from before a name was made again",
         UNKNOWN,
-        "self.silences.end_but(names)",
+        "self.silences.end_but(names, is_hidden)",
         "self.silences.end(())",
         "service/test_survey.py::test_what_a_process_before_saw_of_a_silent_name_does_not_count_after[a name made again]",
     ),
@@ -412,8 +428,8 @@ MUTANTS = (
     Mutant(
         "what is found out beside the loop counts as an outage",
         BARRIER,
-        "is_away and not isinstance(err, NotYetKnown)",
-        "is_away",
+        "is_away and not isinstance(err, NotYetKnown | StoreAway)",
+        "is_away and not isinstance(err, StoreAway)",
         "service/test_barrier.py::test_a_table_that_refuses_us_or_is_not_known_yet_is_no_outage",
     ),
     Mutant(

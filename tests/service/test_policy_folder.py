@@ -668,3 +668,12 @@ def test_policies_that_a_person_names_are_one_set(folder):
     assert [str(folder.root / "bad.yml") + ":2:1", str(folder.root / "missing.yaml")] == [
         text.split(": ")[0] for text in found.complaints
     ]
+
+
+def test_a_large_change_comes_into_force_though_all_files_are_written_again_all_the_time(folder):
+    """A program that writes the whole folder each minute, with the same text."""
+    for _ in range(3 * MAX_UNSETTLED):
+        fill(folder, 3)
+        folder.policies.reload()
+
+    assert [folder.after(f"many{number}.x") for number in range(5)] == [3] * 5

@@ -1,9 +1,11 @@
 """How long files wait for a name of which a look does not show which table it is."""
 
+from dataclasses import replace
+
 import pytest
 
 from isotherm.iceberg.identify_tables import TRIES
-from isotherm.service.ports import Refused, TableMissing, Unavailable
+from isotherm.service.ports import Refused, StoreAway, TableMissing, Unavailable
 from isotherm.service.survey.survey import PATIENCE_S, TWICE_S
 from isotherm.service.survey.unknown_names import LONGEST_PAUSE_S, SILENT_AGAIN_S
 from service.test_survey import World, too_many
@@ -177,3 +179,59 @@ def test_a_second_name_that_was_something_else_meanwhile_keeps_files_waiting_for
     world.passed_s += LONGEST_PAUSE_S
     world.turns(2)
     assert world.survey.seen_since_ms("shop.orders") is None
+
+
+DEAD, TIME_OUT_S = 25, 150.0
+
+
+@pytest.mark.parametrize(
+    "fault", [StoreAway("a dead bucket"), Unavailable("time-out")], ids=["store", "catalog"]
+)
+def test_many_names_that_cost_a_time_out_each_keep_files_waiting_for_a_day_and_not_for_ever(world, fault):
+    for number in range(DEAD):
+        world.lab.create(f"dead.t{number:03}")
+    real = world.catalog.lies
+
+    def lies(name):
+        if name.startswith("dead."):
+            world.passed_s += TIME_OUT_S
+            raise fault
+        return real(name)
+
+    world.catalog.lies = lies
+    late_s = []
+    while world.passed_s < 3 * PATIENCE_S:
+        world.list()
+        world.survey.want()
+        world.turns(1)
+        world.passed_s += 300.0
+        seen_ms = world.survey.seen_since_ms("shop.orders")
+        assert seen_ms is None or world.passed_s >= PATIENCE_S
+        late_s.append((world.passed_s, seen_ms and (world.now_ms() - seen_ms) / 1000))
+
+    late = [late for at_s, late in late_s if at_s > 2 * PATIENCE_S]
+    assert None not in late
+    assert max(late) < PATIENCE_S / 2
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_the_day_of_a_silent_name_goes_on_though_its_namespace_is_not_listed_now_and_then(world, is_there):
+    world.faults["zoo.copy"] = Unavailable("time-out")
+    whole = world.catalog.names()
+    names = [name for name in whole.names if name != "zoo.copy"]
+    short = replace(
+        whole, names=names, unlisted={} if is_there else {"zoo": "502"}, silent=() if is_there else ["zoo"]
+    )
+    seen = []
+    for minute in range(0, 2 * 1440, 10):
+        is_hidden = minute % 720 == 60
+        world.survey.listed(short if is_hidden else whole, world.passed_s, 1e9, is_whole=not is_hidden)
+        world.survey.want()
+        world.turns(1)
+        world.passed_s += 600.0
+        if not is_hidden:
+            seen.append(world.survey.seen_since_ms("shop.orders") is not None)
+
+    # A namespace that answers without the name ends its silence. Of one that is hidden no time counts between.
+    assert not any(seen[:140])
+    assert any(seen) is not is_there

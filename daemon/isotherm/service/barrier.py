@@ -58,6 +58,8 @@ class Barrier:
     not_asked: set[str] = field(default_factory=set)
     """What had its turn in this round and was not asked for, because another one had no answer just before."""
     _away_in_a_row: int = 0
+    _mute: set[str] = field(default_factory=set)
+    """Namespaces whose table that was asked for last lies in a store that gave no answer: their others may as well."""
     _well_s: float = float("-inf")
     """When something went well last."""
 
@@ -71,9 +73,14 @@ class Barrier:
         known = self._aside.get(name)
         return known is not None and not known.is_away
 
+    def is_doubtful(self, name: str) -> bool:
+        """Whether a table, or one in its namespace, gave no answer the last time: to ask for it may cost a time-out."""
+        known = self._aside.get(name)
+        return (known is not None and known.is_away) or _namespace(name) in self._mute
+
     @property
     def is_away(self) -> bool:
-        """Whether nothing answers: a catalog, or a store, rather than single tables."""
+        """Whether the catalog does not answer, rather than single tables, or a store that some of them lie in."""
         return self._away_in_a_row >= AWAY_IN_A_ROW
 
     @contextmanager
@@ -102,15 +109,22 @@ class Barrier:
             self._tell(TableFailed(name, what, f"{type(err).__name__}: {err}", trace))
             return
         is_away = isinstance(err, Unavailable) and not isinstance(err, Unreadable | Refused)
-        self._away_in_a_row += is_away and not isinstance(err, NotYetKnown)
+        # A dead store says nothing of the catalog, nor of tables that lie elsewhere.
+        self._away_in_a_row += is_away and not isinstance(err, NotYetKnown | StoreAway)
         if isinstance(err, NotAsked):
             self.not_asked.add(key)  # that is no failure of its own
             return
         kind = Outside.STORAGE if isinstance(err, StoreAway) else Outside.TABLE
+        if kind is Outside.STORAGE:
+            self._mute.add(_namespace(name))
         self.listen(TrySoon(f"table {name}", str(err), kind))
         self.put_aside(key, is_away=is_away)
         if isinstance(err, Unreadable):
             self._tell(TableFailed(name, what, str(err)))
+
+    def answered(self, name: str) -> None:
+        """A table was loaded: the store of its namespace answers."""
+        self._mute.discard(_namespace(name))
 
     def went_well(self, name: str) -> None:
         """A table was looked at from end to end: it is aside no more.
@@ -170,3 +184,7 @@ class Barrier:
             for other in over:
                 self.forget(other)
         self._aside[name] = _Aside(failures, self.monotonic_s() + pause_s, is_away)
+
+
+def _namespace(name: str) -> str:
+    return name.rpartition(".")[0]

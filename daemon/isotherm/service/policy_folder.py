@@ -15,7 +15,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from isotherm.core.policy.conflicts import conflicts
@@ -55,6 +55,8 @@ class _Opened:
     """A file that was opened, in the version with this look."""
 
     look: Look
+    data: bytes | None = None
+    """What was read, where it could be."""
     held: Held | None = None
     complaint: str | None = None
     is_unreadable: bool = False
@@ -168,29 +170,42 @@ class PolicyFolder:
 
     def _open_all(self, looks: dict[str, Look], at_most_bytes: float) -> bool:
         """Open what changed, so many bytes of it. Returns whether all of it is open."""
-        taken, room = self._taken or {}, at_most_bytes
-        self._opened = {name: one for name, one in self._opened.items() if one.look == looks.get(name)}
-        for name, look in looks.items():
-            if look == taken.get(name) or name in self._opened:
+        taken, room, is_all = self._taken or {}, at_most_bytes, True
+        changed = {name: look for name, look in looks.items() if look != taken.get(name)}
+        self._opened = {name: one for name, one in self._opened.items() if name in changed}
+        for name, look in changed.items():
+            before = self._opened.get(name)
+            if before is not None and before.look == look:
                 continue
-            if room <= 0:
-                return False
-            self._opened[name] = self._open(name, look)
-            room -= 0 if isinstance(look, str) else look[2]
-        return True
+            opened = self._open(name, look, before, has_room=room > 0)
+            if opened is None:
+                self._opened.pop(name, None)
+                is_all = False
+                continue
+            self._opened[name] = opened
+            is_judged = before is None or opened.data != before.data
+            room -= look[2] if is_judged and not isinstance(look, str) else 0
+        return is_all
 
-    def _open(self, name: str, look: Look) -> _Opened:
+    def _open(self, name: str, look: Look, before: _Opened | None, *, has_room: bool) -> _Opened | None:
+        """Open a file. Returns None where it is another text than before, and there is no room to judge it."""
         data, held = None, self._held.get(name)
+        if before is None and not has_room:
+            return None
         try:
             data = self._bytes(name, look)
+            if before is not None and before.data == data:
+                return replace(before, look=look)  # written again, with the same text
+            if not has_room:
+                return None
             text = text_of(name, data)
             same = held is not None and text == held.text
-            return _Opened(look, held if same else Held(text, judged(text, name)))
+            return _Opened(look, data, held if same else Held(text, judged(text, name)))
         except (_UnreadableError, ConfigError) as err:
             is_unreadable = isinstance(err, _UnreadableError)
             complaint = f"{name}: {err}" if is_unreadable else str(err)
             gap = None if held is not None else self._gap(name, look, data)
-            return _Opened(look, None, complaint, is_unreadable, gap)
+            return _Opened(look, data, None, complaint, is_unreadable, gap)
 
     def _take(self, looks: dict[str, Look]) -> Reading | None:
         """Put in force what was opened, all of it together."""

@@ -1,14 +1,13 @@
 """Planning rounds: every table that was touched, has come due or was silent for long is looked at, and work begins.
 
 A round is a queue with a budget: each turn of the loop looks at some tables and goes on with the next ones in the
-turn after, so that events, intents and a wish to stop never wait for a long list. Where nothing answers, the round
-ends, and the next one begins where it stopped.
+turn after, so that events, intents and a wish to stop never wait for a long list. Where the catalog does not answer,
+the round ends, and the next one begins where it stopped. Tables whose store does not answer have a bounded share.
 """
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
 
 from isotherm.contract.identity import TableId
 from isotherm.core.model.decisions import Plan, Request
@@ -16,6 +15,7 @@ from isotherm.core.model.jobs import Action
 from isotherm.core.observations import EventsLost, Outside, RoundPlanned, TableMoved, TrySoon
 from isotherm.core.planner.view import Flight
 from isotherm.service.admission import Admission
+from isotherm.service.agenda import Agenda
 from isotherm.service.barrier import Barrier
 from isotherm.service.catalog_poller import Poller
 from isotherm.service.compactions import Compactions
@@ -38,6 +38,9 @@ ELSEWHERE_S = 3600.0
 """A name under which another daemon's table was found is looked up again after this: it may be another table then."""
 ENOUGH_SLICES = 3
 """Beyond those that a table's partitions make: new ones come due while it is decided, and a round must end."""
+MOST_LOST_S = 15.0
+"""Of a round, for time-outs of tables. What was not asked for then has its turn in the next round; what needs no answer
+is planned all the same."""
 STRANGERS_AT_ONCE = 20
 """Names that only events speak of, of which one round asks the catalog."""
 MOST_SUSPECTS = 10_000
@@ -70,9 +73,12 @@ class Rounds:
     listen: Listener
     now_ms: Callable[[], int]
     monotonic_s: Callable[[], float]
-    _queue: deque[tuple[str, str]] | None = None
-    """The tables that are still to be looked at, by name, each with the uuid of the row that is meant; empty for a new
-    one. None where no round is open."""
+    is_open: bool = False
+    """Whether a round has begun and not ended."""
+    _agenda: Agenda = field(default_factory=Agenda)
+    """The tables that are still to be looked at."""
+    _lost_s: float = 0.0
+    """What tables that gave no answer have cost in this round."""
     _plans: list[Plan] = field(default_factory=list)
     _slices: Counter[str] = field(default_factory=Counter)
     """Slices of each table that were decided in this round."""
@@ -86,22 +92,11 @@ class Rounds:
     """The tables that the last round reported: whoever moves away is told once."""
     has_found_all: bool = False
     """Whether every table in the catalog that a policy matches was looked at, at the last search."""
-    _last: str = ""
-    """The table that was looked at last: where nothing answers, the next round begins behind it."""
-    _last_new: str = ""
-    """The same of names that we have no row for."""
-    _is_new_first: bool = False
-    """Whether such a name has the first turn in this round: all others may go unasked behind it."""
     _elsewhere: dict[str, tuple[str, float]] = field(default_factory=dict)
     """Names of tables that are other daemons': their uuid, and when that was seen."""
     _is_listed: bool = False
     _listed: Collection[str] = field(default_factory=tuple)
     """The names that the catalog has just listed."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether a round has begun and not ended."""
-        return self._queue is not None
 
     def begin(self, budget_s: float) -> None:
         """Take in what holds for all tables, and list those that are to be looked at.
@@ -110,7 +105,7 @@ class Rounds:
         """
         knows_all = self.health.is_assigned and self.has_found_all
         self._began_s, self._began_at_ms = self.monotonic_s(), self.now_ms()
-        self._plans, self._slices = [], Counter()
+        self._plans, self._slices, self._lost_s = [], Counter(), 0.0
         not_asked = frozenset(self.barrier.not_asked)
         self.barrier.try_again()
         self._may_begin = False
@@ -139,47 +134,43 @@ class Rounds:
             self.holds.lift_old(self.events.owns)
 
     def _list_agenda(self, not_asked: Collection[str]) -> None:
-        """List what is to be looked at; of each kind, what was not asked for in the last round comes first."""
+        """List what is to be looked at."""
         new = self._new_tables()
         agenda = set(self.fold.agenda(self.now_ms(), self.poller.every_ms))
         agenda.update(uuid for name in self.follower.suspects for uuid in self.fold.named(name))
         names = self.fold.names()
         known = [(names[uuid], uuid) for uuid in agenda if uuid in names and self.events.owns(uuid)]
-        fresh = [(name, "") for name in new]
-        fresh.sort(key=lambda item: (item[0] not in not_asked, item[0] <= self._last_new, item))
-        known.sort(key=lambda item: (item[0] not in not_asked, item <= (self._last, ""), item))
         self._new_to_find = len(new)
-        # In turn: new tables that nobody can read must not keep the known ones waiting, nor the other way round.
-        self._is_new_first = not self._is_new_first
-        pairs = zip_longest(*((fresh, known) if self._is_new_first else (known, fresh)))
-        self._queue = deque(item for pair in pairs for item in pair if item is not None)
+        self._agenda.fill([(name, "") for name in new], known, not_asked, self.barrier.is_doubtful)
+        self.is_open = True
 
     def give_up(self) -> None:
         """End the round as it is; the next one takes up what was left."""
-        self._queue, self._plans = None, []
+        self._agenda.clear()
+        self.is_open, self._plans = False, []
 
     def go_on(self, budget_s: float) -> bool:
         """Look at tables for so long; whether the round is over."""
         deadline_s = self.monotonic_s() + budget_s
-        while self._queue and not self.barrier.is_away:
-            name, uuid = self._queue.popleft()
+        while self._agenda and not self.barrier.is_away:
+            name, uuid = self._agenda.next()
+            began_s, was_aside = self.monotonic_s(), self.barrier.is_aside(name)
             if not uuid:
-                self._last_new = name
                 self._find(name)
-            else:
-                self._last = name
-                if not self.barrier.is_aside(name):
-                    self._look(name, uuid)
-            if self.monotonic_s() >= deadline_s and self._queue:
+            elif not was_aside:
+                self._look(name, uuid)
+            if not was_aside and self.barrier.is_aside(name):
+                self._lost_s += self.monotonic_s() - began_s
+            if self.monotonic_s() >= deadline_s and self._agenda:
                 return False
         self._end()
         return True
 
     def _end(self) -> None:
-        if self._queue:
-            # Nothing answers: what was not looked at has its turn first the next time.
+        if self._agenda:
+            # The catalog does not answer: what was not looked at has its turn first the next time.
             self.health.catalog_answers = False
-            self._queue.clear()
+            self._agenda.clear()
         elif self._new_to_find == 0 and self._is_listed:
             self.has_found_all = True
         self.barrier.guard("looking for a lost ledger", self._look_for_a_lost_ledger)
@@ -187,22 +178,18 @@ class Rounds:
         started = 0
         self.deletions.may_sweep = self._may_begin and self._is_ruled
         if self._may_begin and self._is_ruled:
-            may_compact = (
-                self.read_to_the_end() if any(planned.requests for planned in self._plans) else False
-            )
+            may_compact = any(planned.requests for planned in self._plans) and self.read_to_the_end()
             for request in self.admission.admitted(self._plans, may_compact=may_compact):
                 # Under a key of its own: looking at the table goes well all the same.
                 action, key = request.decision.action, f"{request.table.uuid}/{request.decision.action}"
-                if self.barrier.is_away or self.barrier.is_aside(key):
+                if self.barrier.is_aside(key):
                     continue
                 with self.barrier.around(request.table.name, f"beginning to {action}", key):
                     started += self._begin(request)
                     self.barrier.forget(key)
             self.barrier.guard("beginning to delete files", self.deletions.sweep)
-        requests, held = (
-            sum(len(one.requests) for one in self._plans),
-            self.deletions.everywhere() is not None,
-        )
+        requests = sum(len(one.requests) for one in self._plans)
+        held = self.deletions.everywhere() is not None
         seconds = self.monotonic_s() - self._began_s
         self.listen(RoundPlanned(len(self._plans), requests, started, seconds, held, self._away()))
         self.give_up()
@@ -219,6 +206,8 @@ class Rounds:
 
     def _find(self, name: str) -> None:
         """A name that we have no row for: there may be a table of ours behind it."""
+        if self._is_put_off(name):
+            return
         is_stranger = name in self.follower.strangers
         if not self.barrier.is_aside(name):
             self.follower.strangers.discard(name)
@@ -238,10 +227,18 @@ class Rounds:
         # It may stay damaged for ever: then there is no more to be found.
         self._new_to_find -= self.barrier.makes_no_sense(name)
 
+    def _is_put_off(self, name: str) -> bool:
+        """Whether a table is not asked for in this round, because others have cost too many time-outs in it."""
+        is_put_off = self._lost_s >= MOST_LOST_S and not self.barrier.is_aside(name)
+        if is_put_off:
+            self.barrier.not_asked.add(name)
+        return is_put_off
+
     def _confirm(self, name: str) -> bool:
         """Bring our row to what the catalog has; whether there is a table of ours under the name."""
         loaded = self.follower.confirm(name)
         self.health.catalog_answers = True
+        self.barrier.answered(name)
         if loaded is None:
             self.barrier.forget(name)
             return False
@@ -267,7 +264,7 @@ class Rounds:
         if row is None or not self.events.owns(uuid):
             self.barrier.forget(name)
             return
-        if self._wants_confirmation(row) and not self._confirm(name):
+        if self._wants_confirmation(row) and (self._is_put_off(name) or not self._confirm(name)):
             return
         current = self.fold.table(uuid)
         if current is None or not current.is_trusted:
@@ -276,8 +273,8 @@ class Rounds:
         decided = self.verdicts.decide(current, self.flights(uuid), whole=whole)
         self._slices[uuid] += 1
         is_endless = self._slices[uuid] > current.state.partitions // DECIDED_AT_ONCE + ENOUGH_SLICES
-        if decided.has_more and self._queue is not None and not is_endless:
-            self._queue.append((name, uuid))  # a slice was decided: the others have their turn first
+        if decided.has_more and not is_endless:
+            self._agenda.add(name, uuid)  # a slice was decided: the others have their turn first
             return
         is_silent = not current.last_event_at_ms
         if not self.poller.announce_found(current.state.table, is_silent=is_silent):
@@ -289,7 +286,8 @@ class Rounds:
 
     def _wants_confirmation(self, row: TableRow) -> bool:
         """Whether something does not add up, or nobody has spoken of the table for long."""
-        if row.state.table.name in self.follower.suspects or not row.is_trusted:
+        name = row.state.table.name
+        if name in self.follower.suspects or not row.is_trusted or self.barrier.is_doubtful(name):
             return True
         return self.fold.is_silent(row.state.table.uuid, self.now_ms(), self.poller.every_ms)
 
@@ -391,6 +389,8 @@ class Rounds:
         row = self.fold.table(uuid)
         if row is None or row.facts.confirmed_at_ms >= self._began_at_ms:
             return planned
+        # Where that fails, it is asked for before anything is planned for it again.
+        self.follower.suspects.add(name)
         row = self.fold.table(uuid) if self._confirm(name) else None
         if row is None or not row.is_trusted:
             return None

@@ -26,5 +26,9 @@ class Look:
     """Pauses since the last answer."""
     lasted_s: float = 0.0
     """How long its pieces took, without pauses."""
+    lost_s: float = 0.0
+    """The same of those whose names gave no answer before: a dead store lets each wait for a time-out."""
+    is_of_silent: bool = False
+    """Whether the piece that is under way is one of those."""
     uuids: set[str] = field(default_factory=set)
     """The tables that were found."""

@@ -36,10 +36,11 @@ class Silences:
         known = self._kept.get(name)
         if known is None:
             return 0.0
+        return min(known.lasted_s, self.patience_s - AGAIN_S) if self._is_recent(known) else 0.0
+
+    def _is_recent(self, known: Silence) -> bool:
         break_s = (self.now_ms() - known.asked_at_ms) / 1000
-        if not 0 <= break_s <= known.pause_s + BREAK_S:
-            return 0.0
-        return min(known.lasted_s, self.patience_s - AGAIN_S)
+        return 0 <= break_s <= known.pause_s + BREAK_S
 
     def keep(self, silent: Mapping[str, tuple[float, float]]) -> None:
         """Names that gave no answer again: for how long they have given none, and after what they are asked again."""
@@ -54,6 +55,12 @@ class Silences:
             del self._kept[name]
         self.ledger.end_silences(self.kind, over)
 
-    def end_but(self, names: Collection[str]) -> None:
-        """Only these may still be silent."""
-        self.end(self._kept.keys() - names)
+    def end_but(self, names: Collection[str], is_hidden: Callable[[str], bool] = lambda _: False) -> None:
+        """Only these may still be silent, and for a while those of which the list did not say whether they are there."""
+        self.end(
+            [
+                name
+                for name in self._kept.keys() - names
+                if not (is_hidden(name) and self._is_recent(self._kept[name]))
+            ]
+        )

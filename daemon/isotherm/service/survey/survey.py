@@ -18,7 +18,7 @@ waiting stands in the ledger, for those who ask.
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from math import inf
+from itertools import takewhile
 
 from isotherm.contract.identity import TableId
 from isotherm.core.model.refusals import Reason
@@ -34,10 +34,12 @@ from isotherm.store.ledger import SURVEY, Ledger
 
 NAMES_AT_ONCE = 500
 """What one piece of a look takes, so that the loop need not take in tens of thousands in one turn."""
+SILENT_AT_ONCE = 20
+"""The same of names that gave no answer before: each may cost a time-out, and other looks wait for this one."""
 PAUSE_S = 10.0
 """Between two looks at all names, at least."""
 SHARE = 0.1
-"""Of the time, what looks at all names may take at most."""
+"""Of the time, what looks at all names may take at most; half, for names that give no answer."""
 TWICE_S = 120.0
 """What is refused or makes no sense must be so for this long: a replica that lags says the same of a new table."""
 IN_VAIN = 6
@@ -94,6 +96,8 @@ class Survey:
     """Names that could not be read, each told once."""
     _is_wanted: bool = False
     """Whether files wait for another look at all names."""
+    _is_turn_of_silent: bool = True
+    """Whether names without an answer have their turn before the others: some may always be due."""
     _next_s: float = float("-inf")
     """When all names may be looked at again."""
     _last_s: float = float("-inf")
@@ -195,7 +199,7 @@ class Survey:
         known = there - self._gone.keys()
         self._gone.clear()
         self._looked_at = {name: at_s for name, at_s in self._looked_at.items() if name in known}
-        self._unknown.keep(there)
+        self._unknown.keep(there, listing.hides)
         self._uuids = {name: uuid for name, uuid in self._uuids.items() if name in known}
         self._told &= there
         self._note()
@@ -245,19 +249,22 @@ class Survey:
         listing, now_s = self._listing, self.monotonic_s()
         if listing is None:
             return
-        new = {name for name in listing.names if name not in self._looked_at and self._unknown.is_due(name)}
-        # What does not answer is behind all others, and keeps none of them from being asked for. Where a look is cut
-        # short, the next one goes on there.
-        names = sorted(
-            listing.names, key=lambda name: (name in self._unknown, self._looked_at.get(name, -inf))
-        )
+        names = [name for name in listing.names if name not in self._looked_at and name not in self._unknown]
         is_wanted = self._is_wanted or (bool(self._missing) and now_s >= self._last_s + AGAIN_AFTER_S)
-        is_of_all = not new and is_wanted and now_s >= self._next_s
-        names = [name for name in names if name in (self._looked_at if is_of_all else new)]
+        silent = self._unknown.due(self._looked_at)
+        is_of_all = not names and is_wanted and now_s >= self._next_s
+        is_of_all = is_of_all and not (silent and self._is_turn_of_silent)
+        if is_of_all:
+            # What does not answer is behind all others, and keeps none of them from being asked for. Where a look is
+            # cut short, the next one goes on there.
+            names = [name for name in listing.names if name in self._looked_at]
+            names.sort(key=lambda name: (name in self._unknown, self._looked_at[name]))
+            self._is_wanted, self._last_s = False, now_s
+        elif not names:
+            names = silent[:SILENT_AT_ONCE]
         if not names:
             return
-        if is_of_all:
-            self._is_wanted, self._last_s = False, now_s
+        self._is_turn_of_silent = is_of_all or (self._is_turn_of_silent and names[0] not in self._unknown)
         hidden = next((f"namespace {name}: {why}" for name, why in listing.unlisted.items()), None)
         if hidden is None and len(names) < len(listing.names):
             hidden = next(
@@ -275,12 +282,11 @@ class Survey:
         if look.behind:
             self._look = look
             if now_s >= look.again_s:
-                piece, look.behind = look.behind[: self.names_at_once], look.behind[self.names_at_once :]
                 look.asked_s = now_s
-                self.catalog.start_looking(piece)
+                self.catalog.start_looking(self._piece(look))
             return
         if look.is_of_all:
-            self._next_s = now_s + max(PAUSE_S, look.lasted_s * (1 / SHARE - 1))
+            self._next_s = now_s + max(PAUSE_S, look.lasted_s * (1 / SHARE - 1) + look.lost_s)
             if min(self._looked_at.values(), default=0.0) >= look.began_s:
                 self._ahead_ms = look.ahead_ms  # what was looked at before does not count any more
         self._note()
@@ -289,10 +295,25 @@ class Survey:
                 look.uuids, look.hidden, listed_s=look.listed_s, began_s=look.began_s, ended_s=now_s
             )
 
+    def _piece(self, look: Look) -> list[str]:
+        """Take the next names of a look. To those that gave no answer comes one that did: does the catalog answer?"""
+        look.is_of_silent = look.behind[0] in self._unknown
+        names = look.behind[: SILENT_AT_ONCE if look.is_of_silent else self.names_at_once]
+        piece = list(takewhile(lambda name: (name in self._unknown) is look.is_of_silent, names))
+        look.behind, was_paused, look.again_s = look.behind[len(piece) :], look.again_s > 0.0, 0.0
+        if was_paused or not look.is_of_silent:
+            return piece  # after a pause the catalog has answered already, or it counts as one in vain
+        well = (name for name in self._looked_at if name not in self._unknown and name not in piece)
+        newest = max(well, key=self._looked_at.__getitem__, default=None)
+        return piece if newest is None else [newest, *piece]
+
     def _take(self, look: Look, looked: Looked) -> None:
         now_s = self.monotonic_s()
         asked_s = look.began_s if look.asked_s is None else look.asked_s
-        look.lasted_s += now_s - asked_s
+        if look.is_of_silent:
+            look.lost_s += now_s - asked_s
+        else:
+            look.lasted_s += now_s - asked_s
         look.asked_s = None
         unread, silent = dict(looked.unread), dict(looked.silent)
         unread |= dict.fromkeys(looked.missing, "the catalog lists it, and has no table behind it")

@@ -15,7 +15,7 @@ SILENT_AGAIN_S = 60.0
 LONGEST_PAUSE_S = 3600.0
 """A name that answers again has kept files waiting for so much longer than it was silent, at most."""
 ALIVE_S = 3600.0
-"""A catalog by which a table was found within this time answers."""
+"""A catalog by which a table was found within this time, before a name was asked for, answers."""
 
 
 class Answer(Enum):
@@ -69,9 +69,11 @@ class UnknownNames:
         """A name for which files wait. Returns None where each one counts as looked at."""
         return next((name for name in self._names if name not in looked_at), None)
 
-    def is_due(self, name: str) -> bool:
-        """Whether a name may be asked for now."""
-        return name not in self._names or self.monotonic_s() >= self._names[name].again_s
+    def due(self, looked_at: Collection[str]) -> list[str]:
+        """The names for which files wait and which may be asked for now; first the one that has waited longest."""
+        now_s = self.monotonic_s()
+        names = [name for name in self._names if name not in looked_at and now_s >= self._names[name].again_s]
+        return sorted(names, key=lambda name: self._names[name].again_s)
 
     def found(self) -> None:
         """Some table was found: the catalog answers."""
@@ -100,11 +102,11 @@ class UnknownNames:
             }
         )
 
-    def keep(self, names: Collection[str]) -> None:
-        """Forget all but these."""
+    def keep(self, names: Collection[str], is_hidden: Callable[[str], bool]) -> None:
+        """Forget all but these. Those that a list hid go on with their silence when it shows them again soon."""
         self._names = {name: silence for name, silence in self._names.items() if name in names}
-        self.silences.end_but(names)
-        self.unsettled.end_but(names)
+        self.silences.end_but(names, is_hidden)
+        self.unsettled.end_but(names, is_hidden)
 
     def note(self, name: str, why: str, answer: Answer, asked_s: float) -> bool:
         """Note that a look did not show which table a name is. Returns whether the patience for it is over.
@@ -130,8 +132,8 @@ class UnknownNames:
         until_s = since_s + self._patience_s(answer)
         if silent_since_s is not None:
             until_s = min(until_s, silent_since_s + self.silences.patience_s)
-        # Where nothing at all was found lately, it is the catalog, and not this name.
-        is_over = asked_s >= until_s and now_s - self._found_s <= ALIVE_S
+        # Where nothing at all was found lately, it is the catalog, and not this name. The look itself may take hours.
+        is_over = asked_s >= until_s and asked_s - self._found_s <= ALIVE_S
         if is_over:
             # Whatever makes it count as not looked at has it asked for at once.
             again_s = now_s
