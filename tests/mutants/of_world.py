@@ -395,14 +395,6 @@ MUTANTS = (
         "service/test_survey.py::test_what_a_process_before_saw_of_a_silent_name_does_not_count_after[an answer]",
     ),
     Mutant(
-        "names without an answer keep all others from being looked at again",
-        SEARCH,
-        "and not (silent and self._is_turn_of_silent)",
-        "and not silent",
-        "service/test_survey_patience.py::"
-        "test_many_names_that_cost_a_time_out_each_keep_files_waiting_for_a_day_and_not_for_ever",
-    ),
-    Mutant(
         "the day of a silent name begins again when its namespace was not listed once",
         SEARCH,
         "self._unknown.keep(there, listing.hides)",
