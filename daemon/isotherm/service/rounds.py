@@ -374,7 +374,12 @@ class Rounds:
         request = self._confirmed(planned)
         if request is None:
             return False
-        return self.expiries.begin(request) if is_expiry else self.compactions.begin(request)
+        if not is_expiry:
+            return self.compactions.begin(request)
+        has_begun = self.expiries.begin(request)
+        if has_begun:
+            self.turns.expires(request.table.uuid)
+        return has_begun
 
     def _confirmed(self, planned: Request) -> Request | None:
         """The same request at the head that the catalog confirms in this round, or None where there is none."""
