@@ -15,7 +15,7 @@ help:
 	@echo 'make check                                         format, lint, types, imports'
 	@echo 'make bench [ARGS=…]                                the benchmarks; writes bench.json'
 	@echo 'make soak  [ARGS="tests/simulation --for 60m"]     the long tests'
-	@echo 'make lock                                          resolve packages and jars anew'
+	@echo 'make lock                                          resolve packages and jars again'
 	@echo 'make clean                                         remove everything that the others made'
 
 venv:

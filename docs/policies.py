@@ -10,6 +10,7 @@ from typing import get_args
 
 from pydantic import BaseModel
 
+from isotherm.core.policy.after import LEARNED
 from isotherm.core.policy.case import Case, Snapshots
 from isotherm.core.policy.json_schema import schema
 from isotherm.core.policy.policy import FLOORS, RULES, Epoch, Mode, Policy, Rule, Schedule, Window
@@ -26,6 +27,7 @@ KINDS = {
     bool: "true or false",
     float: "number",
     int: "whole number",
+    str: "IANA name of a time zone",
     Mode: " or ".join(f"`{mode}`" for mode in Mode),
 }
 
@@ -36,7 +38,7 @@ def schema_text() -> str:
 
 
 def reference_text(written: str) -> str:
-    """The page with its made part anew."""
+    """The page with its generated part replaced."""
     before, _, rest = written.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{_made()}\n{END}{after}"
@@ -74,13 +76,15 @@ def _field(rule: Rule) -> str:
 def _kind(rule: Rule) -> str:
     if rule.unit is not None:
         return KINDS[rule.unit] + (" or `null`" if type(None) in get_args(rule.info.annotation) else "")
+    if rule.name == "after":
+        return f"number, span, or `{LEARNED}`"
     if rule.name == "epochs":
         return f"fields, each {', '.join(f'`{epoch}`' for epoch in Epoch)}"
     return KINDS.get(rule.info.annotation, "list")
 
 
 def _entries(heading: str, model: type[BaseModel]) -> str:
-    about = "A window has `cron` and `lasts`; a schedule has all of these."
+    about = "A window has `cron` and `lasts`, and may have `do`; a schedule has all of these."
     assert set(Window.model_fields) < set(model.model_fields)  # noqa: S101 (what the sentence above says)
     return f"{heading}\n\n{about}\n\n{_members(model)}"
 

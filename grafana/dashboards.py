@@ -24,7 +24,7 @@ from grafana_foundation_sdk.models.dashboard import (
 
 from panels import SOURCE
 from rows_of_processes import events, ingest, process
-from rows_of_tables import keeping_up, tables, work
+from rows_of_tables import keeping_up, readers, tables, work
 
 WRITTEN_TO = Path(__file__).parent / "dashboards" / "isotherm.json"
 
@@ -59,7 +59,7 @@ def dashboard() -> Dashboard:
     whole = whole.readonly().annotation(restarts())
     rows: dict[str, Sequence[stat.Panel | timeseries.Panel]] = {
         "Is it keeping up?": keeping_up(),
-        "Tables": tables(),
+        "Tables": [*tables(), *readers()],
         "Work": work(),
         "Events": events(),
         "Ingest": ingest(),

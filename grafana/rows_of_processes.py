@@ -56,7 +56,7 @@ def events() -> list[timeseries.Panel]:
         ),
         bars(
             "Self-audit",
-            "Partitions that were counted anew in idle time. None for long: the daemon is never idle.",
+            "Partitions that were counted again in idle time. None for long: the daemon is never idle.",
             (times("isotherm_partitions_recounted_total"), "{{table}}"),
         ),
         *surroundings(),

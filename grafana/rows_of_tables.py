@@ -157,6 +157,27 @@ def tables() -> list[timeseries.Panel]:
     ]
 
 
+def readers() -> list[timeseries.Panel]:
+    """Who reads them, where engines report it."""
+    return [
+        graph(
+            "Reads a day",
+            "How often a table is read, as engines have reported lately (http.scan_reports). What is read more is "
+            "compacted sooner. Nothing is shown of tables whose readers report nothing.",
+            "short",
+            (worst("isotherm_reads_per_day"), "{{table}}"),
+        ),
+        graph(
+            "Reports of engines",
+            "Reports that engines sent to their REST catalog, where http.scan_reports is on and an ingress mirrors them. "
+            "Counted: scans by readers. No scan: commits, and scans of writers. Crowded: more than are read. Refused: no "
+            "report at all.",
+            "ops",
+            (per_second("isotherm_scan_reports_total", "outcome", ""), "{{outcome}}"),
+        ),
+    ]
+
+
 def work() -> list[timeseries.Panel]:
     """What was done, and what came of it."""
     return [

@@ -131,10 +131,23 @@ def simulate(
     every: Annotated[
         str | None, typer.Option(help="Time between two plans: 10m. Without it: as the daemon does.")
     ] = None,
+    suggest: Annotated[
+        bool, typer.Option("--suggest", help="Try some twenty policies, and choose one, with its reasons.")
+    ] = False,
+    reads_a_day: Annotated[
+        float, typer.Option(min=0, help="With --suggest: how often all of the table is read in a day.")
+    ] = 1.0,
     config: ConfigOption = DEFAULT_CONFIG,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Replay a table's own history under other rules."""
+    if suggest:
+        from isotherm.commands.suggestion import show_suggestion
+
+        if against is not None:
+            raise typer.BadParameter("--suggest begins with one policy: --policy, or the one in force")
+        show_suggestion(table, policy, for_, every, reads_a_day, config, output)
+        return
     from isotherm.commands.simulate import show_simulation
 
     show_simulation(table, policy, against, for_, every, config, output)

@@ -45,6 +45,7 @@ from isotherm.service.loop import Service
 from isotherm.service.policy_folder import PolicyFolder
 from isotherm.service.ports import Fenced, Unavailable
 from isotherm.service.relay import Sources
+from isotherm.service.scan_reports import ScanReports
 from isotherm.store import Fold, FolderTakenError, Ledger, StateFolder
 from isotherm.store.database import StoreBusy, StoreError, StoreTrouble
 from isotherm.telemetry.http import HttpServer
@@ -85,8 +86,9 @@ def run(config: IsothermConfig, file: Path | None = None) -> int:
         logs.tell(what)
 
     health = Health(ticked_at_s=monotonic_s())
+    reports = ScanReports(monotonic_s) if config.http.scan_reports else None
     try:
-        server = HttpServer(config.http.host, config.http.port, metrics.registry, health)
+        server = HttpServer(config.http.host, config.http.port, metrics.registry, health, reports)
     except OSError as err:
         # Another daemon has it, or the address is none of this machine: both are for a person.
         logs.get().error("http_failed", host=config.http.host, port=config.http.port, why=str(err))
@@ -106,7 +108,7 @@ def run(config: IsothermConfig, file: Path | None = None) -> int:
         # A store that is locked, or a disk that is full, may be another one in a moment.
         return EXIT_ERROR if isinstance(err.__cause__, StoreBusy) else EXIT_BAD_CONFIG
     try:
-        service = _service(config, stores, health, listen, wait_for)
+        service = _service(config, stores, health, listen, wait_for, reports)
         if service is not None:
             _turn(service, stopping)
     except Exception as err:  # noqa: BLE001 (whatever it was stands in the log, not beside it)
@@ -189,10 +191,13 @@ def while_alive(health: Health, work: Callable[[], Answer], every_s: float = 1.0
 
 def _stores(config: IsothermConfig) -> tuple[Fold, Ledger]:
     """What the daemon keeps. Raises StoreError, OSError."""
+    # A fold that this version cannot read is deleted. Where the ledger is refused, nothing may be touched: the newer
+    # version would have to scan every table again.
+    ledger = Ledger(config.state.path / "ledger.db")
     fold, trouble = Fold.open_or_rebuild(config.state.path / "fold.db")
     if trouble is not None:
         logs.get().warning("fold_rebuilt", why=trouble)
-    return fold, Ledger(config.state.path / "ledger.db")
+    return fold, ledger
 
 
 def _service(
@@ -201,6 +206,7 @@ def _service(
     health: Health,
     listen: Callable[[Observation], None],
     wait_for: "_Patience",
+    reports: ScanReports | None,
 ) -> Service | None:
     """The service on its real parts. Returns None where it is told to stop while it waits for one of them."""
     fold, ledger = stores
@@ -222,14 +228,6 @@ def _service(
             on_trouble=lambda error: listen(TrySoon("the broker", error, Outside.BROKER)),
             broker=broker,
         )
-        dead_letter_topic, letters = config.kafka.dead_letter_topic, None
-        if dead_letter_topic is not None:
-            wait_for(
-                "the broker",
-                Outside.BROKER,
-                lambda: ensure_topic(properties, dead_letter_topic, config=DEAD_LETTER_TOPIC),
-            )
-            letters = KafkaDeadLetters(properties, dead_letter_topic)
         local = config.executors.local
         executor = LocalExecutor(local.jobs_at_once, local.deadline_s, local.memory_bytes)
         return Service(
@@ -251,9 +249,19 @@ def _service(
             monotonic_s=monotonic_s,
             health=health,
             sources=_sources(config, listen),
-            letters=letters,
+            letters=_letters(config, wait_for),
+            scan_reports=reports,
         )
     return None
+
+
+def _letters(config: IsothermConfig, wait_for: "_Patience") -> KafkaDeadLetters | None:
+    """The topic for messages that nobody can read, or None where there is none. Raises Unavailable."""
+    topic, properties = config.kafka.dead_letter_topic, config.kafka.properties
+    if topic is None:
+        return None
+    wait_for("the broker", Outside.BROKER, lambda: ensure_topic(properties, topic, config=DEAD_LETTER_TOPIC))
+    return KafkaDeadLetters(properties, topic)
 
 
 def _hold(path: Path) -> StateFolder:

@@ -1,7 +1,7 @@
-"""The life of the driver: wait for what it needs, run the query, begin anew after a failure, stop at a boundary.
+"""The life of the driver: wait for what it needs, run the query, start again after a failure, stop at a boundary.
 
 What is away at the start (broker, catalog) is waited for, said, and tried again. A query that fails as a whole is
-begun anew in the same session, for the tables' own vectors make that safe. SIGTERM lets the batch in progress end.
+started again in the same session, because the tables' own vectors make that safe. SIGTERM lets the batch in progress end.
 """
 
 import signal

@@ -145,7 +145,7 @@ class Broker:
             return {topic: self._topic_ids[topic] for topic in topics}
 
     def forget_topics(self) -> None:
-        """Ask for topic ids again, for topics may have been made anew."""
+        """Ask for topic ids again, because topics may have been deleted and created since."""
         with self._lock:
             self._topic_ids.clear()
 

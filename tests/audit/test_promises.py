@@ -35,7 +35,7 @@ from isotherm.contract.identity import PartitionKey
 HOUR_MS = 3_600_000
 FIVE = PartitionKey('{"1000":5}')
 NINE = PartitionKey('{"1000":9}')
-RULE = ColdRule(after=1, after_at_most_ms=7 * 24 * HOUR_MS, quiet_for_ms=10_000, silent_for_ms=24 * HOUR_MS)
+RULE = ColdRule(after_ms=lambda length_ms: length_ms, quiet_for_ms=10_000, silent_for_ms=24 * HOUR_MS)
 POLICY = "abc"
 
 

@@ -142,8 +142,12 @@ def test_it_is_judged_by_the_policy_that_a_file_said_before_it_broke(tmp_path: P
     service.stop()
     lab.executor.stop()
 
-    assert list(before) == [service.policies.resolve("shop.orders", {}).policy.hash]
-    assert rules_in_force(lab.config, "shop.orders", {}) == before
+    after = rules_in_force(lab.config, "shop.orders", {})
+
+    assert list(before) == [service.policies.resolve("shop.orders", {}).policy.hash] == list(after)
+    assert [(one.quiet_for_ms, one.after_ms(1000)) for one in (*before.values(), *after.values())] == [
+        (0, 1000)
+    ] * 2
 
 
 def test_a_writer_that_vouches_for_a_number_without_end_vouches_for_nothing(catalog: Any) -> None:

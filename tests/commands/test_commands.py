@@ -1,13 +1,15 @@
 """The commands that ask, on the stores of a daemon that has worked: true answers, readable in 80 columns."""
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
 
 from isotherm.cli import app
 from isotherm.store import Ledger
-from support.worked import worked_in
+from support.lab import EAGER, Lab
+from support.worked import configured, worked_in
 
 HOUR_1, HOUR_4 = "at_hour=2026-01-01-01", "at_hour=2026-01-01-04"
 
@@ -43,11 +45,61 @@ def test_explain_says_each_condition_with_its_origin(isotherm):
     assert max(map(len, result.output.splitlines())) <= 80
 
 
+def test_plan_and_explain_say_the_same_of_a_window_and_when_it_opens_there_and_in_utc(ask, tmp_path):
+    """This one opens for a minute in four years."""
+    lab = Lab(tmp_path, EAGER + "work: {tz: Asia/Tokyo, windows: [{cron: 0 3 29 2 *, lasts: 1m}]}\n")
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 2, 3, 4):
+        lab.append(table, hour)
+    lab.settled().stop()
+    configured(lab)
+    (plan,), explain = (
+        json.loads(ask(lab, *words, "-o", "json").stdout)
+        for words in (["plan", "shop.orders"], ["explain", "shop.orders", HOUR_1])
+    )
+    (decision,) = [one for one in plan["decisions"] if one["label"] == HOUR_1]
+    (window,) = [one for one in explain["conditions"] if one["name"] == "work.windows"]
+
+    assert {str(one.summary.operation.value) for one in table.refresh().snapshots()} == {"append"}
+    assert decision["why"] == explain["why"]
+    assert (window["word"], window["holds"], window["origin"]) == ("waiting", False, "all.yaml")
+    said = r"it waits for its window, which opens at (\d{4})-02-29 03:00 Asia/Tokyo \(\1-02-28 18:00 UTC\)"
+    assert re.search(f"cold and due, but {said}: 3 of 3 files", explain["why"])
+    assert re.fullmatch(said, window["text"])
+
+
+def test_explain_says_until_when_a_window_is_open(ask, tmp_path):
+    lab = Lab(tmp_path, EAGER + 'work: {windows: [{cron: "* * * * *", lasts: 1d}]}\n')
+    lab.append(lab.create(), 1)
+    lab.settled().stop()
+    configured(lab)
+    flat = " ".join(ask(lab, "explain", "shop.orders", HOUR_1).output.split())
+
+    assert re.search(r"work\.windows open a window is open until [\d: -]+ UTC all\.yaml", flat)
+
+
 def test_explain_shows_what_was_done(isotherm):
     result = isotherm("explain", "shop.orders", HOUR_1)
 
     assert "clean" in result.output
     assert "(3 → 1 files)" in " ".join(result.output.split())
+
+
+def test_a_partition_that_is_written_again_after_its_job_is_said_to_rest_and_until_when(tmp_path, ask):
+    lab = worked_in(tmp_path)
+    table = lab.catalog.load_table("shop.orders")
+    for hour in (1, 1, 1, 4, 4, 4):
+        lab.append(table, hour)
+    lab.settled().stop()
+    planned = ask(lab, "plan", "shop.orders")
+    answer = json.loads(ask(lab, "explain", "shop.orders", HOUR_1, "-o", "json").stdout)
+    (rest,) = [one for one in answer["conditions"] if one["name"] == "rest"]
+
+    assert any(line.startswith("resting") and HOUR_1[:7] in line for line in planned.output.splitlines())
+    assert answer["verdict"] == "resting"
+    assert "rests from its last job until 20" in " ".join(planned.output.split())
+    assert (rest["word"], rest["holds"]) == ("resting", False)
+    assert rest["text"] in answer["why"]
 
 
 def test_explain_a_table_as_a_whole(isotherm):

@@ -75,6 +75,7 @@ COMMANDS = [
     ("state shop.orders", ASKS, ASKS),
     ("state shop.orders --verify", ASKS, ASKS | READS | {"asyncio"}),
     ("simulate shop.orders", ASKS, ASKS | READS | {"asyncio", "plotext"}),
+    ("simulate shop.orders --suggest", ASKS, ASKS | READS | {"asyncio"}),
     ("policy validate", ASKS, ASKS),
     ("policy test", ASKS, ASKS),
     ("policy show shop.orders", ASKS, ASKS),

@@ -138,7 +138,8 @@ class TestTest:
             "shop.yaml:12: for the stream has not left it\n"
             "  expected  hot, because … nobody says so …                                     \n"
             "  got       hot, because hot: ends 0s behind the stream (boundary 2026-01-01    \n"
-            "            12:00:00), 2h needed; debt 1.50: 60 of 40 files below 96.0 MiB      \n"
+            "            12:00:00), 2h needed: how late its rows come is not known yet; debt \n"
+            "            1.50: 60 of 40 files below 96.0 MiB                                 \n"
             "3 tests, 1 not as expected\n"
         )
 
@@ -243,7 +244,7 @@ class TestDiff:
             "  expire.keep_for           2d      →  1d12h",
             "  work.windows              []      →  [{cron: 0 3 * * *, lasts: 2h}]",
             "web.clicks",
-            "  cold.after                3       →  2",
+            "  cold.after                3       →  learned",
             "  compact.target_file_size  128MiB  →  256MiB",
             "  expire.keep_for           2d      →  1d12h",
             "  work.windows              []      →  [{cron: 0 3 * * *, lasts: 2h}]",
@@ -256,7 +257,7 @@ class TestDiff:
 
         assert [line.rstrip() for line in result.output.splitlines()] == [
             "web.*  maintained from now on",
-            "  cold.after  2  →  1",
+            "  cold.after  learned  →  1",
             "shop.*  left alone from now on",
         ]
 
@@ -267,7 +268,7 @@ class TestDiff:
         assert "nothing changes\n" == ask("diff", "a.yaml", "a.yaml", "shop.orders").output
         answer = json.loads(ask("diff", "a.yaml", "b.yaml", "shop.orders", "-o", "json").stdout)
         assert answer["policies"][0]["subject"] == "shop.orders"
-        assert answer["policies"][0]["fields"] == [{"field": "cold.after", "before": "2", "after": "1"}]
+        assert answer["policies"][0]["fields"] == [{"field": "cold.after", "before": "learned", "after": "1"}]
 
     def test_with_plan_it_says_what_would_be_decided_otherwise(self, ask, worked, tmp_path):
         new = tmp_path / "new.yaml"

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotherm.core.lateness import AGES, RETURN_MS, UNTAUGHT
+from isotherm.core.lateness import AGES, RETURN_MS, UNTAUGHT, Written
 from isotherm.core.partitions import TimeSpan
 from isotherm.store.database import to_json
 from support.builders import DAY, HOUR, MINUTE, NOW
 
 START = NOW // DAY * DAY
+WRITTEN = Written(1, was_quiet=True)
 
 
 def hour(number):
@@ -25,7 +26,7 @@ def streamed(days, *, late=lambda *_: (), every=5 * MINUTE):
     for number in range(days * DAY // every):
         current = (now - START) // HOUR
         spans = [hour(current), *(hour(current - back) for back in late(number, now))]
-        quiet = {span: now - written.get(span, 0) >= RETURN_MS for span in spans}
+        quiet = {span: Written(1, now - written.get(span, 0) >= RETURN_MS) for span in spans}
         written |= dict.fromkeys(spans, now)
         learnt = learnt.after(quiet, boundary_ms=now, partitions=100, committed_at_ms=now)
         now += every
@@ -123,9 +124,74 @@ def test_a_habit_that_ended_is_forgotten():
     assert risk_of(learnt, now, 5).probability < 0.001
 
 
+def files_of(days, delays, length=HOUR):
+    """A stream of a file a minute, and beside it files of rows that are late by so much."""
+    learnt = UNTAUGHT
+    for number in range(days * DAY // MINUTE):
+        now = START + number * MINUTE
+        written = {}
+        for behind in (0, *delays(number)):
+            first = (now - behind) // length * length
+            span = TimeSpan(first, first + length)
+            written[span] = Written(written.get(span, WRITTEN).files + 1, was_quiet=False)
+        learnt = learnt.after(written, boundary_ms=now, partitions=100, committed_at_ms=now)
+    return learnt, now
+
+
+@pytest.mark.parametrize("length", [HOUR, DAY])
+def test_where_no_file_comes_late_a_partition_is_over_when_the_stream_is_past_it(length):
+    learnt, now = files_of(3, lambda _: (), length)
+
+    assert learnt.over_after_ms(now, 2 * length) == 0
+
+
+@pytest.mark.parametrize(("late_ms", "least", "most"), [(40 * MINUTE, 20, 64), (5 * HOUR, 240, 512)])
+def test_a_partition_is_over_when_nearly_all_files_of_its_like_had_come(late_ms, least, most):
+    """A third of the files is late by the same time, counted from the rows: from the end of their hour by up to it."""
+    learnt, now = files_of(3, lambda number: (late_ms,) if number % 2 else ())
+
+    assert least * MINUTE <= learnt.over_after_ms(now, 2 * HOUR) <= most * MINUTE
+
+
+def test_one_late_file_in_a_hundred_keeps_no_partition_open():
+    learnt, now = files_of(3, lambda number: (5 * HOUR,) if number % 100 == 0 else ())
+
+    assert learnt.over_after_ms(now, 2 * HOUR) == 0
+
+
+def test_how_late_files_are_is_not_said_before_it_was_watched():
+    learnt, now = files_of(1, lambda _: ())
+
+    assert UNTAUGHT.over_after_ms(now, HOUR) is None
+    assert learnt.over_after_ms(now, DAY - MINUTE) == 0
+    assert learnt.over_after_ms(now, DAY) is None
+
+
+def test_a_leap_of_event_time_is_no_watching():
+    """A table's first commits are a backfill of last year, and then the present."""
+    learnt = UNTAUGHT
+    for number in range(100):
+        behind = 365 * 24 if number < 50 else 0
+        at = START + number * MINUTE
+        learnt = learnt.after({hour(-behind): WRITTEN}, START - behind * HOUR, 100, at)
+
+    assert learnt.over_after_ms(START, 2 * HOUR) is None
+
+
+def test_a_habit_of_coming_late_that_ended_is_forgotten():
+    def delays(number):
+        return (5 * HOUR,) if number < 2 * DAY // MINUTE else ()
+
+    early, middle = files_of(3, delays)
+    late, now = files_of(70, delays)
+
+    assert early.over_after_ms(middle, 2 * HOUR) >= 4 * HOUR
+    assert late.over_after_ms(now, 2 * HOUR) == 0
+
+
 def test_a_stream_that_stands_still_teaches_nothing():
     learnt, now = streamed(2)
-    after = learnt.after({hour((now - START) // HOUR): True}, now, 100, now + 30 * DAY)
+    after = learnt.after({hour((now - START) // HOUR): WRITTEN}, now, 100, now + 30 * DAY)
 
     assert after.ages[3].watched_ms <= learnt.ages[3].watched_ms + 4 * HOUR
 
@@ -138,22 +204,24 @@ def test_a_stream_that_stands_still_teaches_nothing():
 def test_it_is_bounded_and_total_whatever_comes(commits):
     learnt = UNTAUGHT
     for number, partitions, at in commits:
-        learnt = learnt.after({hour(number): True}, START + at, partitions, START + at)
+        learnt = learnt.after({hour(number): WRITTEN}, START + at, partitions, START + at)
 
     assert len(learnt.ages) <= AGES
     assert len(to_json(learnt)) < 8000
     for number in (0, 5, 10**6):
         found = learnt.risk(hour(-number), START, MINUTE)
         assert found is None or (0 <= found.probability <= 1 and found.returns >= 0)
+    over_ms = learnt.over_after_ms(START + 10**7, 0)
+    assert over_ms is None or 0 <= over_ms <= MINUTE << AGES
 
 
 def test_one_commit_stamped_by_a_clock_far_ahead_does_not_end_the_learning():
     learnt, now = streamed(2, late=lambda *_: [5])
-    ahead = learnt.after({hour((now - START) // HOUR - 5): True}, now, 100, now + 1000 * DAY)
+    ahead = learnt.after({hour((now - START) // HOUR - 5): WRITTEN}, now, 100, now + 1000 * DAY)
     watched, returns = [], []
     for number in range(3 * 24 * 12):
         at = now + number * 5 * MINUTE
-        ahead = ahead.after({hour((at - START) // HOUR - back): True for back in (0, 5)}, at, 100, at)
+        ahead = ahead.after({hour((at - START) // HOUR - back): WRITTEN for back in (0, 5)}, at, 100, at)
         watched.append(ahead.ages[3].watched_ms)
         returns.append(ahead.ages[3].returns)
 

@@ -1,5 +1,6 @@
 """How the daemon's process begins and ends, without a broker: what a person has to mend is one line and a code."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -65,6 +66,20 @@ def test_a_ledger_of_a_newer_version_is_one_line_and_no_reason_to_try_again(lab,
     ledger.close()
 
     assert "a newer one wrote it" in ended(start(), "bad_state")["why"]
+
+
+def test_who_may_not_use_a_newer_ledger_leaves_the_fold_beside_it_as_it_is(lab, start):
+    folder = lab.root / "one" / "state"
+    folder.mkdir(parents=True)
+    for name in ("ledger.db", "fold.db"):
+        with contextlib.closing(sqlite3.connect(folder / name)) as store:
+            store.execute("PRAGMA user_version=999")
+    before = (folder / "fold.db").read_bytes()
+    daemon = start()
+    ended(daemon, "bad_state")
+
+    assert (folder / "fold.db").read_bytes() == before
+    assert "fold_rebuilt" not in [line["event"] for line in daemon.lines]
 
 
 def test_a_state_folder_that_cannot_be_made_is_one_line(lab, start):

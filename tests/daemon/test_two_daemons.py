@@ -258,7 +258,7 @@ def test_a_daemon_that_joins_takes_only_what_moves_and_its_jobs_with_it(lab, gro
     group.freeze(one, 2)
     two = group.start("two")
     moved = one.until("job_ended")
-    # While the group is still at it, the broker lets nobody commit, and a job that asks then is done anew.
+    # While the group is still at it, the broker lets nobody commit, and a job that asks then is done again.
     eventually(lambda: ready(two))
     group.thaw()
     eventually(lambda: all(jobs_in(table) for table in tables.values()))

@@ -57,6 +57,13 @@ def comment_before(text: str, path: str) -> str:
     return match[1] if match else ""
 
 
+def test_zone_data_is_locked_for_every_machine():
+    """A slim image has none. Others of our packages need it on Windows alone, and then it is left out here."""
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+
+    assert re.findall(r"^tzdata==\S+ (.*)\n +--hash=sha256:", lock, flags=re.MULTILINE) == ["\\"]
+
+
 def test_the_example_of_a_configuration_loads():
     config = load_config(CONFIG, environ={})
 

@@ -69,6 +69,13 @@ def test_the_example_in_the_reference_is_a_policy_that_does_what_it_tells(tmp_pa
     assert (result.exit_code, result.output) == (0, "1 test, all as expected\n")
 
 
+def test_the_example_of_windows_in_the_reference_is_one_of_a_policy():
+    (example,) = re.findall(r"((?:^    .*\n)+)\nA window says when", REFERENCE, flags=re.MULTILINE)
+    work = parse_yaml(f"tables: a\n{textwrap.dedent(example)}", "p.yaml", PolicyFile).work
+
+    assert (work.tz, len(work.windows), len(work.schedules)) == ("Europe/Berlin", 2, 1)
+
+
 @pytest.mark.parametrize("path", POLICIES, ids=IDS)
 class TestPolicy:
     def test_its_tests_tell_its_story(self, path):
@@ -151,6 +158,9 @@ BAD = [
     "tables: a\nwork: {windows: [{cron: hourly, lasts: 1h}]}",
     "tables: a\nwork: {windows: [{cron: 0 3 * * *}]}",
     "tables: a\nwork: {schedules: [{cron: 0 3 * * *, lasts: 1h, do: [dance]}]}",
+    "tables: a\nwork: {windows: [{cron: 0 3 * * *, lasts: 1h, do: []}]}",
+    "tables: a\nwork: {tz: ../../etc/passwd}",
+    "tables: a\nwork: {tz: +02:00}",
     "tables: a\noverride: [cold.after]",
     "tables: a\ntests: [{name: n, partition: '7', spec: 'bucket[8]', expect: dew}]",
     "tables: a\ntests: [{name: n, partition: '7', spec: 'buckets', expect: due}]",
@@ -176,6 +186,7 @@ GOOD = [
     "tables: a\norphans: {mode: off}",
     "tables: a\nwork: {jobs_at_once: null, bytes_per_hour: 20GiB, priority: -1}",
     "tables: a\nwork: {schedules: [{name: n, cron: '*/5 1-4 * * mon', lasts: 1h, do: [compact, expire], from_score: 0.5}]}",
+    "tables: a\nwork: {tz: America/Port-au-Prince, windows: [{cron: 0 22 * * *, lasts: 8h, do: [compact]}]}",
     "tables: a\noverride: [expire.keep_last]\nexpire: {keep_last: 1}",
     "tables: a\ntests: [{name: n, spec: none, files: [1 of 1MiB, 2 of 3KiB], rows: 5, deletes: 1 row in 1 file, expect: off}]",
     "tables: a\ntests: [{name: n, at: 2026-01-01T12:00:00+01:00, spec: day, partition: 2026-01-01, expect: due}]",

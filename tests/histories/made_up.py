@@ -62,7 +62,7 @@ class MadeUp:
     generation: int = 0
 
     def create(self) -> str:
-        """The table, anew."""
+        """The table, loaded again."""
         self.generation += 1
         version = self.chance.choice((1, 2, 2, 2, 3))
         fields = self.chance.choice(SPECS)

@@ -144,7 +144,7 @@ class History:
 
     def restart(self, *, without_fold: bool = False) -> None:
         """A new daemon on the same stores, or without its fold: that is a cache."""
-        self.told.append(f"  the daemon starts anew{', without its fold' if without_fold else ''}")
+        self.told.append(f"  the daemon starts again{', without its fold' if without_fold else ''}")
         if without_fold:
             self.fold.close()
             (self.folder / "fold.db").unlink(missing_ok=True)

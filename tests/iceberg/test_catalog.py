@@ -12,7 +12,7 @@ from isotherm.core.observations import TrySoon
 from isotherm.core.paths import normalised
 from isotherm.iceberg.catalog import LOOK_LIMIT_S, IcebergCatalog, connect
 from isotherm.iceberg.errors import translated
-from isotherm.iceberg.looking import SILENT_AT_ONCE
+from isotherm.iceberg.identify_tables import SILENT_AT_ONCE
 from isotherm.iceberg.threads import Beside
 from isotherm.runtime.config import CatalogConfig
 from isotherm.service.catalog_lists import CatalogLists

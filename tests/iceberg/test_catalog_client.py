@@ -11,7 +11,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from isotherm.core.paths import normalised
 from isotherm.iceberg.catalog import IcebergCatalog, connect
-from isotherm.iceberg.compaction.described import described, table_of
+from isotherm.iceberg.compaction.table_description import described, table_of
 from isotherm.iceberg.maintainer import IcebergMaintainer
 from isotherm.iceberg.retries import ATTEMPTS
 from isotherm.iceberg.storage import RetryingFileIO, properties_with_retries

@@ -3,6 +3,7 @@
 from mutants.mutant import Mutant
 
 COMMITTER = "iceberg/compaction/committer.py"
+COMMIT_CHECKS = "iceberg/compaction/commit_checks.py"
 SNAPSHOT = "iceberg/compaction/replace_snapshot.py"
 FATE = "iceberg/compaction/fate.py"
 CONFLICTS = "iceberg/compaction/test_commit_conflicts.py::"
@@ -12,28 +13,28 @@ MUTANTS = (
     # What is written against what was read
     Mutant(
         "rows that differ are committed",
-        COMMITTER,
+        COMMIT_CHECKS,
         "if rewrite.hash_read != rewrite.hash_written:",
         "if False:",
         EXECUTOR + "test_sums_that_do_not_agree_commit_nothing[hash]",
     ),
     Mutant(
         "fewer rows than the manifests know are committed",
-        COMMITTER,
+        COMMIT_CHECKS,
         "if rewrite.rows_read != known:",
         "if False:",
         EXECUTOR + "test_sums_that_do_not_agree_commit_nothing[a row left out]",
     ),
     Mutant(
         "a rewrite without its files is committed",
-        COMMITTER,
+        COMMIT_CHECKS,
         "if not expected == rewrite.rows_written == listed:",
         "if not expected == rewrite.rows_written:",
         EXECUTOR + "test_sums_that_do_not_agree_commit_nothing[files]",
     ),
     Mutant(
         "files of another job are committed",
-        COMMITTER,
+        COMMIT_CHECKS,
         "if rewrite.job_id != job.job_id:",
         "if False:",
         EXECUTOR + "test_sums_that_do_not_agree_commit_nothing[job]",
@@ -41,14 +42,14 @@ MUTANTS = (
     # The table as the commit finds it
     Mutant(
         "files in an old schema are committed under a new one",
-        COMMITTER,
-        "if self.rewrite.schema_id is not None and metadata.current_schema_id != self.rewrite.schema_id:",
+        COMMIT_CHECKS,
+        "if rewrite.schema_id is not None and metadata.current_schema_id != rewrite.schema_id:",
         "if False:",
         CONFLICTS + "test_whoever_was_faster_in_our_partition_wins[before the commit-schema change]",
     ),
     Mutant(
         "rows that came during the rewrite are lost",
-        COMMITTER,
+        COMMIT_CHECKS,
         "if found != expected:",
         "if False:",
         CONFLICTS + "test_whoever_was_faster_in_our_partition_wins[before the commit-overwrite]",
@@ -63,13 +64,13 @@ MUTANTS = (
     Mutant(
         "files that are gone are committed",
         COMMITTER,
-        "            self._check_files(table)\n",
+        "            check_files(self.rewrite, table.io)\n",
         "",
         CONFLICTS + "test_what_was_written_and_is_gone_or_cut_is_not_committed",
     ),
     Mutant(
         "files that are cut are committed",
-        COMMITTER,
+        COMMIT_CHECKS,
         "if size != file.size_bytes:",
         "if False:",
         CONFLICTS + "test_what_was_written_and_is_gone_or_cut_is_not_committed[cut]",

@@ -5,12 +5,16 @@ from mutants.mutant import Mutant
 LAST_LOOK = "service/last_look.py"
 HOLDS = "service/holds.py"
 AGE = "service/ledger_age.py"
-SEARCH, SILENCE, HOLDERS = "service/survey.py", "service/unanswered.py", "service/holders.py"
-LOOKING = "iceberg/looking.py"
+SEARCH, UNKNOWN, MISSING = (
+    "service/survey/survey.py",
+    "service/survey/unknown_names.py",
+    "service/survey/missing_tables.py",
+)
+IDENTIFY = "iceberg/identify_tables.py"
 BARRIER = "service/barrier.py"
 FOLLOW = "service/follow.py"
 INTAKE = "service/intake.py"
-SILENCES = "service/silences.py"
+SILENCES = "service/survey/silences.py"
 LAYERS = "service/test_layers.py::"
 
 MUTANTS = (
@@ -78,14 +82,14 @@ MUTANTS = (
         for breaks, file, text, change, finder in (
             (
                 "one look makes a table gone",
-                HOLDERS,
+                MISSING,
                 "elif missed_s is None:",
                 "elif False:",
                 "test_a_table_counts_as_gone_only_after_two_looks_that_saw_everything",
             ),
             (
                 "a catalog that shows nothing makes tables gone",
-                HOLDERS,
+                MISSING,
                 "if hidden is not None or not uuids & self._waiting:",
                 "if hidden is not None:",
                 "test_a_table_counts_as_gone_only_after_two_looks_that_saw_everything",
@@ -106,14 +110,14 @@ MUTANTS = (
             ),
             (
                 "the second look is at the list of the first",
-                HOLDERS,
+                MISSING,
                 "listed_s >= missed_s and began_s",
                 "began_s",
                 "test_the_second_look_is_at_a_list_that_is_younger_than_the_first",
             ),
             (
                 "a table that was found is gone",
-                HOLDERS,
+                MISSING,
                 "if uuid in uuids:",
                 "if False:",
                 "test_a_table_that_shows_up_again_is_not_gone",
@@ -169,7 +173,7 @@ MUTANTS = (
             ),
             (
                 "one silent name keeps files waiting for ever",
-                SILENCE,
+                UNKNOWN,
                 "is_over = asked_s >= until_s and asked_s",
                 "is_over = False and asked_s",
                 "test_a_name_without_an_answer_keeps_files_waiting_for_a_day_and_is_asked_ever_more_rarely",
@@ -183,28 +187,28 @@ MUTANTS = (
             ),
             (
                 "a catalog that does not answer is asked for every name",
-                LOOKING,
+                IDENTIFY,
                 "and self.in_a_row < SILENT_AT_ONCE",
                 "and True",
                 "test_a_catalog_that_does_not_answer_is_not_asked_for_every_name",
             ),
             (
                 "what was not asked for counts as silent, and as looked at after a day",
-                LOOKING,
+                IDENTIFY,
                 "for name in self.waiting if self.tries[name]}",
                 "for name in self.waiting}",
                 "test_a_look_that_is_stopped_knows_nothing_of_the_rest",
             ),
             (
                 "a token that is over counts as a refusal of the table",
-                LOOKING,
+                IDENTIFY,
                 " or says_nothing_of_it(err)",
                 "",
                 "test_a_token_that_is_over_and_a_server_in_trouble_are_no_word_on_a_table",
             ),
             (
                 "a table that a replica does not have yet counts as dropped",
-                LOOKING,
+                IDENTIFY,
                 "(self.gone if _is_gone(self.is_listed, name) else self.missing)",
                 "self.gone",
                 "test_what_is_missing_and_not_listed_any_more_is_gone",
@@ -212,8 +216,8 @@ MUTANTS = (
             (
                 "what a look does not get to is never looked at",
                 SEARCH,
-                "(name in self._silent, self._looked_at[name])",
-                "name in self._silent",
+                "(name in self._unknown, self._looked_at[name])",
+                "name in self._unknown",
                 "test_a_look_that_is_cut_short_is_followed_by_one_that_goes_on_there",
             ),
             (
@@ -232,21 +236,21 @@ MUTANTS = (
             ),
             (
                 "one refusal is enough for ever",
-                SILENCE,
+                UNKNOWN,
                 "return self.refused_s",
                 "return 0.0",
                 "test_an_answer_that_passes_does_not_hide_a_second_entry",
             ),
             (
                 "a name that nobody can read keeps files waiting for ever once the clock was doubted",
-                SILENCE,
+                UNKNOWN,
                 "            again_s = now_s\n",
                 "            again_s = now_s + 1e9\n",
                 "test_a_name_that_nobody_can_read_is_looked_at_again_once_the_clock_is_believed_again",
             ),
             (
                 "a catalog that finds nothing passes all names over",
-                SILENCE,
+                UNKNOWN,
                 "and asked_s - self._found_s <= ALIVE_S",
                 "",
                 "test_what_was_never_asked_for_never_counts_as_looked_at",
@@ -283,7 +287,7 @@ MUTANTS = (
     ),
     Mutant(
         "a table in a namespace with a dot counts as dropped, and its files go",
-        "iceberg/listing.py",
+        "iceberg/list_tables.py",
         'self._namespaces.get(name, tuple(name.split(".")[:-1]))',
         'tuple(name.split(".")[:-1])',
         "iceberg/test_catalog.py::test_one_list_says_of_all_tables_of_a_namespace_that_are_not_found_whether_they_are_listed",
@@ -320,14 +324,14 @@ MUTANTS = (
     # Namespaces without an answer
     Mutant(
         "a namespace without an answer hides all others",
-        "iceberg/listing.py",
+        "iceberg/list_tables.py",
         "if in_a_row >= SILENT_IN_A_ROW:",
         "if True:",
         "service/test_namespaces.py::test_a_namespace_without_an_answer_hides_no_table_of_others",
     ),
     Mutant(
         "a namespace without an answer is asked in every list",
-        "iceberg/listing.py",
+        "iceberg/list_tables.py",
         "if breaker.left_s > 0:",
         "if False:",
         "service/test_namespaces.py::test_a_namespace_without_an_answer_hides_no_table_of_others",
@@ -355,7 +359,7 @@ MUTANTS = (
     ),
     # Silence over restarts
     Mutant(
-        "the waiting for a silent name begins anew with each restart",
+        "the waiting for a silent name begins from the beginning with each restart",
         SILENCES,
         "return min(known.lasted_s, self.patience_s - AGAIN_S)",
         "return 0.0",
@@ -370,7 +374,7 @@ MUTANTS = (
     ),
     Mutant(
         "the waiting for a second name begins anew with each restart",
-        SILENCE,
+        UNKNOWN,
         "since_s = now_s - (self.unsettled.before_s(name) if answer is Answer.UNSETTLED else 0.0)",
         "since_s = now_s",
         "service/test_survey_patience.py::"
@@ -385,7 +389,7 @@ MUTANTS = (
     ),
     Mutant(
         "silence counts from before an answer",
-        SILENCE,
+        UNKNOWN,
         "self.silences.end(others)",
         "self.silences.end(())",
         "service/test_survey.py::test_what_a_process_before_saw_of_a_silent_name_does_not_count_after[an answer]",
@@ -401,24 +405,24 @@ MUTANTS = (
     Mutant(
         "the day of a silent name begins again when its namespace was not listed once",
         SEARCH,
-        "self._silent.keep(there, listing.hides)",
-        "self._silent.keep(there, lambda _: False)",
+        "self._unknown.keep(there, listing.hides)",
+        "self._unknown.keep(there, lambda _: False)",
         "service/test_survey_patience.py::"
         "test_the_day_of_a_silent_name_goes_on_though_its_namespace_is_not_listed_now_and_then",
     ),
     Mutant(
         "silence counts from before a name was made again",
-        SILENCE,
+        UNKNOWN,
         "self.silences.end_but(names, is_hidden)",
         "self.silences.end(())",
         "service/test_survey.py::test_what_a_process_before_saw_of_a_silent_name_does_not_count_after[a name made again]",
     ),
     Mutant(
-        "the waiting for a silent namespace begins anew with each restart",
+        "the waiting for a silent namespace begins from the beginning with each restart",
         "service/catalog_lists.py",
         "since_s[one] if one in since_s else now_s - self._silences.before_s(one)",
         "since_s.get(one, now_s)",
-        "service/test_namespaces.py::test_a_restart_does_not_begin_the_waiting_for_a_silent_namespace_anew",
+        "service/test_namespaces.py::test_a_restart_does_not_begin_the_waiting_for_a_silent_namespace_again",
     ),
     # The barrier
     Mutant(

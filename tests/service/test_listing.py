@@ -14,7 +14,7 @@ from pyiceberg.exceptions import (
 
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.iceberg.errors import WANTED_S
-from isotherm.iceberg.listing import Lister
+from isotherm.iceberg.list_tables import Lister
 from isotherm.iceberg.threads import THREADS
 from isotherm.runtime.breaker import Breaker
 from isotherm.service.catalog_lists import WANTED_EVERY_S, CatalogLists

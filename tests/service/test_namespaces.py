@@ -4,7 +4,7 @@ import pytest
 from requests.exceptions import ReadTimeout
 
 from isotherm.core import observations as seen
-from isotherm.iceberg.listing import SILENT_IN_A_ROW
+from isotherm.iceberg.list_tables import SILENT_IN_A_ROW
 from isotherm.runtime.config import LoopConfig
 from isotherm.service.catalog_lists import PATIENCE_S
 from isotherm.service.follow import GONE_AFTER_S
@@ -85,7 +85,7 @@ def test_until_a_silent_namespace_was_silent_for_a_day_not_everything_was_found(
 
 
 @pytest.mark.parametrize(("break_s", "is_counted"), [(60, True), (3 * 3600, False)])
-def test_a_restart_does_not_begin_the_waiting_for_a_silent_namespace_anew(lab, break_s, is_counted):
+def test_a_restart_does_not_begin_the_waiting_for_a_silent_namespace_again(lab, break_s, is_counted):
     lab.create("shop.orders")
     service = silent(lab, "federated")
     turn_for(lab, service, 600)

@@ -310,7 +310,7 @@ def test_a_rollback_is_followed_back_and_forth(lab):
     service.stop()
 
 
-def test_a_table_that_is_dropped_and_made_again_begins_anew(lab):
+def test_a_table_that_is_dropped_and_made_again_begins_from_nothing(lab):
     table = lab.create()
     lab.append(table, 1)
     service = lab.settled()
@@ -462,6 +462,35 @@ def test_a_corrupt_fold_is_rebuilt(lab):
     again.stop()
 
 
+def test_a_scan_knows_the_last_compaction_of_a_partition_and_the_pauses_of_its_writers(lab):
+    """So a partition that rests goes on resting, and a job still fits the pauses, when the fold is lost."""
+    table = lab.create()
+    service = lab.settled()
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(table, hour)
+    settle(service)
+    for minutes in (6, 10, 40):
+        lab.ahead_ms += minutes * 60_000
+        for _ in range(2):
+            lab.append(table, 1)
+        settle(service)
+    before = {one.key: one for one in service.fold.partitions(uuid_of(table))}
+    service.stop()
+    service.fold.close()
+    (lab.root / "state" / "fold.db").unlink()
+    again = lab.settled()
+    after = {one.key: one for one in again.fold.partitions(uuid_of(table))}
+    (key,) = (key for key, one in before.items() if one.state.compacted_at_ms is not None)
+
+    assert before.keys() == after.keys()
+    assert [one.state.compacted_at_ms for one in before.values()] == [
+        one.state.compacted_at_ms for one in after.values()
+    ]
+    assert len(before[key].state.pauses_ms) == 3
+    assert [one.state.pauses_ms for one in before.values()] == [one.state.pauses_ms for one in after.values()]
+    again.stop()
+
+
 def test_a_policy_that_breaks_leaves_the_last_good_one_in_force(lab):
     table = lab.create()
     lab.append(table, 1)
@@ -522,7 +551,7 @@ def test_a_true_event_is_enough_the_table_is_scanned_once(lab):
     service.stop()
 
 
-def test_the_self_audit_finds_a_partition_that_is_wrong_and_has_the_table_built_anew(lab):
+def test_the_self_audit_finds_a_partition_that_is_wrong_and_has_the_table_built_again(lab):
     """The totals are right, so that no comparison with a summary could find it."""
     table = lab.create()
     for hour in range(12):
@@ -541,7 +570,7 @@ def test_the_self_audit_finds_a_partition_that_is_wrong_and_has_the_table_built_
         if of(lab, seen.StateDrifted):
             break
 
-    assert [drift.gap.startswith("counted anew: ") for drift in of(lab, seen.StateDrifted)] == [True]
+    assert [drift.gap.startswith("counted again: ") for drift in of(lab, seen.StateDrifted)] == [True]
     settle(service)
     assert believed(service, uuid) == counted(lab.scan())
     assert of(lab, seen.TableScanned)

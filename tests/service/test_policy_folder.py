@@ -199,7 +199,7 @@ def test_a_folder_that_cannot_be_read_is_not_said_to_be_missing(folder, make, wh
     assert folder.after() == 1
 
 
-def test_a_folder_that_comes_back_with_other_files_is_taken_anew(folder):
+def test_a_folder_that_comes_back_with_other_files_is_read_again(folder):
     (folder.root / "shop.yaml").rename(folder.root.with_name("shop.yaml"))
     folder.root.rmdir()
     folder.policies.reload()

@@ -1,4 +1,4 @@
-"""A reload of the policies is a record, and only what it touched is decided anew."""
+"""A reload of the policies is a record, and only what it touched is decided again."""
 
 import sqlite3
 from contextlib import closing
@@ -41,7 +41,7 @@ def loaded(lab):
 
 
 def touched(service):
-    """The tables of which something is to be decided anew."""
+    """The tables of which something is to be decided again."""
     return {
         name
         for uuid, name in service.fold.names().items()
@@ -72,7 +72,7 @@ def test_the_record_says_what_changed_for_whom_and_what_was_dropped(two_tables):
     assert (kept, at_ms > 0) == (loaded(lab)[0], True)
 
 
-def test_only_tables_with_another_policy_are_decided_anew(two_tables):
+def test_only_tables_with_another_policy_are_decided_again(two_tables):
     lab, service = two_tables
     write(lab, "tables: shop.events\ncold: {after: 5}\n", "events.yaml")
     service.reload_policies()

@@ -181,7 +181,7 @@ def test_a_table_that_was_away_for_a_moment_is_still_its_writers_to_write(lab):
     service.stop()
 
 
-def test_a_snapshot_that_nobody_announced_is_announced_though_the_table_was_built_anew_meanwhile(lab):
+def test_a_snapshot_that_nobody_announced_is_announced_though_the_table_was_built_again_meanwhile(lab):
     table = lab.create()
     lab.append(table, 1)
     service = started(lab)
@@ -192,7 +192,7 @@ def test_a_snapshot_that_nobody_announced_is_announced_though_the_table_was_buil
     turn(service)
     assert service.ledger.unannounced(uuid_of(table), now_ms()) == [missed.snapshot_id]
 
-    # The journal began anew with the scan: what it does not have comes from the table.
+    # The journal is new since the scan: what it does not have comes from the table.
     service.announcer.announce(uuid_of(table), missed.snapshot_id)
     told = decode(lab.topic.messages[-1])
 
@@ -235,7 +235,7 @@ def test_a_number_in_another_unit_than_the_policy_says_is_no_time():
     assert time_span(partition_key({1000: 1_700_000_000}), fields).start_ms == 1_700_000_000_000
 
 
-def test_a_partition_is_decided_anew_when_the_stream_says_for_the_first_time_how_far_it_is(lab):
+def test_a_partition_is_decided_again_when_the_stream_says_for_the_first_time_how_far_it_is(lab):
     table = lab.create()
     for hour in (1, 1, 1, 1):
         lab.append(table, hour)

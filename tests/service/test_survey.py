@@ -12,13 +12,12 @@ from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import TrySoon
 from isotherm.iceberg.catalog import IcebergCatalog
-from isotherm.iceberg.looking import SILENT_AT_ONCE, TRIES, Look
-from isotherm.service import survey as module
+from isotherm.iceberg.identify_tables import SILENT_AT_ONCE, TRIES, Look
 from isotherm.service.barrier import Barrier
-from isotherm.service.holders import AGAIN_AFTER_S
 from isotherm.service.ports import Lies, NotAsked, Refused, StoreAway, TableMissing, Unavailable, Unreadable
-from isotherm.service.survey import PATIENCE_S, PAUSE_S, TWICE_S, Survey
-from isotherm.service.unanswered import LONGEST_PAUSE_S, SILENT_AGAIN_S
+from isotherm.service.survey.missing_tables import AGAIN_AFTER_S
+from isotherm.service.survey.survey import NAMES_AT_ONCE, PATIENCE_S, PAUSE_S, TWICE_S, Survey
+from isotherm.service.survey.unknown_names import LONGEST_PAUSE_S, SILENT_AGAIN_S
 from isotherm.store import Ledger
 from support.in_process import AtOnce
 from support.lab import started, uuid_of
@@ -40,7 +39,7 @@ class World:
         self._lies, self.catalog.lies = self.catalog.lies, self.lies
         self.survey = self.begun()
 
-    def begun(self):
+    def begun(self, names_at_once=NAMES_AT_ONCE):
         return Survey(
             self.catalog,
             self.ledger,
@@ -51,6 +50,7 @@ class World:
             self.heard.append,
             self.now_ms,
             lambda: self.passed_s,
+            names_at_once,
         )
 
     def restart(self, after_s):
@@ -173,8 +173,8 @@ def test_a_long_look_is_followed_by_a_longer_pause(world):
     assert len(world.asked) == 3
 
 
-def test_many_names_are_looked_at_piece_by_piece(world, monkeypatch):
-    monkeypatch.setattr(module, "NAMES_AT_ONCE", 2)
+def test_many_names_are_looked_at_piece_by_piece(world):
+    world.survey = world.begun(names_at_once=2)
     world.list()
     world.survey.turn()
     assert len(world.asked) == 2
@@ -542,8 +542,8 @@ def test_a_clock_that_is_set_makes_no_look_younger_than_a_mark_that_came_after_i
     assert world.survey.seen_since_ms("shop.orders") == world.now_ms() - 1
 
 
-def test_a_clock_that_is_set_forward_and_back_during_a_look_is_noticed(world, monkeypatch):
-    monkeypatch.setattr(module, "NAMES_AT_ONCE", 1)
+def test_a_clock_that_is_set_forward_and_back_during_a_look_is_noticed(world):
+    world.survey = world.begun(names_at_once=1)
     world.list()
     world.turns(8)
     world.survey.want()
@@ -668,12 +668,17 @@ def test_deletion_waits_for_a_name_that_was_this_table_when_it_was_looked_at(lab
     table = lab.create()
     for hour in (1, 2, 3):
         lab.append(table, hour)
+    lab.catalog.create_namespace("other")
+    lab.catalog.register_table("other.a", lab.catalog.load_table("shop.orders").metadata_location)
     service = started(lab)
-    for _ in range(4):
-        service.step(0)
+    service.consume(service.events.poll(0))
+    service.survey.listed(service.catalog.names(), service.monotonic_s(), float("inf"), is_whole=True)
+    while service.survey.seen_since_ms("shop.orders") is None:
+        service.survey.turn()
+    lab.catalog.drop_table("other.a")
+    service.follower.confirm("shop.orders")
     path = f"{table.location()}/data/isotherm-job-0.parquet"
     service.ledger.mark(uuid_of(table), "job", [Mark(path, "job", Cause.LEFTOVER, None)], 0, due_at_ms=0)
-    service.survey._uuids["other.a"] = uuid_of(table)  # noqa: SLF001 (as a look before the rename left it)
     service.deletions.sweep()
     service.maintainer.wait(30)
 

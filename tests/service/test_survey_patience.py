@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from isotherm.iceberg.looking import TRIES
+from isotherm.iceberg.identify_tables import TRIES
 from isotherm.service.ports import Refused, StoreAway, TableMissing, Unavailable
-from isotherm.service.survey import PATIENCE_S, TWICE_S
-from isotherm.service.unanswered import LONGEST_PAUSE_S, SILENT_AGAIN_S
+from isotherm.service.survey.survey import PATIENCE_S, TWICE_S
+from isotherm.service.survey.unknown_names import LONGEST_PAUSE_S, SILENT_AGAIN_S
 from service.test_survey import World, too_many
 from support.lab import uuid_of
 

@@ -1,4 +1,4 @@
-"""What PyIceberg works out of schemas anew for each Avro file, and what comes to the same each time: worked out once.
+"""What PyIceberg works out of schemas again for each Avro file, and what comes to the same each time: worked out once.
 
 A story writes and reads hundreds of small manifests of one schema.
 """
@@ -13,7 +13,7 @@ from pyiceberg.manifest import ManifestWriter
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 MOST: Final = 200
-"""What is remembered of each; our own writer makes its schemas anew, and none of those is met again."""
+"""What is remembered of each; our own writer makes new schemas each time, and none of those is met again."""
 
 
 def remember(owner: Any, name: str, key: Callable[..., Hashable]) -> None:

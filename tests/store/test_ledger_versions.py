@@ -105,7 +105,7 @@ def test_a_step_that_breaks_off_leaves_the_version_before(tmp_path):
     assert database.execute("SELECT COUNT(*) FROM b").fetchone() == (0,)
 
 
-def test_a_fold_of_another_version_is_made_anew(tmp_path):
+def test_a_fold_of_another_version_is_built_from_the_beginning(tmp_path):
     path = tmp_path / "fold.db"
     Fold(path).close()
     database = sqlite3.connect(path)

@@ -52,14 +52,13 @@ def test_an_expiry_that_lands_has_its_own_grace_for_what_it_marked_again(ledger)
     assert due(ledger, HOUR_MS)["a"].job_id == "second"
 
 
-def test_marks_are_given_back_a_slice_at_a_time(ledger, monkeypatch):
-    monkeypatch.setattr("isotherm.store.ledger.deletions.SETTLED_AT_ONCE", 3)
+def test_marks_are_given_back_a_slice_at_a_time(ledger):
     old, new = [f"old{n:03}" for n in range(20)], [f"new{n:03}" for n in range(20)]
     ledger.mark("t", "first", marks("first", *old), 1, due_at_ms=2)
     ledger.mark("t", "second", marks("second", *old, *new), 3)
     ledger.save(operation("second"))
     turns = 1
-    ledger.drop_marks("second")
+    ledger.drop_marks("second", 3)
     while ledger.is_settling("t"):
         assert ledger.settle_marks(3)
         turns += 1

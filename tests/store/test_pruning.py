@@ -189,6 +189,7 @@ def test_questions_about_a_time_read_an_index(ledger):
         (Verdict.HOT, 1.5, 100),
         (Verdict.CLEAN, 0.4, None),
         (Verdict.OFF, 1.5, None),
+        (Verdict.RESTING, 1.5, None),
     ],
 )
 def test_a_debt_is_counted_from_when_it_first_was_due_whatever_it_waits_for(verdict, score, since):

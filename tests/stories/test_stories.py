@@ -1,4 +1,4 @@
-"""The stories: each file in tests/stories is one; `pytest --rewrite` writes their answers anew."""
+"""The stories: each file in tests/stories is one; `pytest --rewrite` writes their answers again."""
 
 from pathlib import Path
 

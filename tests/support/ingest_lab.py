@@ -37,7 +37,7 @@ class Letter:
 
 
 class Lab:
-    """One pipeline; `again()` is a driver that starts anew after the last one has vanished."""
+    """One pipeline; `again()` is a driver that starts again after the last one has vanished."""
 
     def __init__(self, kafka: Any, spark: Any, folder: LakeFolder, scratch: Path, streams: str) -> None:
         self.name = f"p{next(_numbers)}"

@@ -151,7 +151,7 @@ class Lab:
         return service
 
     def scan(self, name="shop.orders"):
-        """The table's partitions, counted anew from all manifests of its head."""
+        """The table's partitions, counted again from all manifests of its head."""
         return IcebergCatalog(self.catalog).scan(loaded_table(self.catalog.load_table(name), name)).partitions
 
 

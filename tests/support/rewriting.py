@@ -13,9 +13,9 @@ from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrit
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.binding import bind
 from isotherm.iceberg.compaction.committer import commit_compaction
-from isotherm.iceberg.compaction.described import described
 from isotherm.iceberg.compaction.names import leftovers
 from isotherm.iceberg.compaction.rewrite import attempt
+from isotherm.iceberg.compaction.table_description import described
 from isotherm.iceberg.manifests.live import live_files
 from isotherm.iceberg.manifests.reachability import never
 from isotherm.iceberg.remover import deleted, sweep

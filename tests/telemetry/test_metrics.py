@@ -94,6 +94,18 @@ def test_what_an_alert_asks_for_is_what_was_seen(happened, line):
     assert 'isotherm_table_failing{table="t1"}' not in text(metrics)
 
 
+def test_how_often_a_table_is_read_is_shown_while_it_is_known():
+    metrics = with_tables(1)
+
+    assert "isotherm_reads_per_day{" not in text(metrics)
+    metrics(replace(planned("t0"), reads_per_day=412.0))
+    metrics(seen.ScansReported(seen.Reported.COUNTED, 7))
+    assert 'isotherm_reads_per_day{table="t0"} 412.0' in text(metrics)
+    assert 'isotherm_scan_reports_total{outcome="counted"} 7.0' in text(metrics)
+    metrics(planned("t0"))
+    assert "isotherm_reads_per_day{" not in text(metrics)
+
+
 @pytest.mark.parametrize("kind", [seen.TableGone, seen.TableMoved])
 def test_a_table_that_is_gone_or_another_daemons_leaves_no_series_behind(kind):
     metrics = with_tables(2)

@@ -43,11 +43,12 @@ class Wait:
 class Fleet:
     """The tables, and what of them is due."""
 
-    def __init__(self, arrivals, policy, bytes_per_hour=None):
+    def __init__(self, arrivals, policy, bytes_per_hour=None, reads_per_day=None):
         self._arrivals = deque(sorted(arrivals, key=lambda one: one.at_ms))
         self._policy = policy
         self._target = int(policy.compact.target_file_size)
         self._bytes_per_hour = bytes_per_hour
+        self._reads_per_day = reads_per_day or {}
         self._due = {one.table: {} for one in self._arrivals}
         self._since = {}
         self._spent = deque()
@@ -83,7 +84,7 @@ class Fleet:
     def _begin(self, now_ms):
         """One round of planning and admission; a job begins, if one may."""
         plans = [self._planned(table, due, now_ms) for table, due in self._due.items() if due]
-        rooms = {uuid: Room(served_at_ms=at_ms) for uuid, at_ms in self._served_at_ms.items()}
+        rooms = {one.table.uuid: self._room(one.table) for one in plans}
         for request in admit(plans, 0, 1, self._left(now_ms), NOW + now_ms, rooms):
             self._served_at_ms[request.table.uuid] = NOW + now_ms
             table, where, size = request.table.name, request.decision.partition, request.decision.bytes
@@ -95,6 +96,10 @@ class Fleet:
                 self._due[table][where] = left
             self._spent.append((now_ms, size))
             self._busy_until_ms = now_ms + job_ms(size)
+
+    def _room(self, table) -> Room:
+        served_at_ms = self._served_at_ms.get(table.uuid)
+        return Room(served_at_ms=served_at_ms, reads_per_day=self._reads_per_day.get(table.name, 0))
 
     def _planned(self, table, due, now_ms) -> Plan:
         state = table_state(table=TableId(f"uuid-{table}", table))
@@ -111,7 +116,7 @@ class Fleet:
         return self._bytes_per_hour - sum(size for _, size in self._spent)
 
 
-def one_old_table(partitions=2000, hours=12, policy=None):
+def one_old_table(partitions=2000, hours=12, policy=None, reads_per_day=0):
     """The first day on an old table: its backlog is due at once, and nine others have a partition due each hour.
 
     The old one's partitions have 300 files of 4 MiB, a job of 70 seconds each; those of the others 120 of 1 MiB.
@@ -122,8 +127,8 @@ def one_old_table(partitions=2000, hours=12, policy=None):
         for hour in range(hours)
         for place, name in enumerate(others)
     ]
-    waits = Fleet(arrivals, policy or Policy()).play(hours * HOUR)
-    return [one for one in waits if one.table != "shop.old"]
+    fleet = Fleet(arrivals, policy or Policy(), reads_per_day={"shop.old": reads_per_day})
+    return [one for one in fleet.play(hours * HOUR) if one.table != "shop.old"]
 
 
 def one_large_job(hours=24, policy=None):
@@ -141,3 +146,15 @@ def one_large_partition(hours=24, policy=None):
     fleet = Fleet([Arrival(0, "shop.crowd", 7680, 4 * MIB), *small], policy or Policy())
     waits = fleet.play(hours * HOUR)
     return [max(waits, key=lambda one: one.waited_ms)]
+
+
+def one_that_is_read(hours=12, policy=None, reads_per_day=0):
+    """Ten tables have a partition of 200 files of 4 MiB due each quarter of an hour, at the same time.
+
+    A job takes a minute and a half, so the last one waits for as long as there is. One is read, the others are not.
+    """
+    names = ["shop.z", *(f"shop.t{number}" for number in range(9))]
+    arrivals = [
+        Arrival(minute * MINUTE, name, 200, 4 * MIB) for minute in range(0, hours * 60, 15) for name in names
+    ]
+    return Fleet(arrivals, policy or Policy(), reads_per_day={"shop.z": reads_per_day}).play(hours * HOUR)

@@ -3,6 +3,7 @@
 A history is values. Nothing is written, and no clock is read.
 """
 
+from dataclasses import replace
 from functools import lru_cache
 
 from isotherm.contract.identity import partition_key
@@ -10,6 +11,7 @@ from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.files import NO_FILES, FileKind, FileStats, size_bucket
 from isotherm.core.model.tables import PartitionField
+from isotherm.core.partitions import time_span
 from isotherm.core.replay.history import History, Recorded
 from isotherm.core.state import PartitionState
 from support.builders import DAY, KIB, SECOND, TABLE, facts
@@ -53,7 +55,7 @@ class Writer:
     """Commits to one table, one after another."""
 
     def __init__(self, fields, *, before=None, is_ingest=True):
-        """`before` is what was there. A writer that is not ingest's says nothing of the event time it has reached."""
+        """`before` is what was there. What a writer that is not ingest's has reached, only the bounds of columns say."""
         self.fields = fields
         self.before = before or {}
         self.is_ingest = is_ingest
@@ -69,10 +71,15 @@ class Writer:
             committed_at_ms=at_ms,
             operation="overwrite" if any(one.deletes for one in writes.values()) else "append",
             origin=Origin.INGEST if self.is_ingest else Origin.FOREIGN,
-            partitions={key(value): delta for value, delta in writes.items()},
+            partitions={key(value): self._reaching(value, delta, at_ms) for value, delta in writes.items()},
             valid_through_ms=through_ms if self.is_ingest else None,
         )
         self.recorded.append(Recorded(change, at_ms + HEARD_AFTER_MS))
+
+    def _reaching(self, value, delta, at_ms):
+        """The same, and what the bounds of a time column say: its rows are as young as they can be."""
+        span = time_span(key(value), self.fields)
+        return delta if span is None else replace(delta, reached_ms=min(at_ms, span.end_ms - 1))
 
     def history(self, days):
         """All of it, from `START` to so many days later."""

@@ -3,7 +3,7 @@
 They repeat what the daemon's own values say of partitions and time, on purpose: a judge shares nothing with the judged.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -78,9 +78,9 @@ class Commit:
 class ColdRule:
     """When a partition counted as cold, as far as the policy says."""
 
-    after: float
-    """Intervals between the partition's end and the boundary."""
-    after_at_most_ms: int
+    after_ms: Callable[[int], int]
+    """The least that must lie between a partition's end and the boundary, by the length of the partition.
+    Zero where the policy leaves it to be learned: what was learned cannot be held against anything."""
     quiet_for_ms: int
     silent_for_ms: int
     """Nobody wrote into it for so long: then the boundary does not matter."""

@@ -116,7 +116,7 @@ def _why_near(history: Evidence, key: PartitionKey, before: Sequence[Commit], ru
     )
     if span is None or boundary_ms is None:
         return None
-    needed_ms = int(min(rule.after * (span[1] - span[0]), rule.after_at_most_ms))
+    needed_ms = rule.after_ms(span[1] - span[0])
     if boundary_ms - span[1] >= needed_ms:
         return None
     return f"it ends at {span[1]}, {boundary_ms - span[1]} ms behind the stream, {needed_ms} ms are needed"

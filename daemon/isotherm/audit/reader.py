@@ -270,8 +270,7 @@ def rules_in_force(config: IsothermConfig, table: str, properties: Mapping[str, 
     if resolved is None:
         return {}
     cold = resolved.policy.cold
-    rule = ColdRule(cold.after, cold.after_at_most, cold.quiet_for, cold.silent_for)
-    return {resolved.policy.hash: rule}
+    return {resolved.policy.hash: ColdRule(cold.least_after_ms, cold.quiet_for, cold.silent_for)}
 
 
 def _known_policies(path: Path) -> dict[str, str]:

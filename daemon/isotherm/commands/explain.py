@@ -21,14 +21,17 @@ from isotherm.commands.terminal import (
     print_json,
 )
 from isotherm.contract.identity import PartitionKey
-from isotherm.core.model.decisions import Decision, Plan, Verdict, Wake
+from isotherm.core.model.decisions import NEVER, Decision, Plan, Verdict, Wake
 from isotherm.core.model.jobs import Action
 from isotherm.core.planner.coldness import findings
 from isotherm.core.planner.debt import debt
-from isotherm.core.planner.plan import plan
+from isotherm.core.planner.plan import REST_SCORE, plan, rest_text, rests_until
+from isotherm.core.planner.schedules import Pace
 from isotherm.core.planner.view import Surroundings, View
 from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import Resolved
+from isotherm.core.policy.zones import moment_text
+from isotherm.core.reads import reads_text, weight
 from isotherm.core.state import PartitionState
 from isotherm.core.units import clock_text, span_text
 from isotherm.runtime.clock import now_ms
@@ -58,12 +61,14 @@ def show_explanation(table: str, partition: str | None, config: Path, output: Ou
         out.print(grid)
         if explanation.next_at:
             out.print(f"can change {explanation.next_at}")
+        if explanation.reads:
+            out.print(explanation.reads)
         for line in explanation.history:
             out.print(Text(line, style="dim"))
 
 
-COLD, MAY_GO, KEPT = "cold", "may go", "kept"
-_STYLES = {**{str(verdict): style for verdict, style in VERDICT_STYLES.items()}, COLD: "green"}
+COLD, MAY_GO, KEPT, OPEN = "cold", "may go", "kept", "open"
+_STYLES = {**{str(verdict): style for verdict, style in VERDICT_STYLES.items()}, COLD: "green", OPEN: "green"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,8 @@ class Condition:
 
     name: str
     word: str
-    """What it comes to: `hot` or `cold`, `due` or `clean`, `may go` or `kept`, or the verdict on work on the table."""
+    """What it comes to: `hot` or `cold`, `due` or `clean`, `open` or `waiting`, `may go` or `kept`, or the verdict on work
+    on the table."""
     holds: bool
     """Whether it lets the work go ahead."""
     text: str
@@ -91,6 +97,8 @@ class Explanation:
     conditions: tuple[Condition, ...]
     next_at: str
     history: tuple[str, ...]
+    reads: str = ""
+    """How often the table is read, and what that is worth; nothing where nobody has reported it."""
 
 
 def _decision(planned: Plan, partition: str) -> Decision:
@@ -113,7 +121,15 @@ def explained(inspector: Inspector, table: str, partition: str | None, now_ms: i
         explanation = _of_table(inspector, row, view, planned, resolved, now_ms)
     else:
         explanation = _of_partition(inspector, row, view, _decision(planned, partition), resolved, now_ms)
+    explanation = replace(explanation, reads=_reads(inspector.verdicts.reads_per_day(row.state.table.uuid)))
     return explanation if policy is not None else replace(explanation, why=inspector.policies.why_none(table))
+
+
+def _reads(per_day: float | None) -> str:
+    if per_day is None:
+        return ""
+    worth = f"a minute of waiting for its turn counts as up to {1 + weight(per_day):.2f}"
+    return f"{reads_text(per_day)}, as engines report: {worth}"
 
 
 def _of_partition(
@@ -124,6 +140,8 @@ def _of_partition(
     conditions = (
         *_coldness(key, view.partitions[key], view.around, resolved, now_ms),
         *_debt(view.partitions[key], resolved),
+        *_rest(view.partitions[key], decision.score, resolved, now_ms),
+        *_windows(resolved, now_ms),
     )
     return Explanation(
         table=row.state.table.name,
@@ -171,6 +189,31 @@ def _debt(state: PartitionState, resolved: Resolved) -> list[Condition]:
         )
         for one in debt(state, resolved.policy.compact).triggers
     ]
+
+
+def _rest(state: PartitionState, score: float, resolved: Resolved, now_ms: int) -> list[Condition]:
+    """Whether its last job was not long ago, where that is so."""
+    until_ms = rests_until(state, resolved.policy, now_ms)
+    if until_ms is None:
+        return []
+    is_over = score >= REST_SCORE
+    word = Verdict.DUE if is_over else Verdict.RESTING
+    origin = _origin(resolved, "compact.rest")
+    return [Condition("rest", word, is_over, rest_text(until_ms, score), origin)]
+
+
+def _windows(resolved: Resolved, now_ms: int) -> list[Condition]:
+    """How the windows for compactions stand, where the policy has any."""
+    pace = Pace.at(resolved.policy, now_ms)
+    windows = pace.windows.get(Action.COMPACT)
+    if windows is None:
+        return []
+    origin = _origin(resolved, "work.windows")
+    if windows.closes_at_ms is not None:
+        closes = moment_text(windows.closes_at_ms, now_ms, pace.tz)
+        return [Condition("work.windows", OPEN, True, f"a window is open until {closes}", origin)]
+    why, _ = pace.waits(Action.COMPACT, now_ms) or ("", NEVER)
+    return [Condition("work.windows", Verdict.WAITING, False, why, origin)]
 
 
 def _of_table(

@@ -61,6 +61,8 @@ class StateAnswer:
     sequence_number: int
     boundary: str
     partitions: tuple[PartitionAnswer, ...]
+    reads_per_day: float | None
+    """How often engines have reported that it is read, or None where none did."""
     verified: str = ""
     differences: tuple[str, ...] = ()
 
@@ -243,6 +245,7 @@ class Inspector:
                 )
                 for one in believed.partitions
             ),
+            reads_per_day=self.verdicts.reads_per_day(row.state.table.uuid),
         )
         return believed, shown
 

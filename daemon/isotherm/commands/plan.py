@@ -20,6 +20,7 @@ from isotherm.commands.terminal import (
 )
 from isotherm.core.model.decisions import Plan, Verdict
 from isotherm.core.policy.precedence import PolicyFile
+from isotherm.core.reads import reads_text
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.yaml_reader import read_yaml
 
@@ -36,13 +37,23 @@ def show_plans(
         print_complaints(inspector.policies.complaints)
         due = [decision for one in plans for decision in one.decisions if decision.verdict is Verdict.DUE]
         if output is Output.JSON:
-            print_json([{"table": one.table.name, "decisions": one.decisions} for one in plans])
+            print_json(
+                [
+                    {
+                        "table": one.table.name,
+                        "reads_per_day": inspector.verdicts.reads_per_day(one.table.uuid),
+                        "decisions": one.decisions,
+                    }
+                    for one in plans
+                ]
+            )
         else:
             for one in plans:
                 waiting = inspector.waiting_files(one.table.uuid, at_ms)
                 is_observed = table is not None and inspector.resolved(table, override) is None
                 note = inspector.policies.why_none(one.table.name) if is_observed else ""
-                _print_plan(one, note, waiting, brief=table is None)
+                reads_per_day = inspector.verdicts.reads_per_day(one.table.uuid)
+                _print_plan(one, note, waiting, reads_per_day, brief=table is None)
             if not plans:
                 err.print("nothing is maintained: no policy holds for a table that the daemon has seen")
         if exit_code and due:
@@ -65,9 +76,12 @@ BRIEF = 12
 """Lines for each table where all are shown; `plan TABLE` shows every one."""
 
 
-def _print_plan(one: Plan, note: str, waiting: str | None, *, brief: bool) -> None:
+def _print_plan(
+    one: Plan, note: str, waiting: str | None, reads_per_day: float | None, *, brief: bool
+) -> None:
     name = one.table.name
-    out.print(Text.assemble((name, "bold"), f"  partitions: {tally_text(one)}"))
+    reads = "" if reads_per_day is None else f"; {reads_text(reads_per_day)}"
+    out.print(Text.assemble((name, "bold"), f"  partitions: {tally_text(one)}{reads}"))
     if note:
         out.print(Text(note, style="yellow"))
     lines = plan_lines(one)

@@ -18,13 +18,14 @@ ORDER = (
     Verdict.HALTED,
     Verdict.QUARANTINED,
     Verdict.HOT,
+    Verdict.RESTING,
     Verdict.UNSUPPORTED,
     Verdict.OFF,
     Verdict.CLEAN,
 )
 """From what happens now to what needs nothing."""
 
-IN_OTHER_NUMBERS = frozenset({Verdict.HOT, Verdict.UNSUPPORTED, Verdict.OFF})
+IN_OTHER_NUMBERS = frozenset({Verdict.HOT, Verdict.UNSUPPORTED, Verdict.OFF, Verdict.RESTING})
 """Partitions with these verdicts share a line also if their sentences differ in numbers: nothing is done to them now."""
 
 _NUMBERS = re.compile(r"(?:\d+(?:\.\d+)?(?: ?(?:ms|[smhd]|B|[KMGT]iB|%)(?!\w))?(?:[ :,-]*(?=\d))?)+")

@@ -3,7 +3,7 @@
 Tells what it assumes and what it cannot know in plain words, for its numbers look more exact than they are.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +47,7 @@ def show_simulation(
 ) -> None:
     """What other rules would have made of the table's own history."""
     with plain_errors():
-        files: list[tuple[str, PolicyFile | None]] = [("in force", None)]
+        files: list[tuple[str, PolicyFile | None]] = [(IN_FORCE, None)]
         if against is not None:
             files = [(against.name, read_yaml(against, PolicyFile))]
         if policy is not None:
@@ -69,6 +69,8 @@ def show_simulation(
         else:
             print_simulation(simulation, out)
 
+
+IN_FORCE = "in force"
 
 ROUNDS = 5000
 """Where nobody says how often is planned: as the daemon does, but no more often than makes so many rounds."""
@@ -107,8 +109,8 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Simulation:
-    """A history under one or two policies."""
+class Basis:
+    """Which history an answer is about, and what it rests on."""
 
     table: str
     from_ms: int
@@ -116,6 +118,12 @@ class Simulation:
     changes: int
     assumed: Assumed
     remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation(Basis):
+    """A history under one or two policies."""
+
     runs: tuple[Run, ...]
 
 
@@ -143,26 +151,36 @@ def simulate(
         err: for the progress.
 
     Raises:
-        NoSuchTableError: the daemon does not know the table, or nothing of its history.
+        UnknownTable: the daemon does not know the table, or nothing of its history.
     """
     policies = [(name, inspector.resolved(table, file)) for name, file in files]
-    with _progress(err, "reading the history", None) as tell:
-        history = inspector.history(table, 0 if for_ms is None else now_ms - for_ms, now_ms, tell)
-    if not history.recorded:
-        raise UnknownTable(f"neither the ledger nor {table} itself has a commit in this time")
-    assumed = inspector.assumed(table, every_ms or _pace_ms(history, plan_every_ms))
+    history = past(inspector, table, now_ms, for_ms, err)
+    assumed = inspector.assumed(table, every_ms or pace_ms(history, plan_every_ms))
     runs = []
     for file, resolved in policies:
         policy = None if resolved is None else resolved.policy
         name = "no policy" if policy is None else file
-        with _progress(err, f"replaying: {name}", 1.0) as tell:
+        with progress(err, f"replaying: {name}", 1.0) as tell:
             replayed = replay(history, policy, assumed, tell=tell)
         hashed = None if policy is None else policy.hash
         runs.append(Run(name, hashed, replayed.totals, replayed.samples, replayed.jobs))
     return _simulation(history, assumed, runs)
 
 
-def _pace_ms(history: History, plan_every_ms: int) -> int:
+def past(inspector: Inspector, table: str, now_ms: int, for_ms: int | None, err: Console) -> History:
+    """The table's history, or the last part of it.
+
+    Raises:
+        UnknownTable: the daemon does not know the table, or nothing of its history.
+    """
+    with progress(err, "reading the history", None) as tell:
+        history = inspector.history(table, 0 if for_ms is None else now_ms - for_ms, now_ms, tell)
+    if not history.recorded:
+        raise UnknownTable(f"neither the ledger nor {table} itself has a commit in this time")
+    return history
+
+
+def pace_ms(history: History, plan_every_ms: int) -> int:
     """The daemon's own pace; for a long history whole minutes, as few as give no more than `ROUNDS` rounds."""
     needed_ms = (history.ends_at_ms - history.starts_at_ms) // ROUNDS
     return plan_every_ms if needed_ms <= plan_every_ms else -(-needed_ms // 60_000) * 60_000
@@ -181,12 +199,13 @@ def _simulation(history: History, assumed: Assumed, runs: list[Run]) -> Simulati
 
 
 @contextmanager
-def _progress(err: Console, what: str, total: float | None) -> Iterator[Callable[[float], None]]:
-    with Progress(console=err, transient=True, disable=not err.is_terminal) as progress:
-        task = progress.add_task(what, total=total)
+def progress(err: Console, what: str, total: float | None) -> Iterator[Callable[[float], None]]:
+    """A bar on a terminal, for as long as something takes; what it yields is told how much is done."""
+    with Progress(console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task(what, total=total)
 
         def tell(done: float) -> None:
-            progress.update(task, completed=done)
+            bar.update(task, completed=done)
 
         yield tell
 
@@ -195,13 +214,7 @@ def print_simulation(one: Simulation, out: Console) -> None:
     """What it rests on, the pictures, and last, so that it stays on a small screen, the comparison."""
     ascii_only = "utf" not in out.encoding.lower()
     width = max(min(out.width, MOST_WIDTH), WIDTH)
-    span = span_text(one.to_ms - one.from_ms)
-    out.print(Text.assemble((one.table, "bold"), f"  {counted(one.changes, 'commit')} in {span}"))
-    out.print(Text(f"from {clock_text(one.from_ms)} to {clock_text(one.to_ms)}", style="dim"))
-    out.print()
-    out.print(Text("What this rests on, and cannot know:", style="dim"))
-    for line in (_pace(one.assumed), *ASSUMED, *(f"{text[0].upper()}{text[1:]}." for text in one.remarks)):
-        out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2), expand=False))
+    print_basis(one, (), out)
     for title, value, text in _PICTURES:
         if any(value(sample) for run in one.runs for sample in run.samples):
             picture = _picture(one, title, value, text, width, out, ascii_only=ascii_only)
@@ -209,6 +222,18 @@ def print_simulation(one: Simulation, out: Console) -> None:
             out.print(Text.from_ansi(picture), soft_wrap=True)
     out.print()
     out.print(_comparison(one.runs))
+
+
+def print_basis(one: Basis, more: Iterable[str], out: Console) -> None:
+    """Which history an answer is about, what it rests on, and what nobody can know."""
+    span = span_text(one.to_ms - one.from_ms)
+    out.print(Text.assemble((one.table, "bold"), f"  {counted(one.changes, 'commit')} in {span}"))
+    out.print(Text(f"from {clock_text(one.from_ms)} to {clock_text(one.to_ms)}", style="dim"))
+    out.print()
+    out.print(Text("What this rests on, and cannot know:", style="dim"))
+    remarks = (f"{text[0].upper()}{text[1:]}." for text in one.remarks)
+    for line in (_pace(one.assumed), *ASSUMED, *more, *remarks):
+        out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2), expand=False))
 
 
 def _pace(assumed: Assumed) -> str:

@@ -9,6 +9,7 @@ from rich.text import Text
 from isotherm.commands.inspector import UNKNOWN, StateAnswer
 from isotherm.commands.options import Output
 from isotherm.commands.terminal import EXIT_ERROR, inspector_of, out, plain_errors, print_json
+from isotherm.core.reads import reads_text
 from isotherm.core.units import size_text
 
 
@@ -50,6 +51,8 @@ def _print_believed(answer: StateAnswer) -> None:
     if answer.boundary != UNKNOWN:
         reached = f"the stream has reached {answer.boundary}"
     out.print(f"snapshot {answer.head}, sequence number {answer.sequence_number}; {reached}")
+    if answer.reads_per_day is not None:
+        out.print(reads_text(answer.reads_per_day))
 
 
 def _print_compared(answer: StateAnswer) -> None:

@@ -60,6 +60,7 @@ VERDICT_STYLES = {
     Verdict.DUE: "yellow",
     Verdict.HOT: "red",
     Verdict.CLEAN: "green",
+    Verdict.RESTING: "green",
     Verdict.RUNNING: "cyan",
     Verdict.HALTED: "bold red",
     Verdict.WAITING: "cyan",

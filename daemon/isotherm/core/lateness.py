@@ -8,6 +8,9 @@ One outlier does not count. A backfill of last year, or a writer that caught up 
 partitions all day long and says nothing about the days to come: of every age the busiest day counts no more than all
 others together.
 
+How late the files of a table come is counted beside it, by the time that the stream was past the end of their partition:
+in octaves of minutes, whatever the partitions' length. From it follows when a partition is over (`over_after_ms`).
+
 Rates are those of a Poisson process, pooled over all partitions of an age; where a partition spec has more fields than
 the time, the partitions of one interval count as one, which errs on the side of waiting.
 """
@@ -19,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from isotherm.core.partitions import TimeSpan
-from isotherm.core.units import DAY_MS, HOUR_MS
+from isotherm.core.units import DAY_MS, HOUR_MS, MINUTE_MS
 
 AGES: Final = 20
 """Ages that are told apart: 0 to 1 intervals, 1 to 2, 2 to 4, … what is older than the last is not watched."""
@@ -29,6 +32,10 @@ RETURN_MS: Final = 10 * 60_000
 independent event, and a partition that was just written is not quiet anyway."""
 PAUSE_MS: Final = HOUR_MS
 """The time between two commits counts as watched up to here: a stream that stands still teaches nothing."""
+OVER: Final = 0.98
+"""A partition is over when this part of its files has come, as the table's others show."""
+ENOUGH_FILES: Final = 50.0
+"""So many files, before anything is said of how late they come."""
 ENOUGH_RETURNS: Final = 2.0
 """So many returns, before anything is called hot for them."""
 OUTLIER: Final = 2.0
@@ -51,6 +58,18 @@ class Age:
 
 
 NOTHING: Final = Age()
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a commit wrote into the partitions of one time span."""
+
+    files: int
+    was_quiet: bool
+    """One of them had been quiet: then the writer has come back to it."""
+
+
+NOT_WRITTEN: Final = Written(0, was_quiet=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +102,21 @@ class Lateness:
     updated_at_ms: int = 0
     oldest_ms: int | None = None
     """Where the oldest partition that was ever written begins: older ones do not exist, and are not watched."""
+    files: float = 0
+    """Files that came."""
+    late: tuple[float, ...] = ()
+    """Of these, those that came when the stream was past the end of their partition: by less than a minute, by one to
+    two, two to four, …"""
+    from_ms: int | None = None
+    """The boundary when it began to learn."""
 
     def after(
-        self, written: Mapping[TimeSpan, bool], boundary_ms: int, partitions: int, committed_at_ms: int
+        self, written: Mapping[TimeSpan, Written], boundary_ms: int, partitions: int, committed_at_ms: int
     ) -> "Lateness":
         """With one more commit of a writer, which wrote into partitions of these time spans.
 
         Args:
-            written: the spans, and whether the partition had been quiet: then the writer has come back to it. Those
-                ahead of the boundary teach nothing.
+            written: what it wrote, by time span. Returns to those ahead of the boundary teach nothing.
             boundary_ms: event time that the stream had reached before the commit.
             partitions: how many the table has: of no age are there more.
             committed_at_ms: commit time.
@@ -108,7 +133,7 @@ class Lateness:
         deepest = _age_of(boundary_ms - oldest_ms, length_ms)
         ages.extend([NOTHING] * (min(deepest + 1, AGES) - len(ages)))
         ages = [_watched(age, number, passed_ms, partitions) for number, age in enumerate(ages)]
-        back = (span for span, was_quiet in written.items() if was_quiet)
+        back = (span for span, one in written.items() if one.was_quiet)
         counts = Counter(_age_of(boundary_ms - span.end_ms, span.length_ms) for span in back)
         for number, count in counts.items():
             if 0 <= number < len(ages):
@@ -118,7 +143,38 @@ class Lateness:
             committed_at_ms if self.since_ms is None else self.since_ms,
             max(committed_at_ms, updated_at_ms),
             oldest_ms,
+            *self._files_after(written, boundary_ms, 0.5 ** (passed_ms / HALF_LIFE_MS)),
+            boundary_ms if self.from_ms is None else self.from_ms,
         )
+
+    def _files_after(
+        self, written: Mapping[TimeSpan, Written], boundary_ms: int, fading: float
+    ) -> tuple[float, tuple[float, ...]]:
+        files, late = self.files * fading, [count * fading for count in self.late]
+        for span, one in written.items():
+            files += one.files
+            if (number := _age_of(boundary_ms - span.end_ms, MINUTE_MS)) >= 0:
+                number = min(number, AGES)
+                late.extend([0.0] * (number + 1 - len(late)))
+                late[number] += one.files
+        return files, tuple(late)
+
+    def over_after_ms(self, boundary_ms: int, watched_ms: int) -> int | None:
+        """How far the stream must be past a partition's end, so that nearly all of its files have come.
+
+        Returns None where too little is known: event time was not watched for so long yet.
+        """
+        if self.since_ms is None or self.from_ms is None or self.files < ENOUGH_FILES:
+            return None
+        # In event time too: a stream that stands still shows nothing, and a leap out of last year no more.
+        if min(self.updated_at_ms - self.since_ms, boundary_ms - self.from_ms) < watched_ms:
+            return None
+        later = 0.0
+        for number in range(len(self.late) - 1, -1, -1):
+            later += self.late[number]
+            if later > (1 - OVER) * self.files:
+                return MINUTE_MS << number
+        return 0
 
     def risk(self, span: TimeSpan, boundary_ms: int, horizon_ms: float) -> Risk | None:
         """How likely a write into a partition of this span is within a horizon.
@@ -137,6 +193,12 @@ class Lateness:
 
 
 UNTAUGHT: Final = Lateness()
+
+
+def files_come_within(late_ms: int, now_ms: int) -> Lateness:
+    """What a table teaches whose files all come so late, watched since ever: for questions about such a table."""
+    late = (*[0.0] * _age_of(late_ms, MINUTE_MS), ENOUGH_FILES)
+    return Lateness(since_ms=0, updated_at_ms=now_ms, files=ENOUGH_FILES, late=late, from_ms=0)
 
 
 def _age_of(behind_ms: float, length_ms: int) -> int:

@@ -96,6 +96,28 @@ class SourceHeard:
     table: str
 
 
+class Reported(StrEnum):
+    """What came of a report of an engine; a metric's label."""
+
+    COUNTED = "counted"
+    """It was a scan by a reader."""
+    CROWDED = "crowded"
+    """More were sent than are read."""
+    NO_SCAN = "no_scan"
+    """Of a commit, of rows that a writer looks for, or of no file at all."""
+    REFUSED = "refused"
+    """No report that makes sense."""
+    UNKNOWN_TABLE = "unknown_table"
+
+
+@dataclass(frozen=True, slots=True)
+class ScansReported:
+    """Reports of engines in the last minute, and what came of them."""
+
+    outcome: Reported
+    reports: int
+
+
 @dataclass(frozen=True, slots=True)
 class GapHealed:
     """Snapshots that nobody had announced, found in the table's metadata; the daemon announced them itself."""
@@ -129,12 +151,12 @@ class StateDrifted:
 
 @dataclass(frozen=True, slots=True)
 class PartitionsRecounted:
-    """Some partitions were counted anew in idle time."""
+    """Some partitions were counted again in idle time."""
 
     table: TableId
     partitions: int
     wrong: int
-    """Of these, how many the state had wrong; the table is then built anew."""
+    """Of these, how many the state had wrong; the table is then built again."""
     seconds: float
 
 
@@ -192,6 +214,8 @@ class TablePlanned:
     halted: bool
     paused: bool
     last_event_at_ms: int
+    reads_per_day: float | None = None
+    """How often it is read, or None where nobody has reported a scan of it."""
     rests: bool = False
     """Nobody has written to it for a day, nothing is owed to it, and nothing holds it back."""
 
@@ -340,7 +364,7 @@ class PoliciesLoaded:
     tables: str = ""
     """Tables that have another policy now."""
     decisions_dropped: int = 0
-    """Partitions of these tables; each is decided anew."""
+    """Partitions of these tables; each is decided again."""
 
 
 Observation = (
@@ -348,6 +372,7 @@ Observation = (
     | EventSeen
     | EventRejected
     | SourceHeard
+    | ScansReported
     | GapHealed
     | TableScanned
     | StateDrifted

@@ -13,14 +13,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from isotherm.contract.boundary import BOUNDARY_QUANTILE, MAX_AHEAD_MS
+from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.summary import DUPLICATE_DELETES, Origin
-from isotherm.core.lateness import RETURN_MS, UNTAUGHT, Lateness
+from isotherm.core.lateness import NOT_WRITTEN, RETURN_MS, UNTAUGHT, Lateness, Written
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.files import DELETE_KINDS, NO_FILES, FileKind, FileStats, bucket_bounds, total
 from isotherm.core.model.tables import PartitionField
 from isotherm.core.partitions import TimeSpan, time_span
+from isotherm.core.reached import boundary_of_rows
 
 
 class StateError(Exception):
@@ -140,7 +141,7 @@ def apply(
     # A commit from the far future would hold its partitions back, and move the boundary, for as long.
     change = replace(change, committed_at_ms=min(change.committed_at_ms, received_at_ms + MAX_AHEAD_MS))
     number = state.foreign_commits + change.is_foreign_write
-    written_at_ms = max(change.committed_at_ms, received_at_ms) if change.is_foreign_write else None
+    written_at_ms = _written_at_ms(change, received_at_ms) if change.is_foreign_write else None
     after = {
         key: _partition_after(key, partitions.get(key, NO_PARTITION), delta, written_at_ms, number)
         for key, delta in change.partitions.items()
@@ -220,6 +221,10 @@ def _miscounted(before: TableState | None, head: int, totals: Mapping[FileKind, 
     return before.miscounted | before.moved if was_right else before.miscounted
 
 
+def _written_at_ms(change: Change, received_at_ms: int) -> int:
+    return max(min(change.committed_at_ms, received_at_ms + MAX_AHEAD_MS), received_at_ms)
+
+
 def _partition_after(
     key: PartitionKey, before: PartitionState, delta: PartitionDelta, written_at_ms: int | None, number: int
 ) -> PartitionState | None:
@@ -232,18 +237,48 @@ def _partition_after(
         return None
     if written_at_ms is None:
         return replace(before, data=data, deletes=deletes)
-    pause_ms = 0 if before.last_write_at_ms is None else written_at_ms - before.last_write_at_ms
     is_replaced = bool(before.data) and delta.removed.files >= before.data_total.files
     return replace(
         before,
         data=data,
         deletes=deletes,
         compacted_at_ms=None if is_replaced else before.compacted_at_ms,
-        pauses_ms=(*before.pauses_ms, pause_ms)[-PAUSES:] if pause_ms >= PAUSE_FROM_MS else before.pauses_ms,
+        pauses_ms=_pauses_after(before, written_at_ms),
         first_write_at_ms=written_at_ms if before.first_write_at_ms is None else before.first_write_at_ms,
         last_write_at_ms=max(written_at_ms, before.last_write_at_ms or 0),
         last_write_number=number,
     )
+
+
+def _pauses_after(before: PartitionState, written_at_ms: int) -> tuple[int, ...]:
+    pause_ms = 0 if before.last_write_at_ms is None else written_at_ms - before.last_write_at_ms
+    return (*before.pauses_ms, pause_ms)[-PAUSES:] if pause_ms >= PAUSE_FROM_MS else before.pauses_ms
+
+
+def with_pauses(
+    partitions: Mapping[PartitionKey, PartitionState], recorded: Iterable[tuple[Change, int]]
+) -> dict[PartitionKey, PartitionState]:
+    """The partitions of a full scan with the pauses of their writers, which a table does not tell.
+
+    Args:
+        partitions: what the scan found.
+        recorded: changes of before the scan and when each was heard of, oldest first.
+    """
+    paused: dict[PartitionKey, PartitionState] = {}
+    for change, received_at_ms in recorded:
+        if not change.is_foreign_write:
+            continue
+        written_at_ms = _written_at_ms(change, received_at_ms)
+        for key in partitions.keys() & change.partitions.keys():
+            before = paused.get(key, NO_PARTITION)
+            last_ms = max(written_at_ms, before.last_write_at_ms or 0)
+            paused[key] = PartitionState(
+                last_write_at_ms=last_ms, pauses_ms=_pauses_after(before, written_at_ms)
+            )
+    return {
+        key: replace(partition, pauses_ms=paused[key].pauses_ms) if key in paused else partition
+        for key, partition in partitions.items()
+    }
 
 
 def _sum(before: Mapping[Key, FileStats], delta: Mapping[Key, FileStats]) -> dict[Key, FileStats]:
@@ -299,7 +334,7 @@ def _boundary_after(before_ms: int | None, change: Change, fields: tuple[Partiti
         return before_ms
     reached_ms = change.valid_through_ms
     if reached_ms is None:
-        reached_ms = boundary_of_rows(change.partitions, fields)
+        reached_ms = boundary_of_rows(change.partitions, fields, change.committed_at_ms)
     if reached_ms is None:
         return before_ms
     capped_ms = min(reached_ms, change.committed_at_ms + MAX_AHEAD_MS)
@@ -318,31 +353,11 @@ def _lateness_after(
     """
     if not change.is_foreign_write or state.boundary_ms is None:
         return state.lateness
-    written: dict[TimeSpan, bool] = {}
+    written: dict[TimeSpan, Written] = {}
     for key, delta in change.partitions.items():
         if (delta.added or delta.removed) and (span := time_span(key, fields)) is not None:
             last_ms = partitions.get(key, NO_PARTITION).last_write_at_ms or 0
             was_quiet = change.committed_at_ms - last_ms >= RETURN_MS
-            written[span] = written.get(span, False) or was_quiet
+            so_far = written.get(span, NOT_WRITTEN)
+            written[span] = Written(so_far.files + delta.added.files, so_far.was_quiet or was_quiet)
     return state.lateness.after(written, state.boundary_ms, state.partitions, change.committed_at_ms)
-
-
-def boundary_of_rows(
-    partitions: Mapping[PartitionKey, PartitionDelta], fields: tuple[PartitionField, ...]
-) -> int | None:
-    """How far one commit's rows say that the stream has come: the start of the partition at a high quantile.
-
-    The start, not the end: of the newest partition nothing is known but that it has begun. So a few rows from the
-    future, or a backfill of last year, do not move the boundary.
-    """
-    arrived = sorted(
-        (span.start_ms, delta.added.rows)
-        for key, delta in partitions.items()
-        if delta.added.rows and (span := time_span(key, fields)) is not None
-    )
-    below = BOUNDARY_QUANTILE * sum(rows for _, rows in arrived)
-    for start_ms, rows in arrived:
-        below -= rows
-        if below <= 0:
-            return start_ms
-    return None

@@ -12,6 +12,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
+MINUTE_MS = 60_000
+
 HOUR_MS = 3_600_000
 
 DAY_MS = 24 * HOUR_MS
@@ -58,6 +60,9 @@ def size_text(size_bytes: float) -> str:
 _SPANS_MS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 
 _SPAN_PART = r"[0-9]{1,12}\s*(?:ms|[smhdw])"
+
+SPAN_PATTERN = rf"^\s*({_SPAN_PART}\s*)+$"
+"""A span, for schemas of what people write."""
 
 _SPAN = re.compile(rf"\s*(?:{_SPAN_PART}\s*)+", re.ASCII)
 
@@ -147,7 +152,7 @@ Span = Annotated[
     BeforeValidator(parse_span_ms),
     PlainSerializer(lambda ms: f"{ms}ms", when_used="json"),
     Field(ge=0, le=MAX_SPAN_MS),
-    WithJsonSchema({"anyOf": [{"type": "string", "pattern": rf"^\s*({_SPAN_PART}\s*)+$"}, {"enum": [0]}]}),
+    WithJsonSchema({"anyOf": [{"type": "string", "pattern": SPAN_PATTERN}, {"enum": [0]}]}),
     Unit.SPAN,
 ]
 """A span of time, written with its unit, held in milliseconds."""

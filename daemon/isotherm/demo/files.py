@@ -84,7 +84,7 @@ def _isotherm_yaml(folder: DemoFolder, bootstrap_servers: str, port: int) -> str
         f"    {name}: {_quoted(value)}\n" for name, value in folder.catalog_properties.items()
     )
     return f"""\
-# The daemon of the demo: `isotherm run --config isotherm.yaml`. Made anew by each run.
+# The daemon of the demo: `isotherm run --config isotherm.yaml`. Made again by each run.
 catalog:
   name: {CATALOG}
   properties:
@@ -116,7 +116,7 @@ def _streams_yaml(folder: DemoFolder, bootstrap_servers: str, jars: list[Path], 
     jar_lines = "".join(f"    - {_quoted(str(jar))}\n" for jar in jars)
     streams = "".join(_stream(table) for table in TABLES)
     return f"""\
-# Ingest of the demo: `isotherm-ingest run streams.yaml`. Made anew by each run.
+# Ingest of the demo: `isotherm-ingest run streams.yaml`. Made again by each run.
 pipeline: {PIPELINE}
 catalog:
   name: {CATALOG}

@@ -151,8 +151,7 @@ class Referee:
         if resolved is None:
             return {}
         cold = resolved.policy.cold
-        rule = ColdRule(cold.after, cold.after_at_most, cold.quiet_for, cold.silent_for)
-        return {resolved.policy.hash: rule}
+        return {resolved.policy.hash: ColdRule(cold.least_after_ms, cold.quiet_for, cold.silent_for)}
 
     def judge(
         self,

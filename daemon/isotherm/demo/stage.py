@@ -239,7 +239,7 @@ class Stage:
         )
 
     def _promises(self) -> dict[str, tuple[bool, str]]:
-        """The promises so far; judged anew every other second."""
+        """The promises so far; judged again every other second."""
         if monotonic_s() < self._next_judge_s:
             return self._judged
         self._next_judge_s = monotonic_s() + JUDGE_EVERY_S

@@ -23,8 +23,8 @@ from isotherm.core.model.files import FileKind
 from isotherm.core.paths import normalised
 from isotherm.iceberg.catalog_client import open_catalog
 from isotherm.iceberg.errors import is_no_answer, translated
-from isotherm.iceberg.listing import Lister
-from isotherm.iceberg.looking import Look
+from isotherm.iceberg.identify_tables import Look
+from isotherm.iceberg.list_tables import Lister
 from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Counted, Question, census
 from isotherm.iceberg.manifests.live import live_files, may_hold
 from isotherm.iceberg.manifests.reachability import SIZES
@@ -322,7 +322,7 @@ class IcebergCatalog:
     def recount(
         self, loaded: LoadedTable, keys: Collection[PartitionKey]
     ) -> Mapping[PartitionKey, Count] | None:
-        """The live files of some partitions at the head, counted anew; None where too many manifests may hold them."""
+        """The live files of some partitions at the head, counted again; None where too many manifests may hold them."""
         table: Table = loaded.handle
         if loaded.head is None:
             return None
@@ -340,7 +340,7 @@ class IcebergCatalog:
             return {key: (count.data, count.deletes) for key, count in counts.items()}
 
     def live_files(self, loaded: LoadedTable, partition: PartitionKey) -> int:
-        """Data files of one partition at the head, counted anew."""
+        """Data files of one partition at the head, counted again."""
         table: Table = loaded.handle
         if loaded.head is None:
             return 0

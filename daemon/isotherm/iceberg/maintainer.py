@@ -19,9 +19,9 @@ from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg import expiry
 from isotherm.iceberg.compaction import committer, fate
 from isotherm.iceberg.compaction.binding import bind
-from isotherm.iceberg.compaction.described import described
 from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.iceberg.compaction.names import leftovers
+from isotherm.iceberg.compaction.table_description import described
 from isotherm.iceberg.errors import translated
 from isotherm.iceberg.lost_refs import lost_refs
 from isotherm.iceberg.remover import deleted, sweep

@@ -12,7 +12,8 @@ from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.summary import Origin, origin_of, valid_through_of
 from isotherm.core.model.changes import Change
 from isotherm.core.model.tables import PartitionField
-from isotherm.core.state import PartitionState, boundary_of_rows
+from isotherm.core.reached import boundary_of_rows
+from isotherm.core.state import PartitionState
 from isotherm.iceberg.manifests.counts import Question, census
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.values import added_manifests, change_of, operation_of, summary_of
@@ -33,12 +34,14 @@ def scanned(table: Table, loaded: LoadedTable) -> Scan:
         if origin_of(summary_of(s)) is not Origin.MAINTENANCE and operation_of(s) != "replace"
     ]
     numbers = {snapshot.snapshot_id: number for number, snapshot in enumerate(writes, start=1)}
+    jobs = [s for s in ancestors if origin_of(summary_of(s)) is Origin.MAINTENANCE]
+    ours = {snapshot.snapshot_id: number for number, snapshot in enumerate(jobs, start=1)}
     head = ancestors[-1]
     live = census(
         table.metadata,
         table.io,
         read_manifest_list(table.io, head.manifest_list),
-        Question(numbers=numbers),
+        Question(numbers=numbers, ours=ours),
     )
     last = {key: partition.number for key, partition in live.partitions.items()}
     recent = [change_of(table, s, added_manifests(table.io, s)) for s in writes[-RECENT:]]
@@ -57,6 +60,7 @@ def scanned(table: Table, loaded: LoadedTable) -> Scan:
             first_write_at_ms=times[last[key]],
             last_write_at_ms=times[last[key]],
             last_write_number=last[key],
+            compacted_at_ms=jobs[partition.ours - 1].timestamp_ms if partition.ours else None,
         )
     return Scan(
         partitions=partitions,
@@ -81,6 +85,6 @@ def _boundary(
         reached = [
             (by_rows, change.committed_at_ms)
             for change in recent
-            if (by_rows := boundary_of_rows(change.partitions, fields)) is not None
+            if (by_rows := boundary_of_rows(change.partitions, fields, change.committed_at_ms)) is not None
         ]
     return max((min(at_ms, committed_ms + MAX_AHEAD_MS) for at_ms, committed_ms in reached), default=None)

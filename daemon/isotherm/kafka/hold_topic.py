@@ -97,7 +97,7 @@ class KafkaHolds:
         while any(self._positions[number] < end for number, end in ends.items()):
             left_s = deadline - monotonic_s()
             if left_s <= 0:
-                self._topic_id = None  # what was read is thrown away: begin anew the next time
+                self._topic_id = None  # what was read is thrown away: start over the next time
                 return None
             for message in self._consumer.consume(BATCH, min(left_s, 0.05)):
                 error, key = message.error(), message.key()

@@ -90,11 +90,13 @@ class StateConfig(Settings):
 
 
 class HttpConfig(Settings):
-    """The port with /metrics, /livez and /readyz. It has no secrets and takes no orders."""
+    """The port with /metrics, /livez and /readyz. It has no secrets and takes no orders; reports, where it may."""
 
     host: str = "127.0.0.1"
     port: int = Field(9464, ge=0, le=65535)
     """The port. 0 takes any free port, and the log line `http_listening` says which."""
+    scan_reports: bool = False
+    """Whether scan reports of engines are taken, as a REST catalog takes them."""
 
 
 class LocalExecutorConfig(Settings):
@@ -138,7 +140,7 @@ class LoopConfig(Settings):
     poll_tables_every_s: float = Field(60, gt=0)
     """Seconds after which a table without events is looked at in the catalog, for commits that nobody announced."""
     recount_every_s: float = Field(60, ge=0)
-    """Seconds between two samples of the self-audit: some partitions are counted anew, when there is nothing else to
+    """Seconds between two samples of the self-audit: some partitions are counted again, when there is nothing else to
     do. With 0 there are none."""
     intent_timeout_s: float = Field(900, gt=0)
     """No intent holds a partition longer than this after it was last renewed, whatever it says."""

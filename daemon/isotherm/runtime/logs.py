@@ -72,6 +72,7 @@ def tell(observation: Any) -> None:
 _LEVELS = {
     "event_seen": logging.DEBUG,
     "partitions_recounted": logging.DEBUG,
+    "scans_reported": logging.DEBUG,
     "source_heard": logging.DEBUG,
     "round_planned": logging.DEBUG,
     "table_planned": logging.DEBUG,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from isotherm.core.observations import Outside, TrySoon
 from isotherm.service.ports import Catalog, Listener, Listing
-from isotherm.service.silences import Silences
+from isotherm.service.survey.silences import Silences
 from isotherm.store.ledger import Ledger
 
 PATIENCE_S = 86_400.0

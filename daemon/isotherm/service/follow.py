@@ -18,7 +18,7 @@ from isotherm.core.model.writers import Word
 from isotherm.core.observations import StateDrifted, TableGone, TableScanned
 from isotherm.core.partitions import with_epochs
 from isotherm.core.policy.precedence import PROPERTIES
-from isotherm.core.state import StateError, TableState, built
+from isotherm.core.state import StateError, TableState, built, with_pauses
 from isotherm.service.batch import Batch
 from isotherm.service.catalog_lists import CatalogLists
 from isotherm.service.ports import (
@@ -39,6 +39,8 @@ SCAN_SHARE = 0.1
 """What forces one table to be scanned again and again gets so much of the time at most."""
 CHEAP_SCAN_S = 1.0
 """A scan that takes less is never put off."""
+RECALLED = 1000
+"""Recorded changes that a scan reads for the pauses of writers: more than half a day at a commit a minute."""
 GONE_AFTER_S = 300.0
 """A table must be missing for so long before it counts as gone, and everything that is known of it is dropped."""
 REFUSED_FOR_S = 3600.0
@@ -83,6 +85,8 @@ class Follower:
         self._epochs_of = epochs_of
         self._loaded: dict[str, LoadedTable] = {}
         self._scan_not_before_s: dict[str, float] = {}
+        self._made_again: set[str] = set()
+        """Tables of which a row could not be read. Where it is the ledger's, scanning them again helps nobody."""
         self.suspects: set[str] = set()
         """Names of tables that the catalog should be asked about at the next round."""
         self.strangers: set[str] = set()
@@ -303,6 +307,13 @@ class Follower:
         self._fold.distrust(table.uuid)
         self.suspects.add(table.name)
 
+    def make_again(self, table: TableId) -> None:
+        """Forget a table of which a row cannot be read: the next round scans it. Only once in a process's life."""
+        if table.uuid not in self._made_again:
+            self._made_again.add(table.uuid)
+            self._fold.drop(table.uuid)
+            self.suspects.add(table.name)
+
     def _scan(self, loaded: LoadedTable, before: TableRow | None, why: str) -> None:
         started_s = self._monotonic_s()
         uuid, now_ms = loaded.table.uuid, self._now_ms()
@@ -310,9 +321,10 @@ class Follower:
             self._fold.distrust(uuid)  # it waits, and nothing is done to it until then
             return
         scan = self._catalog.scan(loaded)
+        partitions = with_pauses(scan.partitions, self._ledger.changes(uuid, RECALLED))
         state = built(
             loaded.table,
-            scan.partitions,
+            partitions,
             scan.head,
             # Capped as that of one commit is: a commit may be stamped far in the future.
             boundary_ms=None if scan.boundary_ms is None else min(scan.boundary_ms, now_ms + MAX_AHEAD_MS),
@@ -320,7 +332,7 @@ class Follower:
             lateness=self._ledger.learnt(uuid) if before is None else before.state.lateness,
             before=None if before is None else before.state,
         )
-        self._fold.replace(state, loaded.facts, scan.partitions, loaded.log())
+        self._fold.replace(state, loaded.facts, partitions, loaded.log())
         since_ms = self._ledger.accounts_since(uuid)
         with self._ledger.transaction():
             for snapshot in loaded.log():
@@ -370,6 +382,6 @@ class _NoPathError(Exception):
 
 
 def _verdicts_rest_on(facts: TableFacts) -> tuple[object, ...]:
-    """What of a table's metadata every verdict on its partitions rests on: when it changes, all are made anew."""
+    """What of a table's metadata every verdict on its partitions rests on: when it changes, all are made again."""
     said = tuple(facts.properties.get(name) for name in PROPERTIES)
     return facts.format_version, facts.fields, said

@@ -14,17 +14,18 @@ from isotherm.core.planner.plan import RULES
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Policy
 from isotherm.runtime.config import IsothermConfig
+from isotherm.service.admission import Admission
 from isotherm.service.announcer import Announcer
 from isotherm.service.barrier import Barrier
 from isotherm.service.catalog_lists import CatalogLists
 from isotherm.service.catalog_poller import Poller
 from isotherm.service.compactions import Compactions
+from isotherm.service.consumer import Consumer
 from isotherm.service.dead_letters import SetAside
 from isotherm.service.deletions import Deletions
 from isotherm.service.expiries import Expiries
 from isotherm.service.follow import Follower
 from isotherm.service.health import Health
-from isotherm.service.hearing import Hearing
 from isotherm.service.holds import Holds
 from isotherm.service.intake import Intake
 from isotherm.service.last_look import LastLook
@@ -33,18 +34,16 @@ from isotherm.service.planning import Verdicts
 from isotherm.service.policy_folder import PolicyFolder
 from isotherm.service.policy_reload import recall_policies, reload_policies
 from isotherm.service.ports import Catalog, DeadLetters, EventSource, HoldTopic, Listener, Maintainer, Message
+from isotherm.service.pruning import Pruning
 from isotherm.service.relay import Relay, Sources
 from isotherm.service.rounds import Rounds
+from isotherm.service.scan_reports import ScanCounter, ScanReports
 from isotherm.service.settling import Settling
 from isotherm.service.spot_check import Recount
 from isotherm.service.survey import Survey
-from isotherm.service.turns import Turns
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger
 
-PRUNE_EVERY_S = 3600.0
-PRUNE_SLICE_EVERY_S = 1.0
-"""While there is more: a slice takes some 20 ms."""
 STEP_BUDGET_S = 2.0
 """A turn of the loop looks at tables for so long, then at events again."""
 
@@ -67,12 +66,14 @@ class Service:
     health: Health = field(default_factory=Health)
     sources: Sources | None = None
     letters: DeadLetters | None = None
+    scan_reports: ScanReports | None = None
+    """None where isotherm.yaml wants none."""
     set_aside: SetAside = field(init=False)
     relay: Relay | None = field(init=False)
     lists: CatalogLists = field(init=False)
     follower: Follower = field(init=False)
     intake: Intake = field(init=False)
-    hearing: Hearing = field(init=False)
+    consumer: Consumer = field(init=False)
     verdicts: Verdicts = field(init=False)
     holds: Holds = field(init=False)
     announcer: Announcer = field(init=False)
@@ -84,8 +85,9 @@ class Service:
     recount: Recount = field(init=False)
     barrier: Barrier = field(init=False)
     rounds: Rounds = field(init=False)
+    pruning: Pruning = field(init=False)
+    scans: ScanCounter = field(init=False)
     _last_round_s: float = float("-inf")
-    _prune_at_s: float = float("-inf")
 
     def __post_init__(self) -> None:
         self.barrier = Barrier(self.listen, self.monotonic_s)
@@ -122,6 +124,9 @@ class Service:
         operations = Operations(self.ledger, self.listen, self.now_ms)
         self._build_what_works(operations)
         self._build_rounds(operations)
+        clocks = (self.now_ms, self.monotonic_s)
+        self.pruning = Pruning(self.fold, self.ledger, self.deletions, self.rounds, self.health, *clocks)
+        self.scans = ScanCounter(self.scan_reports, self.fold, self.ledger, self.listen, *clocks)
 
     def _build_what_hears(self) -> None:
         """Build what takes messages in."""
@@ -248,7 +253,7 @@ class Service:
         """Build what begins work, by events and in rounds."""
         work = (self.compactions, self.expiries, operations)
         settling = Settling(self.fold, self.ledger, *work, self.barrier, self.now_ms, self.monotonic_s)
-        self.hearing = Hearing(
+        self.consumer = Consumer(
             self.fold,
             self.ledger,
             self.events,
@@ -275,7 +280,7 @@ class Service:
             self.deletions,
             self.poller,
             self.survey,
-            Turns(
+            Admission(
                 self.ledger,
                 self.verdicts,
                 self.compactions,
@@ -286,7 +291,7 @@ class Service:
             settling,
             self.barrier,
             self.health,
-            self.hearing.read_to_the_end,
+            self.consumer.read_to_the_end,
             self.reload_policies,
             self.listen,
             self.now_ms,
@@ -307,6 +312,7 @@ class Service:
             for uuid in self.fold.names():
                 self.fold.distrust(uuid)  # the scan accounts for the snapshots that were there
         self.fold.grow_beside(self.ledger.id)
+        self.scans.start()
         self.fold.decide_by(f"{RULES} {Policy().hash}")  # a new version may judge the same facts otherwise
         self.health.ticked_at_s = self.monotonic_s()
 
@@ -332,7 +338,8 @@ class Service:
             self.barrier.guard("planning", self._plan)
         elif not messages and not len(self.compactions):
             self.barrier.guard("counting again", self.recount.turn)
-        self.barrier.guard("forgetting what is long over", self._prune)
+        self.barrier.guard("counting scans", self.scans.turn)
+        self.barrier.guard("forgetting what is long over", self.pruning.turn)
         self.health.ticked_at_s = self.monotonic_s()
 
     def stop(self) -> None:
@@ -349,7 +356,7 @@ class Service:
 
     def consume(self, messages: Sequence[Message]) -> None:
         """Take messages of the control topic into the state, then acknowledge them."""
-        self.hearing.consume(messages)
+        self.consumer.consume(messages)
 
     def round(self, budget_s: float = float("inf")) -> None:
         """Begin a planning round, or go on with the open one, for so long."""
@@ -375,21 +382,6 @@ class Service:
     def _touch(self, hold: Hold) -> None:
         """What was held back, or is no more, is decided again."""
         self.fold.touch(hold.uuid, None if hold.partition is None else [hold.partition])
-
-    def _prune(self) -> None:
-        """Forget a little of what is long over, once an hour until nothing is left of it, however busy the loop is.
-
-        What is long over a clock tells: while it is in doubt, nothing is forgotten.
-        """
-        now_s = self.monotonic_s()
-        if now_s < self._prune_at_s or self.deletions.clock_trouble() is not None:
-            return
-        has_more = self.ledger.prune(self.now_ms())
-        has_more = self.fold.prune(self.now_ms()) or has_more
-        if self.health.is_assigned and self.rounds.has_found_all:
-            # Until then a table that is ours may look like another's.
-            has_more = self.deletions.give_up() or has_more
-        self._prune_at_s = now_s + (PRUNE_SLICE_EVERY_S if has_more else PRUNE_EVERY_S)
 
     def reload_policies(self) -> bool:
         """Read the folder of policies again; whether work may begin under what is in force."""

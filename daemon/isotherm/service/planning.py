@@ -157,8 +157,19 @@ class Verdicts:
                     if limit is not None
                 ]
                 jobs = None if work.jobs_at_once is None else max(work.jobs_at_once - running.get(uuid, 0), 0)
-                rooms[uuid] = Room(work.priority, jobs, min(lefts, default=None), served_at_ms.get(uuid))
+                rooms[uuid] = Room(
+                    work.priority,
+                    jobs,
+                    min(lefts, default=None),
+                    served_at_ms.get(uuid),
+                    self.reads_per_day(uuid) or 0,
+                )
         return rooms
+
+    def reads_per_day(self, uuid: str) -> float | None:
+        """How often a table is read, or None where nobody has reported a scan of it."""
+        reads = self._ledger.reads(uuid)
+        return None if reads is None else reads.per_day(self._now_ms())
 
     def why_hot(self, row: TableRow, key: PartitionKey, policy: Policy) -> str | None:
         """Why a partition is hot at this moment, or None where it is cold."""
@@ -204,5 +215,6 @@ class Verdicts:
             halted=view.halted is not None,
             paused=is_paused,
             last_event_at_ms=row.last_event_at_ms,
+            reads_per_day=self.reads_per_day(row.state.table.uuid),
             rests=quiet_ms >= DAY_MS and not (is_owed or is_paused or view.halted is not None),
         )

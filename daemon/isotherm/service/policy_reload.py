@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from isotherm.core.observations import PoliciesLoaded
 from isotherm.core.policy.diff import file_changes
+from isotherm.core.policy.patterns import Names
 from isotherm.core.policy.policy import Policy
 from isotherm.service.policy_folder import PolicyFolder, Reading
 from isotherm.store.fold import Fold
@@ -39,23 +40,27 @@ def reload_policies(
 def _recorded(
     reading: Reading, policies: PolicyFolder, fold: Fold, ledger: Ledger, suspects: set[str], now_ms: int
 ) -> PoliciesLoaded:
-    changed = [
-        file
+    changed = Names(
+        (pattern, None)
         for name in reading.before.files.keys() | reading.after.files.keys()
         if reading.before.files.get(name) != reading.after.files.get(name)
         for file in (reading.before.files.get(name), reading.after.files.get(name))
         if file is not None
-    ]
+        for pattern in file.tables
+    )
     # What a broken file leaves alone is told by the two books alone.
     is_any = reading.before.gaps != reading.after.gaps
     tables: list[str] = []
     dropped = 0
     # The fold is saved first: decisions that were dropped twice do no harm, those that were not would stay.
     with ledger.transaction(), fold.transaction():
-        for uuid, row in fold.tables().items() if changed or is_any else ():
-            name, properties = row.state.table.name, row.facts.properties
-            if not is_any and all(file.specificity(name) is None for file in changed):
+        for uuid, name in fold.names().items():
+            if not is_any and next(changed.that_match(name), None) is None:
                 continue
+            row = fold.table(uuid)
+            if row is None:
+                continue  # its row cannot be read: it is scanned, and decided by what is in force then
+            properties = row.facts.properties
             old, new = (
                 None if found is None else found.policy
                 for found in (book.resolve(name, properties) for book in (reading.before, reading.after))

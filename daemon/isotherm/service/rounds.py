@@ -14,6 +14,7 @@ from isotherm.core.model.decisions import Plan, Request
 from isotherm.core.model.jobs import Action
 from isotherm.core.observations import EventsLost, Outside, RoundPlanned, TableMoved, TrySoon
 from isotherm.core.planner.view import Flight
+from isotherm.service.admission import Admission
 from isotherm.service.agenda import Agenda
 from isotherm.service.barrier import Barrier
 from isotherm.service.catalog_poller import Poller
@@ -29,7 +30,7 @@ from isotherm.service.planning import DECIDED_AT_ONCE, Verdicts
 from isotherm.service.ports import EventSource, Listener, NotAsked, Unavailable
 from isotherm.service.settling import Settling
 from isotherm.service.survey import Survey
-from isotherm.service.turns import Turns
+from isotherm.store.database import StoreError
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger
 
@@ -61,7 +62,7 @@ class Rounds:
     deletions: Deletions
     poller: Poller
     survey: Survey
-    turns: Turns
+    admission: Admission
     settling: Settling
     barrier: Barrier
     health: Health
@@ -177,10 +178,8 @@ class Rounds:
         started = 0
         self.deletions.may_sweep = self._may_begin and self._is_ruled
         if self._may_begin and self._is_ruled:
-            may_compact = (
-                self.read_to_the_end() if any(planned.requests for planned in self._plans) else False
-            )
-            for request in self.turns.admitted(self._plans, may_compact=may_compact):
+            may_compact = any(planned.requests for planned in self._plans) and self.read_to_the_end()
+            for request in self.admission.admitted(self._plans, may_compact=may_compact):
                 # Under a key of its own: looking at the table goes well all the same.
                 action, key = request.decision.action, f"{request.table.uuid}/{request.decision.action}"
                 if self.barrier.is_aside(key):
@@ -189,10 +188,8 @@ class Rounds:
                     started += self._begin(request)
                     self.barrier.forget(key)
             self.barrier.guard("beginning to delete files", self.deletions.sweep)
-        requests, held = (
-            sum(len(one.requests) for one in self._plans),
-            self.deletions.everywhere() is not None,
-        )
+        requests = sum(len(one.requests) for one in self._plans)
+        held = self.deletions.everywhere() is not None
         seconds = self.monotonic_s() - self._began_s
         self.listen(RoundPlanned(len(self._plans), requests, started, seconds, held, self._away()))
         self.give_up()
@@ -251,31 +248,41 @@ class Rounds:
         return True
 
     def _look(self, name: str, uuid: str) -> None:
-        """Plan a table; its head is confirmed where something points to it, and again before anything begins."""
+        """Plan a table. One of which a row cannot be read is made again."""
         with self.barrier.around(name, "looking at it"):
-            row = self.fold.table(uuid)
-            if row is None or not self.events.owns(uuid):
-                self.barrier.forget(name)
-                return
-            if self._wants_confirmation(row) and (self._is_put_off(name) or not self._confirm(name)):
-                return
-            current = self.fold.table(uuid)
-            if current is None or not current.is_trusted:
-                return
-            whole = self.verdicts.wants_whole(current)
-            decided = self.verdicts.decide(current, self.flights(uuid), whole=whole)
-            self._slices[uuid] += 1
-            is_endless = self._slices[uuid] > current.state.partitions // DECIDED_AT_ONCE + ENOUGH_SLICES
-            if decided.has_more and not is_endless:
-                self._agenda.add(name, uuid)  # a slice was decided: the others have their turn first
-                return
-            is_silent = not current.last_event_at_ms
-            if not self.poller.announce_found(current.state.table, is_silent=is_silent):
-                self.fold.looked_at(uuid)
-            self.listen(self.verdicts.report(current, decided))
-            # What stays until the end of the round is what could begin, and no more.
-            self._plans.append(replace(decided.plan, of_partitions=(), of_table=()))
-            self.barrier.went_well(name)
+            try:
+                self._plan(name, uuid)
+            except StoreError:
+                self.follower.make_again(TableId(uuid, name))
+                raise
+
+    def _plan(self, name: str, uuid: str) -> None:
+        """Plan a table; its head is confirmed where something points to it, and again before anything begins."""
+        row = self.fold.table(uuid)
+        if row is None and (damage := self.fold.damage(uuid)) is not None:
+            raise StoreError(damage)
+        if row is None or not self.events.owns(uuid):
+            self.barrier.forget(name)
+            return
+        if self._wants_confirmation(row) and (self._is_put_off(name) or not self._confirm(name)):
+            return
+        current = self.fold.table(uuid)
+        if current is None or not current.is_trusted:
+            return
+        whole = self.verdicts.wants_whole(current)
+        decided = self.verdicts.decide(current, self.flights(uuid), whole=whole)
+        self._slices[uuid] += 1
+        is_endless = self._slices[uuid] > current.state.partitions // DECIDED_AT_ONCE + ENOUGH_SLICES
+        if decided.has_more and not is_endless:
+            self._agenda.add(name, uuid)  # a slice was decided: the others have their turn first
+            return
+        is_silent = not current.last_event_at_ms
+        if not self.poller.announce_found(current.state.table, is_silent=is_silent):
+            self.fold.looked_at(uuid)
+        self.listen(self.verdicts.report(current, decided))
+        # What stays until the end of the round is what could begin, and no more.
+        self._plans.append(replace(decided.plan, of_partitions=(), of_table=()))
+        self.barrier.went_well(name)
 
     def _wants_confirmation(self, row: TableRow) -> bool:
         """Whether something does not add up, or nobody has spoken of the table for long."""
@@ -387,9 +394,8 @@ class Rounds:
         row = self.fold.table(uuid)
         if row is None or row.facts.confirmed_at_ms >= self._began_at_ms:
             return planned
-        self.follower.suspects.add(
-            name
-        )  # where that fails, it is asked for before anything is planned for it again
+        # Where that fails, it is asked for before anything is planned for it again.
+        self.follower.suspects.add(name)
         row = self.fold.table(uuid) if self._confirm(name) else None
         if row is None or not row.is_trusted:
             return None

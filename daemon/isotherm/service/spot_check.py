@@ -1,7 +1,7 @@
-"""The self-audit: in idle time a sample of the state is counted anew from the manifests.
+"""The self-audit: in idle time a sample of the state is counted again from the manifests.
 
 The totals of a summary are compared at every event, for nothing; they say nothing of single partitions. So when there
-is nothing else to do, a few partitions of one table after another are counted anew, in turn, until all had theirs.
+is nothing else to do, a few partitions of one table after another are counted again, in turn, until all had theirs.
 What differs is published, and the table is built again from a full scan.
 """
 
@@ -17,7 +17,7 @@ from isotherm.service.ports import Catalog, Listener
 from isotherm.store.fold import Fold, TableRow
 
 SAMPLE = 5
-"""Partitions counted anew at a time."""
+"""Partitions counted again at a time."""
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class Recount:
             return
         started_s = self.monotonic_s()
         believed = self.fold.sample(uuid, self._after_partition.get(uuid), SAMPLE)
-        # At the end of the table it begins anew.
+        # After the end of the table comes its beginning.
         self._after_partition[uuid] = max(believed) if len(believed) == SAMPLE else PartitionKey("")
         counted = self.catalog.recount(loaded, believed.keys())
         if counted is None:
@@ -86,5 +86,5 @@ class Recount:
 
     def _drifted(self, row: TableRow, wrong: list[PartitionKey]) -> None:
         names = ", ".join(label(key, row.facts.fields) for key in wrong)
-        self.listen(StateDrifted(row.state.table, row.state.head or 0, f"counted anew: {names}"))
+        self.listen(StateDrifted(row.state.table, row.state.head or 0, f"counted again: {names}"))
         self.follower.rebuild_later(row.state.table)

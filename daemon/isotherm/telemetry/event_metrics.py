@@ -13,6 +13,7 @@ OfEvents = (
     | seen.EventRejected
     | seen.HoldRejected
     | seen.SourceHeard
+    | seen.ScansReported
     | seen.EventsLost
 )
 
@@ -31,6 +32,11 @@ class EventMetrics:
             "isotherm_source_events",
             "Messages of other systems' topics, by what came of them.",
             "topic",
+            "outcome",
+        )
+        self.scan_reports = series.counter(
+            "isotherm_scan_reports",
+            "Reports that engines sent of their scans, by what came of them.",
             "outcome",
         )
         self.event_seconds = series.histogram(
@@ -61,6 +67,8 @@ class EventMetrics:
                 self.events_rejected.inc()
             case seen.SourceHeard():
                 self.source_events.labels(what.topic, what.outcome).inc()
+            case seen.ScansReported():
+                self.scan_reports.labels(what.outcome).inc(what.reports)
             case seen.EventsLost():
                 self.events_lost.inc()
             case _:

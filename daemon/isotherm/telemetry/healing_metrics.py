@@ -21,7 +21,7 @@ class HealingMetrics:
             "isotherm_state_drift", "States that moved away from their table.", "table"
         )
         self.recounted = series.counter(
-            "isotherm_partitions_recounted", "Partitions counted anew in idle time.", "table"
+            "isotherm_partitions_recounted", "Partitions counted again in idle time.", "table"
         )
 
     def __call__(self, what: Healed) -> None:

@@ -55,6 +55,7 @@ class Metrics:
                 | seen.EventRejected()
                 | seen.HoldRejected()
                 | seen.SourceHeard()
+                | seen.ScansReported()
                 | seen.EventsLost()
             ):
                 self._events(what)

@@ -51,6 +51,9 @@ class TableMetrics:
             "For how long some partition has had a debt of 1 or more, whatever it waits for.",
             "table",
         )
+        self.reads_per_day = series.gauge(
+            "isotherm_reads_per_day", "How often a table is read in a day, as engines have reported.", "table"
+        )
         self.halted = series.gauge(
             "isotherm_table_halted", "1 while a person must look at the table.", "table"
         )
@@ -116,6 +119,10 @@ class TableMetrics:
         self._of(self.todo_bytes, name).set(what.backlog_bytes)
         since_ms = what.oldest_due_at_ms
         self._of(self.compaction_lag, name).set(0 if since_ms is None else (self._now_ms() - since_ms) / 1000)
+        if what.reads_per_day is None:
+            self._series.drop(self.reads_per_day, name)
+        else:
+            self._of(self.reads_per_day, name).set(what.reads_per_day)
         self._of(self.halted, name).set(what.halted)
         self._of(self.paused, name).set(what.paused)
         if what.last_event_at_ms:

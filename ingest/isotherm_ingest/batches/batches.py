@@ -126,7 +126,7 @@ class Batches:
             self._pool.shutdown()
 
     def forget(self) -> None:
-        """Take nothing for granted any more: the query begins anew."""
+        """Take nothing for granted any more: the query starts again."""
         self._broker.forget_topics()
         for progress in self._tables.values():
             progress.synced.clear()

@@ -1,6 +1,6 @@
 """The tables as the catalog has them: what is loaded before a write, and how a table is made or gains a column.
 
-Metadata is read through PyIceberg, in the driver, anew for each write: no cache stands between a vector and its use.
+Metadata is read through PyIceberg, in the driver, again for each write: no cache stands between a vector and its use.
 Tables are made and altered through Spark, which writes them. Nothing here writes a row.
 """
 
@@ -87,7 +87,7 @@ class TableNow:
 
     @property
     def uuid(self) -> str:
-        """What never changes, and is new when a table is made anew."""
+        """What never changes, and is new when a table is made again."""
         return str(self.table.metadata.table_uuid)
 
     @property

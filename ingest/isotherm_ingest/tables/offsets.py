@@ -1,7 +1,7 @@
 """Offset vectors: which Kafka offset a table needs next, by topic and partition. The token of exactly once.
 
 A vector stands in the summary of every snapshot that ingest commits, so it and the rows are one. Keyed by Kafka
-positions and not by batch numbers, it stays true when batches are cut anew, or the checkpoint is lost: rows below
+positions and not by batch numbers, it stays true when batches are cut otherwise, or the checkpoint is lost: rows below
 it are filtered out, whatever brought them back. Only values here.
 """
 
@@ -140,7 +140,7 @@ def find_token(
         return None
     newest = found[0]
     ids = {topic: one for source in reversed(found) for topic, one in source.topic_ids.items()}
-    # An entry from before a topic was made anew says nothing about the new topic.
+    # An entry from before a topic was made again says nothing about the new topic.
     alike = [
         {
             topic: offsets
@@ -153,7 +153,7 @@ def find_token(
 
 
 def same_topics(source: Source, current_ids: Mapping[str, str]) -> tuple[Vector, tuple[str, ...]]:
-    """The vector without topics that were made anew since, and the names of those."""
+    """The vector without topics that were made again since, and the names of those."""
     anew = tuple(
         topic
         for topic in source.vector

@@ -12,6 +12,7 @@ from isotherm.core.model.jobs import Action
 from isotherm.core.planner.admission import KEPT_AFTER_MS, Room, admit
 from isotherm.core.planner.plan import plan
 from isotherm.core.policy.policy import Compact, Expire, Policy
+from isotherm.core.reads import weight
 from support.builders import HOUR, KIB, MINUTE, NOW, key, partition, snapshots, view
 
 POLICY = Policy(compact=Compact(min_files=4), expire=Expire(keep_for="10m", keep_last=3, at_once=2))
@@ -99,6 +100,26 @@ def test_a_higher_priority_is_served_first_and_never_starves_the_others():
     assert names(admit([waiting, other], 0, 1, None, NOW, rooms)) == ["a"]
 
 
+def test_of_what_waits_alike_what_is_read_comes_first_and_never_starves_the_others():
+    read = planned(*[request("b", KIB, waited=20 * MINUTE)] * 3)
+    alike = planned(*[request("a", KIB, waited=20 * MINUTE)] * 3)
+    longer = planned(*[request("a", KIB, waited=41 * MINUTE)] * 3)
+    much_longer = planned(*[request("a", KIB, waited=5 * HOUR + MINUTE)])
+    long_read = planned(*[request("b", KIB, waited=4 * HOUR)])
+    rooms = {"b": Room(reads_per_day=10**6)}
+
+    assert names(admit([read, alike], 0, 4, None, NOW, rooms)) == ["b", "a", "b", "a"]
+    assert names(admit([read, longer], 0, 1, None, NOW, rooms)) == ["a"]
+    assert names(admit([long_read, much_longer], 0, 1, None, NOW, rooms)) == ["a"]
+
+
+def test_of_what_has_only_just_fallen_due_comes_first_what_saves_most_each_day():
+    rich, read = planned(request("a", KIB, saved=20_000)), planned(request("b", KIB, saved=10_000))
+
+    assert names(admit([rich, read], 0, 1, None, NOW)) == ["a"]
+    assert names(admit([rich, read], 0, 1, None, NOW, {"b": Room(reads_per_day=2)})) == ["b"]
+
+
 def test_in_one_table_what_waits_for_long_comes_before_what_saves_more():
     old = request("a", KIB, number=1, saved=1000, waited=5 * HOUR)
     rich = request("a", KIB, number=2, saved=500_000)
@@ -134,31 +155,42 @@ ONE = request("a", KIB)
 
 
 @given(
-    st.lists(st.tuples(st.integers(1, 30), st.integers(0, 2), st.integers(1, 10**9)), min_size=1, max_size=6),
+    st.lists(
+        st.tuples(
+            st.integers(1, 30),
+            st.integers(0, 2),
+            st.integers(1, 10**9),
+            st.sampled_from((0, 0, 1, 30, 1000, 10**9)),
+        ),
+        min_size=1,
+        max_size=6,
+    ),
     st.integers(1, 3),
 )
 def test_no_table_waits_longer_than_the_docs_say(tables, slots):
-    """Tables with endless backlogs, jobs of so many minutes, priorities; whose turn comes is bounded for each."""
-    longest = max(minutes for minutes, _, _ in tables)
-    highest = max(priority for _, priority, _ in tables)
+    """Tables with endless backlogs, jobs of so many minutes, priorities, reads; each has its turn within a bound."""
+    longest = max(minutes for minutes, *_ in tables)
+    highest = max(priority for _, priority, _, _ in tables)
+    most = max(weight(reads) for *_, reads in tables)
     served, running, last, worst = {}, [], {}, {}
     for minute in range(24 * 60):
         now = NOW + minute * MINUTE
         running = [end for end in running if end > minute]
         plans, rooms = [], {}
-        for number, (_, priority, saved) in enumerate(tables):
+        for number, (_, priority, saved, reads) in enumerate(tables):
             decision = replace(ONE.decision, saved_bytes=saved)
             plans.append(planned(Request(TableId(str(number), str(number)), decision, due_since_ms=NOW)))
-            rooms[str(number)] = Room(priority, served_at_ms=served.get(str(number)))
+            rooms[str(number)] = Room(priority, served_at_ms=served.get(str(number)), reads_per_day=reads)
         for one in admit(plans, len(running), slots, None, now, rooms):
             name = one.table.name
             worst[name] = max(worst.get(name, 0), minute - last.get(name, 0))
             last[name], served[name] = minute, now
             running.append(minute + tables[int(name)][0])
-    for name, (_, priority, _) in enumerate(tables):
+    for name, (_, priority, _, reads) in enumerate(tables):
         # A round a minute: each job may wait for one more.
-        bound = len(tables) * (longest + 1) / slots + longest + 60 * (highest - priority) + 1
-        assert worst.get(str(name), 24 * 60) <= bound
+        alone = len(tables) * (longest + 1) / slots + longest + 1
+        for_reads = min(60 * (most - weight(reads)), alone * (most > weight(reads)))
+        assert worst.get(str(name), 24 * 60) <= alone + 60 * (highest - priority) + for_reads
 
 
 def test_expiry_costs_no_slot():

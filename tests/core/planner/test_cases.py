@@ -50,6 +50,31 @@ def test_verdict_and_words_must_both_be_right(expected, ok):
     assert judged(f"{COLD_HOUR}, {expected}").ok is ok
 
 
+@pytest.mark.parametrize("at", ["0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "9999-12-31T23:59:59Z"])
+def test_a_test_may_ask_about_any_time(at):
+    result = judged(f"at: {at}, {COLD_HOUR}, boundary: {at}, intent: true, expect: hot, why: means to write")
+
+    assert result.ok, result
+
+
+@pytest.mark.parametrize(
+    ("at", "expected"),
+    [
+        ("2026-01-01T20:59:59Z", "expect: waiting, why: 'opens at 22:00 Europe/Berlin (21:00 UTC)'"),
+        ("2026-01-01T21:00:00Z", "expect: due"),
+        ("2026-07-01T20:00:00Z", "expect: due"),
+        ("9999-12-31T23:59:59Z", "expect: waiting, why: no window of the policy ever opens"),
+    ],
+    ids=["before", "winter", "summer", "the last moment"],
+)
+def test_a_window_opens_by_the_clocks_of_its_zone(at, expected):
+    rules = "work: {tz: Europe/Berlin, windows: [{cron: 0 22 * * *, lasts: 4h}]}"
+
+    result = judged(f"at: {at}, {COLD_HOUR}, {expected}", rules)
+
+    assert result.ok, result
+
+
 def test_a_table_that_no_file_names_is_only_observed():
     result = judge_case(case(f"{COLD_HOUR}, expect: due"), None)
 
@@ -181,3 +206,21 @@ def test_whatever_the_planner_decides_can_be_expected(text, rules, verdict):
 def test_a_case_knows_its_line():
     text = "tables: a\ntests:\n- name: one\n  spec: none\n  expect: due\n\n# two\n- name: two\n  spec: none\n  expect: due\n"
     assert [line_of(text, ("tests", number)) for number in (0, 1)] == [3, 8]
+
+
+RESTED = "partition: 2026-01-01-08, files: 30 of 1MiB, last_write: 1h ago, last_done: {}, expect: resting"
+
+
+@pytest.mark.parametrize(
+    ("last_done", "rules", "verdict"),
+    [
+        ("2h ago", "", Verdict.RESTING),
+        ("2h ago", "compact: {rest: 90m}", Verdict.DUE),
+        ("25h ago", "", Verdict.DUE),
+        ("30m ago", "", Verdict.DUE),
+    ],
+    ids=["rests", "a shorter rest", "a day later", "nobody wrote since"],
+)
+def test_a_case_says_when_its_partition_was_last_compacted(last_done, rules, verdict):
+    """Of a partition that nobody wrote to since then, the next part is due."""
+    assert judged(RESTED.format(last_done), rules).verdict == verdict

@@ -1,8 +1,9 @@
 import random
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isotherm.core.model.decisions import Verdict
@@ -12,8 +13,10 @@ from isotherm.core.model.jobs import Action
 from isotherm.core.planner.backlog import MAX_ROUNDS, after, backlog
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import Flight
+from isotherm.core.policy.cron import opening
 from isotherm.core.policy.policy import Compact, Expire, Policy, Schedule, Work
 from isotherm.core.state import PartitionState
+from isotherm.core.units import clock_text
 from support.builders import (
     BUCKETS,
     DAY,
@@ -53,6 +56,7 @@ def partition_states(draw):
         deletes={kind: FileStats(1 + rows // 100, rows, 10 * rows) for kind, rows in deletes.items()},
         last_write_at_ms=draw(st.integers(NOW - 2 * DAY, NOW + HOUR)),
         last_write_number=draw(st.integers(0, 100)),
+        compacted_at_ms=draw(st.one_of(st.none(), st.integers(NOW - 2 * DAY, NOW + HOUR))),
     )
 
 
@@ -88,14 +92,18 @@ def maintained(draw):
 @st.composite
 def policies(draw):
     """Policies with every kind of limit, window and schedule."""
-    hours = draw(st.lists(st.integers(0, 23), max_size=2))
+    actions = st.sampled_from([None, ["expire"], ["compact", "rewrite_manifests"]])
+    hours = draw(st.lists(st.tuples(st.integers(0, 23), actions), max_size=2))
     schedules = [
         {"cron": f"0 {hour} * * *", "lasts": "3h", "do": ["compact", "expire"], "from_score": score}
         for hour, score in draw(st.lists(st.tuples(st.integers(0, 23), st.floats(0.01, 1)), max_size=2))
     ]
     return Policy.model_validate(
         {
-            "cold": {"after": draw(st.integers(0, 3)), "quiet_commits": draw(st.integers(0, 20))},
+            "cold": {
+                "after": draw(st.sampled_from([0, 1, 2, 3, "90m", "learned"])),
+                "quiet_commits": draw(st.integers(0, 20)),
+            },
             "compact": {
                 "min_files": draw(st.integers(2, 60)),
                 "max_delete_ratio": draw(st.floats(0.01, 2)),
@@ -111,7 +119,11 @@ def policies(draw):
             },
             "manifests": {"min_count": draw(st.integers(2, 200))},
             "work": {
-                "windows": [{"cron": f"30 {hour} * * *", "lasts": "2h"} for hour in hours],
+                "tz": draw(st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kathmandu"])),
+                "windows": [
+                    {"cron": f"30 {hour} * * *", "lasts": "2h", **({"do": do} if do else {})}
+                    for hour, do in hours
+                ],
                 "schedules": schedules,
                 "bytes_per_hour": draw(st.one_of(st.none(), st.integers(0, 10**10))),
             },
@@ -126,7 +138,9 @@ def obviously(world, policy, now):
         hour = int(name.split(":")[1].rstrip("}"))
         boundary = world.around.state.boundary_ms
         quiet = now - state.last_write_at_ms
-        is_behind = boundary is not None and (hour + 1 + policy.cold.after) * HOUR <= boundary
+        # What a span is in hours; of these tables nothing was learned yet.
+        after = {timedelta(minutes=90): 1.5, "learned": 2}.get(policy.cold.after, policy.cold.after)
+        is_behind = boundary is not None and (hour + 1 + after) * HOUR <= boundary
         if not is_behind and quiet < policy.cold.silent_for:
             continue
         commits = world.around.state.foreign_commits - state.last_write_number
@@ -194,6 +208,50 @@ def test_a_schedule_only_ever_makes_more_due(world, policy):
     assert due_partitions(plan(world, bare, NOW)) <= due_partitions(plan(world, policy, NOW))
 
 
+@given(maintained(), policies())
+@settings(max_examples=50)
+def test_nothing_begins_outside_the_windows_of_its_action(world, policy):
+    for request in plan(world, policy, NOW).requests:
+        windows = [w for w in policy.work.windows if request.decision.action in w.do]
+        windows = windows or [w for w in policy.work.windows if not w.do]
+
+        assert not windows or opening(windows, policy.work.tz, NOW).is_open
+
+
+COLD = {key(1): partition(10)}
+ALWAYS = {"cron": "0 0 * * *", "lasts": "1d"}
+"""A window that is always open."""
+
+
+def night(*do):
+    """A window that is closed now."""
+    return {"cron": "0 3 * * *", "lasts": "1h", **({"do": do} if do else {})}
+
+
+@pytest.mark.parametrize(
+    ("windows", "waiting"),
+    [
+        ([], set()),
+        ([night()], {Action.COMPACT, Action.EXPIRE}),
+        ([night("expire")], {Action.EXPIRE}),
+        ([night("compact"), ALWAYS], {Action.COMPACT}),
+        ([night(), {**ALWAYS, "do": ["expire"]}], {Action.COMPACT}),
+        ([night("compact", "expire"), ALWAYS], {Action.COMPACT, Action.EXPIRE}),
+        ([night("trim_metadata")], set()),
+    ],
+    ids=["none", "for all", "for one", "for one beside all", "another for one", "for two", "for another"],
+)
+def test_an_action_waits_for_its_own_windows_or_else_for_those_of_all(windows, waiting):
+    rules = Policy.model_validate(
+        {**POLICY.model_dump(exclude={"work"}, mode="json"), "work": {"windows": windows}}
+    )
+    world = view(COLD, snapshots=snapshots(50), announced_sequence_number=50)
+    decisions = {d.action: d.verdict for d in plan(world, rules, NOW).decisions}
+
+    assert {action for action, verdict in decisions.items() if verdict is Verdict.WAITING} == waiting
+    assert {decisions[action] for action in {Action.COMPACT, Action.EXPIRE} - waiting} <= {Verdict.DUE}
+
+
 @given(worlds(), st.randoms(use_true_random=False))
 def test_the_order_of_the_input_does_not_matter(world, shuffle: random.Random):
     items = list(world.partitions.items())
@@ -242,9 +300,6 @@ def test_a_verdict_stands_until_the_time_it_names(world, later):
     for now in plan(world, POLICY, NOW).decisions:
         if now.partition is not None and (now.wake.at_ms is None or NOW + later < now.wake.at_ms):
             assert now.verdict is then[now.partition].verdict
-
-
-COLD = {key(1): partition(10)}
 
 
 @pytest.mark.parametrize(
@@ -330,7 +385,7 @@ def test_what_saves_readers_the_most_for_each_byte_comes_first():
 @pytest.mark.parametrize(
     ("compacted_ago", "written_ago", "count", "verdict"),
     [
-        (2 * HOUR, HOUR, 10, Verdict.CLEAN),
+        (2 * HOUR, HOUR, 10, Verdict.RESTING),
         (2 * HOUR, HOUR, 60, Verdict.DUE),
         (DAY, HOUR, 10, Verdict.DUE),
         (HOUR, 2 * HOUR, 10, Verdict.DUE),
@@ -345,9 +400,26 @@ def test_a_partition_that_is_written_again_rests_from_its_last_job(
     decision = plan(view({key(1): state}), POLICY, NOW).of_partitions[0]
 
     assert decision.verdict is verdict
-    if verdict is Verdict.CLEAN:
-        assert decision.wake.at_ms == NOW - compacted_ago + DAY
-        assert "it rests from its last job for another 22h, unless its score is 15, not 2.50" in decision.why
+    if verdict is Verdict.RESTING:
+        until_ms = NOW - compacted_ago + DAY
+
+        assert decision.wake.at_ms == until_ms
+        assert decision.why.startswith(
+            f"cold, but rests from its last job until {clock_text(until_ms)}, unless its score reaches 15 (it is 2.50): "
+        )
+
+
+def test_a_rest_that_only_a_schedule_makes_is_told_until_the_schedule_closes():
+    """Then the partition is clean: it owes less than what is due at all times."""
+    schedule = Schedule(cron="0 12 * * *", lasts="1h", do=("compact",), from_score=0.1)
+    policy = Policy(cold=POLICY.cold, compact=POLICY.compact, work=Work(schedules=(schedule,)))
+    noon_ms = NOW // DAY * DAY + DAY // 2
+    state = replace(partition(2), compacted_at_ms=noon_ms - 2 * HOUR, last_write_at_ms=noon_ms - HOUR)
+    resting = plan(view({key(1): state}), policy, noon_ms).of_partitions[0]
+    clean = plan(view({key(1): state}), policy, resting.wake.at_ms).of_partitions[0]
+
+    assert (resting.verdict, resting.wake.at_ms) == (Verdict.RESTING, noon_ms + HOUR)
+    assert clean.verdict is Verdict.CLEAN
 
 
 PAUSES = (20 * MINUTE, 20 * MINUTE, 20 * MINUTE, 6 * MINUTE, 20 * MINUTE)

@@ -2,8 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from isotherm.core.model.jobs import Action
 from isotherm.core.policy.conflicts import conflicts
-from isotherm.core.policy.patterns import Patterns, example_table, matches, overlap
+from isotherm.core.policy.patterns import Names, Patterns, example_table, matches, overlap
 from isotherm.core.policy.policy import FLOORS, RULES, Mode, Policy
 from isotherm.core.policy.precedence import PolicyFile, resolve
 from isotherm.core.policy.rulebook import Rulebook
@@ -199,6 +200,35 @@ def test_the_hash_changes_with_any_value_and_not_with_the_way_it_is_written():
             "p.yaml:2:19: work.windows.0.cron: expected five",
         ),
         ("tables: a\nwork: {windows: [{lasts: 1h}]}", "p.yaml:2:18: work.windows.0.cron: is missing"),
+        (
+            "tables: a\nwork: {windows: [{cron: 0 0 30 2 *, lasts: 1h}]}",
+            "p.yaml:2:19: work.windows.0.cron: no cron expression: bad day-of-month; none of its months has such a day",
+        ),
+        (
+            "tables: a\nwork: {windows: [{cron: 0 3 * * *, lasts: 0s}]}",
+            (
+                "p.yaml:2:36: work.windows.0.lasts: a window that is never open; let it last for a minute at least: `1m` "
+                "(it says '0s')"
+            ),
+        ),
+        (
+            "tables: a\nwork: {windows: [{cron: 0 3 * * *, lasts: 1h, do: []}]}",
+            "p.yaml:2:47: work.windows.0.do: a window for no action; name one, such as `compact`",
+        ),
+        (
+            "tables: a\nwork: {windows: [{cron: 0 3 * * *, lasts: 1h, do: [delete]}]}",
+            "p.yaml:2:52: work.windows.0.do.0: Input should be 'expire', 'rewrite_manifests'",
+        ),
+        ("tables: a\nwork: {windows: [{}]}", "p.yaml:2:18: work.windows.0.lasts: is missing"),
+        (
+            "tables: a\nwork:\n  tz: Europe/Berln",
+            "p.yaml:3:3: work.tz: no time zone has this name; did you mean `Europe/Berlin`? (it says 'Europe/Berln')",
+        ),
+        (
+            "tables: a\nwork: {tz: ../../etc/passwd}",
+            "p.yaml:2:8: work.tz: no time zone has this name; use an IANA name, such as `Europe/Berlin` or `UTC`",
+        ),
+        ("tables: a\nwork: {tz: 2}", "p.yaml:2:8: work.tz: Input should be a valid string (it says 2)"),
     ],
 )
 def test_a_complaint_names_place_and_remedy(text, complaint):
@@ -306,6 +336,21 @@ def test_a_list_is_replaced_as_a_whole():
     )
 
     assert [window.cron for window in policy.work.windows] == ["0 3 * * *"]
+
+
+def test_a_more_general_file_may_say_the_time_zone_of_a_list():
+    one = "{cron: 0 3 * * *, lasts: 1h}"
+    policy = resolved(["tables: '*'\nwork: {tz: Asia/Tokyo}", f"tables: shop.*\nwork: {{windows: [{one}]}}"])
+
+    assert (policy.work.tz, len(policy.work.windows)) == ("Asia/Tokyo", 1)
+
+
+def test_what_a_policy_said_before_there_were_zones_it_says_still():
+    """UTC, and windows for all that is done."""
+    work = resolved(["tables: '*'\nwork: {windows: [{cron: 0 3 * * *, lasts: 1h}]}"]).work
+
+    assert work.tz == "UTC"
+    assert {work.windows_of(action) for action in Action} == {work.windows}
 
 
 def test_a_section_of_which_every_line_is_commented_out_says_nothing():
@@ -431,6 +476,30 @@ def test_no_pattern_that_matches_is_overlooked(patterns, table):
     index = Patterns((pattern, None) for pattern in patterns)
 
     assert {p for p in patterns if matches(p, table)} <= {p for p, _ in index.that_may_match(table)}
+
+
+@given(st.lists(PATTERNS, max_size=8), NAMES)
+def test_the_names_that_patterns_match_are_found_by_any_text_in_them(patterns, table):
+    index = Names((pattern, None) for pattern in patterns)
+
+    assert sorted(p for p, _ in index.that_match(table)) == sorted(p for p in patterns if matches(p, table))
+
+
+def test_of_patterns_that_begin_and_end_alike_a_name_is_held_against_few():
+    patterns = [f"shop.events_*_{number:05}_v[12]" for number in range(2_000)]
+    held = []
+
+    class Held(str):
+        __slots__ = ()
+
+        def startswith(self, *text):
+            held.append(text)
+            return super().startswith(*text)
+
+    index = Names((pattern, None) for pattern in patterns)
+
+    assert [p for p, _ in index.that_match(Held("shop.events_clicks_00007_v1"))] == [patterns[7]]
+    assert len(held) < 5
 
 
 @given(st.lists(PATTERNS, min_size=2, max_size=5, unique=True), NAMES)

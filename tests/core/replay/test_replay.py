@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.files import NO_FILES, FileKind, FileStats, size_bucket
+from isotherm.core.model.jobs import Action
+from isotherm.core.policy.cron import opening
 from isotherm.core.policy.policy import Cold, Compact, Expire, Policy, Schedule, Window, Work
 from isotherm.core.replay.history import History, Recorded, carried_over, counted_back
 from isotherm.core.replay.replay import Assumed, replay
@@ -160,10 +162,16 @@ def writers(draw, *, appends_only=False, fields=None):
     return writer
 
 
+HOURLY_WINDOW = Window(cron="0 * * * *", lasts="20m")
+WINDOWS = (
+    (HOURLY_WINDOW,),
+    (HOURLY_WINDOW, Window(cron="40 */2 * * *", lasts="15m", do=("expire",))),
+    (Window(cron="0 1,4,7,23 * * *", lasts="50m", do=("compact",)),),
+)
 policies = st.builds(
     lambda after, quiet, commits, few, keep, last, once, latest, every, work: Policy(
         # The risk of late writes fades from commit to commit; a partition held back for it is looked at again
-        # after hours only, here as in the service. What is kept is then not what planning anew would say.
+        # after hours only, here as in the service. What is kept is then not what planning now would say.
         cold=Cold(after=after, quiet_for=quiet, quiet_commits=commits, quiet_at_most="2h", late_write_risk=1),
         compact=Compact(min_files=few, fill_files=max(few - 1, 2)),
         expire=Expire(keep_for=keep, keep_last=last, at_once=once, at_latest=latest, every=every),
@@ -185,7 +193,8 @@ policies = st.builds(
             jobs_at_once=st.sampled_from([None, 0, 1]),
             bytes_per_hour=st.sampled_from([None, 50 * MIB]),
             bytes_per_day=st.sampled_from([None, 200 * MIB]),
-            windows=st.sampled_from([(), (Window(cron="0 * * * *", lasts="20m"),)]),
+            tz=st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kathmandu"]),
+            windows=st.sampled_from([(), *WINDOWS]),
             schedules=st.sampled_from(
                 [(), (Schedule(cron="30 */2 * * *", lasts="25m", do=("compact", "expire"), from_score=0.4),)]
             ),
@@ -209,6 +218,7 @@ def test_rows_are_conserved_in_every_partition(writer, policy, assumed, afterwar
     expected = {where: writer.rows(where) for where in writer.live}
 
     assert {k: n for k, n in expected.items() if n} == {k: n for k, n in rows.items() if n}
+    assert all(min(s.files, s.bytes) > 0 for p in partitions.values() for s in p.data.values() if s.rows)
 
 
 def test_a_writer_that_applies_deletes_which_our_job_has_applied_already_takes_no_row_twice():
@@ -223,9 +233,22 @@ def test_a_writer_that_applies_deletes_which_our_job_has_applied_already_takes_n
     assert (after.data, after.deletes) == ({}, {})
 
 
+def test_rows_that_our_job_has_deleted_already_do_not_come_back_with_a_file_that_leaves_their_deletes():
+    """Two files of 150 rows become one, of which 149 are deleted by a file that stays: here it is gone, with them."""
+    writer = Writer(BUCKETS)
+    writer.append((key(), MIB, 100), (key(), KIB, 50), (key(), 40 * MIB, 1))
+    writer.delete_rows(key(), 149)
+    writer.at_ms += HOUR
+    writer.rewrite(key(), 2)
+    (here,) = replay(writer.history(), quiet(), SLOW, samples=1).partitions.values()
+
+    assert (writer.rows(key()), here.data_total.rows, here.deletes_total.rows) == (2, 2, 0)
+    assert here.data_total.files == 1
+
+
 @settings(max_examples=60)
 @given(writers(), policies, assumptions, AFTERWARDS)
-def test_decisions_that_are_kept_give_the_jobs_that_planning_everything_anew_gives(
+def test_decisions_that_are_kept_give_the_jobs_that_planning_everything_each_time_gives(
     writer, policy, assumed, afterwards
 ):
     history = writer.history(min(afterwards, 2 * HOUR))
@@ -233,6 +256,16 @@ def test_decisions_that_are_kept_give_the_jobs_that_planning_everything_anew_giv
     anew = replay(history, policy, assumed, samples=5, keep_decisions=False)
 
     assert anew == kept
+
+
+@settings(max_examples=60)
+@given(writers(), policies, assumptions)
+def test_a_job_begins_only_where_the_daemon_would_begin_one(writer, policy, assumed):
+    """The replay asks its windows as any plan does, also where they open by the clocks of a zone."""
+    jobs = replay(writer.history(DAY), policy, assumed, samples=1).jobs
+    windows, tz = policy.work.windows_of(Action.COMPACT), policy.work.tz
+
+    assert all(not windows or opening(windows, tz, job.started_at_ms).is_open for job in jobs)
 
 
 @given(writers(), policies, assumptions, st.integers(1, 50))

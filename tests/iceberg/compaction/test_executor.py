@@ -49,13 +49,13 @@ from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import CompactionJob, OutcomeKind, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.paths import normalised
-from isotherm.iceberg.compaction.described import described
 from isotherm.iceberg.compaction.executor import GRACE_S, LAST_WAIT_S, LocalExecutor, exit_code_of
-from isotherm.iceberg.compaction.nearby import nearby
+from isotherm.iceberg.compaction.local_copy import nearby
 from isotherm.iceberg.compaction.projection import nodes, project
 from isotherm.iceberg.compaction.proof import Proof
 from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.iceberg.compaction.source import BATCH_BYTES, BATCH_ROWS, Source, deleted_positions
+from isotherm.iceberg.compaction.table_description import described
 from support.rewrites import rewrites_of
 from support.rewriting import bound, cleaned, commit, rewritten
 

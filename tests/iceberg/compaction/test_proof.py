@@ -20,7 +20,7 @@ from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import WrittenFile
 from isotherm.iceberg.compaction.claims import claims
 from isotherm.iceberg.compaction.columns import columns_of
-from isotherm.iceberg.compaction.nearby import nearby
+from isotherm.iceberg.compaction.local_copy import nearby
 from isotherm.iceberg.compaction.proof import Proof
 from isotherm.iceberg.compaction.statistics import statistics
 

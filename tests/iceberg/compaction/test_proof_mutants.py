@@ -37,8 +37,8 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import CompactionJob
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.iceberg.compaction.committer import mismatch
-from isotherm.iceberg.compaction.described import described
+from isotherm.iceberg.compaction.commit_checks import mismatch
+from isotherm.iceberg.compaction.table_description import described
 
 PACKAGE = "isotherm.iceberg.compaction"
 SCHEMA = Schema(

@@ -1,6 +1,7 @@
 """Files are counted as PyIceberg reads them, by both readers: columns for large manifests, entries for small ones."""
 
 import json
+import struct
 import sys
 import uuid
 from decimal import Decimal
@@ -118,7 +119,7 @@ class Written:
         self.metadata = new_table_metadata(
             self.schema, self.spec, UNSORTED_SORT_ORDER, f"file://{folder}", {"format-version": "3"}
         )
-        # The metadata numbers columns and fields anew.
+        # The metadata gives columns and fields new numbers.
         self.spec = self.metadata.specs()[0]
         self.path = folder / f"a manifest [{uuid.uuid4()}].avro"
         self.codec, self.in_block = codec, in_block
@@ -163,6 +164,7 @@ def entry(
     rows=10,
     content=DataFileContent.DATA,
     file_format=FileFormat.PARQUET,
+    upper=None,
 ):
     file = DataFile.from_args(
         3,
@@ -177,7 +179,7 @@ def entry(
         null_value_counts={},
         nan_value_counts=None,
         lower_bounds={1: b"a"},
-        upper_bounds={1: b"b" * 40},
+        upper_bounds={1: b"b" * 40} if upper is None else upper,
         split_offsets=[4],
         sort_order_id=0,
     )
@@ -253,12 +255,12 @@ def test_what_is_live_and_who_wrote_it_last(tmp_path, large_bytes):
     )
     order = {40: 1, 50: 2, 60: 3, STAGE: 4}
 
-    census = written.counted(manifest, Question(numbers=order), large_bytes)
+    census = written.counted(manifest, Question(numbers=order, ours={99: 1, 50: 2}), large_bytes)
 
-    assert {key: (one.added[0], one.number) for key, one in plainly(census).items()} == {
-        '{"1000":1}': (3, 3),
-        '{"1000":2}': (1, 4),
-        '{"1000":4}': (1, 0),
+    assert {key: (one.added[0], one.number, one.ours) for key, one in plainly(census).items()} == {
+        '{"1000":1}': (3, 3, 2),
+        '{"1000":2}': (1, 4, 0),
+        '{"1000":4}': (1, 0, 1),
     }
 
 
@@ -324,6 +326,53 @@ def test_several_partition_fields_keep_their_order(tmp_path):
 
     assert list(plainly(columns)) == ['{"1000":"b","1002":1}', '{"1000":"b"}', '{"1002":1}']
     assert plainly(columns) == plainly(entries)
+
+
+TIMES = {
+    "timestamp by the hour": (TimestamptzType(), HourTransform(), "<q", 1_700_000_000_123_456),
+    "nanoseconds by the day": (TimestampNanoType(), DayTransform(), "<q", 1_700_000_000_123_456_789),
+    "a timestamp by the month": (TimestampType(), MonthTransform(), "<q", 1_700_000_000_123_456),
+    "before 1970": (TimestamptzType(), YearTransform(), "<q", -1_000_001),
+    "a date by itself": (DateType(), IdentityTransform(), "<i", 19_675),
+}
+REACHED_MS = [1_700_000_000_123, 1_700_000_000_123, 1_700_000_000_123, -1001, 19_675 * 86_400_000]
+
+
+@pytest.mark.parametrize("large_bytes", [AS_COLUMNS, AS_ENTRIES])
+@pytest.mark.parametrize(("kind", "reached_ms"), list(zip(TIMES, REACHED_MS, strict=True)))
+def test_the_bounds_of_the_time_column_say_how_far_the_rows_that_came_reach(
+    tmp_path, kind, reached_ms, large_bytes
+):
+    source, transform, layout, newest = TIMES[kind]
+    written = Written(tmp_path, [(StringType(), IdentityTransform()), (source, transform)])
+    column = written.spec.fields[1].source_id
+    bound, other = struct.pack(layout, newest), struct.pack(layout, newest - 10**6)
+    manifest = written.write(
+        entry("a", 1, upper={1: b"b", column: other}, rows=90),
+        entry("a", 1, upper={1: b"b", column: bound}, rows=10),
+        entry("a", 1, upper={column: bound + b"??"}),
+        entry("b", 1, upper={1: b"b"}),
+        entry("c", 1, upper={}),
+        entry("d", 1, upper={column: bound}, status=EXISTING),
+        entry("d", 1, upper={column: bound}, status=DELETED),
+        entry("d", 1, upper={column: bound}, content=DataFileContent.EQUALITY_DELETES),
+    )
+
+    counted = written.counted(manifest, Question(STAGE), large_bytes)
+    reached = {key: one.delta().reached_ms for key, one in plainly(counted).items()}
+
+    assert counted.read_slowly == 0
+    assert list(reached.values()) == [reached_ms, None, None, None]
+    assert not any(one.reached for one in written.counted(manifest).partitions.values())
+
+
+def test_of_a_spec_without_time_no_bounds_are_read(tmp_path):
+    written = Written(tmp_path, [(TimestamptzType(), BucketTransform(4))])
+    manifest = written.write(entry(1, upper={at: bytes(8) for at in range(5)}))
+
+    counts = [written.counted(manifest, Question(STAGE), large) for large in (AS_COLUMNS, AS_ENTRIES)]
+
+    assert [one.reached for count in counts for one in count.partitions.values()] == [[], []]
 
 
 @pytest.mark.parametrize("large_bytes", [AS_COLUMNS, AS_ENTRIES])

@@ -85,7 +85,7 @@ def test_the_boundary_is_the_largest_that_was_said():
     assert 200 == token.valid_through_ms
 
 
-def test_a_topic_that_was_made_anew_begins_at_its_beginning():
+def test_a_topic_that_was_made_again_begins_at_its_beginning():
     source = Source({"a": {0: 9}, "b": {0: 3}}, "", {"a": "old", "b": "same"})
 
     assert ({"b": {0: 3}}, ("a",)) == same_topics(source, {"a": "new", "b": "same"})

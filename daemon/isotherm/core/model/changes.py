@@ -20,6 +20,9 @@ class PartitionDelta:
     """Files of every kind that came."""
     removed: FileStats = NO_FILES
     """Files of every kind that left."""
+    reached_ms: int | None = None
+    """How far the event time of the rows that came reaches, by the upper bounds of the time column in the manifests.
+    None where no file says so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,8 @@ class Verdict(StrEnum):
     DUE = "due"
     CLEAN = "clean"
     """Below every threshold."""
+    RESTING = "resting"
+    """It owes enough, but was compacted not long ago, and was written again since then."""
     HOT = "hot"
     """It would be due, or may become so, but the stream still writes it."""
     RUNNING = "running"

@@ -5,8 +5,13 @@ whenever it is served, so a large backlog waits no longer and no shorter than a 
 worth an hour of waiting, and so never starves the others. What does not fit a budget is passed over for an hour; then
 what becomes free is kept for it.
 
+A table that is read much waits faster: each minute counts as up to two, in its first hour. So reading is worth an hour
+at most, as a step of priority is. But unlike a priority it is worth nothing to a table that was just served: a backlog
+that is read much keeps nobody else waiting for an hour.
+
 So with n tables of one priority, jobs of at most L, and s of them at once, a table is served within n·L/s, and an hour
-later for each step of priority below the others (a property in tests/core/planner/test_admission.py).
+later for each step of priority below the others, and another where others are read more (a property in
+tests/core/planner/test_admission.py).
 """
 
 import math
@@ -14,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from isotherm.core.model.decisions import Plan, Request
+from isotherm.core.reads import weight
 from isotherm.core.units import HOUR_MS
 
 KEPT_AFTER_MS = HOUR_MS
@@ -22,6 +28,8 @@ KEPT_AFTER_MS = HOUR_MS
 DOUBLES_MS = HOUR_MS / 2
 """In one table what waits for so long comes before what saves readers twice as much. So the wait of the least useful
 partition is bounded by the logarithm of how much more useful the others are."""
+READ_FOR_MS = HOUR_MS
+"""What reading is worth at most, in waiting: as much as a step of priority."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +43,8 @@ class Room:
     """What they may read, or None where there is no limit."""
     served_at_ms: int | None = None
     """When a compaction of it was last admitted, or None where none was."""
+    reads_per_day: float = 0
+    """Scans that engines have reported; none where nobody reports any."""
 
 
 def admit(
@@ -111,7 +121,7 @@ class _Queue:
         waited_ms = max((_waited_ms(request, now_ms) for request in requests), default=0)
         if room.served_at_ms is not None:
             waited_ms = min(waited_ms, max(now_ms - room.served_at_ms, 0))
-        self._priority, self._waited_ms = room.priority, waited_ms
+        self._priority, self._waited_ms, self._reads_per_day = room.priority, waited_ms, room.reads_per_day
         self._served = 0
         self._jobs, self._bytes = room.jobs, room.bytes
 
@@ -122,7 +132,9 @@ class _Queue:
     @property
     def turn(self) -> tuple[float, int, float]:
         """The higher, the sooner: how long it has waited, how often it was served just now, what it would save."""
-        return self._priority + self._waited_ms / HOUR_MS, -self._served, self.requests[-1].benefit
+        aged_ms = self._waited_ms + weight(self._reads_per_day) * min(self._waited_ms, READ_FOR_MS)
+        saved = self.requests[-1].benefit * (1 + self._reads_per_day)
+        return self._priority + aged_ms / HOUR_MS, -self._served, saved
 
     def allows(self, size_bytes: int) -> bool:
         return self._bytes is None or size_bytes <= self._bytes

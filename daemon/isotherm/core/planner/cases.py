@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from isotherm.contract.events import Intent
 from isotherm.contract.identity import TableId
+from isotherm.core.lateness import UNTAUGHT, files_come_within
 from isotherm.core.model.decisions import Decision
 from isotherm.core.model.files import FileKind, FileStats, size_bucket
 from isotherm.core.model.jobs import Action
@@ -59,6 +60,7 @@ def view_of(case: Case, policy: Policy | None) -> View:
         boundary_ms=boundary_ms,
         foreign_commits=ORDINARY_COMMITS,
         partitions=case.partitions,
+        lateness=UNTAUGHT if case.late is None else files_come_within(case.late, case.at),
     )
     intent = Intent(
         table_uuid=table.uuid,
@@ -66,8 +68,9 @@ def view_of(case: Case, policy: Policy | None) -> View:
         intent_id="test",
         writer="test",
         state="open",
-        at_ms=case.at,
-        expires_at_ms=case.at + 60_000,
+        # No event is older than 1970, but a test may ask about any time.
+        at_ms=max(case.at, 0),
+        expires_at_ms=max(case.at, 0) + 60_000,
         partitions=None,
     )
     return View(
@@ -114,6 +117,7 @@ def _partition(case: Case) -> PartitionState:
         first_write_at_ms=written_at_ms,
         last_write_at_ms=written_at_ms,
         last_write_number=ORDINARY_COMMITS - min(case.commits_since, ORDINARY_COMMITS),
+        compacted_at_ms=None if case.last_done is None else case.at - case.last_done,
     )
 
 

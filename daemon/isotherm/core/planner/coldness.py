@@ -11,14 +11,22 @@ from dataclasses import dataclass
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import NEVER, Wake
 from isotherm.core.model.jobs import MAX_JOB_BYTES, job_ms
-from isotherm.core.partitions import time_span
+from isotherm.core.partitions import TimeSpan, time_span
 from isotherm.core.planner.view import Surroundings
+from isotherm.core.policy.after import LEARNED, UNTAUGHT_INTERVALS
 from isotherm.core.policy.policy import Cold
 from isotherm.core.state import PartitionState
-from isotherm.core.units import HOUR_MS, clock_text, span_text
+from isotherm.core.units import HOUR_MS, MINUTE_MS, clock_text, span_text
 
 HEAR_AGAIN_MS = 60_000
 """A partition in a writer's open window is looked at again after this."""
+
+LEARN_ON_MS = 10 * MINUTE_MS
+"""A partition that the stream may be past is looked at again after this, for how late rows come is learned."""
+
+LAST_PART = 60
+"""A stream that has reached the last minute of an hour, or the last hour of a year, is at its end where no files come
+late."""
 
 LEARN_AGAIN_MS = 6 * HOUR_MS
 """A partition that is held back for late writes is looked at again after this, for the history fades."""
@@ -110,18 +118,38 @@ def boundary_rule(
         silent_ms = now_ms - silent_at_ms + cold.silent_for
         why = f"nobody wrote to it for {span_text(silent_ms)}, {span_text(cold.silent_for)} are enough"
         return Finding("boundary", False, why, option="cold.silent_for")
-    needed_ms = int(min(cold.after * span.length_ms, cold.after_at_most))
+    boundary_ms = around.state.boundary_ms
+    needed_ms, reason = _needed(span, boundary_ms, around, cold)
     wake = Wake(at_ms=silent_at_ms, boundary_ms=span.end_ms + needed_ms)
-    if around.state.boundary_ms is None:
+    if boundary_ms is None:
         return Finding("boundary", True, "nothing says yet how far the stream has come", wake)
-    behind_ms = around.state.boundary_ms - span.end_ms
+    behind_ms = boundary_ms - span.end_ms
+    if cold.after == LEARNED and behind_ms < needed_ms:
+        # With each commit less may be needed.
+        again_ms = now_ms + LEARN_ON_MS
+        wake = Wake(again_ms if silent_at_ms is None else min(again_ms, silent_at_ms), wake.boundary_ms)
     place = (
         f"ends {span_text(behind_ms)} behind the stream"
         if behind_ms >= 0
         else "the stream is still in or before it"
+        if behind_ms < needed_ms
+        else "the stream is at its end"
     )
-    why = f"{place} (boundary {clock_text(around.state.boundary_ms)}), {span_text(needed_ms)} needed"
+    why = f"{place} (boundary {clock_text(boundary_ms)}), {span_text(max(needed_ms, 0))} needed{reason}"
     return Finding("boundary", behind_ms < needed_ms, why, wake)
+
+
+def _needed(span: TimeSpan, boundary_ms: int | None, around: Surroundings, cold: Cold) -> tuple[int, str]:
+    """How far behind the stream a partition must end, in milliseconds, and why where the policy does not say it."""
+    if cold.after != LEARNED:
+        return cold.least_after_ms(span.length_ms), ""
+    most_ms = cold.intervals_ms(UNTAUGHT_INTERVALS, span.length_ms)
+    learned_ms = None if boundary_ms is None else around.state.lateness.over_after_ms(boundary_ms, most_ms)
+    if learned_ms is None:
+        return most_ms, ": how late its rows come is not known yet"
+    # The last row of an hour is never of its last moment.
+    needed_ms = learned_ms or -min(span.length_ms // LAST_PART, HOUR_MS)
+    return min(needed_ms, most_ms), f": 49 of 50 files come within {span_text(learned_ms)}"
 
 
 def quiet_rule(

@@ -25,10 +25,10 @@ from isotherm.core.planner.view import View
 from isotherm.core.planner.whole_table import decide_expiry, decide_manifests, decide_metadata, decide_orphans
 from isotherm.core.policy.policy import Compact, Expire, Manifests, Metadata, Mode, Orphans, Policy
 from isotherm.core.state import PartitionState
-from isotherm.core.units import HOUR_MS, size_text, span_text
+from isotherm.core.units import HOUR_MS, clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 
-RULES = 3
+RULES = 5
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
 REST_SCORE = 15.0
@@ -85,7 +85,7 @@ def _decide_compaction(
     now_ms: int,
 ) -> Decision:
     owed = debt(partition, policy.compact)
-    rests_until_ms = _rests_until(partition, policy, now_ms)
+    rests_until_ms = rests_until(partition, policy, now_ms)
     threshold, schedule = pace.threshold(Action.COMPACT)
     at_most = most_bytes(partition, view, policy, now_ms)
     take = owed.take(threshold if rests_until_ms is None else REST_SCORE, at_most)
@@ -108,8 +108,9 @@ def _decide_compaction(
     later = "" if blocker is None else f"; not to be compacted then: {blocker}"
     if hot is not None:
         return verdict(Verdict.HOT, f"hot: {hot.why}; debt {owed.score:.2f}: {owed.why}{later}", hot.wake)
-    if (little := _too_little(owed, rests_until_ms, pace, now_ms)) is not None:
-        return verdict(Verdict.CLEAN, f"{little[0]}: {owed.why}{later}", little[1])
+    if (little := _too_little(owed, rests_until_ms, pace)) is not None:
+        kind, why, wake = little
+        return verdict(kind, f"{why}: {owed.why}{later}", wake)
     until = pace.closes(Action.COMPACT, owed.score)
     if blocker is not None:
         return verdict(Verdict.UNSUPPORTED, f"{blocker}; debt {owed.score:.2f}: {owed.why}", until)
@@ -119,7 +120,7 @@ def _decide_compaction(
         return verdict(kind, why, earlier(wake, until))
     waits = (
         _over_budget(job.bytes, view, policy, now_ms)
-        or pace.waits(now_ms)
+        or pace.waits(Action.COMPACT, now_ms)
         or _writers_are_near(partition, job.bytes, now_ms)
     )
     if waits is not None:
@@ -135,20 +136,24 @@ def _price(job: FileStats, take: Take) -> str:
     return f"{at_most}{counted(job.files, 'file')}, {size_text(job.bytes)} to rewrite"
 
 
-def _too_little(owed: Debt, rests_until_ms: int | None, pace: Pace, now_ms: int) -> tuple[str, Wake] | None:
-    """Whether a partition's debt is not worth a job, and until when that holds."""
+def _too_little(owed: Debt, rests_until_ms: int | None, pace: Pace) -> tuple[Verdict, str, Wake] | None:
+    """Whether a partition's debt is not worth a job now, and until when that holds."""
     if not owed.has_gain:
-        return "cold and clean", NEVER
+        return Verdict.CLEAN, "cold and clean", NEVER
     if owed.score < pace.threshold(Action.COMPACT)[0]:
-        return "cold and clean", pace.opens(Action.COMPACT, owed.score)
+        return Verdict.CLEAN, "cold and clean", pace.opens(Action.COMPACT, owed.score)
     if rests_until_ms is None or owed.score >= REST_SCORE:
         return None
-    left = span_text(rests_until_ms - now_ms)
-    why = f"cold, but it rests from its last job for another {left}, unless its score is {REST_SCORE:g}, not {owed.score:.2f}"
-    return why, Wake(at_ms=rests_until_ms)
+    wake = earlier(Wake(at_ms=rests_until_ms), pace.closes(Action.COMPACT, owed.score))
+    return Verdict.RESTING, f"cold, but {rest_text(rests_until_ms, owed.score)}", wake
 
 
-def _rests_until(partition: PartitionState, policy: Policy, now_ms: int) -> int | None:
+def rest_text(until_ms: int, score: float) -> str:
+    """How long a partition rests, in words."""
+    return f"rests from its last job until {clock_text(until_ms)}, unless its score reaches {REST_SCORE:g} (it is {score:.2f})"
+
+
+def rests_until(partition: PartitionState, policy: Policy, now_ms: int) -> int | None:
     """Until when a partition rests from its last job, or None where it does not."""
     since_ms, written_ms = partition.compacted_at_ms, partition.last_write_at_ms
     # What nobody wrote to since then is still to be done: of a large partition a job does a part.

@@ -1,33 +1,40 @@
 """When work may be done: how the windows and schedules of a policy stand at one moment.
 
-Windows say when work may begin at all; schedules lower the score from which something is due. Nothing is remembered
+Windows say when an action may begin at all; schedules lower the score from which something is due. Nothing is remembered
 of either: inside its span a schedule is another number to compare with, and a job that brought the score down is done.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from isotherm.core.model.decisions import NEVER, Wake
 from isotherm.core.model.jobs import Action
 from isotherm.core.policy.cron import Opening, opening
 from isotherm.core.policy.policy import Policy, Schedule
-from isotherm.core.units import span_text
+from isotherm.core.policy.zones import UTC_NAME, moment_text
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
     """How the policy's windows and schedules stand at one moment."""
 
-    windows: Opening | None
-    """None where the policy has none, and work may begin at all times."""
+    tz: str
+    """The time zone of both."""
+    windows: Mapping[Action, Opening]
+    """Those in which each action may begin. One that is not in here may begin at all times."""
     schedules: tuple[tuple[Schedule, Opening], ...]
 
     @classmethod
     def at(cls, policy: Policy, now_ms: int) -> "Pace":
         """How they stand."""
         work = policy.work
+        of_action = {action: work.windows_of(action) for action in Action}
+        # Most actions share their windows, and each is asked about once.
+        openings = {windows: opening(windows, work.tz, now_ms) for windows in set(of_action.values())}
         return cls(
-            opening(work.windows, now_ms) if work.windows else None,
-            tuple((schedule, opening([schedule], now_ms)) for schedule in work.schedules),
+            work.tz,
+            {action: openings[windows] for action, windows in of_action.items() if windows},
+            tuple((schedule, opening([schedule], work.tz, now_ms)) for schedule in work.schedules),
         )
 
     def threshold(self, action: Action) -> tuple[float, str]:
@@ -35,7 +42,7 @@ class Pace:
         best, name = 1.0, ""
         for schedule, state in self.schedules:
             if action in schedule.do and state.is_open and schedule.from_score < best:
-                best, name = schedule.from_score, schedule.name or schedule.cron
+                best, name = schedule.from_score, schedule.name or self._cron_text(schedule)
         return best, name
 
     def opens(self, action: Action, score: float) -> Wake:
@@ -56,14 +63,19 @@ class Pace:
         ]
         return Wake(at_ms=min(times)) if times and score < 1 else NEVER
 
-    def waits(self, now_ms: int) -> tuple[str, Wake] | None:
-        """Why work must not begin now, and until when. Returns None where it may."""
-        if self.windows is None or self.windows.is_open:
+    def waits(self, action: Action, now_ms: int) -> tuple[str, Wake] | None:
+        """Why an action must not begin now, and until when. Returns None where it may."""
+        windows = self.windows.get(action)
+        if windows is None or windows.is_open:
             return None
-        opens_at_ms = self.windows.opens_at_ms
+        opens_at_ms = windows.opens_at_ms
         if opens_at_ms is None:
             return "no window of the policy ever opens", NEVER
-        return f"the policy's next window opens in {span_text(opens_at_ms - now_ms)}", Wake(at_ms=opens_at_ms)
+        opens = moment_text(opens_at_ms, now_ms, self.tz)
+        return f"it waits for its window, which opens at {opens}", Wake(at_ms=opens_at_ms)
+
+    def _cron_text(self, schedule: Schedule) -> str:
+        return schedule.cron if self.tz == UTC_NAME else f"{schedule.cron} {self.tz}"
 
 
 def earlier(one: Wake, other: Wake) -> Wake:

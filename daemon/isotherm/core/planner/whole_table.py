@@ -78,7 +78,7 @@ def _decide_whole(
     if (failed := after_failures(view.setbacks.get(action), now_ms)) is not None:
         kind, why, wake = failed
         return verdict(kind, why, earlier(wake, until))
-    if (waits := pace.waits(now_ms)) is not None:
+    if (waits := pace.waits(action, now_ms)) is not None:
         return verdict(Verdict.WAITING, f"due, but {waits[0]}: {speaker.why}", earlier(waits[1], until))
     by = f"by the schedule {schedule}: " if speaker.score < 1 else ""
     return verdict(Verdict.DUE, f"{by}{speaker.why}")

@@ -164,6 +164,9 @@ class Case(Settings):
     """Commits of the table since then; without it, very many."""
     boundary: Moment | None = None
     """The event time that the stream has reached; without it, `at`."""
+    late: Span | None = None
+    """How late its files come, as the table has shown: nearly all within this after the end of their partition. Without
+    it nothing is known of that yet."""
     intent: bool = False
     """Whether a writer has announced that it may write to it."""
     snapshots: Snapshots | None = None
@@ -177,7 +180,7 @@ class Case(Settings):
     metadata_versions: Count = 0
     """How many old metadata.json files it names."""
     last_done: Ago | None = None
-    """When `action` was last done on the table as a whole: `8d ago`; without it, never."""
+    """When `action` was last done, on the partition or on the table as a whole: `8d ago`; without it, never."""
     expect: Verdict
     """What should be decided."""
     why: str = ""

@@ -3,6 +3,7 @@
 import fnmatch
 import re
 import string
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Generic, TypeVar
@@ -79,6 +80,47 @@ class Patterns(Generic[Value]):
         """The patterns whose prefix the text begins with; no other can match it."""
         for length in range(len(text) + 1):
             yield from self._by_prefix.get(text[:length], ())
+
+
+class Names(Generic[Value]):
+    """Many patterns, each with something, found by the names that they match: by any literal text in them.
+
+    Each stands under that piece of its text that fewest others have, so that ten thousand patterns which begin alike,
+    or all begin with a wildcard, are not held against each name one by one.
+    """
+
+    def __init__(self, entries: Iterable[tuple[str, Value]]) -> None:
+        """Nothing is compiled yet: most patterns are never held against a name."""
+        known = [(pattern, value, _texts(pattern)) for pattern, value in entries]
+        shared = Counter(text for _, _, texts in known for text in texts)
+        self._by_text: dict[str, list[tuple[str, Value]]] = {}
+        for pattern, value, texts in known:
+            rarest = min(texts, key=lambda text: (shared[text], -len(text)), default="")
+            self._by_text.setdefault(rarest, []).append((pattern, value))
+        self._lengths = sorted({len(text) for text in self._by_text})
+
+    def that_match(self, name: str) -> Iterator[tuple[str, Value]]:
+        """The patterns that match a name."""
+        texts = {
+            name[start : start + length]
+            for length in self._lengths
+            for start in range(len(name) - length + 1 if length else 1)
+        }
+        for text in texts & self._by_text.keys():
+            for pattern, value in self._by_text[text]:
+                if matches(pattern, name):
+                    yield pattern, value
+
+
+LONGEST_TEXT = 32
+"""Of a literal text by which a pattern is found: a name of a thousand characters has this many thousand pieces."""
+_WILDCARDS = re.compile(r"\[!?\]?[^\]]*\]|[*?]")
+
+
+def _texts(pattern: str) -> set[str]:
+    """Literal texts that each name has which a pattern matches; of a long one its two ends."""
+    texts = [text for text in _WILDCARDS.split(pattern) if text]
+    return {end for text in texts for end in (text[:LONGEST_TEXT], text[-LONGEST_TEXT:])}
 
 
 def overlap(one: str, other: str) -> bool:

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, get_args
 
@@ -16,7 +17,9 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic.fields import FieldInfo
 
 from isotherm.core.model.jobs import Action
+from isotherm.core.policy.after import LEARNED, After, after_written
 from isotherm.core.policy.cron import checked_cron
+from isotherm.core.policy.zones import UTC_NAME, checked_zone
 from isotherm.core.units import MAX_COUNT, Count, Size, Span, Unit, size_written, span_written
 from isotherm.runtime.settings import Settings
 
@@ -42,7 +45,29 @@ Cron = Annotated[
     AfterValidator(checked_cron),
     WithJsonSchema({"type": "string", "pattern": r"^\s*\S+(\s+\S+){4}\s*$"}),
 ]
-"""A cron expression of five fields, in UTC."""
+"""A cron expression of five fields, in the policy's time zone."""
+
+Zone = Annotated[
+    str,
+    AfterValidator(checked_zone),
+    WithJsonSchema({"type": "string", "pattern": r"^[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$"}),
+]
+"""A time zone by its IANA name."""
+
+
+def _lasting(span_ms: int) -> int:
+    if span_ms < 60_000:
+        raise ValueError("a window that is never open; let it last for a minute at least: `1m`")
+    return span_ms
+
+
+def _some(actions: tuple[Action, ...]) -> tuple[Action, ...]:
+    if not actions:
+        raise ValueError("a window for no action; name one, such as `compact`")
+    return actions
+
+
+Actions = Annotated[tuple[Action, ...], AfterValidator(_some), Field(json_schema_extra={"minItems": 1})]
 
 
 class Epoch(StrEnum):
@@ -63,11 +88,12 @@ class Epoch(StrEnum):
 class Cold(Settings):
     """When a partition counts as left behind by the stream. All conditions must agree."""
 
-    after: float = Field(2, ge=0, le=MAX_COUNT)
-    """Intervals of the partition (hours of an hourly one, …) that must lie between its end and the event time that
-    the stream has reached. More where rows come late as a rule."""
+    after: After = LEARNED
+    """How far the event time that the stream has reached must lie behind the partition's end: a span (`3h`), intervals
+    of the partition (`2`: two hours of an hourly one), or `learned`. That is as long as 49 of 50 files of this table
+    need, as its own commits show, and two intervals at most, or until enough of them were seen."""
     after_at_most: Span = 7 * 86_400_000
-    """Caps `after` as a span of event time, so that monthly partitions do not wait for two months."""
+    """Caps intervals in `after` as a span of event time, so that monthly partitions do not wait for two months."""
     quiet_for: Span = 15 * 60_000
     """Nobody wrote into the partition for this long. Longer where writers pause in the middle of their work."""
     quiet_commits: Count = 10
@@ -85,6 +111,20 @@ class Cold(Settings):
     epochs: dict[str, Epoch] = Field(default_factory=dict)
     """Partition fields (of `identity` or `truncate`) that hold a time as a number or as text, and how:
     `{event_day: yyyymmdd}`."""
+
+    def least_after_ms(self, length_ms: int) -> int:
+        """What `after` means at least for a partition of this length, in milliseconds, whatever is learned."""
+        match self.after:
+            case timedelta():
+                return self.after // timedelta(milliseconds=1)
+            case str():
+                return 0
+            case intervals:
+                return self.intervals_ms(intervals, length_ms)
+
+    def intervals_ms(self, intervals: float, length_ms: int) -> int:
+        """So many intervals, capped by `after_at_most`."""
+        return int(min(intervals * length_ms, self.after_at_most))
 
 
 class Compact(Settings):
@@ -209,9 +249,12 @@ class Window(Settings):
     """A time in which work may begin."""
 
     cron: Cron
-    """When it opens, in UTC: minute, hour, day of month, month, day of week."""
-    lasts: Annotated[Span, Field(ge=60_000)]
-    """How long it stays open."""
+    """When it opens, by the clocks of `work.tz`: minute, hour, day of month, month, day of week."""
+    lasts: Annotated[Span, AfterValidator(_lasting)]
+    """How long it stays open: time that passes, also while clocks are changed."""
+    do: Actions = ()
+    """What it is for: `compact`, `expire`, `rewrite_manifests`, `trim_metadata`, `remove_orphans`. A window without it is
+    for whatever no other window names."""
 
 
 class Schedule(Window):
@@ -219,8 +262,9 @@ class Schedule(Window):
 
     name: str = ""
     """What plans call it: `nightly`."""
-    do: tuple[Action, ...] = Field(min_length=1)
-    """What it is for: `compact`, `expire`, `rewrite_manifests`, `trim_metadata`, `remove_orphans`."""
+    do: Actions
+    """What it is for: `compact`, `expire`, `rewrite_manifests`, `trim_metadata`, `remove_orphans`. A window without it is
+    for whatever no other window names."""
     from_score: float = Field(0.1, gt=0, le=1)
     """Due from this score on, instead of from 1. Where nothing would be gained, nothing is done."""
 
@@ -236,10 +280,17 @@ class Work(Settings):
     """What compaction may read of this table in any hour. By default there is no limit."""
     bytes_per_day: Size | None = None
     """What compaction may read of this table in any day. By default there is no limit."""
+    tz: Zone = UTC_NAME
+    """The time zone by whose clocks windows and schedules open: `Europe/Berlin`."""
     windows: tuple[Window, ...] = ()
     """Work begins only inside one of these; without any, at all times."""
     schedules: tuple[Schedule, ...] = ()
     """Times at which less debt is enough, beside the thresholds, which hold at all times."""
+
+    def windows_of(self, action: Action) -> tuple[Window, ...]:
+        """The windows in which an action may begin: those that name it, or else those that name none."""
+        own = tuple(window for window in self.windows if action in window.do)
+        return own or tuple(window for window in self.windows if not window.do)
 
 
 class Sections(Settings):
@@ -308,6 +359,8 @@ def written(value: Any, unit: Unit | None = None) -> str:
             return span_written(value)
         case int() if unit is Unit.SIZE:
             return size_written(value)
+        case timedelta():
+            return after_written(value)
         case float():
             return f"{value:g}" if value == float(f"{value:g}") else repr(value)
         case dict():

@@ -123,6 +123,8 @@ class PolicyFile(Sections):
         return max((specificity(one) for one in self.tables if matches(one, table)), default=None)
 
 
+Weighed = tuple[tuple[bool, int], str, PolicyFile]
+"""How specifically a file names a table, the file's name, and the file."""
 RULES_OF = {
     section: tuple(rule.name for rule in RULES.values() if rule.section == section)
     for section in Policy.model_fields
@@ -154,9 +156,15 @@ def resolve(
     table: str, properties: Mapping[str, str], files: Iterable[tuple[str, PolicyFile]]
 ) -> Resolved | None:
     """The policy of a table, from its properties and the named policy files; None where no file matches it."""
-    matching = sorted(
-        (how, name, file) for name, file in files if (how := file.specificity(table)) is not None
+    return resolve_weighed(
+        properties,
+        ((how, name, file) for name, file in files if (how := file.specificity(table)) is not None),
     )
+
+
+def resolve_weighed(properties: Mapping[str, str], files: Iterable[Weighed]) -> Resolved | None:
+    """The same, of the files that match the table, and of which it is known how specifically they name it."""
+    matching = sorted(files, key=lambda one: one[:2])
     if not matching:
         return None
     layers = _Layers()

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from isotherm.core.policy.patterns import Patterns, matches, specificity
+from isotherm.core.policy.patterns import Names, specificity
 from isotherm.core.policy.policy import Mode
-from isotherm.core.policy.precedence import PROPERTIES, PolicyFile, Resolved, resolve
+from isotherm.core.policy.precedence import PROPERTIES, PolicyFile, Resolved, Weighed, resolve_weighed
 
 MAX_REMEMBERED = 10_000
-"""Answers that are kept; where there are more tables, they are found anew."""
+"""Answers that are kept; where there are more tables, they are found again."""
 NO_MATCH = "no policy matches the table, so it is only observed"
 
 
@@ -60,10 +60,10 @@ class Rulebook:
     def _resolve(self, table: str, properties: Mapping[str, str]) -> Resolved | None:
         if self._that_stops(table) is not None:
             return None
-        files = list(self._that_may_name(table))
-        found = resolve(table, properties, files)
+        files = self._weighed(table)
+        found = resolve_weighed(properties, files)
         broken = None if found is None else self._that_may_say_more(table)
-        if found is None or broken is None or _says_by_name(table, files):
+        if found is None or broken is None or _says_by_name(files):
             return found
         return _without_deletion(found, broken)
 
@@ -73,7 +73,7 @@ class Rulebook:
         if not broken:
             return None
         weight, name = max(broken)
-        good = [how for _, file in self._that_may_name(table) if (how := file.specificity(table)) is not None]
+        good = (how for how, _, _ in self._weighed(table))
         return name if weight >= max(good, default=weight) else None
 
     def _that_may_say_more(self, table: str) -> str | None:
@@ -82,28 +82,29 @@ class Rulebook:
         return min([*unknown, *(name for _, name in self._broken_by_weight(table))], default=None)
 
     def _broken_by_weight(self, table: str) -> list[tuple[tuple[bool, int], str]]:
-        found = self._gap_by_pattern.that_may_match(table) if self.gaps else ()
-        return [(specificity(pattern), name) for pattern, name in found if matches(pattern, table)]
+        found = self._gap_by_pattern.that_match(table) if self.gaps else ()
+        return [(specificity(pattern), name) for pattern, name in found]
 
     @cached_property
-    def _gap_by_pattern(self) -> Patterns[str]:
-        return Patterns((pattern, name) for name, gap in self.gaps.items() for pattern in gap.tables)
+    def _gap_by_pattern(self) -> Names[str]:
+        return Names((pattern, name) for name, gap in self.gaps.items() for pattern in gap.tables)
 
-    def _that_may_name(self, table: str) -> Iterable[tuple[str, PolicyFile]]:
-        names = dict.fromkeys(name for _, name in self._by_pattern.that_may_match(table))
-        return [(name, self.files[name]) for name in names]
+    def _weighed(self, table: str) -> list[Weighed]:
+        """The files that match a table, and how specifically each names it."""
+        best: dict[str, tuple[bool, int]] = {}
+        for pattern, name in self._by_pattern.that_match(table):
+            how = specificity(pattern)
+            best[name] = max(best.get(name, how), how)
+        return [(how, name, self.files[name]) for name, how in best.items()]
 
     @cached_property
-    def _by_pattern(self) -> Patterns[str]:
-        return Patterns((pattern, name) for name, file in self.files.items() for pattern in file.tables)
+    def _by_pattern(self) -> Names[str]:
+        return Names((pattern, name) for name, file in self.files.items() for pattern in file.tables)
 
 
-def _says_by_name(table: str, files: Iterable[tuple[str, PolicyFile]]) -> bool:
+def _says_by_name(files: Iterable[Weighed]) -> bool:
     """Whether a file names that very table, and says how long to keep."""
-    return any(
-        (file.specificity(table) or (False, 0))[0] and "keep_for" in file.rules().get("expire", {})
-        for _, file in files
-    )
+    return any(is_exact and "keep_for" in file.rules().get("expire", {}) for (is_exact, _), _, file in files)
 
 
 def _without_deletion(found: Resolved, broken: str) -> Resolved:

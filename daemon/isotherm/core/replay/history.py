@@ -128,14 +128,22 @@ def _carried(delta: PartitionDelta, here: PartitionState) -> PartitionDelta:
         else:
             homeless -= stats.rows
     # Rows that our own job has applied already cannot leave with their delete file once more.
-    data = _less_rows(data, homeless - gone_before)
-    for bucket, stats in delta.data.items():
-        if _is_growth(stats):
-            data[bucket] = data.get(bucket, NO_FILES) + stats
+    leaving = homeless - gone_before
+    came = {bucket: stats for bucket, stats in delta.data.items() if _is_growth(stats)}
+    # Nor do they come with the writer's new file: it holds them where it leaves their delete file as it was.
+    came = _less_rows(came, leaving - total(data.values()).rows)
+    data = _less_rows(data, leaving)
+    for bucket, stats in came.items():
+        data[bucket] = data.get(bucket, NO_FILES) + stats
     if gone_before > homeless and data:
         # They left with data files of the same size, which were smaller here by these rows already.
         largest = max(data, key=lambda bucket: (data[bucket].rows, bucket))
         data[largest] += FileStats(rows=gone_before - homeless)
+    # What takes the place of a file of the same size is rows alone, and here that file may be another.
+    data = {
+        bucket: replace(stats, files=max(stats.files, 1), bytes=max(stats.bytes, 1)) if stats else stats
+        for bucket, stats in data.items()
+    }
     return replace(delta, data=_less(data, here.data), deletes=_less(deletes, here.deletes))
 
 
@@ -182,7 +190,7 @@ def _less_rows(data: Mapping[int, FileStats], rows: int) -> dict[int, FileStats]
             left[bucket] = stats
         elif going < stats.rows:
             files, size = stats.files * going // stats.rows, stats.bytes * going // stats.rows
-            left[bucket] = stats - FileStats(min(files, stats.files - 1), going, size)
+            left[bucket] = stats - FileStats(max(min(files, stats.files - 1), 0), going, size)
     return left
 
 

@@ -10,13 +10,13 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.core.backoff import setback
 from isotherm.core.model.decisions import Decision, Verdict
 from isotherm.core.model.holds import Hold, Quarantine
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.model.tables import Snapshot
 from isotherm.core.policy.policy import Policy
-from isotherm.core.setbacks import setback
 
 
 class KeptDecisions:

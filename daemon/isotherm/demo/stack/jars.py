@@ -2,7 +2,7 @@
 
 A list is a folder of deploy/jars with `jgo.toml` (what we ask for) and `jgo.lock.toml` (every jar that follows
 from it, with its sha256). Running needs the lock alone: no resolving, and no network once the jars are there.
-`make lock` makes the locks anew.
+`make lock` makes the locks again.
 """
 
 import json
@@ -170,7 +170,7 @@ def _give_up(artifact: Any, outcome: Any) -> None:
 
 
 def lock(names: Iterable[str] = LISTS, say: Say = say_on_stderr, lists: Path = LISTS_FOLDER) -> None:
-    """Resolve the lists anew and write their locks. Needs the network."""
+    """Resolve the lists again and write their locks. Needs the network."""
     from jgo.env import EnvironmentSpec, LockFile, compute_spec_hash
     from jgo.parse import Coordinate
 

@@ -32,7 +32,8 @@ from tenacity.nap import sleep
 
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
-from isotherm.iceberg.compaction.fate import known_files, landed
+from isotherm.iceberg.compaction.commit_checks import check_files, check_table, mismatch
+from isotherm.iceberg.compaction.fate import landed
 from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot
 from isotherm.iceberg.errors import FATAL
 from isotherm.iceberg.manifests.live import LiveEntry, live_files
@@ -73,28 +74,6 @@ def commit_compaction(
     if problem := mismatch(job, rewrite):
         return Outcome(job.job_id, OutcomeKind.FAILED, Reason.MISMATCH, problem)
     return _Commit(catalog, job, rewrite, may_commit, now_ms, pause).run()
-
-
-def mismatch(job: CompactionJob, rewrite: Rewrite) -> str | None:
-    """Why the written files do not hold the rows that were read, if they do not."""
-    if rewrite.job_id != job.job_id:
-        return f"the files belong to job {rewrite.job_id}, not to {job.job_id}"
-    known = sum(file.rows for file in job.data_files)
-    if rewrite.rows_read != known:
-        return f"{rewrite.rows_read} rows were read, the manifests say {known}"
-    expected = rewrite.rows_read - rewrite.rows_deleted
-    listed = sum(file.rows for file in rewrite.files)
-    if not expected == rewrite.rows_written == listed:
-        return (
-            f"{rewrite.rows_read} rows less {rewrite.rows_deleted} deleted ones are {expected}; "
-            f"{rewrite.rows_written} were read back, and the new files say {listed}"
-        )
-    if rewrite.hash_read != rewrite.hash_written:
-        return (
-            f"the {expected} rows read back differ from those that were read: "
-            f"sum of hashes {rewrite.hash_written:x}, not {rewrite.hash_read:x}"
-        )
-    return None
 
 
 def _loaded(catalog: Catalog, name: str, pause: Callable[[float], None], *, believes: bool) -> Table:
@@ -169,8 +148,8 @@ class _Commit:
             live = self._live(table)
             if done := self._live_already(live):
                 return done
-            self._check(table.metadata, live)
-            self._check_files(table)
+            check_table(self.job, self.rewrite, table.metadata, live)
+            check_files(self.rewrite, table.io)
             try:
                 requirements, updates = self.snapshot.request(table, live, attempt)
             except OSError as err:
@@ -237,46 +216,6 @@ class _Commit:
         return self._outcome(
             OutcomeKind.DONE, Reason.COMMITTED, "its files are live; its snapshot is expired", leftovers=()
         )
-
-    def _check(self, metadata: TableMetadata, live: list[LiveEntry]) -> None:
-        """Whether the table still is what the job was made for."""
-        job = self.job
-        if metadata.format_version != 2:
-            raise RefusalError(
-                Reason.FORMAT, f"{job.table.name} has format version {metadata.format_version} by now"
-            )
-        if self.rewrite.schema_id is not None and metadata.current_schema_id != self.rewrite.schema_id:
-            raise RefusalError(
-                Reason.SCHEMA,
-                f"the schema is {metadata.current_schema_id} by now, the files were written in "
-                f"{self.rewrite.schema_id}",
-            )
-        if job.spec_id not in metadata.specs():
-            raise RefusalError(Reason.CONFLICT, f"partition spec {job.spec_id} is gone")
-        found, expected = {entry.identity for entry in live}, known_files(job)
-        if found != expected:
-            came, left = sorted(found - expected, key=str), sorted(expected - found, key=str)
-            first = (came or left)[0][0]
-            raise RefusalError(
-                Reason.CONFLICT,
-                f"{job.partition_label} was written since snapshot {job.base_snapshot_id}: {len(came)} files came, "
-                f"{len(left)} left, for instance {first}",
-            )
-
-    def _check_files(self, table: Table) -> None:
-        """Whether what was written is still there: a second process on our state may have taken it for a leftover."""
-        for file in self.rewrite.files:
-            try:
-                size = len(table.io.new_input(file.path))
-            except FileNotFoundError as err:
-                raise RefusalError(
-                    Reason.MISSING_FILE, f"{file.path} was written and is not there any more"
-                ) from err
-            except OSError as err:
-                raise RefusalError(Reason.STORAGE, f"looking for {file.path}: {err}") from err
-            if size != file.size_bytes:
-                why = f"{file.path} has {size} bytes, {file.size_bytes} were written"
-                raise RefusalError(Reason.MISSING_FILE, why)
 
     # --- sending
 

@@ -23,7 +23,7 @@ from isotherm.core.model.jobs import WrittenFile
 from isotherm.core.paths import normalised
 from isotherm.iceberg.compaction.claims import claims
 from isotherm.iceberg.compaction.columns import Column, columns_of
-from isotherm.iceberg.compaction.nearby import FOLDER, local_paths
+from isotherm.iceberg.compaction.local_copy import FOLDER, local_paths
 from isotherm.iceberg.compaction.row_hash import row_hash
 
 MEMORY_BYTES = 256 * 1024 * 1024

@@ -19,13 +19,13 @@ from pyiceberg.transforms import IdentityTransform
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite, WrittenFile
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
-from isotherm.iceberg.compaction.described import table_of
 from isotherm.iceberg.compaction.failures import blaming, writing
-from isotherm.iceberg.compaction.nearby import nearby
+from isotherm.iceberg.compaction.local_copy import nearby
 from isotherm.iceberg.compaction.output import Output
 from isotherm.iceberg.compaction.projection import project
 from isotherm.iceberg.compaction.proof import Proof, Tally
 from isotherm.iceberg.compaction.source import Source, deleted_positions
+from isotherm.iceberg.compaction.table_description import table_of
 from isotherm.iceberg.manifests.live import partition_record
 from isotherm.runtime.clock import monotonic_s
 
@@ -33,7 +33,7 @@ HASH_MODULUS = 1 << 128
 
 
 def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, str]) -> Rewrite:
-    """Write the job's live rows anew, and sum up what was read and what can be read back.
+    """Write the job's live rows into new files, and sum up what was read and what can be read back.
 
     Args:
         job: what is read.

@@ -19,7 +19,7 @@ from isotherm.core.model.jobs import CompactionJob
 from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.core.paths import normalised
 from isotherm.iceberg.compaction.failures import blaming
-from isotherm.iceberg.compaction.nearby import nearby
+from isotherm.iceberg.compaction.local_copy import nearby
 from isotherm.iceberg.compaction.projection import Node, nodes
 from isotherm.iceberg.compaction.proof import Proof
 

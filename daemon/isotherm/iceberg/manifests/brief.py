@@ -4,7 +4,7 @@ Made from the reader that PyIceberg resolves for whole entries, whose structs ar
 one short value in the place of three records and two dozen fields.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from pyiceberg.avro.decoder import BinaryDecoder
@@ -13,8 +13,8 @@ from pyiceberg.avro.resolver import EnumReader
 from pyiceberg.manifest import DataFileContent, ManifestEntryStatus
 
 Step = tuple[int | None, Callable[[BinaryDecoder], Any]]
-DATA_FILE, PARTITION_FIELD = 2, 102
-SLOTS: Final = {0: 0, 1: 1, 134: 2, 101: 3, 103: 4, 104: 5}
+DATA_FILE, PARTITION_FIELD, UPPER_BOUNDS = 2, 102, 128
+SLOTS: Final = {0: 0, 1: 1, 134: 2, 101: 3, 103: 4, 104: 5, UPPER_BOUNDS: 6}
 """Where a value goes, by Iceberg's field id; -1 is the partition's list."""
 _STATUSES = frozenset(one.value for one in ManifestEntryStatus)
 _CONTENTS = frozenset(one.value for one in DataFileContent)
@@ -29,6 +29,8 @@ class Brief(NamedTuple):
     file_format: str
     rows: int
     size_bytes: int
+    upper_bounds: Mapping[int, bytes] | None
+    """By the ids of columns."""
     partition: tuple[Any, ...]
 
 
@@ -44,7 +46,7 @@ class BriefReader:
         Raises:
             ValueError: it makes no sense.
         """
-        values: list[Any] = [None, None, 0, "", 0, 0]
+        values: list[Any] = [None, None, 0, "", 0, 0, None]
         partition: list[Any] = []
         for slot, read in self._steps:
             if slot is None:

@@ -42,6 +42,7 @@ from pyiceberg.types import (
 )
 
 from isotherm.iceberg.manifests.avro import UnreadableError, file_of, number
+from isotherm.iceberg.manifests.event_time import TimeColumn
 from isotherm.iceberg.manifests.reading import Manifest
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ MOST_FILLER_BYTES = 4096
 _RUBBISH = b"\xff" * 16
 """No number ends here, nor does anything that begins with one."""
 _DATA_FILE, _PARTITION = 2, 102
+_UPPER_BOUNDS = 128
 _NAMES: Final = {0: "status", 1: "snapshot", 134: "content", 101: "format", 103: "rows", 104: "bytes"}
 """Columns by the ids of their fields, as the specification has them."""
 _SKIPPED = "_"
@@ -65,20 +67,23 @@ class NotReadError(Exception):
     """DataFusion cannot read this manifest, or does not read all of it."""
 
 
-def read_columns(written: Manifest, manifest: ManifestFile) -> Iterator[pa.Table]:
+def read_columns(
+    written: Manifest, manifest: ManifestFile, time_column: TimeColumn | None = None
+) -> Iterator[pa.Table]:
     """The entries, batch by batch: `p0`, `p1`, … are the partition's values, in the order in which they are written.
 
-    The others are `status`, `snapshot`, `content`, `puffin` (whether the file is one), `rows` and `bytes`. Dates and
-    times are ordinals, UUIDs their bytes. Only after the last batch it is known that nothing is missing.
+    The others are `status`, `snapshot`, `content`, `puffin` (whether the file is one), `rows` and `bytes`; and
+    `reached`, in milliseconds, the upper bound of a time column, null where none is asked for. Dates and times are
+    ordinals, UUIDs their bytes. Only after the last batch it is known that nothing is missing.
 
     Raises:
         NotReadError: also after some batches.
         UnreadableError: nobody should read it.
     """
     try:
-        flat = _flat(json.loads(written.avro_schema))
+        flat = _flat(json.loads(written.avro_schema), with_bounds=time_column is not None)
         for count, entries in written.pieces(PIECE_BYTES):
-            yield _table(_read(flat, count, entries), written, manifest)
+            yield _table(_read(flat, count, entries), written, manifest, time_column)
     except UnreadableError:
         raise
     # DataFusion's errors have no class of their own, and PyArrow's are many.
@@ -150,7 +155,7 @@ def _zero(kind: Any) -> bytes:
             raise ValueError(f"a field of type {kind}")
 
 
-def _flat(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _flat(schema: Mapping[str, Any], *, with_bounds: bool) -> dict[str, Any]:
     """The schema of a manifest with every field at the top, named by its id; a partition's values by their place.
 
     A record is written as its fields are, so the bytes mean the same. And DataFusion skips columns, not parts of
@@ -162,6 +167,9 @@ def _flat(schema: Mapping[str, Any]) -> dict[str, Any]:
             fields.append(_named(field))
             continue
         for inner in field["type"]["fields"]:
+            if with_bounds and inner["field-id"] == _UPPER_BOUNDS:
+                fields.append({"name": "upper", "type": inner["type"]})
+                continue
             if inner["field-id"] != _PARTITION:
                 fields.append(_named(inner))
                 continue
@@ -175,7 +183,9 @@ def _named(field: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": name, "type": field["type"]}
 
 
-def _table(batch: pa.Table, written: Manifest, manifest: ManifestFile) -> pa.Table:
+def _table(
+    batch: pa.Table, written: Manifest, manifest: ManifestFile, time_column: TimeColumn | None
+) -> pa.Table:
     values = {
         f"p{place}": _plain(batch.column(f"p{place}"), one.field_type)
         for place, one in enumerate(written.layout.partition.fields)
@@ -192,8 +202,27 @@ def _table(batch: pa.Table, written: Manifest, manifest: ManifestFile) -> pa.Tab
             "puffin": pc.equal(pc.utf8_upper(batch.column("format")), FileFormat.PUFFIN.value),
             "rows": batch.column("rows"),
             "bytes": batch.column("bytes"),
+            "reached": _reached(batch, time_column),
         }
     )
+
+
+def _reached(batch: pa.Table, column: TimeColumn | None) -> pa.Array:
+    """The upper bound of one column for each entry, in milliseconds."""
+    nothing = pa.nulls(batch.num_rows, pa.int64())
+    if column is None or "upper" not in batch.column_names:
+        return nothing
+    bounds = batch.column("upper").combine_chunks()
+    if isinstance(bounds, pa.ChunkedArray):
+        bounds = bounds.chunk(0) if bounds.num_chunks else pa.nulls(0, bounds.type)
+    pairs = pc.list_flatten(bounds)
+    keys, values = (pc.struct_field(pairs, place) for place in (0, 1))
+    is_asked = pc.equal(keys, column.field_id)
+    entries = pc.list_parent_indices(bounds).filter(is_asked).to_pylist()
+    reached: list[int | None] = nothing.to_pylist()
+    for entry, value in zip(entries, values.filter(is_asked).to_pylist(), strict=True):
+        reached[entry] = column.bound_ms(value)
+    return pa.array(reached, pa.int64())
 
 
 def _plain(values: pa.Array, kind: IcebergType) -> pa.Array:

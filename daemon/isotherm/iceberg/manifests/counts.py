@@ -24,9 +24,11 @@ from pyiceberg.types import UUIDType
 from isotherm.contract.identity import PartitionKey, partition_key, scalar
 from isotherm.core.model.changes import PartitionDelta
 from isotherm.core.model.files import FileKind, FileStats, bucket_bounds, size_bucket
+from isotherm.core.reached import by_rows
 from isotherm.iceberg.manifests.avro import ALONE_BYTES, UnreadableError
 from isotherm.iceberg.manifests.brief import Brief
 from isotherm.iceberg.manifests.columns import NotReadError, read_columns
+from isotherm.iceberg.manifests.event_time import TimeColumn, time_column
 from isotherm.iceberg.manifests.live import file_kind
 from isotherm.iceberg.manifests.reading import Manifest
 
@@ -46,7 +48,9 @@ class Question:
     snapshot_id: int | None = None
     """Counts what this snapshot added and removed, or what is live where this is None."""
     numbers: Mapping[int, int] = field(default_factory=dict)
-    """Snapshots in the order in which they wrote; all others are number 0."""
+    """Snapshots of writers in the order in which they wrote; all others are number 0."""
+    ours: Mapping[int, int] = field(default_factory=dict)
+    """The same of our own."""
 
 
 @dataclass(slots=True)
@@ -58,7 +62,11 @@ class Counted:
     added: list[int] = field(default_factory=lambda: [0, 0, 0])
     removed: list[int] = field(default_factory=lambda: [0, 0, 0])
     number: int = 0
-    """The greatest number of a snapshot that added one of its files."""
+    """The greatest number of a writer's snapshot that added one of its files."""
+    ours: int = 0
+    """The same of our own snapshots."""
+    reached: list[tuple[int, int]] = field(default_factory=list)
+    """How far the event time of files that came reaches, in milliseconds, and how many rows they have."""
 
     def delta(self) -> PartitionDelta:
         """The same as one of our values."""
@@ -67,6 +75,7 @@ class Counted:
             deletes={kind: FileStats(*sums) for kind, sums in self.deletes.items()},
             added=FileStats(*self.added),
             removed=FileStats(*self.removed),
+            reached_ms=by_rows(self.reached),
         )
 
 
@@ -94,17 +103,22 @@ def census(
     """
     manifests = list(manifests)
     sheet = _Sheet(metadata)
+    # Of what is live nobody asks how late it came.
+    specs = {} if question.snapshot_id is None else metadata.specs()
+    columns = {spec_id: time_column(metadata, spec) for spec_id, spec in specs.items()}
 
     def count(manifest: ManifestFile) -> None:
         written = Manifest.read(io, manifest.manifest_path, manifest.manifest_length)
+        column = columns.get(manifest.partition_spec_id)
         if len(written.data) < large_bytes:
-            sheet.take(manifest, _entry_by_entry(written, manifest, question))
+            sheet.take(manifest, _entry_by_entry(written, manifest, question, column))
             return
         try:
-            groups = [_grouped(table, question, written) for table in read_columns(written, manifest)]
+            tables = read_columns(written, manifest, column)
+            groups = [_grouped(table, question, written) for table in tables]
         except NotReadError:
             sheet.census.read_slowly += 1
-            sheet.take(manifest, _entry_by_entry(written, manifest, question))
+            sheet.take(manifest, _entry_by_entry(written, manifest, question, column))
         else:
             sheet.take(manifest, (one for group in groups for one in _sums(group, written)))
 
@@ -135,6 +149,8 @@ class _Sum(NamedTuple):
     rows: int
     bytes: int
     number: int
+    reached_ms: int | None
+    ours: int
 
 
 class _Sheet:
@@ -165,6 +181,9 @@ class _Sheet:
         _add(sums, one, -1 if one.removed else 1)
         _add(partition.removed if one.removed else partition.added, one, 1)
         partition.number = max(partition.number, one.number)
+        if one.reached_ms is not None and one.kind is FileKind.DATA and not one.removed:
+            partition.reached.append((one.reached_ms, one.rows))
+        partition.ours = max(partition.ours, one.ours)
         self.census.files += one.files
 
     def _key(self, spec_id: int, fields: tuple[PartitionField, ...], values: tuple[Any, ...]) -> PartitionKey:
@@ -189,7 +208,9 @@ def _add(sums: list[int], one: _Sum, times: int) -> None:
 # --- entry by entry ------------------------------------------------------------------------------------------
 
 
-def _entry_by_entry(written: Manifest, manifest: ManifestFile, question: Question) -> Iterator[_Sum]:
+def _entry_by_entry(
+    written: Manifest, manifest: ManifestFile, question: Question, column: TimeColumn | None
+) -> Iterator[_Sum]:
     for entry in written.briefly():
         removed = entry.status == DELETED
         # An entry without a snapshot inherits the manifest's.
@@ -208,6 +229,8 @@ def _entry_by_entry(written: Manifest, manifest: ManifestFile, question: Questio
             rows=entry.rows,
             bytes=entry.size_bytes,
             number=0 if snapshot_id is None else question.numbers.get(snapshot_id, 0),
+            reached_ms=None if column is None else column.reached_ms(entry.upper_bounds),
+            ours=0 if snapshot_id is None else question.ours.get(snapshot_id, 0),
         )
 
 
@@ -233,25 +256,45 @@ def _grouped(table: pa.Table, question: Question, written: Manifest) -> pa.Table
     else:
         existing = pc.equal(table.column("status"), ManifestEntryStatus.EXISTING.value)
         counts = pc.and_not(pc.equal(table.column("snapshot"), question.snapshot_id), existing)
-    snapshots = pa.array(question.numbers.keys(), pa.int64())
-    numbers = pa.array(question.numbers.values(), pa.int64())
-    places = pc.index_in(table.column("snapshot"), snapshots)
     bucket = pc.subtract(pc.search_sorted(_BUCKETS, table.column("bytes"), side="right"), 1)
     keys = [f"p{place}" for place in range(len(written.layout.partition.fields))]
     keys += ["content", "puffin", "bucket", "removed"]
     return (
         table.append_column("removed", removed)
         .append_column("bucket", bucket)
-        .append_column("number", pc.fill_null(numbers.take(places), 0))
+        .append_column("number", _numbered(table.column("snapshot"), question.numbers))
+        .append_column("ours", _numbered(table.column("snapshot"), question.ours))
         .filter(counts)
         .group_by(keys, use_threads=False)
-        .aggregate([([], "count_all"), ("rows", "sum"), ("bytes", "sum"), ("number", "max")])
+        .aggregate(
+            [
+                ([], "count_all"),
+                *((name, "sum") for name in ("rows", "bytes")),
+                *((name, "max") for name in ("number", "reached", "ours")),
+            ]
+        )
     )
+
+
+def _numbered(snapshots: pa.ChunkedArray, numbers: Mapping[int, int]) -> pa.ChunkedArray:
+    places = pc.index_in(snapshots, pa.array(numbers.keys(), pa.int64()))
+    return pc.fill_null(pa.array(numbers.values(), pa.int64()).take(places), 0)
 
 
 def _sums(group: pa.Table, written: Manifest) -> Iterator[_Sum]:
     fields = written.layout.partition.fields
-    names = ("content", "puffin", "bucket", "removed", "count_all", "rows_sum", "bytes_sum", "number_max")
+    names = (
+        "content",
+        "puffin",
+        "bucket",
+        "removed",
+        "count_all",
+        "rows_sum",
+        "bytes_sum",
+        "number_max",
+        "reached_max",
+        "ours_max",
+    )
     values = (f"p{place}" for place in range(len(fields)))
     columns = [group.column(name).to_pylist() for name in (*values, *names)]
     for place, one in enumerate(fields):

@@ -237,18 +237,23 @@ def partition_type(metadata: TableMetadata, spec: PartitionSpec) -> StructType:
     PyIceberg does not know the type of a field whose source column was dropped, and could then neither read the
     bounds of its values nor write them again; the newest schema that still has the column knows.
     """
-    schemas = [metadata.schema(), *sorted(metadata.schemas, key=lambda one: one.schema_id, reverse=True)]
     fields = []
     for field in spec.fields:
-        for schema in schemas:
-            if field.source_id in schema._lazy_id_to_field:  # noqa: SLF001 (find_field raises instead)
-                source = schema.find_field(field.source_id).field_type
-                result = field.transform.result_type(source)
-                break
-        else:
-            result = UnknownType()
+        source = column_type(metadata, field.source_id)
+        result = UnknownType() if source is None else field.transform.result_type(source)
         fields.append(NestedField(field.field_id, field.name, result, required=False))
     return StructType(*fields)
+
+
+def column_type(metadata: TableMetadata, field_id: int) -> IcebergType | None:
+    """The type of a column in the newest schema that has it, or None where none has."""
+    for schema in (
+        metadata.schema(),
+        *sorted(metadata.schemas, key=lambda one: one.schema_id, reverse=True),
+    ):
+        if field_id in schema._lazy_id_to_field:  # noqa: SLF001 (find_field raises instead)
+            return schema.find_field(field_id).field_type
+    return None
 
 
 def partition_record(metadata: TableMetadata, spec_id: int, key: PartitionKey) -> Record:

@@ -162,7 +162,7 @@ class Catalog(Protocol):
     def recount(
         self, loaded: LoadedTable, keys: Collection[PartitionKey]
     ) -> Mapping[PartitionKey, Count] | None:
-        """The live files of some partitions at the head, counted anew; None where too many manifests may hold them."""
+        """The live files of some partitions at the head, counted again; None where too many manifests may hold them."""
         ...
 
     def light(self, loaded: LoadedTable) -> LoadedTable:
@@ -170,5 +170,5 @@ class Catalog(Protocol):
         ...
 
     def live_files(self, loaded: LoadedTable, partition: PartitionKey) -> int:
-        """Data files of one partition at the head, counted anew."""
+        """Data files of one partition at the head, counted again."""
         ...

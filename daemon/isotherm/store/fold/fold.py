@@ -23,7 +23,7 @@ class Fold(Tables, Partitions, Journal, Writers):
     """The fold of all tables."""
 
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
-        self.path = path
+        self.path, self.is_read_only = path, read_only
         self.db = connect(path, (SCHEMA,), VERSION, read_only=read_only)
 
     @classmethod
@@ -88,7 +88,7 @@ class Fold(Tables, Partitions, Journal, Writers):
         partitions: Mapping[PartitionKey, PartitionState],
         snapshots: Sequence[Snapshot],
     ) -> None:
-        """A table after a full scan: its partitions and journal begin anew, intents and words stay."""
+        """A table after a full scan: its partitions and journal are new, intents and words stay."""
         uuid = state.table.uuid
         with self.transaction():
             self.db.execute("DELETE FROM partitions WHERE uuid = ?", (uuid,))

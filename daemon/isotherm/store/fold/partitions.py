@@ -10,7 +10,7 @@ from isotherm.core.state import PartitionState
 from isotherm.store.database import Part, from_row, to_json
 from isotherm.store.fold.tables import Decisions
 
-_NOT_OWED = (Verdict.OFF, Verdict.CLEAN)
+_NOT_OWED = (Verdict.OFF, Verdict.CLEAN, Verdict.RESTING)
 """Verdicts on partitions that nobody waits for, whatever their debt."""
 
 

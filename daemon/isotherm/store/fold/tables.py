@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from isotherm.core.model.decisions import Decision
 from isotherm.core.model.tables import Snapshot, TableFacts
 from isotherm.core.state import TableState
-from isotherm.store.database import Part, from_row, to_json
+from isotherm.store.database import Part, StoreError, from_row, to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class TableRow:
     is_trusted: bool = True
     """Whether all added up. If not, the table is scanned when it is confirmed next."""
     is_whole_touched: bool = True
-    """Whether the verdicts on the table as a whole must be made anew."""
+    """Whether the verdicts on the table as a whole must be made again."""
     whole_wake_at_ms: int | None = None
     """When they could change by themselves."""
     changed_at_ms: int = 0
@@ -55,6 +55,8 @@ _COLUMNS = (
 
 class Tables(Part):
     """The tables that the fold has."""
+
+    is_read_only: bool
 
     def tables(self) -> dict[str, TableRow]:
         """Every table by uuid."""
@@ -99,7 +101,27 @@ class Tables(Part):
         return [row[0] for row in self.db.execute("SELECT uuid FROM tables WHERE name = ?", (name,))]
 
     def table(self, uuid: str) -> TableRow | None:
-        """One table."""
+        """One table. Of one whose row cannot be read nothing is known, until a round makes it again (`damage`).
+
+        Raises:
+            StoreError: its row cannot be read, and this is a look beside the daemon that will mend it.
+        """
+        try:
+            return self._table(uuid)
+        except StoreError:
+            if self.is_read_only:
+                raise
+            return None
+
+    def damage(self, uuid: str) -> str | None:
+        """Why the row of a table cannot be read. Returns None where it can, or is not there."""
+        try:
+            self._table(uuid)
+        except StoreError as err:
+            return str(err)
+        return None
+
+    def _table(self, uuid: str) -> TableRow | None:
         row = self.db.execute(
             f"SELECT {_COLUMNS} FROM tables WHERE uuid = ?",  # noqa: S608 (our own column names)
             (uuid,),

@@ -129,9 +129,15 @@ class Accounts(Part):
         """A snapshot is not in the table's history any more."""
         self.db.execute("DELETE FROM changes WHERE uuid = ? AND snapshot_id = ?", (uuid, snapshot_id))
 
-    def changes(self, uuid: str) -> list[tuple[Change, int]]:
-        """The recorded changes of a table with the time at which each was heard of, in the table's order."""
-        rows = self.db.execute("SELECT value, received_at_ms FROM changes WHERE uuid = ?", (uuid,))
+    def changes(self, uuid: str, newest: int = -1) -> list[tuple[Change, int]]:
+        """The recorded changes of a table with the time at which each was heard of, in the table's order.
+
+        With `newest` only so many of those that were heard of last.
+        """
+        rows = self.db.execute(
+            "SELECT value, received_at_ms FROM changes WHERE uuid = ? ORDER BY received_at_ms DESC LIMIT ?",
+            (uuid, newest),
+        )
         found = [(from_row(Change, zlib.decompress(value).decode()), at_ms) for value, at_ms in rows]
         return sorted(found, key=lambda one: (one[0].sequence_number, one[0].committed_at_ms))
 

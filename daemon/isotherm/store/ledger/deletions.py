@@ -107,20 +107,20 @@ class Deletions(Part):
                 [(uuid, snapshot_id, job_id) for snapshot_id in snapshots],
             )
 
-    def confirm_marks(self, job_id: str, due_at_ms: int) -> None:
+    def confirm_marks(self, job_id: str, due_at_ms: int, limit: int = SETTLED_AT_ONCE) -> None:
         """The expiry is committed: its files may go at this time."""
-        self._settle(job_id, due_at_ms)
+        self._settle(job_id, due_at_ms, limit)
 
-    def drop_marks(self, job_id: str) -> None:
+    def drop_marks(self, job_id: str, limit: int = SETTLED_AT_ONCE) -> None:
         """The expiry did not happen."""
-        self._settle(job_id, None)
+        self._settle(job_id, None, limit)
 
-    def _settle(self, job_id: str, due_at_ms: int | None) -> None:
+    def _settle(self, job_id: str, due_at_ms: int | None, limit: int) -> None:
         with self.transaction():
             self.db.execute("INSERT OR REPLACE INTO settled VALUES (?, ?)", (job_id, due_at_ms))
             if due_at_ms is None:
                 self.db.execute("DELETE FROM taken WHERE job_id = ?", (job_id,))
-            self._settle_some(job_id, due_at_ms, SETTLED_AT_ONCE)
+            self._settle_some(job_id, due_at_ms, limit)
 
     def settle_marks(self, limit: int = SETTLED_AT_ONCE) -> bool:
         """Go on with one of the jobs whose marks are confirmed or dropped; whether there is more to do."""

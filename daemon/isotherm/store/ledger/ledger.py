@@ -16,11 +16,12 @@ from isotherm.store.ledger.accounts import Accounts
 from isotherm.store.ledger.deletions import Deletions
 from isotherm.store.ledger.holds import Holds
 from isotherm.store.ledger.operations import Operations
+from isotherm.store.ledger.reads import ReadTables
 from isotherm.store.ledger.schema import VERSIONS
 from isotherm.store.ledger.silences import Silences
 
 KEEP_MS = 90 * 86_400_000
-"""Finished operations, deletions and accounts are kept this long."""
+"""Finished operations, deletions and accounts are kept this long, and what was read last so long ago."""
 KEEP_DELETIONS_MS = 7 * 86_400_000
 """Which files went is kept this long; how many stands with the operation."""
 PRUNED_AT_ONCE = 2000
@@ -56,7 +57,7 @@ _TAKEN_IS_OVER = (
 another expiry, which has not ended, may give them back."""
 
 
-class Ledger(Operations, Deletions, Accounts, Holds, Silences):
+class Ledger(Operations, Deletions, Accounts, Holds, Silences, ReadTables):
     """The ledger of all tables."""
 
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
@@ -98,7 +99,7 @@ class Ledger(Operations, Deletions, Accounts, Holds, Silences):
     # Policies
 
     def reloaded(self, loaded: PoliciesLoaded, texts: Mapping[str, str], now_ms: int) -> None:
-        """The policies were read anew: what it meant, and the files that are in force now, by name."""
+        """The policies were read again: what it meant, and the files that are in force now, by name."""
         with self.transaction():
             self.db.execute("INSERT INTO reloads (at_ms, value) VALUES (?, ?)", (now_ms, to_json(loaded)))
             self.db.execute("DELETE FROM policies")
@@ -130,6 +131,7 @@ class Ledger(Operations, Deletions, Accounts, Holds, Silences):
             counts = [
                 self._forget("operations", "job_id", "started_at_ms", ended, before_ms, limit),
                 self._forget("reloads", "number", "at_ms", "TRUE", before_ms, limit),
+                self._forget("reads", "uuid", "at_ms", "TRUE", before_ms, limit),
                 self._forget("taken", "job_id, snapshot_id", None, _TAKEN_IS_OVER, week_ms, limit),
             ]
             too_large = self.size_bytes > max_bytes

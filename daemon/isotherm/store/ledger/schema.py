@@ -101,4 +101,9 @@ CREATE TABLE silences (
 """
 """`before` is what was known of a file when an expiry marked it again that has not ended: it counts where that comes to
 nothing."""
-VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)
+_VERSION_6 = """
+CREATE TABLE reads (
+    uuid TEXT PRIMARY KEY, scans REAL NOT NULL, at_ms INTEGER NOT NULL, since_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+"""
+VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5, _VERSION_6)

@@ -13,7 +13,7 @@ from isotherm.store.ledger import Ledger
 
 
 @dataclass(slots=True)
-class Turns:
+class Admission:
     """Lets requests in, and remembers whose turn it was."""
 
     ledger: Ledger

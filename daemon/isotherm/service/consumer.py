@@ -1,4 +1,4 @@
-"""The control topic, heard: what messages say is taken into the state, verdicts are made, and they are acknowledged.
+"""Reads the control topic: what its messages say becomes state, verdicts are made, and the messages are acknowledged.
 
 Save, then acknowledge: what an event changed is saved before its offset is committed.
 """
@@ -22,8 +22,8 @@ from isotherm.store.ledger import Ledger
 
 
 @dataclass(slots=True)
-class Hearing:
-    """Hears the control topic."""
+class Consumer:
+    """Consumes the control topic."""
 
     fold: Fold
     ledger: Ledger

@@ -25,11 +25,11 @@ from isotherm.core.model.refusals import Reason
 from isotherm.core.observations import Outside, TrySoon
 from isotherm.core.paths import written_under
 from isotherm.service.barrier import Barrier
-from isotherm.service.holders import AGAIN_AFTER_S, Holders
-from isotherm.service.look import Look
 from isotherm.service.ports import Catalog, Listener, Listing, LoadedTable, Looked
-from isotherm.service.silences import Silences
-from isotherm.service.unanswered import Answer, Unanswered
+from isotherm.service.survey.look import Look
+from isotherm.service.survey.missing_tables import AGAIN_AFTER_S, MissingTables
+from isotherm.service.survey.silences import Silences
+from isotherm.service.survey.unknown_names import Answer, UnknownNames
 from isotherm.store.ledger import SURVEY, Ledger
 
 NAMES_AT_ONCE = 500
@@ -71,6 +71,7 @@ class Survey:
     listen: Listener
     now_ms: Callable[[], int]
     monotonic_s: Callable[[], float]
+    names_at_once: int = NAMES_AT_ONCE
     _listing: Listing | None = None
     _listed_s: float = 0.0
     _listed_until_s: float = 0.0
@@ -86,7 +87,7 @@ class Survey:
     _ahead_ms: int | None = None
     """The least by which the wall clock was ahead of the monotonic one since those looks. No file that was marked
     after a look began has an earlier time than the look has by this: a clock may be set, and marks have its time."""
-    _silent: Unanswered = field(init=False)
+    _unknown: UnknownNames = field(init=False)
     _gone: dict[str, float] = field(default_factory=dict)
     """Names that were dropped since the list was made, and when that was answered.
 
@@ -101,14 +102,14 @@ class Survey:
     """When all names may be looked at again."""
     _last_s: float = float("-inf")
     """When the latest look at all names began."""
-    _holders: Holders = field(init=False)
+    _missing: MissingTables = field(init=False)
 
     def __post_init__(self) -> None:
         silences, unsettled = (
             Silences(self.ledger, kind, PATIENCE_S, self.now_ms) for kind in ("table", "second name")
         )
-        self._silent = Unanswered(self.monotonic_s, TWICE_S, silences, unsettled)
-        self._holders = Holders(self.ledger, self.listen)
+        self._unknown = UnknownNames(self.monotonic_s, TWICE_S, silences, unsettled)
+        self._missing = MissingTables(self.ledger, self.listen)
 
     def seen_since_ms(self, name: str) -> int | None:
         """Since when every name in the catalog's list was looked at. Returns None where some were not, or the list is old.
@@ -133,7 +134,7 @@ class Survey:
         """
         others = [one for one, theirs in self._uuids.items() if theirs == uuid and one != name]
         for one in others:
-            if one not in self._silent:
+            if one not in self._unknown:
                 self._looked_at.pop(one, None)
         return not others
 
@@ -151,9 +152,9 @@ class Survey:
             return f"namespace {namespace} of the catalog gives no answer, and a table in it may need the file: {why}"
         unseen = [one for one in self._listing.names if one not in self._looked_at]
         ours = self._uuids.get(name)
-        twin = next((one for one in self._uuids if one in self._silent and self._uuids[one] == ours), None)
+        twin = next((one for one in self._uuids if one in self._unknown and self._uuids[one] == ours), None)
         if twin is not None and not unseen:
-            return f"{twin} may be a second entry of it: {self._silent.why(twin)}"
+            return f"{twin} may be a second entry of it: {self._unknown.why(twin)}"
         if not unseen:
             oldest = min(self._listing.names, key=self._looked_at.__getitem__)
             hours = (self.monotonic_s() - self._looked_at[oldest]) / 3600
@@ -161,8 +162,8 @@ class Survey:
                 f"the catalog's tables are to be looked at once more: {oldest} was looked at {hours:.1f} h ago, "
                 "and no other one before"
             )
-        first = next((one for one in unseen if one in self._silent), unseen[0])
-        why = f": {self._silent.why(first)}" if first in self._silent else ""
+        first = next((one for one in unseen if one in self._unknown), unseen[0])
+        why = f": {self._unknown.why(first)}" if first in self._unknown else ""
         return (
             f"{len(unseen)} of the catalog's {len(self._listing.names)} tables could not be looked at yet, "
             f"{first} for instance{why}; one of them may need the file"
@@ -176,7 +177,7 @@ class Survey:
 
     def want_holders(self, uuids: Collection[str], waiting: str) -> None:
         """Look for tables, because files of another one wait for them to be gone."""
-        self._holders.want(uuids, waiting)
+        self._missing.want(uuids, waiting)
 
     def listed(self, listing: Listing, asked_s: float, good_for_s: float, *, is_whole: bool) -> None:
         """Take the catalog's newest list.
@@ -198,7 +199,7 @@ class Survey:
         known = there - self._gone.keys()
         self._gone.clear()
         self._looked_at = {name: at_s for name, at_s in self._looked_at.items() if name in known}
-        self._silent.keep(there, listing.hides)
+        self._unknown.keep(there, listing.hides)
         self._uuids = {name: uuid for name, uuid in self._uuids.items() if name in known}
         self._told &= there
         self._note()
@@ -211,9 +212,9 @@ class Survey:
     def _note(self) -> None:
         """Say in the ledger what keeps files of all tables waiting."""
         why = None if self._no_list is None else f"the catalog does not list its tables: {self._no_list}"
-        silent = self._silent.first(self._looked_at)
+        silent = self._unknown.first(self._looked_at)
         if why is None and silent is not None:
-            why = f"{silent}, which may share files, gives no answer: {self._silent.why(silent)}"
+            why = f"{silent}, which may share files, gives no answer: {self._unknown.why(silent)}"
         self.ledger.note_obstacle(SURVEY, why)
 
     def turn(self) -> bool:
@@ -248,32 +249,32 @@ class Survey:
         listing, now_s = self._listing, self.monotonic_s()
         if listing is None:
             return
-        names = [name for name in listing.names if name not in self._looked_at and name not in self._silent]
-        is_wanted = self._is_wanted or (bool(self._holders) and now_s >= self._last_s + AGAIN_AFTER_S)
-        silent = self._silent.due(self._looked_at)
+        names = [name for name in listing.names if name not in self._looked_at and name not in self._unknown]
+        is_wanted = self._is_wanted or (bool(self._missing) and now_s >= self._last_s + AGAIN_AFTER_S)
+        silent = self._unknown.due(self._looked_at)
         is_of_all = not names and is_wanted and now_s >= self._next_s
         is_of_all = is_of_all and not (silent and self._is_turn_of_silent)
         if is_of_all:
             # What does not answer is behind all others, and keeps none of them from being asked for. Where a look is
             # cut short, the next one goes on there.
             names = [name for name in listing.names if name in self._looked_at]
-            names.sort(key=lambda name: (name in self._silent, self._looked_at[name]))
+            names.sort(key=lambda name: (name in self._unknown, self._looked_at[name]))
             self._is_wanted, self._last_s = False, now_s
         elif not names:
             names = silent[:SILENT_AT_ONCE]
         if not names:
             return
-        self._is_turn_of_silent = is_of_all or (self._is_turn_of_silent and names[0] not in self._silent)
+        self._is_turn_of_silent = is_of_all or (self._is_turn_of_silent and names[0] not in self._unknown)
         hidden = next((f"namespace {name}: {why}" for name, why in listing.unlisted.items()), None)
         if hidden is None and len(names) < len(listing.names):
             hidden = next(
-                (f"table {one}: {self._silent.why(one)}" for one in listing.names if self._is_hidden(one)),
+                (f"table {one}: {self._unknown.why(one)}" for one in listing.names if self._is_hidden(one)),
                 None,
             )
         self._go_on(Look(now_s, self._now_ahead_ms(), is_of_all, hidden, self._listed_s, list(names)))
 
     def _is_hidden(self, name: str) -> bool:
-        return name in self._silent and name not in self._gone
+        return name in self._unknown and name not in self._gone
 
     def _go_on(self, look: Look) -> None:
         """Begin with the next piece of a look, or end it."""
@@ -289,20 +290,20 @@ class Survey:
             if min(self._looked_at.values(), default=0.0) >= look.began_s:
                 self._ahead_ms = look.ahead_ms  # what was looked at before does not count any more
         self._note()
-        if look.is_of_all and self._holders:
-            self._holders.look_through(
+        if look.is_of_all and self._missing:
+            self._missing.look_through(
                 look.uuids, look.hidden, listed_s=look.listed_s, began_s=look.began_s, ended_s=now_s
             )
 
     def _piece(self, look: Look) -> list[str]:
         """Take the next names of a look. To those that gave no answer comes one that did: does the catalog answer?"""
-        look.is_of_silent = look.behind[0] in self._silent
-        names = look.behind[: SILENT_AT_ONCE if look.is_of_silent else NAMES_AT_ONCE]
-        piece = list(takewhile(lambda name: (name in self._silent) is look.is_of_silent, names))
+        look.is_of_silent = look.behind[0] in self._unknown
+        names = look.behind[: SILENT_AT_ONCE if look.is_of_silent else self.names_at_once]
+        piece = list(takewhile(lambda name: (name in self._unknown) is look.is_of_silent, names))
         look.behind, was_paused, look.again_s = look.behind[len(piece) :], look.again_s > 0.0, 0.0
         if was_paused or not look.is_of_silent:
             return piece  # after a pause the catalog has answered already, or it counts as one in vain
-        well = (name for name in self._looked_at if name not in self._silent and name not in piece)
+        well = (name for name in self._looked_at if name not in self._unknown and name not in piece)
         newest = max(well, key=self._looked_at.__getitem__, default=None)
         return piece if newest is None else [newest, *piece]
 
@@ -320,19 +321,19 @@ class Survey:
         silent |= self._paused(look, looked)
         unsettled = self._unsettled(looked)
         if looked.found:
-            self._silent.found()
+            self._unknown.found()
         look.uuids |= {lies.uuid for lies in looked.found.values()}
         unknown = {**unread, **silent, **unsettled}
         look.hidden = look.hidden or next((f"table {name}: {why}" for name, why in unknown.items()), None)
         self._tell(unknown)
         for name in looked.found.keys() - unknown.keys():
             self._looked_at[name], self._uuids[name] = look.began_s, looked.found[name].uuid
-            self._silent.answered(name)
+            self._unknown.answered(name)
         self._gone |= dict.fromkeys(looked.gone, now_s)
         gone = dict.fromkeys(looked.gone, "the catalog has dropped it, which its next list is to confirm")
         for name, why in {**unknown, **gone}.items():
             answer = Answer.SILENT if name in silent else Answer.REFUSED
-            if self._silent.note(name, why, Answer.UNSETTLED if name in unsettled else answer, asked_s):
+            if self._unknown.note(name, why, Answer.UNSETTLED if name in unsettled else answer, asked_s):
                 self._looked_at[name] = look.began_s
                 self._uuids.pop(name, None)  # it may be any table by now
                 if name in unsettled:  # files of that one table wait on
@@ -340,7 +341,7 @@ class Survey:
             else:
                 self._looked_at.pop(name, None)
         with self.ledger.transaction():
-            self._silent.save(unknown, {*looked.found, *looked.gone} - unknown.keys())
+            self._unknown.save(unknown, {*looked.found, *looked.gone} - unknown.keys())
         if looked.unasked and not looked.pause_s:
             look.hidden = look.hidden or "the catalog does not answer"
             self._is_wanted = self._is_wanted or look.is_of_all

@@ -4,9 +4,7 @@ import pytest
 from pyiceberg.manifest import FileFormat
 
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.core.model.holds import Hold
-from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.core.setbacks import (
+from isotherm.core.backoff import (
     EXCUSED,
     IN_VAIN,
     MAX_OUTAGE_MS,
@@ -15,6 +13,8 @@ from isotherm.core.setbacks import (
     RETRY_MS,
     setback,
 )
+from isotherm.core.model.holds import Hold
+from isotherm.core.model.refusals import Reason, Refusal
 
 TABLE = TableId("u", "db.t")
 KEY = PartitionKey("{}")

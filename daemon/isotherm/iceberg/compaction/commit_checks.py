@@ -1,0 +1,93 @@
+"""What must hold before files are swapped: of the sums of a job, of the table as it is now, and of what was written.
+
+The committer asks for each before every attempt. It asks whether the partition is still cold last of all (`may_commit`).
+"""
+
+from collections.abc import Iterable
+
+from pyiceberg.io import FileIO
+from pyiceberg.table.metadata import TableMetadata
+
+from isotherm.core.model.jobs import CompactionJob, Rewrite
+from isotherm.core.model.refusals import Reason, RefusalError
+from isotherm.iceberg.compaction.fate import known_files
+from isotherm.iceberg.manifests.live import LiveEntry
+
+
+def mismatch(job: CompactionJob, rewrite: Rewrite) -> str | None:
+    """Why the written files do not hold the rows that were read, if they do not."""
+    if rewrite.job_id != job.job_id:
+        return f"the files belong to job {rewrite.job_id}, not to {job.job_id}"
+    known = sum(file.rows for file in job.data_files)
+    if rewrite.rows_read != known:
+        return f"{rewrite.rows_read} rows were read, the manifests say {known}"
+    expected = rewrite.rows_read - rewrite.rows_deleted
+    listed = sum(file.rows for file in rewrite.files)
+    if not expected == rewrite.rows_written == listed:
+        return (
+            f"{rewrite.rows_read} rows less {rewrite.rows_deleted} deleted ones are {expected}; "
+            f"{rewrite.rows_written} were read back, and the new files say {listed}"
+        )
+    if rewrite.hash_read != rewrite.hash_written:
+        return (
+            f"the {expected} rows read back differ from those that were read: "
+            f"sum of hashes {rewrite.hash_written:x}, not {rewrite.hash_read:x}"
+        )
+    return None
+
+
+def check_table(
+    job: CompactionJob, rewrite: Rewrite, metadata: TableMetadata, live: Iterable[LiveEntry]
+) -> None:
+    """Check that the table still is what the job was made for.
+
+    Args:
+        job: what was read.
+        rewrite: what was written.
+        metadata: the table's newest metadata.
+        live: the files of the job's partition at its head.
+
+    Raises:
+        RefusalError: it is not.
+    """
+    if metadata.format_version != 2:
+        raise RefusalError(
+            Reason.FORMAT, f"{job.table.name} has format version {metadata.format_version} by now"
+        )
+    if rewrite.schema_id is not None and metadata.current_schema_id != rewrite.schema_id:
+        raise RefusalError(
+            Reason.SCHEMA,
+            f"the schema is {metadata.current_schema_id} by now, the files were written in "
+            f"{rewrite.schema_id}",
+        )
+    if job.spec_id not in metadata.specs():
+        raise RefusalError(Reason.CONFLICT, f"partition spec {job.spec_id} is gone")
+    found, expected = {entry.identity for entry in live}, known_files(job)
+    if found != expected:
+        came, left = sorted(found - expected, key=str), sorted(expected - found, key=str)
+        first = (came or left)[0][0]
+        raise RefusalError(
+            Reason.CONFLICT,
+            f"{job.partition_label} was written since snapshot {job.base_snapshot_id}: {len(came)} files came, "
+            f"{len(left)} left, for instance {first}",
+        )
+
+
+def check_files(rewrite: Rewrite, io: FileIO) -> None:
+    """Check that what was written is still there: a second process on our state may have taken it for a leftover.
+
+    Raises:
+        RefusalError: it is not, or its store does not answer.
+    """
+    for file in rewrite.files:
+        try:
+            size = len(io.new_input(file.path))
+        except FileNotFoundError as err:
+            raise RefusalError(
+                Reason.MISSING_FILE, f"{file.path} was written and is not there any more"
+            ) from err
+        except OSError as err:
+            raise RefusalError(Reason.STORAGE, f"looking for {file.path}: {err}") from err
+        if size != file.size_bytes:
+            why = f"{file.path} has {size} bytes, {file.size_bytes} were written"
+            raise RefusalError(Reason.MISSING_FILE, why)

@@ -1,0 +1,5 @@
+"""Which tables the catalog has, and where they lie: the looks at all of them, and what they have not shown."""
+
+from isotherm.service.survey.survey import Survey, place
+
+__all__ = ["Survey", "place"]

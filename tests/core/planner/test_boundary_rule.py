@@ -1,0 +1,75 @@
+"""How far behind the stream a partition must end: what the policy says, or what the table has shown."""
+
+import pytest
+
+from isotherm.core.lateness import UNTAUGHT, files_come_within
+from isotherm.core.model.tables import PartitionField
+from isotherm.core.planner.coldness import boundary_rule
+from isotherm.core.planner.view import Surroundings
+from isotherm.core.policy.policy import Cold
+from support.builders import DAY, HOUR, HOURLY, MIB, MINUTE, NOW, key, partition, table_state
+
+DAILY = (PartitionField(1000, "day", "day", "timestamptz"),)
+YEARLY = (PartitionField(1000, "year", "year", "timestamptz"),)
+HOUR_100 = key(100)
+ENDS = 101 * HOUR
+
+
+def found(behind_ms, lateness=UNTAUGHT, *, fields=HOURLY, where=HOUR_100, ends=ENDS, now_ms=NOW, **cold):
+    state = table_state(boundary_ms=ends + behind_ms, lateness=lateness)
+    written = partition(10, MIB, last_write_at_ms=now_ms - 2 * HOUR)
+    return boundary_rule(where, written, Surroundings(state, fields), Cold.model_validate(cold), now_ms)
+
+
+@pytest.mark.parametrize(
+    ("after", "needed_ms"), [(0, 0), (2, 2 * HOUR), (0.5, 30 * MINUTE), ("90m", 90 * MINUTE), ("0s", 0)]
+)
+def test_a_policy_says_it_in_intervals_or_as_a_span(after, needed_ms):
+    assert found(needed_ms - 1, after=after).is_hot
+    assert not found(needed_ms, after=after).is_hot
+
+
+def test_intervals_have_a_cap_and_a_span_has_none():
+    assert not found(3 * HOUR, after=10, after_at_most="3h").is_hot
+    assert found(3 * HOUR, after="4h", after_at_most="3h").is_hot
+
+
+def test_a_table_of_which_nothing_is_known_waits_for_two_intervals():
+    untaught = found(2 * HOUR - 1)
+
+    assert untaught.is_hot
+    assert untaught.why.endswith("2h needed: how late its rows come is not known yet")
+    assert not found(2 * HOUR).is_hot
+
+
+def test_where_files_come_late_it_is_as_long_as_they_need():
+    late = files_come_within(20 * MINUTE, NOW)
+
+    assert found(31 * MINUTE, late).is_hot
+    assert not found(32 * MINUTE, late).is_hot
+    assert found(31 * MINUTE, late).why == (
+        "ends 31m behind the stream (boundary 1970-01-05 05:31:00), 32m needed: 49 of 50 files come within 32m"
+    )
+
+
+def test_it_is_never_longer_than_for_a_table_of_which_nothing_is_known():
+    assert not found(2 * HOUR, files_come_within(10 * HOUR, NOW)).is_hot
+
+
+def test_where_no_file_is_late_the_last_part_of_the_interval_is_its_end():
+    """A load at three in the morning brings the whole of the day before, and its last row is of 23:59."""
+    on_time = files_come_within(0, NOW)
+    day = {"fields": DAILY, "where": key(10), "ends": 11 * DAY}
+    year = {"fields": YEARLY, "where": key(0), "ends": 365 * DAY}
+
+    assert found(-30 * MINUTE, on_time, **day).is_hot
+    assert not found(2 * MINUTE, on_time, **day).is_hot
+    assert found(-2 * HOUR, on_time, **year).is_hot
+
+
+def test_it_is_looked_at_again_while_less_may_be_learned():
+    late = found(40 * MINUTE)
+
+    assert late.wake.at_ms == NOW + 10 * MINUTE
+    assert late.wake.boundary_ms == ENDS + 2 * HOUR
+    assert found(40 * MINUTE, after=2).wake.at_ms == NOW - 2 * HOUR + DAY

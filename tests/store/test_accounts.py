@@ -1,0 +1,14 @@
+"""What the ledger remembers of snapshots."""
+
+from contextlib import closing
+
+from isotherm.store import Ledger
+from support.builders import change
+
+
+def test_the_newest_changes_are_those_that_were_heard_of_last_in_the_order_of_the_table(tmp_path):
+    with closing(Ledger(tmp_path / "ledger.db")) as ledger:
+        ledger.record("t", [(change(number, number - 1), 100 + number) for number in (3, 1, 4, 2)])
+
+        assert [(one.snapshot_id, at_ms) for one, at_ms in ledger.changes("t", 2)] == [(3, 103), (4, 104)]
+        assert [one.snapshot_id for one, _ in ledger.changes("t")] == [1, 2, 3, 4]
