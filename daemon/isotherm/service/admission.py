@@ -27,11 +27,12 @@ class Admission:
     expired_at_ms: dict[str, int] = field(default_factory=dict)
     """By uuid: when an expiry began last, within a day."""
 
-    def expires(self, uuid: str) -> None:
-        """An expiry of this table has begun: the others have their turn before it."""
+    def expires(self, uuid: str) -> bool:
+        """Note that an expiry of this table has begun: the others have their turn before it. Returns True."""
         now_ms = self.now_ms()
         recent = {one: at_ms for one, at_ms in self.expired_at_ms.items() if now_ms - at_ms < DAY_MS}
         self.expired_at_ms = recent | {uuid: now_ms}
+        return True
 
     def admitted(self, plans: Sequence[Plan], *, may_compact: bool) -> Sequence[Request]:
         """The requests of these plans that begin now."""
