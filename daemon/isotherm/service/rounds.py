@@ -76,7 +76,6 @@ class Rounds:
     is_open: bool = False
     """Whether a round has begun and not ended."""
     _agenda: Agenda = field(default_factory=Agenda)
-    """The tables that are still to be looked at."""
     _lost_s: float = 0.0
     """What tables that gave no answer have cost in this round."""
     _plans: list[Plan] = field(default_factory=list)
@@ -229,10 +228,10 @@ class Rounds:
 
     def _is_put_off(self, name: str) -> bool:
         """Whether a table is not asked for in this round, because others have cost too many time-outs in it."""
-        is_put_off = self._lost_s >= MOST_LOST_S and not self.barrier.is_aside(name)
-        if is_put_off:
-            self.barrier.not_asked.add(name)
-        return is_put_off
+        if self._lost_s < MOST_LOST_S or self.barrier.is_aside(name):
+            return False
+        self.barrier.not_asked.add(name)
+        return True
 
     def _confirm(self, name: str) -> bool:
         """Bring our row to what the catalog has; whether there is a table of ours under the name."""
@@ -381,7 +380,8 @@ class Rounds:
         request = self._confirmed(planned)
         if request is None:
             return False
-        return self.expiries.begin(request) if is_expiry else self.compactions.begin(request)
+        has_begun = self.expiries.begin(request) if is_expiry else self.compactions.begin(request)
+        return has_begun and (not is_expiry or self.admission.expires(request.table.uuid))
 
     def _confirmed(self, planned: Request) -> Request | None:
         """The same request at the head that the catalog confirms in this round, or None where there is none."""

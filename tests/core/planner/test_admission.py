@@ -51,6 +51,17 @@ def test_no_more_jobs_than_allowed(running, at_once, expected):
     assert len(admit([one], running, at_once, None, NOW)) == expected
 
 
+def test_work_on_whole_tables_is_let_in_by_turns():
+    """A few run at once, so by names alone the first few tables would keep the others waiting as long as they are due."""
+    plans = [planned(of_whole_table(request(name, KIB))) for name in "abcd"]
+
+    assert names(admit(plans, 0, 2, None, NOW, None, {"a": NOW - 1, "c": NOW - 2})) == ["b", "d", "c", "a"]
+
+
+def of_whole_table(one):
+    return replace(one, decision=replace(one.decision, action=Action.EXPIRE, partition=None))
+
+
 def test_no_more_bytes_than_the_budget_leaves():
     one = planned(request("a", 100 * KIB), request("a", KIB))
     chosen = admit([one], 0, 5, 20 * KIB, NOW)

@@ -54,6 +54,7 @@ def admit(
     bytes_left: int | None,
     now_ms: int,
     rooms: Mapping[str, Room] | None = None,
+    begun_at_ms: Mapping[str, int] | None = None,
 ) -> tuple[Request, ...]:
     """The requests to start now, out of all tables: what costs no bytes at once, compactions in turn from each table.
 
@@ -64,10 +65,12 @@ def admit(
         bytes_left: what the budget over all tables still allows to read, or None where there is no limit.
         now_ms: the time.
         rooms: what each table's own limits still allow, by uuid.
+        begun_at_ms: when work on a whole table began last, by uuid. Few may run at once, so it is done in turn.
     """
-    rooms = rooms or {}
+    rooms, begun_at_ms = rooms or {}, begun_at_ms or {}
     by_table = sorted(plans, key=lambda one: (one.table.name, one.table.uuid))
     cheap = [request for one in by_table for request in one.requests if request.decision.partition is None]
+    cheap.sort(key=lambda request: begun_at_ms.get(request.table.uuid, 0))
     queues = [
         _Queue(
             [r for r in one.requests if r.decision.partition is not None],
