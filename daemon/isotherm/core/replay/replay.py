@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from isotherm.contract.events import OpenWindow
 from isotherm.contract.identity import PartitionKey
 from isotherm.contract.summary import Origin
+from isotherm.core.appends import is_append
 from isotherm.core.model.changes import Change
 from isotherm.core.model.decisions import Decision, Request, Verdict
 from isotherm.core.model.files import DELETE_KINDS, FileKind, bucket_bounds
@@ -182,7 +183,11 @@ class _Life:
         """A writer commits, and whoever of us works on the same partitions has worked in vain."""
         change = carried_over(recorded.change, self.partitions)
         for key in change.partitions:
-            if key in self._running:
+            job = self._running.get(key)
+            if job is not None and not (is_append(change) and _is_minor(job)):
+                self._throw_away(self._running.pop(key))
+        if not is_append(change):
+            for key in [key for key, job in self._running.items() if _is_minor(job)]:
                 self._throw_away(self._running.pop(key))
         if change.is_foreign_write:
             self._sums.ingested_bytes += sum(delta.added.bytes for delta in change.partitions.values())
@@ -380,6 +385,11 @@ class _Life:
         passed_ms = max(self._now_ms - self._history.starts_at_ms, 1)
         jobs = len(self.jobs) - self._sums.conflicts
         return self._sums.totals(jobs, self.sample(), passed_ms, len(self._due_since))
+
+
+def _is_minor(job: SimulatedJob) -> bool:
+    """Whether a job runs beside its writers: until one of them does something else than append, anywhere."""
+    return job.take.through_number is not None
 
 
 def _without_the_rest(policy: Policy) -> Policy:

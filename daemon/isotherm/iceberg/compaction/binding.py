@@ -62,6 +62,10 @@ def bind(
     equality = list(_equality_deletes(metadata, io, snapshot, partition, live, oldest, is_stopped))
     if refusal := _refusal_of_files(data, deletes, equality):
         return refusal
+    if take.through_number is not None and len(live) > sum(entry.kind is FileKind.DATA for entry in live):
+        return Refusal(
+            Reason.HOT, "it is still written, and holds delete files: its writers do not only append"
+        )
     chosen = _chosen([entry for entry in wanted if entry.spec_id == spec_id], take)
     rewritten = DataFiles(chosen)
     applicable = [delete for delete in deletes if rewritten.may_be_named_by(delete)]
@@ -84,6 +88,7 @@ def bind(
         policy_hash=policy_hash,
         why=why,
         destination=destination(metadata, spec_id, partition),
+        beside_appends=take.through_number is not None,
     )
     return Bound(job, sum(entry.kind is FileKind.DATA for entry in live))
 
@@ -122,6 +127,8 @@ def _refusal_of_files(
 
 def _wanted(data: Sequence[LiveEntry], deletes: Sequence[LiveEntry], take: Take) -> list[LiveEntry]:
     """The data files that a job is about: those that are small enough, and those that deletes may name."""
+    if take.through_number is not None:
+        data = [entry for entry in data if entry.sequence_number <= take.through_number]
     named = DataFiles(data).named_by(deletes) if take.with_deletes else frozenset()
     return [entry for entry in data if entry.size_bytes < take.below_bytes or entry.identity in named]
 

@@ -32,7 +32,7 @@ from tenacity.nap import sleep
 
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
-from isotherm.iceberg.compaction.fate import known_files, landed
+from isotherm.iceberg.compaction.fate import landed, strangers
 from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot
 from isotherm.iceberg.errors import FATAL
 from isotherm.iceberg.manifests.live import LiveEntry, live_files
@@ -253,10 +253,9 @@ class _Commit:
             )
         if job.spec_id not in metadata.specs():
             raise RefusalError(Reason.CONFLICT, f"partition spec {job.spec_id} is gone")
-        found, expected = {entry.identity for entry in live}, known_files(job)
-        if found != expected:
-            came, left = sorted(found - expected, key=str), sorted(expected - found, key=str)
-            first = (came or left)[0][0]
+        came, left = strangers(job, live)
+        if came or left:
+            first = min(came or left, key=str)[0]
             raise RefusalError(
                 Reason.CONFLICT,
                 f"{job.partition_label} was written since snapshot {job.base_snapshot_id}: {len(came)} files came, "
