@@ -25,6 +25,7 @@ from isotherm.core.model.decisions import Decision, Plan, Verdict, Wake
 from isotherm.core.model.jobs import Action
 from isotherm.core.planner.coldness import findings
 from isotherm.core.planner.debt import debt
+from isotherm.core.planner.minor import proof
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import Surroundings, View
 from isotherm.core.policy.policy import Policy
@@ -62,8 +63,12 @@ def show_explanation(table: str, partition: str | None, config: Path, output: Ou
             out.print(Text(line, style="dim"))
 
 
-COLD, MAY_GO, KEPT = "cold", "may go", "kept"
-_STYLES = {**{str(verdict): style for verdict, style in VERDICT_STYLES.items()}, COLD: "green"}
+COLD, MAY_GO, KEPT, BESIDE = "cold", "may go", "kept", "beside"
+_STYLES = {
+    **{str(verdict): style for verdict, style in VERDICT_STYLES.items()},
+    COLD: "green",
+    BESIDE: "green",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,7 @@ class Condition:
 
     name: str
     word: str
-    """What it comes to: `hot` or `cold`, `due` or `clean`, `may go` or `kept`, or the verdict on work on the table."""
+    """What it comes to: `hot` or `cold` (`beside`: old files may be merged beside the writers), `due` or `clean`, `may go` or `kept`, or the verdict on work on the table."""
     holds: bool
     """Whether it lets the work go ahead."""
     text: str
@@ -123,6 +128,7 @@ def _of_partition(
     assert key is not None  # noqa: S101 (only the table's own decision has none)
     conditions = (
         *_coldness(key, view.partitions[key], view.around, resolved, now_ms),
+        *_minor(view.around, resolved, now_ms),
         *_debt(view.partitions[key], resolved),
     )
     return Explanation(
@@ -157,6 +163,15 @@ def _coldness(
         )
         for one in found
     ]
+
+
+def _minor(around: Surroundings, resolved: Resolved, now_ms: int) -> list[Condition]:
+    """Whether its old files may be merged while it is hot, where the policy speaks of that."""
+    found = proof(around.state, resolved.policy, now_ms)
+    if found is None:
+        return []
+    word = Verdict.HOT if found.is_hot else BESIDE
+    return [Condition(found.rule, word, not found.is_hot, found.why, _origin(resolved, found.option))]
 
 
 def _debt(state: PartitionState, resolved: Resolved) -> list[Condition]:

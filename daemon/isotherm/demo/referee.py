@@ -150,8 +150,8 @@ class Referee:
         resolved = resolve(seen.name, properties, [("shop.yaml", PolicyFile.model_validate(text))])
         if resolved is None:
             return {}
-        cold = resolved.policy.cold
-        rule = ColdRule(cold.after, cold.after_at_most, cold.quiet_for, cold.silent_for)
+        cold, minor_after_ms = resolved.policy.cold, resolved.policy.compact.minor_after
+        rule = ColdRule(cold.after, cold.after_at_most, cold.quiet_for, cold.silent_for, minor_after_ms)
         return {resolved.policy.hash: rule}
 
     def judge(
