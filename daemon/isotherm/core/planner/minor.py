@@ -16,6 +16,7 @@ from isotherm.core.planner.coldness import Finding
 from isotherm.core.policy.policy import Cold, Policy
 from isotherm.core.state import PartitionState, TableState
 from isotherm.core.units import span_text
+from isotherm.runtime.text import counted
 
 MARGIN_AT_MOST_MS = (ARRIVALS - 1) * ARRIVAL_MS
 """Arrivals are kept apart for so long."""
@@ -54,7 +55,9 @@ def proof(state: TableState, policy: Policy, now_ms: int) -> Finding | None:
         return None
     count, since_ms = state.appends.count, state.appends.since_ms
     for_ms = 0 if since_ms is None else max(now_ms - since_ms, 0)
-    why = f"the table's {count} writes of the last {span_text(for_ms)} only appended"
+    why = "no append is on record since the last write of another kind"
+    if count:
+        why = f"the table's {counted(count, 'write')} of the last {span_text(for_ms)} only appended"
     if count >= ENOUGH_APPENDS and for_ms >= needed_ms:
         return Finding("minor", False, why, option=OPTION)
     why += f", {ENOUGH_APPENDS} in {span_text(needed_ms)} are needed"

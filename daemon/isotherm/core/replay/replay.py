@@ -182,12 +182,10 @@ class _Life:
     def _write(self, recorded: Recorded) -> None:
         """A writer commits, and whoever of us works on the same partitions has worked in vain."""
         change = carried_over(recorded.change, self.partitions)
-        for key in change.partitions:
-            job = self._running.get(key)
-            if job is not None and not (is_append(change) and _is_minor(job)):
-                self._throw_away(self._running.pop(key))
-        if not is_append(change):
-            for key in [key for key, job in self._running.items() if _is_minor(job)]:
+        for key, job in list(self._running.items()):
+            # Beside appends a job goes on; anything else ends it, wherever that was.
+            is_hit = not is_append(change) if job.is_beside_appends else key in change.partitions
+            if is_hit:
                 self._throw_away(self._running.pop(key))
         if change.is_foreign_write:
             self._sums.ingested_bytes += sum(delta.added.bytes for delta in change.partitions.values())
@@ -385,11 +383,6 @@ class _Life:
         passed_ms = max(self._now_ms - self._history.starts_at_ms, 1)
         jobs = len(self.jobs) - self._sums.conflicts
         return self._sums.totals(jobs, self.sample(), passed_ms, len(self._due_since))
-
-
-def _is_minor(job: SimulatedJob) -> bool:
-    """Whether a job runs beside its writers: until one of them does something else than append, anywhere."""
-    return job.take.through_number is not None
 
 
 def _without_the_rest(policy: Policy) -> Policy:

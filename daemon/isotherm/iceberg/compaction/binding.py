@@ -60,12 +60,8 @@ def bind(
     data = [entry for entry in live if entry.spec_id == spec_id and entry.kind is FileKind.DATA]
     oldest = min((entry.sequence_number for entry in data), default=snapshot.sequence_number or 0)
     equality = list(_equality_deletes(metadata, io, snapshot, partition, live, oldest, is_stopped))
-    if refusal := _refusal_of_files(data, deletes, equality):
+    if refusal := _refusal_of_files(data, deletes, equality) or _refusal_beside(live, take):
         return refusal
-    if take.through_number is not None and len(live) > sum(entry.kind is FileKind.DATA for entry in live):
-        return Refusal(
-            Reason.HOT, "it is still written, and holds delete files: its writers do not only append"
-        )
     chosen = _chosen([entry for entry in wanted if entry.spec_id == spec_id], take)
     rewritten = DataFiles(chosen)
     applicable = [delete for delete in deletes if rewritten.may_be_named_by(delete)]
@@ -123,6 +119,14 @@ def _refusal_of_files(
         if entry.is_encrypted:
             return Refusal(Reason.ENCRYPTED, f"{entry.path} is encrypted")
     return None
+
+
+def _refusal_beside(live: Iterable[LiveEntry], take: Take) -> Refusal | None:
+    """Why these files cannot be compacted beside their writers, if that is wanted."""
+    if take.through_number is None or all(entry.kind is FileKind.DATA for entry in live):
+        return None
+    why = "it is still written, and holds delete files: its writers do not only append"
+    return Refusal(Reason.HOT, why)
 
 
 def _wanted(data: Sequence[LiveEntry], deletes: Sequence[LiveEntry], take: Take) -> list[LiveEntry]:
