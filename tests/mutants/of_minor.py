@@ -26,7 +26,7 @@ MUTANTS = (
         MINOR,
         "if one.before_ms <= until_ms]",
         "if one.began_ms]",
-        LAWS + "test_what_is_old_is_merged_though_the_partition_is_still_written",
+        LAWS + "test_of_a_quarter_of_an_hour_of_which_a_part_is_young_all_of_it_waits",
     ),
     Mutant(
         "an append that takes a file away is an append",

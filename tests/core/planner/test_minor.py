@@ -66,6 +66,12 @@ def test_what_is_old_is_merged_though_the_partition_is_still_written():
     assert (decision.take.through_number, decision.files) == (105, 105)
 
 
+def test_of_a_quarter_of_an_hour_of_which_a_part_is_young_all_of_it_waits():
+    state, partitions, _ = lived(stream(110))
+
+    assert decided(state, partitions, ALLOWED, BEGAN + 110 * MINUTE).take.through_number == 90
+
+
 @given(
     st.lists(
         st.tuples(st.integers(0, 12), st.integers(1, 3), st.sampled_from([20 * KIB, MIB, 40 * MIB])),
