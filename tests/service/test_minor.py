@@ -52,7 +52,7 @@ def test_a_hot_partition_is_compacted_while_its_writer_goes_on(tmp_path):
     lab.append(table, 1)
     service.step(0)
     lab.append(table, 1, announce=False)
-    young, expected = set(live(table)) - before, ids(table)
+    young, expected = {path for path in live(table) if "isotherm-" not in path} - before, ids(table)
     wait_for_children(service)
     service.compactions.finish()
 
