@@ -105,8 +105,8 @@ MUTANTS = (
     Mutant(
         "an event on one table cancels the jobs of another",
         COMPACTIONS,
-        "if operation.job_id != but and operation.table.uuid == one.uuid and hit:",
-        "if operation.job_id != but and hit:",
+        "if operation.job_id == but or operation.table.uuid != one.uuid:",
+        "if operation.job_id == but:",
         LAYERS + "test_a_job_is_cancelled_by_what_touches_its_table_and_by_nothing_else",
     ),
     # Holds

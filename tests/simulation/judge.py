@@ -27,6 +27,13 @@ expire: {{keep_for: 10m, keep_last: {KEEP_LAST}, at_once: 2, every: 0s, delete_a
 override: [expire.keep_last]
 """
 """What the daemon is told, and the numbers above are what it is held to."""
+LOG, ONLY_APPENDS_MS, YOUNG_MS, ENOUGH_APPENDS = "shop.log", 300_000, 120_000, 20
+MINOR = f"""
+tables: {LOG}
+cold: {{quiet_for: 2m}}
+compact: {{minor_after: 5m}}
+"""
+"""Of one table old files may be merged in hot hours too, while its writers only append."""
 
 
 @dataclass
@@ -50,6 +57,9 @@ class Judge:
     manifests: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     writes: dict[int, tuple[int, frozenset[int]]] = field(default_factory=dict)
     """By foreign snapshot: when it came, and the hours that it touched."""
+    appended: dict[int, frozenset[str]] = field(default_factory=dict)
+    """By foreign snapshot that did nothing but add data files: these."""
+    replaced_hot: int = 0
     ghosts: set[str] = field(default_factory=set)
     """Files of what a REST catalog dropped though a ref had just named it: a person can bring it back from them."""
     replaced: int = 0
@@ -147,6 +157,8 @@ class Judge:
         hours = frozenset({was.get(path, now.get(path, 0)) for path in was.keys() ^ now.keys()})
         if JOB_ID not in snapshot.summary.additional_properties:
             self.writes[snapshot.snapshot_id] = (self.world.now_ms, hours)
+            if was.keys() <= now.keys() and not read.deletes.keys() - was.keys():
+                self.appended[snapshot.snapshot_id] = frozenset(now.keys() - was.keys())
             return
         self.replaced += 1
         self.world.tell(f"replaced in {name}: hours {sorted(hours)}")
@@ -160,15 +172,32 @@ class Judge:
         written = [hour for _, touched in line for hour in touched]
         newest = max([*written, *read.live.values()], default=0)
         for hour in hours:
+            hot = ""
             if any(hour in touched for touched in recent):
-                raise Broken(f"{name}: hour {hour} was hot: one of the last {QUIET_COMMITS} commits wrote it")
-            if newest and hour + 1 + AFTER > newest + 1:
-                raise Broken(f"{name}: hour {hour} was hot: the stream is in {newest}")
+                hot = f"one of the last {QUIET_COMMITS} commits wrote it"
+            elif newest and hour + 1 + AFTER > newest + 1:
+                hot = f"the stream is in {newest}"
+            if hot and (name != LOG or (hot := self._disturbs(before, was.keys() - now.keys()))):
+                raise Broken(f"{name}: hour {hour} was hot: {hot}")
+            self.replaced_hot += name == LOG and newest - hour <= AFTER
             for merge in self.writers.merges:
                 told = merge.offset is not None and merge.offset < self.world.looked_to
                 is_open = told and self.world.now_ms < merge.expires_at_ms and not self.world.is_late
                 if merge.uuid == str(before.table_uuid) and merge.hour == hour and is_open:
                     raise Broken(f"{name}: hour {hour} was hot: an open intent names it")
+
+    def _disturbs(self, before: TableMetadata, gone: Collection[str]) -> str:
+        """Why a hot hour may not be touched though the policy allows it: its writers do not only append, or a file is
+        young. Empty where it may.
+        """
+        line = [one for one in _ancestors(before) if one in self.writes]
+        ages = [self.world.now_ms - self.writes[one][0] for one in line]
+        for place, (snapshot_id, age_ms) in enumerate(zip(line, ages, strict=True)):
+            if (age_ms < ONLY_APPENDS_MS or place < ENOUGH_APPENDS) and snapshot_id not in self.appended:
+                return f"a commit {age_ms} ms ago was no append"
+            if age_ms < YOUNG_MS and self.appended.get(snapshot_id, frozenset()) & set(gone):
+                return f"a file that came {age_ms} ms ago is gone"
+        return ""
 
     def _went(self, before: TableMetadata, after: TableMetadata, gone: Collection[int]) -> None:
         self.expired += len(gone)

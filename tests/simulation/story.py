@@ -20,7 +20,7 @@ from isotherm.service.ports import Fenced
 from isotherm.store.database import to_json
 from simulation.brokers import Brokers
 from simulation.daemons import Daemon
-from simulation.judge import POLICY, Judge
+from simulation.judge import ENOUGH_APPENDS, LOG, MINOR, POLICY, Judge
 from simulation.world import Broken, Faults, Killed, World
 from simulation.writers import Writers, create
 
@@ -84,6 +84,7 @@ class Story:
         policies = self.root / "policies"
         policies.mkdir()
         (policies / "all.yaml").write_text(POLICY)
+        (policies / "log.yaml").write_text(MINOR)
         chance = self.world.chance
         self.profile = chance.choice(list(PROFILES))
         count = 2 if chance.random() < 0.15 else 1
@@ -104,6 +105,8 @@ class Story:
                 for _ in range(chance.randint(1, 4)):
                     self.writers.append(name, [self.writers.hour - 3 + hour])
                     self.world.now_ms += 60_000
+        if chance.random() < 0.3:
+            self._begin_log()
         self.world.faults = Faults(**PROFILES[self.profile])
         for _ in range(steps):
             self._happen()
@@ -112,6 +115,13 @@ class Story:
                 self._turn(daemon)
                 self.judge.step()
         self.rest()
+
+    def _begin_log(self) -> None:
+        """A table that was only appended to for so long that its old files may be merged while it is written."""
+        create(self.world, LOG)
+        for _ in range(ENOUGH_APPENDS + self.world.chance.randint(-2, 3)):
+            self.writers.append(LOG, [self.writers.hour])
+            self.world.now_ms += 20_000
 
     def _happen(self) -> None:
         chance = self.world.chance
@@ -147,6 +157,8 @@ class Story:
         name = self.world.chance.choice(names)
         moves = list(MOVES)
         do = self.world.chance.choices(moves, list(MOVES.values()))[0]
+        if name == LOG and self.world.chance.random() < 0.8:
+            do = Story.append
         self.world.tell(f"{do.__name__} {name}")
         do(self, name)
 
@@ -456,5 +468,10 @@ def told(seed: int, steps: int = STEPS) -> Told:
             for daemon in story.daemons:
                 daemon.kill()
         judge = story.judge
-        done = {"replaced": judge.replaced, "expired": judge.expired, "deleted": judge.deleted}
+        done = {
+            "replaced": judge.replaced,
+            "beside": judge.replaced_hot,
+            "expired": judge.expired,
+            "deleted": judge.deleted,
+        }
         return Told(seed, story.profile, broken, done, tuple(story.world.log))

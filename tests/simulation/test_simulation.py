@@ -55,6 +55,7 @@ def test_no_promise_is_broken_and_nothing_is_left_to_do():
     assert min(counts[what] for what in ("replaced", "expired", "deleted")) > len(stories), (
         "it is about something"
     )
+    assert counts["beside"] > 0
 
 
 def test_a_seed_says_everything():

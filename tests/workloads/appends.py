@@ -152,6 +152,14 @@ def monthly(days=120):
     return writer.history(days)
 
 
+def log(days=20, size=MIB):
+    """A file a minute into a table without partitions, by a writer that says nothing of event time."""
+    writer = Writer((), is_ingest=False)
+    for at_ms in every(MINUTE, days):
+        writer.commit(at_ms, {None: wrote(1, size)})
+    return writer.history(days)
+
+
 def yearly(days=800):
     """A file of 1 MiB every two hours into the present year, by a writer that says nothing of event time."""
     writer = Writer(YEARS, is_ingest=False)

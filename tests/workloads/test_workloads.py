@@ -8,14 +8,14 @@ import pytest
 
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.planner.plan import plan
-from isotherm.core.policy.policy import Policy
+from isotherm.core.policy.policy import Compact, Policy
 from isotherm.core.replay.replay import replay
-from support.builders import DAY, HOUR, MINUTE, facts, table_state, view
-from workloads import updates
+from support.builders import DAY, HOUR, KIB, MIB, MINUTE, facts, table_state, view
+from workloads import appends, updates
 from workloads.catalogue import CASES, WORKLOADS, Kind, outcome
 from workloads.expiring import STREAMS, expiries_a_day
 from workloads.fleets import one_large_job, one_large_partition, one_old_table, one_that_is_read
-from workloads.measuring import ASSUMED
+from workloads.measuring import ASSUMED, measured
 
 GOALS = {
     "written twice at most": lambda got: got.write_amplification <= 2.05,
@@ -144,6 +144,18 @@ def test_upserts_that_cannot_be_compacted_are_told():
 
     assert {one.verdict for one in decisions} == {Verdict.UNSUPPORTED}
     assert all("files of equality deletes cannot be applied yet" in one.why for one in decisions)
+
+
+@pytest.mark.parametrize(("size", "most"), [(MIB, 2.05), (20 * KIB, 5)])
+def test_what_is_only_appended_to_is_compacted_while_it_is_written(size, most):
+    """Files and bytes that are written, once six hours have proved it: never more often than docs/design.md says."""
+    past, policy = appends.log(2, size), Policy(compact=Compact(minor_after="6h"))
+    alone, beside = measured(past, Policy()), measured(past, policy)
+
+    assert (alone.jobs, beside.thrown_away) == (0, 0)
+    assert beside.files_mean < alone.files_mean / 5
+    assert 1 < beside.write_amplification <= most
+    assert beside.files_p95 < 500
 
 
 @pytest.mark.parametrize("name", WORKLOADS)

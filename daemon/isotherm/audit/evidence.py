@@ -46,6 +46,8 @@ class Touch:
     partition: PartitionKey
     added: int
     removed: int
+    newest_removed: int | None = None
+    """The highest sequence number of a file that it removed, or None where it removed none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class Commit:
     job_id: str | None = None
     """Set where the snapshot is ours."""
     policy_hash: str | None = None
+    sequence_number: int = 0
     valid_through_ms: int | None = None
     touches: tuple[Touch, ...] | None = ()
     """The partitions that it wrote to, or None where its manifests cannot be read any more."""
@@ -73,6 +76,12 @@ class Commit:
         """Whether it counts as a write of somebody else: not ours, and no rewrite of what was there."""
         return not self.is_ours and self.operation != "replace"
 
+    @property
+    def is_append(self) -> bool:
+        """Whether it is somebody else's, and only added files."""
+        only_added = all(touch.removed == 0 for touch in self.touches or ())
+        return not self.is_ours and self.operation == "append" and only_added
+
 
 @dataclass(frozen=True, slots=True)
 class ColdRule:
@@ -84,6 +93,8 @@ class ColdRule:
     quiet_for_ms: int
     silent_for_ms: int
     """Nobody wrote into it for so long: then the boundary does not matter."""
+    minor_after_ms: int | None = None
+    """Where everybody else only appended for so long, old files of hot partitions may be merged; None: never."""
 
 
 @dataclass(frozen=True, slots=True)

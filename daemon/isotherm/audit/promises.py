@@ -22,6 +22,7 @@ from isotherm.audit.intents import (
     time_text,
     told_stories,
 )
+from isotherm.audit.minor import why_not_beside
 from isotherm.contract.identity import PartitionKey, partition_values
 from isotherm.runtime.text import counted
 
@@ -51,10 +52,13 @@ def judge(history: Evidence) -> tuple[Judgement, ...]:
 
 
 def cold_only(history: Evidence) -> Judgement:
-    """No commit of ours added or removed a file of a partition that was hot."""
+    """No commit of ours added or removed a file of a partition that was hot.
+
+    Where the policy allows it, old files of one whose table is only appended to are no breach (`minor`).
+    """
     broken: list[str] = []
     unprovable: dict[int, str] = {}
-    hot = touched = 0
+    hot = touched = beside = 0
     rewrites = [commit for commit in history.commits if commit.is_ours and commit.touches != ()]
     for commit in rewrites:
         if commit.touches is None:
@@ -68,6 +72,11 @@ def cold_only(history: Evidence) -> Judgement:
         for touch in commit.touches:
             touched += 1
             complaint = _why_hot(history, commit, touch.partition, before, rule)
+            if complaint is not None and rule.minor_after_ms is not None:
+                complaint, doubt = why_not_beside(history, commit, touch, before, rule)
+                beside += complaint is None
+                if doubt is not None:
+                    unprovable[commit.snapshot_id] = doubt
             if complaint is not None:
                 hot += 1
                 broken.append(f"snapshot {commit.snapshot_id}, partition {touch.partition}: {complaint}")
@@ -79,7 +88,8 @@ def cold_only(history: Evidence) -> Judgement:
         Promise.COLD_ONLY,
         broken,
         unprovable,
-        f"{counted(len(rewrites) - len(unprovable), 'commit')} of ours touched {counted(touched, 'partition')}, all cold",
+        f"{counted(len(rewrites) - len(unprovable), 'commit')} of ours touched {counted(touched, 'partition')}, all cold"
+        + (f", but for old files of {beside} beside writers that only append" if beside else ""),
         counts,
     )
 

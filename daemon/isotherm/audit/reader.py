@@ -117,6 +117,7 @@ def commits_of(table: Table) -> Iterable[Commit]:
             operation="" if snapshot.summary is None else snapshot.summary.operation.value,
             job_id=summary.get(JOB_ID),
             policy_hash=summary.get(POLICY_HASH),
+            sequence_number=snapshot.sequence_number or 0,
             valid_through_ms=valid_through_of(summary),
             touches=_touches(table, snapshot),
         )
@@ -124,6 +125,7 @@ def commits_of(table: Table) -> Iterable[Commit]:
 
 def _touches(table: Table, snapshot: Snapshot) -> tuple[Touch, ...] | None:
     counts: dict[PartitionKey, list[int]] = {}
+    newest: dict[PartitionKey, int] = {}
     try:
         for manifest in snapshot.manifests(table.io):
             if manifest.added_snapshot_id != snapshot.snapshot_id:
@@ -132,10 +134,13 @@ def _touches(table: Table, snapshot: Snapshot) -> tuple[Touch, ...] | None:
                 if entry.status == ManifestEntryStatus.EXISTING or entry.snapshot_id != snapshot.snapshot_id:
                     continue
                 key = _key(table, manifest.partition_spec_id, entry.data_file.partition)
-                counts.setdefault(key, [0, 0])[entry.status == ManifestEntryStatus.DELETED] += 1
+                is_gone = entry.status == ManifestEntryStatus.DELETED
+                counts.setdefault(key, [0, 0])[is_gone] += 1
+                if is_gone:
+                    newest[key] = max(newest.get(key, 0), entry.sequence_number or 0)
     except UNREADABLE:
         return None
-    return tuple(Touch(key, added, removed) for key, (added, removed) in counts.items())
+    return tuple(Touch(key, added, removed, newest.get(key)) for key, (added, removed) in counts.items())
 
 
 def _key(table: Table, spec_id: int, partition: Record) -> PartitionKey:
@@ -269,8 +274,9 @@ def rules_in_force(config: IsothermConfig, table: str, properties: Mapping[str, 
     resolved = in_force(config.policies, _known_policies(_ledger_of(config))).resolve(table, dict(properties))
     if resolved is None:
         return {}
-    cold = resolved.policy.cold
-    return {resolved.policy.hash: ColdRule(cold.least_after_ms, cold.quiet_for, cold.silent_for)}
+    cold, minor_after_ms = resolved.policy.cold, resolved.policy.compact.minor_after
+    rule = ColdRule(cold.least_after_ms, cold.quiet_for, cold.silent_for, minor_after_ms)
+    return {resolved.policy.hash: rule}
 
 
 def _known_policies(path: Path) -> dict[str, str]:

@@ -25,6 +25,7 @@ from isotherm.core.model.decisions import NEVER, Decision, Plan, Verdict, Wake
 from isotherm.core.model.jobs import Action
 from isotherm.core.planner.coldness import findings
 from isotherm.core.planner.debt import debt
+from isotherm.core.planner.minor import proof
 from isotherm.core.planner.plan import REST_SCORE, plan, rest_text, rests_until
 from isotherm.core.planner.schedules import Pace
 from isotherm.core.planner.view import Surroundings, View
@@ -67,8 +68,11 @@ def show_explanation(table: str, partition: str | None, config: Path, output: Ou
             out.print(Text(line, style="dim"))
 
 
-COLD, MAY_GO, KEPT, OPEN = "cold", "may go", "kept", "open"
-_STYLES = {**{str(verdict): style for verdict, style in VERDICT_STYLES.items()}, COLD: "green", OPEN: "green"}
+COLD, MAY_GO, KEPT, OPEN, BESIDE = "cold", "may go", "kept", "open", "beside"
+_STYLES = {
+    **{str(verdict): style for verdict, style in VERDICT_STYLES.items()},
+    **dict.fromkeys((COLD, OPEN, BESIDE), "green"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +81,8 @@ class Condition:
 
     name: str
     word: str
-    """What it comes to: `hot` or `cold`, `due` or `clean`, `open` or `waiting`, `may go` or `kept`, or the verdict on work
-    on the table."""
+    """What it comes to: `hot` or `cold` (`beside`: old files may be merged beside the writers), `due` or `clean`, `open` or
+    `waiting`, `may go` or `kept`, or the verdict on work on the table."""
     holds: bool
     """Whether it lets the work go ahead."""
     text: str
@@ -139,6 +143,7 @@ def _of_partition(
     assert key is not None  # noqa: S101 (only the table's own decision has none)
     conditions = (
         *_coldness(key, view.partitions[key], view.around, resolved, now_ms),
+        *_minor(view.around, resolved, now_ms),
         *_debt(view.partitions[key], resolved),
         *_rest(view.partitions[key], decision.score, resolved, now_ms),
         *_windows(resolved, now_ms),
@@ -175,6 +180,15 @@ def _coldness(
         )
         for one in found
     ]
+
+
+def _minor(around: Surroundings, resolved: Resolved, now_ms: int) -> list[Condition]:
+    """Whether its old files may be merged while it is hot, where the policy speaks of that."""
+    found = proof(around.state, resolved.policy, now_ms)
+    if found is None:
+        return []
+    word = Verdict.HOT if found.is_hot else BESIDE
+    return [Condition(found.rule, word, not found.is_hot, found.why, _origin(resolved, found.option))]
 
 
 def _debt(state: PartitionState, resolved: Resolved) -> list[Condition]:

@@ -16,6 +16,7 @@ from typing import TypeVar
 from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.summary import DUPLICATE_DELETES, Origin
+from isotherm.core.appends import NO_APPENDS, Appends, Arrival, arrivals_after, without
 from isotherm.core.lateness import NOT_WRITTEN, RETURN_MS, UNTAUGHT, Lateness, Written
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.files import DELETE_KINDS, NO_FILES, FileKind, FileStats, bucket_bounds, total
@@ -44,6 +45,8 @@ class PartitionState:
     """When we last compacted it, or None where that is not on record."""
     pauses_ms: tuple[int, ...] = ()
     """How long its writers stayed away, the last `PAUSES` times that they did so for `PAUSE_FROM_MS` and more."""
+    arrivals: tuple[Arrival, ...] = ()
+    """The latest appends, oldest first: they tell which files are old while it is still written."""
 
     @property
     def data_total(self) -> FileStats:
@@ -59,6 +62,10 @@ class PartitionState:
     def has_deletes(self) -> bool:
         """Whether there are data files, and delete files that may apply to them."""
         return bool(self.data) and bool(self.deletes)
+
+    def came_by(self, number: int) -> Mapping[int, FileStats]:
+        """The data files that came up to a sequence number, as far as arrivals are kept apart; by size bucket."""
+        return without(self.data, (one for one in self.arrivals if one.before_number >= number))
 
     def smaller_than(self, size_bytes: float) -> FileStats:
         """Data files that are surely smaller than a size: whole buckets, so a lower bound."""
@@ -91,6 +98,8 @@ class TableState:
     """Partitions that hold a live file."""
     lateness: Lateness = UNTAUGHT
     """How often the stream comes back to partitions, by their age."""
+    appends: Appends = NO_APPENDS
+    """What others appended since they last did something else."""
     totals: Mapping[FileKind, FileStats] = field(default_factory=dict)
     summary_gap: Mapping[str, int] = field(default_factory=dict)
     """The summary's `total-*` counters less our own totals. Writers may count wrongly; a *change* is the alarm."""
@@ -151,6 +160,13 @@ def apply(
             key: None if one is None else replace(one, compacted_at_ms=change.committed_at_ms)
             for key, one in after.items()
         }
+    else:
+        after = {
+            key: None
+            if one is None
+            else replace(one, arrivals=_arrivals(state, partitions.get(key), change, key, received_at_ms))
+            for key, one in after.items()
+        }
     born = sum(left is not None and key not in partitions for key, left in after.items())
     gone = sum(left is None and key in partitions for key, left in after.items())
     totals = _totals_after(state.totals, change.partitions.values())
@@ -165,6 +181,7 @@ def apply(
         foreign_commits=number,
         partitions=state.partitions + born - gone,
         lateness=_lateness_after(state, partitions, change, fields),
+        appends=state.appends.after(change, max(change.committed_at_ms, received_at_ms)),
         totals=totals,
         summary_gap={**state.summary_gap, **gap},
         on_faith=state.on_faith + 1,
@@ -182,6 +199,7 @@ def built(
     boundary_ms: int | None,
     foreign_commits: int,
     lateness: Lateness = UNTAUGHT,
+    appends: Appends = NO_APPENDS,
     before: TableState | None = None,
 ) -> TableState:
     """The state of a table after a full scan at `head` (its `partitions` are not used).
@@ -206,6 +224,7 @@ def built(
         foreign_commits=foreign_commits,
         partitions=len(partitions),
         lateness=lateness,
+        appends=appends,
         totals=totals,
         summary_gap=_gap(head.totals, totals),
         miscounted=_miscounted(before, head.snapshot_id, totals),
@@ -279,6 +298,20 @@ def with_pauses(
         key: replace(partition, pauses_ms=paused[key].pauses_ms) if key in paused else partition
         for key, partition in partitions.items()
     }
+
+
+def _arrivals(
+    state: TableState, before: PartitionState | None, change: Change, key: PartitionKey, received_at_ms: int
+) -> tuple[Arrival, ...]:
+    before = NO_PARTITION if before is None else before
+    return arrivals_after(
+        before.arrivals,
+        change,
+        change.partitions[key],
+        number=state.sequence_number,
+        written_before_ms=before.last_write_at_ms,
+        at_ms=max(change.committed_at_ms, received_at_ms),
+    )
 
 
 def _sum(before: Mapping[Key, FileStats], delta: Mapping[Key, FileStats]) -> dict[Key, FileStats]:

@@ -35,6 +35,7 @@ class SeenFile:
     is_data: bool
     partition: PartitionKey
     rows: int
+    sequence_number: int = 0
 
     @property
     def local_path(self) -> str:
@@ -123,7 +124,8 @@ def _seen(metadata: TableMetadata, manifest: ManifestFile, entry: ManifestEntry)
     spec = metadata.specs()[manifest.partition_spec_id]
     values = {field.field_id: file.partition[place] for place, field in enumerate(spec.fields)}
     is_data = manifest.content == ManifestContent.DATA
-    return SeenFile(file.file_path, is_data, partition_key(values), file.record_count)
+    number = entry.sequence_number or 0
+    return SeenFile(file.file_path, is_data, partition_key(values), file.record_count, number)
 
 
 class Rows:

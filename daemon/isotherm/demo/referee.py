@@ -150,8 +150,9 @@ class Referee:
         resolved = resolve(seen.name, properties, [("shop.yaml", PolicyFile.model_validate(text))])
         if resolved is None:
             return {}
-        cold = resolved.policy.cold
-        return {resolved.policy.hash: ColdRule(cold.least_after_ms, cold.quiet_for, cold.silent_for)}
+        cold, minor_after_ms = resolved.policy.cold, resolved.policy.compact.minor_after
+        rule = ColdRule(cold.least_after_ms, cold.quiet_for, cold.silent_for, minor_after_ms)
+        return {resolved.policy.hash: rule}
 
     def judge(
         self,

@@ -339,6 +339,9 @@ def _commit(snapshot: Snapshot, change: SeenChange) -> Commit:
         touches.setdefault(file.partition, [0, 0])[0] += 1
     for file in change.removed:
         touches.setdefault(file.partition, [0, 0])[1] += 1
+    newest: dict[PartitionKey, int] = {}
+    for file in change.removed:
+        newest[file.partition] = max(newest.get(file.partition, 0), file.sequence_number)
     valid_through = summary.get(lake.VALID_THROUGH_KEY, "")
     return Commit(
         snapshot_id=snapshot.snapshot_id,
@@ -347,8 +350,11 @@ def _commit(snapshot: Snapshot, change: SeenChange) -> Commit:
         operation="" if snapshot.summary is None else snapshot.summary.operation.value,
         job_id=summary.get(lake.JOB_ID_KEY),
         policy_hash=summary.get(lake.POLICY_KEY),
+        sequence_number=snapshot.sequence_number or 0,
         valid_through_ms=int(valid_through) if valid_through.lstrip("-").isdecimal() else None,
-        touches=tuple(Touch(key, added, removed) for key, (added, removed) in touches.items()),
+        touches=tuple(
+            Touch(key, added, removed, newest.get(key)) for key, (added, removed) in touches.items()
+        ),
     )
 
 

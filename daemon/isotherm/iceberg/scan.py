@@ -4,12 +4,14 @@ This is what the fold must equal at every head that the catalog confirms.
 """
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot as PyIcebergSnapshot
 
 from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.summary import Origin, origin_of, valid_through_of
+from isotherm.core.appends import NO_APPENDS, Appends
 from isotherm.core.model.changes import Change
 from isotherm.core.model.tables import PartitionField
 from isotherm.core.reached import boundary_of_rows
@@ -18,6 +20,9 @@ from isotherm.iceberg.manifests.counts import Question, census
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.values import added_manifests, change_of, operation_of, summary_of
 from isotherm.service.ports import LoadedTable, Scan
+
+_NO_APPEND = ("deleted-data-files", "added-delete-files", "removed-delete-files")
+"""Counters of a summary that an append leaves out, or at zero."""
 
 RECENT = 20
 """Snapshots behind the head whose changes a full scan reads too: who wrote where lately, also by removing files."""
@@ -68,7 +73,22 @@ def scanned(table: Table, loaded: LoadedTable) -> Scan:
         boundary_ms=_boundary(writes, recent, loaded.facts.fields),
         foreign_commits=len(writes),
         files=live.files,
+        appends=_appends(ancestors),
         read_slowly=live.read_slowly,
+    )
+
+
+def _appends(ancestors: Sequence[PyIcebergSnapshot]) -> Appends:
+    """What others appended since they last did something else, by what the retained snapshots say of themselves."""
+    others = [s for s in ancestors if origin_of(summary_of(s)) is not Origin.MAINTENANCE]
+    line = list(takewhile(_is_append, reversed(others)))
+    return Appends(len(line), line[-1].timestamp_ms) if line else NO_APPENDS
+
+
+def _is_append(snapshot: PyIcebergSnapshot) -> bool:
+    summary = summary_of(snapshot)
+    return operation_of(snapshot) == "append" and not any(
+        summary.get(name, "0") != "0" for name in _NO_APPEND
     )
 
 

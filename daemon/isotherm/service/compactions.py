@@ -68,6 +68,8 @@ class Compactions:
     _running: dict[str, tuple[Operation, CompactionJob]] = field(default_factory=dict)
     _tenures: dict[str, int | None] = field(default_factory=dict)
     """By job id: the tenure of its table under which it began."""
+    _beside: set[str] = field(default_factory=set)
+    """The ids of jobs that appends do not disturb."""
     _rewrites: dict[str, Rewrite] = field(default_factory=dict)
     """By job id: what was written, once that is over."""
 
@@ -128,6 +130,8 @@ class Compactions:
             return False  # whether a partition is quiet, and an intent over, is told by the clock
         self._tenures[job_id] = self.events.tenure(uuid)
         self._binding[job_id] = (operation, loaded)
+        if take.through_number is not None:
+            self._beside.add(job_id)
         self.maintainer.start_binding(
             loaded, key, job_id, operation.label, take, target, operation.policy_hash, operation.why
         )
@@ -145,6 +149,7 @@ class Compactions:
                 started += self._start(operation, loaded, bound)
             if job_id not in self._running:
                 self._tenures.pop(job_id, None)
+                self._beside.discard(job_id)
                 self._touch(operation)
         return started
 
@@ -296,16 +301,23 @@ class Compactions:
     def cancel_touched(self, touched: Iterable[Touched], but: str | None = None) -> None:
         """A foreign event or intent that touches a running job's partition cancels that job, and only that job.
 
+        An append cancels no job that runs beside appends. Anything else in its table does.
+
         `but` is the job that is being committed: it is judged by the last look itself.
         """
         back = Refusal(Reason.CANCELLED, "the stream came back to its partition while it ran")
         # Perhaps to another one, so this partition is not to blame.
-        anywhere = Refusal(Reason.INTENT, "a writer did not say which partitions it writes")
+        anywhere = Refusal(Reason.INTENT, "a writer may write it, or does not only append any more")
         for one in touched:
             for operation in self._operations():
-                hit = one.partitions is None or operation.partition in one.partitions
-                if operation.job_id != but and operation.table.uuid == one.uuid and hit:
-                    self._cancel(operation, anywhere if one.partitions is None else back)
+                if operation.job_id == but or operation.table.uuid != one.uuid:
+                    continue
+                is_beside = operation.job_id in self._beside
+                is_named = one.partitions is not None and operation.partition in one.partitions
+                if is_beside and one.is_append:
+                    continue
+                if is_beside or is_named or one.partitions is None:
+                    self._cancel(operation, back if is_named else anywhere)
 
     def cancel_moved(self) -> None:
         """Cancel the jobs of tables that this daemon has not had without a break since they began."""
@@ -340,6 +352,7 @@ class Compactions:
         self._binding.pop(job_id, None)
         self._running.pop(job_id, None)
         self._tenures.pop(job_id, None)
+        self._beside.discard(job_id)
         return self._rewrites.pop(job_id, None)
 
     # What nobody knows yet

@@ -330,6 +330,7 @@ class Follower:
             boundary_ms=None if scan.boundary_ms is None else min(scan.boundary_ms, now_ms + MAX_AHEAD_MS),
             foreign_commits=scan.foreign_commits,
             lateness=self._ledger.learnt(uuid) if before is None else before.state.lateness,
+            appends=scan.appends,
             before=None if before is None else before.state,
         )
         self._fold.replace(state, loaded.facts, partitions, loaded.log())

@@ -13,6 +13,7 @@ from isotherm.contract.announcement import DAEMON
 from isotherm.contract.events import CommitEvent, EventError, Intent, OpenWindow, decode
 from isotherm.contract.identity import PartitionKey
 from isotherm.contract.summary import Origin
+from isotherm.core.appends import is_append
 from isotherm.core.model.changes import Change
 from isotherm.core.model.writers import Word
 from isotherm.core.observations import EventSeen, Heard
@@ -38,6 +39,8 @@ class Touched:
 
     uuid: str
     partitions: frozenset[PartitionKey] | None
+    is_append: bool = False
+    """It only added data files, as far as is said: what is committed beside it is held against the table itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,10 +233,12 @@ class Intake:
             self.follower.suspects.add(row.state.table.name)
             if event.origin_kind is not Origin.MAINTENANCE:
                 keys = frozenset(change.key for change in event.partitions)
-                taken.touched.append(Touched(event.table_uuid, keys if event.partitions_complete else None))
+                named = keys if event.partitions_complete else None
+                taken.touched.append(Touched(event.table_uuid, named, event.operation == "append"))
             return Heard.DEFERRED
         if change.is_foreign_write:
-            taken.touched.append(Touched(event.table_uuid, frozenset(change.partitions)))
+            touched = Touched(event.table_uuid, frozenset(change.partitions), is_append(change))
+            taken.touched.append(touched)
         seconds = self.monotonic_s() - started_s
         taken.applied.append(AppliedEvent(event, len(change.partitions), received_at_ms, seconds))
         return None

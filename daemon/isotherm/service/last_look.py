@@ -81,7 +81,7 @@ class LastLook:
             return stopped
         if (doubt := self.deletions.clock_trouble()) is not None:
             return Refusal(Reason.CLOCK, doubt)
-        hot = self.verdicts.why_hot(row, job.partition, resolved.policy)
+        hot = self.verdicts.why_hot(row, job.partition, resolved.policy, beside_appends=job.beside_appends)
         return None if hot is None else Refusal(Reason.HOT, hot)
 
     def _save(self, messages: Sequence[Message], cancel: Cancel) -> None:

@@ -13,6 +13,7 @@ from isotherm.core.observations import TablePlanned
 from isotherm.core.planner.admission import Room
 from isotherm.core.planner.backlog import backlog
 from isotherm.core.planner.coldness import first_hot
+from isotherm.core.planner.minor import why_not
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import Flight, Surroundings, View
 from isotherm.core.policy.policy import Policy
@@ -171,15 +172,22 @@ class Verdicts:
         reads = self._ledger.reads(uuid)
         return None if reads is None else reads.per_day(self._now_ms())
 
-    def why_hot(self, row: TableRow, key: PartitionKey, policy: Policy) -> str | None:
-        """Why a partition is hot at this moment, or None where it is cold."""
+    def why_hot(
+        self, row: TableRow, key: PartitionKey, policy: Policy, *, beside_appends: bool = False
+    ) -> str | None:
+        """Why a partition is hot at this moment, or None where it is cold.
+
+        `beside_appends`: or where its old files may be merged though it is hot.
+        """
         now_ms = self._now_ms()
         partition = self._fold.states(row.state.table.uuid, [key]).get(key)
         if partition is None:
             return "nothing is in it any more"
         around = self.view(row, (), partitions={}, whole=False).around
         hot = first_hot(key, partition, around, policy.cold, now_ms)
-        return None if hot is None else hot.why
+        if hot is None or not beside_appends:
+            return None if hot is None else hot.why
+        return why_not(partition, row.state, policy, hot, now_ms)
 
     def report(self, row: TableRow, decided: Decided) -> TablePlanned:
         """How the table stands, for metrics."""

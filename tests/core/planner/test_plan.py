@@ -1,11 +1,13 @@
 import random
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from isotherm.core.appends import Appends, Arrival
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.holds import Hold, HoldKind, Quarantine
@@ -49,21 +51,44 @@ def partition_states(draw):
     data = {}
     for size, count in sizes.items():
         data |= files(count, size)
+    written_ms = draw(st.integers(NOW - 2 * DAY, NOW + HOUR))
     kinds = st.sampled_from([FileKind.POSITION_DELETES, FileKind.DELETION_VECTORS, FileKind.EQUALITY_DELETES])
     deletes = draw(st.dictionaries(kinds, st.integers(1, 5000)))
     return PartitionState(
         data=data,
         deletes={kind: FileStats(1 + rows // 100, rows, 10 * rows) for kind, rows in deletes.items()},
-        last_write_at_ms=draw(st.integers(NOW - 2 * DAY, NOW + HOUR)),
+        last_write_at_ms=written_ms,
         last_write_number=draw(st.integers(0, 100)),
         compacted_at_ms=draw(st.one_of(st.none(), st.integers(NOW - 2 * DAY, NOW + HOUR))),
+        arrivals=draw(arrivals(data, written_ms)),
+    )
+
+
+@st.composite
+def arrivals(draw, data, written_ms):
+    """Some of a partition's files came lately, one batch of them after another."""
+    spans = draw(st.lists(st.integers(1, 40 * MINUTE), max_size=5))
+    times = [written_ms - sum(spans[place:]) for place in range(len(spans) + 1)]
+    parts = max(len(spans), 1)
+    came = {
+        bucket: FileStats(s.files // parts, s.rows // parts, s.bytes // parts) for bucket, s in data.items()
+    }
+    return tuple(
+        Arrival(begin_ms, before_ms, 10 * number, came)
+        for number, (before_ms, begin_ms) in enumerate(pairwise(times), start=1)
     )
 
 
 @st.composite
 def worlds(draw):
     keys = draw(st.lists(st.integers(0, 1200), unique=True, max_size=6))
-    state = table_state(boundary_ms=draw(st.one_of(st.none(), st.integers(0, 1300 * HOUR))))
+    state = table_state(
+        boundary_ms=draw(st.one_of(st.none(), st.integers(0, 1300 * HOUR))),
+        appends=draw(
+            st.builds(Appends, st.integers(15, 40), st.one_of(st.none(), st.integers(NOW - DAY, NOW + HOUR)))
+        ),
+        sequence_number=100,
+    )
     return view(
         {key(value): draw(partition_states()) for value in keys},
         state=state,
@@ -103,9 +128,11 @@ def policies(draw):
             "cold": {
                 "after": draw(st.sampled_from([0, 1, 2, 3, "90m", "learned"])),
                 "quiet_commits": draw(st.integers(0, 20)),
+                "quiet_for": draw(st.sampled_from(["0s", "15m", "3h"])),
             },
             "compact": {
                 "min_files": draw(st.integers(2, 60)),
+                "minor_after": draw(st.sampled_from([None, "0s", "12h"])),
                 "max_delete_ratio": draw(st.floats(0.01, 2)),
                 "max_equality_deletes": draw(st.integers(1, 60)),
                 "max_deletion_vectors": draw(st.integers(1, 60)),

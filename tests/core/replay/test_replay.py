@@ -138,10 +138,14 @@ SIZES = st.sampled_from([KIB, MIB, 40 * MIB, 100 * MIB, 130 * MIB])
 
 
 @st.composite
-def writers(draw, *, appends_only=False, fields=None):
+def writers(draw, *, appends_only=False, fields=None, before=0):
+    """`before` so many files were appended, one after another."""
     fields = fields or draw(st.sampled_from([HOURLY, BUCKETS]))
     writer = Writer(fields)
     hours = st.integers(-3, 2) if fields is HOURLY else st.integers(0, 3)
+    for _ in range(before):
+        writer.at_ms += MINUTE
+        writer.append((key(writer.at_ms // HOUR if fields is HOURLY else 0), MIB, 10))
     for _ in range(draw(st.integers(0, 30))):
         writer.at_ms += draw(st.sampled_from([SECOND, MINUTE, 7 * MINUTE, 40 * MINUTE]))
         stream = (writer.at_ms // HOUR) if fields is HOURLY else 0
@@ -268,6 +272,22 @@ def test_a_job_begins_only_where_the_daemon_would_begin_one(writer, policy, assu
     assert all(not windows or opening(windows, tz, job.started_at_ms).is_open for job in jobs)
 
 
+@settings(max_examples=30)
+@given(writers(before=25), policies, st.sampled_from(["10m", "1h"]), assumptions, AFTERWARDS)
+def test_the_same_is_true_where_hot_partitions_are_compacted(
+    writer, policy, minor_after, assumed, afterwards
+):
+    """Beside writers that append, until one of them does something else."""
+    history = writer.history(min(afterwards, 2 * HOUR))
+    compact = Compact(min_files=policy.compact.min_files, fill_files=2, minor_after=minor_after)
+    work = policy.work.model_copy(update={"schedules": ()})
+    policy = policy.model_copy(update={"compact": compact, "work": work})
+    kept = replay(history, policy, assumed, samples=5)
+    anew = replay(history, policy, assumed, samples=5, keep_decisions=False)
+
+    assert anew == kept
+
+
 @given(writers(), policies, assumptions, st.integers(1, 50))
 def test_sampling_changes_nothing_but_the_samples(writer, policy, assumed, samples):
     history = writer.history(HOUR)
@@ -302,9 +322,10 @@ def test_a_table_that_is_only_observed_and_never_maintained_ends_as_it_did(write
     recorded = [one for one in writer.recorded if one.change.origin is not Origin.MAINTENANCE]
     if len(recorded) < len(writer.recorded):
         return  # what others then removed was ours
-    state, partitions = TableState(TABLE, None), {}
+    state, partitions = TableState(TABLE, None, sequence_number=len(BEFORE)), {}
     for one in recorded:
-        applied = apply(state, partitions, one.change, HOURLY, one.received_at_ms)
+        later = replace(one.change, sequence_number=state.sequence_number + 1)
+        applied = apply(state, partitions, later, HOURLY, one.received_at_ms)
         state = applied.state
         partitions = {k: p for k, p in {**partitions, **applied.partitions}.items() if p is not None}
 

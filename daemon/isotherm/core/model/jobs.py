@@ -45,6 +45,8 @@ class Take:
     """And those that delete files may name."""
     at_most_bytes: int | None = None
     """So much of them, but two files at least (one, with deletes). None: all."""
+    through_number: int | None = None
+    """Those alone that came with this sequence number or an earlier one, beside writers that go on to append. None: all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ class CompactionJob:
     why: str
     destination: Destination | None = None
     """None where a version wrote it that did not know."""
+    beside_appends: bool = False
+    """Files that others append meanwhile do not stand against it: the partition is hot, and its writers only append."""
 
 
 @dataclass(frozen=True, slots=True)

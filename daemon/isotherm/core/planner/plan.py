@@ -8,6 +8,8 @@ The score is debt divided by its threshold in the policy; 1.0 or more is due, un
 job, and the jobs that it takes bring it below 1. The metric, the command line, the log and the alert say the same number.
 """
 
+from dataclasses import dataclass, replace
+
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import NEVER, Decision, Plan, Request, Verdict, Wake
 from isotherm.core.model.files import FileKind, FileStats
@@ -16,9 +18,10 @@ from isotherm.core.model.tables import TableFacts
 from isotherm.core.partitions import label
 from isotherm.core.planner import pauses
 from isotherm.core.planner.admission import rank
-from isotherm.core.planner.coldness import first_hot
+from isotherm.core.planner.coldness import Finding, first_hot
 from isotherm.core.planner.debt import Debt, debt
 from isotherm.core.planner.held import after_failures, standstill
+from isotherm.core.planner.minor import Old, old_files, sooner
 from isotherm.core.planner.schedules import Pace, earlier
 from isotherm.core.planner.taking import saved_bytes, taken
 from isotherm.core.planner.view import View
@@ -28,7 +31,7 @@ from isotherm.core.state import PartitionState
 from isotherm.core.units import HOUR_MS, clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 
-RULES = 5
+RULES = 6
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
 REST_SCORE = 15.0
@@ -84,11 +87,17 @@ def _decide_compaction(
     is_flying: bool,
     now_ms: int,
 ) -> Decision:
-    owed = debt(partition, policy.compact)
     rests_until_ms = rests_until(partition, policy, now_ms)
     threshold, schedule = pace.threshold(Action.COMPACT)
-    at_most = most_bytes(partition, view, policy, now_ms)
+    hot = first_hot(key, partition, view.around, policy.cold, now_ms)
+    beside = (
+        _NOT_BESIDE if hot is None else _beside(partition, hot, rests_until_ms, view, policy, pace, now_ms)
+    )
+    old = beside.old
+    owed = debt(partition if old is None else old.partition, policy.compact)
+    at_most = most_bytes(partition, view, policy, now_ms, in_a_pause=old is None)
     take = owed.take(threshold if rests_until_ms is None else REST_SCORE, at_most)
+    take = take if old is None else replace(take, through_number=old.through_number)
     target = int(policy.compact.target_file_size)
     job, saved = taken(partition, take), saved_bytes(partition, take, target)
 
@@ -102,12 +111,12 @@ def _decide_compaction(
         return verdict(Verdict.OFF, "the policy does not compact this table")
     if is_flying:
         return verdict(Verdict.RUNNING, f"a job is running: {owed.why}")
-    hot = first_hot(key, partition, view.around, policy.cold, now_ms)
     blocker = _unsupported(partition, view.facts)
     # Said before it is due: whoever asks what this version can do for a table need not wait for its stream to leave.
     later = "" if blocker is None else f"; not to be compacted then: {blocker}"
-    if hot is not None:
-        return verdict(Verdict.HOT, f"hot: {hot.why}; debt {owed.score:.2f}: {owed.why}{later}", hot.wake)
+    if hot is not None and old is None:
+        why = f"hot: {hot.why}; debt {owed.score:.2f}: {owed.why}{later}{beside.why}"
+        return verdict(Verdict.HOT, why, sooner(hot.wake, beside.wake))
     if (little := _too_little(owed, rests_until_ms, pace)) is not None:
         kind, why, wake = little
         return verdict(kind, f"{why}: {owed.why}{later}", wake)
@@ -117,17 +126,58 @@ def _decide_compaction(
     failed = after_failures(view.quarantined.get(key), now_ms)
     if failed is not None:
         kind, why, wake = failed
-        return verdict(kind, why, earlier(wake, until))
+        return verdict(kind, why, sooner(wake, until, beside.wake))
     waits = (
         _over_budget(job.bytes, view, policy, now_ms)
         or pace.waits(Action.COMPACT, now_ms)
-        or _writers_are_near(partition, job.bytes, now_ms)
+        or (_writers_are_near(partition, job.bytes, now_ms) if old is None else None)
     )
+    ripe = "cold and due" if old is None else "minor"
     if waits is not None:
-        why = f"cold and due, but {waits[0]}: {owed.why}"
-        return verdict(Verdict.WAITING, why, earlier(waits[1], until))
+        why = f"{ripe}, but {waits[0]}: {owed.why}{beside.why}"
+        return verdict(Verdict.WAITING, why, sooner(waits[1], until, beside.wake))
     by = f" by the schedule {schedule} (from {threshold:g} on)" if owed.score < 1 else ""
-    return verdict(Verdict.DUE, f"cold and due{by}: {owed.why}; {_price(job, take)}")
+    return verdict(Verdict.DUE, f"{ripe}{by}: {owed.why}{beside.why}; {_price(job, take)}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """What may be done in a hot partition, beside its writers."""
+
+    old: Old | None = None
+    """The old files where they are worth a job, or None where nothing is done."""
+    why: str = ""
+    wake: Wake = NEVER
+
+
+_NOT_BESIDE = _Beside()
+
+
+def _beside(
+    partition: PartitionState,
+    hot: Finding,
+    rests_until_ms: int | None,
+    view: View,
+    policy: Policy,
+    pace: Pace,
+    now_ms: int,
+) -> _Beside:
+    """Whether old files of a hot partition are merged, and why not."""
+    if _unsupported(partition, view.facts) is not None:
+        return _NOT_BESIDE
+    old = old_files(partition, view.around.state, policy, hot, now_ms)
+    if not isinstance(old, Old):
+        return _NOT_BESIDE if old is None else _Beside(None, f"; no minor compaction: {old.why}", old.wake)
+    owed = debt(old.partition, policy.compact)
+    little = _too_little(owed, rests_until_ms, pace)
+    if little is None:
+        # While it waits, the next commit of the table may be no append.
+        wake = sooner(old.wake, Wake(commits=view.around.state.foreign_commits + 1))
+        return _Beside(old, f" {old.age}, in a partition that is still written; {old.proof}", wake)
+    kind, _, again = little
+    rests = ", and it rests from its last job" if kind is Verdict.RESTING else ""
+    why = f"; no minor compaction yet: {owed.why} {old.age}{rests}"
+    return _Beside(None, why, sooner(again, old.wake))
 
 
 def _price(job: FileStats, take: Take) -> str:
@@ -182,11 +232,13 @@ def _unsupported(partition: PartitionState, facts: TableFacts) -> str | None:
     return None
 
 
-def most_bytes(partition: PartitionState, view: View, policy: Policy, now_ms: int) -> int:
+def most_bytes(
+    partition: PartitionState, view: View, policy: Policy, now_ms: int, *, in_a_pause: bool = True
+) -> int:
     """What one job reads at most: a large one would seldom end before the stream comes back, and what does not fit a
     budget, or the pause that its writers make as a rule, is done in parts.
     """
-    left_ms = pauses.left_ms(partition, now_ms)
+    left_ms = pauses.left_ms(partition, now_ms) if in_a_pause else None
     in_pause = None if left_ms is None else pauses.most_bytes(left_ms)
     limits = (view.hour_budget_bytes, policy.work.bytes_per_hour, policy.work.bytes_per_day, in_pause)
     return min([MAX_JOB_BYTES, *(int(limit) for limit in limits if limit is not None)])

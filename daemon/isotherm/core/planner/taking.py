@@ -88,7 +88,8 @@ def _selected(partition: PartitionState, take: Take) -> dict[int, FileStats]:
     if take.with_deletes:
         return _some_of_all(partition, _share(partition, take))
     left_bytes, least, selected = take.at_most_bytes, 2, {}
-    for bucket, stats in sorted(partition.data.items()):
+    data = partition.data if take.through_number is None else partition.came_by(take.through_number)
+    for bucket, stats in sorted(data.items()):
         if bucket_bounds(bucket)[1] > take.below_bytes:
             break
         fit = stats.files if left_bytes is None else left_bytes * stats.files // max(stats.bytes, 1)

@@ -150,6 +150,11 @@ class Compact(Settings):
     due: who is written on and on is not rewritten on and on. After a job in vain, because a writer came back, it waits a
     twenty-fourth of this, then twice as long, up to all of it. Shorter where partitions live for hours; some hours below
     a day where work waits for a window of the night."""
+    minor_after: Span | None = None
+    """Minor compaction: after so long in which everybody else only appended to the table, small files are merged in
+    partitions that are still written too. Files younger than `cold.quiet_for` (45 minutes at most) stay as they are, and no
+    append fails because of it. For long partitions (months, or none) of a writer that never updates or deletes; a week
+    shows weekly jobs. By default hot partitions are left alone."""
     max_delete_ratio: float = Field(0.1, gt=0, le=MAX_COUNT)
     """Due also when rows in position deletes and deletion vectors reach this part of the partition's rows."""
     max_position_deletes: Annotated[Count, Field(ge=1)] = 200

@@ -39,6 +39,11 @@ class SimulatedJob:
     is_conflict: bool = False
     """A writer touched the partition before the job had ended: its work was thrown away."""
 
+    @property
+    def is_beside_appends(self) -> bool:
+        """Whether it takes old files of a hot partition."""
+        return self.take.through_number is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Totals:

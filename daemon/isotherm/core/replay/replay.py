@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from isotherm.contract.events import OpenWindow
 from isotherm.contract.identity import PartitionKey
 from isotherm.contract.summary import Origin
+from isotherm.core.appends import is_append
 from isotherm.core.model.changes import Change
 from isotherm.core.model.decisions import Decision, Request, Verdict
 from isotherm.core.model.files import DELETE_KINDS, FileKind, bucket_bounds
@@ -181,8 +182,10 @@ class _Life:
     def _write(self, recorded: Recorded) -> None:
         """A writer commits, and whoever of us works on the same partitions has worked in vain."""
         change = carried_over(recorded.change, self.partitions)
-        for key in change.partitions:
-            if key in self._running:
+        for key, job in list(self._running.items()):
+            # Beside appends a job goes on; anything else ends it, wherever that was.
+            is_hit = not is_append(change) if job.is_beside_appends else key in change.partitions
+            if is_hit:
                 self._throw_away(self._running.pop(key))
         if change.is_foreign_write:
             self._sums.ingested_bytes += sum(delta.added.bytes for delta in change.partitions.values())

@@ -60,7 +60,7 @@ def bind(
     data = [entry for entry in live if entry.spec_id == spec_id and entry.kind is FileKind.DATA]
     oldest = min((entry.sequence_number for entry in data), default=snapshot.sequence_number or 0)
     equality = list(_equality_deletes(metadata, io, snapshot, partition, live, oldest, is_stopped))
-    if refusal := _refusal_of_files(data, deletes, equality):
+    if refusal := _refusal_of_files(data, deletes, equality) or _refusal_beside(live, take):
         return refusal
     chosen = _chosen([entry for entry in wanted if entry.spec_id == spec_id], take)
     rewritten = DataFiles(chosen)
@@ -84,6 +84,7 @@ def bind(
         policy_hash=policy_hash,
         why=why,
         destination=destination(metadata, spec_id, partition),
+        beside_appends=take.through_number is not None,
     )
     return Bound(job, sum(entry.kind is FileKind.DATA for entry in live))
 
@@ -120,8 +121,18 @@ def _refusal_of_files(
     return None
 
 
+def _refusal_beside(live: Iterable[LiveEntry], take: Take) -> Refusal | None:
+    """Why these files cannot be compacted beside their writers, if that is wanted."""
+    if take.through_number is None or all(entry.kind is FileKind.DATA for entry in live):
+        return None
+    why = "it is still written, and holds delete files: its writers do not only append"
+    return Refusal(Reason.HOT, why)
+
+
 def _wanted(data: Sequence[LiveEntry], deletes: Sequence[LiveEntry], take: Take) -> list[LiveEntry]:
     """The data files that a job is about: those that are small enough, and those that deletes may name."""
+    if take.through_number is not None:
+        data = [entry for entry in data if entry.sequence_number <= take.through_number]
     named = DataFiles(data).named_by(deletes) if take.with_deletes else frozenset()
     return [entry for entry in data if entry.size_bytes < take.below_bytes or entry.identity in named]
 

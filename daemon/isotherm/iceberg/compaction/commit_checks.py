@@ -10,7 +10,7 @@ from pyiceberg.table.metadata import TableMetadata
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Reason, RefusalError
-from isotherm.iceberg.compaction.fate import known_files
+from isotherm.iceberg.compaction.fate import strangers
 from isotherm.iceberg.manifests.live import LiveEntry
 
 
@@ -62,10 +62,9 @@ def check_table(
         )
     if job.spec_id not in metadata.specs():
         raise RefusalError(Reason.CONFLICT, f"partition spec {job.spec_id} is gone")
-    found, expected = {entry.identity for entry in live}, known_files(job)
-    if found != expected:
-        came, left = sorted(found - expected, key=str), sorted(expected - found, key=str)
-        first = (came or left)[0][0]
+    came, left = strangers(job, live)
+    if came or left:
+        first = min(came or left, key=str)[0]
         raise RefusalError(
             Reason.CONFLICT,
             f"{job.partition_label} was written since snapshot {job.base_snapshot_id}: {len(came)} files came, "

@@ -6,9 +6,10 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
 from isotherm.contract.summary import JOB_ID
+from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason
-from isotherm.iceberg.manifests.live import live_files
+from isotherm.iceberg.manifests.live import LiveEntry, live_files
 from isotherm.service.ports import LoadedTable, TableMissing, Unavailable
 
 
@@ -72,7 +73,7 @@ def _settled(
         return Outcome(job.job_id, OutcomeKind.FAILED, Reason.CRASHED, why, was_sent=True)
     if may_land and all(snapshot.snapshot_id != asserted_head_id for snapshot in metadata.snapshots):
         return None  # a replica that lags shows the table from before that head; or that head has expired
-    if head_id != asserted_head_id or {entry.identity for entry in live} != known_files(job):
+    if head_id != asserted_head_id or any(strangers(job, live)):
         why = f"the head is {head_id} by now, and the table's history does not show the job"
         return Outcome(job.job_id, OutcomeKind.FAILED, Reason.LOST, why, was_sent=True)
     return None
@@ -81,6 +82,26 @@ def _settled(
 def known_files(job: CompactionJob) -> set[tuple[str, int | None]]:
     """Every live file of the partition that the job knew."""
     return {file.identity for file in (*job.data_files, *job.delete_files)} | job.bystanders
+
+
+def strangers(
+    job: CompactionJob, live: Iterable[LiveEntry]
+) -> tuple[set[tuple[str, int | None]], set[tuple[str, int | None]]]:
+    """The partition's files that came since a job was bound, and those that left; without what may stand beside it."""
+    here, known = {entry.identity: entry for entry in live}, known_files(job)
+    came = {
+        identity for identity, entry in here.items() if identity not in known and not _is_beside(job, entry)
+    }
+    return came, known - here.keys()
+
+
+def _is_beside(job: CompactionJob, entry: LiveEntry) -> bool:
+    """Whether a file was appended after the job had been bound, and the job allows that."""
+    return (
+        job.beside_appends
+        and entry.kind is FileKind.DATA
+        and entry.sequence_number > job.base_sequence_number
+    )
 
 
 def landed(metadata: TableMetadata, job: CompactionJob) -> Outcome | None:

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from isotherm.contract.events import CommitEvent
 from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.core.appends import NO_APPENDS, Appends
 from isotherm.core.model.changes import Change
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.tables import Snapshot, TableFacts
@@ -51,6 +52,8 @@ class Scan:
     boundary_ms: int | None
     foreign_commits: int
     files: int
+    appends: Appends = NO_APPENDS
+    """As far as the snapshots go that are still there."""
     read_slowly: int = 0
     """Large manifests that the fast reader could not read."""
 

@@ -1,0 +1,66 @@
+"""Mistakes in what is done beside writers that append."""
+
+from mutants.mutant import Mutant
+
+MINOR = "core/planner/minor.py"
+LAWS = "core/planner/test_minor.py::"
+BESIDE = "iceberg/compaction/test_beside.py"
+
+MUTANTS = (
+    Mutant(
+        "a hot partition is compacted without proof",
+        MINOR,
+        "    if proved.is_hot:\n",
+        "    if False:\n",
+        LAWS + "test_what_is_missing_is_said",
+    ),
+    Mutant(
+        "an intent is passed over",
+        MINOR,
+        'if hot.rule == "intent":',
+        "if False:",
+        LAWS + "test_an_intent_makes_it_hot",
+    ),
+    Mutant(
+        "young files are taken too",
+        MINOR,
+        "if one.before_ms <= until_ms]",
+        "if one.began_ms]",
+        LAWS + "test_of_a_quarter_of_an_hour_of_which_a_part_is_young_all_of_it_waits",
+    ),
+    Mutant(
+        "an append that takes a file away is an append",
+        "core/appends.py",
+        "not delta.removed and not delta.deletes",
+        "not delta.deletes",
+        LAWS + "test_the_first_commit_that_is_no_append_ends_it_at_once[an append that takes a file away]",
+    ),
+    Mutant(
+        "a delete file that came stands beside a job",
+        "iceberg/compaction/fate.py",
+        "and entry.kind is FileKind.DATA",
+        "and bool(entry.kind)",
+        BESIDE,
+    ),
+    Mutant(
+        "whatever came stands beside a job that is not beside appends",
+        "iceberg/compaction/fate.py",
+        "        job.beside_appends\n        and entry",
+        "        True\n        and entry",
+        BESIDE,
+    ),
+    Mutant(
+        "a job that is beside appends goes on beside anything else in its table",
+        "service/compactions.py",
+        "if is_beside or is_named or one.partitions is None:",
+        "if is_named or one.partitions is None:",
+        "service/test_minor.py::test_a_job_beside_appends_is_ended_by_anything_else_in_its_table",
+    ),
+    Mutant(
+        "the audit passes over files that had only just come",
+        "audit/minor.py",
+        "other.sequence_number <= newest:",
+        "other.sequence_number < 0:",
+        "audit/test_minor.py::test_a_file_that_had_only_just_come_is_one",
+    ),
+)
