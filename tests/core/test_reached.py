@@ -38,8 +38,8 @@ def test_a_row_of_tonight_that_was_committed_at_noon_says_noon():
     assert boundary({key(100): reaching(BEGINS + 50 * MINUTE)}, BEGINS + 10 * MINUTE) == BEGINS + 10 * MINUTE
 
 
-def test_a_partition_of_the_future_counts_from_its_beginning():
-    assert boundary({key(100): reaching(BEGINS + 50 * MINUTE)}, BEGINS - 5 * HOUR) == BEGINS
+def test_a_partition_of_the_future_says_that_the_stream_is_at_its_commit():
+    assert boundary({key(100): reaching(BEGINS + 50 * MINUTE)}, BEGINS - 5 * HOUR) == BEGINS - 5 * HOUR
 
 
 def test_a_few_rows_from_the_future_and_a_few_late_ones_do_not_count():

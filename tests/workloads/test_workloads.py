@@ -42,6 +42,7 @@ OF_KIND = {
 OF_ONE = {
     "one_delete_row": ("written 2.5 times at most",),
     "old_table": ("written twice at most",),
+    "regions": ("written twice at most", "below 120 files"),
     "delete_files": ("below 120 files, once settled",),
     "well_sized_batch": ("left as it is",),
 }

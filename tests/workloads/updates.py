@@ -84,6 +84,14 @@ def large_buckets(days=4):
     return writer.history(days)
 
 
+def regions(days=10):
+    """Four partitions without time; a batch every half hour writes two files of 5 MiB into each of them."""
+    writer = Writer(field("bucket[4]"), is_ingest=False)
+    for at_ms in every(30 * MINUTE, days):
+        writer.commit(at_ms, {bucket: wrote(2, 5 * MIB) for bucket in range(4)})
+    return writer.history(days)
+
+
 def one_delete_row(days=3):
     """Ten days of 100 GiB; an hour after the beginning 100 late files of 100 KiB and one delete row reach the oldest."""
     today = START // DAY

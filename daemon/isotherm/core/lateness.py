@@ -197,7 +197,7 @@ UNTAUGHT: Final = Lateness()
 
 def files_come_within(late_ms: int, now_ms: int) -> Lateness:
     """What a table teaches whose files all come so late, watched since ever: for questions about such a table."""
-    late = (*[0.0] * _age_of(late_ms, MINUTE_MS), ENOUGH_FILES)
+    late = (*[0.0] * _age_of(late_ms, MINUTE_MS), ENOUGH_FILES) if late_ms else ()
     return Lateness(since_ms=0, updated_at_ms=now_ms, files=ENOUGH_FILES, late=late, from_ms=0)
 
 

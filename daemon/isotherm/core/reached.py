@@ -39,6 +39,6 @@ def boundary_of_rows(
             continue
         reached_ms = span.start_ms
         if delta.reached_ms is not None:
-            reached_ms = max(span.start_ms, min(delta.reached_ms, span.end_ms, committed_at_ms))
-        groups.append((reached_ms, delta.added.rows))
+            reached_ms = max(span.start_ms, min(delta.reached_ms, span.end_ms))
+        groups.append((min(reached_ms, committed_at_ms), delta.added.rows))
     return by_rows(groups)

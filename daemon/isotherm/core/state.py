@@ -264,9 +264,15 @@ def _partition_after(
         compacted_at_ms=None if is_replaced else before.compacted_at_ms,
         pauses_ms=_pauses_after(before, written_at_ms),
         first_write_at_ms=written_at_ms if before.first_write_at_ms is None else before.first_write_at_ms,
-        last_write_at_ms=max(written_at_ms, before.last_write_at_ms or 0),
+        last_write_at_ms=_last_write_ms(before, written_at_ms),
         last_write_number=number,
     )
+
+
+def _last_write_ms(before: PartitionState, written_at_ms: int) -> int:
+    """The later of two writes. One that lies far ahead of the next was stamped by a clock that ran ahead."""
+    last_ms = before.last_write_at_ms or 0
+    return written_at_ms if last_ms > written_at_ms + MAX_AHEAD_MS else max(written_at_ms, last_ms)
 
 
 def _pauses_after(before: PartitionState, written_at_ms: int) -> tuple[int, ...]:
@@ -290,9 +296,9 @@ def with_pauses(
         written_at_ms = _written_at_ms(change, received_at_ms)
         for key in partitions.keys() & change.partitions.keys():
             before = paused.get(key, NO_PARTITION)
-            last_ms = max(written_at_ms, before.last_write_at_ms or 0)
             paused[key] = PartitionState(
-                last_write_at_ms=last_ms, pauses_ms=_pauses_after(before, written_at_ms)
+                last_write_at_ms=_last_write_ms(before, written_at_ms),
+                pauses_ms=_pauses_after(before, written_at_ms),
             )
     return {
         key: replace(partition, pauses_ms=paused[key].pauses_ms) if key in paused else partition

@@ -335,7 +335,8 @@ TIMES = {
     "before 1970": (TimestamptzType(), YearTransform(), "<q", -1_000_001),
     "a date by itself": (DateType(), IdentityTransform(), "<i", 19_675),
 }
-REACHED_MS = [1_700_000_000_123, 1_700_000_000_123, 1_700_000_000_123, -1001, 19_675 * 86_400_000]
+REACHED_MS = [1_700_000_040_000, 1_700_000_040_000, 1_700_000_040_000, 0, 19_675 * 86_400_000]
+"""Rounded up to a minute."""
 
 
 @pytest.mark.parametrize("large_bytes", [AS_COLUMNS, AS_ENTRIES])
@@ -344,12 +345,14 @@ def test_the_bounds_of_the_time_column_say_how_far_the_rows_that_came_reach(
     tmp_path, kind, reached_ms, large_bytes
 ):
     source, transform, layout, newest = TIMES[kind]
+    step = 1000 if layout == "<i" else 10**12
     written = Written(tmp_path, [(StringType(), IdentityTransform()), (source, transform)])
     column = written.spec.fields[1].source_id
-    bound, other = struct.pack(layout, newest), struct.pack(layout, newest - 10**6)
+    bound, other = struct.pack(layout, newest), struct.pack(layout, newest - step)
     manifest = written.write(
-        entry("a", 1, upper={1: b"b", column: other}, rows=90),
-        entry("a", 1, upper={1: b"b", column: bound}, rows=10),
+        entry("a", 1, upper={1: b"b", column: other}, rows=900),
+        entry("a", 1, upper={1: b"b", column: bound}, rows=100),
+        entry("a", 1, upper={1: b"b", column: struct.pack(layout, newest + step)}, rows=1),
         entry("a", 1, upper={column: bound + b"??"}),
         entry("b", 1, upper={1: b"b"}),
         entry("c", 1, upper={}),

@@ -8,10 +8,11 @@ kept until then. What only an event says may make a partition hot, never cold.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from isotherm.contract.identity import PartitionKey
+from isotherm.contract.identity import PartitionKey, partition_values
 from isotherm.core.model.decisions import NEVER, Wake
 from isotherm.core.model.jobs import MAX_JOB_BYTES, job_ms
 from isotherm.core.partitions import TimeSpan, time_span
+from isotherm.core.planner import pauses
 from isotherm.core.planner.view import Surroundings
 from isotherm.core.policy.after import LEARNED, UNTAUGHT_INTERVALS
 from isotherm.core.policy.policy import Cold
@@ -156,16 +157,21 @@ def quiet_rule(
     key: PartitionKey, partition: PartitionState, around: Surroundings, cold: Cold, now_ms: int
 ) -> Finding:
     """Nobody but us wrote to the partition for a while, in time and in commits."""
-    del key
     if partition.last_write_at_ms is None:
         return Finding("quiet", False, "no write to it is on record")
     quiet_ms = now_ms - partition.last_write_at_ms
     if quiet_ms < cold.quiet_for:
-        why = f"quiet for {span_text(max(quiet_ms, 0))} of {span_text(cold.quiet_for)}"
+        why = f"quiet for {span_text(quiet_ms)} of {span_text(cold.quiet_for)}"
+        if quiet_ms < 0:
+            why = f"its last write is stamped {span_text(-quiet_ms)} ahead of this machine's clock"
         return Finding("quiet", True, why, Wake(at_ms=partition.last_write_at_ms + cold.quiet_for))
-    if not around.fields:
+    if not partition_values(key):
         # Each commit writes the only partition: others that went by say nothing.
         return Finding("quiet", False, f"quiet for {span_text(quiet_ms)}")
+    if pauses.are_longer(partition, cold.quiet_for):
+        # Nor do they where each commit writes all partitions, or this one comes once in a while.
+        why = f"quiet for {span_text(quiet_ms)}, and each pause of its writers was longer than {span_text(cold.quiet_for)}"
+        return Finding("quiet", False, why)
     commits = around.state.foreign_commits - partition.last_write_number
     if commits < cold.quiet_commits and quiet_ms < cold.quiet_at_most:
         why = f"quiet for {commits} of {cold.quiet_commits} commits of the table"

@@ -11,6 +11,11 @@ ENOUGH_PAUSES = 3
 """So many pauses that were longer than the present one must be known, before they say anything."""
 
 
+def are_longer(partition: PartitionState, span_ms: int) -> bool:
+    """Whether all pauses of a partition's writers that are known were longer than a span, and enough of them are."""
+    return len(partition.pauses_ms) >= ENOUGH_PAUSES and min(partition.pauses_ms) > span_ms
+
+
 def left_ms(partition: PartitionState, now_ms: int) -> int | None:
     """How long its writers will stay away from now on, in half of the pauses that lasted for as long as this one.
 

@@ -165,8 +165,9 @@ class Case(Settings):
     boundary: Moment | None = None
     """The event time that the stream has reached; without it, `at`."""
     late: Span | None = None
-    """How late its files come, as the table has shown: nearly all within this after the end of their partition. Without
-    it nothing is known of that yet."""
+    """How late its files come, as the table has shown: nearly all within this after the end of their partition. That is
+    known in octaves (an hour counts as 64 minutes); `0s` means that none is late. Without it nothing is known of that yet.
+    """
     intent: bool = False
     """Whether a writer has announced that it may write to it."""
     snapshots: Snapshots | None = None

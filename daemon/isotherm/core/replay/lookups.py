@@ -18,6 +18,9 @@ from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.model.tables import Snapshot
 from isotherm.core.policy.policy import Policy
 
+DUE_AT_ONCE = 100
+"""Of those that are due: many more than begin in one round."""
+
 
 class KeptDecisions:
     """The newest decision of every partition, and when it should be made anew."""
@@ -25,7 +28,10 @@ class KeptDecisions:
     def __init__(self, partitions: Iterable[PartitionKey]) -> None:
         self.by_partition: dict[PartitionKey, Decision] = {}
         self._touched = set(partitions)
-        self._due: set[PartitionKey] = set()
+        self._due: dict[PartitionKey, int] = {}
+        self._by_score: list[tuple[float, int, PartitionKey]] = []
+        self._by_wait: list[tuple[float, int, PartitionKey]] = []
+        self._number = 0
         self._times: list[tuple[int, PartitionKey]] = []
         self._boundaries: list[tuple[int, PartitionKey]] = []
         self._commits: list[tuple[int, PartitionKey]] = []
@@ -38,7 +44,7 @@ class KeptDecisions:
         """The partition holds nothing any more."""
         self.by_partition.pop(key, None)
         self._touched.discard(key)
-        self._due.discard(key)
+        self._due.pop(key, None)
 
     def awake(self, now_ms: int, boundary_ms: int | None, commits: int) -> set[PartitionKey]:
         """The partitions whose verdict may be another now."""
@@ -51,7 +57,27 @@ class KeptDecisions:
         for at_ms, key in _reached(self._boundaries, boundary_ms):
             if (decision := self.by_partition.get(key)) and decision.wake.boundary_ms == at_ms:
                 self._touched.add(key)
-        return self._touched | self._due
+        return self._touched | self._first_due()
+
+    def _first_due(self) -> set[PartitionKey]:
+        """Some of those that are due, as the daemon takes them: half of them with the highest scores, half waiting the
+        longest. So a long backlog is not decided again for each job.
+        """
+        if len(self._due) <= DUE_AT_ONCE:
+            return set(self._due)
+        half = DUE_AT_ONCE // 2
+        return self._first_of(self._by_score, half) | self._first_of(self._by_wait, half)
+
+    def _first_of(self, heap: list[tuple[float, int, PartitionKey]], count: int) -> set[PartitionKey]:
+        """The first of a heap that are still due, or due again, by the number that they got then."""
+        first: list[tuple[float, int, PartitionKey]] = []
+        while heap and len(first) < count:
+            one = heapq.heappop(heap)
+            if self._due.get(one[2]) == one[1]:
+                first.append(one)
+        for one in first:
+            heapq.heappush(heap, one)
+        return {key for _, _, key in first}
 
     def keep(self, decisions: Iterable[Decision]) -> None:
         """New verdicts of partitions."""
@@ -61,10 +87,13 @@ class KeptDecisions:
                 continue
             self.by_partition[key] = decision
             self._touched.discard(key)
-            if decision.verdict is Verdict.DUE:
-                self._due.add(key)
-            else:
-                self._due.discard(key)
+            if decision.verdict is not Verdict.DUE:
+                self._due.pop(key, None)
+            elif key not in self._due:
+                self._number += 1
+                self._due[key] = self._number
+                heapq.heappush(self._by_wait, (self._number, self._number, key))
+                heapq.heappush(self._by_score, (-decision.score, self._number, key))
             if wake.at_ms is not None:
                 heapq.heappush(self._times, (wake.at_ms, key))
             if wake.commits is not None:

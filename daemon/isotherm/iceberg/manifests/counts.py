@@ -258,7 +258,7 @@ def _grouped(table: pa.Table, question: Question, written: Manifest) -> pa.Table
         counts = pc.and_not(pc.equal(table.column("snapshot"), question.snapshot_id), existing)
     bucket = pc.subtract(pc.search_sorted(_BUCKETS, table.column("bytes"), side="right"), 1)
     keys = [f"p{place}" for place in range(len(written.layout.partition.fields))]
-    keys += ["content", "puffin", "bucket", "removed"]
+    keys += ["content", "puffin", "bucket", "removed", "reached"]
     return (
         table.append_column("removed", removed)
         .append_column("bucket", bucket)
@@ -270,7 +270,7 @@ def _grouped(table: pa.Table, question: Question, written: Manifest) -> pa.Table
             [
                 ([], "count_all"),
                 *((name, "sum") for name in ("rows", "bytes")),
-                *((name, "max") for name in ("number", "reached", "ours")),
+                *((name, "max") for name in ("number", "ours")),
             ]
         )
     )
@@ -292,7 +292,7 @@ def _sums(group: pa.Table, written: Manifest) -> Iterator[_Sum]:
         "rows_sum",
         "bytes_sum",
         "number_max",
-        "reached_max",
+        "reached",
         "ours_max",
     )
     values = (f"p{place}" for place in range(len(fields)))

@@ -21,7 +21,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from isotherm.core.units import DAY_MS
+from isotherm.core.units import DAY_MS, MINUTE_MS
 from isotherm.iceberg.manifests.live import column_type
 
 _NARROWEST_FIRST: Final = (HourTransform, DayTransform, IdentityTransform, MonthTransform, YearTransform)
@@ -41,12 +41,15 @@ class TimeColumn:
         return None if bound is None else self.bound_ms(bound)
 
     def bound_ms(self, bound: bytes) -> int | None:
-        """One bound in milliseconds; None for one of a length that no time has."""
+        """One bound in milliseconds, rounded up to a minute; None for one of a length that no time has.
+
+        Files that came together then differ by little, and are counted together.
+        """
         match len(bound):
             case 4:  # a date, also where the column has become a timestamp since
                 return int(struct.unpack("<i", bound)[0]) * DAY_MS
             case 8:
-                return int(struct.unpack("<q", bound)[0]) // self.per_ms
+                return -(-int(struct.unpack("<q", bound)[0]) // (self.per_ms * MINUTE_MS)) * MINUTE_MS
             case _:
                 return None
 

@@ -1,13 +1,16 @@
-"""How far behind the stream a partition must end: what the policy says, or what the table has shown."""
+"""When the stream has left a partition: far enough behind it, as the policy says or the table has shown, and quiet."""
+
+from dataclasses import replace
 
 import pytest
 
+from isotherm.contract.identity import UNPARTITIONED
 from isotherm.core.lateness import UNTAUGHT, files_come_within
 from isotherm.core.model.tables import PartitionField
-from isotherm.core.planner.coldness import boundary_rule
+from isotherm.core.planner.coldness import boundary_rule, quiet_rule
 from isotherm.core.planner.view import Surroundings
 from isotherm.core.policy.policy import Cold
-from support.builders import DAY, HOUR, HOURLY, MIB, MINUTE, NOW, key, partition, table_state
+from support.builders import BUCKETS, DAY, HOUR, HOURLY, MIB, MINUTE, NOW, key, partition, table_state
 
 DAILY = (PartitionField(1000, "day", "day", "timestamptz"),)
 YEARLY = (PartitionField(1000, "year", "year", "timestamptz"),)
@@ -73,3 +76,33 @@ def test_it_is_looked_at_again_while_less_may_be_learned():
     assert late.wake.at_ms == NOW + 10 * MINUTE
     assert late.wake.boundary_ms == ENDS + 2 * HOUR
     assert found(40 * MINUTE, after=2).wake.at_ms == NOW - 2 * HOUR + DAY
+
+
+def test_what_a_clock_far_ahead_has_stamped_is_said_to_be_so():
+    ahead = partition(10, MIB, last_write_at_ms=NOW + 3 * HOUR)
+    around = Surroundings(table_state(boundary_ms=ENDS), HOURLY)
+
+    assert quiet_rule(HOUR_100, ahead, around, Cold(), NOW).why == (
+        "its last write is stamped 3h ahead of this machine's clock"
+    )
+
+
+@pytest.mark.parametrize("pauses_ms", [(20 * MINUTE,) * 3, (20 * MINUTE, HOUR, 16 * MINUTE, 20 * MINUTE)])
+def test_commits_of_others_say_nothing_where_each_pause_of_its_writers_is_long(pauses_ms):
+    """A batch each twenty minutes that writes every bucket: no commit of the table ever goes by without it."""
+    state = table_state(foreign_commits=7)
+    written = partition(10, MIB, last_write_at_ms=NOW - 16 * MINUTE, number=7)
+    seldom = replace(written, pauses_ms=pauses_ms)
+    around = Surroundings(state, BUCKETS)
+
+    assert quiet_rule(key(1), written, around, Cold(), NOW).is_hot
+    assert not quiet_rule(key(1), seldom, around, Cold(), NOW).is_hot
+    for too_few in (pauses_ms[:2], (*pauses_ms, 14 * MINUTE)):
+        assert quiet_rule(key(1), replace(written, pauses_ms=too_few), around, Cold(), NOW).is_hot
+
+
+def test_of_a_table_that_became_unpartitioned_the_partition_of_all_new_files_needs_no_other_commits():
+    state = table_state(foreign_commits=7)
+    written = partition(10, MIB, last_write_at_ms=NOW - 16 * MINUTE, number=7)
+
+    assert not quiet_rule(UNPARTITIONED, written, Surroundings(state, BUCKETS), Cold(), NOW).is_hot
