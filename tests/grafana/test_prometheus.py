@@ -17,6 +17,7 @@ from support.lab import EXPIRING, Lab, settle
 
 TABLE = TableId("uuid-1", "shop.orders")
 DEADLINE_S = 120
+NOT_ITS_OWN = ("isotherm_ingest", "isotherm_source", "isotherm_scan_reports", "isotherm_reads_per_day")
 AT_MS = 1_700_000_000_000
 
 
@@ -30,6 +31,7 @@ def something_of_everything() -> list[seen.Observation]:
         seen.EventSeen(seen.Heard.INTENT, TABLE.name),
         seen.EventRejected("no JSON", "isotherm.control", 0, 1, 10),
         seen.SourceHeard("control-iceberg", seen.Heard.ANNOUNCED, "shop.orders"),
+        seen.ScansReported(seen.Reported.COUNTED, 3),
         seen.GapHealed(TABLE, 1),
         seen.TableScanned(TABLE, "first sight", 10, 0.1),
         seen.StateDrifted(TABLE, 1, "files"),
@@ -38,7 +40,7 @@ def something_of_everything() -> list[seen.Observation]:
             table=TABLE, snapshots=20, metadata_bytes=10_000, partitions=12, hot=2, due=3, unsupported=1,
             waiting=1, quarantined=1, score=1.5,
             files_per_partition=120, backlog_files=300, backlog_bytes=1_000_000, expire_score=0.4, metadata_file_bytes=9000, oldest_due_at_ms=AT_MS - 60_000,
-            halted=False, paused=False, last_event_at_ms=AT_MS,
+            halted=False, paused=False, last_event_at_ms=AT_MS, reads_per_day=12.0,
         ),
         seen.RoundPlanned(1, 3, 1, 0.02, deletions_held=False),
         seen.JobStarted(**job, files=100, bytes=1000),
@@ -136,8 +138,8 @@ def test_a_daemon_that_maintains_a_healthy_table_leaves_no_graph_of_its_own_empt
     queries = {
         query.where: substituted(query.expr, rate_interval="10s")
         for query in panel_queries()
-        # Not its own: ingest's, and those of sources, which this daemon has none of.
-        if "isotherm_ingest" not in query.expr and "isotherm_source" not in query.expr
+        # Not its own: ingest's, and those of sources and of engines that report scans, which this daemon has none of.
+        if not any(name in query.expr for name in NOT_ITS_OWN)
     }
     assert len(queries) > 30
     hours = itertools.count(1)
