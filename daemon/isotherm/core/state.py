@@ -155,18 +155,12 @@ def apply(
         key: _partition_after(key, partitions.get(key, NO_PARTITION), delta, written_at_ms, number)
         for key, delta in change.partitions.items()
     }
-    if change.origin is Origin.MAINTENANCE:
-        after = {
-            key: None if one is None else replace(one, compacted_at_ms=change.committed_at_ms)
-            for key, one in after.items()
-        }
-    else:
-        after = {
-            key: None
-            if one is None
-            else replace(one, arrivals=_arrivals(state, partitions.get(key), change, key, received_at_ms))
-            for key, one in after.items()
-        }
+    for key, one in after.items():
+        if one is not None and change.origin is Origin.MAINTENANCE:
+            after[key] = replace(one, compacted_at_ms=change.committed_at_ms)
+        elif one is not None:
+            before = partitions.get(key, NO_PARTITION)
+            after[key] = replace(one, arrivals=_arrivals(state, before, change, key, received_at_ms))
     born = sum(left is not None and key not in partitions for key, left in after.items())
     gone = sum(left is None and key in partitions for key, left in after.items())
     totals = _totals_after(state.totals, change.partitions.values())
@@ -307,9 +301,8 @@ def with_pauses(
 
 
 def _arrivals(
-    state: TableState, before: PartitionState | None, change: Change, key: PartitionKey, received_at_ms: int
+    state: TableState, before: PartitionState, change: Change, key: PartitionKey, received_at_ms: int
 ) -> tuple[Arrival, ...]:
-    before = NO_PARTITION if before is None else before
     return arrivals_after(
         before.arrivals,
         change,

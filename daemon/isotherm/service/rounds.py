@@ -15,7 +15,6 @@ from isotherm.core.model.jobs import Action
 from isotherm.core.observations import EventsLost, Outside, RoundPlanned, TableMoved, TrySoon
 from isotherm.core.planner.view import Flight
 from isotherm.service.admission import Admission
-from isotherm.service.agenda import Agenda
 from isotherm.service.barrier import Barrier
 from isotherm.service.catalog_poller import Poller
 from isotherm.service.compactions import Compactions
@@ -28,6 +27,7 @@ from isotherm.service.last_look import DRAIN_TIMEOUT_S
 from isotherm.service.ledger_age import doubt_by_tables
 from isotherm.service.planning import DECIDED_AT_ONCE, Verdicts
 from isotherm.service.ports import EventSource, Listener, NotAsked, Unavailable
+from isotherm.service.round_order import RoundOrder
 from isotherm.service.settling import Settling
 from isotherm.service.survey import Survey
 from isotherm.store.database import StoreError
@@ -75,7 +75,7 @@ class Rounds:
     monotonic_s: Callable[[], float]
     is_open: bool = False
     """Whether a round has begun and not ended."""
-    _agenda: Agenda = field(default_factory=Agenda)
+    _agenda: RoundOrder = field(default_factory=RoundOrder)
     _lost_s: float = 0.0
     """What tables that gave no answer have cost in this round."""
     _plans: list[Plan] = field(default_factory=list)

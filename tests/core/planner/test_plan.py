@@ -15,8 +15,8 @@ from isotherm.core.model.jobs import Action
 from isotherm.core.planner.backlog import MAX_ROUNDS, after, backlog
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import Flight
-from isotherm.core.policy.cron import opening
 from isotherm.core.policy.policy import Compact, Expire, Policy, Schedule, Work
+from isotherm.core.policy.windows import opening
 from isotherm.core.state import PartitionState
 from isotherm.core.units import clock_text
 from support.builders import (

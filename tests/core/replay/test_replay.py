@@ -10,8 +10,8 @@ from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.files import NO_FILES, FileKind, FileStats, size_bucket
 from isotherm.core.model.jobs import Action
-from isotherm.core.policy.cron import opening
 from isotherm.core.policy.policy import Cold, Compact, Expire, Policy, Schedule, Window, Work
+from isotherm.core.policy.windows import opening
 from isotherm.core.replay.history import History, Recorded, carried_over, counted_back
 from isotherm.core.replay.replay import Assumed, replay
 from isotherm.core.state import PartitionState, StateError, TableState, apply

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from isotherm.core.model.decisions import NEVER, Wake
 from isotherm.core.model.jobs import Action
-from isotherm.core.policy.cron import Opening, opening
 from isotherm.core.policy.policy import Policy, Schedule
+from isotherm.core.policy.windows import Opening, opening
 from isotherm.core.policy.zones import UTC_NAME, moment_text
 
 

@@ -1,6 +1,6 @@
 """Which of the policies that were tried on a table's history is the one to take, and why.
 
-A pure function of the trials, with laws (`tests/core/replay/test_choice.py`): it never chooses what costs more in both
+A pure function of the trials, with laws (`tests/core/replay/test_suggesting.py`): it never chooses what costs more in both
 readers' and writers' terms than another that was tried; the order of the trials does not matter beyond ties; what is
 there is kept where nothing costs a tenth less; and where the history says too little, it says what is needed.
 """

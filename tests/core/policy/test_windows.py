@@ -6,8 +6,8 @@ from cronsim import CronSim
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from isotherm.core.policy.cron import checked_cron, opening
 from isotherm.core.policy.policy import Window
+from isotherm.core.policy.windows import checked_cron, opening
 from isotherm.core.policy.zones import OF_THE_MACHINE
 from support.builders import DAY, HOUR, MINUTE
 
