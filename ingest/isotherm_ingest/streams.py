@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from isotherm.runtime.config import HttpConfig
+from isotherm.runtime.config import PortConfig
 from isotherm.runtime.settings import Settings
 from isotherm.runtime.yaml_reader import environment_overrides, read_yaml
 
@@ -205,7 +205,7 @@ class StreamsConfig(Settings):
     announce_every: str = "5s"
     """How often tables are looked at for snapshots of others, while no batch commits."""
     spark: SparkSettings = SparkSettings()
-    http: HttpConfig = HttpConfig(port=9465)
+    http: PortConfig = PortConfig(port=9465)
     """Where /metrics of the driver is."""
     streams: tuple[Stream, ...] = Field(min_length=1)
     """The streams; a topic belongs to the first whose pattern matches."""

@@ -40,14 +40,14 @@ MUTANTS = (
         "iceberg/compaction/fate.py",
         "and entry.kind is FileKind.DATA",
         "and bool(entry.kind)",
-        BESIDE,
+        f"{BESIDE}::test_beside_appends_only_what_was_appended_since_passes",
     ),
     Mutant(
         "whatever came stands beside a job that is not beside appends",
         "iceberg/compaction/fate.py",
         "        job.beside_appends\n        and entry",
         "        True\n        and entry",
-        BESIDE,
+        f"{BESIDE}::test_nothing_stands_beside_any_other_job",
     ),
     Mutant(
         "a job that is beside appends goes on beside anything else in its table",

@@ -89,12 +89,17 @@ class StateConfig(Settings):
     """Folder of fold.db (a cache, may be deleted at any time) and ledger.db (small, durable: back it up)."""
 
 
-class HttpConfig(Settings):
-    """The port with /metrics, /livez and /readyz. It has no secrets and takes no orders; reports, where it may."""
+class PortConfig(Settings):
+    """The port with /metrics, /livez and /readyz. It has no secrets and takes no orders."""
 
     host: str = "127.0.0.1"
     port: int = Field(9464, ge=0, le=65535)
     """The port. 0 takes any free port, and the log line `http_listening` says which."""
+
+
+class HttpConfig(PortConfig):
+    """The daemon's port. It takes reports, where it may."""
+
     scan_reports: bool = False
     """Whether scan reports of engines are taken, as a REST catalog takes them."""
 
