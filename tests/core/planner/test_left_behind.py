@@ -101,6 +101,14 @@ def test_commits_of_others_say_nothing_where_each_pause_of_its_writers_is_long(p
         assert quiet_rule(key(1), replace(written, pauses_ms=too_few), around, Cold(), NOW).is_hot
 
 
+def test_of_partitions_with_a_time_the_commits_count_whatever_their_pauses_were():
+    state = table_state(foreign_commits=7)
+    written = partition(10, MIB, last_write_at_ms=NOW - 16 * MINUTE, number=7)
+    seldom = replace(written, pauses_ms=(20 * MINUTE,) * 3)
+
+    assert quiet_rule(HOUR_100, seldom, Surroundings(state, HOURLY), Cold(), NOW).is_hot
+
+
 def test_of_a_table_that_became_unpartitioned_the_partition_of_all_new_files_needs_no_other_commits():
     state = table_state(foreign_commits=7)
     written = partition(10, MIB, last_write_at_ms=NOW - 16 * MINUTE, number=7)

@@ -168,7 +168,7 @@ def quiet_rule(
     if not partition_values(key):
         # Each commit writes the only partition: others that went by say nothing.
         return Finding("quiet", False, f"quiet for {span_text(quiet_ms)}")
-    if pauses.are_longer(partition, cold.quiet_for):
+    if time_span(key, around.fields) is None and pauses.are_longer(partition, cold.quiet_for):
         # Nor do they where each commit writes all partitions, or this one comes once in a while.
         why = f"quiet for {span_text(quiet_ms)}, and each pause of its writers was longer than {span_text(cold.quiet_for)}"
         return Finding("quiet", False, why)

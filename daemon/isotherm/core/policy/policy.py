@@ -97,7 +97,8 @@ class Cold(Settings):
     quiet_for: Span = 15 * 60_000
     """Nobody wrote into the partition for this long. Longer where writers pause in the middle of their work."""
     quiet_commits: Count = 10
-    """Nor within the last so many commits of the table. The main rule for buckets."""
+    """Nor within the last so many commits of the table. The main rule for buckets. It does not count where a partition has
+    no time, and each pause of its writers that is known was longer than `quiet_for`: a batch may write all of them."""
     quiet_at_most: Span = 3_600_000
     """Caps `quiet_commits`: after this long, the number of commits does not matter any more."""
     silent_for: Span = 86_400_000
