@@ -17,15 +17,15 @@ MUTANTS = (
     Mutant(
         "an intent is passed over",
         MINOR,
-        'if hot.rule == "intent":',
+        'if hot is not None and hot.rule == "intent":',
         "if False:",
         LAWS + "test_an_intent_makes_it_hot",
     ),
     Mutant(
         "young files are taken too",
         MINOR,
-        "if one.before_ms <= until_ms]",
-        "if one.began_ms]",
+        "if one.before_ms <= until_ms and",
+        "if one.began_ms and",
         LAWS + "test_of_a_quarter_of_an_hour_of_which_a_part_is_young_all_of_it_waits",
     ),
     Mutant(

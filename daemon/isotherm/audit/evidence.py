@@ -77,6 +77,11 @@ class Commit:
         return not self.is_ours and self.operation != "replace"
 
     @property
+    def is_idle(self) -> bool:
+        """Whether it touched no file, as a rewrite of manifests does."""
+        return self.operation == "replace" and self.touches == ()
+
+    @property
     def is_append(self) -> bool:
         """Whether it is somebody else's, and only added files."""
         only_added = all(touch.removed == 0 for touch in self.touches or ())

@@ -26,7 +26,7 @@ def why_not_beside(
     line = [one for one in before if not one.is_ours]
     late = [one for one in line if commit.committed_at_ms - one.committed_at_ms < for_ms]
     proof = line[: max(len(late), ENOUGH_APPENDS)]
-    if (other := next((one for one in proof if not one.is_append), None)) is not None:
+    if (other := next((one for one in proof if not one.is_append and not one.is_idle), None)) is not None:
         ago_ms = commit.committed_at_ms - other.committed_at_ms
         return f"snapshot {other.snapshot_id}, {ago_ms} ms before, was no append ({other.operation})", None
     young_ms = min(rule.quiet_for_ms, YOUNG_AT_MOST_MS)

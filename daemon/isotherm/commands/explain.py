@@ -23,9 +23,9 @@ from isotherm.commands.terminal import (
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import NEVER, Decision, Plan, Verdict, Wake
 from isotherm.core.model.jobs import Action
-from isotherm.core.planner.coldness import findings
+from isotherm.core.planner.coldness import findings, first_hot
 from isotherm.core.planner.debt import debt
-from isotherm.core.planner.minor import proof
+from isotherm.core.planner.minor import OPTION, Old, old_files
 from isotherm.core.planner.plan import REST_SCORE, plan, rest_text, rests_until
 from isotherm.core.planner.schedules import Pace
 from isotherm.core.planner.view import Surroundings, View
@@ -143,9 +143,9 @@ def _of_partition(
     assert key is not None  # noqa: S101 (only the table's own decision has none)
     conditions = (
         *_coldness(key, view.partitions[key], view.around, resolved, now_ms),
-        *_minor(view.around, resolved, now_ms),
+        *_minor(key, view.partitions[key], view.around, resolved, now_ms),
         *_debt(view.partitions[key], resolved),
-        *_rest(view.partitions[key], decision.score, resolved, now_ms),
+        *_rest(key, view, decision, resolved, now_ms),
         *_windows(resolved, now_ms),
     )
     return Explanation(
@@ -182,13 +182,17 @@ def _coldness(
     ]
 
 
-def _minor(around: Surroundings, resolved: Resolved, now_ms: int) -> list[Condition]:
+def _minor(
+    key: PartitionKey, state: PartitionState, around: Surroundings, resolved: Resolved, now_ms: int
+) -> list[Condition]:
     """Whether its old files may be merged while it is hot, where the policy speaks of that."""
-    found = proof(around.state, resolved.policy, now_ms)
+    hot = first_hot(key, state, around, resolved.policy.cold, now_ms)
+    found = old_files(state, around.state, resolved.policy, hot, now_ms)
     if found is None:
         return []
-    word = Verdict.HOT if found.is_hot else BESIDE
-    return [Condition(found.rule, word, not found.is_hot, found.why, _origin(resolved, found.option))]
+    if isinstance(found, Old):
+        return [Condition("minor", BESIDE, True, found.proof, _origin(resolved, OPTION))]
+    return [Condition("minor", Verdict.HOT, False, found.why, _origin(resolved, found.option or OPTION))]
 
 
 def _debt(state: PartitionState, resolved: Resolved) -> list[Condition]:
@@ -205,9 +209,13 @@ def _debt(state: PartitionState, resolved: Resolved) -> list[Condition]:
     ]
 
 
-def _rest(state: PartitionState, score: float, resolved: Resolved, now_ms: int) -> list[Condition]:
+def _rest(
+    key: PartitionKey, view: View, decision: Decision, resolved: Resolved, now_ms: int
+) -> list[Condition]:
     """Whether its last job was not long ago, where that is so."""
-    until_ms = rests_until(state, resolved.policy, now_ms)
+    is_hot, score = decision.verdict is Verdict.HOT, decision.score
+    partition = view.partitions[key]
+    until_ms = rests_until(key, partition, view.around, resolved.policy, now_ms, is_hot=is_hot)
     if until_ms is None:
         return []
     is_over = score >= REST_SCORE

@@ -27,8 +27,10 @@ class Appends:
     """When the first of them came, or None where there is none."""
 
     def after(self, change: Change, at_ms: int) -> "Appends":
-        """The same after one more commit. Ours count for nothing; a rewrite by somebody else is no append."""
-        if change.origin is Origin.MAINTENANCE:
+        """The same after one more commit. Ours count for nothing, nor does one that touches no file, as a rewrite of
+        manifests; a rewrite of files by somebody else is no append.
+        """
+        if change.origin is Origin.MAINTENANCE or (change.operation == "replace" and not change.partitions):
             return self
         if not is_append(change):
             return Appends()

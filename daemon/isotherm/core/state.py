@@ -149,7 +149,7 @@ def apply(
         )
     # A commit from the far future would hold its partitions back, and move the boundary, for as long.
     change = replace(change, committed_at_ms=min(change.committed_at_ms, received_at_ms + MAX_AHEAD_MS))
-    number = state.foreign_commits + change.is_foreign_write
+    number, fields = state.foreign_commits + change.is_foreign_write, tuple(fields)
     written_at_ms = _written_at_ms(change, received_at_ms) if change.is_foreign_write else None
     after = {
         key: _partition_after(key, partitions.get(key, NO_PARTITION), delta, written_at_ms, number)
@@ -157,7 +157,11 @@ def apply(
     }
     for key, one in after.items():
         if one is not None and change.origin is Origin.MAINTENANCE:
-            after[key] = replace(one, compacted_at_ms=change.committed_at_ms)
+            span = time_span(key, fields)
+            # Which files are young matters where a partition is written on and on, and costs as much as all else of it.
+            is_over = span is not None and state.boundary_ms is not None and span.end_ms <= state.boundary_ms
+            arrivals = () if is_over else one.arrivals
+            after[key] = replace(one, compacted_at_ms=change.committed_at_ms, arrivals=arrivals)
         elif one is not None:
             before = partitions.get(key, NO_PARTITION)
             after[key] = replace(one, arrivals=_arrivals(state, before, change, key, received_at_ms))
@@ -165,7 +169,6 @@ def apply(
     gone = sum(left is None and key in partitions for key, left in after.items())
     totals = _totals_after(state.totals, change.partitions.values())
     gap = _gap(change.totals, totals)
-    fields = tuple(fields)
     moved = _moved(state.summary_gap, gap, change.totals.get(DUPLICATE_DELETES, 0))
     new_state = replace(
         state,

@@ -80,9 +80,19 @@ def scanned(table: Table, loaded: LoadedTable) -> Scan:
 
 def _appends(ancestors: Sequence[PyIcebergSnapshot]) -> Appends:
     """What others appended since they last did something else, by what the retained snapshots say of themselves."""
-    others = [s for s in ancestors if origin_of(summary_of(s)) is not Origin.MAINTENANCE]
+    others = [
+        s for s in ancestors if origin_of(summary_of(s)) is not Origin.MAINTENANCE and not _touches_no_file(s)
+    ]
     line = list(takewhile(_is_append, reversed(others)))
     return Appends(len(line), line[-1].timestamp_ms) if line else NO_APPENDS
+
+
+def _touches_no_file(snapshot: PyIcebergSnapshot) -> bool:
+    """Whether it only wrote manifests again."""
+    summary = summary_of(snapshot)
+    return operation_of(snapshot) == "replace" and not any(
+        summary.get(name, "0") != "0" for name in ("added-data-files", *_NO_APPEND)
+    )
 
 
 def _is_append(snapshot: PyIcebergSnapshot) -> bool:

@@ -1,6 +1,6 @@
 """Which of what is due begins now: the planner's admission, with what only the service knows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from isotherm.core.model.decisions import Plan, Request
@@ -23,15 +23,15 @@ class Admission:
     jobs_at_once: int
     bytes_per_hour: int | None
     served_at_ms: dict[str, int] = field(default_factory=dict)
-    """By uuid, of the tables that have more to do. A restart forgets it: then who has waited longest comes first."""
+    """By uuid: when a compaction was let in last, within a day. It is kept while a table is set aside: else two that
+    fail each time would take all turns. A restart forgets it: then who has waited longest comes first."""
     expired_at_ms: dict[str, int] = field(default_factory=dict)
     """By uuid: when an expiry began last, within a day."""
 
     def expires(self, uuid: str) -> bool:
         """Note that an expiry of this table has begun: the others have their turn before it. Returns True."""
         now_ms = self.now_ms()
-        recent = {one: at_ms for one, at_ms in self.expired_at_ms.items() if now_ms - at_ms < DAY_MS}
-        self.expired_at_ms = recent | {uuid: now_ms}
+        self.expired_at_ms = _recent(self.expired_at_ms, now_ms) | {uuid: now_ms}
         return True
 
     def admitted(self, plans: Sequence[Plan], *, may_compact: bool) -> Sequence[Request]:
@@ -45,7 +45,10 @@ class Admission:
         admitted = admit(plans, len(self.compactions), at_once, left, now_ms, rooms, self.expired_at_ms)
         # Whatever comes of it: who was let in and did not begin is not first in line again.
         taken = {one.table.uuid for one in admitted if one.decision.action is Action.COMPACT}
-        served = self.served_at_ms | dict.fromkeys(taken, now_ms)
-        due = {planned.table.uuid for planned in plans if planned.requests}
-        self.served_at_ms = {uuid: at_ms for uuid, at_ms in served.items() if uuid in due}
+        self.served_at_ms = _recent(self.served_at_ms, now_ms) | dict.fromkeys(taken, now_ms)
         return admitted
+
+
+def _recent(times_ms: Mapping[str, int], now_ms: int) -> dict[str, int]:
+    """Those within a day."""
+    return {uuid: at_ms for uuid, at_ms in times_ms.items() if now_ms - at_ms < DAY_MS}

@@ -145,8 +145,11 @@ class Compactions:
             if job_id not in self._binding:
                 continue
             operation, loaded = self._binding.pop(job_id)
-            with self.barrier.around(operation.table.name, "beginning to compact"):
+            # Under a key of its own: that the table is looked at well says nothing of its manifests.
+            key = f"{operation.table.uuid}/{operation.action}"
+            with self.barrier.around(operation.table.name, "beginning to compact", key):
                 started += self._start(operation, loaded, bound)
+                self.barrier.forget(key)
             if job_id not in self._running:
                 self._tenures.pop(job_id, None)
                 self._beside.discard(job_id)
@@ -307,7 +310,10 @@ class Compactions:
         """
         back = Refusal(Reason.CANCELLED, "the stream came back to its partition while it ran")
         # Perhaps to another one, so this partition is not to blame.
-        anywhere = Refusal(Reason.INTENT, "a writer may write it, or does not only append any more")
+        anywhere = Refusal(Reason.INTENT, "a writer may write it: it did not say which partitions it writes")
+        no_append = Refusal(
+            Reason.INTENT, "it ran beside writers that append, and one of them may do more by now"
+        )
         for one in touched:
             for operation in self._operations():
                 if operation.job_id == but or operation.table.uuid != one.uuid:
@@ -317,7 +323,7 @@ class Compactions:
                 if is_beside and one.is_append:
                     continue
                 if is_beside or is_named or one.partitions is None:
-                    self._cancel(operation, back if is_named else anywhere)
+                    self._cancel(operation, no_append if is_beside else back if is_named else anywhere)
 
     def cancel_moved(self) -> None:
         """Cancel the jobs of tables that this daemon has not had without a break since they began."""

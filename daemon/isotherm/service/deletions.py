@@ -52,6 +52,8 @@ GIVEN_UP_AFTER_MS = 28 * 86_400_000
 """Files of a table that was dropped, or moved to another daemon, wait so long for its return."""
 WITNESS_AGAIN_S = 300.0
 """While a store's clock differs it is looked at so often."""
+CLOCK_AGAIN_S = 60.0
+"""A store that did not give its time is asked again after this."""
 CATALOG = "the catalog"
 STORE = "the store of"
 
@@ -104,6 +106,8 @@ class Deletions:
     _sweeping: dict[str, _Sweeping] = field(default_factory=dict)
     """By uuid of the table."""
     _witnesses: dict[str, _Witness] = field(default_factory=dict)
+    _clockless: dict[str, tuple[float, Unavailable | None]] = field(default_factory=dict)
+    """By store: until when it is not asked for its time again, because it gave none, and why."""
     """By store: the table by which its clock was looked at last."""
     _last: str = ""
     """The table whose turn was last."""
@@ -256,7 +260,14 @@ class Deletions:
         scheme, _, rest = loaded.facts.location.partition("://")
         store = f"{STORE} {scheme}://{rest.partition('/')[0]}" if rest else f"{STORE} files"
         if self.clock.wants(store, now_s):
-            skew_ms = self.maintainer.clock_skew_ms(loaded)
+            until_s, trouble = self._clockless.get(store, (now_s, None))
+            if trouble is not None and now_s < until_s:
+                raise trouble  # each look may take seconds, and all tables of the store want one
+            try:
+                skew_ms = self.maintainer.clock_skew_ms(loaded)
+            except Unavailable as err:
+                self._clockless[store] = (self.monotonic_s() + CLOCK_AGAIN_S, err)
+                raise
             self._witnesses[store] = _Witness(loaded.table.uuid, now_s, is_good=True)
             if skew_ms is not None:
                 self.clock = self.clock.compared(store, skew_ms, now_s)

@@ -7,6 +7,7 @@ deleted until a person has looked (`isotherm resume`).
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from uuid import uuid4
 
@@ -65,6 +66,22 @@ class LedgerAge:
     def _tell(self, counted: int) -> None:
         self.topic.write(self.key, json.dumps({"acts": counted, "process": self.process}).encode())
         self._counted = counted
+
+
+def look_for_a_lost_ledger(
+    fold: Fold, ledger: Ledger, tell: Callable[[str], None], *, knows_all: bool
+) -> None:
+    """A new ledger beside tables with snapshots of jobs that it does not have: it took the place of a lost one.
+
+    (Or a daemon was added to others. It cannot know, and a person can.)
+    """
+    if not ledger.is_new:
+        return
+    doubt = doubt_by_tables(fold, ledger)
+    if doubt is not None:
+        tell(doubt)
+    if doubt is not None or (knows_all and fold.names()):
+        ledger.settle_in()
 
 
 def doubt_by_tables(fold: Fold, ledger: Ledger) -> str | None:

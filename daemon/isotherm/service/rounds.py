@@ -24,7 +24,7 @@ from isotherm.service.follow import Follower
 from isotherm.service.health import Health
 from isotherm.service.holds import Holds
 from isotherm.service.last_look import DRAIN_TIMEOUT_S
-from isotherm.service.ledger_age import doubt_by_tables
+from isotherm.service.ledger_age import look_for_a_lost_ledger
 from isotherm.service.planning import DECIDED_AT_ONCE, Verdicts
 from isotherm.service.ports import EventSource, Listener, NotAsked, Unavailable
 from isotherm.service.round_order import RoundOrder
@@ -41,6 +41,8 @@ ENOUGH_SLICES = 3
 MOST_LOST_S = 15.0
 """Of a round, for time-outs of tables. What was not asked for then has its turn in the next round; what needs no answer
 is planned all the same."""
+BEGIN_FOR_S = 20.0
+"""Of a round, for beginning what is due: each may wait for a store that takes no files."""
 STRANGERS_AT_ONCE = 20
 """Names that only events speak of, of which one round asks the catalog."""
 MOST_SUSPECTS = 10_000
@@ -172,20 +174,29 @@ class Rounds:
             self._agenda.clear()
         elif self._new_to_find == 0 and self._is_listed:
             self.has_found_all = True
-        self.barrier.guard("looking for a lost ledger", self._look_for_a_lost_ledger)
+        self.barrier.guard(
+            "looking for a lost ledger",
+            lambda: look_for_a_lost_ledger(
+                self.fold, self.ledger, self.holds.doubt_ledger, knows_all=self.has_found_all
+            ),
+        )
         self.barrier.guard("telling which tables moved", self._tell_moved)
         started = 0
         self.deletions.may_sweep = self._may_begin and self._is_ruled
         if self._may_begin and self._is_ruled:
+            deadline_s = self.monotonic_s() + BEGIN_FOR_S
             may_compact = any(planned.requests for planned in self._plans) and self.read_to_the_end()
             for request in self.admission.admitted(self._plans, may_compact=may_compact):
                 # Under a key of its own: looking at the table goes well all the same.
                 action, key = request.decision.action, f"{request.table.uuid}/{request.decision.action}"
+                if self.monotonic_s() >= deadline_s:
+                    break
                 if self.barrier.is_aside(key):
                     continue
                 with self.barrier.around(request.table.name, f"beginning to {action}", key):
                     started += self._begin(request)
-                    self.barrier.forget(key)
+                    if action is not Action.COMPACT:  # that has only begun to be bound
+                        self.barrier.forget(key)
             self.barrier.guard("beginning to delete files", self.deletions.sweep)
         requests = sum(len(one.requests) for one in self._plans)
         held = self.deletions.everywhere() is not None
@@ -337,19 +348,6 @@ class Rounds:
             for name, (uuid, seen_s) in self._elsewhere.items()
             if now_s - seen_s < ELSEWHERE_S and not self.events.owns(uuid)
         }
-
-    def _look_for_a_lost_ledger(self) -> None:
-        """A new ledger beside tables with snapshots of jobs that it does not have: it took the place of a lost one.
-
-        (Or a daemon was added to others. It cannot know, and a person can.)
-        """
-        if not self.ledger.is_new:
-            return
-        doubt = doubt_by_tables(self.fold, self.ledger)
-        if doubt is not None:
-            self.holds.doubt_ledger(doubt)
-        if doubt is not None or (self.has_found_all and self.fold.names()):
-            self.ledger.settle_in()
 
     def _tell_moved(self) -> None:
         """Tell of tables that another daemon maintains by now, or that have another name: nothing is known of them."""

@@ -13,11 +13,28 @@ from isotherm.core.appends import Appends, is_append
 from isotherm.core.model.changes import PartitionDelta
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileKind, FileStats, total
+from isotherm.core.model.tables import PartitionField
 from isotherm.core.planner.minor import ENOUGH_APPENDS
 from isotherm.core.planner.plan import plan
 from isotherm.core.policy.policy import Cold, Compact, Policy
 from isotherm.core.state import TableState, apply
-from support.builders import DAY, HOUR, KIB, MIB, MINUTE, NOW, TABLE, added, change, facts, removed, view
+from support.builders import (
+    DAY,
+    HOUR,
+    KIB,
+    MIB,
+    MINUTE,
+    NOW,
+    TABLE,
+    added,
+    change,
+    facts,
+    key,
+    partition,
+    removed,
+    table_state,
+    view,
+)
 
 MARGIN = 15 * MINUTE
 ALLOWED = Policy(compact=Compact(minor_after="1h"))
@@ -181,3 +198,62 @@ def test_after_a_job_it_rests_as_a_cold_one_does():
         "no minor compaction yet: 105 of 20 files below 96.0 MiB older than 15m, and it rests" in decision.why
     )
     assert decided(state, rested, ALLOWED, now_ms + DAY).verdict is Verdict.DUE
+
+
+def test_what_was_merged_before_the_end_of_its_time_does_not_rest_once_it_is_cold():
+    """A job beside the writers of a day is none of the day as a whole."""
+    daily = (PartitionField(1000, "day", "day", "timestamptz"),)
+    ends = 20 * DAY
+    some = replace(
+        partition(40, MIB, last_write_at_ms=ends + HOUR), compacted_at_ms=ends - 3 * HOUR, pauses_ms=()
+    )
+    late = replace(some, compacted_at_ms=ends + HOUR // 2)
+    state = table_state(boundary_ms=ends + 3 * DAY, foreign_commits=100)
+
+    def verdict(one):
+        seen = view({key(19): one}, state=state, facts=facts(fields=daily), snapshots=None)
+        return plan(seen, ALLOWED, ends + 3 * HOUR).of_partitions[0].verdict
+
+    assert (verdict(some), verdict(late)) == (Verdict.DUE, Verdict.RESTING)
+
+
+def test_a_delete_file_that_is_there_is_said_to_keep_it_from_its_old_files():
+    state, partitions, _ = lived(stream(120))
+    deletes = {FileKind.POSITION_DELETES: FileStats(1, 3, KIB)}
+    kept = {UNPARTITIONED: replace(partitions[UNPARTITIONED], deletes=deletes)}
+
+    assert (
+        "no minor compaction: it holds 1 delete file"
+        in decided(state, kept, ALLOWED, BEGAN + 120 * MINUTE).why
+    )
+
+
+def test_a_rewrite_of_manifests_by_somebody_else_proves_and_disproves_nothing():
+    state, _, _ = lived(stream(30))
+    idle = change(31, state.head, {}, operation="replace", origin=Origin.FOREIGN)
+    touching = change(31, state.head, {UNPARTITIONED: added()}, operation="replace", origin=Origin.FOREIGN)
+
+    assert state.appends.after(idle, NOW) == state.appends
+    assert state.appends.after(touching, NOW) == Appends()
+
+
+def test_files_of_a_table_that_was_of_version_1_are_never_surely_old():
+    state, partitions, _ = lived(stream(120))
+    arrivals = tuple(replace(one, before_number=0) for one in partitions[UNPARTITIONED].arrivals)
+    numberless = {UNPARTITIONED: replace(partitions[UNPARTITIONED], arrivals=arrivals)}
+
+    assert "no file is surely older" in decided(state, numberless, ALLOWED, BEGAN + 120 * MINUTE).why
+
+
+def test_arrivals_are_kept_of_what_is_written_and_not_of_what_is_over():
+    hour = key(100)
+    state, partitions = TableState(TABLE, None, boundary_ms=90 * HOUR), {}
+    for number, (delta, origin) in enumerate(
+        [(added(3), Origin.INGEST), (removed(1), Origin.MAINTENANCE)], start=1
+    ):
+        for boundary in (90 * HOUR, 200 * HOUR):
+            one = change(number, state.head, {hour: delta}, origin=origin, operation="append")
+            applied = apply(replace(state, boundary_ms=boundary), partitions, one, facts().fields, NOW)
+            if origin is Origin.MAINTENANCE:
+                assert bool(applied.partitions[hour].arrivals) is (boundary == 90 * HOUR)
+        state, partitions = replace(applied.state, boundary_ms=90 * HOUR), dict(applied.partitions)

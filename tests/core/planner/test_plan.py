@@ -176,13 +176,16 @@ def obviously(world, policy, now):
         if commits < policy.cold.quiet_commits and quiet < policy.cold.quiet_at_most:
             continue
         target = policy.compact.target_file_size
-        small_files = small_bytes = rows = 0
-        for bucket, stats in state.data.items():
+        small_files = small_bytes = all_files = all_bytes = rows = 0
+        for bucket, stats in sorted(state.data.items()):
             octave, half = divmod(bucket, 2)
-            end = 2 ** (octave + 1) if half else 3 * 2**octave // 2
+            begin, end = (3 * 2**octave // 2, 2 ** (octave + 1)) if half else (2**octave, 3 * 2**octave // 2)
             rows += stats.rows
             if end <= 0.75 * target:
-                small_files, small_bytes = small_files + stats.files, small_bytes + stats.bytes
+                all_files, all_bytes = all_files + stats.files, all_bytes + stats.bytes
+                # A file joins when all that is smaller, and its like, have its size.
+                if not small_files or all_bytes - stats.bytes // stats.files >= begin:
+                    small_files, small_bytes = all_files, all_bytes
         if set(state.deletes) - {FileKind.POSITION_DELETES}:
             continue  # nobody can apply these yet
         deleted = sum(stats.rows for stats in state.deletes.values())

@@ -69,16 +69,19 @@ def proof(state: TableState, policy: Policy, now_ms: int) -> Finding | None:
 
 
 def old_files(
-    partition: PartitionState, state: TableState, policy: Policy, hot: Finding, now_ms: int
+    partition: PartitionState, state: TableState, policy: Policy, hot: Finding | None, now_ms: int
 ) -> Old | Finding | None:
     """The files of a hot partition that may be merged though it is hot, or what keeps them from it.
 
-    Returns None where the policy does not allow it, or where it could not be done.
+    Returns None where the policy does not allow it. `hot` is what keeps it hot, if anything does.
     """
     proved = proof(state, policy, now_ms)
-    if proved is None or partition.deletes:
+    if proved is None:
         return None
-    if hot.rule == "intent":
+    if partition.deletes:
+        count = counted(partition.deletes_total.files, "delete file")
+        return Finding("minor", True, f"it holds {count}, which only a cold partition gets rid of")
+    if hot is not None and hot.rule == "intent":
         return Finding(
             "minor", True, "a writer announced that it writes it, as nobody does who appends", hot.wake
         )
@@ -125,5 +128,6 @@ def _through(partition: PartitionState, state: TableState, until_ms: int) -> int
     """The sequence number up to which all of a partition's files came by a time; None where nothing is known so old."""
     if partition.last_write_at_ms is None or partition.last_write_at_ms <= until_ms:
         return state.sequence_number
-    old = [one.before_number for one in partition.arrivals if one.before_ms <= until_ms]
+    # Files of a table that was of version 1 have no number.
+    old = [one.before_number for one in partition.arrivals if one.before_ms <= until_ms and one.before_number]
     return max(old, default=None)

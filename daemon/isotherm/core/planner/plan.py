@@ -15,7 +15,7 @@ from isotherm.core.model.decisions import NEVER, Decision, Plan, Request, Verdic
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.jobs import MAX_JOB_BYTES, Action, Take, job_ms
 from isotherm.core.model.tables import TableFacts
-from isotherm.core.partitions import label
+from isotherm.core.partitions import label, time_span
 from isotherm.core.planner import pauses
 from isotherm.core.planner.admission import rank
 from isotherm.core.planner.coldness import Finding, first_hot
@@ -24,7 +24,7 @@ from isotherm.core.planner.held import after_failures, standstill
 from isotherm.core.planner.minor import Old, old_files, sooner
 from isotherm.core.planner.schedules import Pace, earlier
 from isotherm.core.planner.taking import saved_bytes, taken
-from isotherm.core.planner.view import View
+from isotherm.core.planner.view import Surroundings, View
 from isotherm.core.planner.whole_table import decide_expiry, decide_manifests, decide_metadata, decide_orphans
 from isotherm.core.policy.policy import Compact, Expire, Manifests, Metadata, Mode, Orphans, Policy
 from isotherm.core.state import PartitionState
@@ -87,12 +87,10 @@ def _decide_compaction(
     is_flying: bool,
     now_ms: int,
 ) -> Decision:
-    rests_until_ms = rests_until(partition, policy, now_ms)
     threshold, schedule = pace.threshold(Action.COMPACT)
     hot = first_hot(key, partition, view.around, policy.cold, now_ms)
-    beside = (
-        _NOT_BESIDE if hot is None else _beside(partition, hot, rests_until_ms, view, policy, pace, now_ms)
-    )
+    rests_until_ms = rests_until(key, partition, view.around, policy, now_ms, is_hot=hot is not None)
+    beside = _beside(partition, hot, rests_until_ms, view, policy, pace, now_ms)
     old = beside.old
     owed = debt(partition if old is None else old.partition, policy.compact)
     at_most = most_bytes(partition, view, policy, now_ms, in_a_pause=old is None)
@@ -155,7 +153,7 @@ _NOT_BESIDE = _Beside()
 
 def _beside(
     partition: PartitionState,
-    hot: Finding,
+    hot: Finding | None,
     rests_until_ms: int | None,
     view: View,
     policy: Policy,
@@ -163,7 +161,7 @@ def _beside(
     now_ms: int,
 ) -> _Beside:
     """Whether old files of a hot partition are merged, and why not."""
-    if _unsupported(partition, view.facts) is not None:
+    if hot is None or _unsupported(partition, view.facts) is not None:
         return _NOT_BESIDE
     old = old_files(partition, view.around.state, policy, hot, now_ms)
     if not isinstance(old, Old):
@@ -203,11 +201,25 @@ def rest_text(until_ms: int, score: float) -> str:
     return f"rests from its last job until {clock_text(until_ms)}, unless its score reaches {REST_SCORE:g} (it is {score:.2f})"
 
 
-def rests_until(partition: PartitionState, policy: Policy, now_ms: int) -> int | None:
-    """Until when a partition rests from its last job, or None where it does not."""
+def rests_until(
+    key: PartitionKey,
+    partition: PartitionState,
+    around: Surroundings,
+    policy: Policy,
+    now_ms: int,
+    *,
+    is_hot: bool,
+) -> int | None:
+    """Until when a partition rests from its last job, or None where it does not.
+
+    Once it is cold, a job from before the end of its time, beside its writers, does not count.
+    """
     since_ms, written_ms = partition.compacted_at_ms, partition.last_write_at_ms
     # What nobody wrote to since then is still to be done: of a large partition a job does a part.
     if since_ms is None or written_ms is None or written_ms <= since_ms:
+        return None
+    span = time_span(key, around.fields)
+    if not is_hot and span is not None and since_ms < span.end_ms:
         return None
     # A time that is ahead was told by another clock.
     return since_ms + policy.compact.rest if 0 <= now_ms - since_ms < policy.compact.rest else None

@@ -154,8 +154,9 @@ class Compact(Settings):
     minor_after: Span | None = None
     """Minor compaction: after so long in which everybody else only appended to the table, small files are merged in
     partitions that are still written too. Files younger than `cold.quiet_for` (45 minutes at most) stay as they are, and no
-    append fails because of it. For long partitions (months, or none) of a writer that never updates or deletes; a week
-    shows weekly jobs. By default hot partitions are left alone."""
+    append fails because of it. For partitions that are written for a day and longer, of a writer that never updates or
+    deletes; a week shows weekly jobs. Who deletes by hand pauses the table first (`isotherm pause`), or may have to try
+    again and again. By default hot partitions are left alone."""
     max_delete_ratio: float = Field(0.1, gt=0, le=MAX_COUNT)
     """Due also when rows in position deletes and deletion vectors reach this part of the partition's rows."""
     max_position_deletes: Annotated[Count, Field(ge=1)] = 200

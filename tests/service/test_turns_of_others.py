@@ -1,0 +1,88 @@
+"""What fails again and again takes no turn from what is well, and a round that begins work ends in time."""
+
+from pathlib import Path
+
+import pytest
+
+from isotherm.core import observations as seen
+from isotherm.iceberg.manifests.reading import read_manifest_list
+from isotherm.service.ports import StoreAway
+from support.lab import EAGER, EXPIRING, Lab, of, started
+
+ROUND_S = 10
+
+
+def a_lab(tmp_path, policy):
+    lab = Lab(tmp_path, policy=policy)
+    loop = lab.config.loop.model_copy(update={"plan_every_s": float(ROUND_S), "poll_tables_every_s": 60.0})
+    lab.config = lab.config.model_copy(update={"loop": loop})
+    return lab
+
+
+def rounds(lab, service, count):
+    for _ in range(count):
+        service.step(0)
+        if len(service.compactions):
+            service.maintainer.wait(5)
+        lab.ahead_ms += 1000 * ROUND_S
+
+
+@pytest.mark.parametrize("damaged", [2, 4])
+def test_tables_with_a_missing_manifest_take_no_turn_from_one_that_is_well(tmp_path, damaged):
+    lab = a_lab(tmp_path, EAGER)
+    bad = [lab.create(f"bad{number}.t") for number in range(damaged)]
+    good = lab.create("shop.good")
+    service = started(lab)
+    for table in (*bad, good):
+        for _ in range(4):
+            lab.append(table, 1)
+    rounds(lab, service, 10)
+    for table in bad:
+        listed = read_manifest_list(table.io, table.refresh().current_snapshot().manifest_list)
+        Path(listed[0].manifest_path.removeprefix("file://")).unlink()
+        for _ in range(4):
+            lab.append(table, 9)
+    rounds(lab, service, 3)
+    for _ in range(4):
+        lab.append(good, 9)
+    lab.seen.clear()
+    rounds(lab, service, 60)
+    service.stop()
+    lab.executor.stop()
+
+    assert "shop.good" in {one.table.name for one in of(lab, seen.JobEnded)}
+    told = [one for one in lab.seen if isinstance(one, seen.TrySoon | seen.TableFailed)]
+    assert 0 < len(told) < 12 * damaged
+
+
+def test_a_store_that_does_not_give_its_time_is_asked_once_a_minute_and_holds_no_round(tmp_path):
+    """Each look takes five seconds and ends in nothing, and thirty tables want to expire their snapshots."""
+    lab = a_lab(tmp_path, EXPIRING)
+    tables = [lab.create(f"shop.t{number:02}") for number in range(30)]
+    for table in tables:
+        lab.append(table, 1, announce=False)
+    service = started(lab)
+    rounds(lab, service, 15)
+    for table in tables:
+        for _ in range(3):
+            lab.append(table, 1)
+    asked = []
+
+    def skew(loaded):
+        asked.append(loaded.table.name)
+        lab.ahead_ms += 5000
+        raise StoreAway(f"the store of {loaded.table.name}: not done after 5s")
+
+    service.maintainer.clock_skew_ms = skew
+    service.deletions.clock = type(service.deletions.clock)()
+    turns_s = []
+    while sum(turns_s) < 1200:
+        before_s = lab.monotonic_s()
+        service.step(0)
+        lab.ahead_ms += 1000
+        turns_s.append(lab.monotonic_s() - before_s)
+    service.stop()
+    lab.executor.stop()
+
+    assert max(turns_s) < 30
+    assert 0 < len(asked) <= 1200 / 60 + 1
