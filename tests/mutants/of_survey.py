@@ -425,6 +425,13 @@ MUTANTS = (
         "service/test_barrier.py::test_a_table_that_refuses_us_or_is_not_known_yet_is_no_outage",
     ),
     Mutant(
+        "a look that goes well ends the alert for an expiry that fails",
+        BARRIER,
+        "self._over(name)\n        was_outage",
+        "self.forget(name)\n        was_outage",
+        "service/test_barrier.py::test_a_table_fails_until_nothing_of_it_does",
+    ),
+    Mutant(
         "a table that refuses us counts as an outage",
         BARRIER,
         "isinstance(err, Unavailable) and not isinstance(err, Unreadable | Refused)",
@@ -434,7 +441,7 @@ MUTANTS = (
     Mutant(
         "a table that fails is tried again in every round",
         BARRIER,
-        "FIRST_PAUSE_S * 2 ** min(failures - 1, 20)",
+        "FIRST_PAUSE_S * 2 ** min(known.failures, 20)",
         "FIRST_PAUSE_S",
         "service/test_barrier.py::test_pauses_grow_and_end_with_success",
     ),

@@ -9,7 +9,7 @@ from isotherm.contract.identity import TableId
 from isotherm.core import observations as seen
 from isotherm.core.model.jobs import Action, OutcomeKind
 from isotherm.core.paths import normalised
-from isotherm.service.barrier import AWAY_IN_A_ROW, MOST_ASIDE, Barrier
+from isotherm.service.barrier import AWAY_IN_A_ROW, LONG_S, MOST_ASIDE, Barrier
 from isotherm.service.ports import (
     Fenced,
     NotAsked,
@@ -22,6 +22,7 @@ from isotherm.service.ports import (
 )
 from isotherm.store.ledger import Operation
 from support.lab import (
+    EXPIRING,
     Lab,
     believed,
     counted,
@@ -89,6 +90,59 @@ def test_pauses_grow_and_end_with_success():
         raise RuntimeError("again")
     clock[0] += 10
     assert not made.is_aside("t")
+
+
+def test_a_table_fails_until_nothing_of_it_does():
+    """Looking at it goes well all the same where a job, an expiry or a deletion has a key of its own."""
+    made, heard, clock = barrier()
+    for key in ("t", "uuid/expire", "job"):
+        with made.around("t", "working on it", key):
+            raise RuntimeError("ours")
+
+    made.went_well("t")
+    made.forget("job")
+    assert heard.of(seen.TableRecovered) == []
+    made.forget("uuid/expire")
+    assert [one.name for one in heard.of(seen.TableRecovered)] == ["t"]
+    # One that is gone takes all with it, and so does time what nobody tries again.
+    for table in ("gone", "left"):
+        with made.around(table, "working on it", f"{table}/expire"):
+            raise RuntimeError("ours")
+    made.forget("gone")
+    assert [one.name for one in heard.of(seen.TableRecovered)] == ["t", "gone"]
+    clock[0] += LONG_S
+    made.try_again()
+    assert len(heard.of(seen.TableRecovered)) == 2
+    clock[0] += 10
+    made.try_again()
+    assert [one.name for one in heard.of(seen.TableRecovered)] == ["t", "gone", "left"]
+
+
+def test_what_fails_for_a_table_under_another_name_is_told_of_that_one():
+    made, heard, _ = barrier()
+    for name in ("before", "after"):
+        with made.around(name, "ending job 1", "1"):
+            raise RuntimeError("ours")
+
+    assert [one.name for one in heard.of(seen.TableRecovered)] == ["before"]
+    made.forget("after")
+    assert [one.name for one in heard.of(seen.TableRecovered)] == ["before", "after"]
+
+
+def test_a_table_of_which_no_expiry_can_begin_fails_though_it_is_looked_at(tmp_path):
+    lab = Lab(tmp_path, policy=EXPIRING)
+    table = lab.create()
+    for _ in range(5):
+        lab.append(table, 1)
+    service = started(lab)
+    service.ledger.is_open = broken
+    for _ in range(40):
+        lab.ahead_ms += 60_000
+        service.step(0)
+
+    assert {one.doing for one in of(lab, seen.TableFailed)} == {"beginning to expire"}
+    assert of(lab, seen.TableRecovered) == []
+    service.stop()
 
 
 @pytest.mark.parametrize("error", [Fenced("another has our place"), KeyboardInterrupt()])

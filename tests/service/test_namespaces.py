@@ -8,7 +8,7 @@ from isotherm.iceberg.list_tables import SILENT_IN_A_ROW
 from isotherm.runtime.config import LoopConfig
 from isotherm.service.catalog_lists import PATIENCE_S
 from isotherm.service.follow import GONE_AFTER_S
-from isotherm.service.ports import TableMissing, Unavailable
+from isotherm.service.ports import StoreAway, TableMissing, Unavailable
 from support.faults import FaultyCatalog
 from support.lab import EAGER, Lab, of, uuid_of
 
@@ -81,6 +81,33 @@ def test_until_a_silent_namespace_was_silent_for_a_day_not_everything_was_found(
     turn_for(lab, service, 600)
 
     assert (before, unasked, service.rounds.has_found_all) == (False, False, True)
+    service.stop()
+
+
+@pytest.mark.parametrize("dead", [1, 4], ids=["one", "more than a round has time for"])
+def test_an_entry_whose_store_was_silent_for_a_day_counts_as_looked_at(lab, dead):
+    """A stale entry of a decommissioned host never answers: the daemon would never know that its ledger is right."""
+    lab.append(lab.create("shop.orders"), 1)
+    for place in range(dead):
+        lab.create(f"old.stale{place}")
+    service = lab.service()
+    load = service.catalog.load
+
+    def slow(name):
+        if name.startswith("old."):
+            lab.ahead_ms += 8000
+            raise StoreAway(f"table {name}: no connection")
+        return load(name)
+
+    service.catalog.load = slow
+    service.start()
+    turn_for(lab, service, 900)
+    before = service.rounds.has_found_all, service.ledger.is_new
+    lab.ahead_ms += int(PATIENCE_S * 1000)
+    turn_for(lab, service, 900)
+
+    assert before == (False, True)
+    assert (service.rounds.has_found_all, service.ledger.is_new) == (True, False)
     service.stop()
 
 

@@ -23,6 +23,7 @@ KEY = PartitionKey("{}")
 @pytest.fixture
 def ledger(tmp_path):
     made = Ledger(tmp_path / "ledger.db")
+    made.settle_in()
     yield made
     made.close()
 
@@ -52,6 +53,19 @@ def test_only_what_is_over_for_long_enough_goes(ledger):
     assert {one.job_id for one in ledger.operations()} == {"done1", "open0", "open1"}
     assert {one.snapshot_id for one in ledger.accounts("u")} == {1, 10, 11}
     assert ledger.deletions("u") == {"deleted": 1, "kept": 1, "waiting": 2}
+
+
+def test_a_ledger_that_may_have_taken_the_place_of_a_lost_one_forgets_no_job(tmp_path):
+    """It tells by the jobs that it does not know whether it did: its own must not be among them."""
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.save(operation("ours", NOW - 91 * DAY_MS))
+
+    ledger.prune(NOW)
+    assert ledger.has_job("ours")
+    ledger.settle_in()
+    ledger.prune(NOW)
+    assert not ledger.has_job("ours")
+    ledger.close()
 
 
 def test_what_an_expiry_took_is_known_for_as_long_as_a_file_of_it_waits(ledger):

@@ -8,7 +8,7 @@ group.
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from isotherm.core.observations import Outside, TableFailed, TableRecovered, TrySoon
 from isotherm.service.ports import (
@@ -31,6 +31,8 @@ AWAY_PAUSE_S = 300.0
 """The longest pause of a table that does not answer; one that makes no sense, or fails by our mistake, waits longer."""
 OUTAGE_S = AWAY_PAUSE_S
 """Where nothing went well for so long, everything was away: whatever waits is tried again with the first success."""
+LONG_S = 86_400.0
+"""What gave no answer for so long counts as looked at; what was not tried again for so long nobody wants any more."""
 MOST_ASIDE = 20_000
 """Above, those whose pause is over are forgotten: forged events may name any number of tables."""
 AWAY_IN_A_ROW = 3
@@ -42,8 +44,11 @@ class _Aside:
     """A table that is left alone for a while."""
 
     failures: int
+    since_s: float
     until_s: float
     is_away: bool
+    told_of: str = ""
+    """The table that was reported as failing for it, and not as recovered."""
 
 
 @dataclass(slots=True)
@@ -53,8 +58,8 @@ class Barrier:
     listen: Listener
     monotonic_s: Callable[[], float]
     _aside: dict[str, _Aside] = field(default_factory=dict)
-    _failing: set[str] = field(default_factory=set)
-    """Tables that were reported as failing and not as recovered."""
+    _failing: dict[str, set[str]] = field(default_factory=dict)
+    """What failed of each table that was reported as failing: itself, jobs, other work under keys of its own."""
     not_asked: set[str] = field(default_factory=set)
     """What had its turn in this round and was not asked for, because another one had no answer just before."""
     _away_in_a_row: int = 0
@@ -69,9 +74,9 @@ class Barrier:
         return known is not None and self.monotonic_s() < known.until_s
 
     def makes_no_sense(self, name: str) -> bool:
-        """Whether a table was looked at, and is set aside for what was found: damage, a refusal, a mistake of ours."""
+        """Whether a table is set aside for what was found (damage, a refusal, a mistake of ours), or was silent for long."""
         known = self._aside.get(name)
-        return known is not None and not known.is_away
+        return known is not None and (not known.is_away or self.monotonic_s() - known.since_s >= LONG_S)
 
     def is_doubtful(self, name: str) -> bool:
         """Whether a table, or one in its namespace, gave no answer the last time: to ask for it may cost a time-out."""
@@ -106,7 +111,7 @@ class Barrier:
         if not isinstance(err, Unavailable | TableMissing):
             trace = "".join(traceback.format_exception(err))
             self.put_aside(key, is_away=False)
-            self._tell(TableFailed(name, what, f"{type(err).__name__}: {err}", trace))
+            self._tell(key, TableFailed(name, what, f"{type(err).__name__}: {err}", trace))
             return
         is_away = isinstance(err, Unavailable) and not isinstance(err, Unreadable | Refused)
         # A dead store says nothing of the catalog, nor of tables that lie elsewhere.
@@ -120,23 +125,23 @@ class Barrier:
         self.listen(TrySoon(f"table {name}", str(err), kind))
         self.put_aside(key, is_away=is_away)
         if isinstance(err, Unreadable):
-            self._tell(TableFailed(name, what, str(err)))
+            self._tell(key, TableFailed(name, what, str(err)))
 
     def answered(self, name: str) -> None:
         """A table was loaded: the store of its namespace answers."""
         self._mute.discard(_namespace(name))
 
     def went_well(self, name: str) -> None:
-        """A table was looked at from end to end: it is aside no more.
+        """A table was looked at from end to end: it is aside no more. What failed under other keys still fails.
 
         After an outage of everything, no table is that only did not answer.
         """
         self._away_in_a_row = 0
-        self.forget(name)
+        self._over(name)
         was_outage = self.monotonic_s() - self._well_s >= OUTAGE_S
         self._well_s = self.monotonic_s()
         for other in [other for other, aside in self._aside.items() if was_outage and aside.is_away]:
-            self._aside[other] = _Aside(self._aside[other].failures, float("-inf"), is_away=True)
+            self._aside[other] = replace(self._aside[other], until_s=self._well_s)
 
     def guard(self, what: str, action: Callable[[], object]) -> bool:
         """Do something that concerns no single table; where it fails it is left out for a while, as a table is.
@@ -158,32 +163,55 @@ class Barrier:
         return True
 
     def forget(self, name: str) -> None:
-        """The table, or the job, is gone, or somebody else's."""
-        self._aside.pop(name, None)
-        if name in self._failing:
-            self._failing.discard(name)
-            self.listen(TableRecovered(name))
+        """The table is gone, or somebody else's, with all that failed of it; or what has this key is over."""
+        for key in (name, *self._failing.get(name, ())):
+            self._over(key)
+
+    def _over(self, key: str) -> None:
+        """What has this key fails no more."""
+        aside = self._aside.pop(key, None)
+        if aside is not None:
+            self._recovered(key, aside.told_of)
+
+    def _recovered(self, key: str, table: str) -> None:
+        """Tell that a table has recovered, where nothing but this failed of it."""
+        failing = self._failing.get(table, set())
+        failing.discard(key)
+        if table in self._failing and not failing:
+            del self._failing[table]
+            self.listen(TableRecovered(table))
 
     def try_again(self) -> None:
         """A new round: perhaps everything answers by now."""
         self._away_in_a_row = 0
         self.not_asked.clear()
+        before_s = self.monotonic_s() - LONG_S
+        work = [key for table, keys in self._failing.items() for key in keys if key != table]
+        for key in work:
+            if self._aside[key].until_s <= before_s:
+                self._over(key)
 
-    def _tell(self, failed: TableFailed) -> None:
-        self._failing.add(failed.name)
+    def _tell(self, key: str, failed: TableFailed) -> None:
+        aside = self._aside[key]
+        if aside.told_of != failed.name:
+            self._recovered(key, aside.told_of)
+        self._aside[key] = replace(aside, told_of=failed.name)
+        self._failing.setdefault(failed.name, set()).add(key)
         self.listen(failed)
 
     def put_aside(self, name: str, *, is_away: bool = False) -> None:
         """Leave a table, or a job, alone for a while, for longer each time."""
-        known = self._aside.get(name)
-        failures = 1 if known is None else known.failures + 1
+        now_s = self.monotonic_s()
+        known = self._aside.get(name, _Aside(0, now_s, now_s, is_away))
         longest_s = AWAY_PAUSE_S if is_away else LONGEST_PAUSE_S
-        pause_s = min(FIRST_PAUSE_S * 2 ** min(failures - 1, 20), longest_s)
+        pause_s = min(FIRST_PAUSE_S * 2 ** min(known.failures, 20), longest_s)
         if len(self._aside) >= MOST_ASIDE:
-            over = [other for other, aside in self._aside.items() if aside.until_s <= self.monotonic_s()]
+            over = [one for one, aside in self._aside.items() if aside.until_s <= now_s and one != name]
             for other in over:
-                self.forget(other)
-        self._aside[name] = _Aside(failures, self.monotonic_s() + pause_s, is_away)
+                self._over(other)
+        self._aside[name] = replace(
+            known, failures=known.failures + 1, until_s=now_s + pause_s, is_away=is_away
+        )
 
 
 def _namespace(name: str) -> str:

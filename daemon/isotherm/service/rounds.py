@@ -216,10 +216,8 @@ class Rounds:
 
     def _find(self, name: str) -> None:
         """A name that we have no row for: there may be a table of ours behind it."""
-        if self._is_put_off(name):
-            return
         is_stranger = name in self.follower.strangers
-        if not self.barrier.is_aside(name):
+        if not self._is_put_off(name) and not self.barrier.is_aside(name):
             self.follower.strangers.discard(name)
             with self.barrier.around(name, "looking at it for the first time"):
                 self._confirm(name)
@@ -234,7 +232,7 @@ class Rounds:
             self.follower.suspects.add(name)
             if len(self.follower.suspects) > MOST_SUSPECTS:
                 self.follower.suspects.discard(name)
-        # It may stay damaged for ever: then there is no more to be found.
+        # It may stay damaged, or silent, for ever: then there is no more to be found.
         self._new_to_find -= self.barrier.makes_no_sense(name)
 
     def _is_put_off(self, name: str) -> bool:

@@ -126,7 +126,8 @@ class Ledger(Operations, Deletions, Accounts, Holds, Silences, ReadTables):
     def prune(self, now_ms: int, limit: int = PRUNED_AT_ONCE, max_bytes: int = MAX_BYTES) -> bool:
         """Forget some of what is long over, or of the oldest where it grows too large; whether there is more of it."""
         before_ms, week_ms = now_ms - KEEP_MS, now_ms - KEEP_DELETIONS_MS
-        ended = "state IN ('done', 'failed')"
+        # While it may be that the ledger took the place of a lost one, what it does not know are the other's jobs.
+        ended = "FALSE" if self.is_new else "state IN ('done', 'failed')"
         with self.transaction():
             counts = [
                 self._forget("operations", "job_id", "started_at_ms", ended, before_ms, limit),
