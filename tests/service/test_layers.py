@@ -305,6 +305,33 @@ def test_a_table_that_is_refused_and_not_listed_for_an_hour_is_gone(lab, what):
     service.stop()
 
 
+def test_a_table_that_was_refused_is_not_gone_when_it_is_said_once_to_be_missing(lab):
+    """A catalog that is restarted may refuse everybody, and then know nothing for a moment."""
+    table, service = followed(lab)
+    lab.append(lab.create("shop.other"), 1)
+    for _ in range(3):
+        service.step(0)
+    load = service.catalog.load
+    front(service, "refused")
+    lab.catalog.drop_table("shop.orders")
+    with pytest.raises(Refused):
+        service.follower.confirm("shop.orders")
+    lab.ahead_ms += int(GONE_AFTER_S * 1000)
+    service.step(0)  # makes a list
+    service.catalog.load = load
+
+    with pytest.raises(TableMissing):
+        service.follower.confirm("shop.orders")
+
+    assert service.fold.table(uuid_of(table)) is not None
+    lab.ahead_ms += int(GONE_AFTER_S * 1000)
+    with suppress(TableMissing):
+        service.step(0)
+        service.follower.confirm("shop.orders")
+    assert service.fold.table(uuid_of(table)) is None
+    service.stop()
+
+
 def front(service, what):
     """A catalog that refuses one table, whether it has it or not."""
     load, names = service.catalog.load, service.catalog.names

@@ -114,6 +114,8 @@ def test_a_report_of_a_scan_is_counted_at_the_path_of_a_rest_catalog(reports):
         ("/namespaces/shop/tables/orders/metrics", None),
         ("/v1/namespaces/shop/views/orders/metrics", None),
         ("/metrics", None),
+        ("//[/v1/namespaces/shop/tables/orders/metrics", None),
+        ("//a\u2100/v1/namespaces/shop/tables/orders/metrics", None),
     ],
 )
 def test_the_path_says_which_table_was_read(uri, table):

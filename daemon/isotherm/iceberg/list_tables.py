@@ -1,7 +1,7 @@
 """The list of all tables of a catalog, however many namespaces it has, and whichever of them answer."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
 from pyiceberg.exceptions import BadRequestError
@@ -21,7 +21,8 @@ SILENT_PAUSES_S = 300.0, 3600.0
 TRIES = 6
 """A question is asked so often, where the catalog says that it has had too many: a list has them all, or is none."""
 SILENT_IN_A_ROW = 3
-"""So many namespaces without an answer, one after the other: it is not the namespaces."""
+"""So many namespaces without an answer, one after the other: it may not be the namespaces, so one is asked that has
+answered."""
 
 
 class Lister:
@@ -58,6 +59,8 @@ class Lister:
         self._is_under_way = False
         self._silent: dict[Identifier, tuple[Breaker, str]] = {}
         """Namespaces that did not answer, and why: each has a growing pause of its own."""
+        self._answered: Identifier | None = None
+        """The namespace that answered last."""
         self._namespaces: dict[str, Identifier] = {}
         """By name of a table: its namespace, where that, or the table's own name, has a dot in a level."""
 
@@ -107,16 +110,27 @@ class Lister:
                 silent.append(name)
                 in_a_row += 1
                 if in_a_row >= SILENT_IN_A_ROW:
-                    self._silent = known
-                    raise
+                    self._silent = dict(known)
+                    self._ask_for_any()
+                    in_a_row = 0
                 continue
             known.pop(namespace, None)
-            in_a_row = 0
+            self._answered, in_a_row = namespace, 0
             seen |= below
             waiting.extend(sorted(below, reverse=True))
         # What is gone from the catalog is not paused for.
         self._silent = {namespace: one for namespace, one in known.items() if namespace in seen}
         return Listing(sorted(names), unlisted, silent)
+
+    def _ask_for_any(self) -> None:
+        """Ask what was answered before. Raises Unavailable where it is the catalog that does not answer."""
+        answered, self._answered = self._answered, None
+        if answered is None:
+            self.namespaces()
+            return
+        with suppress(TableMissing):  # an answer too
+            self._asking(self._shown, answered)
+        self._answered = answered
 
     def _shown(self, namespace: Identifier) -> list[str]:
         """The tables in one namespace. Raises TableMissing, Unavailable."""

@@ -72,7 +72,8 @@ class Follower:
     ) -> None:
         self._owns = owns
         self._halt = halt
-        self._missing_since_s: dict[str, float] = {}
+        self._missing_since_s: dict[str, dict[type[Exception], float]] = {}
+        """Tables that were not found, since when they were said to be missing, and since when they were refused."""
         self._twice_since_s: dict[tuple[str, str], float] = {}
         """Two names that gave the same table, since when: which of them are listed is not known yet."""
         self._fold = fold
@@ -109,12 +110,12 @@ class Follower:
         try:
             loaded = self._catalog.load(name)
         except TableMissing as err:
-            if self._note_missing(name, GONE_AFTER_S):
+            if self._note_missing(name, TableMissing, GONE_AFTER_S):
                 self._gone(name, str(err))
                 return None
             raise
         except Refused as err:
-            if self._fold.named(name) and self._note_missing(name, REFUSED_FOR_S):
+            if self._fold.named(name) and self._note_missing(name, Refused, REFUSED_FOR_S):
                 self._gone(
                     name, f"{err}; nor does the catalog list it: it was dropped, or a right is missing"
                 )
@@ -188,17 +189,18 @@ class Follower:
         except TableMissing:
             return False
 
-    def _note_missing(self, name: str, for_s: float) -> bool:
+    def _note_missing(self, name: str, answer: type[Exception], for_s: float) -> bool:
         """Note that a table was not found. Returns whether it is gone by now.
 
-        It is gone when it was not found twice, so long apart, and is not in a list that was asked for in between.
+        It is gone when the catalog gave the same answer twice, so long apart, and it is not in a list that was asked
+        for in between.
 
         A catalog that is restarted, or has lost its database for a moment, says the same of every table.
         """
         if not self._fold.named(name):
             return True
         now_s = self._monotonic_s()
-        since_s = self._missing_since_s.setdefault(name, now_s)
+        since_s = self._missing_since_s.setdefault(name, {}).setdefault(answer, now_s)
         listing = self._lists.asked_since(since_s)
         if listing is None or now_s - since_s < for_s:
             return False

@@ -62,7 +62,10 @@ def table_of(uri: str) -> str | None:
 
     What stands before `v1` and behind it is the catalog's own. Levels of a namespace are divided by the character 31.
     """
-    parts = urlsplit(uri).path.split("/")
+    try:
+        parts = urlsplit(uri).path.split("/")
+    except ValueError:  # `//[/…`: a host that is none
+        return None
     match parts:
         case [*before, "namespaces", namespace, "tables", table, "metrics"] if (
             "v1" in before and namespace and table

@@ -14,3 +14,5 @@ class Word:
     window: OpenWindow
     announces: bool = False
     """Whether it says in intents what it is about to touch."""
+    is_unreadable: bool = False
+    """Whether what was kept of it is damaged: until it speaks again, it may write anything."""

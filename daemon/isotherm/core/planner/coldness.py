@@ -93,6 +93,9 @@ def window_rule(
             continue
         # The writer's next word may close it any moment, and touches only what it names.
         retired = Wake(at_ms=min(word.at_ms + cold.writer_silent_for, now_ms + HEAR_AGAIN_MS))
+        if word.is_unreadable:
+            why = f"what writer {word.writer} said last cannot be read: it may write any partition"
+            return Finding("window", True, why, retired)
         if key in in_flight:
             return Finding("window", True, f"writer {word.writer} has rows for it in flight", retired)
         if word.window.from_ms is not None and span is not None and span.end_ms > word.window.from_ms:

@@ -5,10 +5,12 @@ and one for all tables that we do not know. Nothing that makes a partition hot i
 is too much becomes one intent on the whole table. A flood delays maintenance until it is over, and never begins any.
 """
 
-from isotherm.contract.events import Intent
+from pydantic import ValidationError
+
+from isotherm.contract.events import Intent, OpenWindow
 from isotherm.core.model.writers import Word
 from isotherm.core.units import DAY_MS
-from isotherm.store.database import Part, from_row, to_json
+from isotherm.store.database import Part, StoreError, from_row, to_json
 
 MAX_INTENTS = 100
 """Open intents of one table. A writer has one for each MERGE that runs."""
@@ -27,6 +29,8 @@ PRUNED_AT_ONCE = 1_000
 """Rows: some milliseconds."""
 TOO_MANY = "(more than are kept)"
 """The writer of the one intent that stands for all that were too many."""
+UNREADABLE = "(unreadable)"
+"""The writer of an intent whose row is damaged."""
 _ALL = ""
 """The id under which that intent is stored: no event can have it, so none closes it."""
 _STRANGERS = ""
@@ -56,8 +60,10 @@ class Writers(Part):
 
     def intents(self, uuid: str) -> tuple[Intent, ...]:
         """The intents of a table that were not closed; some of them may have expired."""
-        rows = self.db.execute("SELECT value FROM intents WHERE uuid = ? ORDER BY intent_id", (uuid,))
-        return tuple(Intent.model_validate_json(value) for (value,) in rows)
+        rows = self.db.execute(
+            "SELECT intent_id, expires_at_ms, value FROM intents WHERE uuid = ? ORDER BY intent_id", (uuid,)
+        )
+        return tuple(_intent_of(uuid, *row) for row in rows)
 
     def holds_all(self, uuid: str, now_ms: int) -> bool:
         """Whether an open intent names every partition of a table already."""
@@ -93,9 +99,10 @@ class Writers(Part):
     def close_intent(self, uuid: str, intent_id: str) -> Intent | None:
         """Forget an intent that was closed; returns it, or None if it was not kept."""
         row = self.db.execute(
-            "DELETE FROM intents WHERE uuid = ? AND intent_id = ? RETURNING value", (uuid, intent_id)
+            "DELETE FROM intents WHERE uuid = ? AND intent_id = ? RETURNING intent_id, expires_at_ms, value",
+            (uuid, intent_id),
         ).fetchone()
-        return None if row is None else Intent.model_validate_json(row[0])
+        return None if row is None else _intent_of(uuid, *row)
 
     def hold_all(self, uuid: str, name: str, now_ms: int, until_ms: int) -> None:
         """Hold every partition of a table, because more was said of it than is kept."""
@@ -147,8 +154,10 @@ class Writers(Part):
 
     def words(self, uuid: str) -> tuple[Word, ...]:
         """The newest word of each writer of a table."""
-        rows = self.db.execute("SELECT value FROM words WHERE uuid = ? ORDER BY writer", (uuid,))
-        return tuple(from_row(Word, value) for (value,) in rows)
+        rows = self.db.execute(
+            "SELECT writer, at_ms, value FROM words WHERE uuid = ? ORDER BY writer", (uuid,)
+        )
+        return tuple(_word_of(*row) for row in rows)
 
     def save_word(self, uuid: str, word: Word) -> bool:
         """Keep a writer's newest word; False where there were too many writers, and its window is not kept."""
@@ -175,10 +184,10 @@ class Writers(Part):
     def _retire(self, uuid: str, before_ms: int) -> None:
         """Forget the writers that have been silent since then, all but that there was one."""
         gone = self.db.execute(
-            "DELETE FROM words WHERE uuid = ? AND at_ms < ? AND writer <> ? RETURNING value",
+            "DELETE FROM words WHERE uuid = ? AND at_ms < ? AND writer <> ? RETURNING writer, at_ms, value",
             (uuid, before_ms, NOBODY),
         ).fetchall()
-        words = [from_row(Word, value) for (value,) in gone]
+        words = [_word_of(*row) for row in gone]
         newest_ms = max((word.at_ms for word in words if not word.announces), default=None)
         if newest_ms is not None and not any(word.writer == NOBODY for word in self.words(uuid)):
             self._say(uuid, Word(NOBODY, newest_ms, type(words[0].window)()))
@@ -188,3 +197,27 @@ class Writers(Part):
             "INSERT OR REPLACE INTO words VALUES (?, ?, ?, ?)",
             (uuid, word.writer, value or to_json(word), word.at_ms),
         )
+
+
+def _intent_of(uuid: str, intent_id: str, expires_at_ms: int, value: str) -> Intent:
+    """An intent as it is kept. One that cannot be read names every partition: a scan would not bring it back."""
+    try:
+        return Intent.model_validate_json(value)
+    except ValidationError:
+        return Intent(
+            table_uuid=uuid or TOO_MANY,
+            table=UNREADABLE,
+            intent_id=intent_id or TOO_MANY,
+            writer=UNREADABLE,
+            state="open",
+            at_ms=0,
+            expires_at_ms=expires_at_ms,
+        )
+
+
+def _word_of(writer: str, at_ms: int, value: str) -> Word:
+    """A writer's word as it is kept, or that it cannot be read."""
+    try:
+        return from_row(Word, value)
+    except StoreError:
+        return Word(writer, at_ms, OpenWindow(), is_unreadable=True)
