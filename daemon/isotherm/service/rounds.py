@@ -194,8 +194,9 @@ class Rounds:
                 if self.barrier.is_aside(key):
                     continue
                 with self.barrier.around(request.table.name, f"beginning to {action}", key):
-                    started += self._begin(request)
-                    if action is not Action.COMPACT:  # that has only begun to be bound
+                    has_begun = self._begin(request)
+                    started += has_begun
+                    if has_begun and action is not Action.COMPACT:  # that has only begun to be bound
                         self.barrier.forget(key)
             self.barrier.guard("beginning to delete files", self.deletions.sweep)
         requests = sum(len(one.requests) for one in self._plans)
