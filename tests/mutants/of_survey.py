@@ -325,9 +325,9 @@ MUTANTS = (
     Mutant(
         "a namespace without an answer hides all others",
         "iceberg/list_tables.py",
-        "if in_a_row >= SILENT_IN_A_ROW:",
-        "if True:",
-        "service/test_namespaces.py::test_a_namespace_without_an_answer_hides_no_table_of_others",
+        "self._ask_for_any()",
+        "raise",
+        "service/test_namespaces.py::test_many_silent_namespaces_hide_no_table_of_others",
     ),
     Mutant(
         "a namespace without an answer is asked in every list",
