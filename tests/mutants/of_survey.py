@@ -373,7 +373,7 @@ MUTANTS = (
         "service/test_survey.py::test_a_process_asks_a_silent_name_for_minutes_itself_and_believes_no_catalog_that_shows_nothing",
     ),
     Mutant(
-        "the waiting for a second name begins anew with each restart",
+        "the waiting for a second name begins again with each restart",
         UNKNOWN,
         "since_s = now_s - (self.unsettled.before_s(name) if answer is Answer.UNSETTLED else 0.0)",
         "since_s = now_s",

@@ -99,7 +99,7 @@ class ColdRule:
     silent_for_ms: int
     """Nobody wrote into it for so long: then the boundary does not matter."""
     minor_after_ms: int | None = None
-    """Where everybody else only appended for so long, old files of hot partitions may be merged; None: never."""
+    """Where everybody else only appended for so long, old files of hot partitions may be merged, or None where they never may."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import Change, PartitionDelta
-from isotherm.core.model.files import NO_FILES, FileStats
+from isotherm.core.model.files import NO_FILES, FileStats, summed
 
 ARRIVAL_MS = 15 * 60_000
 """What comes within so long counts as one arrival: the default of `cold.quiet_for`."""
@@ -85,7 +85,7 @@ def arrivals_after(
         return ()
     last = arrivals[-1] if arrivals else None
     if last is not None and 0 <= at_ms - last.began_ms < ARRIVAL_MS:
-        return (*arrivals[:-1], replace(last, data=_sum(last.data, delta.data)))
+        return (*arrivals[:-1], replace(last, data=summed(last.data, delta.data)))
     before_ms = at_ms if written_before_ms is None else written_before_ms
     return (*arrivals, Arrival(at_ms, before_ms, number, dict(delta.data)))[-ARRIVALS:]
 
@@ -98,9 +98,3 @@ def without(data: Mapping[int, FileStats], arrivals: Iterable[Arrival]) -> dict[
             rest = left.get(bucket, NO_FILES) - stats
             left[bucket] = rest if min(rest.files, rest.rows, rest.bytes) >= 0 else NO_FILES
     return {bucket: stats for bucket, stats in left.items() if stats.files > 0}
-
-
-def _sum(one: Mapping[int, FileStats], other: Mapping[int, FileStats]) -> dict[int, FileStats]:
-    return {
-        bucket: one.get(bucket, NO_FILES) + other.get(bucket, NO_FILES) for bucket in sorted({*one, *other})
-    }

@@ -11,7 +11,6 @@ commits, and rewrites by others, count for nothing there.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.identity import PartitionKey, TableId
@@ -19,7 +18,15 @@ from isotherm.contract.summary import DUPLICATE_DELETES, Origin
 from isotherm.core.appends import NO_APPENDS, Appends, Arrival, arrivals_after, without
 from isotherm.core.lateness import NOT_WRITTEN, RETURN_MS, UNTAUGHT, Lateness, Written
 from isotherm.core.model.changes import Change, PartitionDelta
-from isotherm.core.model.files import DELETE_KINDS, NO_FILES, FileKind, FileStats, bucket_bounds, total
+from isotherm.core.model.files import (
+    DELETE_KINDS,
+    NO_FILES,
+    FileKind,
+    FileStats,
+    bucket_bounds,
+    summed,
+    total,
+)
 from isotherm.core.model.tables import PartitionField
 from isotherm.core.partitions import TimeSpan, time_span
 from isotherm.core.reached import boundary_of_rows
@@ -78,8 +85,6 @@ PAUSES = 8
 
 PAUSE_FROM_MS = 5 * 60_000
 """A shorter pause is no pause: a stream commits every minute or so."""
-
-Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,8 +249,8 @@ def _written_at_ms(change: Change, received_at_ms: int) -> int:
 def _partition_after(
     key: PartitionKey, before: PartitionState, delta: PartitionDelta, written_at_ms: int | None, number: int
 ) -> PartitionState | None:
-    data = _sum(before.data, delta.data)
-    deletes = _sum(before.deletes, delta.deletes)
+    data = summed(before.data, delta.data)
+    deletes = summed(before.deletes, delta.deletes)
     for stats in (*data.values(), *deletes.values()):
         if min(stats.files, stats.rows, stats.bytes) < 0:
             raise StateError(f"partition {key} would hold {stats}")
@@ -314,13 +319,6 @@ def _arrivals(
         written_before_ms=before.last_write_at_ms,
         at_ms=max(change.committed_at_ms, received_at_ms),
     )
-
-
-def _sum(before: Mapping[Key, FileStats], delta: Mapping[Key, FileStats]) -> dict[Key, FileStats]:
-    sums = dict(before)
-    for key, stats in delta.items():
-        sums[key] = sums.get(key, NO_FILES) + stats
-    return {key: stats for key, stats in sums.items() if stats}
 
 
 def _totals_after(

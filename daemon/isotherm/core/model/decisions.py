@@ -24,6 +24,17 @@ class Wake:
 
 NEVER = Wake()
 
+
+def sooner(*wakes: Wake) -> Wake:
+    """The first that comes of each kind."""
+    kinds = (
+        [one.at_ms for one in wakes],
+        [one.boundary_ms for one in wakes],
+        [one.commits for one in wakes],
+    )
+    return Wake(*(min((at for at in kind if at is not None), default=None) for kind in kinds))
+
+
 COMMIT_BYTES = 64 * 1024**2
 """What a commit costs, however little it rewrites: a process, manifests, a round through the catalog."""
 

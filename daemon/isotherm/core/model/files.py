@@ -1,8 +1,9 @@
 """The files of a table: what kinds there are, how many of which size, and one of them by name."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 
 class FileKind(StrEnum):
@@ -36,6 +37,17 @@ class FileStats:
 
 
 NO_FILES = FileStats()
+
+Part = TypeVar("Part", int, FileKind)
+"""What files are told apart by: size buckets, or kinds."""
+
+
+def summed(before: Mapping[Part, FileStats], delta: Mapping[Part, FileStats]) -> dict[Part, FileStats]:
+    """Both, part by part, without those of which nothing is left."""
+    sums = dict(before)
+    for part, stats in delta.items():
+        sums[part] = sums.get(part, NO_FILES) + stats
+    return {part: stats for part, stats in sums.items() if stats}
 
 
 def total(stats: Iterable[FileStats]) -> FileStats:

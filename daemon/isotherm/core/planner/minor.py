@@ -5,7 +5,7 @@ An append names no file that is there, so it never conflicts with a rewrite of o
 append. The first one that is not makes the partition hot at once, and ends a job in flight. An open intent does too:
 nobody announces an append.
 
-A file that came within the margin (`cold.quiet_for`, 45 minutes at most) is never taken.
+A file that came within the margin (`cold.quiet_for`, an hour at most) is never taken.
 """
 
 from dataclasses import dataclass, replace
@@ -112,16 +112,6 @@ def _next_old_ms(partition: PartitionState, margin: int, now_ms: int) -> int | N
     if partition.last_write_at_ms is not None:
         times.append(partition.last_write_at_ms + margin)
     return min((at_ms for at_ms in times if at_ms > now_ms), default=None)
-
-
-def sooner(*wakes: Wake) -> Wake:
-    """The first that comes of each kind."""
-    kinds = (
-        [one.at_ms for one in wakes],
-        [one.boundary_ms for one in wakes],
-        [one.commits for one in wakes],
-    )
-    return Wake(*(min((at for at in kind if at is not None), default=None) for kind in kinds))
 
 
 def _through(partition: PartitionState, state: TableState, until_ms: int) -> int | None:

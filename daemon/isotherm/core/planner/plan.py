@@ -11,7 +11,7 @@ job, and the jobs that it takes bring it below 1. The metric, the command line, 
 from dataclasses import dataclass, replace
 
 from isotherm.contract.identity import PartitionKey
-from isotherm.core.model.decisions import NEVER, Decision, Plan, Request, Verdict, Wake
+from isotherm.core.model.decisions import NEVER, Decision, Plan, Request, Verdict, Wake, sooner
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.jobs import MAX_JOB_BYTES, Action, Take, job_ms
 from isotherm.core.model.tables import TableFacts
@@ -21,8 +21,8 @@ from isotherm.core.planner.admission import rank
 from isotherm.core.planner.coldness import Finding, first_hot
 from isotherm.core.planner.debt import Debt, debt
 from isotherm.core.planner.held import after_failures, standstill
-from isotherm.core.planner.minor import Old, old_files, sooner
-from isotherm.core.planner.schedules import Pace, earlier
+from isotherm.core.planner.minor import Old, old_files
+from isotherm.core.planner.schedules import Pace
 from isotherm.core.planner.taking import saved_bytes, taken
 from isotherm.core.planner.view import Surroundings, View
 from isotherm.core.planner.whole_table import decide_expiry, decide_manifests, decide_metadata, decide_orphans
@@ -192,7 +192,7 @@ def _too_little(owed: Debt, rests_until_ms: int | None, pace: Pace) -> tuple[Ver
         return Verdict.CLEAN, "cold and clean", pace.opens(Action.COMPACT, owed.score)
     if rests_until_ms is None or owed.score >= REST_SCORE:
         return None
-    wake = earlier(Wake(at_ms=rests_until_ms), pace.closes(Action.COMPACT, owed.score))
+    wake = sooner(Wake(at_ms=rests_until_ms), pace.closes(Action.COMPACT, owed.score))
     return Verdict.RESTING, f"cold, but {rest_text(rests_until_ms, owed.score)}", wake
 
 

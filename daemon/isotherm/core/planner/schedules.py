@@ -76,9 +76,3 @@ class Pace:
 
     def _cron_text(self, schedule: Schedule) -> str:
         return schedule.cron if self.tz == UTC_NAME else f"{schedule.cron} {self.tz}"
-
-
-def earlier(one: Wake, other: Wake) -> Wake:
-    """The wake that comes first, of two that name a time at most."""
-    times = [wake.at_ms for wake in (one, other) if wake.at_ms is not None]
-    return Wake(at_ms=min(times)) if times else NEVER

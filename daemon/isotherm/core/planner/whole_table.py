@@ -6,13 +6,13 @@ Each has triggers with scores; the highest one speaks.
 import math
 from collections.abc import Iterable
 
-from isotherm.core.model.decisions import NEVER, Decision, Verdict, Wake
+from isotherm.core.model.decisions import NEVER, Decision, Verdict, Wake, sooner
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import Snapshot
 from isotherm.core.planner.debt import Trigger
 from isotherm.core.planner.held import after_failures, standstill
 from isotherm.core.planner.retention import expirable
-from isotherm.core.planner.schedules import Pace, earlier
+from isotherm.core.planner.schedules import Pace
 from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Expire, Mode, Policy
 from isotherm.core.units import size_text, span_text
@@ -68,7 +68,7 @@ def _decide_whole(
         return verdict(Verdict.RUNNING, f"it is running: {speaker.why}")
     threshold, schedule = pace.threshold(action)
     if speaker.score < threshold:
-        return verdict(Verdict.CLEAN, speaker.why, earlier(wake, pace.opens(action, speaker.score)))
+        return verdict(Verdict.CLEAN, speaker.why, sooner(wake, pace.opens(action, speaker.score)))
     until = pace.closes(action, speaker.score)
     if action not in CAPABLE:
         what = action.replace("_", " ")
@@ -77,9 +77,9 @@ def _decide_whole(
         return verdict(Verdict.HALTED, f"due, but nothing is deleted: {view.deletions_held}: {speaker.why}")
     if (failed := after_failures(view.setbacks.get(action), now_ms)) is not None:
         kind, why, wake = failed
-        return verdict(kind, why, earlier(wake, until))
+        return verdict(kind, why, sooner(wake, until))
     if (waits := pace.waits(action, now_ms)) is not None:
-        return verdict(Verdict.WAITING, f"due, but {waits[0]}: {speaker.why}", earlier(waits[1], until))
+        return verdict(Verdict.WAITING, f"due, but {waits[0]}: {speaker.why}", sooner(waits[1], until))
     by = f"by the schedule {schedule}: " if speaker.score < 1 else ""
     return verdict(Verdict.DUE, f"{by}{speaker.why}")
 

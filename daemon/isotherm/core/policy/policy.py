@@ -153,7 +153,7 @@ class Compact(Settings):
     a day where work waits for a window of the night."""
     minor_after: Span | None = None
     """Minor compaction: after so long in which everybody else only appended to the table, small files are merged in
-    partitions that are still written too. Files younger than `cold.quiet_for` (45 minutes at most) stay as they are, and no
+    partitions that are still written too. Files younger than `cold.quiet_for` (an hour at most) stay as they are, and no
     append fails because of it. For partitions that are written for a day and longer, of a writer that never updates or
     deletes; a week shows weekly jobs. Who deletes by hand pauses the table first (`isotherm pause`), or may have to try
     again and again. By default hot partitions are left alone."""

@@ -12,15 +12,13 @@ others remove are an estimate, and that such a writer would have rewritten large
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.changes import Change, PartitionDelta
-from isotherm.core.model.files import NO_FILES, FileKind, FileStats, total
+from isotherm.core.model.files import NO_FILES, FileKind, FileStats, Part, total
 from isotherm.core.model.tables import Snapshot, TableFacts
 from isotherm.core.state import PartitionState, StateError
 
-Part = TypeVar("Part", int, FileKind)
 NAMES_ROWS = frozenset({FileKind.POSITION_DELETES, FileKind.DELETION_VECTORS})
 """Each of their rows deletes one row; how many an equality delete takes with it, nobody has counted."""
 

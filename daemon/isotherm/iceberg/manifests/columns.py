@@ -42,6 +42,7 @@ from pyiceberg.types import (
 )
 
 from isotherm.iceberg.manifests.avro import UnreadableError, file_of, number
+from isotherm.iceberg.manifests.brief import DATA_FILE, PARTITION_FIELD, UPPER_BOUNDS
 from isotherm.iceberg.manifests.event_time import TimeColumn
 from isotherm.iceberg.manifests.reading import Manifest
 
@@ -56,8 +57,6 @@ MOST_FILLER_BYTES = 4096
 """Of the entries that fill up: they take some thirty, and a forged schema may ask for any number."""
 _RUBBISH = b"\xff" * 16
 """No number ends here, nor does anything that begins with one."""
-_DATA_FILE, _PARTITION = 2, 102
-_UPPER_BOUNDS = 128
 _NAMES: Final = {0: "status", 1: "snapshot", 134: "content", 101: "format", 103: "rows", 104: "bytes"}
 """Columns by the ids of their fields, as the specification has them."""
 _SKIPPED = "_"
@@ -163,14 +162,14 @@ def _flat(schema: Mapping[str, Any], *, with_bounds: bool) -> dict[str, Any]:
     """
     fields: list[dict[str, Any]] = []
     for field in schema["fields"]:
-        if field["field-id"] != _DATA_FILE:
+        if field["field-id"] != DATA_FILE:
             fields.append(_named(field))
             continue
         for inner in field["type"]["fields"]:
-            if with_bounds and inner["field-id"] == _UPPER_BOUNDS:
+            if with_bounds and inner["field-id"] == UPPER_BOUNDS:
                 fields.append({"name": "upper", "type": inner["type"]})
                 continue
-            if inner["field-id"] != _PARTITION:
+            if inner["field-id"] != PARTITION_FIELD:
                 fields.append(_named(inner))
                 continue
             values = inner["type"]["fields"]
