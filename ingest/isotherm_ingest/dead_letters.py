@@ -13,16 +13,7 @@ from pyspark.sql import DataFrame
 from isotherm_ingest.kafka import Broker, Record
 from isotherm_ingest.metrics import Metrics
 
-COLUMNS = (
-    "_raw_key",
-    "_raw_value",
-    "_raw_headers",
-    "_raw_timestamp",
-    "_topic",
-    "_topic_partition",
-    "_offset",
-    "_problem",
-)
+COLUMNS = ("key", "value", "headers", "timestamp", "topic", "partition", "offset", "problem")
 CHUNK = 500
 """Messages in memory at once."""
 
@@ -40,8 +31,7 @@ class DeadLetters:
     def send(self, messages: DataFrame) -> int:
         """Send every message of a frame; gives their number.
 
-        The frame has `_raw_key`, `_raw_value`, `_raw_headers`, `_raw_timestamp`, `_topic`, `_topic_partition`, `_offset`
-        and `_problem`.
+        The frame has the columns of Spark's Kafka source, headers included, and `problem`.
 
         Raises:
             BrokerError: not all of them were acknowledged.
@@ -51,23 +41,23 @@ class DeadLetters:
         for chunk in _chunks(rows.toLocalIterator()):
             self._broker.send([self._record(row) for row in chunk])
             for row in chunk:
-                self._metrics.dead_letters.labels(_label(row["_problem"])).inc()
+                self._metrics.dead_letters.labels(_label(row["problem"])).inc()
             count += len(chunk)
         return count
 
     def _record(self, row: Any) -> Record:
-        kept = [(header["key"], _plain(header["value"])) for header in row["_raw_headers"] or ()]
+        kept = [(header["key"], _plain(header["value"])) for header in row["headers"] or ()]
         ours = {
-            "isotherm.reason": _label(row["_problem"]),
-            "isotherm.error": row["_problem"],
+            "isotherm.reason": _label(row["problem"]),
+            "isotherm.error": row["problem"],
             "isotherm.pipeline": self._pipeline,
-            "isotherm.topic": row["_topic"],
-            "isotherm.partition": str(row["_topic_partition"]),
-            "isotherm.offset": str(row["_offset"]),
-            "isotherm.timestamp": str(row["_raw_timestamp"]),
+            "isotherm.topic": row["topic"],
+            "isotherm.partition": str(row["partition"]),
+            "isotherm.offset": str(row["offset"]),
+            "isotherm.timestamp": str(row["timestamp"]),
         }
         headers = [*kept, *((name, text.encode()) for name, text in ours.items())]
-        return Record(self._topic, _plain(row["_raw_key"]), _plain(row["_raw_value"]), headers)
+        return Record(self._topic, _plain(row["key"]), _plain(row["value"]), headers)
 
 
 def _plain(value: Any) -> bytes | None:

@@ -282,15 +282,15 @@ class AtTheGate(TableWriter):
     gate: Gate
 
     def prepare(self, portion: Portion) -> Prepared | None:
+        from pyspark.sql.functions import col, expr
+
         prepared = super().prepare(portion)
         assert prepared is not None
         session, view = self.session, prepared.view
         session.udf.register("hold", self.gate.function(), "bigint")
         session.table(view).createOrReplaceTempView("inner_rows")
-        columns = ", ".join(
-            "hold(id) AS id" if name == "id" else f"`{name}`" for name in session.table("inner_rows").columns
-        )
-        session.sql(f"SELECT {columns} FROM inner_rows").createOrReplaceTempView(view)
+        held = session.table("inner_rows").withColumn("row", col("row").withField("id", expr("hold(row.id)")))
+        held.createOrReplaceTempView(view)
         return prepared
 
 

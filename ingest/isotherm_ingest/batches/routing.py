@@ -101,9 +101,7 @@ class Routing:
         whens.append(f"WHEN _schema = {NO_SCHEMA}L THEN 'no_schema:the message has no schema'")
         whens.append("ELSE 'undecodable:no readable change event'")
         bad = session.sql(
-            "SELECT * FROM (SELECT key AS _raw_key, value AS _raw_value, headers AS _raw_headers, "
-            "timestamp AS _raw_timestamp, topic AS _topic, partition AS _topic_partition, offset AS _offset, "
-            f"CASE {' '.join(whens)} END AS _problem FROM {view}) WHERE _problem IS NOT NULL"
+            f"SELECT * FROM (SELECT *, CASE {' '.join(whens)} END AS problem FROM {view}) WHERE problem IS NOT NULL"
         )
         count = self._dead_letters.send(bad)
         logs.get().warning("dead_lettered", table=None, rows=count, batch=batch)

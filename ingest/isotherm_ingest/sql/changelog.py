@@ -14,12 +14,15 @@ from pyspark.sql.functions import lit
 from isotherm_ingest.sql.text import quoted
 from isotherm_ingest.tables.lake import CHANGELOG_COLUMNS
 
+_ABOUT = {name: name.removeprefix("_") for name in CHANGELOG_COLUMNS} | {"_topic_partition": "partition"}
+"""The field of a change that becomes a column of a changelog."""
+
 
 def changelog_sql(view: str, columns: Mapping[str, str]) -> str:
     """SQL of the rows to append."""
-    rows = [quoted(name) for name in columns if name not in CHANGELOG_COLUMNS]
-    about = [name for name in CHANGELOG_COLUMNS if name in columns]
-    return f"SELECT {', '.join([*rows, *about])} FROM {view} WHERE _problem IS NULL"
+    rows = [f"row.{quoted(name)} AS {quoted(name)}" for name in columns if name not in CHANGELOG_COLUMNS]
+    about = [f"change.{_ABOUT[name]} AS {name}" for name in CHANGELOG_COLUMNS if name in columns]
+    return f"SELECT {', '.join([*rows, *about])} FROM {view} WHERE change.problem IS NULL"
 
 
 def fenced_append(rows: DataFrame, target: str, read_at: int | None, summary: Mapping[str, str]) -> None:

@@ -6,12 +6,11 @@ What remains is a second driver that was paused between reading the vector and p
 """
 # ruff: noqa: S608 (every name in the SQL is quoted, every value a literal)
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from isotherm.contract.identity import PartitionKey, Scalar, partition_key
-from isotherm_ingest.sql.debezium import Column
 from isotherm_ingest.sql.text import literal, quoted
 from isotherm_ingest.tables.lake import SpecField
 
@@ -36,39 +35,39 @@ class Touched:
         return tuple(sorted(partition_key(dict(zip(ids, one, strict=True))) for one in self.values))
 
 
-def newest_sql(
-    view: str, columns: Iterable[str], key: Sequence[str], unavailable: Mapping[str, Column]
-) -> str:
-    """SQL of the newest change of each key, by Kafka offset.
+def newest_sql(view: str, columns: Iterable[str], key: Sequence[str], unavailable: Iterable[str]) -> str:
+    """SQL of the newest change of each key, by Kafka offset: `row`, `op` and `kept`.
 
-    `unavailable` names the columns in which a placeholder may stand for an unchanged large value: their newest true
-    value is carried over, and `_kept_<n>` is true where the batch holds none.
+    `unavailable` names the columns in which a value may be kept: the newest true value is carried over, and `kept`
+    has the columns for which the batch holds none.
     """
-    names = list(columns)
-    row = ", ".join([*(quoted(name) for name in names), "_op"])
-    keys = ", ".join(quoted(name) for name in key)
-    carried = []
-    chosen = []
-    for place, name in enumerate(names):
-        if name in unavailable:
-            placeholder = unavailable[name].kind.placeholder
-            # A struct tells "a true null" from "no true value".
-            carried.append(
-                f"max_by(struct({quoted(name)} AS v), _offset) FILTER (WHERE _op <> 'd' AND "
-                f"NOT coalesce({quoted(name)} = {placeholder}, false)) AS c{place}"
-            )
-            chosen.append(
-                f"IF(coalesce(newest.{quoted(name)} = {placeholder}, false), c{place}.v, newest.{quoted(name)}) AS {quoted(name)}"
-            )
-            chosen.append(
-                f"(coalesce(newest.{quoted(name)} = {placeholder}, false) AND c{place} IS NULL) AS _kept_{place}"
-            )
-        else:
-            chosen.append(f"newest.{quoted(name)} AS {quoted(name)}")
-    aggregates = ", ".join([f"max_by(struct({row}), struct(_offset, _topic_partition)) AS newest", *carried])
+    carries = {name: f"c{place}" for place, name in enumerate(unavailable)}
+    keys = ", ".join(f"row.{quoted(name)}" for name in key)
+    # A struct tells "a true null" from "no true value".
+    carried = [
+        f"max_by(struct(row.{quoted(name)} AS v), change.offset) FILTER (WHERE change.op <> 'd' AND "
+        f"NOT array_contains(change.kept, {literal(name)})) AS {carry}"
+        for name, carry in carries.items()
+    ]
+    newest = "max_by(struct(row, change.op AS op, change.kept AS kept), struct(change.offset, change.partition)) AS newest"
+    row = ", ".join(f"{literal(name)}, {_carried(name, carries.get(name))}" for name in columns)
+    missing = ", ".join(
+        f"IF({_is_kept('newest', name)} AND {carry} IS NULL, {literal(name)}, NULL)"
+        for name, carry in carries.items()
+    )
+    kept = f"array_compact(array({missing}))" if missing else "CAST(array() AS ARRAY<STRING>)"
     return f"""
-        SELECT {", ".join(chosen)}, newest._op AS _op
-        FROM (SELECT {aggregates} FROM {view} WHERE _problem IS NULL GROUP BY {keys})"""
+        SELECT named_struct({row}) AS row, newest.op AS op, {kept} AS kept
+        FROM (SELECT {", ".join([newest, *carried])} FROM {view} WHERE change.problem IS NULL GROUP BY {keys})"""
+
+
+def _carried(name: str, carry: str | None) -> str:
+    value = f"newest.row.{quoted(name)}"
+    return value if carry is None else f"IF({_is_kept('newest', name)}, {carry}.v, {value})"
+
+
+def _is_kept(change: str, name: str) -> str:
+    return f"array_contains({change}.kept, {literal(name)})"
 
 
 def merge_sql(
@@ -80,25 +79,25 @@ def merge_sql(
     pruning: str | None,
 ) -> str:
     """The MERGE. It always has a WHEN MATCHED branch: an insert-only MERGE is not validated (iceberg#12653)."""
-    kept = {name: f"_kept_{place}" for place, name in enumerate(columns) if name in set(unavailable)}
-    on = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in key)
+    kept = set(unavailable)
+    on = " AND ".join(f"t.{quoted(name)} = s.row.{quoted(name)}" for name in key)
     if pruning:
         on += f" AND ({pruning})"
     updates = ", ".join(
-        f"t.{quoted(name)} = IF(s.{kept[name]}, t.{quoted(name)}, s.{quoted(name)})"
+        f"t.{quoted(name)} = IF({_is_kept('s', name)}, t.{quoted(name)}, s.row.{quoted(name)})"
         if name in kept
-        else f"t.{quoted(name)} = s.{quoted(name)}"
+        else f"t.{quoted(name)} = s.row.{quoted(name)}"
         for name in columns
         if name not in key
     )
-    updates = updates or f"t.{quoted(key[0])} = s.{quoted(key[0])}"
+    updates = updates or f"t.{quoted(key[0])} = s.row.{quoted(key[0])}"
     names = ", ".join(quoted(name) for name in columns)
-    values = ", ".join(f"s.{quoted(name)}" for name in columns)
+    values = ", ".join(f"s.row.{quoted(name)}" for name in columns)
     return f"""
         MERGE INTO {target} t USING ({source_sql}) s ON {on}
-        WHEN MATCHED AND s._op = 'd' THEN DELETE
+        WHEN MATCHED AND s.op = 'd' THEN DELETE
         WHEN MATCHED THEN UPDATE SET {updates}
-        WHEN NOT MATCHED AND s._op <> 'd' THEN INSERT ({names}) VALUES ({values})"""
+        WHEN NOT MATCHED AND s.op <> 'd' THEN INSERT ({names}) VALUES ({values})"""
 
 
 def pruning_sql(touched: Touched) -> str | None:

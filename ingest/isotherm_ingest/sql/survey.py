@@ -31,35 +31,39 @@ def survey_sql(
             a key. Empty if the partitions are not wanted.
         catalog: the catalog's name, for Iceberg's own functions.
     """
-    fine = "FILTER (WHERE _problem IS NULL)"
+    fine = "FILTER (WHERE change.problem IS NULL)"
     if event_time is None:
         quantile = "CAST(NULL AS BIGINT)"
     else:
         name, kind = event_time
-        moment = quoted(name) if kind == "TIMESTAMP" else f"CAST({quoted(name)} AS TIMESTAMP)"
+        column = f"row.{quoted(name)}"
+        moment = column if kind == "TIMESTAMP" else f"CAST({column} AS TIMESTAMP)"
         quantile = f"percentile_approx(unix_millis({moment}), {BOUNDARY_QUANTILE}, 1000) {fine}"
     touched = before = "CAST(NULL AS ARRAY<STRING>)"
     unknown = moved = "0L"
     if partitioned_by:
-        row = [_ordinal(field, kind, quoted(field.column), catalog) for field, kind in partitioned_by]
+        row = [
+            _ordinal(field, kind, f"row.{quoted(field.column)}", catalog) for field, kind in partitioned_by
+        ]
         old = [
-            _ordinal(field, kind, quoted("_before_" + field.column), catalog)
-            for field, kind in partitioned_by
+            _ordinal(field, kind, f"before.{quoted(field.column)}", catalog) for field, kind in partitioned_by
         ]
         columns = {field.column: None for field, _ in partitioned_by}
-        null_in_row = " OR ".join(f"{quoted(name)} IS NULL" for name in columns)
-        no_old = " OR ".join(f"{quoted('_before_' + name)} IS NULL" for name in columns)
-        differs = " OR ".join(f"NOT {quoted(name)} <=> {quoted('_before_' + name)}" for name in columns)
+        null_in_row = " OR ".join(f"row.{quoted(name)} IS NULL" for name in columns)
+        no_old = " OR ".join(f"before.{quoted(name)} IS NULL" for name in columns)
+        differs = " OR ".join(f"NOT row.{quoted(name)} <=> before.{quoted(name)}" for name in columns)
         touched = f"collect_set(struct({', '.join(row)})) {fine}"
-        before = f"collect_set(struct({', '.join(old)})) FILTER (WHERE _problem IS NULL AND NOT ({no_old}))"
+        before = (
+            f"collect_set(struct({', '.join(old)})) FILTER (WHERE change.problem IS NULL AND NOT ({no_old}))"
+        )
         unknown = f"count_if({null_in_row}) {fine}"
-        moved = f"count_if(_op = 'u' AND NOT ({no_old}) AND ({differs})) {fine}"
+        moved = f"count_if(change.op = 'u' AND NOT ({no_old}) AND ({differs})) {fine}"
     return f"""
-        SELECT _topic, _topic_partition, count(*) {fine} AS rows, count(_problem) AS problems,
-            count_if(_unavailable) {fine} AS unavailable, unix_millis(max(_ts)) AS newest_ms,
+        SELECT change.topic, change.partition, count(*) {fine} AS rows, count(change.problem) AS problems,
+            count_if(size(change.kept) > 0) {fine} AS unavailable, unix_millis(max(change.ts)) AS newest_ms,
             {quantile} AS reached_ms, {unknown} AS unknown, {moved} AS moved,
             {touched} AS touched, {before} AS touched_before
-        FROM {view} GROUP BY _topic, _topic_partition"""
+        FROM {view} GROUP BY change.topic, change.partition"""
 
 
 def _ordinal(field: SpecField, kind: str, column: str, catalog: str) -> str:
@@ -119,7 +123,7 @@ def survey_of(
         unavailable=sum(row["unavailable"] for row in rows),
         newest_ms=max((row["newest_ms"] for row in rows if row["newest_ms"] is not None), default=None),
         reached_ms={
-            (row["_topic"], row["_topic_partition"]): row["reached_ms"]
+            (row["topic"], row["partition"]): row["reached_ms"]
             for row in rows
             if row["reached_ms"] is not None
         },

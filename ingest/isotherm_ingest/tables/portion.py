@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from isotherm_ingest.sql.debezium import Column
 from isotherm_ingest.sql.decode import Group
 from isotherm_ingest.sql.survey import Survey
 from isotherm_ingest.tables import offsets
@@ -35,7 +34,8 @@ class Prepared:
     now: TableNow
     columns: Mapping[str, str]
     key: tuple[str, ...]
-    unavailable: Mapping[str, Column]
+    unavailable: tuple[str, ...]
+    """Columns in which a value may be kept."""
     view: str
     from_offsets: Mapping[Position, int]
     source: Source

@@ -61,7 +61,7 @@ class Preparing:
         columns = {name: kind for name, kind in now.columns.items() if not self._is_about(name)}
         partitioned_by = self._partitioned_by(now, key)
         before = tuple(dict.fromkeys(field.column for field, _ in partitioned_by))
-        wanted = Wanted(columns, key, before, from_offsets)
+        wanted = Wanted(columns, key, before, from_offsets, keeps=self._stream.mode == "mirror")
         if not groups:
             return None
         decoded = self._session.sql(decoded_sql(portion.view, groups, wanted))
@@ -70,15 +70,18 @@ class Preparing:
         decoded.createOrReplaceTempView(self._view)
         survey = self._survey(columns, partitioned_by)
         if survey.problems:
-            bad = self._session.sql(f"SELECT * FROM {self._view} WHERE _problem IS NOT NULL")
+            bad = self._session.sql(f"SELECT change.* FROM {self._view} WHERE change.problem IS NOT NULL")
             count = self._tools.dead_letters.send(bad)
             self._log.warning("dead_lettered", rows=count, batch=portion.batch)
-        unavailable = {
-            column.name: column
+        kept = {
+            column.name.lower()
             for group in groups
             for column in group.schema.columns
-            if survey.unavailable and column.kind.placeholder is not None and column.name not in key
+            if column.kind.placeholder
         }
+        unavailable = [
+            name for name in columns if survey.unavailable and name.lower() in kept and name not in key
+        ]
         next_vector = offsets.merge(
             source.vector, offsets.vector_of({position: end for position, (_, end) in portion.ranges.items()})
         )
@@ -86,7 +89,7 @@ class Preparing:
             now,
             columns,
             key,
-            unavailable,
+            tuple(unavailable),
             self._view,
             from_offsets,
             Source(next_vector, portion.cluster, {**source.topic_ids, **portion.topic_ids}),

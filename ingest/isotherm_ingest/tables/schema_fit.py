@@ -95,9 +95,7 @@ class SchemaFit:
 
     def _refuse_group(self, portion: Portion, group: Group, misfit: str) -> None:
         rows = self._session.sql(
-            f"SELECT key AS _raw_key, value AS _raw_value, headers AS _raw_headers, timestamp AS _raw_timestamp, "
-            f"topic AS _topic, partition AS _topic_partition, offset AS _offset, "
-            f"{literal('incompatible_schema:' + misfit)} AS _problem FROM {portion.view} "
+            f"SELECT *, {literal('incompatible_schema:' + misfit)} AS problem FROM {portion.view} "
             f"WHERE topic = {literal(group.topic)} AND _schema = {group.schema_hash}L"
         )
         count = self._tools.dead_letters.send(rows)

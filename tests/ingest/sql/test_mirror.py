@@ -55,14 +55,14 @@ def test_runs():
 
 def row(**changes):
     return {
-        "_topic": "orders", "_topic_partition": 0, "rows": 2, "problems": 0, "unavailable": 0, "newest_ms": 5, "reached_ms": 9,
+        "topic": "orders", "partition": 0, "rows": 2, "problems": 0, "unavailable": 0, "newest_ms": 5, "reached_ms": 9,
         "unknown": 0, "moved": 0, "touched": [(1,)], "touched_before": [(3,)], **changes,
     }  # fmt: skip
 
 
 def test_a_survey_names_the_partitions_of_new_and_old_rows():
     survey = survey_of(
-        [row(), row(_topic_partition=1, touched=[(2,)], touched_before=None, reached_ms=None)], (HOURS,)
+        [row(), row(partition=1, touched=[(2,)], touched_before=None, reached_ms=None)], (HOURS,)
     )
 
     assert {(1,), (2,), (3,)} == survey.touched.values
@@ -76,9 +76,9 @@ def test_one_row_that_does_not_tell_its_partition_makes_it_any(change):
 
 def test_a_merge_always_updates_and_keeps_the_key():
     """An insert-only MERGE is not validated by Iceberg; a key-only table must not become one."""
-    assert "WHEN MATCHED THEN UPDATE SET t.`id` = s.`id`" in merge_sql(
+    assert "WHEN MATCHED THEN UPDATE SET t.`id` = s.row.`id`" in merge_sql(
         "x", "SELECT 1", ["id"], ["id"], (), None
     )
-    assert "SET t.`a` = IF(s._kept_1, t.`a`, s.`a`)" in merge_sql(
+    assert "SET t.`a` = IF(array_contains(s.kept, 'a'), t.`a`, s.row.`a`)" in merge_sql(
         "x", "SELECT 1", ["id", "a"], ["id"], ("a",), None
     )

@@ -69,7 +69,7 @@ class Conf(dict):
 
 
 SURVEYED = {
-    "_topic": TOPIC, "_topic_partition": 0, "rows": 1, "problems": 0, "unavailable": 0, "newest_ms": None,
+    "topic": TOPIC, "partition": 0, "rows": 1, "problems": 0, "unavailable": 0, "newest_ms": None,
     "reached_ms": None, "unknown": 0, "moved": 0, "touched": None, "touched_before": None,
 }  # fmt: skip
 
