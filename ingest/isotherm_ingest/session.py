@@ -1,5 +1,6 @@
 """The Spark session of the driver: jars, catalog, and the settings that ingest's promises stand on."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -35,6 +36,12 @@ DEFAULTS = {
     # A reader that was kept has been seen to hang for its whole time-out after a broker restart.
     "spark.kafka.consumer.cache.timeout": "1m",
 }
+WORKERS = {
+    # Messages are decoded in Python, by Arrow and DuckDB.
+    "spark.python.daemon.module": "isotherm_ingest.decode.warm_workers",
+    # Messages of a megabyte must not come to a worker by the ten thousand.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "32m",
+}
 JVM_ENDS_WITHIN_S = 10
 JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 """A driver that plans small batches on few cores: the optimizing compiler takes more than it gives (a batch of four
@@ -50,6 +57,7 @@ def session_conf(config: StreamsConfig) -> dict[str, str]:
         "spark.master": config.spark.master,
         "spark.driver.memory": config.spark.driver_memory,
         **DEFAULTS,
+        **WORKERS,
         name: "org.apache.iceberg.spark.SparkCatalog",
         **{f"{name}.{key}": value for key, value in spark_catalog(config.catalog).items()},
         **config.spark.conf,
@@ -83,6 +91,8 @@ def start_session(config: StreamsConfig) -> SparkSession:
     stops = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, stops)
     handlers = {one: signal.signal(one, signal.SIG_IGN) for one in stops}
+    if config.spark.master.startswith("local"):
+        os.environ["PYSPARK_PYTHON"] = sys.executable  # not whatever python3 the PATH has
     try:
         builder = SparkSession.builder
         for key, value in session_conf(config).items():

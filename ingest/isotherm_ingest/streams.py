@@ -16,6 +16,7 @@ from pydantic import Field, field_validator, model_validator
 from isotherm.runtime.config import PortConfig
 from isotherm.runtime.settings import Settings
 from isotherm.runtime.yaml_reader import environment_overrides, read_yaml
+from isotherm_ingest.decode.kinds import OutOfRange
 
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 PLACEHOLDERS = ("table", "schema", "topic")
@@ -138,6 +139,9 @@ class Stream(Settings):
     """Columns that never change for a key: they prune the MERGE, and let an intent name its partitions. Key columns
     are immutable by themselves. Deletes need them in the old row (`REPLICA IDENTITY FULL`); where it lacks them, or
     where they did change, that batch is merged unpruned."""
+    out_of_range: OutOfRange = "dead_letter"
+    """What becomes of a time outside of the years 1 to 9999, such as PostgreSQL's `infinity`: `dead_letter` sends the
+    change away, so that a mirror keeps the old row; `null` writes null; `clamp` writes the first or last moment."""
     properties: dict[str, str] = Field(default_factory=dict)
     """Table properties for a table that is made; they win over ingest's own."""
 
@@ -179,6 +183,11 @@ class Stream(Settings):
         if self.event_time:
             return self.event_time
         return next((field.column for field in self.spec if field.transform in TIME_TRANSFORMS), None)
+
+    @property
+    def source_parts(self) -> frozenset[str]:
+        """Of the name of a change's source, what the table's name depends on."""
+        return frozenset(PLACEHOLDER.findall(self.table)) & {"table", "schema"}
 
     @property
     def table_properties(self) -> dict[str, str]:

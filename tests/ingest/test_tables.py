@@ -241,7 +241,7 @@ def test_what_cannot_be_decoded_goes_to_the_dead_letters_whole(lab: Lab) -> None
     assert sorted(garbage) == sorted(letter.value or b"" for letter in letters)
     by_key = {letter.key: letter for letter in letters}
     reasons = {
-        0: b"no_schema", 1: b"undecodable", 2: b"no_schema", 3: b"undecodable", 4: b"undecodable_value",
+        0: b"no_schema", 1: b"undecodable", 2: b"no_schema", 3: b"undecodable_value", 4: b"undecodable_value",
         5: b"null_key", 6: b"undecodable", 7: b"not_utf8", 8: b"unsupported_op",
     }  # fmt: skip
     assert reasons == {place: by_key[b"k%d" % place].headers["isotherm.reason"] for place in reasons}

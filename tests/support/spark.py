@@ -1,11 +1,12 @@
 """A Spark session beside a PyIceberg catalog: one SQLite file, one warehouse, seen by both as the catalog `lake`."""
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isotherm_ingest.session import JAVA_OPTIONS
+from isotherm_ingest.session import JAVA_OPTIONS, WORKERS
 
 CATALOG = "lake"
 DRIVER_MEMORY = "1536m"
@@ -57,6 +58,7 @@ def start_session(lake: Lake, jars: list[Path], scratch: Path, **more: str) -> A
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.driver.memory": DRIVER_MEMORY,
         "spark.driver.host": "127.0.0.1",
@@ -71,6 +73,7 @@ def start_session(lake: Lake, jars: list[Path], scratch: Path, **more: str) -> A
         "spark.log.level": "WARN",
         "spark.sql.session.timeZone": "UTC",
         **SMALL_QUERIES,
+        **WORKERS,
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         **lake.spark_properties,
         **{key.replace("__", "."): value for key, value in more.items()},

@@ -24,7 +24,7 @@ from isotherm_ingest.batches.catch_up import read_range
 from isotherm_ingest.batches.routing import Routing
 from isotherm_ingest.failures import Stopping, TableRefused, brief
 from isotherm_ingest.kafka import Broker
-from isotherm_ingest.sql.decode import RAW_COLUMNS, TOMBSTONE, Group
+from isotherm_ingest.sql.raw import RAW_COLUMNS, TOMBSTONE, Group
 from isotherm_ingest.streams import Stream, StreamsConfig
 from isotherm_ingest.tables import offsets
 from isotherm_ingest.tables.offsets import Position

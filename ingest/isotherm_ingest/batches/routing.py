@@ -11,8 +11,9 @@ from pyspark.sql import Row, SparkSession
 
 from isotherm.runtime import logs
 from isotherm_ingest.dead_letters import DeadLetters
-from isotherm_ingest.sql.debezium import ChangeSchema, SchemaError, change_schema
-from isotherm_ingest.sql.decode import NO_SCHEMA
+from isotherm_ingest.decode.debezium import ChangeSchema, change_schema
+from isotherm_ingest.decode.kinds import SchemaError
+from isotherm_ingest.sql.raw import NO_SCHEMA
 from isotherm_ingest.sql.text import literal
 from isotherm_ingest.streams import PLACEHOLDER, Stream, StreamsConfig
 

@@ -46,7 +46,7 @@ def newest_sql(view: str, columns: Iterable[str], key: Sequence[str], unavailabl
     # A struct tells "a true null" from "no true value".
     carried = [
         f"max_by(struct(row.{quoted(name)} AS v), change.offset) FILTER (WHERE change.op <> 'd' AND "
-        f"NOT array_contains(change.kept, {literal(name)})) AS {carry}"
+        f"NOT {_is_kept('change', name)}) AS {carry}"
         for name, carry in carries.items()
     ]
     newest = "max_by(struct(row, change.op AS op, change.kept AS kept), struct(change.offset, change.partition)) AS newest"
@@ -67,7 +67,7 @@ def _carried(name: str, carry: str | None) -> str:
 
 
 def _is_kept(change: str, name: str) -> str:
-    return f"array_contains({change}.kept, {literal(name)})"
+    return f"coalesce(array_contains({change}.kept, {literal(name)}), false)"
 
 
 def merge_sql(

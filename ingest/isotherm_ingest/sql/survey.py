@@ -60,7 +60,8 @@ def survey_sql(
         moved = f"count_if(change.op = 'u' AND NOT ({no_old}) AND ({differs})) {fine}"
     return f"""
         SELECT change.topic, change.partition, count(*) {fine} AS rows, count(change.problem) AS problems,
-            count_if(size(change.kept) > 0) {fine} AS unavailable, unix_millis(max(change.ts)) AS newest_ms,
+            count_if(size(change.kept) > 0) {fine} AS unavailable,
+            array_distinct(flatten(collect_set(change.untold))) AS untold, unix_millis(max(change.ts)) AS newest_ms,
             {quantile} AS reached_ms, {unknown} AS unknown, {moved} AS moved,
             {touched} AS touched, {before} AS touched_before
         FROM {view} GROUP BY change.topic, change.partition"""
@@ -101,6 +102,8 @@ class Survey:
     rows: int
     problems: int
     unavailable: int
+    untold: frozenset[str]
+    """Columns in which a null may stand for an unchanged large value."""
     newest_ms: int | None
     reached_ms: Mapping[Position, int]
     touched: Touched | None
@@ -121,6 +124,7 @@ def survey_of(
         rows=sum(row["rows"] for row in rows),
         problems=sum(row["problems"] for row in rows),
         unavailable=sum(row["unavailable"] for row in rows),
+        untold=frozenset(name for row in rows for name in row["untold"] or ()),
         newest_ms=max((row["newest_ms"] for row in rows if row["newest_ms"] is not None), default=None),
         reached_ms={
             (row["topic"], row["partition"]): row["reached_ms"]

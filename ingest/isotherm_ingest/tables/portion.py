@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from isotherm_ingest.sql.decode import Group
+from isotherm_ingest.sql.raw import Group
 from isotherm_ingest.sql.survey import Survey
 from isotherm_ingest.tables import offsets
 from isotherm_ingest.tables.lake import TableNow

@@ -7,12 +7,17 @@ What stands below the table's vector is left out, and what cannot be decoded goe
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from pyspark.sql import SparkSession
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from isotherm.contract.summary import property_name
 from isotherm.runtime import clock, logs
+from isotherm_ingest.decode.changes import decoder
+from isotherm_ingest.decode.statement import Wanted
+from isotherm_ingest.decode.workers import COLUMNS, decode_in_workers
 from isotherm_ingest.failures import TableRefused
-from isotherm_ingest.sql.decode import Group, Wanted, decoded_sql
+from isotherm_ingest.sql.raw import Group, messages_sql
 from isotherm_ingest.sql.survey import Survey, can_name_partitions, survey_of, survey_sql
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offsets
@@ -47,6 +52,8 @@ class Preparing:
         self._view = "decoded"  # of this session alone
         self._fit = SchemaFit(name, stream, session, tools)
         self._running: dict[Position, int] = {}
+        self._decoded: DataFrame | None = None
+        self._untold: frozenset[str] = frozenset()
         self._log = logs.get().bind(table=name)
 
     def prepare(self, portion: Portion) -> Prepared | None:
@@ -56,32 +63,29 @@ class Preparing:
         from_offsets = wanted_from(source, portion)
         if from_offsets is None:
             return None
-        now, groups = self._fit.made_to_fit(now, portion)
+        now, groups = self._fit.made_to_fit(now, portion, from_offsets)
         key = self._key(groups) if self._stream.mode == "mirror" else ()
         columns = {name: kind for name, kind in now.columns.items() if not self._is_about(name)}
         partitioned_by = self._partitioned_by(now, key)
         before = tuple(dict.fromkeys(field.column for field, _ in partitioned_by))
-        wanted = Wanted(columns, key, before, from_offsets, keeps=self._stream.mode == "mirror")
         if not groups:
             return None
-        decoded = self._session.sql(decoded_sql(portion.view, groups, wanted))
-        if self._tune(portion):
-            decoded = decoded.coalesce(1)
-        decoded.createOrReplaceTempView(self._view)
+        wanted = Wanted(
+            tuple(columns),
+            key,
+            keeps=self._stream.mode == "mirror",
+            source_parts=self._stream.source_parts,
+            out_of_range=self._stream.out_of_range,
+            before=before,
+        )
+        self._decode(portion, groups, now, wanted, from_offsets)
         survey = self._survey(columns, partitioned_by)
         if survey.problems:
             bad = self._session.sql(f"SELECT change.* FROM {self._view} WHERE change.problem IS NOT NULL")
             count = self._tools.dead_letters.send(bad)
             self._log.warning("dead_lettered", rows=count, batch=portion.batch)
-        kept = {
-            column.name.lower()
-            for group in groups
-            for column in group.schema.columns
-            if column.kind.placeholder
-        }
-        unavailable = [
-            name for name in columns if survey.unavailable and name.lower() in kept and name not in key
-        ]
+        self._tell_untold(survey)
+        unavailable = [name for name in columns if survey.unavailable and name not in key]
         next_vector = offsets.merge(
             source.vector, offsets.vector_of({position: end for position, (_, end) in portion.ranges.items()})
         )
@@ -96,6 +100,43 @@ class Preparing:
             survey,
             self._boundary(survey, next_vector, portion, valid_through_ms),
         )
+
+    def _decode(
+        self,
+        portion: Portion,
+        groups: Sequence[Group],
+        now: TableNow,
+        wanted: Wanted,
+        from_offsets: Mapping[Position, int],
+    ) -> None:
+        """Have the view of the decoded rows, kept until `release`: what looks them over and what writes them read it."""
+        self.release()
+        columns = now.arrow_columns(wanted.columns)
+        decoders = {
+            (group.topic, group.schema_hash): decoder(group.schema, columns, wanted) for group in groups
+        }
+        schema = from_arrow_schema(next(iter(decoders.values())).schema, prefer_timestamp_ntz=True)
+        raw = self._session.sql(messages_sql(portion.view, groups, from_offsets)).select(*COLUMNS)
+        tasks = 1 if self._tune(portion) else self._session.sparkContext.defaultParallelism
+        decoded = raw.coalesce(tasks).mapInArrow(decode_in_workers(decoders), schema)
+        self._decoded = decoded.persist(StorageLevel.MEMORY_AND_DISK)
+        self._decoded.createOrReplaceTempView(self._view)
+
+    def release(self) -> None:
+        """Let the decoded rows go."""
+        if self._decoded is not None:
+            self._decoded.unpersist()
+            self._decoded = None
+
+    def _tell_untold(self, survey: Survey) -> None:
+        """Say once of each column that an unchanged large value cannot be told from null there."""
+        if new := survey.untold - self._untold:
+            self._untold |= new
+            self._log.warning(
+                "unchanged_values_not_told",
+                columns=sorted(new),
+                hint="null may mean unchanged there; ALTER TABLE … REPLICA IDENTITY FULL makes the source tell",
+            )
 
     def again(self, portion: Portion, prepared: Prepared) -> Prepared | None:
         """The same write, for the table as it is now."""

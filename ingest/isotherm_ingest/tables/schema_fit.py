@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import SparkSession
 
 from isotherm.runtime import logs
+from isotherm_ingest.decode.kinds import fits, widened
 from isotherm_ingest.failures import TableRefused
-from isotherm_ingest.sql.debezium import fits, widened
-from isotherm_ingest.sql.decode import Group
+from isotherm_ingest.sql.raw import Group, group_sql
 from isotherm_ingest.sql.text import literal, quoted
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables.lake import (
@@ -19,6 +19,7 @@ from isotherm_ingest.tables.lake import (
     TableNow,
     create_statements,
 )
+from isotherm_ingest.tables.offsets import Position
 from isotherm_ingest.tables.portion import Portion
 from isotherm_ingest.tables.tools import Tools
 
@@ -77,7 +78,9 @@ class SchemaFit:
             raise TableRefused(f"table {self._name} was dropped while it was written")
         return now
 
-    def made_to_fit(self, now: TableNow, portion: Portion) -> tuple[TableNow, tuple[Group, ...]]:
+    def made_to_fit(
+        self, now: TableNow, portion: Portion, from_offsets: Mapping[Position, int]
+    ) -> tuple[TableNow, tuple[Group, ...]]:
         """The table, altered where it must be, and the groups whose rows fit; the others go to the dead letters."""
         good: list[Group] = []
         for group in portion.groups:
@@ -85,7 +88,7 @@ class SchemaFit:
             if misfit is None:
                 good.append(group)
             else:
-                self._refuse_group(portion, group, misfit)
+                self._refuse_group(portion, group, from_offsets, misfit)
             for change in changes:
                 self._session.sql(f"ALTER TABLE {self._target} {change}")
                 self._log.info("table_altered", change=change)
@@ -93,10 +96,12 @@ class SchemaFit:
                 now = self.load()
         return now, tuple(good)
 
-    def _refuse_group(self, portion: Portion, group: Group, misfit: str) -> None:
+    def _refuse_group(
+        self, portion: Portion, group: Group, from_offsets: Mapping[Position, int], misfit: str
+    ) -> None:
         rows = self._session.sql(
             f"SELECT *, {literal('incompatible_schema:' + misfit)} AS problem FROM {portion.view} "
-            f"WHERE topic = {literal(group.topic)} AND _schema = {group.schema_hash}L"
+            f"WHERE {group_sql(group, from_offsets)}"
         )
         count = self._tools.dead_letters.send(rows)
         self._log.error("incompatible_schema", rows=count, batch=portion.batch, why=misfit)

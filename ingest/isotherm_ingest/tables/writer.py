@@ -60,6 +60,12 @@ class TableWriter:
             TableRefused: a person must look.
             Exception: Spark's, the catalog's or Kafka's; nothing, or everything, was committed.
         """
+        try:
+            return self._write(portion)
+        finally:
+            self._preparing.release()
+
+    def _write(self, portion: Portion) -> int:
         started_s = clock.monotonic_s()
         prepared = self.prepare(portion)
         if prepared is None or prepared.survey.rows == 0:

@@ -55,7 +55,7 @@ def test_runs():
 
 def row(**changes):
     return {
-        "topic": "orders", "partition": 0, "rows": 2, "problems": 0, "unavailable": 0, "newest_ms": 5, "reached_ms": 9,
+        "topic": "orders", "partition": 0, "rows": 2, "problems": 0, "unavailable": 0, "untold": [], "newest_ms": 5, "reached_ms": 9,
         "unknown": 0, "moved": 0, "touched": [(1,)], "touched_before": [(3,)], **changes,
     }  # fmt: skip
 
@@ -79,6 +79,6 @@ def test_a_merge_always_updates_and_keeps_the_key():
     assert "WHEN MATCHED THEN UPDATE SET t.`id` = s.row.`id`" in merge_sql(
         "x", "SELECT 1", ["id"], ["id"], (), None
     )
-    assert "SET t.`a` = IF(array_contains(s.kept, 'a'), t.`a`, s.row.`a`)" in merge_sql(
+    assert "SET t.`a` = IF(coalesce(array_contains(s.kept, 'a'), false), t.`a`, s.row.`a`)" in merge_sql(
         "x", "SELECT 1", ["id", "a"], ["id"], ("a",), None
     )

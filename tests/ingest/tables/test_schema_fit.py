@@ -2,14 +2,19 @@
 
 import pytest
 
-from isotherm_ingest.sql.debezium import ChangeSchema, Column, kind_of
-from isotherm_ingest.sql.decode import Group
+from isotherm_ingest.decode.debezium import ChangeSchema, Column
+from isotherm_ingest.decode.kinds import kind_of
+from isotherm_ingest.sql.raw import Group
 from isotherm_ingest.tables.schema_fit import changes_for
 
 
 def group(**columns):
     named = tuple(Column(name, kind_of({"type": kind})) for name, kind in columns.items())
-    return Group("shop.public.orders", 7, ChangeSchema(named, ("id",), "public", "orders", True))
+    return Group(
+        "shop.public.orders",
+        7,
+        ChangeSchema(named, ("id",), "public", "orders", frozenset(), ("before", "after")),
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from pyiceberg.types import LongType, NestedField
 
 from isotherm.contract.events import decode
 from isotherm_ingest.announce.intents import Intents
+from isotherm_ingest.decode.debezium import change_schema
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.metrics import Metrics
-from isotherm_ingest.sql.debezium import change_schema
-from isotherm_ingest.sql.decode import Group
+from isotherm_ingest.sql.raw import Group
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, Lake
 from isotherm_ingest.tables.portion import Portion
@@ -48,6 +48,18 @@ class Spark:
     def coalesce(self, _):
         return self
 
+    def select(self, *_):
+        return self
+
+    def mapInArrow(self, *_):  # noqa: N802 (Spark's name)
+        return self
+
+    def persist(self, _):
+        return self
+
+    def unpersist(self):
+        pass
+
     def createOrReplaceTempView(self, _):  # noqa: N802 (Spark's name)
         pass
 
@@ -69,7 +81,7 @@ class Conf(dict):
 
 
 SURVEYED = {
-    "topic": TOPIC, "partition": 0, "rows": 1, "problems": 0, "unavailable": 0, "newest_ms": None,
+    "topic": TOPIC, "partition": 0, "rows": 1, "problems": 0, "unavailable": 0, "untold": [], "newest_ms": None,
     "reached_ms": None, "unknown": 0, "moved": 0, "touched": None, "touched_before": None,
 }  # fmt: skip
 

@@ -1,0 +1,273 @@
+"""Messages of one topic and one schema become rows: Arrow in, Arrow out, in the same order and number.
+
+Whatever the bytes are, each message comes out once: with its row, or with the problem and the message itself, for
+the dead letters. Nothing here raises for what a message says.
+"""
+
+import atexit
+import json
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from isotherm_ingest.decode.debezium import ChangeSchema
+from isotherm_ingest.decode.kinds import MACROS
+from isotherm_ingest.decode.numbers import plain_number
+from isotherm_ingest.decode.statement import Wanted, matched, may_be_kept, statement
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+OLD_KEY = b"__debezium.oldkey"
+"""Header of the insert by which Debezium says that a row has got another key."""
+PAYLOAD = b',"payload":'
+"""Connect's converter writes it after the schema, which is longer than the rest, and the same in each message."""
+
+_MOMENT = pa.timestamp("us", "UTC")
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+CHANGE = pa.struct(
+    [
+        ("op", pa.string()),
+        ("ts", _MOMENT),
+        ("lsn", pa.int64()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("kept", pa.list_(pa.string())),
+        ("untold", pa.list_(pa.string())),
+        ("problem", pa.string()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", HEADERS),
+        ("timestamp", _MOMENT),
+    ]
+)
+"""What is known of a change beside its row.
+
+`kept` names the columns whose value the message does not tell, so that the row keeps the one it has: an unchanged
+large value, or a column that the message's schema lacks. `untold` names those where null may mean "unchanged". Both
+are null for "none". `key`, `value`, `headers` and `timestamp` are the message's own, where there is a problem.
+"""
+MAX_MS = 253_402_300_799_999
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """Decodes the messages of one schema for one table. Plain data, so that it can travel to a worker."""
+
+    sql: str
+    columns: pa.Schema
+    """The table's columns, in its types."""
+    before: tuple[str, ...]
+    there: frozenset[int]
+    """Numbers of the columns that the messages have."""
+    may_be_kept: tuple[int, ...]
+    absent: tuple[str, ...]
+    """Columns that the messages do not have, and the table keeps."""
+    untold: tuple[int, ...]
+    """Columns where an unchanged large value is sent as null."""
+    _row: pa.StructType = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """The type of the rows."""
+        object.__setattr__(self, "_row", pa.struct(list(self.columns)))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What `decode` gives."""
+        fields = [("row", self._row), ("change", CHANGE)]
+        if self.before:
+            fields.append(("before", pa.struct([self.columns.field(name) for name in self.before])))
+        return pa.schema(fields)
+
+    def decode(self, messages: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of some messages, which have the columns of Spark's Kafka source with headers."""
+        found = _run(self.sql, messages)
+        size = messages.num_rows
+        problem = found["problem"]
+        broken = pc.is_valid(problem)
+        any_broken = bool(pc.any(broken).as_py())
+        values = [
+            _cast(found[f"v{number}"], column.type) if number in self.there else pa.nulls(size, column.type)
+            for number, column in enumerate(self.columns)
+        ]
+        op = found["op"]
+        is_row = pc.and_(pc.invert(broken), pc.fill_null(pc.not_equal(op, "d"), fill_value=False))
+        masks = {self.columns.names[one]: pc.and_(is_row, found[f"k{one}"]) for one in self.may_be_kept}
+        for number in self.may_be_kept:
+            values[number] = _without(values[number], found[f"k{number}"])
+        kept = _names([*masks, *self.absent], [*masks.values(), *(is_row for _ in self.absent)], size)
+        updated = (
+            pc.and_(is_row, pc.and_(pc.equal(op, "u"), pc.invert(found["old"]))) if self.untold else is_row
+        )
+        untold = [pc.and_(updated, pc.is_null(found[f"v{number}"])) for number in self.untold]
+        told = {
+            "op": op,
+            "ts": _moments(found["ts_ms"]),
+            "lsn": found["lsn"],
+            **{name: messages.column(name) for name in ("topic", "partition", "offset")},
+            "kept": kept,
+            "untold": _names([self.columns.names[number] for number in self.untold], untold, size),
+            "problem": problem,
+            **{
+                name: _where(broken, messages.column(name))
+                if any_broken
+                else pa.nulls(size, CHANGE.field(name).type)
+                for name in ("key", "value", "headers", "timestamp")
+            },
+        }
+        row = pa.StructArray.from_arrays(values, fields=list(self.columns), mask=broken)
+        change = pa.StructArray.from_arrays(
+            [_cast(told[one.name], one.type) for one in CHANGE], fields=list(CHANGE)
+        )
+        return pa.RecordBatch.from_arrays([row, change, *self._old(found, size)], schema=self.schema)
+
+    def _old(self, found: dict[str, pa.Array], size: int) -> Iterable[pa.Array]:
+        if not self.before:
+            return
+        fields = [self.columns.field(name) for name in self.before]
+        numbers = [self.columns.names.index(name) for name in self.before]
+        yield pa.StructArray.from_arrays(
+            [
+                _cast(found[f"o{number}"], one.type) if f"o{number}" in found else pa.nulls(size, one.type)
+                for number, one in zip(numbers, fields, strict=True)
+            ],
+            fields=fields,
+        )
+
+
+def decoder(schema: ChangeSchema, columns: pa.Schema, wanted: Wanted) -> Decoder:
+    """The decoder of one schema for a table with these columns."""
+    there = matched(schema, wanted)
+    numbers = frozenset(one.number for one in there)
+    lacking = (name for number, name in enumerate(wanted.columns) if number not in numbers)
+    return Decoder(
+        statement(schema, wanted),
+        columns,
+        wanted.before,
+        numbers,
+        tuple(one.number for one in there if may_be_kept(one, wanted)),
+        tuple(lacking) if wanted.keeps else (),
+        tuple(one.number for one in there if not one.column.kind.tells) if wanted.keeps else (),
+    )
+
+
+# The one statement
+
+
+class _Database(threading.local):
+    """A DuckDB of one thread, with what the statements call."""
+
+    def __init__(self) -> None:
+        import duckdb  # the driver needs none
+        from duckdb.func import FunctionNullHandling
+
+        self.connection = duckdb.connect(config={"threads": 1})
+        self.connection.execute("SET TimeZone = 'UTC'")
+        self.connection.create_function(
+            "plain_number",
+            plain_number,
+            ["BLOB", "INTEGER"],
+            "VARCHAR",
+            null_handling=FunctionNullHandling.SPECIAL,
+        )
+        for macro in MACROS:
+            self.connection.execute(f"CREATE MACRO {macro}")
+        # Else it complains, at the end of the process, that the function was never given back.
+        atexit.register(self.connection.close)
+
+
+_database: _Database | None = None
+
+
+def _connection() -> "DuckDBPyConnection":
+    """Made late: a process that is forked must not inherit one."""
+    global _database  # noqa: PLW0603 (one for a process)
+    if _database is None:
+        _database = _Database()
+    return _database.connection
+
+
+def _run(sql: str, messages: pa.RecordBatch) -> dict[str, pa.Array]:
+    given = pa.table(
+        {
+            "text": _payloads(messages.column("value")),
+            "key_text": messages.column("key"),
+            "moved": _moved(messages),
+        }
+    )
+    connection = _connection()
+    connection.register("messages", given)
+    try:
+        found = connection.sql(sql).to_arrow_table()
+    finally:
+        connection.unregister("messages")
+    return {name: found[name].combine_chunks() for name in found.column_names}
+
+
+def _payloads(values: pa.Array) -> pa.Array:
+    """The messages without their schema, where they begin with the same one."""
+    first = next((value.as_py() for value in values if value.is_valid), None)
+    if first is None:
+        return values
+    end = first.find(PAYLOAD)
+    if end < 0:
+        return values
+    try:
+        json.loads(first[:end] + b"}")
+    except (ValueError, RecursionError):
+        return values  # the first of these words is not the end of the schema
+    alike = pc.fill_null(pc.starts_with(values, first[: end + len(PAYLOAD)]), fill_value=False)
+    cut = pc.binary_replace_slice(values, 0, end + 1, b"{")
+    return cut if pc.all(alike).as_py() else pc.if_else(alike, cut, values)
+
+
+def _moved(messages: pa.RecordBatch) -> pa.Array:
+    """Whether a message has the header of a changed key."""
+    headers = messages.column("headers")
+    moved = np.zeros(messages.num_rows, dtype=bool)
+    if headers.null_count < len(headers):
+        at = pc.list_parent_indices(headers)
+        is_old_key = pc.equal(pc.struct_field(pc.list_flatten(headers), "key"), OLD_KEY.decode())
+        moved[at.filter(is_old_key).to_numpy()] = True
+    return pa.array(moved)
+
+
+# Columns of what was found
+
+
+def _cast(values: pa.Array, to: pa.DataType) -> pa.Array:
+    return values if values.type == to else values.cast(to)
+
+
+def _without(values: pa.Array, mask: pa.Array) -> pa.Array:
+    return pc.if_else(mask, pa.scalar(None, values.type), values) if pc.any(mask).as_py() else values
+
+
+def _where(mask: pa.Array, values: pa.Array) -> pa.Array:
+    return pc.if_else(mask, values, pa.scalar(None, values.type))
+
+
+def _moments(milliseconds: pa.Array) -> pa.Array:
+    """Times of changes; null beyond the years that a reader takes."""
+    fine = pc.and_(pc.greater_equal(milliseconds, 0), pc.less_equal(milliseconds, MAX_MS))
+    return _where(fine, milliseconds).cast(pa.timestamp("ms", "UTC")).cast(_MOMENT)
+
+
+def _names(names: list[str], masks: list[pa.Array], size: int) -> pa.Array:
+    """Of each row the names whose mask is true; null where none is."""
+    kind = pa.list_(pa.string())
+    if not names:
+        return pa.nulls(size, kind)
+    chosen = np.stack(
+        [pc.fill_null(one, fill_value=False).to_numpy(zero_copy_only=False) for one in masks], axis=1
+    )
+    counts = chosen.sum(axis=1)
+    ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    picked = pa.array(np.array(names, dtype=object)[np.nonzero(chosen)[1]], pa.string())
+    return pa.ListArray.from_arrays(pa.array(ends), picked, mask=pa.array(counts == 0))

@@ -1,0 +1,79 @@
+"""Debezium's JSON with schemas: which columns a message has, what its key is, and which table it comes from."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from isotherm_ingest.decode.kinds import Kind, SchemaError, kind_of
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a change event."""
+
+    name: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSchema:
+    """What the messages of one schema look like."""
+
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    """Fields of the message key, or empty if the messages have none."""
+    source_schema: str
+    source_table: str
+    source_fields: frozenset[str]
+    """What the messages say of their source: `schema`, `db`, `table`, `ts_ms`, `lsn`, …"""
+    images: tuple[str, ...]
+    """Of `before` and `after`, those that the messages have."""
+
+
+def change_schema(value: str, key: str | None) -> ChangeSchema:
+    """The schema of a message and of those like it.
+
+    Raises:
+        SchemaError: it is no Debezium change event with its schema.
+    """
+    message = _json(value)
+    try:
+        fields = {field["field"]: field for field in message["schema"]["fields"]}
+        source = message["payload"]["source"]
+        image = fields.get("after") or fields["before"]
+        columns = tuple(Column(field["field"], kind_of(field)) for field in image["fields"])
+        source_fields = frozenset(field["field"] for field in fields["source"]["fields"])
+        fields["op"]  # what has none is no change event
+    except (KeyError, TypeError) as err:
+        raise SchemaError(f"no Debezium change event with a schema ({err} is missing)") from err
+    folded = [column.name.lower() for column in columns]
+    if len(set(folded)) < len(folded):
+        raise SchemaError("two columns differ by upper and lower case only, which a table cannot hold")
+    return ChangeSchema(
+        columns,
+        key_fields(key),
+        str(source.get("schema") or source.get("db") or ""),
+        str(source.get("table") or ""),
+        source_fields,
+        tuple(name for name in ("before", "after") if name in fields),
+    )
+
+
+def key_fields(key: str | None) -> tuple[str, ...]:
+    """The fields of a message key with its schema; empty where there is none."""
+    if key is None:
+        return ()
+    schema = _json(key).get("schema")
+    if not isinstance(schema, dict) or not isinstance(schema.get("fields"), list):
+        return ()
+    return tuple(str(field["field"]) for field in schema["fields"])
+
+
+def _json(text: str) -> dict[str, Any]:
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as err:
+        raise SchemaError(f"not JSON: {err}") from err
+    if not isinstance(data, dict):
+        raise SchemaError("not a JSON object")
+    return data

@@ -1,0 +1,248 @@
+"""The type table: how each type of Connect and Debezium travels in JSON, and what it becomes in a table.
+
+Each value is read from its text in the JSON by an expression of DuckDB's SQL. What cannot be read becomes null, and
+`check` tells that apart from a true null, so that the change goes to the dead letters instead of into the table.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+from uuid import UUID
+
+OutOfRange = Literal["dead_letter", "null", "clamp"]
+"""What becomes of a time outside of the years 1 to 9999: the whole change is a dead letter, the value is null, or it
+becomes the first or the last moment of these years."""
+
+UNAVAILABLE = "__debezium_unavailable_value"
+"""What stands in place of a large value that an update did not change (PostgreSQL's TOAST)."""
+
+MIN_MICROS, MAX_MICROS = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""Years 1 to 9999. PostgreSQL's infinities lie beyond, and no reader takes them."""
+MIN_DAYS, MAX_DAYS = -719_162, 2_932_896
+
+MACROS = (
+    # The cast alone takes 1.5 for 2.
+    "whole(x) AS CASE WHEN TRY_CAST(x AS BIGINT)::VARCHAR = x THEN TRY_CAST(x AS BIGINT) END",
+    "small(x) AS TRY_CAST(whole(x) AS INTEGER)",
+    # Debezium's days overflow for a date that is infinite: these two numbers are what is left of them.
+    "days(x) AS CASE small(x) WHEN -622191233 THEN 2147483647 WHEN 622191232 THEN -2147483648 ELSE small(x) END",
+    # DuckDB reads no year that Java writes with a sign.
+    """zoned(x) AS CASE WHEN isfinite(TRY_CAST(x AS TIMESTAMPTZ)) THEN epoch_us(TRY_CAST(x AS TIMESTAMPTZ))
+        WHEN regexp_matches(x, '^([+][0-9]{5,}-|infinity$)') THEN 9223372036854775807
+        WHEN regexp_matches(x, '^(-[0-9]{4,}-|-infinity$)') THEN -9223372036854775808 END""",
+    "decoded(x) AS TRY(from_base64(x))",
+    "scaled(x) AS plain_number(decoded(TRY(json_extract_string(x, '$.value'))), small(TRY(json_extract_string(x, '$.scale'))))",
+    "truth(x) AS CASE x WHEN 'true' THEN true WHEN 'false' THEN false END",
+    "items(x) AS TRY(json_transform_strict(x, '[\"VARCHAR\"]'))",
+)
+"""Of DuckDB, from the text of a value: null where it is none."""
+
+
+class SchemaError(ValueError):
+    """A message schema that is no change event's, or that names a type we do not know how to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How one type travels, and what it becomes."""
+
+    type: str
+    """The column's type in the table, as Spark's DDL says it."""
+    read: Callable[[str], str] | None = None
+    """SQL of what the text says, or null where it says nothing. None: the text itself, which is always right."""
+    limits: tuple[int, int] | None = None
+    """The least and the largest that `read` may give; beyond them is what `OutOfRange` speaks of."""
+    turn: Callable[[str], str] = str
+    """SQL of the value, from SQL of what was read."""
+    placeholders: tuple[str, ...] = ()
+    """Texts that stand for an unchanged large value."""
+    tells: bool = True
+    """False where Debezium sends null for an unchanged large value, which is told from no true null."""
+    item: "Kind | None" = None
+    """Of a list."""
+
+    def value(self, text: str, out_of_range: OutOfRange, depth: int = 0) -> str:
+        """SQL of the value, from SQL of its text."""
+        if self.item is not None:
+            return self._items(text, out_of_range, depth)
+        if self.read is None:
+            return text
+        read = self.read(text)
+        if self.limits is None:
+            return self.turn(read)
+        low, high = self.limits
+        if out_of_range == "clamp":
+            return self.turn(
+                f"(CASE WHEN {read} < {low} THEN {low} WHEN {read} > {high} THEN {high} ELSE {read} END)"
+            )
+        return self.turn(f"(CASE WHEN {read} BETWEEN {low} AND {high} THEN {read} END)")
+
+    def check(self, text: str, out_of_range: OutOfRange, depth: int = 0) -> str | None:
+        """SQL that is null where a text that is not null cannot be read. None if every text can."""
+        if self.item is not None:
+            one = f"y{depth}"
+            of_item = self.item.check(one, out_of_range, depth + 1)
+            if of_item is None:
+                return f"items({text})"
+            bad = f"list_filter(items({text}), lambda {one}: {one} IS NOT NULL AND ({of_item}) IS NULL)"
+            return f"(CASE WHEN len({bad}) = 0 THEN true END)"
+        if self.read is None:
+            return None
+        read = self.read(text)
+        if self.limits is None:
+            return self.turn(read)
+        return read if out_of_range == "null" else self.value(text, out_of_range, depth)
+
+    def _items(self, text: str, out_of_range: OutOfRange, depth: int) -> str:
+        one = f"y{depth}"
+        of_item = "" if self.item is None else self.item.value(one, out_of_range, depth + 1)
+        return (
+            f"items({text})" if of_item == one else f"list_transform(items({text}), lambda {one}: {of_item})"
+        )
+
+
+def kind_of(schema: Mapping[str, Any]) -> Kind:
+    """What a Connect schema becomes. A type that nobody planned for becomes its JSON text, so nothing is lost."""
+    kind, name = schema.get("type"), schema.get("name") or ""
+    if name == "org.apache.kafka.connect.data.Decimal":
+        return _decimal(schema.get("parameters") or {})
+    if name in _NAMED:
+        return _NAMED[name]
+    if kind == "array":
+        return _array(schema["items"])
+    return _PLAIN.get(str(kind), _JSON_TEXT)
+
+
+def _call(function: str) -> Callable[[str], str]:
+    return partial("{}({})".format, function)
+
+
+def _decimal(parameters: Mapping[str, Any]) -> Kind:
+    """`decimal.handling.mode=precise`: base64 of two's complement bytes, the scale in the schema."""
+    try:
+        scale = int(parameters.get("scale", 0))
+        precision = int(parameters.get("connect.decimal.precision", 38))
+    except ValueError as err:
+        raise SchemaError(f"decimal with parameters {dict(parameters)}") from err
+    digits = f"plain_number(decoded({{}}), {scale})"
+    if not 0 <= scale <= precision or precision > 38:
+        return Kind("STRING", digits.format)
+    target = f"DECIMAL({precision},{scale})"
+    return Kind(target, f"TRY_CAST({digits} AS {target})".format)
+
+
+def _array(items: Mapping[str, Any]) -> Kind:
+    item = kind_of(items)
+    tells = (
+        items.get("type") in {"string", "bytes", "int32", "int64"} and items.get("name") not in _UNTOLD_ITEMS
+    )
+    return Kind(f"ARRAY<{item.type}>", placeholders=_ARRAYS_UNAVAILABLE, tells=tells, item=item)
+
+
+_UNTOLD_ITEMS = {
+    "org.apache.kafka.connect.data.Decimal",
+    "io.debezium.time.ZonedTimestamp",
+    "io.debezium.time.ZonedTime",
+}
+"""Text or bytes on the way, and yet null where they are unchanged."""
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _name_based_uuid(name: bytes) -> str:
+    """Java's `UUID.nameUUIDFromBytes`: MD5 with the version and the variant put in."""
+    return str(UUID(bytes=hashlib.md5(name, usedforsecurity=False).digest(), version=3))
+
+
+_IN_BASE64 = base64.b64encode(UNAVAILABLE.encode()).decode()
+_MAP_UNAVAILABLE = _compact({UNAVAILABLE: UNAVAILABLE})
+_ARRAYS_UNAVAILABLE = (
+    _compact([UNAVAILABLE]),
+    _compact([_IN_BASE64]),
+    _compact(list(UNAVAILABLE.encode())),
+    _compact([_name_based_uuid(UNAVAILABLE.encode())]),
+)
+"""Debezium makes the placeholder of an array from its element's type: text, bytes, the numbers of its letters, a UUID."""
+
+_JSON_TEXT = Kind("STRING", placeholders=(UNAVAILABLE, _MAP_UNAVAILABLE))
+
+_TEXT = Kind("STRING", placeholders=(UNAVAILABLE,))
+
+_DATE = Kind("DATE", _call("days"), (MIN_DAYS, MAX_DAYS), "(DATE '1970-01-01' + ({})::INTEGER)".format)
+
+_WHOLE = _call("whole")
+
+_MILLIS = Kind(
+    "TIMESTAMP_NTZ", _WHOLE, (MIN_MICROS // 1000, MAX_MICROS // 1000), "make_timestamp({} * 1000)".format
+)
+
+_MICROS = Kind("TIMESTAMP_NTZ", _WHOLE, (MIN_MICROS, MAX_MICROS), "make_timestamp({})".format)
+
+_NANOS = Kind(
+    "TIMESTAMP_NTZ",
+    "((whole({0}) - ((whole({0}) % 1000) + 1000) % 1000) // 1000)".format,
+    (MIN_MICROS, MAX_MICROS),
+    "make_timestamp({})".format,
+)
+
+_ZONED = Kind("TIMESTAMP", _call("zoned"), (MIN_MICROS, MAX_MICROS), "make_timestamp({})::TIMESTAMPTZ".format)
+
+_INT = Kind("INT", _call("small"))
+
+_FLOAT = Kind("FLOAT", "TRY_CAST({} AS FLOAT)".format)
+
+_DOUBLE = Kind("DOUBLE", "TRY_CAST({} AS DOUBLE)".format)
+
+_PLAIN = {
+    "int8": _INT,
+    "int16": _INT,
+    "int32": _INT,
+    "int64": Kind("BIGINT", _WHOLE),
+    "boolean": Kind("BOOLEAN", _call("truth")),
+    "float": _FLOAT,
+    "float32": _FLOAT,
+    "double": _DOUBLE,
+    "float64": _DOUBLE,
+    "string": _TEXT,
+    "bytes": Kind("BINARY", _call("decoded"), placeholders=(_IN_BASE64,)),
+}
+
+_NAMED = {
+    "io.debezium.time.Date": _DATE,
+    "org.apache.kafka.connect.data.Date": _DATE,
+    "io.debezium.time.Timestamp": _MILLIS,
+    "org.apache.kafka.connect.data.Timestamp": _MILLIS,
+    "io.debezium.time.MicroTimestamp": _MICROS,
+    "io.debezium.time.NanoTimestamp": _NANOS,
+    "io.debezium.time.ZonedTimestamp": _ZONED,
+    "io.debezium.data.Json": _JSON_TEXT,
+    "io.debezium.data.VariableScaleDecimal": Kind("STRING", _call("scaled")),
+}
+
+PROMOTIONS = {("INT", "BIGINT"), ("FLOAT", "DOUBLE")}
+
+
+def fits(table_type: str, message_type: str) -> bool:
+    """Whether a value of the message's type fits into a column of the table's, as it is or cast up."""
+    return table_type == message_type or _may_widen(message_type, table_type)
+
+
+def widened(table_type: str, message_type: str) -> bool:
+    """Whether Iceberg may widen the column to the message's type."""
+    return _may_widen(table_type, message_type)
+
+
+def _may_widen(narrow: str, wide: str) -> bool:
+    if (narrow, wide) in PROMOTIONS:
+        return True
+    if narrow.startswith("DECIMAL(") and wide.startswith("DECIMAL("):
+        narrow_precision, narrow_scale = narrow[8:-1].split(",")
+        wide_precision, wide_scale = wide[8:-1].split(",")
+        return narrow_scale == wide_scale and int(narrow_precision) < int(wide_precision)
+    return False

@@ -1,0 +1,193 @@
+"""The DuckDB SQL that decodes the messages of one schema: text only; `changes` runs it.
+
+It reads a relation `messages` of three columns: `text` and `key_text` (bytes) and `moved`, true for a row that came
+by a change of its key. It gives, in the same order, `op`, `ts_ms`, `lsn`, `problem`, `old` (whether there is an old
+row), and for the column with number n in the table `v<n>`, its value, `k<n>`, whether that is the placeholder of an
+unchanged large value, and `o<n>`, its value in the old row, where that is wanted.
+"""
+
+# ruff: noqa: S608 (every name in the SQL is quoted, every value a literal)
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from isotherm_ingest.decode.debezium import ChangeSchema, Column
+from isotherm_ingest.decode.kinds import OutOfRange
+
+ROW_OPS = "('r', 'c', 'u', 'd')"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a table asks of its messages."""
+
+    columns: tuple[str, ...]
+    """The table's columns."""
+    key: tuple[str, ...]
+    """Columns that must not be null."""
+    keeps: bool
+    """Whether the table keeps the value that a placeholder stands for: a mirror does."""
+    source_parts: frozenset[str] = frozenset({"table", "schema"})
+    """What must be the same in each message, because it is in the table's name."""
+    out_of_range: OutOfRange = "dead_letter"
+    before: tuple[str, ...] = ()
+    """Columns whose value in the old row is wanted too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """A column of the table that the messages have."""
+
+    number: int
+    name: str
+    """In the table."""
+    column: Column
+
+    def wire(self, image: str) -> str:
+        """SQL of its text in a row image."""
+        return f"{image}.{name_in_sql(self.column.name)}"
+
+
+def matched(schema: ChangeSchema, wanted: Wanted) -> tuple[Matched, ...]:
+    """The columns of the table that the messages have, whatever the case of their letters."""
+    by_name = {column.name.lower(): column for column in schema.columns}
+    return tuple(
+        Matched(number, name, by_name[name.lower()])
+        for number, name in enumerate(wanted.columns)
+        if name.lower() in by_name
+    )
+
+
+def statement(schema: ChangeSchema, wanted: Wanted) -> str:
+    """The SQL for one schema and one table."""
+    columns = matched(schema, wanted)
+    values = [
+        f"{one.column.kind.value(one.wire('image'), wanted.out_of_range)} AS v{one.number}" for one in columns
+    ]
+    kept = [f"{_is_kept(one)} AS k{one.number}" for one in columns if may_be_kept(one, wanted)]
+    old = [
+        f"{one.column.kind.value(one.wire('p.before'), 'dead_letter')} AS o{one.number}"
+        for one in columns
+        if one.name in wanted.before and "before" in schema.images
+    ]
+    before = "p.before" if "before" in schema.images else "NULL"
+    ts_ms, lsn = (
+        f"whole(p.source.{name})" if name in schema.source_fields else "NULL::BIGINT"
+        for name in ("ts_ms", "lsn")
+    )
+    told = [
+        "p.op AS op",
+        f"{ts_ms} AS ts_ms",
+        f"{lsn} AS lsn",
+        f"{_problem(schema, wanted, columns)} AS problem",
+        f"{before} IS NOT NULL AS old",
+        *(f"v{one.number}" for one in columns),
+    ]
+    shape = literal_in_sql(json.dumps(_shape(schema)))
+    return f"""
+        SELECT {", ".join([*told, *kept, *old])}
+        FROM (
+            SELECT {", ".join(["*", *values])}
+            FROM (
+                SELECT *, {_image(schema)} AS image
+                FROM (
+                    SELECT *, TRY(json_transform_strict(written, {shape})).payload AS p
+                    FROM (SELECT TRY(decode(text)) AS written, key_text, moved FROM messages)
+                )
+            )
+        )"""
+
+
+def may_be_kept(one: Matched, wanted: Wanted) -> bool:
+    """Whether the messages may hold a placeholder in place of a value."""
+    return wanted.keeps and bool(one.column.kind.placeholders) and one.name not in wanted.key
+
+
+def _shape(schema: ChangeSchema) -> Mapping[str, object]:
+    """What a message must look like. All values are read as text: each is judged by itself."""
+    row = {column.name: "VARCHAR" for column in schema.columns}
+    told = [name for name in ("schema", "db", "table", "ts_ms", "lsn") if name in schema.source_fields]
+    payload: dict[str, object] = dict.fromkeys(schema.images, row)
+    if told:
+        payload["source"] = dict.fromkeys(told, "VARCHAR")
+    return {"payload": {**payload, "op": "VARCHAR"}}
+
+
+def _image(schema: ChangeSchema) -> str:
+    """The row: after a change; of a delete the old row, or what its key says where it has none."""
+    before = "p.before" if "before" in schema.images else "NULL"
+    after = "p.after" if "after" in schema.images else "NULL"
+    if not schema.key:
+        return f"CASE WHEN p.op = 'd' THEN {before} ELSE {after} END"
+    key = {column.name: "VARCHAR" for column in schema.columns if column.name in schema.key}
+    of_row = ", ".join(
+        f"{name_in_sql(column.name)} := {f'k.{name_in_sql(column.name)}' if column.name in key else 'NULL::VARCHAR'}"
+        for column in schema.columns
+    )
+    shape = literal_in_sql(json.dumps({"payload": key}))
+    payload = f"TRY(json_transform_strict(TRY(decode(key_text)), {shape})).payload"
+    of_key = (
+        f"list_transform([{payload}], lambda k: CASE WHEN k IS NOT NULL THEN struct_pack({of_row}) END)[1]"
+    )
+    return f"CASE WHEN p.op <> 'd' THEN {after} WHEN {before} IS NULL THEN {of_key} ELSE {before} END"
+
+
+def _problem(schema: ChangeSchema, wanted: Wanted, columns: Iterable[Matched]) -> str:
+    cases = [
+        ("written IS NULL", "'not_utf8'"),
+        ("p IS NULL OR p.op IS NULL", "'undecodable:the payload does not fit its schema'"),
+        (f"p.op NOT IN {ROW_OPS}", "'unsupported_op:' || p.op"),
+    ]
+    if differs := _other_table(schema, wanted):
+        cases.append((differs, "'other_table:the topic holds changes of two tables with one schema'"))
+    cases.append(("image IS NULL", "'no_row:the change has no row image'"))
+    for one in columns:
+        wire = one.wire("image")
+        check = one.column.kind.check(wire, wanted.out_of_range)
+        if check is not None:
+            # What was computed as the value is not computed again.
+            is_value = check == one.column.kind.value(wire, wanted.out_of_range)
+            unread = f"{wire} IS NOT NULL AND ({f'v{one.number}' if is_value else check}) IS NULL"
+            if may_be_kept(one, wanted):
+                unread = f"{unread} AND NOT {_is_kept(one)}"
+            cases.append((unread, literal_in_sql(f"undecodable_value:{one.name}")))
+    cases += [
+        (f"{one.wire('image')} IS NULL", literal_in_sql(f"null_key:{one.name}"))
+        for one in columns
+        if one.name.lower() in {name.lower() for name in wanted.key}
+    ]
+    return f"CASE {' '.join(f'WHEN {condition} THEN {reason}' for condition, reason in cases)} END"
+
+
+def _other_table(schema: ChangeSchema, wanted: Wanted) -> str:
+    known = {
+        "table": ("coalesce(p.source.table, '')", schema.source_table),
+        "schema": (
+            f"coalesce({', '.join([f'p.source.{one}' for one in ('schema', 'db') if one in schema.source_fields])}, '')",
+            schema.source_schema,
+        ),
+    }
+    there = {
+        "table": "table" in schema.source_fields,
+        "schema": bool({"schema", "db"} & schema.source_fields),
+    }
+    return " OR ".join(
+        f"{known[part][0]} <> {literal_in_sql(known[part][1])}"
+        for part in sorted(wanted.source_parts)
+        if there[part]
+    )
+
+
+def _is_kept(one: Matched) -> str:
+    texts = ", ".join(map(literal_in_sql, one.column.kind.placeholders))
+    return f"((p.op = 'u' OR (p.op = 'c' AND moved)) AND coalesce({one.wire('image')} IN ({texts}), false))"
+
+
+def name_in_sql(name: str) -> str:
+    """A name as DuckDB takes any name."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal_in_sql(text: str) -> str:
+    """A text as DuckDB takes any text."""
+    return "'" + text.replace("'", "''") + "'"

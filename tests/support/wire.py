@@ -1,0 +1,95 @@
+"""Messages of one table with any columns, as bytes, and what the decoder makes of them."""
+
+import json
+
+import pyarrow as pa
+
+from isotherm_ingest.decode.changes import HEADERS, Decoder, decoder
+from isotherm_ingest.decode.debezium import change_schema
+from isotherm_ingest.decode.statement import Wanted
+
+ARROW = {
+    "INT": pa.int32(), "BIGINT": pa.int64(), "BOOLEAN": pa.bool_(), "FLOAT": pa.float32(), "DOUBLE": pa.float64(),
+    "STRING": pa.string(), "BINARY": pa.binary(), "DATE": pa.date32(), "TIMESTAMP_NTZ": pa.timestamp("us"),
+    "TIMESTAMP": pa.timestamp("us", "UTC"),
+}  # fmt: skip
+ID = {"field": "id", "type": "int64"}
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+PLACEHOLDER = "__debezium_unavailable_value"
+
+
+def arrow(kind):
+    """A type of Spark's DDL as Arrow's."""
+    if kind.startswith("ARRAY<"):
+        return pa.list_(arrow(kind[6:-1]))
+    if kind.startswith("DECIMAL("):
+        return pa.decimal128(*map(int, kind[8:-1].split(",")))
+    return ARROW[kind]
+
+
+def decimal(scale, precision=None):
+    parameters = {"scale": str(scale)} | ({"connect.decimal.precision": str(precision)} if precision else {})
+    return {"type": "bytes", "name": DECIMAL, "parameters": parameters}
+
+
+def message(fields, *, op="c", before=None, after=None, **payload):
+    """A change of shop's table orders; `fields` are Connect's, with their names."""
+    row = {"type": "struct", "fields": fields}
+    source = [{"field": name, "type": "string"} for name in ("schema", "db", "table", "ts_ms", "lsn")]
+    envelope = [
+        {**row, "field": "before"},
+        {**row, "field": "after"},
+        {"type": "struct", "field": "source", "fields": source},
+        {"type": "string", "field": "op"},
+    ]
+    told = {
+        "before": before,
+        "after": after,
+        "source": {"schema": "public", "db": "shop", "table": "orders", "ts_ms": 5, "lsn": 9},
+        "op": op,
+        **payload,
+    }
+    text = {"schema": {"type": "struct", "fields": envelope}, "payload": told}
+    return json.dumps(text, separators=(",", ":")).encode()
+
+
+def key(**values):
+    """A message key with its schema."""
+    fields = [{"field": name, "type": "int64"} for name in values]
+    return json.dumps({"schema": {"type": "struct", "fields": fields}, "payload": values}).encode()
+
+
+def raw(*values, keys=None, headers=None):
+    """Messages, as Spark's Kafka source gives them."""
+    size = len(values)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(keys or [None] * size, pa.binary()),
+            pa.array(values, pa.binary()),
+            pa.array(headers or [None] * size, HEADERS),
+            pa.array(["shop.public.orders"] * size),
+            pa.array([0] * size, pa.int32()),
+            pa.array(range(size), pa.int64()),
+            pa.array([0] * size, pa.timestamp("us", "UTC")),
+        ],
+        names=["key", "value", "headers", "topic", "partition", "offset", "timestamp"],
+    )
+
+
+def decoder_of(fields, *, table=None, keys=("id",), message_key=None, keeps=True, **wanted) -> Decoder:
+    """The decoder of such messages for a table that has their columns, or those of `table`."""
+    schema = change_schema(
+        message(fields).decode(),
+        (message_key or key(id=1)).decode(),
+    )
+    columns = {column.name: column.kind.type for column in schema.columns} if table is None else table
+    schema_of_table = pa.schema([(name, arrow(kind)) for name, kind in columns.items()])
+    return decoder(schema, schema_of_table, Wanted(tuple(columns), tuple(keys), keeps, **wanted))
+
+
+def decoded(found: Decoder, messages):
+    """Rows and changes, in plain Python."""
+    table = found.decode(messages)
+    assert table.num_rows == messages.num_rows
+    table.validate(full=True)
+    return list(zip(table.column("row").to_pylist(), table.column("change").to_pylist(), strict=True))
