@@ -108,7 +108,7 @@ def ingest() -> list[timeseries.Panel]:
         ),
         graph(
             "Time of a batch",
-            "Seconds of one micro-batch over all its tables. Above the trigger for long, ingest falls behind.",
+            "Seconds of one batch over all its tables. Longer than the window (`every`) for long: ingest falls behind.",
             "s",
             *quantiles("isotherm_ingest_batch_seconds"),
         ),
@@ -118,6 +118,7 @@ def ingest() -> list[timeseries.Panel]:
             "s",
             (worst("isotherm_ingest_lag_seconds"), "{{table}}"),
         ),
+        *waiting(),
         bars(
             "Recomputed MERGEs",
             "MERGEs that had to start again because somebody else committed to the same files meanwhile.",
@@ -137,7 +138,31 @@ def ingest() -> list[timeseries.Panel]:
             (worst("isotherm_ingest_table_quarantined"), "{{table}}"),
             limit=1,
         ),
+        bars(
+            "Tables that lack changes",
+            "Times that a table was found to lack what it had, or what Kafka no longer holds, by how that came about.",
+            (times("isotherm_ingest_holes_total", "table, why"), "{{table}}: {{why}}"),
+        ),
         *announcing(),
+    ]
+
+
+def waiting() -> list[timeseries.Panel]:
+    """What ingest has still to read."""
+    return [
+        graph(
+            "Waiting messages",
+            "Messages in Kafka that were not read yet, by topic. They wait for the next window; if it only grows, ingest "
+            "falls behind, or the topic's tables are left alone.",
+            "short",
+            ("max by (topic) (isotherm_ingest_unread_messages)", "{{topic}}"),
+        ),
+        graph(
+            "Unread share of what Kafka holds",
+            "Near 1, the oldest unread messages are about to be deleted by the topic's retention.",
+            "percentunit",
+            ("max by (topic) (isotherm_ingest_unread_share)", "{{topic}}"),
+        ),
     ]
 
 

@@ -52,11 +52,12 @@ def validate(
     """Check streams.yaml, and say what it would do. Connects to nothing."""
     config = _loaded(streams, use_environment=environment)
     typer.echo(
-        f"{streams}: fine; pipeline {config.pipeline}, catalog {config.catalog.name}, every {config.trigger}"
+        f"{streams}: fine; pipeline {config.pipeline}, catalog {config.catalog.name}, every {config.every}"
     )
     for stream in config.streams:
         spec = ", ".join(stream.partition_by) or "no partitions"
-        typer.echo(f"  {stream.topics} -> {stream.table} ({stream.mode}; {spec})")
+        every = f"; every {stream.every}" if stream.every else ""
+        typer.echo(f"  {stream.topics} -> {stream.table} ({stream.mode}; {spec}{every})")
 
 
 def _loaded(path: Path, *, use_environment: bool) -> StreamsConfig:

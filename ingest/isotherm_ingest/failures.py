@@ -7,8 +7,8 @@ class TableRefused(RuntimeError):  # noqa: N818 (a state of the table, not a mis
     """The table cannot be written until a person looks: the message says what, and what to do."""
 
 
-class Stopping(RuntimeError):  # noqa: N818 (nothing is wrong)
-    """The job is being stopped; no batch begins any more."""
+class CatalogAway(RuntimeError):  # noqa: N818 (nobody's mistake)
+    """The catalog does not answer, whatever the table."""
 
 
 class Verdict(StrEnum):

@@ -1,7 +1,6 @@
-"""The life of the driver: wait for what it needs, run the query, start again after a failure, stop at a boundary.
+"""The life of the driver: wait for what it needs, turn after turn, stop between two.
 
-What is away at the start (broker, catalog) is waited for, said, and tried again. A query that fails as a whole is
-started again in the same session, because the tables' own vectors make that safe. SIGTERM lets the batch in progress end.
+What is away (broker, catalog) is waited for, said, and tried again. SIGTERM lets the batch in progress end.
 """
 
 import signal
@@ -9,32 +8,32 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from py4j.protocol import Py4JError, Py4JNetworkError
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 from tenacity import RetryCallState, Retrying, retry_if_not_exception_type, wait_exponential
 from tenacity.nap import sleep_using_event
 from tenacity.stop import stop_when_event_set
 
 from isotherm.contract.topics import CONTROL_PARTITIONS
-from isotherm.runtime import logs
+from isotherm.runtime import clock, logs
 from isotherm.runtime.settings import ConfigError
 from isotherm_ingest.announce.intents import Intents
 from isotherm_ingest.announce.outbox import Outbox
-from isotherm_ingest.batches.batches import Batches
+from isotherm_ingest.batches.driver import Driver
 from isotherm_ingest.dead_letters import DeadLetters
-from isotherm_ingest.failures import brief
-from isotherm_ingest.kafka import Broker
+from isotherm_ingest.failures import CatalogAway, brief
+from isotherm_ingest.kafka import Broker, BrokerError
+from isotherm_ingest.marks import Marks, TakenOver
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.session import start_session, stop_session
-from isotherm_ingest.streams import PLACEHOLDER, StreamsConfig, seconds, spark_kafka
+from isotherm_ingest.streams import PLACEHOLDER, StreamsConfig, seconds
 from isotherm_ingest.tables.lake import Lake
 from isotherm_ingest.tables.tools import Tools
 
 WEEK_MS = 7 * 24 * 3_600_000
-LOOK_EVERY_S = 0.5
-"""How often the main thread looks whether the query lives, and whether a table that was left out is due."""
 LAST_WAIT_S = 30.0
+EXIT_TAKEN_OVER = 3
+"""Another driver of the pipeline has begun. To start this one again would only take the pipeline back."""
 EXIT_SPARK_GONE = 1
 """The driver's JVM died. Whoever started us starts us again; the tables know how far they are."""
 Result = TypeVar("Result")
@@ -67,6 +66,14 @@ class Job:
                 self._serve(spark, broker, lake, metrics)
         except (Py4JNetworkError, ConnectionError) as err:
             return spark_gone(err)
+        except TakenOver as err:
+            logs.get().error(
+                "taken_over",
+                error=brief(err),
+                hint="another driver of this pipeline was started after this one; run one",
+            )
+            stop_session(spark)
+            return EXIT_TAKEN_OVER
         finally:
             broker.flush()
         stop_session(spark)
@@ -124,47 +131,31 @@ class Job:
             config.pipeline,
         )
         self._waiting("watermarks", lambda: outbox.begin(namespaces(config)))
-        batches = Batches(config, spark, broker, tools, outbox)
+        marks = Marks(kafka.properties, config.pipeline)
+        driver = Driver(config, spark, broker, marks, tools, outbox)
         try:
-            failures = 0
-            while not self._stop.is_set():
-                query = self._waiting("query", lambda: start_query(config, spark, batches))
-                if query is None:
-                    break
-                logs.get().info("query_started", query=str(query.id), topics=config.topic_pattern)
-                failures = self._watch(query, batches, failures)
+            self._waiting("tables", lambda: driver.begin(clock.monotonic_s()))
+            self._turn(driver)
         finally:
-            batches.stop()
+            driver.stop()
             intents.stop()
             outbox.stop()
 
-    def _watch(self, query: StreamingQuery, batches: Batches, failures: int) -> int:
-        """Until the query ends, or we are to stop; gives the failures in a row."""
-        begun_with = -1
-        while not self._stop.wait(LOOK_EVERY_S):
-            if not query.isActive:
-                error = query.exception()
-                last = query.lastProgress
-                if last is not None and last["batchId"] > begun_with:
-                    failures = 0
+    def _turn(self, driver: Driver) -> None:
+        """Turn after turn. What fails as a whole is tried again, because the tables say themselves what they have."""
+        failures = 0
+        while not self._stop.is_set():
+            try:
+                has_more = driver.turn(clock.monotonic_s())
+            except (BrokerError, CatalogAway) as err:
                 failures += 1
                 wait_s = min(2.0 ** (failures - 1), LAST_WAIT_S)
-                logs.get().error(
-                    "query_failed",
-                    attempts=failures,
-                    retry_in_s=wait_s,
-                    error=brief(error) if error else "it ended",
-                )
-                batches.forget()
+                logs.get().error("turn_failed", attempts=failures, retry_in_s=wait_s, error=brief(err))
                 self._stop.wait(wait_s)
-                return failures
-            batches.recover()
-        batches.stop()
-        try:
-            query.stop()
-        except Py4JError as err:
-            logs.get().warning("query_not_stopped", error=brief(err))
-        return 0
+                continue
+            failures = 0
+            if not has_more:
+                self._stop.wait(driver.pause_s)
 
 
 def spark_gone(err: BaseException) -> int:
@@ -184,25 +175,3 @@ def namespaces(config: StreamsConfig) -> frozenset[str] | None:
     """The namespaces that the streams write to, or None where the data decides."""
     found = {stream.table.rpartition(".")[0] for stream in config.streams}
     return None if any(PLACEHOLDER.search(one) for one in found) else frozenset(found)
-
-
-def start_query(config: StreamsConfig, spark: SparkSession, batches: Batches) -> StreamingQuery:
-    """Begin to read, where the checkpoint says."""
-    frame = (
-        spark.readStream.format("kafka")
-        .options(**spark_kafka(config.kafka))
-        .option("subscribePattern", config.topic_pattern)
-        .option("startingOffsets", "earliest")
-        # Never skip silently what retention has taken.
-        .option("failOnDataLoss", "true")
-        .option("includeHeaders", "true")
-        .option("maxOffsetsPerTrigger", config.max_offsets_per_trigger)
-        .load()
-    )
-    return (
-        frame.writeStream.foreachBatch(batches)
-        .option("checkpointLocation", config.checkpoint)
-        .trigger(processingTime=f"{round(seconds(config.trigger) * 1000)} milliseconds")
-        .queryName(f"isotherm-{config.pipeline}")
-        .start()
-    )

@@ -4,6 +4,7 @@ Spark reads the streams by itself. What is sent here is acknowledged by all repl
 cannot be sent raises, for an event that is lost would be a promise broken.
 """
 
+import re
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ from isotherm_ingest.tables.offsets import Position
 
 TIMEOUT_S = 15.0
 """For one request. Longer than a leader election; the batch is retried after that."""
+
+
+_GONE = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC}  # noqa: SLF001 (the library's public constants)
 
 
 class BrokerError(RuntimeError):
@@ -67,8 +71,6 @@ class Broker:
             },
         )
         self._admin = kafka_client(AdminClient, self._properties)
-        self._topic_ids: dict[str, str] = {}
-        self._lock = threading.Lock()
 
     def send(self, records: Sequence[Record]) -> None:
         """Send, and wait until every replica has them all.
@@ -124,6 +126,14 @@ class Broker:
             if err.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise BrokerError(f"topic {topic}: {err.args[0].str()}") from err
 
+    def topics(self, pattern: str) -> set[str]:
+        """The names of all topics that match. Raises BrokerError."""
+        matches = re.compile(pattern).fullmatch
+        try:
+            return {name for name in self._admin.list_topics(timeout=TIMEOUT_S).topics if matches(name)}
+        except KafkaException as err:
+            raise BrokerError(f"no answer from the brokers: {err.args[0].str()}") from err
+
     def cluster_id(self) -> str:
         """The cluster's own id."""
         try:
@@ -132,22 +142,12 @@ class Broker:
             raise BrokerError(f"no answer from the brokers: {err.args[0].str()}") from err
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
-        """The ids of topics: another id under the same name is another topic. Kept until `forget_topics`."""
-        with self._lock:
-            missing = [topic for topic in topics if topic not in self._topic_ids]
-            if missing:
-                try:
-                    futures = self._admin.describe_topics(TopicCollection(missing), request_timeout=TIMEOUT_S)
-                    for topic, future in futures.items():
-                        self._topic_ids[topic] = str(future.result(TIMEOUT_S).topic_id)
-                except KafkaException as err:
-                    raise BrokerError(f"topics {missing}: {err}") from err
-            return {topic: self._topic_ids[topic] for topic in topics}
-
-    def forget_topics(self) -> None:
-        """Ask for topic ids again, because topics may have been deleted and created since."""
-        with self._lock:
-            self._topic_ids.clear()
+        """The ids of the topics that are there: another id under the same name is another topic."""
+        if not topics:
+            return {}
+        futures = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=TIMEOUT_S)
+        ids = _answers(futures, "topics")
+        return {topic: str(one.topic_id) for topic, one in ids.items()}
 
     def ends(self, topics: Collection[str]) -> dict[Position, int]:
         """The end of each partition of some topics."""
@@ -171,12 +171,10 @@ class Broker:
             futures = self._admin.list_offsets(
                 wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_S
             )
-            return {
-                (part.topic, part.partition): int(future.result(TIMEOUT_S).offset)
-                for part, future in futures.items()
-            }
         except KafkaException as err:
-            raise BrokerError(f"offsets of {sorted(topics)}: {err}") from err
+            raise BrokerError(f"offsets of {len(topics)} topics: {err}") from err
+        answers = _answers(futures, "offsets")
+        return {(part.topic, part.partition): int(one.offset) for part, one in answers.items()}
 
     def read_all(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
         """Key and value of every message of a small topic, up to its present end, oldest first."""
@@ -221,6 +219,20 @@ class Broker:
     def flush(self) -> None:
         """Wait for what is still under way."""
         self._producer.flush(TIMEOUT_S)
+
+
+def _answers(futures: Mapping[Any, Any], what: str) -> dict[Any, Any]:
+    """What was answered. One that fails (a topic that was just deleted, no leader) is left out; all failing is Kafka's trouble."""
+    answers = {}
+    error: KafkaException | None = None
+    for one, future in futures.items():
+        try:
+            answers[one] = future.result(TIMEOUT_S)
+        except KafkaException as err:
+            error = err
+    if error is not None and not answers and error.args[0].code() not in _GONE:
+        raise BrokerError(f"{what}: {error.args[0].str()}") from error
+    return answers
 
 
 def _bytes(value: Any) -> bytes | None:

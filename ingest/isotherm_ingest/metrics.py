@@ -42,6 +42,18 @@ class Metrics:
         self.breaks = self._counter(
             "history_breaks", "Gaps and rollbacks found while announcing.", "table", "kind"
         )
+        self.holes = self._counter("holes", "Times that a table was found to lack changes.", "table", "why")
+        self.unread = self._gauge("unread_messages", "Messages that wait, by topic.", "topic")
+        self.unread_share = self._gauge(
+            "unread_share",
+            "Share of what Kafka holds of a topic that is still unread; at 1 it begins to be lost.",
+            "topic",
+        )
+        self.turned = Gauge(
+            "isotherm_ingest_last_turn_timestamp_seconds",
+            "When the driver last looked at Kafka and did all that was due; it ages by itself where the driver hangs.",
+            registry=self.registry,
+        )
         self.dead_letters.labels("no_schema")
 
     def expect(self, table: str) -> None:

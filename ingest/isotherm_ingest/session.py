@@ -27,7 +27,6 @@ DEFAULTS = {
     # Each of its stages is a job of its own, which costs more than it saves on small ones.
     "spark.sql.adaptive.enabled": "false",
     "spark.scheduler.mode": "FAIR",
-    "spark.sql.streaming.minBatchesToRetain": "20",
     "spark.sql.ui.retainedExecutions": "10",
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "20",

@@ -8,15 +8,17 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import unquote, urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from isotherm.runtime.config import PortConfig
 from isotherm.runtime.settings import Settings
 from isotherm.runtime.yaml_reader import environment_overrides, read_yaml
 from isotherm_ingest.decode.kinds import OutOfRange
+from isotherm_ingest.plan.places import OnHole
+from isotherm_ingest.plan.shares import Window
 
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 PLACEHOLDERS = ("table", "schema", "topic")
@@ -42,6 +44,29 @@ MIRROR_PROPERTIES = {
     "write.delete.granularity": "file",
 }
 CHANGELOG_PROPERTIES = {"format-version": "2"}
+_MOVED = {
+    "checkpoint": "the tables themselves say how far they are, so take the line out",
+    "trigger": "say `every`, for the pipeline or for a stream",
+    "max_offsets_per_trigger": "it is called `batch_messages`",
+}
+"""What a file for an earlier version may still say."""
+
+
+def seconds(span: str) -> float:
+    """`500ms`, `2s`, `1m`, `1h` in seconds."""
+    match = _SPAN.fullmatch(span)
+    if match is None:
+        raise ValueError(f"{span!r} is no span of time such as 500ms, 2s, 1m")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def _span(value: str) -> str:
+    if seconds(value) <= 0:
+        raise ValueError(f"{value!r} is no time at all")
+    return value
+
+
+Span = Annotated[str, AfterValidator(_span)]
 
 
 class PartitionBy(Settings):
@@ -76,7 +101,7 @@ class SparkSettings(Settings):
     master: str = "local[2]"
     """Where it runs; `local[n]` is this process with n cores. By spark-submit, its own master wins."""
     driver_memory: str = Field("1g", pattern=r"^\d+[mg]$")
-    """Heap of the driver. 1g is enough for batches of 100,000 rows; raise it with `max_offsets_per_trigger`."""
+    """Heap of the driver. 1g is enough for batches of 100,000 rows; raise it with `batch_messages`."""
     jars: tuple[str, ...] = ()
     """Paths of the jars: iceberg-spark-runtime, spark-sql-kafka, its token provider, kafka-clients, commons-pool2."""
     packages: tuple[str, ...] = ()
@@ -144,6 +169,13 @@ class Stream(Settings):
     change away, so that a mirror keeps the old row; `null` writes null; `clamp` writes the first or last moment."""
     properties: dict[str, str] = Field(default_factory=dict)
     """Table properties for a table that is made; they win over ingest's own."""
+    every: Span | None = None
+    """How often its topics are read, where something waits in them. Default: the pipeline's."""
+    or_at: int | None = Field(None, ge=1)
+    """So many waiting messages of a topic begin a batch at once. Default: a full batch (`batch_messages`)."""
+    on_hole: OnHole = "halt"
+    """What to do where a table lacks changes that it had, or that Kafka no longer holds: `halt` (leave the table alone
+    until a person decides), `backfill` (read again what Kafka still holds) or `accept` (go on without them)."""
 
     @field_validator("topics")
     @classmethod
@@ -203,15 +235,13 @@ class StreamsConfig(Settings):
     """Stable id of this job. It is part of every token: under another one, ingest starts from the beginning."""
     catalog: LakeConfig
     kafka: BrokerConfig
-    checkpoint: str = "checkpoint"
-    """Folder of Spark's checkpoint, a mere cursor: without it, ingest reads again from the beginning and filters."""
-    trigger: str = "2s"
-    """How often a batch begins, when there is something to do. Longer makes larger files and fewer snapshots."""
-    max_offsets_per_trigger: int = Field(100_000, ge=1)
+    every: Span = "1m"
+    """How often topics are read, where something waits in them. Longer makes larger files and fewer snapshots."""
+    batch_messages: int = Field(100_000, ge=1)
     """Messages in one batch at most; bounds memory and the time to a commit while catching up."""
     tables_at_once: int = Field(4, ge=1, le=64)
     """Tables written at the same time. More than twice the cores does not help."""
-    announce_every: str = "5s"
+    announce_every: Span = "5s"
     """How often tables are looked at for snapshots of others, while no batch commits."""
     spark: SparkSettings = SparkSettings()
     http: PortConfig = PortConfig(port=9465)
@@ -219,12 +249,16 @@ class StreamsConfig(Settings):
     streams: tuple[Stream, ...] = Field(min_length=1)
     """The streams; a topic belongs to the first whose pattern matches."""
 
-    @field_validator("trigger", "announce_every")
+    @model_validator(mode="before")
     @classmethod
-    def _span(cls, value: str) -> str:
-        if not _SPAN.fullmatch(value) or seconds(value) <= 0:
-            raise ValueError(f"{value!r} is no span of time such as 500ms, 2s, 1m")
-        return value
+    def _moved(cls, data: Any) -> Any:
+        for name in _MOVED.keys() & (data.keys() if isinstance(data, dict) else ()):
+            raise ValueError(f"`{name}` is no option any more: {_MOVED[name]}")
+        return data
+
+    def window_of(self, stream: Stream) -> Window:
+        """How often the topics of a stream are read."""
+        return Window(seconds(stream.every or self.every), stream.or_at or self.batch_messages)
 
     def stream_of(self, topic: str) -> Stream | None:
         """The stream that a topic belongs to."""
@@ -239,14 +273,6 @@ class StreamsConfig(Settings):
         return f"^{_INTERNAL_TOPICS}{not_ours}(?:{wanted})$"
 
 
-def seconds(span: str) -> float:
-    """`500ms`, `2s`, `1m`, `1h` in seconds."""
-    match = _SPAN.fullmatch(span)
-    if match is None:
-        raise ValueError(f"{span!r} is no span of time")
-    return float(match[1]) * _SECONDS[match[2]]
-
-
 def load_streams(path: Path, environ: Mapping[str, str] | None = None) -> StreamsConfig:
     """`streams.yaml` with overrides from the environment (`ISOTHERM_INGEST_KAFKA__CONTROL_TOPIC=…`).
 
@@ -259,9 +285,8 @@ def load_streams(path: Path, environ: Mapping[str, str] | None = None) -> Stream
     config = read_yaml(path, StreamsConfig, overrides)
     folder = path.resolve().parent
     jars = tuple(jar if "://" in jar else str(folder / jar) for jar in config.spark.jars)
-    checkpoint = config.checkpoint if "://" in config.checkpoint else str(folder / config.checkpoint)
     spark = config.spark.model_copy(update={"jars": jars})
-    return config.model_copy(update={"checkpoint": checkpoint, "spark": spark})
+    return config.model_copy(update={"spark": spark})
 
 
 def spark_catalog(config: LakeConfig) -> dict[str, str]:

@@ -16,6 +16,7 @@ from pyiceberg.table.statistics import BlobMetadata, PartitionStatisticsFile, St
 from pyiceberg.table.update import AssertRefSnapshotId, SetPartitionStatisticsUpdate, SetSnapshotRefUpdate
 from pyiceberg.types import LongType, NestedField
 
+from isotherm.contract.summary import taken_at
 from isotherm.core.deletion import Cause, Mark, Neighbours, own_folders
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
@@ -332,6 +333,16 @@ def test_the_newest_token_of_each_pipeline_is_kept_as_a_property(catalog: Any, t
     assert OutcomeKind.DONE is expired(catalog, read(table, going, now_ms())).outcome.kind
     said = load(catalog).metadata.properties
     assert (said["ingest.a.source"], said["ingest.b.source"]) == ("a3", "b2")
+
+
+def test_a_kept_token_says_how_new_its_snapshot_was(table: Table) -> None:
+    """The property stays when the table is rolled back; ingest must see that it is newer than the head."""
+    append(table, 1, snapshot_properties={"ingest.source": '{"topics":{}}', "ingest.pipeline": "a"})
+    newest = load(table.catalog).current_snapshot()
+    append(table, 2)
+
+    (kept,) = newest_tokens(table.metadata).values()
+    assert taken_at(kept) == newest.sequence_number > 0
 
 
 # --- what cannot be read

@@ -56,7 +56,7 @@ kafka:
   properties: {{bootstrap.servers: "{shop_stack.bootstrap_servers}"}}
   control_topic: kinds.control
   dead_letter_topic: kinds.dead
-trigger: 500ms
+every: 500ms
 http: {{port: 0}}
 spark: {{driver_memory: 768m, jars: {json.dumps([str(jar) for jar in spark_jars])}}}
 streams:

@@ -63,7 +63,7 @@ def test_a_good_file_is_read():
         ('"shop.{table}"', '"orders"', "6:5", "is no `namespace.table`"),
         ("(orders|lines)", "(orders|lines", "5:5", "is no regular expression"),
         ("bootstrap.servers", "boot.servers", "3:1", "needs `bootstrap.servers`"),
-        ("kafka:", "trigger: soon\nkafka:", "3:1", "is no span of time"),
+        ("kafka:", "every: soon\nkafka:", "3:1", "is no span of time"),
     ],
 )
 def test_a_bad_file_is_refused_with_place_and_remedy(old, new, place, words):
@@ -82,7 +82,6 @@ def test_the_environment_wins_and_paths_are_relative_to_the_file(tmp_path):
     config = load_streams(path, {"ISOTHERM_INGEST_KAFKA__CONTROL_TOPIC": "other", "ISOTHERM_INGESTING": "x"})
 
     assert "other" == config.kafka.control_topic
-    assert str(tmp_path / "checkpoint") == config.checkpoint
     assert (str(tmp_path / "jars/one.jar"), "/abs/two.jar") == config.spark.jars
 
 

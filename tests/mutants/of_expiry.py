@@ -17,8 +17,8 @@ MUTANTS = (
     Mutant(
         "the oldest place of ingest is kept",
         "iceberg/expiry.py",
-        "tokens.setdefault(f\"ingest.{summary.get(INGEST_PIPELINE, '')}.source\", summary[INGEST_TOKEN])",
-        "tokens[f\"ingest.{summary.get(INGEST_PIPELINE, '')}.source\"] = summary[INGEST_TOKEN]",
+        "tokens.setdefault(name, kept)",
+        "tokens[name] = kept",
         EXPIRY + "test_the_newest_token_of_each_pipeline_is_kept_as_a_property",
     ),
     Mutant(

@@ -1,22 +1,23 @@
 """Ingest in the test's own process: a pipeline of its own on the shared broker and the shared Spark session."""
 
 import itertools
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from isotherm.contract.events import CommitEvent, Intent, decode
+from isotherm.runtime import clock
 from isotherm.runtime.yaml_reader import parse_yaml
 from isotherm_ingest.announce.intents import Intents
 from isotherm_ingest.announce.outbox import Outbox
-from isotherm_ingest.batches.batches import Batches
+from isotherm_ingest.batches.driver import Driver
 from isotherm_ingest.dead_letters import DeadLetters
-from isotherm_ingest.job import namespaces, prepare_topics, start_query
+from isotherm_ingest.job import namespaces, prepare_topics
 from isotherm_ingest.kafka import Broker
+from isotherm_ingest.marks import Marks, group_of
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.lake import Lake
@@ -39,11 +40,10 @@ class Letter:
 class Lab:
     """One pipeline; `again()` is a driver that starts again after the last one has vanished."""
 
-    def __init__(self, kafka: Any, spark: Any, folder: LakeFolder, scratch: Path, streams: str) -> None:
+    def __init__(self, kafka: Any, spark: Any, folder: LakeFolder, streams: str) -> None:
         self.name = f"p{next(_numbers)}"
         self.spark = spark
         self.kafka = kafka
-        self.checkpoint = scratch / "checkpoint"
         self.text = f"""
 pipeline: {self.name}
 catalog: {{name: {CATALOG}, properties: {_flow(folder.pyiceberg_properties)}}}
@@ -51,8 +51,7 @@ kafka:
   properties: {{bootstrap.servers: "{kafka.bootstrap_servers}"}}
   control_topic: {self.name}.control
   dead_letter_topic: {self.name}.dead
-checkpoint: "{self.checkpoint}"
-trigger: 50ms
+every: 1ms
 streams:
 {streams.replace("NS", self.name)}
 """
@@ -79,18 +78,45 @@ streams:
             3600,
         )
         self.outbox.recall(namespaces(config))
-        self.batches = Batches(config, self.spark, self.broker, self.tools, self.outbox, make_writer)
+        self.driver = Driver(
+            config,
+            self.spark,
+            self.broker,
+            Marks(config.kafka.properties, config.pipeline),
+            self.tools,
+            self.outbox,
+            make_writer,
+        )
+        self.driver.begin(clock.monotonic_s())
 
     def again(self, make_writer: Callable[..., TableWriter] = TableWriter) -> None:
-        """A new driver on the same checkpoint, that knows nothing but what is written down."""
+        """A new driver, that knows nothing but what is written down."""
         self.close()
         self._open(make_writer)
 
-    def lose_checkpoint(self) -> None:
-        shutil.rmtree(self.checkpoint)
+    def lose_marks(self) -> None:
+        """The pipeline's consumer group is gone, as after a week of silence."""
+        group = group_of(self.name)
+        admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap_servers})
+        admin.delete_consumer_groups([group])[group].result(30)
+
+    def forget(self, table: str, below: int) -> None:
+        """Retention passes: Kafka deletes what stands below an offset of the first partition."""
+        admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap_servers})
+        (future,) = admin.delete_records([TopicPartition(self.topic(table), 0, below)]).values()
+        future.result(30)
+
+    def start_another(self) -> None:
+        """A second driver of the same pipeline, beside the first."""
+        self._open()
+
+    def hole(self, table: str, why: str) -> float:
+        """How often a table was found to lack changes, for this reason."""
+        labels = {"table": f"{self.name}.{table}", "why": why}
+        return self.metrics.registry.get_sample_value("isotherm_ingest_holes_total", labels) or 0
 
     def close(self) -> None:
-        self.batches.stop()
+        self.driver.stop()
         self.intents.stop()
 
     def topic(self, table: str) -> str:
@@ -114,12 +140,10 @@ streams:
         self.producer.flush()
 
     def ingest(self) -> None:
-        """Until everything that is in Kafka has been through a batch."""
-        query = start_query(self.config, self.spark, self.batches)
-        try:
-            query.processAllAvailable()
-        finally:
-            query.stop()
+        """Until everything that is in Kafka has been through a batch, or waits for a table that is left out."""
+        self.driver.turn(clock.monotonic_s())
+        while self.driver.turn(clock.monotonic_s()):
+            pass
 
     def announce(self) -> None:
         for name in sorted(self.outbox.names):

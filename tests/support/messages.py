@@ -8,6 +8,9 @@ import json
 import re
 from dataclasses import dataclass
 
+from isotherm_ingest.kafka import BrokerError
+from isotherm_ingest.marks import TakenOver
+
 SCHEMA = 7
 """Of every message that names no other."""
 
@@ -46,6 +49,9 @@ class Frame:
     def selectExpr(self, *_):  # noqa: N802 (Spark's name)
         return self
 
+    def coalesce(self, _):
+        return self
+
     def persist(self, _):
         return self
 
@@ -63,21 +69,20 @@ class Session:
         self.kafka, self.views, self.dropped, self.unpersisted = list(kafka), {}, [], 0
         self.sparkContext = self.catalog = self.read = self
 
-    def batch(self, *messages):
-        """What the next micro-batch is called with; the messages are in Kafka too."""
-        self.kafka += [one for one in messages if one not in self.kafka]
-        return Frame(self, messages)
-
-    def getLocalProperty(self, _):  # noqa: N802 (Spark's name)
-        return "query"
+    defaultParallelism = 1  # noqa: N815 (Spark's name)
 
     def dropGlobalTempView(self, view):  # noqa: N802 (Spark's name)
         del self.views[f"global_temp.{view}"]
 
     def sql(self, text):
         messages = self.views[re.search(r"FROM (global_temp\.\w+)", text)[1]]
-        if "min(offset)" in text:
-            return Rows(counted(messages))
+        if "DISTINCT topic, _schema" in text:
+            return Rows(
+                [
+                    {"topic": topic, "_schema": schema}
+                    for topic, schema in {(one.topic, one.schema) for one in messages}
+                ]
+            )
         if "first(struct(" in text:
             return Rows(samples(messages))
         return Rows([one for one in messages if one.schema != SCHEMA])
@@ -116,26 +121,6 @@ class Rows:
         return self.rows
 
 
-def counted(messages):
-    """By topic, partition and schema, the first and the last offset."""
-    places = sorted({(one.topic, one.partition, one.schema) for one in messages})
-    return [
-        {
-            "topic": topic,
-            "partition": partition,
-            "_schema": schema,
-            "first": min(of_place := offsets_of(messages, topic, partition, schema)),
-            "last": max(of_place),
-        }
-        for topic, partition, schema in places
-    ]
-
-
-def offsets_of(messages, topic, partition, schema):
-    place = (topic, partition, schema)
-    return [one.offset for one in messages if (one.topic, one.partition, one.schema) == place]
-
-
 def samples(messages):
     """One message of each topic and schema."""
     first = {}
@@ -147,18 +132,23 @@ def samples(messages):
 
 
 class Broker:
-    """The ends of the topics of a session's messages; `kept_from` is where Kafka still has them from."""
+    """The topics of a session's messages; `kept_from` is where Kafka still has them from."""
 
     def __init__(self, session):
         self._session = session
-        self.kept_from = {}
-        self.sent = []
+        self.kept_from, self.ids, self.sent = {}, {}, []
+        self.away = False
+
+    def topics(self, pattern):
+        if self.away:
+            raise BrokerError("no answer from the brokers")
+        return {one.topic for one in self._session.kafka if re.fullmatch(pattern, one.topic)}
 
     def cluster_id(self):
         return "cluster"
 
     def topic_ids(self, topics):
-        return {topic: f"id of {topic}" for topic in topics}
+        return {topic: self.ids.get(topic, f"id of {topic}") for topic in topics}
 
     def ends(self, topics):
         found = {}
@@ -172,8 +162,26 @@ class Broker:
     def starts(self, topics):
         return {place: self.kept_from.get(place, 0) for place in self.ends(topics)}
 
-    def forget_topics(self):
-        pass
-
     def send(self, records):
         self.sent += records
+
+
+class Marks:
+    """The marks of a pipeline, in memory; each driver has one of these, `store` outlives them."""
+
+    def __init__(self, store):
+        self._store = store
+
+    def take_over(self):
+        self._store["owner"] = self
+
+    def read(self, positions):
+        return {one: self._store[one] for one in positions if one in self._store}
+
+    def write(self, marks):
+        if marks and self._store["owner"] is not self:
+            raise TakenOver("fenced")
+        self._store |= marks
+
+    def close(self):
+        pass

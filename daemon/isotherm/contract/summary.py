@@ -3,6 +3,7 @@
 They are in tables that outlive every version of this program, so a key never changes its meaning.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from enum import StrEnum
@@ -23,6 +24,8 @@ POLICY_HASH = "isotherm.policy-hash"
 INGEST_TOKEN = "ingest.source"  # noqa: S105 (the summary key of the offset vector, not a secret)
 
 INGEST_PIPELINE = "ingest.pipeline"
+
+_TAKEN_AT = "taken-at"
 
 INGEST_VALID_THROUGH = "ingest.valid-through"
 
@@ -68,3 +71,28 @@ def valid_through_of(summary: Mapping[str, str]) -> int | None:
 def property_name(pipeline: str) -> str:
     """The table property that holds the newest vector, once its snapshot may have expired."""
     return f"ingest.{pipeline}.source"
+
+
+def kept_token(token: str, sequence_number: int) -> str:
+    """The value of that property: the vector, and the sequence number of the snapshot that it is taken from.
+
+    The property stays when the table is rolled back; by the number a reader sees that it is newer than the head.
+    """
+    try:
+        data = json.loads(token)
+    except ValueError:
+        return token
+    return (
+        json.dumps({**data, _TAKEN_AT: sequence_number}, separators=(",", ":"))
+        if isinstance(data, dict)
+        else token
+    )
+
+
+def taken_at(kept: str) -> int:
+    """The sequence number of the snapshot that a kept vector is taken from; 0 where it does not say."""
+    try:
+        number = json.loads(kept).get(_TAKEN_AT, 0)
+    except (ValueError, AttributeError):
+        return 0
+    return number if isinstance(number, int) else 0

@@ -38,7 +38,7 @@ from pyiceberg.table.update import (
 )
 from tenacity.nap import sleep
 
-from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
+from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN, kept_token, property_name
 from isotherm.core.deletion import is_gc_enabled
 from isotherm.core.model.jobs import Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
@@ -331,6 +331,8 @@ def newest_tokens(metadata: TableMetadata) -> dict[str, str]:
     while current is not None and (snapshot := snapshots.pop(current, None)) is not None:
         summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
         if INGEST_TOKEN in summary:
-            tokens.setdefault(f"ingest.{summary.get(INGEST_PIPELINE, '')}.source", summary[INGEST_TOKEN])
+            name = property_name(summary.get(INGEST_PIPELINE, ""))
+            kept = kept_token(summary[INGEST_TOKEN], snapshot.sequence_number or 0)
+            tokens.setdefault(name, kept)
         current = snapshot.parent_snapshot_id
     return tokens

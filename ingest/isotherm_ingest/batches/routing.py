@@ -127,3 +127,10 @@ def table_name(template: str, topic: str, schema: ChangeSchema) -> str:
     if not re.fullmatch(r"[^.\s`]+(\.[^.\s`]+)+", name):
         raise SchemaError(f"{name!r} cannot be the name of a table")
     return name
+
+
+def may_be(template: str, name: str) -> bool:
+    """Whether a stream's template can give this name."""
+    parts = PLACEHOLDER.split(template)  # texts and the names of placeholders, in turn
+    pattern = "".join(re.escape(part) if place % 2 == 0 else r"[^.\s`]+" for place, part in enumerate(parts))
+    return re.fullmatch(pattern, name) is not None

@@ -5,6 +5,7 @@ Tables are made and altered through Spark, which writes them. Nothing here write
 """
 
 import threading
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -45,8 +46,9 @@ from pyiceberg.types import (
 )
 
 from isotherm_ingest.announce.pending import Link
+from isotherm_ingest.plan.places import Found
 from isotherm_ingest.sql.text import quoted
-from isotherm_ingest.tables.offsets import Token, find_token, tag_name
+from isotherm_ingest.tables.offsets import Token, find_token, positions_of, tag_name
 
 PIPELINE_PROPERTY = "ingest.pipeline"
 """Table property of a table that ingest made: whose it is."""
@@ -149,13 +151,29 @@ class TableNow:
 
     def token(self, pipeline: str) -> Token | None:
         """What the table says of the pipeline's progress."""
+        head = self.snapshots.get(self.head) if self.head is not None else None
+        head_sequence = 0 if head is None else head.sequence_number or 0
         tag = self.table.metadata.refs.get(tag_name(pipeline))
         tagged = self.snapshots.get(tag.snapshot_id) if tag is not None else None
+        if tagged is not None and (tagged.sequence_number or 0) > head_sequence:
+            tagged = None
         return find_token(
             pipeline,
             map(summary_of, self.ancestry()),
             None if tagged is None else summary_of(tagged),
             self.properties,
+            head_sequence,
+        )
+
+    def found(self, pipeline: str) -> Found:
+        """What the table says of the pipeline's progress, as `plan.places` judges it."""
+        token = self.token(pipeline)
+        oldest = next(iter(deque(self.ancestry(), maxlen=1)), None)
+        return Found(
+            self.uuid,
+            None if token is None else positions_of(token.source.vector),
+            {} if token is None else token.source.topic_ids,
+            oldest is not None and not is_first(oldest),
         )
 
 
@@ -197,6 +215,10 @@ class Lake:
             return TableNow(self.catalog.load_table(name))
         except (NoSuchTableError, NoSuchNamespaceError):
             return None
+
+    def ask(self) -> None:
+        """Have the catalog answer anything; raises what it raises."""
+        self.catalog.list_namespaces()
 
     def names(self, namespaces: frozenset[str] | None) -> list[str]:
         """Tables in some namespaces, or in all of one level."""

@@ -9,7 +9,13 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN, property_name, valid_through_of
+from isotherm.contract.summary import (
+    INGEST_PIPELINE,
+    INGEST_TOKEN,
+    property_name,
+    taken_at,
+    valid_through_of,
+)
 
 Vector = Mapping[str, Mapping[int, int]]
 """Topic → Kafka partition → next offset that is needed."""
@@ -18,8 +24,6 @@ Position = tuple[str, int]
 """A Kafka partition: topic and number."""
 
 TOKEN_VERSION = "ingest.v"  # noqa: S105 (a summary key)
-
-TOKEN_QUERY = "ingest.query"  # noqa: S105
 
 TOKEN_BATCH = "ingest.batch"  # noqa: S105
 
@@ -71,6 +75,15 @@ def vector_of(positions: Mapping[Position, int]) -> dict[str, dict[int, int]]:
     return merge(*({topic: {partition: offset}} for (topic, partition), offset in positions.items()))
 
 
+def positions_of(vector: Vector) -> dict[Position, int]:
+    """A vector as offsets by (topic, partition)."""
+    return {
+        (topic, partition): offset
+        for topic, offsets in vector.items()
+        for partition, offset in offsets.items()
+    }
+
+
 def next_offset(vector: Vector, position: Position) -> int | None:
     """The next offset that is needed of a partition, or None where nothing is known."""
     return vector.get(position[0], {}).get(position[1])
@@ -113,14 +126,19 @@ def find_token(
     ancestors: Iterable[Mapping[str, str]],
     tagged: Mapping[str, str] | None,
     properties: Mapping[str, str],
+    head_sequence: int,
 ) -> Token | None:
-    """What the table says: from its newest tokens, then the tag, then the property; the largest of each offset.
+    """What the table says: its newest tokens, the largest of each offset; where they have expired, tag or property.
+
+    A property outlives a rollback. One that was taken from a snapshot that is newer than the head says nothing of what
+    the table has, so what it has is unknown: an empty vector.
 
     Args:
         pipeline: whose token.
         ancestors: summaries of main's snapshots, the newest first.
-        tagged: the summary of the tagged snapshot.
+        tagged: the summary of the tagged snapshot, if that is no newer than the head.
         properties: the table's properties.
+        head_sequence: the sequence number of main's newest snapshot.
     """
     found: list[Source] = []
     valid_through: list[int] = []
@@ -132,10 +150,15 @@ def find_token(
             valid_through.append(said)
         if len(found) == RECENT_TOKENS:
             break
-    if tagged is not None and tagged.get(INGEST_PIPELINE) == pipeline and INGEST_TOKEN in tagged:
+    if (
+        not found
+        and tagged is not None
+        and tagged.get(INGEST_PIPELINE) == pipeline
+        and INGEST_TOKEN in tagged
+    ):
         found.append(decode(tagged[INGEST_TOKEN]))
-    if property_name(pipeline) in properties:
-        found.append(decode(properties[property_name(pipeline)]))
+    if not found and (kept := properties.get(property_name(pipeline))) is not None:
+        found.append(decode(kept) if taken_at(kept) <= head_sequence else Source())
     if not found:
         return None
     newest = found[0]
@@ -150,15 +173,3 @@ def find_token(
         for source in found
     ]
     return Token(Source(merge(*alike), newest.cluster, ids), max(valid_through, default=None))
-
-
-def same_topics(source: Source, current_ids: Mapping[str, str]) -> tuple[Vector, tuple[str, ...]]:
-    """The vector without topics that were made again since, and the names of those."""
-    anew = tuple(
-        topic
-        for topic in source.vector
-        if source.topic_ids.get(topic)
-        and current_ids.get(topic)
-        and source.topic_ids[topic] != current_ids[topic]
-    )
-    return {topic: offsets for topic, offsets in source.vector.items() if topic not in anew}, anew

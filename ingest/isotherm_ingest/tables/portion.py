@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from isotherm_ingest.failures import TableRefused
+from isotherm_ingest.plan.places import Hole, Kafka, Known, Place
 from isotherm_ingest.sql.raw import Group
 from isotherm_ingest.sql.survey import Survey
-from isotherm_ingest.tables import offsets
 from isotherm_ingest.tables.lake import TableNow
 from isotherm_ingest.tables.offsets import Position, Source
 
@@ -16,15 +17,39 @@ class Portion:
 
     view: str
     """The raw messages, as a view that every session sees."""
-    query: str
     batch: int
     groups: tuple[Group, ...]
     ranges: Mapping[Position, tuple[int, int]]
     """Of each Kafka partition: the first offset, and the one after the last."""
-    ends: Mapping[Position, int]
-    """Where the topics end now."""
-    topic_ids: Mapping[str, str]
+    kafka: Kafka
+    """The table's topics when the batch was planned."""
     cluster: str
+    known: Known | None = None
+    """What was last known of the table."""
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics of the ranges."""
+        return frozenset(topic for topic, _ in self.ranges)
+
+
+class Behind(RuntimeError):  # noqa: N818 (a state of the table, not a mistake)
+    """The batch begins above what the table needs next; it must be brought up to there first."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__("the table is behind the batch")
+        self.place = place
+
+
+class Halted(TableRefused):
+    """The table lacks changes, and its stream's `on_hole` leaves it to a person what to do."""
+
+    def __init__(self, table: str, holes: tuple[Hole, ...]) -> None:
+        super().__init__(
+            f"{table} lacks changes: {'; '.join(map(str, holes[:3]))}. Put right what happened, or say `on_hole: backfill` "
+            "(read again what Kafka still holds) or `on_hole: accept` (go on without them) in its stream, and start again"
+        )
+        self.holes = holes
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +57,7 @@ class Prepared:
     """A write, ready to be tried."""
 
     now: TableNow
+    place: Place
     columns: Mapping[str, str]
     key: tuple[str, ...]
     unavailable: tuple[str, ...]
@@ -53,13 +79,19 @@ class Prepared:
         )
 
 
-def wanted_from(source: Source, portion: Portion) -> dict[Position, int] | None:
-    """Below which offsets rows are left out, where the batch reaches below. None where the table has it all."""
+def wanted_from(place: Place, portion: Portion) -> dict[Position, int] | None:
+    """Below which offsets rows are left out, where the batch reaches below. None where the table has it all.
+
+    Raises:
+        Behind: the batch begins above what the table needs next. Writing it would make a hole.
+    """
     from_offsets: dict[Position, int] = {}
     lacks = False
     for position, (first, end) in portion.ranges.items():
-        known = offsets.next_offset(source.vector, position) or 0
-        lacks = lacks or known < end
-        if known > first:
-            from_offsets[position] = known
+        needs = place.next[position]
+        if needs < first:
+            raise Behind(place)
+        lacks = lacks or needs < end
+        if needs > first:
+            from_offsets[position] = needs
     return from_offsets if lacks else None

@@ -6,6 +6,7 @@ What stands below the table's vector is left out, and what cannot be decoded goe
 # ruff: noqa: S608 (every name in the SQL is quoted, every value a literal)
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
@@ -17,6 +18,7 @@ from isotherm_ingest.decode.changes import decoder
 from isotherm_ingest.decode.statement import Wanted
 from isotherm_ingest.decode.workers import COLUMNS, decode_in_workers
 from isotherm_ingest.failures import TableRefused
+from isotherm_ingest.plan.places import Found, Place, place
 from isotherm_ingest.sql.raw import Group, messages_sql
 from isotherm_ingest.sql.survey import Survey, can_name_partitions, survey_of, survey_sql
 from isotherm_ingest.streams import Stream
@@ -24,7 +26,7 @@ from isotherm_ingest.tables import offsets
 from isotherm_ingest.tables.boundary import advance, valid_through
 from isotherm_ingest.tables.lake import CHANGELOG_COLUMNS, PIPELINE_PROPERTY, SpecField, TableNow, is_first
 from isotherm_ingest.tables.offsets import Position, Source
-from isotherm_ingest.tables.portion import Portion, Prepared, wanted_from
+from isotherm_ingest.tables.portion import Halted, Portion, Prepared, wanted_from
 from isotherm_ingest.tables.schema_fit import SchemaFit
 from isotherm_ingest.tables.tools import Tools
 
@@ -56,20 +58,27 @@ class Preparing:
         self._untold: frozenset[str] = frozenset()
         self._log = logs.get().bind(table=name)
 
-    def prepare(self, portion: Portion) -> Prepared | None:
-        """Look at the table and the rows. Returns None where the table has it all."""
-        now = self._tools.lake.load(self._name) or self._fit.create(portion.groups)
-        source, valid_through_ms = self._progress(now, portion)
-        from_offsets = wanted_from(source, portion)
+    def prepare(self, portion: Portion) -> Prepared | Place:
+        """Look at the table and the rows. Returns a mere place where the table has it all.
+
+        Raises:
+            Behind: the batch begins above what the table needs next.
+            TableRefused: a person must look.
+        """
+        found = self._tools.lake.load(self._name)
+        at, source, valid_through_ms = self._progress(found, portion)
+        from_offsets = wanted_from(at, portion)
         if from_offsets is None:
-            return None
+            return at
+        now = found or self._fit.create(portion.groups)
+        at = replace(at, uuid=now.uuid)
         now, groups = self._fit.made_to_fit(now, portion, from_offsets)
         key = self._key(groups) if self._stream.mode == "mirror" else ()
         columns = {name: kind for name, kind in now.columns.items() if not self._is_about(name)}
         partitioned_by = self._partitioned_by(now, key)
         before = tuple(dict.fromkeys(field.column for field, _ in partitioned_by))
         if not groups:
-            return None
+            return at
         wanted = Wanted(
             tuple(columns),
             key,
@@ -91,12 +100,13 @@ class Preparing:
         )
         return Prepared(
             now,
+            at,
             columns,
             key,
             tuple(unavailable),
             self._view,
             from_offsets,
-            Source(next_vector, portion.cluster, {**source.topic_ids, **portion.topic_ids}),
+            Source(next_vector, portion.cluster, {**source.topic_ids, **portion.kafka.ids}),
             survey,
             self._boundary(survey, next_vector, portion, valid_through_ms),
         )
@@ -138,18 +148,19 @@ class Preparing:
                 hint="null may mean unchanged there; ALTER TABLE … REPLICA IDENTITY FULL makes the source tell",
             )
 
-    def again(self, portion: Portion, prepared: Prepared) -> Prepared | None:
-        """The same write, for the table as it is now."""
+    def again(self, portion: Portion, prepared: Prepared) -> Prepared | Place:
+        """The same write, for the table as it is now. Raises as `prepare` does."""
         now = self._fit.load()
-        source, _ = self._progress(now, portion)
-        from_offsets = wanted_from(source, portion)
+        at, _, _ = self._progress(now, portion)
+        from_offsets = wanted_from(at, portion)
         if from_offsets is None:
-            return None
+            return at
         if not prepared.still_fits(now, from_offsets):
             # Other rows may not fit by now. What did not before goes to the dead letters once more, as in a replay.
             return self.prepare(portion)
         return Prepared(
             now,
+            at,
             prepared.columns,
             prepared.key,
             prepared.unavailable,
@@ -177,28 +188,29 @@ class Preparing:
     def _is_about(self, column: str) -> bool:
         return self._stream.mode == "changelog" and column in CHANGELOG_COLUMNS
 
-    def _progress(self, now: TableNow, portion: Portion) -> tuple[Source, int | None]:
-        """The table's vector and boundary; a table that was made by others, or lost its token, is refused."""
-        token = now.token(self._tools.pipeline)
-        if token is None:
-            oldest = next(iter(deque(now.ancestry(), maxlen=1)), None)
-            ours = now.properties.get(PIPELINE_PROPERTY) == self._tools.pipeline
-            if oldest is not None and not (ours and is_first(oldest)):
-                remedy = property_name(self._tools.pipeline)
-                raise TableRefused(
-                    f"{self._name} has snapshots and no token of pipeline {self._tools.pipeline!r}: writing could double "
-                    f'its rows. Use an empty table, or set its property {remedy} to {{"topics":{{}}}} to begin at the beginning'
-                )
-            return Source(), None
-        vector, anew = offsets.same_topics(token.source, portion.topic_ids)
-        for topic in anew:
-            self._log.error(
-                "topic_recreated",
-                topic=topic,
-                was=token.source.topic_ids[topic],
-                now=portion.topic_ids[topic],
+    def _progress(self, now: TableNow | None, portion: Portion) -> tuple[Place, Source, int | None]:
+        """Where the table goes on, its vector and its boundary. What lacks changes, or is another's, is refused."""
+        pipeline = self._tools.pipeline
+        token = None if now is None else now.token(pipeline)
+        found = Found() if now is None else now.found(pipeline)
+        known = portion.known
+        if now is not None and token is None and (known is None or not known.uuid) and not self._is_ours(now):
+            raise TableRefused(
+                f"{self._name} has snapshots and no token of pipeline {pipeline!r}: writing could double its rows. Use an "
+                f'empty table, or set its property {property_name(pipeline)} to {{"topics":{{}}}} to begin at the beginning'
             )
-        return Source(vector, token.source.cluster, token.source.topic_ids), token.valid_through_ms
+        judged = place(found, known, portion.kafka, portion.topics, self._stream.on_hole)
+        if judged.halted:
+            raise Halted(self._name, judged.halted)
+        ids = {} if token is None else token.source.topic_ids
+        source = Source(offsets.vector_of(judged.vector), portion.cluster, ids)
+        return judged, source, None if token is None else token.valid_through_ms
+
+    def _is_ours(self, now: TableNow) -> bool:
+        """Whether the table is empty, or all that it has is this pipeline's."""
+        oldest = next(iter(deque(now.ancestry(), maxlen=1)), None)
+        ours = now.properties.get(PIPELINE_PROPERTY) == self._tools.pipeline
+        return oldest is None or (ours and is_first(oldest))
 
     def _key(self, groups: Sequence[Group]) -> tuple[str, ...]:
         key = self._stream.key or next((group.schema.key for group in groups if group.schema.key), ())
@@ -246,7 +258,7 @@ class Preparing:
         topics = {group.topic for group in portion.groups}
         behind = {
             position
-            for position, end in portion.ends.items()
+            for position, end in portion.kafka.ends.items()
             if position[0] in topics and (offsets.next_offset(vector, position) or 0) < end
         }
         return valid_through(self._running, behind, previous_ms, clock.now_ms())

@@ -8,6 +8,7 @@ first. Whatever is repeated finds its rows below the vector.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
@@ -16,6 +17,7 @@ from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN, INGEST_VALI
 from isotherm.runtime import clock, logs
 from isotherm_ingest.announce.intents import Intents, Open
 from isotherm_ingest.failures import Verdict, brief, verdict
+from isotherm_ingest.plan.places import Place
 from isotherm_ingest.session import FORCED
 from isotherm_ingest.sql.changelog import changelog_sql, fenced_append
 from isotherm_ingest.sql.mirror import Touched, merge_sql, newest_sql, pruning_sql
@@ -30,6 +32,15 @@ MAX_ATTEMPTS = 8
 """A write that loses this often competes with a writer that never rests; the table is left out for a while."""
 
 CONF_PREFIX = "spark.sql.iceberg.snapshot-property."
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What came of a portion."""
+
+    rows: int
+    place: Place
+    """What the table has now, by its own word, and where it went on from."""
 
 
 class TableWriter:
@@ -47,16 +58,11 @@ class TableWriter:
         self._preparing = Preparing(name, stream, self.session, tools)
         self._log = logs.get().bind(table=name)
 
-    def vector(self) -> dict[str, dict[int, int]]:
-        """What the table has, by its own word; empty where there is no table yet."""
-        now = self._tools.lake.load(self.name)
-        token = None if now is None else now.token(self._tools.pipeline)
-        return {} if token is None else offsets.merge(token.source.vector)
-
-    def write(self, portion: Portion) -> int:
-        """Bring the table up to the portion's end; gives the rows that were written.
+    def write(self, portion: Portion) -> Written:
+        """Bring the table up to the portion's end.
 
         Raises:
+            Behind: the portion begins above what the table needs next.
             TableRefused: a person must look.
             Exception: Spark's, the catalog's or Kafka's; nothing, or everything, was committed.
         """
@@ -65,14 +71,17 @@ class TableWriter:
         finally:
             self._preparing.release()
 
-    def _write(self, portion: Portion) -> int:
+    def _write(self, portion: Portion) -> Written:
         started_s = clock.monotonic_s()
         prepared = self.prepare(portion)
-        if prepared is None or prepared.survey.rows == 0:
-            return 0
-        snapshot_id = self._commit(portion, prepared)
-        if snapshot_id is None:
-            return 0
+        if isinstance(prepared, Place):
+            return Written(0, prepared)
+        if prepared.survey.rows == 0:
+            return Written(0, prepared.place)
+        committed = self._commit(portion, prepared)
+        if isinstance(committed, Place):
+            return Written(0, committed)
+        prepared, snapshot_id = committed
         survey = prepared.survey
         metrics = self._tools.metrics
         metrics.rows.labels(self.name).inc(survey.rows)
@@ -89,16 +98,18 @@ class TableWriter:
             batch=portion.batch,
             lag_seconds=lag_s,
         )
-        return survey.rows
+        return Written(
+            survey.rows, replace(prepared.place, vector=offsets.positions_of(prepared.source.vector))
+        )
 
-    def prepare(self, portion: Portion) -> Prepared | None:
-        """Look at the table and the rows. Returns None where the table has it all."""
+    def prepare(self, portion: Portion) -> Prepared | Place:
+        """Look at the table and the rows. Returns a mere place where the table has it all."""
         return self._preparing.prepare(portion)
 
     # The write itself
 
-    def _commit(self, portion: Portion, prepared: Prepared) -> int | None:
-        """Write until it is in; gives the snapshot, or None where the table turned out to have it already."""
+    def _commit(self, portion: Portion, prepared: Prepared) -> tuple[Prepared, int] | Place:
+        """Write until it is in; gives what was written and the snapshot, or the table's place where it turned out to have it already."""
         with self._intent(prepared) as intent:
             attempt = 1
             while True:
@@ -109,18 +120,20 @@ class TableWriter:
                     fate = verdict(err)
                     landed = self._landed(summary) if fate is Verdict.UNKNOWN else None
                     if landed is not None:
-                        return landed
+                        return prepared, landed
                     if fate is Verdict.FAILED or attempt == MAX_ATTEMPTS:
                         raise
                     attempt += 1
                     self._tell_again(prepared, intent.now, attempt, err)
                     following = self._preparing.again(portion, prepared)
-                    if following is None or following.survey.rows == 0:
-                        return None
+                    if isinstance(following, Place):
+                        return following
+                    if following.survey.rows == 0:
+                        return following.place
                     prepared = following
                     intent.renew(prepared.survey.touched)
                 else:
-                    return self._landed(summary) or 0
+                    return prepared, self._landed(summary) or 0
 
     def _try(self, prepared: Prepared, summary: Mapping[str, str]) -> None:
         if self._stream.mode == "changelog":
@@ -148,7 +161,6 @@ class TableWriter:
             offsets.TOKEN_VERSION: "1",
             INGEST_PIPELINE: self._tools.pipeline,
             INGEST_TOKEN: offsets.encode(prepared.source),
-            offsets.TOKEN_QUERY: portion.query,
             offsets.TOKEN_BATCH: str(portion.batch),
             offsets.TOKEN_TABLE: prepared.now.uuid,
         }

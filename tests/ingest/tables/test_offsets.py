@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN, INGEST_VALID_THROUGH, property_name
+from isotherm.contract.summary import (
+    INGEST_PIPELINE,
+    INGEST_TOKEN,
+    INGEST_VALID_THROUGH,
+    kept_token,
+    property_name,
+)
 from isotherm_ingest.tables.offsets import (
     Source,
     TokenError,
@@ -13,7 +19,6 @@ from isotherm_ingest.tables.offsets import (
     find_token,
     merge,
     next_offset,
-    same_topics,
 )
 
 VECTORS = st.dictionaries(
@@ -56,43 +61,43 @@ def test_a_token_that_cannot_be_read_is_no_empty_token(text):
 
 
 def test_nothing_said_is_none_not_an_empty_vector():
-    assert find_token("shop", [{}, {"operation": "x"}], None, {}) is None
-    assert find_token("shop", [summary(5, "other")], None, {}) is None
+    assert find_token("shop", [{}, {"operation": "x"}], None, {}, 9) is None
+    assert find_token("shop", [summary(5, "other")], None, {}, 9) is None
 
 
 def test_the_largest_of_the_recent_tokens_wins_though_an_older_one_came_last():
     """A driver that hung has woken up and committed its old batch."""
-    token = find_token("shop", [summary(5), {}, summary(9), summary(3)], None, {})
+    token = find_token("shop", [summary(5), {}, summary(9), summary(3)], None, {}, 9)
 
     assert {"a": {0: 9}} == token.source.vector
 
 
 def test_the_tag_and_then_the_property_speak_where_the_history_was_cut():
-    text = encode(Source({"a": {0: 4, 1: 8}}))
+    kept = {property_name("shop"): encode(Source({"a": {0: 4, 1: 8}}))}
 
-    assert {"a": {0: 4, 1: 8}} == find_token("shop", [], None, {property_name("shop"): text}).source.vector
-    assert {"a": {0: 7, 1: 8}} == find_token(
-        "shop", [], summary(7), {property_name("shop"): text}
-    ).source.vector
-    assert find_token("shop", [], summary(7, "other"), {"ingest.other.source": text}) is None
+    assert {"a": {0: 4, 1: 8}} == find_token("shop", [], None, kept, 9).source.vector
+    assert {"a": {0: 7}} == find_token("shop", [], summary(7), kept, 9).source.vector
+    assert {"a": {0: 2}} == find_token("shop", [summary(2)], summary(7), kept, 9).source.vector
+    assert find_token("shop", [], summary(7, "other"), {"ingest.other.source": "{}"}, 9) is None
+
+
+def test_a_property_that_is_newer_than_the_head_says_only_that_something_was_there():
+    """The daemon keeps the vector before it expires; then the table is rolled back."""
+    kept = {property_name("shop"): kept_token(encode(Source({"a": {0: 4}})), 7)}
+
+    assert find_token("shop", [], None, kept, 7).source.vector == {"a": {0: 4}}
+    assert find_token("shop", [], None, kept, 6).source.vector == {}
 
 
 def test_the_boundary_is_the_largest_that_was_said():
     token = find_token(
-        "shop", [summary(5), summary(4, valid_through=100), summary(3, valid_through=200)], None, {}
+        "shop", [summary(5), summary(4, valid_through=100), summary(3, valid_through=200)], None, {}, 9
     )
 
     assert 200 == token.valid_through_ms
 
 
-def test_a_topic_that_was_made_again_begins_at_its_beginning():
-    source = Source({"a": {0: 9}, "b": {0: 3}}, "", {"a": "old", "b": "same"})
-
-    assert ({"b": {0: 3}}, ("a",)) == same_topics(source, {"a": "new", "b": "same"})
-    assert ({"a": {0: 9}, "b": {0: 3}}, ()) == same_topics(source, {})
-
-
 def test_offsets_of_the_topic_before_say_nothing_about_the_new_one():
-    token = find_token("shop", [summary(2, topic_id="new"), summary(900, topic_id="old")], None, {})
+    token = find_token("shop", [summary(2, topic_id="new"), summary(900, topic_id="old")], None, {}, 9)
 
     assert {"a": {0: 2}} == token.source.vector

@@ -14,9 +14,10 @@ from isotherm_ingest.announce.intents import Intents
 from isotherm_ingest.decode.debezium import change_schema
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.metrics import Metrics
+from isotherm_ingest.plan.places import Kafka
 from isotherm_ingest.sql.raw import Group
 from isotherm_ingest.streams import Stream
-from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, Lake
+from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, Lake, TableNow
 from isotherm_ingest.tables.portion import Portion
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.writer import CONF_PREFIX, MAX_ATTEMPTS, TableWriter
@@ -141,9 +142,8 @@ def writer(properties, spark, broker, metrics):
 def portion(first, end):
     group = Group(TOPIC, 7, change_schema(envelope("orders", ("id", "int64")), key("id")))
     places = {(TOPIC, 0): (first, end)}
-    return Portion(
-        "global_temp.raw", "query", 1, (group,), places, {(TOPIC, 0): end}, {TOPIC: "id"}, "cluster"
-    )
+    broker = Kafka({(TOPIC, 0): 0}, {(TOPIC, 0): 9}, {TOPIC: "id"})
+    return Portion("global_temp.raw", 1, (group,), places, broker, "cluster")
 
 
 def told(broker):
@@ -153,6 +153,10 @@ def told(broker):
     return [(event.state, event.attempt, event.outcome) for event in events]
 
 
+def vector(table):
+    return TableNow(table.refresh()).token("shop").source.vector
+
+
 def rows(table):
     return table.refresh().scan().to_arrow().num_rows
 
@@ -160,16 +164,16 @@ def rows(table):
 def test_rows_and_vector_are_one_snapshot_and_what_comes_again_is_left_out(writer, spark, table):
     spark.fates = [spark.lands]
 
-    assert writer.write(portion(0, 5)) == 1
-    assert writer.vector() == {TOPIC: {0: 5}}
-    assert writer.write(portion(0, 5)) == writer.write(portion(2, 4)) == 0
+    assert writer.write(portion(0, 5)).rows == 1
+    assert vector(table) == {TOPIC: {0: 5}}
+    assert writer.write(portion(0, 5)).rows == writer.write(portion(2, 4)).rows == 0
     assert (spark.merges, rows(table)) == (1, 1)
 
 
 def test_a_write_whose_answer_is_lost_is_looked_for_and_not_repeated(writer, spark, broker, table):
     spark.fates = [fails(UNKNOWN, spark.lands)]
 
-    assert writer.write(portion(0, 5)) == 1
+    assert writer.write(portion(0, 5)).rows == 1
     assert (spark.merges, rows(table)) == (1, 1)
     assert told(broker) == [("open", 1, ""), ("closed", 1, "committed")]
 
@@ -177,7 +181,7 @@ def test_a_write_whose_answer_is_lost_is_looked_for_and_not_repeated(writer, spa
 def test_a_write_whose_answer_is_lost_and_that_did_not_land_is_repeated(writer, spark, table):
     spark.fates = [fails(UNKNOWN), spark.lands]
 
-    assert writer.write(portion(0, 5)) == 1
+    assert writer.write(portion(0, 5)).rows == 1
     assert (spark.merges, rows(table)) == (2, 1)
 
 
@@ -185,9 +189,9 @@ def test_a_lost_race_is_computed_again_under_the_same_intent(writer, spark, brok
     other = table.catalog.load_table(NAME)
     spark.fates = [fails(CONFLICT, partial(other.append, ONE_ROW)), spark.lands]
 
-    assert writer.write(portion(0, 5)) == 1
+    assert writer.write(portion(0, 5)).rows == 1
     assert (spark.merges, rows(table)) == (2, 2)
-    assert writer.vector() == {TOPIC: {0: 5}}
+    assert vector(table) == {TOPIC: {0: 5}}
     assert told(broker) == [("open", 1, ""), ("open", 2, ""), ("closed", 2, "committed")]
 
 
@@ -216,7 +220,7 @@ def test_another_driver_that_was_faster_has_written_it_for_us(writer, spark, tab
     """A driver that was thought dead commits the same offsets between our look and our MERGE."""
     spark.fates = [fails(CONFLICT, spark.lands)]
 
-    assert writer.write(portion(0, 5)) == 0
+    assert writer.write(portion(0, 5)).rows == 0
     assert (spark.merges, rows(table)) == (1, 1)
 
 

@@ -1,0 +1,294 @@
+"""The driver's turn: what is due is read from Kafka, written to its tables, and marked as seen.
+
+There is no cursor beside the tables and Kafka. The front of each topic is where the next batch begins; a table that
+is in step takes part in it. A table that failed, came later or was rolled back is behind, and is brought up to the front
+in slices of its own, while the others go on. Whatever befalls one topic or one table is its own.
+"""
+
+from collections.abc import Callable, Mapping
+
+from py4j.protocol import Py4JNetworkError
+from pyspark.sql import SparkSession
+
+from isotherm.runtime import logs
+from isotherm_ingest.announce.outbox import Outbox
+from isotherm_ingest.batches.batches import Batches
+from isotherm_ingest.batches.routing import may_be
+from isotherm_ingest.batches.tables import Tables
+from isotherm_ingest.failures import CatalogAway, brief
+from isotherm_ingest.kafka import Broker
+from isotherm_ingest.marks import Mark, Marks, known_of, named
+from isotherm_ingest.plan.places import Kafka, Known
+from isotherm_ingest.plan.shares import Ranges, batch, shares
+from isotherm_ingest.plan.topics import Topic
+from isotherm_ingest.streams import StreamsConfig
+from isotherm_ingest.tables.offsets import Position
+from isotherm_ingest.tables.tools import Tools
+from isotherm_ingest.tables.writer import TableWriter
+
+REMIND_EVERY_S = 3_600.0
+"""All marks are committed again after this: brokers forget offsets that nobody renews (after a week by default)."""
+LIST_EVERY_S = 10.0
+"""New topics are looked for this often, or once in the shortest window."""
+
+
+class Driver:
+    """Turns until it is stopped; one thread."""
+
+    def __init__(
+        self,
+        config: StreamsConfig,
+        spark: SparkSession,
+        broker: Broker,
+        marks: Marks,
+        tools: Tools,
+        outbox: Outbox,
+        make_writer: Callable[..., TableWriter] = TableWriter,
+    ) -> None:
+        """Nothing is read before `begin`.
+
+        Args:
+            config: streams.yaml.
+            spark: the session that reads Kafka.
+            broker: says which topics there are, and where they begin and end.
+            marks: how far topics were seen through.
+            tools: what every writer uses.
+            outbox: told of each commit, and the names of the tables that are there.
+            make_writer: makes the writer of a table.
+        """
+        self._config = config
+        self._broker = broker
+        self._marks = marks
+        self._tools = tools
+        self._outbox = outbox
+        self._topics: dict[str, Topic] = {}
+        self._marked: dict[Position, Mark] = {}
+        self._cluster = broker.cluster_id()
+        self._tables = Tables(config, spark, tools, outbox, make_writer)
+        self._batches = Batches(config, spark, tools, self._tables, self._cluster)
+        every_s = min(config.window_of(stream).every_s for stream in config.streams)
+        self.pause_s = min(1.0, every_s / 5)
+        """Between two turns, where nothing is left to do."""
+        self._list_every_s = min(LIST_EVERY_S, every_s)
+        self._listed_s = self._reminded_s = float("-inf")
+        self._unsaid: set[str] = set()
+        """Topics whose marks are still to be committed."""
+
+    def begin(self, now_s: float) -> None:
+        """Take the pipeline over, and find out where every table stands that was written before.
+
+        Raises:
+            BrokerError: Kafka does not answer.
+            CatalogAway: the catalog does not.
+        """
+        self._marks.take_over()
+        self._tools.lake.ask()
+        self._topics.clear()
+        kafka = self._list_topics(now_s)
+        for name in sorted({*self._outbox.names, *named(self._marked)}):
+            self._begin_table(name, kafka)
+        self._tables.look_again(self._tables.names(), kafka, self._cluster, now_s)
+        for topic in self._topics.values():
+            topic.meet(kafka, self._front_of(topic, kafka))
+
+    def _begin_table(self, name: str, kafka: Kafka) -> None:
+        known = self._known(name)
+        vector: Mapping[Position, int] = {}
+        try:
+            now = self._tools.lake.load(name)
+            vector = {} if now is None else now.found(self._config.pipeline).vector or {}
+        except Exception as err:  # noqa: BLE001 (its own trouble: its writer meets it again, tells it and waits)
+            logs.get().warning("table_unreadable", table=name, error=brief(err))
+        there = {topic for topic, _ in kafka.ends}
+        for topic in {topic for topic, _ in (*vector, *(known.through if known is not None else ()))} & there:
+            stream = self._config.stream_of(topic)
+            if stream is not None and may_be(stream.table, name):
+                self._tables.meet(name, stream, {topic}, known)
+
+    def turn(self, now_s: float) -> bool:
+        """One look at Kafka, and a batch of what is due; gives whether something is left to do at once.
+
+        Args:
+            now_s: monotonic; windows and waits are measured by it.
+
+        Raises:
+            TakenOver: another driver has begun.
+            BrokerError: Kafka does not answer.
+            CatalogAway: the catalog does not.
+        """
+        if now_s - self._listed_s >= self._list_every_s:
+            new = self._list_topics(now_s)
+            for topic in {topic for topic, _ in new.ends} & self._topics.keys():
+                self._topics[topic].meet(new, self._front_of(self._topics[topic], new))
+        ends = Kafka(ends=self._broker.ends(self._topics))
+        behind = self._tables.behind(self._front(), now_s)
+        again = [name for name in self._tables.due_again(now_s) if name not in behind]
+        topics = {topic for topic, _ in self._due(ends, now_s)} | self._tables.topics_of({*behind, *again})
+        each = ends.by_topic()
+        topics |= {name for name in each if self._topics[name].has_changed(each[name])}
+        if topics:
+            kafka = self._ask(topics, ends)
+            self._read_front(self._due(kafka, now_s), kafka, now_s)
+            self._bring(self._tables.behind(self._front(), now_s), kafka, now_s)
+            self._tables.look_again(again, kafka, self._cluster, now_s)
+        self._remember(topics, now_s)
+        self._measure(ends)
+        return bool(self._tables.behind(self._front(), now_s) or self._due(ends, now_s))
+
+    def stop(self) -> None:
+        """End, after a turn."""
+        self._tables.stop()
+        self._marks.close()
+
+    def _due(self, kafka: Kafka, now_s: float) -> Ranges:
+        """What the next batch of the front reads. A topic of which every table is left out would serve nobody."""
+        ready = [
+            one.waiting(kafka)
+            for one in self._topics.values()
+            if now_s >= one.retry_at_s and not self._tables.must_wait(one.name, now_s)
+        ]
+        return batch(ready, now_s, self._config.batch_messages)
+
+    # What there is
+
+    def _list_topics(self, now_s: float) -> Kafka:
+        """Take up the topics that there are; gives what the broker says of the new ones, which are still to be met."""
+        names = self._broker.topics(self._config.topic_pattern)
+        for gone in self._topics.keys() - names:
+            logs.get().error("topic_gone", topic=gone)
+            del self._topics[gone]
+        new = names - self._topics.keys()
+        for name in sorted(new):
+            stream = self._config.stream_of(name)
+            if stream is not None:
+                self._topics[name] = Topic(name, self._config.window_of(stream))
+        kafka = Kafka(self._broker.starts(new), self._broker.ends(new), self._broker.topic_ids(new))
+        self._marked |= self._marks.read(list(kafka.ends))
+        self._listed_s = now_s
+        return kafka
+
+    def _ask(self, topics: set[str], ends: Kafka) -> Kafka:
+        """What the broker says of some topics; those of another id begin again."""
+        kafka = Kafka(self._broker.starts(topics), ends.of(topics).ends, self._broker.topic_ids(topics))
+        for name in topics & self._topics.keys():
+            topic = self._topics[name]
+            topic.meet(kafka, {})
+            self._tools.metrics.unread_share.labels(name).set(topic.unread_share(kafka))
+        return kafka
+
+    def _front_of(self, topic: Topic, kafka: Kafka) -> dict[Position, int]:
+        """Where a topic goes on that this driver has not read yet: at its mark, or where its tables are."""
+        front = {}
+        for position in kafka.positions({topic.name}):
+            mark = self._marked.get(position)
+            if mark is not None and mark.topic_id in {"", kafka.ids.get(topic.name, "")}:
+                front[position] = mark.through
+                continue
+            needed = [
+                known.through[position]
+                for name, known in self._tables.known().items()
+                if name in self._tables.of_topic(topic.name) and position in known.through
+            ]
+            if needed:
+                front[position] = min(needed)
+        return front
+
+    def _front(self) -> dict[str, dict[Position, int]]:
+        return {one.name: one.through for one in self._topics.values()}
+
+    def _known(self, name: str) -> Known | None:
+        return known_of(self._marked, name)
+
+    # A turn
+
+    def _read_front(self, ranges: Ranges, kafka: Kafka, now_s: float) -> None:
+        """Read what is due, all topics in one batch; if that fails, each by itself."""
+        topics = sorted({topic for topic, _ in ranges})
+        if not topics or self._is_read(topics, ranges, kafka, now_s) or len(topics) == 1:
+            return
+        for topic in topics:
+            self._is_read([topic], ranges, kafka, now_s)
+
+    def _is_read(self, topics: list[str], ranges: Ranges, kafka: Kafka, now_s: float) -> bool:
+        mine = {position: span for position, span in ranges.items() if position[0] in topics}
+        try:
+            self._batches.run(mine, kafka, self._known, now_s)
+        except (CatalogAway, Py4JNetworkError, ConnectionError):
+            raise
+        except Exception as err:  # noqa: BLE001 (a topic that cannot be read is its own trouble, told and tried again)
+            if len(topics) == 1:
+                self._topics[topics[0]].fail(now_s)
+            self._tools.metrics.batches_failed.inc()
+            logs.get().error("read_failed", topics=topics[:5], of=len(topics), error=brief(err))
+            return False
+        for topic in topics:
+            self._topics[topic].was_read(mine, kafka, now_s)
+        return True
+
+    def _bring(
+        self, behind: Mapping[str, Mapping[Position, tuple[int, int]]], kafka: Kafka, now_s: float
+    ) -> None:
+        """Bring tables that are behind forward, by one slice; of those that share a topic, one at a time."""
+        only: dict[str, str] = {}
+        lacks: dict[Position, tuple[int, int]] = {}
+        for name, spans in behind.items():
+            topics = {topic for topic, _ in spans}
+            if not topics & only.keys():
+                only |= dict.fromkeys(topics, name)
+                lacks |= spans
+        if not lacks:
+            return
+        counts = shares(
+            {position: end - first for position, (first, end) in lacks.items()}, self._config.batch_messages
+        )
+        ranges = {
+            position: (first, first + counts[position])
+            for position, (first, _) in lacks.items()
+            if counts[position]
+        }
+        logs.get().info("catching_up", tables=sorted(set(only.values()))[:5], messages=sum(counts.values()))
+        self._tables.served(set(only.values()), now_s)
+        try:
+            self._batches.run(ranges, kafka, self._known, now_s, only)
+        except (CatalogAway, Py4JNetworkError, ConnectionError):
+            raise
+        except Exception as err:  # noqa: BLE001 (they are behind still, and told; the front goes on)
+            self._tables.fail(set(only.values()), err, now_s)
+
+    def _remember(self, topics: set[str], now_s: float) -> None:
+        """Commit how far the topics were seen through; from time to time, all of them."""
+        all_again = now_s - self._reminded_s >= REMIND_EVERY_S
+        self._unsaid |= topics | (self._topics.keys() if all_again else set())
+        known = self._tables.known()
+        marks = {
+            position: mark
+            for name in self._unsaid & self._topics.keys()
+            for position, mark in self._marks_of(self._topics[name], known).items()
+            if all_again or self._marked.get(position) != mark
+        }
+        self._marks.write(marks)
+        self._marked |= marks
+        self._unsaid.clear()
+        if all_again:
+            self._reminded_s = now_s
+
+    def _marks_of(self, topic: Topic, known: Mapping[str, Known]) -> dict[Position, Mark]:
+        """How far the topic was seen through, with what is known of its tables, also of those that are gone."""
+        readers = self._tables.of_topic(topic.name) & known.keys()
+        marks = {}
+        for position, seen in topic.through.items():
+            old = self._marked.get(position)
+            kept = dict(old.tables) if old is not None and old.topic_id == topic.topic_id else {}
+            for name in readers:
+                said = known[name]
+                if position in said.through and said.topic_ids.get(topic.name, "") == topic.topic_id:
+                    kept[name] = (said.uuid, said.vector.get(position), said.through[position])
+            marks[position] = Mark(seen, topic.topic_id, kept)
+        return marks
+
+    def _measure(self, ends: Kafka) -> None:
+        """What waits; and of what was asked in this turn, how much of what Kafka holds."""
+        for name, topic in self._topics.items():
+            waits = topic.waiting(ends).messages
+            self._tools.metrics.unread.labels(name).set(waits)
+        self._tools.metrics.turned.set_to_current_time()

@@ -1,0 +1,263 @@
+"""The tables of a pipeline: written side by side, each failing for itself, each with where it stands.
+
+A table in step needs next what a batch begins with. One that failed, came later or was rolled back is behind: it
+takes part in no batch of the front until it was brought up to it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from pyspark.sql import SparkSession
+
+from isotherm.runtime import logs
+from isotherm_ingest.announce.outbox import Outbox
+from isotherm_ingest.failures import CatalogAway, TableRefused, brief
+from isotherm_ingest.plan.places import Hole, Kafka, Known, Place
+from isotherm_ingest.streams import Stream, StreamsConfig
+from isotherm_ingest.tables.offsets import Position
+from isotherm_ingest.tables.portion import Behind, Halted, Portion
+from isotherm_ingest.tables.tools import Tools
+from isotherm_ingest.tables.writer import TableWriter, Written
+from isotherm_ingest.threads import context
+
+FIRST_RETRY_S = 2.0
+
+LAST_RETRY_S = 120.0
+"""A table that failed is tried again after 2, 4, 8, … seconds, at most two minutes."""
+
+
+@dataclass
+class TableState:
+    """One table, as this driver knows it."""
+
+    writer: TableWriter
+    topics: set[str] = field(default_factory=set)
+    known: Known | None = None
+    failures: int = 0
+    retry_at_s: float = 0.0
+    served_s: float = 0.0
+    """When it was last brought forward while it was behind."""
+
+    def needs(self, position: Position) -> int | None:
+        """The next offset that it needs, or None where nothing is known yet."""
+        return None if self.known is None else self.known.through.get(position)
+
+    def is_left_out(self, now_s: float) -> bool:
+        """Whether it failed, and is not to be tried yet."""
+        return self.failures > 0 and now_s < self.retry_at_s
+
+    def stands_at(self, place: Place, through: Mapping[Position, int]) -> None:
+        """Keep where it stands, now that everything below `through` was seen for it."""
+        new, old = place.known(through), self.known
+        if old is not None and old.uuid == new.uuid:
+            new = replace(
+                new, through={**old.through, **new.through}, topic_ids={**old.topic_ids, **new.topic_ids}
+            )
+        self.known = new
+
+
+class Tables:
+    """Every table that this driver has met."""
+
+    def __init__(
+        self,
+        config: StreamsConfig,
+        spark: SparkSession,
+        tools: Tools,
+        outbox: Outbox,
+        make_writer: Callable[[str, Stream, SparkSession, Tools], TableWriter],
+    ) -> None:
+        self._spark = spark
+        self._tools = tools
+        self._outbox = outbox
+        self._make_writer = make_writer
+        self._states: dict[str, TableState] = {}
+        self._pool = ThreadPoolExecutor(
+            config.tables_at_once, thread_name_prefix="table", initializer=context()
+        )
+
+    def meet(self, name: str, stream: Stream, topics: Iterable[str], known: Known | None) -> None:
+        """Take up a table, or another topic of one."""
+        state = self._states.get(name)
+        if state is None:
+            writer = self._make_writer(name, stream, self._spark, self._tools)
+            state = self._states[name] = TableState(writer, known=known)
+        state.topics |= set(topics)
+
+    def names(self) -> list[str]:
+        """Every table that was met."""
+        return list(self._states)
+
+    def topics_of(self, names: Iterable[str]) -> set[str]:
+        """The topics of some tables."""
+        return {topic for name in names for topic in self._states[name].topics}
+
+    def fail(self, names: Iterable[str], err: Exception, now_s: float) -> None:
+        """What was read for these tables alone could not be read."""
+        for name in names:
+            self._failed(name, -1, err, now_s)
+
+    def known(self) -> dict[str, Known]:
+        """What is known of each table."""
+        return {name: state.known for name, state in self._states.items() if state.known is not None}
+
+    def of_topic(self, topic: str) -> set[str]:
+        """The tables that have rows from a topic."""
+        return {name for name, state in self._states.items() if topic in state.topics}
+
+    def must_wait(self, topic: str, now_s: float) -> bool:
+        """Whether every table of a topic is left out now, so that reading it would serve nobody."""
+        mine = [state for state in self._states.values() if topic in state.topics]
+        return bool(mine) and all(state.is_left_out(now_s) for state in mine)
+
+    def behind(
+        self, front: Mapping[str, Mapping[Position, int]], now_s: float
+    ) -> dict[str, dict[Position, tuple[int, int]]]:
+        """What each table lacks below the front of its topics; those that were served longest ago come first."""
+        found = {}
+        for name, state in sorted(self._states.items(), key=lambda item: (item[1].served_s, item[0])):
+            lacks = {
+                position: (needs, end)
+                for topic in state.topics
+                for position, end in front.get(topic, {}).items()
+                if (needs := state.needs(position)) is not None and needs < end
+            }
+            if lacks and not state.is_left_out(now_s):
+                found[name] = lacks
+        return found
+
+    def served(self, names: Iterable[str], now_s: float) -> None:
+        """These were brought forward just now."""
+        for name in names:
+            self._states[name].served_s = now_s
+
+    def look_again(self, names: Iterable[str], kafka: Kafka, cluster: str, now_s: float) -> None:
+        """Have some tables say where they stand; nothing is written."""
+        by_topic = kafka.by_topic()
+        portions = {}
+        for name in names:
+            mine = Kafka()
+            for topic in self._states[name].topics & by_topic.keys():
+                mine = mine.also(by_topic[topic])
+            spans = {position: (end, end) for position, end in mine.ends.items()}
+            portions[name] = Portion("", -1, (), spans, mine, cluster)
+        self.write(portions, now_s, only_look=True)
+
+    def due_again(self, now_s: float) -> list[str]:
+        """Tables that failed, and are to be tried again."""
+        return [name for name, state in self._states.items() if state.failures and now_s >= state.retry_at_s]
+
+    def write(self, portions: Mapping[str, Portion], now_s: float, *, only_look: bool = False) -> int:
+        """Write portions side by side; gives the rows. A table that is not in step, or left out, takes none.
+
+        With `only_look` the portions hold nothing, and say where the table is asked to stand.
+
+        Raises:
+            CatalogAway: no table could be written, because the catalog does not answer; nobody is to blame.
+        """
+        futures = {
+            name: self._pool.submit(state.writer.write, replace(portion, known=state.known))
+            for name, portion in portions.items()
+            if not (state := self._states[name]).is_left_out(now_s)
+            and (only_look or _in_step(state, portion))
+        }
+        rows = 0
+        errors: dict[str, Exception] = {}
+        for name, future in futures.items():
+            try:
+                written = future.result()
+            except Behind as behind:
+                self._tell(name, behind.place.told)
+                self._states[name].stands_at(behind.place, {})
+            except Exception as err:  # noqa: BLE001 (isolated here, counted, told, and tried again)
+                errors[name] = err
+            else:
+                rows += written.rows
+                self._succeeded(name, portions[name], written)
+        if (
+            errors
+            and len(errors) == len(futures)
+            and not all(isinstance(one, TableRefused) for one in errors.values())
+        ):
+            self._probe()
+        for name, error in errors.items():
+            state = self._states[name]
+            if (
+                state.known is None
+            ):  # remembered, so that a driver that begins knows of it before its next message
+                kafka = portions[name].kafka
+                state.known = Known("", {}, dict(kafka.starts), kafka.ids)
+            self._failed(name, portions[name].batch, error, now_s)
+        if errors:
+            self._tools.metrics.batches_failed.inc()
+        return rows
+
+    def pass_by(self, ranges: Mapping[Position, tuple[int, int]], names: Iterable[str]) -> None:
+        """Nothing in these ranges was for these tables: those that were in step still are."""
+        for name in names:
+            state = self._states[name]
+            if state.known is None:
+                continue
+            through = dict(state.known.through)
+            for position, (first, end) in ranges.items():
+                if position[0] in state.topics and first <= through.get(position, first - 1) < end:
+                    through[position] = end
+            state.known = replace(state.known, through=through)
+
+    def stop(self) -> None:
+        """No write begins any more."""
+        self._pool.shutdown()
+
+    def _succeeded(self, name: str, portion: Portion, written: Written) -> None:
+        state = self._states[name]
+        self._tell(name, written.place.told)
+        if written.rows:
+            self._outbox.wake(name)
+        state.stands_at(written.place, {position: end for position, (_, end) in portion.ranges.items()})
+        if state.failures:
+            logs.get().info("table_recovered", table=name, after=state.failures)
+        state.failures = 0
+        self._tools.metrics.quarantined.labels(name).set(0)
+
+    def _failed(self, name: str, batch: int, err: Exception, now_s: float) -> None:
+        state = self._states[name]
+        state.failures += 1
+        wait_s = min(FIRST_RETRY_S * 2 ** (state.failures - 1), LAST_RETRY_S)
+        state.retry_at_s = now_s + wait_s
+        self._tools.metrics.quarantined.labels(name).set(1)
+        self._count(name, err.holes if isinstance(err, Halted) else ())
+        logs.get().error(
+            "batch_failed",
+            table=name,
+            batch=batch,
+            attempts=state.failures,
+            retry_in_s=wait_s,
+            error=brief(err),
+            refused=isinstance(err, TableRefused),
+        )
+
+    def _tell(self, name: str, holes: tuple[Hole, ...]) -> None:
+        """What is missing, and is filled or accepted by the stream's `on_hole`."""
+        self._count(name, holes)
+        for hole in holes:
+            logs.get().error("changes_missing", table=name, hole=str(hole))
+
+    def _count(self, name: str, holes: tuple[Hole, ...]) -> None:
+        for why in {hole.why for hole in holes}:
+            self._tools.metrics.holes.labels(name, why).inc()
+
+    def _probe(self) -> None:
+        """Ask the catalog something that no table can be blamed for."""
+        try:
+            self._tools.lake.ask()
+        except Exception as err:
+            raise CatalogAway(brief(err)) from err
+
+
+def _in_step(state: TableState, portion: Portion) -> bool:
+    """Whether the portion begins no higher than what the table needs; of an unknown table its writer will say."""
+    return all(
+        (needs := state.needs(position)) is None or needs >= first
+        for position, (first, _) in portion.ranges.items()
+    )

@@ -1,0 +1,166 @@
+"""How far each topic was seen through, kept in Kafka as the committed offsets of the pipeline's own consumer group.
+
+The tables say what they have; this says what was looked at and held nothing for them: tombstones, dead letters, markers
+of transactions. Tools that show the lag of groups show ours. Beside each offset stands what was known of the topic's
+tables at that moment (`Known`), so that a driver that begins can tell a table that has less from one that needs no more.
+
+The offsets are committed by a transactional producer. A driver that begins takes the pipeline over: the one before is
+fenced, and learns it with its next commit.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from isotherm.runtime import logs
+from isotherm.runtime.kafka_client import kafka_client
+from isotherm_ingest.kafka import TIMEOUT_S, BrokerError
+from isotherm_ingest.plan.places import Known
+from isotherm_ingest.tables.offsets import Position
+
+MOST_TEXT = 4_000
+"""Bytes beside one offset; brokers take 4,096 (`offset.metadata.max.bytes`)."""
+
+
+class TakenOver(RuntimeError):  # noqa: N818 (nobody's mistake)
+    """Another driver of the pipeline has begun after this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far one Kafka partition was seen through."""
+
+    through: int
+    topic_id: str = ""
+    tables: Mapping[str, tuple[str, int | None, int]] = field(default_factory=dict)
+    """Of each table of the topic: its uuid, what it had by its own word, and below what nothing is left for it."""
+
+
+def group_of(pipeline: str) -> str:
+    """The consumer group, and the transactional id, of a pipeline."""
+    return f"isotherm-ingest-{pipeline}"
+
+
+class Marks:
+    """The marks of one pipeline."""
+
+    def __init__(self, properties: Mapping[str, Any], pipeline: str) -> None:
+        """Connect lazily."""
+        common = {**properties, "log_level": 0}
+        group = group_of(pipeline)
+        self._producer = kafka_client(Producer, {**common, "transactional.id": group})
+        self._consumer = kafka_client(Consumer, {**common, "group.id": group, "enable.auto.commit": False})
+
+    def take_over(self) -> None:
+        """Fence whoever wrote the marks before. Raises BrokerError."""
+        try:
+            self._producer.init_transactions(TIMEOUT_S)
+        except KafkaException as err:
+            raise BrokerError(f"the transactions of ingest's producer: {err.args[0].str()}") from err
+
+    def read(self, positions: list[Position]) -> dict[Position, Mark]:
+        """The marks of these partitions, where there are any. Raises BrokerError."""
+        wanted = [TopicPartition(topic, partition) for topic, partition in positions]
+        try:
+            found = self._consumer.committed(wanted, TIMEOUT_S) if wanted else []
+        except KafkaException as err:
+            raise BrokerError(f"committed offsets: {err.args[0].str()}") from err
+        return {
+            (one.topic, one.partition): decoded(one.offset, one.metadata or "")
+            for one in found
+            if one.error is None and one.offset >= 0
+        }
+
+    def write(self, marks: Mapping[Position, Mark]) -> None:
+        """Commit, all of them or none.
+
+        Raises:
+            TakenOver: another driver has begun.
+            BrokerError: Kafka does not answer; nothing is lost, the next commit says it again.
+        """
+        if not marks:
+            return
+        offsets = [
+            TopicPartition(topic, partition, mark.through, metadata=encoded(mark))
+            for (topic, partition), mark in sorted(marks.items())
+        ]
+        try:
+            self._producer.begin_transaction()
+            self._producer.send_offsets_to_transaction(
+                offsets, self._consumer.consumer_group_metadata(), TIMEOUT_S
+            )
+            self._producer.commit_transaction(TIMEOUT_S)
+        except KafkaException as err:
+            self._give_up(err.args[0])
+            raise BrokerError(f"committed offsets: {err.args[0].str()}") from err
+
+    def _give_up(self, error: KafkaError) -> None:
+        if error.fatal():
+            raise TakenOver(error.str())
+        try:
+            self._producer.abort_transaction(TIMEOUT_S)
+        except KafkaException as err:
+            if err.args[0].fatal():
+                raise TakenOver(err.args[0].str()) from err
+
+    def close(self) -> None:
+        """Leave."""
+        self._consumer.close()
+
+
+def encoded(mark: Mark) -> str:
+    """What stands beside the offset. Where there are too many tables, those that need no more are left out first.
+
+    A table that is left out loses no row: it goes on from its own vector.
+    """
+    behind_first = sorted(mark.tables.items(), key=lambda item: (item[1][2] >= mark.through, item[0]))
+    kept: dict[str, list[Any]] = {}
+    text = _text(mark.topic_id, kept)
+    for name, (uuid, had, through) in behind_first:
+        longer = _text(mark.topic_id, {**kept, name: [uuid, had, through]})
+        if len(longer.encode()) > MOST_TEXT:
+            break
+        kept[name], text = [uuid, had, through], longer
+    return text
+
+
+def _text(topic_id: str, tables: Mapping[str, list[Any]]) -> str:
+    return json.dumps({"id": topic_id, "tables": tables}, separators=(",", ":"), ensure_ascii=False)
+
+
+def decoded(through: int, text: str) -> Mark:
+    """The opposite of `encoded`. What cannot be read says nothing of tables."""
+    try:
+        data = json.loads(text) if text else {}
+        tables = {
+            str(name): (str(uuid), None if had is None else int(had), int(reached))
+            for name, (uuid, had, reached) in data.get("tables", {}).items()
+        }
+        return Mark(through, str(data.get("id", "")), tables)
+    except (ValueError, TypeError, AttributeError) as err:
+        logs.get().warning("mark_unreadable", error=str(err), text=text[:200])
+        return Mark(through)
+
+
+def known_of(marks: Mapping[Position, Mark], table: str) -> Known | None:
+    """What the marks say of a table, or None if they do not name it."""
+    said = {position: mark.tables[table] for position, mark in sorted(marks.items()) if table in mark.tables}
+    ids = {position[0]: marks[position].topic_id for position in said}
+    if not said:
+        return None
+    uuid = next(reversed(said.values()))[0]
+    mine = {position: one for position, one in said.items() if one[0] == uuid}
+    return Known(
+        uuid,
+        {position: had for position, (_, had, _) in mine.items() if had is not None},
+        {position: reached for position, (_, _, reached) in mine.items()},
+        ids,
+    )
+
+
+def named(marks: Mapping[Position, Mark]) -> set[str]:
+    """Every table that the marks name."""
+    return {name for mark in marks.values() for name in mark.tables}

@@ -1,0 +1,87 @@
+"""One topic as the driver knows it: how far it was seen through, and what waits in it.
+
+`through` is the topic's own cursor, the front: what stands below it was looked at once, for every table that was in
+step. A table that was not is behind, and is brought up to the front by itself.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from isotherm_ingest.plan.places import Kafka
+from isotherm_ingest.plan.shares import Waiting, Window
+from isotherm_ingest.tables.offsets import Position
+
+
+@dataclass
+class Topic:
+    """What this driver knows of one topic."""
+
+    name: str
+    window: Window
+    topic_id: str = ""
+    through: dict[Position, int] = field(default_factory=dict)
+    begun_s: float | None = None
+    has_more: bool = False
+    failures: int = 0
+    retry_at_s: float = 0.0
+    gate: dict[Position, int] = field(default_factory=dict)
+    """While the topic gains partitions: where the old ones ended when the new ones were first seen."""
+
+    def meet(self, kafka: Kafka, marked: Mapping[Position, int]) -> None:
+        """Take up what the broker says now: another topic under the name, new partitions, a lost beginning or end.
+
+        A key may move to a new partition. Its older changes stand in an old one, so the new partitions wait until
+        the old ones were read to where they ended when the new ones came.
+        """
+        now = kafka.ids.get(self.name, "")
+        if now and self.topic_id and now != self.topic_id:
+            self.through, self.gate = {}, {}
+        self.topic_id = now or self.topic_id
+        if not self.through:
+            self.through = {one: seen for one, seen in marked.items() if one in kafka.ends}
+        new = [position for position in kafka.positions({self.name}) if position not in self.through]
+        if new and self.through and not self.gate:
+            self.gate = {
+                position: kafka.ends[position] for position in self.through if position in kafka.ends
+            }
+        if all(self.through[position] >= end for position, end in self.gate.items()):
+            for position in new:
+                self.through[position] = kafka.starts.get(position, 0)
+            self.gate = {}
+        for position, seen in self.through.items():
+            if position in kafka.ends:
+                self.through[position] = min(max(seen, kafka.starts.get(position, 0)), kafka.ends[position])
+
+    def has_changed(self, kafka: Kafka) -> bool:
+        """Whether Kafka, asked about this topic alone, has more partitions than were met, or ends before what was seen."""
+        return any(end < self.through.get(position, end + 1) for position, end in kafka.ends.items())
+
+    def waiting(self, kafka: Kafka) -> Waiting:
+        """What waits beyond the front."""
+        unread = {
+            position: (seen, kafka.ends[position])
+            for position, seen in self.through.items()
+            if kafka.ends.get(position, 0) > seen
+        }
+        return Waiting(self.name, self.window, unread, self.begun_s, self.has_more)
+
+    def unread_share(self, kafka: Kafka) -> float:
+        """Of what Kafka holds in the fullest partition, the share that is still unread: 1 is the brink of a loss."""
+        held = {one: kafka.ends[one] - kafka.starts.get(one, 0) for one in self.through if one in kafka.ends}
+        return max(
+            ((kafka.ends[one] - self.through[one]) / count for one, count in held.items() if count),
+            default=0.0,
+        )
+
+    def was_read(self, ranges: Mapping[Position, tuple[int, int]], kafka: Kafka, now_s: float) -> None:
+        """The front moves to the end of the ranges of this topic."""
+        for position, (_, end) in ranges.items():
+            if position in self.through:
+                self.through[position] = end
+        self.begun_s, self.failures, self.retry_at_s = now_s, 0, 0.0
+        self.has_more = bool(self.waiting(kafka).messages)
+
+    def fail(self, now_s: float, first_s: float = 2.0, last_s: float = 120.0) -> None:
+        """It could not be read, with no other beside it; it is tried again after 2, 4, 8, … seconds."""
+        self.failures += 1
+        self.retry_at_s = now_s + min(first_s * 2 ** (self.failures - 1), last_s)

@@ -1,0 +1,521 @@
+"""A driver and many tables, without Spark: what is read, who gets what, who fails for whom, what a new driver knows."""
+
+import random
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from isotherm.runtime.yaml_reader import parse_yaml
+from isotherm_ingest.batches.driver import Driver
+from isotherm_ingest.failures import CatalogAway, TableRefused
+from isotherm_ingest.kafka import BrokerError
+from isotherm_ingest.marks import TakenOver
+from isotherm_ingest.metrics import Metrics
+from isotherm_ingest.plan.places import Found, place
+from isotherm_ingest.streams import StreamsConfig
+from isotherm_ingest.tables.portion import Halted, wanted_from
+from isotherm_ingest.tables.tools import Tools
+from isotherm_ingest.tables.writer import Written
+from support.messages import SCHEMA, Broker, Marks, Message, Session
+
+ORDERS, CUSTOMERS = "shop.public.orders", "shop.public.customers"
+CONFIG = """
+pipeline: shop
+catalog: {name: lake}
+kafka: {properties: {bootstrap.servers: unused}}
+batch_messages: 4
+every: 1m
+streams: [{topics: "shop\\\\.public\\\\..*", table: "shop.{table}"}]
+"""
+
+
+@dataclass
+class Table:
+    """A table in the catalog; `has` is what it has of each Kafka partition, by its own word, and `rows` what was written."""
+
+    uuid: str
+    has: dict = field(default_factory=dict)
+    rows: list = field(default_factory=list)
+    ids: dict = field(default_factory=dict)
+
+    def found(self, _):
+        return Found(self.uuid, dict(self.has) or None, self.ids)
+
+
+class Lake:
+    """The tables that are there."""
+
+    def __init__(self):
+        self.tables, self.away, self.made = {}, False, 0
+
+    def ask(self):
+        if self.away:
+            raise OSError("the catalog is away")
+
+    def load(self, name):
+        self.ask()
+        return self.tables.get(name)
+
+    def make(self, name):
+        self.made += 1
+        self.tables[name] = Table(f"uuid {self.made}")
+        return self.tables[name]
+
+
+@dataclass
+class Writer:
+    """Writes as the real one does, into a table in memory."""
+
+    name: str
+    stream: object
+    lake: Lake
+    kafka: list
+    errors: dict
+
+    def write(self, portion):
+        if self.name in self.errors:
+            raise self.errors[self.name]
+        table = self.lake.load(self.name)
+        found = Found() if table is None else table.found("shop")
+        at = place(found, portion.known, portion.kafka, portion.topics, self.stream.on_hole)
+        if at.halted:
+            raise Halted(self.name, at.halted)
+        if wanted_from(at, portion) is None:
+            return Written(0, at)
+        table = table or self.lake.make(self.name)
+        schemas = {(group.topic, group.schema_hash) for group in portion.groups}
+        mine = [
+            one
+            for one in self.kafka
+            if (one.topic, one.schema) in schemas
+            and (span := portion.ranges.get((one.topic, one.partition)))
+            and max(span[0], at.next[one.topic, one.partition]) <= one.offset < span[1]
+        ]
+        table.rows += [(one.topic, one.partition, one.offset) for one in mine]
+        if mine:
+            ends = {position: end for position, (_, end) in portion.ranges.items()}
+            table.has, table.ids = {**at.vector, **ends}, {**table.ids, **portion.kafka.ids}
+        return Written(len(mine), replace(at, uuid=table.uuid, vector=dict(table.has)))
+
+
+class Outbox:
+    """Told of each commit."""
+
+    def __init__(self, lake):
+        self._lake, self.woken = lake, []
+
+    @property
+    def names(self):
+        return frozenset(self._lake.tables)
+
+    def wake(self, name):
+        self.woken.append(name)
+
+
+class DeadLetters:
+    """Keeps what is sent there."""
+
+    def __init__(self):
+        self.sent = []
+
+    def send(self, messages):
+        rows = messages.collect()
+        self.sent += rows
+        return len(rows)
+
+
+class Pipeline:
+    """A driver with everything around it in memory, and a minute that can be waited for."""
+
+    def __init__(self, config=CONFIG):
+        self.config = parse_yaml(config, "streams.yaml", StreamsConfig)
+        self.session = Session()
+        self.broker, self.lake, self.errors = Broker(self.session), Lake(), {}
+        self.dead_letters, self.store, self.now_s = DeadLetters(), {}, 0.0
+        self.start()
+
+    def start(self, config=None):
+        """A driver that begins, and knows nothing but what is written down."""
+        if config is not None:
+            self.config = parse_yaml(config, "streams.yaml", StreamsConfig)
+        self.metrics, self.outbox = Metrics(), Outbox(self.lake)
+        self.driver = Driver(
+            self.config,
+            self.session,
+            self.broker,
+            Marks(self.store),
+            Tools(self.lake, None, self.dead_letters, self.metrics, "shop"),
+            self.outbox,
+            lambda name, stream, *_: Writer(name, stream, self.lake, self.session.kafka, self.errors),
+        )
+        self.driver.begin(self.now_s)
+
+    def send(self, *messages):
+        self.session.kafka += messages
+
+    def turn(self):
+        return self.driver.turn(self.now_s)
+
+    def minute(self):
+        """A minute later, everything that can be done is done."""
+        self.now_s += 60
+        for _ in range(50):
+            if not self.turn():
+                return
+        raise AssertionError("it turns for ever")
+
+    def rows(self, table):
+        return sorted(offset for *_, offset in self.lake.tables[f"shop.{table}"].rows)
+
+    def sample(self, name, **labels):
+        return self.metrics.registry.get_sample_value(f"isotherm_ingest_{name}", labels)
+
+    def is_left_out(self, table):
+        return self.sample("table_quarantined", table=f"shop.{table}") == 1
+
+
+@pytest.fixture
+def pipeline():
+    made = Pipeline()
+    yield made
+    made.driver.stop()
+
+
+def messages(topic, *offsets, **more):
+    return [Message(topic, offset, **more) for offset in offsets]
+
+
+def test_each_table_gets_its_own_topics(pipeline):
+    pipeline.send(*messages(ORDERS, 0, 1), *messages(ORDERS, 0, partition=1), *messages(CUSTOMERS, 0))
+    pipeline.minute()
+
+    assert pipeline.rows("orders") == [0, 0, 1]
+    assert pipeline.rows("customers") == [0]
+    assert pipeline.outbox.woken == ["shop.customers", "shop.orders"]
+
+
+def test_a_batch_takes_a_fair_share_of_each_topic(pipeline):
+    pipeline.send(*messages(ORDERS, *range(20)), *messages(CUSTOMERS, 0))
+    pipeline.now_s += 60
+    pipeline.turn()
+
+    assert (pipeline.rows("orders"), pipeline.rows("customers")) == ([0, 1, 2], [0])
+
+
+def test_topics_are_read_once_in_a_window(pipeline):
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, 1))
+    pipeline.now_s += 30
+    pipeline.turn()
+    assert pipeline.rows("orders") == [0]
+
+    pipeline.now_s += 30
+    pipeline.turn()
+    assert pipeline.rows("orders") == [0, 1]
+
+
+def test_a_class_has_a_window_of_its_own():
+    slow = CONFIG.replace("table}", 'table}", every: "10m', 1).replace("public\\\\..*", "public\\\\.orders")
+    pipeline = Pipeline(slow.replace("}]", '}, {topics: ".*", table: "shop.{table}"}]'))
+    pipeline.send(*messages(ORDERS, 0), *messages(CUSTOMERS, 0))
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, 1), *messages(CUSTOMERS, 1))
+    pipeline.minute()
+    assert (pipeline.rows("orders"), pipeline.rows("customers")) == ([0], [0, 1])
+
+    for _ in range(10):
+        pipeline.minute()
+    assert pipeline.rows("orders") == [0, 1]
+
+
+def test_nothing_of_a_batch_is_left_in_memory(pipeline):
+    pipeline.errors["shop.orders"] = RuntimeError("broken")
+    pipeline.send(*messages(ORDERS, 0), *messages(CUSTOMERS, 0))
+    pipeline.minute()
+
+    assert pipeline.session.views == {}
+    assert pipeline.session.unpersisted == 1
+
+
+def test_a_table_that_fails_is_left_out_and_brought_up_later(pipeline):
+    pipeline.errors["shop.orders"] = RuntimeError("its disk is full")
+    pipeline.send(*messages(ORDERS, *range(6)), *messages(CUSTOMERS, 0))
+    pipeline.minute()
+    assert pipeline.rows("customers") == [0]
+    assert pipeline.is_left_out("orders")
+    assert not pipeline.is_left_out("customers")
+
+    pipeline.errors.clear()
+    pipeline.send(*messages(ORDERS, 6, 7))
+    pipeline.minute()
+    assert pipeline.rows("orders") == list(range(8))
+    assert not pipeline.is_left_out("orders")
+
+
+def test_a_table_that_fails_alone_in_its_batch_stops_nobody(pipeline):
+    pipeline.errors["shop.orders"] = RuntimeError("a poison row")
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.minute()
+    pipeline.send(*messages(CUSTOMERS, 0))
+    pipeline.minute()
+
+    assert pipeline.rows("customers") == [0]
+
+
+def test_without_a_catalog_nobody_is_to_blame_and_nothing_is_passed_over(pipeline):
+    pipeline.send(*messages(ORDERS, 0), *messages(CUSTOMERS, 0))
+    pipeline.minute()
+    pipeline.lake.away = True
+    pipeline.send(*messages(ORDERS, 1), *messages(CUSTOMERS, 1))
+    with pytest.raises(CatalogAway):
+        pipeline.minute()
+    assert not pipeline.is_left_out("orders")
+
+    pipeline.lake.away = False
+    pipeline.minute()
+    assert (pipeline.rows("orders"), pipeline.rows("customers")) == ([0, 1], [0, 1])
+
+
+def test_a_broker_that_is_away_is_said(pipeline):
+    pipeline.broker.away = True
+    with pytest.raises(BrokerError):
+        pipeline.minute()
+
+
+def test_a_quiet_partition_of_a_table_that_failed_is_brought_up_too(pipeline):
+    pipeline.errors["shop.orders"] = RuntimeError("broken")
+    pipeline.send(*messages(ORDERS, 0), *messages(ORDERS, 0, 1, partition=1))
+    pipeline.minute()
+    pipeline.errors.clear()
+    pipeline.minute()
+
+    assert pipeline.rows("orders") == [0, 0, 1]
+    assert not pipeline.is_left_out("orders")
+
+
+def test_a_table_that_never_worked_is_known_to_the_next_driver(pipeline):
+    pipeline.errors["shop.orders"] = RuntimeError("broken")
+    pipeline.send(*messages(ORDERS, 0, 1))
+    pipeline.minute()
+    pipeline.errors.clear()
+    pipeline.start()
+    pipeline.minute()
+
+    assert pipeline.rows("orders") == [0, 1]
+
+
+@pytest.mark.parametrize("marks_are_lost", [False, True])
+def test_a_new_driver_goes_on_where_the_tables_are(pipeline, marks_are_lost):
+    pipeline.send(*messages(ORDERS, 0, 1, 2))
+    pipeline.minute()
+    if marks_are_lost:
+        pipeline.store.clear()
+    pipeline.start()
+    pipeline.send(*messages(ORDERS, 3))
+    pipeline.minute()
+
+    assert pipeline.rows("orders") == [0, 1, 2, 3]
+
+
+# Holes
+
+
+def test_what_held_nothing_is_not_missed_when_kafka_has_dropped_it(pipeline):
+    """A tombstone in a batch of its own; then retention passes, and a driver begins."""
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, 1, schema=0))
+    pipeline.minute()
+    pipeline.broker.kept_from[ORDERS, 0] = 2
+    pipeline.start()
+    pipeline.send(*messages(ORDERS, 2))
+    pipeline.minute()
+
+    assert pipeline.rows("orders") == [0, 2]
+    assert not pipeline.is_left_out("orders")
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_rollback_halts_the_table_alone(pipeline, restart):
+    pipeline.send(*messages(ORDERS, 0, 1, 2), *messages(CUSTOMERS, 0))
+    pipeline.minute()
+    pipeline.lake.tables["shop.orders"].has = {(ORDERS, 0): 1}
+    if restart:
+        pipeline.start()
+    pipeline.send(*messages(ORDERS, 3), *messages(CUSTOMERS, 1))
+    pipeline.minute()
+
+    assert pipeline.rows("orders") == [0, 1, 2]
+    assert pipeline.rows("customers") == [0, 1]
+    assert pipeline.is_left_out("orders")
+    assert pipeline.sample("holes_total", table="shop.orders", why="table_rolled_back") >= 1
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize(("on_hole", "expected"), [("backfill", [0, 1, 2, 3]), ("accept", [0, 3])])
+def test_a_rollback_is_filled_or_accepted_as_the_stream_says(pipeline, restart, on_hole, expected):
+    config = CONFIG.replace("table}", f'table}}", on_hole: "{on_hole}')
+    pipeline.start(config)
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, 1, 2))
+    pipeline.minute()
+    table = pipeline.lake.tables["shop.orders"]
+    table.has, table.rows = {(ORDERS, 0): 1}, table.rows[:1]
+    if restart:
+        pipeline.start(config)
+    pipeline.send(*messages(ORDERS, 3))
+    pipeline.minute()
+    pipeline.minute()
+
+    assert pipeline.rows("orders") == expected
+    assert pipeline.sample("holes_total", table="shop.orders", why="table_rolled_back") == 1
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_table_that_is_dropped_is_not_begun_again_with_the_newest_rows(pipeline, restart):
+    pipeline.send(*messages(ORDERS, 0, 1))
+    pipeline.minute()
+    del pipeline.lake.tables["shop.orders"]
+    if restart:
+        pipeline.start()
+    pipeline.send(*messages(ORDERS, 2))
+    pipeline.minute()
+    assert "shop.orders" not in pipeline.lake.tables
+    assert pipeline.is_left_out("orders")
+
+    pipeline.start(CONFIG.replace("table}", 'table}", on_hole: "backfill'))
+    pipeline.minute()
+    assert pipeline.rows("orders") == [0, 1, 2]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("count", [1, 9])
+def test_a_topic_that_is_made_again_is_told_and_read_from_its_start(pipeline, restart, count):
+    config = CONFIG.replace("table}", 'table}", on_hole: "accept')
+    pipeline.start(config)
+    pipeline.send(*messages(ORDERS, 0, 1, 2), *messages(CUSTOMERS, 0))
+    pipeline.minute()
+    pipeline.session.kafka[:] = [*messages(ORDERS, *range(count)), *messages(CUSTOMERS, 0, 1)]
+    pipeline.broker.ids[ORDERS] = "another id"
+    if restart:
+        pipeline.start(config)
+    pipeline.minute()
+
+    assert pipeline.rows("customers") == [0, 1]
+    assert pipeline.rows("orders") == sorted([0, 1, 2, *range(count)])
+
+
+def test_retention_that_passed_halts_the_table_alone(pipeline):
+    pipeline.send(*messages(ORDERS, 0), *messages(CUSTOMERS, 0))
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, *range(1, 6)), *messages(CUSTOMERS, 1))
+    pipeline.broker.kept_from[ORDERS, 0] = 3
+    pipeline.minute()
+
+    assert (pipeline.rows("orders"), pipeline.rows("customers")) == ([0], [0, 1])
+    assert pipeline.sample("holes_total", table="shop.orders", why="retention") >= 1
+
+
+# Shared topics, unknown messages, two drivers
+
+
+def test_messages_that_belong_nowhere_are_dead_letters_once(pipeline):
+    nameless = messages(ORDERS, 1, schema=8, value='{"schema": {}, "payload": {"op": "c"}}')
+    pipeline.send(*messages(ORDERS, 0), *nameless)
+    pipeline.minute()
+    pipeline.start()
+    pipeline.minute()
+
+    assert pipeline.dead_letters.sent == nameless
+    assert pipeline.rows("orders") == [0]
+
+
+def test_a_table_that_comes_later_gets_what_its_topic_holds(pipeline):
+    """Another table of a topic that was read before: the streams say so now."""
+    pipeline.send(*messages(ORDERS, 0, 1))
+    pipeline.minute()
+    pipeline.start(CONFIG.replace("shop.{table}", "lake.{table}"))
+    pipeline.send(*messages(ORDERS, 2))
+    pipeline.minute()
+
+    assert sorted(offset for *_, offset in pipeline.lake.tables["lake.orders"].rows) == [0, 1, 2]
+
+
+def test_a_driver_that_begins_takes_the_pipeline_over(pipeline):
+    first = pipeline.driver
+    pipeline.start()
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, 1))
+    with pytest.raises(TakenOver):
+        first.turn(pipeline.now_s + 60)
+    pipeline.minute()
+
+    assert pipeline.rows("orders") == [0, 1]
+
+
+def test_what_waits_is_told_by_topic(pipeline):
+    pipeline.errors["shop.orders"] = TableRefused("a person must look")
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, 1, 2))
+    pipeline.now_s += 1
+    pipeline.turn()
+
+    assert pipeline.sample("unread_messages", topic=ORDERS) == 2
+    assert pipeline.sample("last_turn_timestamp_seconds") > 0
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 10**9))
+def test_whatever_happens_each_table_ends_with_each_message_once(seed):
+    play(seed)
+
+
+def play(seed):
+    """Failures, restarts, lost marks, two drivers, new partitions: then all is well again."""
+    dice, pipeline = random.Random(seed), Pipeline(CONFIG.replace("messages: 4", f"messages: {1 + seed % 7}"))
+    sent = {}
+    for _ in range(dice.randrange(3, 12)):
+        for _ in range(dice.randrange(4)):
+            topic, partition = dice.choice([ORDERS, CUSTOMERS]), dice.randrange(3)
+            offset = sent.get((topic, partition), 0)
+            sent[topic, partition] = offset + 1
+            pipeline.send(Message(topic, offset, partition, schema=dice.choice([SCHEMA, SCHEMA, 0])))
+        match dice.randrange(8):
+            case 0:
+                pipeline.errors["shop.orders"] = RuntimeError("broken")
+            case 1:
+                pipeline.errors.clear()
+            case 2:
+                pipeline.start()
+            case 3:
+                pipeline.store.clear()
+                pipeline.start()
+            case 4:
+                pipeline.lake.away = True
+                with pytest.raises((CatalogAway, OSError)):
+                    pipeline.start()
+                pipeline.lake.away = False
+                pipeline.start()
+            case _:
+                pipeline.now_s += dice.choice([1, 30, 200])
+                pipeline.turn()
+    pipeline.errors.clear()
+    for _ in range(4):
+        pipeline.now_s += 100
+        pipeline.minute()
+
+    for topic in (ORDERS, CUSTOMERS):
+        table = pipeline.lake.tables.get("shop." + topic.rpartition(".")[2])
+        expected = [
+            (one.topic, one.partition, one.offset)
+            for one in pipeline.session.kafka
+            if one.topic == topic and one.schema == SCHEMA
+        ]
+        assert sorted(table.rows if table is not None else []) == sorted(expected)
+    pipeline.driver.stop()

@@ -1,0 +1,152 @@
+"""Where a table goes on: what it says, what was known of it, and what Kafka holds, held against each other."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isotherm_ingest.plan.places import Found, Kafka, Known, Lost, place
+
+P, Q = ("shop.orders", 0), ("shop.orders", 1)
+TOPICS = {"shop.orders"}
+
+
+def kafka(start=0, end=1000, topic_id="a"):
+    return Kafka({P: start, Q: start}, {P: end, Q: end}, {"shop.orders": topic_id})
+
+
+def found(has, uuid="u", **more):
+    return Found(uuid, None if has is None else {P: has}, {"shop.orders": "a"}, **more)
+
+
+def known(had, through, uuid="u"):
+    return Known(uuid, {} if had is None else {P: had}, {P: through}, {"shop.orders": "a"})
+
+
+def judged(found, known=None, broker=None, on_hole="halt"):
+    return place(found, known, broker or kafka(), TOPICS, on_hole)
+
+
+def whys(holes):
+    return [hole.why for hole in holes]
+
+
+def test_a_new_table_begins_where_kafka_does():
+    assert judged(Found(), None, kafka(start=7)).next == {P: 7, Q: 7}
+
+
+def test_a_table_goes_on_by_its_own_word():
+    assert judged(found(500)).next[P] == 500
+
+
+def test_what_held_nothing_for_the_table_is_seen_through():
+    """Tombstones, dead letters and markers of transactions: Kafka may drop them."""
+    at = judged(found(480), known(480, 500), kafka(start=490))
+
+    assert (at.next[P], at.halted, at.told) == (500, (), ())
+
+
+def test_who_committed_more_than_was_known_is_believed():
+    assert judged(found(520), known(480, 500)).next[P] == 520
+
+
+@pytest.mark.parametrize(("on_hole", "next_offset"), [("halt", 100), ("backfill", 100), ("accept", 500)])
+def test_a_rollback_is_a_hole(on_hole, next_offset):
+    at = judged(found(100), known(480, 500), on_hole=on_hole)
+
+    assert whys(at.halted if on_hole == "halt" else at.told) == [Lost.ROLLED_BACK]
+    assert at.next[P] == next_offset
+
+
+def test_a_rollback_to_before_the_first_token_is_one_too():
+    assert whys(judged(found(None), known(480, 500)).halted) == [Lost.ROLLED_BACK]
+
+
+def test_a_token_that_went_with_its_snapshot_is_no_hole():
+    assert judged(found(None, history_is_cut=True), known(480, 500)).next[P] == 500
+
+
+@pytest.mark.parametrize("now", [Found(), found(None, uuid="other"), found(3, uuid="other")])
+def test_a_table_that_was_dropped_or_made_again_is_a_hole(now):
+    at = judged(now, known(480, 500))
+
+    assert whys(at.halted) == [Lost.MADE_AGAIN]
+    assert judged(now, known(480, 500), on_hole="backfill").next[P] == (now.vector or {P: 0})[P]
+    assert judged(now, known(480, 500), on_hole="accept").next[P] == 500
+
+
+def test_a_table_that_was_never_written_is_none():
+    at = judged(found(None), known(None, 7, uuid=""), kafka(start=5))
+
+    assert (at.next[P], at.halted, at.told) == (7, (), ())
+    assert judged(found(6), known(None, 7, uuid="")).next[P] == 6
+
+
+def test_retention_that_has_passed_cannot_be_filled():
+    at = judged(found(100), None, kafka(start=300), "backfill")
+
+    assert whys(at.halted) == [Lost.RETENTION]
+    assert judged(found(100), None, kafka(start=300), "accept").next[P] == 300
+
+
+def test_a_backfill_beyond_retention_says_both():
+    at = judged(found(100), known(480, 500), kafka(start=300), "backfill")
+
+    assert (whys(at.told), whys(at.halted)) == ([Lost.ROLLED_BACK], [Lost.RETENTION])
+
+
+@pytest.mark.parametrize("end", [50, 2000])
+def test_a_topic_that_was_made_again_is_another_shorter_or_longer(end):
+    at = judged(found(500), known(500, 500), kafka(end=end, topic_id="b"), "backfill")
+
+    assert set(whys(at.told)) == {Lost.TOPIC_MADE_AGAIN}
+    assert at.next == {P: 0, Q: 0}
+    assert at.vector == {}
+
+
+def test_a_topic_that_was_made_again_is_told_once_though_the_table_has_committed_nothing_since():
+    other = kafka(topic_id="b")
+    first = judged(found(500), None, other, "accept")
+    again = judged(found(500), first.known({P: 7, Q: 0}), other, "accept")
+
+    assert whys(first.told) == [Lost.TOPIC_MADE_AGAIN] * 2
+    assert (again.told, again.next) == ((), {P: 7, Q: 0})
+
+
+def test_a_topic_that_lost_its_newest_messages_is_a_hole():
+    assert whys(judged(found(500), None, kafka(end=400)).halted) == [Lost.CUT_BACK]
+    assert judged(found(500), None, kafka(end=400), "accept").next[P] == 400
+
+
+offsets = st.integers(0, 30)
+
+
+@given(
+    st.none() | offsets,
+    st.none() | st.tuples(st.none() | offsets, offsets, st.sampled_from(["u", "other", ""])),
+    offsets,
+    offsets,
+    st.booleans(),
+    st.sampled_from(["halt", "backfill", "accept"]),
+)
+def test_nothing_between_what_a_table_has_and_where_it_goes_on_is_left_out_unsaid(
+    has, was, start, length, cut, on_hole
+):
+    """Where no hole is told, it goes on no further than what it has, or than what was seen through with so much."""
+    known = (
+        None
+        if was is None
+        else Known(was[2], {} if was[0] is None or not was[2] else {P: was[0]}, {P: was[1]})
+    )
+    broker = kafka(start, start + length)
+    at = judged(found(has, history_is_cut=cut), known, broker, on_hole)
+
+    assert broker.starts[P] <= at.next[P] <= broker.ends[P]
+    if not [hole for hole in (*at.told, *at.halted) if hole.position == P]:
+        seen = known.through[P] if known is not None and known.uuid in {"u", ""} else 0
+        assert at.next[P] <= max(has or 0, seen, start if has is None else 0)
+        if seen > (has or 0) and at.next[P] == seen:
+            assert (has or 0) >= known.vector.get(P, 0) or (has is None and cut)
+    if on_hole == "accept":
+        assert at.halted == ()
+    if on_hole == "halt":
+        assert at.told == ()

@@ -1,0 +1,70 @@
+"""The front of a topic: what was seen through, and what becomes of it when the topic changes."""
+
+from isotherm_ingest.plan.places import Kafka
+from isotherm_ingest.plan.shares import Window
+from isotherm_ingest.plan.topics import Topic
+
+
+def kafka(ends, start=0, topic_id="a"):
+    positions = {("t", number): end for number, end in enumerate(ends)}
+    return Kafka(dict.fromkeys(positions, start), positions, {"t": topic_id})
+
+
+def topic(*through, topic_id="a"):
+    return Topic("t", Window(60, 100), topic_id, {("t", number): one for number, one in enumerate(through)})
+
+
+def read(one, ends):
+    """All that waits."""
+    broker = kafka(ends)
+    one.was_read(one.waiting(broker).unread, broker, 1.0)
+
+
+def test_a_topic_begins_at_its_mark_or_where_kafka_does():
+    one, new = topic(), topic()
+    one.meet(kafka([9, 9], start=3), {("t", 0): 4, ("t", 1): 5})
+    new.meet(kafka([9, 9], start=3), {})
+
+    assert one.through == {("t", 0): 4, ("t", 1): 5}
+    assert new.through == {("t", 0): 3, ("t", 1): 3}
+
+
+def test_another_topic_under_the_name_begins_again():
+    one = topic(7)
+    one.meet(kafka([9], topic_id="b"), {})
+
+    assert one.through == {("t", 0): 0}
+
+
+def test_the_front_stays_within_what_kafka_holds():
+    one = topic(3, 50)
+    one.meet(kafka([9, 9], start=5), {})
+
+    assert one.through == {("t", 0): 5, ("t", 1): 9}
+
+
+def test_new_partitions_wait_until_the_old_ones_were_read_to_where_they_ended():
+    """A key that moved has older changes in an old partition."""
+    one = topic(4)
+    one.meet(kafka([10, 3]), {})
+    assert set(one.waiting(kafka([10, 3])).unread) == {("t", 0)}
+
+    one.was_read({("t", 0): (4, 8)}, kafka([10, 3]), 1.0)
+    one.meet(kafka([12, 3]), {})
+    assert set(one.waiting(kafka([12, 3])).unread) == {("t", 0)}
+
+    one.was_read({("t", 0): (8, 10)}, kafka([12, 3]), 2.0)
+    one.meet(kafka([12, 3]), {})
+    assert one.waiting(kafka([12, 3])).unread == {("t", 0): (10, 12), ("t", 1): (0, 3)}
+
+
+def test_a_topic_that_cannot_be_read_is_tried_again_later_and_later():
+    one = topic(0)
+    waits = []
+    for _ in range(8):
+        one.fail(100.0)
+        waits.append(one.retry_at_s - 100)
+
+    assert waits == [2, 4, 8, 16, 32, 64, 120, 120]
+    read(one, [5])
+    assert (one.failures, one.through, one.has_more) == (0, {("t", 0): 5}, False)
