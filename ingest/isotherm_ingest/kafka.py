@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from confluent_kafka import (
@@ -35,6 +36,15 @@ _GONE = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaE
 
 class BrokerError(RuntimeError):
     """Kafka does not answer, or refuses; worth another try."""
+
+
+class TooLargeError(BrokerError):
+    """Some messages are larger than their topic takes; the others were acknowledged."""
+
+    def __init__(self, records: Sequence["Record"]) -> None:
+        """Those that are too large, or that shared a request with one that is."""
+        super().__init__(f"topic {records[0].topic}: {len(records)} messages are larger than it takes")
+        self.records = tuple(records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +86,22 @@ class Broker:
         """Send, and wait until every replica has them all.
 
         Raises:
+            TooLargeError: only those that it names were not acknowledged.
             BrokerError: one of them was not acknowledged; any of them may have arrived.
         """
         failures: list[str] = []
+        too_large: list[Record] = []
         acknowledged = threading.Semaphore(0)
 
-        def delivered(error: KafkaError | None, _: Any) -> None:
-            if error is not None:
+        def delivered(record: Record, error: KafkaError | None, _: Any) -> None:
+            if error is not None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                too_large.append(record)
+            elif error is not None:
                 failures.append(str(error))
             acknowledged.release()
 
         for record in records:
-            self._produce(record, delivered)
+            self._produce(record, partial(delivered, record))
         deadline = monotonic_s() + TIMEOUT_S + 1
         for _ in records:
             while not acknowledged.acquire(blocking=False):
@@ -96,6 +110,8 @@ class Broker:
                     raise BrokerError(f"topic {records[0].topic}: no answer in {TIMEOUT_S:g} s")
         if failures:
             raise BrokerError(f"topic {records[0].topic}: {failures[0]}")
+        if too_large:
+            raise TooLargeError(too_large)
 
     def _produce(self, record: Record, delivered: Any) -> None:
         while True:
@@ -110,6 +126,9 @@ class Broker:
             except BufferError:  # the local queue is full; delivery makes room
                 self._producer.poll(0.1)
             except KafkaException as err:
+                if err.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                    delivered(err.args[0], None)
+                    return
                 raise BrokerError(f"topic {record.topic}: {err}") from err
             else:
                 return

@@ -171,35 +171,40 @@ streams:
         return self.read(self.config.kafka.dead_letter_topic)
 
     def read(self, topic: str) -> list[Letter]:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.kafka.bootstrap_servers,
-                "group.id": "lab",
-                "enable.auto.commit": False,
-            }
-        )
-        try:
-            numbers = consumer.list_topics(topic, 30).topics[topic].partitions
-            letters = []
-            for number in numbers:
-                low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), 30)
-                consumer.assign([TopicPartition(topic, number, low)])
-                while low < high:
-                    message = consumer.poll(30)
-                    assert message is not None, f"{topic} ends early"
-                    assert message.error() is None, message.error()
-                    low = message.offset() + 1
-                    letters.append(
-                        Letter(
-                            message.key(),
-                            message.value(),
-                            dict(message.headers() or []),
-                            message.timestamp()[1],
-                        )
+        return read_topic(self.kafka, topic)
+
+
+def read_topic(kafka: Any, topic: str) -> list[Letter]:
+    """All messages of a topic."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "group.id": "lab",
+            "enable.auto.commit": False,
+        }
+    )
+    try:
+        numbers = consumer.list_topics(topic, 30).topics[topic].partitions
+        letters = []
+        for number in numbers:
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), 30)
+            consumer.assign([TopicPartition(topic, number, low)])
+            while low < high:
+                message = consumer.poll(30)
+                assert message is not None, f"{topic} ends early"
+                assert message.error() is None, message.error()
+                low = message.offset() + 1
+                letters.append(
+                    Letter(
+                        message.key(),
+                        message.value(),
+                        dict(message.headers() or []),
+                        message.timestamp()[1],
                     )
-            return letters
-        finally:
-            consumer.close()
+                )
+        return letters
+    finally:
+        consumer.close()
 
 
 def _flow(values: dict[str, str]) -> str:

@@ -166,10 +166,11 @@ def _moment(transform: str, ordinal: int, kind: str) -> str:
             moment = _month(ordinal)
         case _:
             moment = _month(12 * ordinal)
+    text = moment.replace(tzinfo=None).isoformat(" ")  # strftime does not pad years
     if kind == "DATE":
-        return f"DATE'{moment:%Y-%m-%d}'"
+        return f"DATE'{text[:10]}'"
     zone = "Z" if kind == "TIMESTAMP" else ""
-    return f"{kind}'{moment:%Y-%m-%d %H:%M:%S}{zone}'"
+    return f"{kind}'{text}{zone}'"
 
 
 def _month(months: int) -> datetime:

@@ -45,19 +45,15 @@ class SchemaFit:
             for column in group.schema.columns:
                 columns.setdefault(column.name, column.kind.type)
         lower = {name.lower() for name in columns}
-        for name in sorted(lower & RESERVED_COLUMNS):
-            raise TableRefused(f"column {name!r} of the source has the name of one of Iceberg's own columns")
+        for name in sorted(columns):
+            if clash := clash_of(name, self._stream.mode):
+                raise TableRefused(clash)
         for field in self._stream.spec:
             if field.column.lower() not in lower:
                 raise TableRefused(
                     f"partition_by names {field.column!r}, which {self._name} does not have: {sorted(columns)}"
                 )
         if self._stream.mode == "changelog":
-            clash = sorted(lower & set(CHANGELOG_COLUMNS))
-            if clash:
-                raise TableRefused(
-                    f"column {clash[0]!r} of the source has the name of a changelog's own column"
-                )
             columns |= CHANGELOG_COLUMNS
         properties = {**self._stream.table_properties, PIPELINE_PROPERTY: self._tools.pipeline}
         statements = create_statements(
@@ -84,7 +80,7 @@ class SchemaFit:
         """The table, altered where it must be, and the groups whose rows fit; the others go to the dead letters."""
         good: list[Group] = []
         for group in portion.groups:
-            misfit, changes = changes_for(now.columns, group)
+            misfit, changes = changes_for(now.columns, group, self._stream.mode)
             if misfit is None:
                 good.append(group)
             else:
@@ -107,11 +103,13 @@ class SchemaFit:
         self._log.error("incompatible_schema", rows=count, batch=portion.batch, why=misfit)
 
 
-def changes_for(columns: Mapping[str, str], group: Group) -> tuple[str | None, list[str]]:
+def changes_for(columns: Mapping[str, str], group: Group, mode: str) -> tuple[str | None, list[str]]:
     """What does not fit into the columns, if anything; else the ALTERs that make room for a schema."""
     known = {name.lower(): kind for name, kind in columns.items()}
     changes: list[str] = []
     for column in group.schema.columns:
+        if clash := clash_of(column.name, mode):
+            return clash, []
         kind = known.get(column.name.lower())
         if kind is None:
             changes.append(f"ADD COLUMN {quoted(column.name)} {column.kind.type}")
@@ -120,3 +118,12 @@ def changes_for(columns: Mapping[str, str], group: Group) -> tuple[str | None, l
         elif not fits(kind, column.kind.type):
             return f"column {column.name} is {kind} in the table and {column.kind.type} in the message", []
     return None, changes
+
+
+def clash_of(name: str, mode: str) -> str | None:
+    """Why a column of the source cannot have its name in a table of this mode, or None if it can."""
+    if name.lower() in RESERVED_COLUMNS:
+        return f"column {name!r} of the source has the name of one of Iceberg's own columns"
+    if mode == "changelog" and name.lower() in CHANGELOG_COLUMNS:
+        return f"column {name!r} of the source has the name of a changelog's own column"
+    return None

@@ -33,6 +33,8 @@ def test_keys_are_the_daemon_s():
         ((SpecField(1, "at", "days"), "DATE"), (-1,), "((t.`at` >= DATE'1969-12-31' AND t.`at` < DATE'1970-01-01'))"),
         ((SpecField(1, "at", "months"), "TIMESTAMP_NTZ"), (-1,), "((t.`at` >= TIMESTAMP_NTZ'1969-12-01 00:00:00' AND t.`at` < TIMESTAMP_NTZ'1970-01-01 00:00:00'))"),
         ((SpecField(1, "at", "years"), "DATE"), (54,), "((t.`at` >= DATE'2024-01-01' AND t.`at` < DATE'2025-01-01'))"),
+        ((SpecField(1, "at", "days"), "DATE"), (-719162,), "((t.`at` >= DATE'0001-01-01' AND t.`at` < DATE'0001-01-02'))"),
+        (HOURS, (-719162 * 24,), "((t.`at` >= TIMESTAMP'0001-01-01 00:00:00Z' AND t.`at` < TIMESTAMP'0001-01-01 01:00:00Z'))"),
         (REGION, ("it's", "eu"), "t.`region` IN ('eu', 'it\\'s')"),
         (BUCKET, (1, 2), None),
         (HOURS, (10**9,), None),  # a year that no literal holds

@@ -5,6 +5,7 @@ import pytest
 from isotherm_ingest.decode.debezium import ChangeSchema, Column
 from isotherm_ingest.decode.kinds import kind_of
 from isotherm_ingest.sql.raw import Group
+from isotherm_ingest.tables.lake import CHANGELOG_COLUMNS
 from isotherm_ingest.tables.schema_fit import changes_for
 
 
@@ -38,4 +39,25 @@ def group(**columns):
     ],
 )
 def test_a_column_is_added_or_widened_and_never_anything_else(columns, message, misfit, changes):
-    assert changes_for(columns, group(**message)) == (misfit, changes)
+    assert changes_for(columns, group(**message), "mirror") == (misfit, changes)
+
+
+@pytest.mark.parametrize("name", ["_pos", "_FILE", "_row_id"])
+def test_a_later_column_with_a_name_of_iceberg_s_own_does_not_fit(name):
+    """Spark could never read the table again."""
+    misfit, changes = changes_for({"id": "INT"}, group(id="int32", **{name: "string"}), "mirror")
+
+    assert misfit == f"column {name!r} of the source has the name of one of Iceberg's own columns"
+    assert changes == []
+
+
+def test_a_later_column_with_a_name_of_a_changelog_s_own_does_not_fit():
+    """It would be dropped without a word, for the table has such a column."""
+    columns = {"id": "INT", **CHANGELOG_COLUMNS}
+    message = group(id="int32", _op="string")
+
+    assert changes_for(columns, message, "changelog") == (
+        "column '_op' of the source has the name of a changelog's own column",
+        [],
+    )
+    assert changes_for({"id": "INT"}, message, "mirror") == (None, ["ADD COLUMN `_op` STRING"])

@@ -1,0 +1,86 @@
+"""What a topic of dead letters does not take for its size is told without its body; all else goes there whole."""
+
+import hashlib
+import random
+
+import pytest
+
+from isotherm_ingest.dead_letters import DeadLetters
+from isotherm_ingest.job import prepare_topics
+from isotherm_ingest.kafka import Broker
+from isotherm_ingest.metrics import Metrics
+from isotherm_ingest.streams import Stream, StreamsConfig
+from support.ingest_lab import read_topic
+
+pytestmark = pytest.mark.stack
+
+
+class Frame:
+    """Some rows, as a DataFrame gives them."""
+
+    def __init__(self, rows):
+        self._rows = rows
+
+    def select(self, *_):
+        return self
+
+    def toLocalIterator(self):  # noqa: N802 (Spark's name)
+        return iter(self._rows)
+
+
+def row(offset, value, key=b"k"):
+    return {
+        "key": key, "value": value, "headers": [{"key": "trace", "value": b"\x00"}], "timestamp": "then", "topic": "shop",
+        "partition": 3, "offset": offset, "problem": "undecodable_value:at",
+    }  # fmt: skip
+
+
+@pytest.fixture
+def broker(kafka):
+    return Broker({"bootstrap.servers": kafka.bootstrap_servers})
+
+
+def test_a_message_that_is_too_large_is_told_without_its_body(kafka, broker):
+    kafka.create_topic("small-letters", 1, {"max.message.bytes": "2000"})
+    large = random.Random(7).randbytes(10_000)  # what compresses well is not large
+    rows = [row(0, b"a"), row(1, large), row(2, None), row(3, large, key=large), row(4, b"b")]
+    metrics = Metrics()
+
+    assert DeadLetters(broker, "small-letters", "p", metrics).send(Frame(rows)) == 5
+    letters = {int(one.headers["isotherm.offset"]): one for one in read_topic(kafka, "small-letters")}
+    assert {0: b"a", 1: None, 2: None, 3: None, 4: b"b"} == {at: one.value for at, one in letters.items()}
+    assert letters[0].headers["trace"] == b"\x00"
+    for place in (1, 3):
+        headers = letters[place].headers
+        assert headers["isotherm.value_bytes"] == str(len(large)).encode()
+        assert headers["isotherm.value_sha256"] == hashlib.sha256(large).hexdigest().encode()
+        assert headers["isotherm.error"] == b"undecodable_value:at"
+        assert (headers["isotherm.topic"], headers["isotherm.partition"]) == (b"shop", b"3")
+    assert metrics.registry.get_sample_value(
+        "isotherm_ingest_dead_letters_total", {"reason": "undecodable_value"}
+    ) == len(rows)
+
+
+def test_what_is_larger_than_the_client_sends_is_told_too(kafka, broker):
+    kafka.create_topic("letters", 1)
+
+    assert DeadLetters(broker, "letters", "p", Metrics()).send(Frame([row(7, bytes(51_000_000))])) == 1
+    (letter,) = read_topic(kafka, "letters")
+    assert (letter.value, letter.headers["isotherm.value_bytes"]) == (None, b"51000000")
+
+
+def test_the_topic_that_is_made_takes_what_debezium_sends(kafka, broker):
+    """Debezium's users raise a source topic to some megabytes."""
+    config = StreamsConfig(
+        pipeline="p",
+        catalog={},
+        kafka={"properties": {"bootstrap.servers": kafka.bootstrap_servers}, "dead_letter_topic": "made-letters",
+               "control_topic": "made-control"},
+        streams=(Stream(topics="x", table="a.b"),),
+    )  # fmt: skip
+    prepare_topics(broker, config)
+    large = bytes(5_000_000)
+
+    assert DeadLetters(broker, "made-letters", "p", Metrics()).send(Frame([row(0, large)])) == 1
+    (letter,) = read_topic(kafka, "made-letters")
+    assert letter.value == large
