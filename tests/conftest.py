@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 from isotherm.demo.stack import Kafka, Stack
 from support.lab import Lab
 from support.memory_disk import use_memory
+from support.quick_catalog import make_catalogs_quick
 
 # A machine that does something else meanwhile must not fail a law.
 settings.register_profile(
@@ -19,8 +20,9 @@ settings.load_profile("isotherm")
 
 
 def pytest_configure():
-    """Folders in memory, for this process and xdist's."""
+    """Folders in memory, and quick catalogs, for this process and xdist's."""
     use_memory()
+    make_catalogs_quick()
 
 
 def pytest_addoption(parser):
