@@ -22,6 +22,7 @@ from isotherm_ingest.announce.outbox import Outbox
 from isotherm_ingest.batches.driver import Driver
 from isotherm_ingest.dead_letters import DeadLetters
 from isotherm_ingest.failures import CatalogAway, brief
+from isotherm_ingest.http import Health, serve
 from isotherm_ingest.kafka import Broker, BrokerError
 from isotherm_ingest.marks import Marks, TakenOver
 from isotherm_ingest.metrics import Metrics
@@ -48,6 +49,7 @@ class Job:
         """Nothing is connected before `run`."""
         self._config = config
         self._stop = threading.Event()
+        self._health = Health(clock.monotonic_s())
 
     def run(self) -> int:
         """Run until a signal; gives the exit code. Raises PropertyError: librdkafka does not take its properties."""
@@ -55,7 +57,7 @@ class Job:
             signal.signal(one, lambda *_: self._stop.set())
         config, log = self._config, logs.get()
         metrics = Metrics()
-        port = metrics.serve(config.http.host, config.http.port)
+        port = serve(metrics.registry, self._health, config.http.host, config.http.port)
         log.info("http_listening", host=config.http.host, port=port)
         broker = Broker(config.kafka.properties)
         lake = Lake(config.catalog.name, config.catalog.properties)
@@ -92,6 +94,7 @@ class Job:
 
         def tell(state: RetryCallState) -> None:
             error = state.outcome.exception() if state.outcome else None
+            self._health.turned(clock.monotonic_s(), f"waits for {what}")
             logs.get().warning(
                 "waiting",
                 on=what,
@@ -153,9 +156,11 @@ class Job:
                 failures += 1
                 wait_s = min(2.0 ** (failures - 1), LAST_WAIT_S)
                 logs.get().error("turn_failed", attempts=failures, retry_in_s=wait_s, error=brief(err))
+                self._health.turned(clock.monotonic_s(), brief(err))
                 self._stop.wait(wait_s)
                 continue
             failures = 0
+            self._health.turned(clock.monotonic_s())
             if not has_more:
                 self._stop.wait(driver.pause_s)
 

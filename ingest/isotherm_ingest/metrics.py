@@ -1,6 +1,6 @@
 """What the driver counts, for Prometheus. Labels are few: tables, reasons, origins."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from isotherm_ingest.announce.pending import Break
 
@@ -12,7 +12,7 @@ class Metrics:
     """The metrics of one driver, in a registry of their own."""
 
     def __init__(self) -> None:
-        """Nothing is served before `serve`."""
+        """Everything at zero."""
         self.registry = CollectorRegistry()
         self.rows = self._counter("rows", "Change events written to a table.", "table")
         self.commits = self._counter("commits", "Snapshots that ingest committed.", "table")
@@ -67,8 +67,3 @@ class Metrics:
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"isotherm_ingest_{name}", text, labels, registry=self.registry)
-
-    def serve(self, host: str, port: int) -> int:
-        """Serve /metrics; gives the port, which matters where 0 was asked for."""
-        server, _ = start_http_server(port, addr=host, registry=self.registry)
-        return int(server.server_port)

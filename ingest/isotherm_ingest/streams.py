@@ -300,6 +300,8 @@ def spark_catalog(config: LakeConfig) -> dict[str, str]:
         derived["type"] = kind
         if "uri" in properties:
             derived["uri"] = properties["uri"]
+    if kind == "rest":  # Iceberg's client waits for ever
+        derived |= {"rest.client.connection-timeout-ms": "5000", "rest.client.socket-timeout-ms": "60000"}
     for name in ("warehouse", "credential", "token", "scope", "oauth2-server-uri", "prefix"):
         if name in properties:
             derived[name] = properties[name]

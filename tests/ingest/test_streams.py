@@ -150,6 +150,12 @@ def test_spans(text, expected):
     ],
 )  # fmt: skip
 def test_the_same_catalog_for_spark(properties, expected):
+    if expected["type"] == "rest":
+        expected = {
+            **expected,
+            "rest.client.connection-timeout-ms": "5000",
+            "rest.client.socket-timeout-ms": "60000",
+        }
     assert {"cache-enabled": "false", **expected} == spark_catalog(LakeConfig(properties=properties))
     assert (
         "mine" == spark_catalog(LakeConfig(properties=properties, spark={"warehouse": "mine"}))["warehouse"]

@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 from isotherm.contract.events import encode
 from isotherm.contract.summary import property_name
-from isotherm.runtime import logs
+from isotherm.runtime import clock, logs
 from isotherm_ingest.announce.events import event_of
 from isotherm_ingest.announce.pending import Break, Link, Watermark, pending
 from isotherm_ingest.failures import brief
@@ -46,6 +46,8 @@ class Outbox:
         self._announced_topic = announced_topic
         self._metrics = metrics
         self._every_s = every_s
+        self._sweep_at_s = 0.0
+        """When all tables are looked at next, by its own clock: our own commits never put it off."""
         self._watermarks: dict[str, Watermark] = {}
         self._names: set[str] = set()
         self._due: set[str] = set()
@@ -120,13 +122,20 @@ class Outbox:
     def _run(self) -> None:
         self._context()
         while not self._done.is_set():
-            woken = self._wake.wait(self._every_s)
+            self._wake.wait(max(0.0, self._sweep_at_s - clock.monotonic_s()))
             self._wake.clear()
-            with self._lock:
-                names = set(self._due) if woken and self._due else set(self._names)
-                self._due.clear()
-            self._announce_each(names)
+            self._announce_each(self.due(clock.monotonic_s()))
         self._announce_each(self.names)
+
+    def due(self, now_s: float) -> set[str]:
+        """Take the tables to look at now: what we committed to, and all of them once in a while, for commits of others."""
+        with self._lock:
+            names = set(self._due)
+            self._due.clear()
+            if now_s >= self._sweep_at_s:
+                names |= self._names
+                self._sweep_at_s = now_s + self._every_s
+        return names
 
     def _announce_each(self, names: Collection[str]) -> None:
         for name in sorted(names):

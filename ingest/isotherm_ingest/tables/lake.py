@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
@@ -48,6 +48,7 @@ from pyiceberg.types import (
 from isotherm_ingest.announce.pending import Link
 from isotherm_ingest.plan.places import Found
 from isotherm_ingest.sql.text import quoted
+from isotherm_ingest.tables.catalog import open_catalog
 from isotherm_ingest.tables.offsets import Token, find_token, positions_of, tag_name
 
 PIPELINE_PROPERTY = "ingest.pipeline"
@@ -205,7 +206,7 @@ class Lake:
     def catalog(self) -> Catalog:
         """The client of the calling thread."""
         if not hasattr(self._local, "catalog"):
-            self._local.catalog = load_catalog(self._name, **self._properties)
+            self._local.catalog = open_catalog(self._name, self._properties)
         catalog: Catalog = self._local.catalog
         return catalog
 

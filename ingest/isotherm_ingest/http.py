@@ -1,0 +1,78 @@
+"""/metrics, /livez and /readyz of the driver. No orders, no secrets, loopback by default.
+
+/livez: the driver has come around lately, or waits for what is away; only a driver that hangs is to be started again.
+/readyz: its last turn went well; else 503 with what is missing.
+"""
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import waitress
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import make_wsgi_app
+
+from isotherm.runtime.clock import monotonic_s
+
+HANGS_AFTER_S = 1_800.0
+"""A turn is one batch of the front and one slice of what is behind: minutes at most, where nothing hangs."""
+THREADS = 2
+Start = Callable[..., Any]
+
+
+@dataclass
+class Health:
+    """What the driver says of itself; read by other threads."""
+
+    turned_s: float
+    trouble: str = "not begun yet"
+
+    def turned(self, now_s: float, trouble: str = "") -> None:
+        """A turn is over, or something is waited for."""
+        self.turned_s, self.trouble = now_s, trouble
+
+    def is_alive(self, now_s: float) -> bool:
+        """Whether it has come around lately."""
+        return now_s - self.turned_s < HANGS_AFTER_S
+
+
+def serve(registry: CollectorRegistry, health: Health, host: str, port: int) -> int:
+    """Serve for as long as the process lives; gives the port, which matters where 0 was asked for.
+
+    Raises:
+        OSError: the address is not free.
+    """
+    server = waitress.create_server(
+        application(registry, health), host=host, port=port, threads=THREADS, ident=None
+    )
+    threading.Thread(target=server.run, name="http", daemon=True).start()
+    return int(server.effective_port)
+
+
+def application(
+    registry: CollectorRegistry, health: Health, clock_s: Callable[[], float] = monotonic_s
+) -> Callable[[dict[str, Any], Start], Iterable[bytes]]:
+    """The WSGI application."""
+    metrics = make_wsgi_app(registry)
+
+    def answer(environ: dict[str, Any], start: Start) -> Iterable[bytes]:
+        match environ.get("PATH_INFO"):
+            case "/metrics":
+                page: Iterable[bytes] = metrics(environ, start)
+                return page
+            case "/livez":
+                return _text(start, "" if health.is_alive(clock_s()) else "the driver hangs")
+            case "/readyz":
+                return _text(start, health.trouble)
+            case _:
+                start("404 Not Found", [("Content-Type", "text/plain")])
+                return [b"/metrics /livez /readyz\n"]
+
+    return answer
+
+
+def _text(start: Start, trouble: str) -> list[bytes]:
+    status = "503 Service Unavailable" if trouble else "200 OK"
+    start(status, [("Content-Type", "text/plain; charset=utf-8")])
+    return [f"{trouble or 'ok'}\n".encode()]

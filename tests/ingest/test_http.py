@@ -1,0 +1,44 @@
+"""What the driver's port answers."""
+
+import urllib.request
+from wsgiref.util import setup_testing_defaults
+
+import pytest
+
+from isotherm_ingest.http import HANGS_AFTER_S, Health, application, serve
+from isotherm_ingest.metrics import Metrics
+
+
+def asked(path, health, now_s=100.0):
+    environ, said = {"PATH_INFO": path}, []
+    setup_testing_defaults(environ)
+    environ["PATH_INFO"] = path
+    body = application(Metrics().registry, health, lambda: now_s)(
+        environ, lambda status, _: said.append(status)
+    )
+    return said[0][:3], b"".join(body).decode()
+
+
+def test_a_driver_is_ready_after_a_turn_that_went_well():
+    health = Health(100.0)
+    assert asked("/readyz", health) == ("503", "not begun yet\n")
+    health.turned(100.0)
+    assert asked("/readyz", health) == ("200", "ok\n")
+    health.turned(100.0, "the catalog is away")
+    assert asked("/readyz", health) == ("503", "the catalog is away\n")
+
+
+@pytest.mark.parametrize(("age_s", "status"), [(HANGS_AFTER_S - 1, "200"), (HANGS_AFTER_S, "503")])
+def test_only_a_driver_that_hangs_is_to_be_started_again(age_s, status):
+    health = Health(100.0)
+    health.turned(100.0, "the catalog is away")
+
+    assert asked("/livez", health, 100.0 + age_s)[0] == status
+
+
+def test_the_port_serves_metrics_and_nothing_else():
+    assert "isotherm_ingest_batches_failed_total" in asked("/metrics", Health(0.0))[1]
+    assert asked("/secrets", Health(0.0)) == ("404", "/metrics /livez /readyz\n")
+    port = serve(Metrics().registry, Health(0.0), "127.0.0.1", 0)
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        assert answer.status == 200
