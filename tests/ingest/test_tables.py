@@ -19,6 +19,7 @@ from isotherm_ingest.tables.writer import TableWriter
 from support.changes import COLUMNS, Source, latest, moment
 from support.gate import Gate
 from support.ingest_lab import Lab
+from support.messages import key as two_columns
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -469,3 +470,17 @@ def test_dead_letters_and_tombstones_are_passed_once_also_after_a_restart(lab: L
 
     assert [letter.value for letter in lab.dead()] == [b"garbage"]
     assert latest(source.rows.values()) == latest(lab.rows("orders"))
+
+
+def test_a_primary_key_that_gains_a_column_is_refused_and_loses_no_row(lab: Lab) -> None:
+    source = Source("orders")
+    lab.send("orders", source.insert(1), source.insert(2))
+    lab.ingest()
+    _, value = Source("orders").insert(1, name="another one of id 1")
+    lab.send("orders", (two_columns("id", "name").encode(), value))
+    lab.ingest()
+    lab.again()
+    lab.ingest()
+
+    assert latest(source.rows.values()) == latest(lab.rows("orders"))
+    assert lab.is_left_out("orders")

@@ -4,7 +4,6 @@ import base64
 import json
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,8 +24,8 @@ STREAMS = r"""
 
 
 @pytest.fixture
-def lab(kafka: Any, spark: Any, lake_folder: Any, tmp_path: Path) -> Iterator[Lab]:
-    lab = Lab(kafka, spark, lake_folder, tmp_path, STREAMS)
+def lab(kafka: Any, spark: Any, lake_folder: Any) -> Iterator[Lab]:
+    lab = Lab(kafka, spark, lake_folder, STREAMS)
     yield lab
     lab.close()
 
@@ -189,7 +188,8 @@ def test_rows_that_do_not_fit_are_sent_once(lab: Lab) -> None:
     lab.ingest()
     assert [letter.headers["isotherm.reason"] for letter in lab.dead()] == [b"incompatible_schema"]
 
-    lab.lose_checkpoint()
+    lab.close()
+    lab.lose_marks()
     lab.again()
     lab.send("orders", source.insert(4))
     lab.ingest()

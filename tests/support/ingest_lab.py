@@ -115,6 +115,11 @@ streams:
         labels = {"table": f"{self.name}.{table}", "why": why}
         return self.metrics.registry.get_sample_value("isotherm_ingest_holes_total", labels) or 0
 
+    def is_left_out(self, table: str) -> bool:
+        """Whether the driver leaves a table alone now."""
+        labels = {"table": f"{self.name}.{table}"}
+        return self.metrics.registry.get_sample_value("isotherm_ingest_table_quarantined", labels) == 1
+
     def close(self) -> None:
         self.driver.stop()
         self.intents.stop()

@@ -60,10 +60,11 @@ def change_schema(value: str, key: str | None) -> ChangeSchema:
 
 
 def key_fields(key: str | None) -> tuple[str, ...]:
-    """The fields of a message key with its schema; empty where there is none."""
-    if key is None:
+    """The fields of a message key with its schema; empty where there is none, or nobody can read it."""
+    try:
+        schema = _json(key or "").get("schema")
+    except SchemaError:
         return ()
-    schema = _json(key).get("schema")
     if not isinstance(schema, dict) or not isinstance(schema.get("fields"), list):
         return ()
     return tuple(str(field["field"]) for field in schema["fields"])

@@ -11,6 +11,22 @@ from isotherm_ingest.decode.debezium import ChangeSchema
 from isotherm_ingest.sql.text import literal
 from isotherm_ingest.tables.offsets import Position
 
+
+def _schema_of(text: str) -> str:
+    """SQL of the schema in a message's value or key; null where there is none.
+
+    Connect's converter writes the schema first, so the text before the payload tells schemas apart at no cost.
+    """
+    text = f"CAST({text} AS STRING)"
+    return (
+        f"""IF(startswith({text}, '{{"schema":{{') AND instr({text}, ',"payload":') > 0, """
+        f"""substring_index({text}, ',"payload":', 1), get_json_object({text}, '$.schema'))"""
+    )
+
+
+TOMBSTONE, NO_SCHEMA = 0, 42
+"""Hashes that stand for no schema: no value at all, and no schema in it."""
+
 RAW_COLUMNS = (
     "key",
     "value",
@@ -19,19 +35,15 @@ RAW_COLUMNS = (
     "partition",
     "offset",
     "timestamp",
-    """
+    f"""
     CASE
-        WHEN value IS NULL THEN 0L
-        WHEN startswith(CAST(value AS STRING), '{"schema":{') AND instr(CAST(value AS STRING), ',"payload":') > 0
-            THEN xxhash64(substring_index(CAST(value AS STRING), ',"payload":', 1))
-        ELSE xxhash64(get_json_object(CAST(value AS STRING), '$.schema'))
+        WHEN value IS NULL THEN {TOMBSTONE}L
+        WHEN {_schema_of("value")} IS NULL THEN {NO_SCHEMA}L
+        ELSE xxhash64({_schema_of("value")}, {_schema_of("key")})
     END AS _schema
     """,
 )
-"""Connect's converter writes the schema first, so the text before the payload tells schemas apart at no cost."""
-
-TOMBSTONE, NO_SCHEMA = 0, 42
-"""Hashes that stand for no schema: no value at all, and (xxhash64 of null is its seed) no schema in it."""
+"""`_schema` tells messages apart by what their values and their keys look like."""
 
 
 @dataclass(frozen=True, slots=True)

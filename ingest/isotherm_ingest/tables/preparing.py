@@ -24,6 +24,7 @@ from isotherm_ingest.sql.survey import Survey, can_name_partitions, survey_of, s
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offsets
 from isotherm_ingest.tables.boundary import advance, valid_through
+from isotherm_ingest.tables.definition import key_of, missing_properties
 from isotherm_ingest.tables.lake import CHANGELOG_COLUMNS, PIPELINE_PROPERTY, SpecField, TableNow, is_first
 from isotherm_ingest.tables.offsets import Position, Source
 from isotherm_ingest.tables.portion import Halted, Portion, Prepared, wanted_from
@@ -70,10 +71,10 @@ class Preparing:
         from_offsets = wanted_from(at, portion)
         if from_offsets is None:
             return at
-        now = found or self._fit.create(portion.groups)
+        now = self._defined(found, portion)
         at = replace(at, uuid=now.uuid)
         now, groups = self._fit.made_to_fit(now, portion, from_offsets)
-        key = self._key(groups) if self._stream.mode == "mirror" else ()
+        key = key_of(self._name, self._stream, groups)
         columns = {name: kind for name, kind in now.columns.items() if not self._is_about(name)}
         partitioned_by = self._partitioned_by(now, key)
         before = tuple(dict.fromkeys(field.column for field, _ in partitioned_by))
@@ -212,19 +213,15 @@ class Preparing:
         ours = now.properties.get(PIPELINE_PROPERTY) == self._tools.pipeline
         return oldest is None or (ours and is_first(oldest))
 
-    def _key(self, groups: Sequence[Group]) -> tuple[str, ...]:
-        key = self._stream.key or next((group.schema.key for group in groups if group.schema.key), ())
-        if not key and groups:
-            raise TableRefused(
-                f"{self._name} has no key: its messages have none, and its stream names none (`key:`)"
-            )
-        for group in groups:
-            missing = [
-                name for name in key if name.lower() not in {one.name.lower() for one in group.schema.columns}
-            ]
-            if missing:
-                raise TableRefused(f"key column {missing[0]!r} is no column of {self._name}")
-        return key
+    def _defined(self, found: TableNow | None, portion: Portion) -> TableNow:
+        """The table, made where there is none, that is what its stream and its messages say it is."""
+        key = key_of(self._name, self._stream, portion.groups)
+        if found is None:
+            return self._fit.create(portion.groups, key)
+        if missing := missing_properties(self._name, self._stream, key, found.properties):
+            self._fit.say(missing)
+            return self._fit.load()
+        return found
 
     def _partitioned_by(self, now: TableNow, key: Sequence[str]) -> tuple[tuple[SpecField, str], ...]:
         """The spec's fields, where every one comes from a column that never changes for a key."""

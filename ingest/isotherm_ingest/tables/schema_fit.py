@@ -12,6 +12,7 @@ from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.sql.raw import Group, group_sql
 from isotherm_ingest.sql.text import literal, quoted
 from isotherm_ingest.streams import Stream
+from isotherm_ingest.tables.definition import definition
 from isotherm_ingest.tables.lake import (
     CHANGELOG_COLUMNS,
     PIPELINE_PROPERTY,
@@ -38,7 +39,7 @@ class SchemaFit:
         self._target = tools.lake.spark_name(name)
         self._log = logs.get().bind(table=name)
 
-    def create(self, groups: Sequence[Group]) -> TableNow:
+    def create(self, groups: Sequence[Group], key: Sequence[str]) -> TableNow:
         """Make the table, with the columns of these schemas."""
         columns: dict[str, str] = {}
         for group in groups:
@@ -55,7 +56,11 @@ class SchemaFit:
                 )
         if self._stream.mode == "changelog":
             columns |= CHANGELOG_COLUMNS
-        properties = {**self._stream.table_properties, PIPELINE_PROPERTY: self._tools.pipeline}
+        properties = {
+            **self._stream.table_properties,
+            PIPELINE_PROPERTY: self._tools.pipeline,
+            **definition(self._stream, key),
+        }
         statements = create_statements(
             self._tools.lake, self._name, columns, self._stream.partition_by, properties
         )
@@ -66,6 +71,11 @@ class SchemaFit:
             "table_created", columns=len(columns), partition_by=", ".join(self._stream.partition_by)
         )
         return self.load()
+
+    def say(self, properties: Mapping[str, str]) -> None:
+        """Set properties of the table."""
+        said = ", ".join(f"{literal(name)}={literal(value)}" for name, value in properties.items())
+        self._session.sql(f"ALTER TABLE {self._target} SET TBLPROPERTIES ({said})")
 
     def load(self) -> TableNow:
         """The table, which must be there. Raises TableRefused."""

@@ -1,0 +1,74 @@
+"""What a table is, as it stands on the table: its mode, and the key of a mirror.
+
+Neither is guessed again from the first message that a driver happens to see. A change, in streams.yaml or at the
+source, is refused: rows of two keys would overwrite each other, and changes appended to a mirror would be rows.
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+
+from isotherm_ingest.failures import TableRefused
+from isotherm_ingest.sql.raw import Group
+from isotherm_ingest.streams import Stream
+
+MODE_PROPERTY = "ingest.mode"
+KEY_PROPERTY = "ingest.key"
+ANEW = "To build it anew, drop it and say `on_hole: backfill` in its stream"
+
+
+def definition(stream: Stream, key: Sequence[str]) -> dict[str, str]:
+    """The properties that say what a table is."""
+    if stream.mode == "changelog":
+        return {MODE_PROPERTY: stream.mode}
+    return {MODE_PROPERTY: stream.mode, KEY_PROPERTY: json.dumps(list(key))}
+
+
+def key_of(name: str, stream: Stream, groups: Collection[Group]) -> tuple[str, ...]:
+    """The key of a mirror: what its stream says, or the fields of its messages' keys; empty for a changelog.
+
+    Raises:
+        TableRefused: it has none, more than one, or one that is no column.
+    """
+    if stream.mode == "changelog" or not groups:
+        return ()
+    of_messages = sorted({group.schema.key for group in groups if group.schema.key})
+    if not stream.key and len(of_messages) > 1:
+        raise TableRefused(
+            f"{name} gets messages of two keys, {_named(of_messages[0])} and {_named(of_messages[1])}: rows could overwrite "
+            f"each other. Say in its stream which columns tell rows apart (`key:`). {ANEW}"
+        )
+    key = stream.key or next(iter(of_messages), ())
+    if not key:
+        raise TableRefused(f"{name} has no key: its messages have none, and its stream names none (`key:`)")
+    for group in groups:
+        columns = {one.name.lower() for one in group.schema.columns}
+        for column in key:
+            if column.lower() not in columns:
+                raise TableRefused(f"key column {column!r} is no column of {name}")
+    return key
+
+
+def missing_properties(
+    name: str, stream: Stream, key: Sequence[str], properties: Mapping[str, str]
+) -> dict[str, str]:
+    """What the table does not say of itself yet, as one that an earlier version made.
+
+    Raises:
+        TableRefused: it is something else than its stream, or its messages, say.
+    """
+    said = definition(stream, key)
+    mode = properties.get(MODE_PROPERTY, stream.mode)
+    if mode != stream.mode:
+        raise TableRefused(
+            f"{name} is a {mode}, and its stream says {stream.mode}. Give the stream another table. {ANEW}"
+        )
+    if key and properties.get(KEY_PROPERTY, said[KEY_PROPERTY]) != said[KEY_PROPERTY]:
+        raise TableRefused(
+            f"{name} is kept by {properties[KEY_PROPERTY]}, and its stream or its messages now say {said[KEY_PROPERTY]}. "
+            f"Say `key: {properties[KEY_PROPERTY]}` in its stream to keep it as it is. {ANEW}"
+        )
+    return {one: value for one, value in said.items() if one not in properties}
+
+
+def _named(key: Sequence[str]) -> str:
+    return f"({', '.join(key)})"

@@ -1,0 +1,71 @@
+"""What a table is stands on the table; a change of it is refused."""
+
+import pytest
+
+from isotherm_ingest.decode.debezium import change_schema
+from isotherm_ingest.failures import TableRefused
+from isotherm_ingest.sql.raw import Group
+from isotherm_ingest.streams import Stream
+from isotherm_ingest.tables.definition import definition, key_of, missing_properties
+from support.messages import envelope, key
+
+NAME = "shop.orders"
+
+
+def stream(mode="mirror", columns=()):
+    return Stream(topics="shop.*", table=NAME, mode=mode, key=columns)
+
+
+def group(*columns):
+    message = envelope("orders", ("id", "int64"), ("part", "int64"))
+    return Group(
+        "shop.public.orders", hash(columns), change_schema(message, key(*columns) if columns else None)
+    )
+
+
+def test_the_key_is_that_of_the_messages_unless_the_stream_says_another():
+    assert key_of(NAME, stream(), [group("id")]) == ("id",)
+    assert key_of(NAME, stream(columns=("part",)), [group("id"), group("id", "part")]) == ("part",)
+    assert key_of(NAME, stream("changelog"), [group("id"), group("part")]) == ()
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        ([group("id"), group("id", "part")], "messages of two keys, (id) and (id, part)"),
+        ([group()], "has no key"),
+    ],
+)
+def test_a_mirror_needs_one_key(groups, words):
+    with pytest.raises(TableRefused) as refused:
+        key_of(NAME, stream(), groups)
+    assert words in str(refused.value)
+
+
+def test_a_message_without_a_key_is_kept_by_that_of_the_others():
+    assert key_of(NAME, stream(), [group(), group("id")]) == ("id",)
+
+
+def test_a_table_of_an_earlier_version_is_told_what_it_is():
+    said = definition(stream(), ["id"])
+
+    assert missing_properties(NAME, stream(), ["id"], {}) == said
+    assert missing_properties(NAME, stream(), ["id"], said) == {}
+
+
+@pytest.mark.parametrize(
+    ("now", "columns", "words"),
+    [
+        (stream("changelog"), (), "is a mirror, and its stream says changelog"),
+        (
+            stream(),
+            ("id", "part"),
+            'is kept by ["id"], and its stream or its messages now say ["id", "part"]',
+        ),
+    ],
+)
+def test_what_a_table_is_does_not_change_by_itself(now, columns, words):
+    with pytest.raises(TableRefused) as refused:
+        missing_properties(NAME, now, columns, definition(stream(), ["id"]))
+    assert words in str(refused.value)
+    assert "on_hole: backfill" in str(refused.value)
