@@ -18,7 +18,7 @@ from isotherm.iceberg.list_tables import Lister
 from isotherm.iceberg.threads import THREADS
 from isotherm.runtime.breaker import Breaker
 from isotherm.service.catalog_lists import WANTED_EVERY_S, CatalogLists
-from isotherm.service.ports import Unavailable
+from isotherm.service.ports import Refused, Unavailable
 from isotherm.store import Ledger
 from support.faults import FaultyCatalog
 
@@ -167,3 +167,24 @@ def test_only_a_refusal_says_that_a_namespace_is_not_for_us(lab, error):
     assert listing.names == ["shop.orders"]
     assert list(listing.unlisted) == ["zoo"]
     assert listing.silent == ([] if error is ForbiddenError else ["zoo"])
+
+
+def test_a_namespace_that_refused_is_told_for_each_name_by_an_error_of_its_own(lab):
+    """One that is raised again keeps what was at hand each time."""
+    front = FaultyCatalog(lab.catalog)
+    front.list_tables = _refuse
+    is_listed = Lister(lambda: front, nullcontext, Breaker(), THREADS).listed_once()
+    told = []
+    for name in ("shop.a", "shop.b"):
+        with pytest.raises(Refused, match="namespace shop") as raised:
+            is_listed(name)
+        told.append((raised.value, len(raised.traceback)))
+    (first, deep), (second, as_deep) = told
+
+    assert (str(first), type(first.__cause__)) == (str(second), type(second.__cause__))
+    assert first is not second
+    assert deep == as_deep
+
+
+def _refuse(_):
+    raise ForbiddenError("403")

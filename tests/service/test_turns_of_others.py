@@ -1,11 +1,14 @@
 """What fails again and again takes no turn from what is well, and a round that begins work ends in time."""
 
+import gc
+import weakref
 from pathlib import Path
 
 import pytest
 
 from isotherm.core import observations as seen
 from isotherm.iceberg.manifests.reading import read_manifest_list
+from isotherm.iceberg.values import loaded_table
 from isotherm.service.ports import StoreAway
 from support.lab import EAGER, EXPIRING, Lab, of, started
 
@@ -86,3 +89,38 @@ def test_a_store_that_does_not_give_its_time_is_asked_once_a_minute_and_holds_no
 
     assert max(turns_s) < 30
     assert 0 < len(asked) <= 1200 / 60 + 1
+
+
+class _Held:
+    """Stands for a table's metadata, which whoever keeps an error would keep with it."""
+
+
+def test_a_store_that_gives_no_time_keeps_nothing_of_the_tables_that_asked_for_it(tmp_path):
+    lab = a_lab(tmp_path, EXPIRING)
+    service = started(lab)
+    loaded = loaded_table(lab.create(), "shop.orders")
+    held = []
+
+    def skew(_):
+        metadata = _Held()
+        held.append(weakref.ref(metadata))
+        raise StoreAway("not done after 5s")
+
+    real, service.maintainer.clock_skew_ms = service.maintainer.clock_skew_ms, skew
+    depths = set()
+    for _ in range(5):
+        with pytest.raises(StoreAway, match="not done after 5s") as raised:
+            service.deletions.check_clock(loaded)
+        depths.add(len(raised.traceback))
+        del raised
+    asked = len(held)
+    lab.ahead_ms += 3_600_000
+    service.maintainer.clock_skew_ms = real
+    gc.collect()
+
+    assert asked == 1
+    assert max(depths) <= 3
+    assert [one() for one in held] == [None]
+    assert service.deletions.check_clock(loaded) is None
+    service.stop()
+    lab.executor.stop()

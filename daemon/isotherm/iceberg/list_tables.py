@@ -156,7 +156,8 @@ class Lister:
                     lists[namespace] = err
             listed = lists[namespace]
             if not isinstance(listed, set):
-                raise listed
+                # A new one: raised again and again, one error would keep more of what was at hand each time.
+                raise type(listed)(str(listed)) from listed.__cause__
             return name in listed
 
         return is_listed

@@ -106,9 +106,10 @@ class Deletions:
     _sweeping: dict[str, _Sweeping] = field(default_factory=dict)
     """By uuid of the table."""
     _witnesses: dict[str, _Witness] = field(default_factory=dict)
-    _clockless: dict[str, tuple[float, Unavailable | None]] = field(default_factory=dict)
-    """By store: until when it is not asked for its time again, because it gave none, and why."""
     """By store: the table by which its clock was looked at last."""
+    _clockless: dict[str, tuple[float, type[Unavailable], str]] = field(default_factory=dict)
+    """By store: until when it is not asked for its time again, because it gave none, and why. Not the error itself: that
+    would keep what was at hand when it was raised, each time a table's metadata."""
     _last: str = ""
     """The table whose turn was last."""
 
@@ -260,14 +261,15 @@ class Deletions:
         scheme, _, rest = loaded.facts.location.partition("://")
         store = f"{STORE} {scheme}://{rest.partition('/')[0]}" if rest else f"{STORE} files"
         if self.clock.wants(store, now_s):
-            until_s, trouble = self._clockless.get(store, (now_s, None))
-            if trouble is not None and now_s < until_s:
-                raise trouble  # each look may take seconds, and all tables of the store want one
+            until_s, kind, why = self._clockless.get(store, (now_s, Unavailable, ""))
+            if now_s < until_s:
+                raise kind(why)  # each look may take seconds, and all tables of the store want one
             try:
                 skew_ms = self.maintainer.clock_skew_ms(loaded)
             except Unavailable as err:
-                self._clockless[store] = (self.monotonic_s() + CLOCK_AGAIN_S, err)
+                self._clockless[store] = (self.monotonic_s() + CLOCK_AGAIN_S, type(err), str(err))
                 raise
+            self._clockless.pop(store, None)
             self._witnesses[store] = _Witness(loaded.table.uuid, now_s, is_good=True)
             if skew_ms is not None:
                 self.clock = self.clock.compared(store, skew_ms, now_s)
