@@ -178,6 +178,14 @@ def test_tables_are_found_however_deep_their_namespace_is():
     assert (found.names, found.unlisted) == (["a.b.c.u", "a.b.c.v", "a.t", "d.e.w"], {})
 
 
+@pytest.mark.parametrize("top", ["Nord Süd", "it's", "a&b", "a+b", "50%", "日本"])
+def test_tables_are_found_below_a_namespace_whose_name_is_quoted(top):
+    with tree({top: ["t"], f"{top}.{top}.c": ["u"]}) as url:
+        found = listing(url)
+
+    assert (set(found.names), found.unlisted) == ({f"{top}.t", f"{top}.{top}.c.u"}, {})
+
+
 def test_a_namespace_that_refuses_or_vanishes_hides_no_other():
     with tree({"a": ["t"], "z": ["u"]}, refused=["b", "a.secret"], dropped=["c"]) as url:
         found = listing(url)

@@ -299,6 +299,13 @@ MUTANTS = (
         "load(identifier)",
         "iceberg/test_catalog.py::test_a_table_in_a_namespace_with_a_dot_is_looked_at",
     ),
+    Mutant(
+        "a table below a namespace with a letter beyond ASCII is never listed",
+        "iceberg/catalog_client.py",
+        "if isinstance(namespace, _InQuery):",
+        "if False:",
+        "iceberg/test_catalog.py::test_tables_are_found_below_a_namespace_whose_name_is_quoted",
+    ),
     # Damaged manifests
     Mutant(
         "a length below zero leads the decoder out of its bytes",

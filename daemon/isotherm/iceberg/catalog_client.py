@@ -170,8 +170,14 @@ def _kind(name: str, given: Mapping[str, Any]) -> CatalogType | None:
     return infer_catalog_type(name, dict(given))
 
 
+class _InQuery(tuple[str, ...]):
+    """A namespace in the query of an address, which `requests` quotes by itself."""
+
+    __slots__ = ()
+
+
 class _RestCatalog(RestCatalog):
-    """A REST catalog each of whose requests ends."""
+    """A REST catalog each of whose requests ends, and which quotes each name once."""
 
     def __init__(self, name: str, timeout_s: float, **properties: Any) -> None:
         self._timeout_s = timeout_s
@@ -185,6 +191,21 @@ class _RestCatalog(RestCatalog):
         """Prepare a new session; called before its first request, which may be the one for a token."""
         super()._config_headers(session)
         _bound(session, self._timeout_s)
+
+    def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
+        """Return the namespaces right below one, or those at the top."""
+        below: list[Identifier] = super().list_namespaces(_InQuery(self.identifier_to_tuple(namespace)))
+        return below
+
+    def _encode_namespace_path(self, namespace: Identifier) -> str:
+        """Quote a namespace for an address.
+
+        PyIceberg quotes it in a query too, which is quoted then a second time. A server knows nothing below such a
+        name, if it has a space, a letter beyond ASCII or an apostrophe.
+        """
+        if isinstance(namespace, _InQuery):
+            return self._namespace_separator.join(namespace)
+        return super()._encode_namespace_path(namespace)
 
     def _load_file_io(self, properties: Properties = EMPTY_DICT, location: str | None = None) -> FileIO:
         return self._clients.of(properties, location)
