@@ -7,6 +7,9 @@
 
 PYTHON := .venv/bin/python
 
+# Where it is set, as in many images, each process would compile again what it imports, and pytest rewrite every test.
+unexport PYTHONDONTWRITEBYTECODE
+
 help:
 	@echo 'make demo  [ARGS="--for 2m --report demo.json"]   the whole system on a live PostgreSQL, on this machine'
 	@echo 'make test  [ARGS="tests/core -k planner"]          the tests'
