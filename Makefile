@@ -7,6 +7,9 @@
 
 PYTHON := .venv/bin/python
 
+# Where it is set, as in many images, each process would compile again what it imports, and pytest rewrite every test.
+unexport PYTHONDONTWRITEBYTECODE
+
 help:
 	@echo 'make demo  [ARGS="--for 2m --report demo.json"]   the whole system on a live PostgreSQL, on this machine'
 	@echo 'make test  [ARGS="tests/core -k planner"]          the tests'
@@ -27,12 +30,12 @@ venv-java:
 demo: venv-java
 	@exec $(PYTHON) -m isotherm.cli demo $(ARGS)
 
-# How the tests are divided between processes: tests/support/division.py. There are two of them: with a third, two cores
-# left a broker too little, and its tests timed out. ARGS="-n 0" makes it one process, for -s or --pdb.
+# How the tests are divided between processes: tests/support/division.py. Two of them play tests with servers, which wait
+# more than they compute; the third takes the time that they leave. ARGS="-n 0" makes it one process, for -s or --pdb.
 DIVIDED := --no-loadscope-reorder
 
 test: venv-java
-	@exec $(PYTHON) -m pytest -n 2 $(DIVIDED) $(ARGS)
+	@exec $(PYTHON) -m pytest -n 3 $(DIVIDED) $(ARGS)
 
 # What needs no server and no daemon as a whole; `make test` has it too.
 QUICK := tests/core tests/contract tests/runtime tests/ingest tests/store tests/audit tests/kafka tests/docs \

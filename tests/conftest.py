@@ -19,10 +19,14 @@ settings.register_profile(
 settings.load_profile("isotherm")
 
 
-def pytest_configure():
-    """Folders in memory, and quick catalogs, for this process and xdist's."""
+def pytest_configure(config):
+    """Folders in memory, and quick catalogs, for this process and xdist's; each has its priority."""
     use_memory()
     make_catalogs_quick()
+    if hasattr(config, "workerinput"):
+        from support.division import take_place
+
+        take_place(config)
 
 
 def pytest_addoption(parser):

@@ -11,6 +11,7 @@ import typer
 
 from isotherm.commands.groups import ledger_app, policy_app
 from isotherm.commands.options import DEFAULT_CONFIG, ConfigOption, Output, OutputOption
+from isotherm.runtime.no_pandas import without_pandas
 
 app = typer.Typer(
     name="isotherm",
@@ -205,6 +206,7 @@ def resume(
 
 def main() -> None:
     """The entry point."""
+    without_pandas()
     app()
 
 

@@ -65,7 +65,7 @@ with open(REPORT, "w") as file:
 
 ASKS = {"pydantic", "rich", "sqlite3", "yaml"}
 """The configuration, the stores and a table for people: what no answer goes without."""
-READS = {"datafusion", "fastavro", "numpy", "pandas", "pyarrow", "pyiceberg", "requests", "sqlalchemy"}
+READS = {"datafusion", "fastavro", "numpy", "pyarrow", "pyiceberg", "requests", "sqlalchemy"}
 """PyIceberg, with what it brings along (in the tests its catalog is a database)."""
 JUDGES = {"confluent_kafka", "duckdb"}
 

@@ -4,12 +4,17 @@ A group is what one process plays from its first test to its last: all tests wit
 file, because they share what a fixture of theirs has made. The longest groups begin first, so that no process is left
 alone with one at the end. Servers that belong to a session start once in each process that needs them.
 
-Tests with servers wait more than they compute, and begin early. So one process more than there are cores uses the time.
+Tests with servers wait more than they compute. Two processes play them, because with a third a broker on two cores
+missed its time-outs. Every further process plays groups without servers, with a lower priority: it takes the time that
+the first two leave.
 """
 
+import os
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -18,7 +23,13 @@ LONGEST = ("tests/demo/test_demo.py",)
 LAST = ("tests/mutants/", "tests/simulation/")
 """They use all cores by themselves, so nothing need run beside them."""
 
+WITH_SERVERS = 2
+"""So many processes play tests with servers."""
+NICENESS = 5
+"""Of the others. On two cores that are busy it leaves such a process a quarter of one: its tests do not time out."""
+
 MARKED = re.compile(r"^(?:@|pytestmark = .*)pytest\.mark\.spark", re.MULTILINE)
+SERVERS = re.compile(r"pytest\.mark\.(?:spark|stack)")
 
 
 class Division(LoadScopeScheduling):
@@ -28,6 +39,29 @@ class Division(LoadScopeScheduling):
         # So do pytest-xdist's own divisions. Its groups by marker do not work with pytest 9.2.
         file = file_of(nodeid)
         return "spark" if takes_the_session(self.config.rootpath / file) else file
+
+    def _assign_work_unit(self, node: Any) -> None:
+        if stands_back(node.workerinput) and not all(stands_back(one.workerinput) for one in self.nodes):
+            group = next((one for one in self.workqueue if not self._has_servers(one)), None)
+            if group is None:
+                node.shutdown()
+                return
+            self.workqueue.move_to_end(group, last=False)
+        super()._assign_work_unit(node)
+
+    def _has_servers(self, group: str) -> bool:
+        return group == "spark" or names_servers(self.config.rootpath / group)
+
+
+def stands_back(workerinput: Mapping[str, Any]) -> bool:
+    """Whether a process leaves servers, and the cores, to others."""
+    return int(workerinput["workerid"].removeprefix("gw")) >= WITH_SERVERS
+
+
+def take_place(config: pytest.Config) -> None:
+    """Give this process, one of several, its priority."""
+    if stands_back(config.workerinput):
+        os.nice(NICENESS)
 
 
 def in_turn(items: list[pytest.Item]) -> None:
@@ -55,3 +89,9 @@ def file_of(nodeid: str) -> str:
 def takes_the_session(file: Path) -> bool:
     """Whether a file has tests with the Spark session. They are marked; the process that divides imports no tests."""
     return MARKED.search(file.read_text(encoding="utf-8")) is not None
+
+
+@cache
+def names_servers(file: Path) -> bool:
+    """Whether a file has tests with servers."""
+    return SERVERS.search(file.read_text(encoding="utf-8")) is not None

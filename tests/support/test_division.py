@@ -5,13 +5,18 @@ import re
 import subprocess
 import sys
 
+from support.division import NICENESS
+
 CONFTEST = """
+import os
 import pytest
-from support.division import Division, in_turn
+from support.division import Division, in_turn, take_place
 
 def pytest_configure(config):
     for name in ("spark", "stack"):
         config.addinivalue_line("markers", name)
+    if hasattr(config, "workerinput"):
+        take_place(config)
 
 def pytest_xdist_make_scheduler(config, log):
     return Division(config, log)
@@ -29,12 +34,13 @@ SUITE = {
     "tests/simulation/test_f.py": "",
 }
 TEST = """
+import os
 import pytest
 
 {mark}
 @pytest.mark.parametrize("number", range(4))
 def test_it(number):
-    pass
+    print("niceness", os.nice(0))
 """
 
 
@@ -66,6 +72,25 @@ def test_one_process_plays_all_with_the_session_and_each_file_whole(tmp_path):
     assert {process for process, _ in places} == {"gw0", "gw1"}
     assert len(set(places)) == len(SUITE)
     assert len({process for process, file in places if SUITE[file] == "@pytest.mark.spark"}) == 1
+
+
+def test_a_third_process_plays_what_needs_no_server_and_stands_back(tmp_path):
+    told = played(tmp_path, "-n", "3", "--no-loadscope-reorder", "-rP")
+    places = re.findall(r"^\[(gw\d)\].* PASSED (\S+?)::", told, re.MULTILINE)
+    niceness = dict.fromkeys(re.findall(r"^niceness (\d+)", told, re.MULTILINE))
+
+    assert len(places) == 4 * len(SUITE)
+    assert {process for process, file in places if SUITE[file]} == {"gw0", "gw1"}
+    assert {file for process, file in places if process == "gw2"}
+    assert {int(one) - os.nice(0) for one in niceness} == {0, NICENESS}
+
+
+def test_where_all_needs_servers_two_processes_play_it(tmp_path):
+    told = played(tmp_path, "-n", "4", "--no-loadscope-reorder", "tests/daemon", "tests/demo", "tests/ingest")
+    places = re.findall(r"^\[(gw\d)\].* PASSED (\S+?)::", told, re.MULTILINE)
+
+    assert len(places) == 4 * 4
+    assert {process for process, _ in places} <= {"gw0", "gw1"}
 
 
 def test_the_longest_begin_first_and_what_uses_all_cores_is_last(tmp_path):

@@ -14,6 +14,8 @@ import signal
 import sys
 from multiprocessing.connection import Connection
 
+from isotherm.runtime.no_pandas import without_pandas
+
 NICENESS = 10
 """Below everything that serves: a rewrite has time."""
 PR_SET_PDEATHSIG = 1
@@ -21,16 +23,6 @@ OOM_SCORE = 900
 """Where memory is short the kernel takes a rewrite, and neither the daemon nor what serves beside it."""
 RESERVED_BYTES = 2 * 1024**3
 """Address space that Python and its libraries take and never fill."""
-
-
-class NoPandas:
-    """PyArrow imports pandas where it is installed, to ask it what our values are not: half of our start."""
-
-    @staticmethod
-    def find_spec(name: str, *_: object) -> None:
-        """Say that there is none."""
-        if name == "pandas":
-            raise ImportError("not needed here")
 
 
 def die_with(parent: int) -> None:
@@ -63,7 +55,7 @@ def main(task: int, result: int, done: int, parent: int, memory_bytes: int) -> N
     # The terminal's Ctrl-C is for the parent, which then decides; SIGTERM ends us on the spot.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     take_little(memory_bytes)
-    sys.meta_path.insert(0, NoPandas())
+    without_pandas()
     with os.fdopen(task, "rb") as file:
         job, description, io_properties = pickle.load(file)  # noqa: S301 (from our own parent)
     from isotherm.iceberg.compaction.rewrite import attempt
