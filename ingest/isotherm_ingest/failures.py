@@ -26,6 +26,8 @@ _UNKNOWN = ("CommitStateUnknownException",)
 _CONFLICT = (
     "org.apache.iceberg.exceptions.ValidationException",
     "CommitFailedException",
+    # A rollback: the snapshot that we read from is in main's history no more.
+    "is not an ancestor of",
     "Runtime file filtering",
     # A file that the scan planned is gone: compacted and expired meanwhile.
     "org.apache.iceberg.exceptions.NotFoundException",

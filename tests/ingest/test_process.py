@@ -60,7 +60,7 @@ every: 500ms
 http: {{port: 0}}
 spark: {{driver_memory: 768m, jars: {json.dumps([str(jar) for jar in spark_jars])}}}
 streams:
-  - {{topics: "kinds\\\\.public\\\\.kinds", table: "kinds.{{table}}", partition_by: ["days(at)"], immutable: [at]}}
+  - {{topics: "kinds\\\\.public\\\\.kinds", table: "kinds.{{table}}", partition_by: ["days(at)"]}}
 """
     )
     process = Process(

@@ -149,8 +149,6 @@ def _stream(table: ShopTable) -> str:
     ]
     if table.event_time:
         lines.append(f"    event_time: {table.event_time}")
-    if table.immutable:
-        lines.append(f"    immutable: {_quoted(list(table.immutable))}")
     return "\n".join(lines) + "\n"
 
 

@@ -23,7 +23,6 @@ class ShopTable:
     """Name and PostgreSQL type."""
     partition_by: tuple[str, ...]
     event_time: str | None = None
-    immutable: tuple[str, ...] = ()
 
     @property
     def lake_name(self) -> str:
@@ -61,7 +60,6 @@ TABLES = (
             ("changed_at", "timestamptz not null"),
         ),
         ("bucket(4, customer_id)",),
-        immutable=("customer_id",),
     ),
     ShopTable(
         "orders",
@@ -80,7 +78,6 @@ TABLES = (
         ),
         ("hours(order_time)",),
         event_time="order_time",
-        immutable=("order_id", "order_time"),
     ),
     ShopTable(
         "order_lines",

@@ -1,4 +1,4 @@
-"""Intents: said on the control topic before a MERGE plans, renewed while it runs, closed whatever came of it.
+"""Intents: what a mirror's write will touch, said on the control topic before it is committed, and closed afterwards.
 
 The daemon keeps its hands off the partitions that an open intent names. An intent that is not renewed runs out by
 itself, so a driver that dies holds nothing for long.
@@ -16,7 +16,7 @@ from isotherm_ingest.threads import context
 
 RENEW_EVERY_S = 5.0
 LASTS_MS = 60_000
-"""Twelve renewals: a pause of the driver for garbage or a slow broker does not end an intent under a running MERGE."""
+"""Twelve renewals: a pause of the driver for garbage or a slow broker does not end an intent under a write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,27 +52,37 @@ class Intents:
         partitions: tuple[PartitionKey, ...] | None,
         previous: Open | None = None,
     ) -> Open:
-        """Say what a MERGE may touch; returns when every replica has it. A recomputed MERGE keeps its intent.
+        """Say what a write touches; returns when every replica has it. A write that is computed again keeps its intent.
 
         Raises:
-            BrokerError: it was not acknowledged; the MERGE must not run.
+            BrokerError: it was not acknowledged; the write must not be committed.
         """
-        if partitions is not None and len(partitions) > MAX_PARTITIONS:
-            partitions = None
-        intent = Open(
-            table,
-            uuid.uuid4().hex if previous is None else previous.intent_id,
-            partitions,
-            1 if previous is None else previous.attempt + 1,
-            clock.now_ms(),
+        return self._stand(
+            Open(
+                table,
+                uuid.uuid4().hex if previous is None else previous.intent_id,
+                _few(partitions),
+                1 if previous is None else previous.attempt + 1,
+                clock.now_ms(),
+            )
         )
+
+    def widen(self, intent: Open, partitions: tuple[PartitionKey, ...]) -> Open:
+        """Say that the same attempt touches these partitions.
+
+        Raises:
+            BrokerError: it was not acknowledged; the write must not be committed.
+        """
+        return self._stand(replace(intent, partitions=_few(partitions)))
+
+    def _stand(self, intent: Open) -> Open:
         self._send(intent, "open", "")
         with self._lock:
             self._open[intent.intent_id] = intent
         return replace(intent, at_ms=clock.now_ms())
 
     def close(self, intent: Open, outcome: str) -> None:
-        """Say that the MERGE is over. An intent that cannot be closed runs out."""
+        """Say that the write is over. An intent that cannot be closed runs out."""
         with self._lock:  # no renewal may follow the closing
             self._open.pop(intent.intent_id, None)
             try:
@@ -116,3 +126,8 @@ class Intents:
         )
         key, value, headers = encode(event)
         self._broker.send([Record(self._topic, key, value, tuple(headers.items()))])
+
+
+def _few(partitions: tuple[PartitionKey, ...] | None) -> tuple[PartitionKey, ...] | None:
+    """None, which is the whole table, where they are too many to be named."""
+    return None if partitions is None or len(partitions) > MAX_PARTITIONS else partitions

@@ -127,9 +127,10 @@ class TableNow:
         )
 
     @property
-    def has_one_spec(self) -> bool:
-        """Whether every file was written under the present spec."""
-        return len(self.table.metadata.partition_specs) == 1
+    def is_altered(self) -> bool:
+        """Whether the schema is another one than at the head, which a query of that snapshot would use."""
+        head = self.snapshots.get(self.head) if self.head is not None else None
+        return head is not None and head.schema_id != self.table.schema().schema_id
 
     @cached_property
     def snapshots(self) -> dict[int, Snapshot]:

@@ -60,8 +60,8 @@ class Prepared:
     place: Place
     columns: Mapping[str, str]
     key: tuple[str, ...]
-    unavailable: tuple[str, ...]
-    """Columns in which a value may be kept."""
+    may_keep: tuple[str, ...]
+    """Columns that a change may name in `kept`."""
     view: str
     from_offsets: Mapping[Position, int]
     source: Source

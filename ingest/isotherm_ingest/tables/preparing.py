@@ -20,12 +20,12 @@ from isotherm_ingest.decode.workers import COLUMNS, decode_in_workers
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.plan.places import Found, Place, place
 from isotherm_ingest.sql.raw import Group, messages_sql
-from isotherm_ingest.sql.survey import Survey, can_name_partitions, survey_of, survey_sql
+from isotherm_ingest.sql.survey import Survey, survey_of, survey_sql
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offsets
 from isotherm_ingest.tables.boundary import advance, valid_through
 from isotherm_ingest.tables.definition import key_of, missing_properties
-from isotherm_ingest.tables.lake import CHANGELOG_COLUMNS, PIPELINE_PROPERTY, SpecField, TableNow, is_first
+from isotherm_ingest.tables.lake import CHANGELOG_COLUMNS, PIPELINE_PROPERTY, TableNow, is_first
 from isotherm_ingest.tables.offsets import Position, Source
 from isotherm_ingest.tables.portion import Halted, Portion, Prepared, wanted_from
 from isotherm_ingest.tables.schema_fit import SchemaFit
@@ -73,11 +73,12 @@ class Preparing:
             return at
         now = self._defined(found, portion)
         at = replace(at, uuid=now.uuid)
+        read_at = now.head if found is None else found.head
         now, groups = self._fit.made_to_fit(now, portion, from_offsets)
+        if now.head != read_at:  # the vector and the head must be of one moment
+            return self.prepare(portion)
         key = key_of(self._name, self._stream, groups)
         columns = {name: kind for name, kind in now.columns.items() if not self._is_about(name)}
-        partitioned_by = self._partitioned_by(now, key)
-        before = tuple(dict.fromkeys(field.column for field, _ in partitioned_by))
         if not groups:
             return at
         wanted = Wanted(
@@ -86,16 +87,14 @@ class Preparing:
             keeps=self._stream.mode == "mirror",
             source_parts=self._stream.source_parts,
             out_of_range=self._stream.out_of_range,
-            before=before,
         )
         self._decode(portion, groups, now, wanted, from_offsets)
-        survey = self._survey(columns, partitioned_by)
+        survey = self._survey(columns)
         if survey.problems:
             bad = self._session.sql(f"SELECT change.* FROM {self._view} WHERE change.problem IS NOT NULL")
             count = self._tools.dead_letters.send(bad)
             self._log.warning("dead_lettered", rows=count, batch=portion.batch)
         self._tell_untold(survey)
-        unavailable = [name for name in columns if survey.unavailable and name not in key]
         next_vector = offsets.merge(
             source.vector, offsets.vector_of({position: end for position, (_, end) in portion.ranges.items()})
         )
@@ -104,7 +103,7 @@ class Preparing:
             at,
             columns,
             key,
-            tuple(unavailable),
+            tuple(name for name in columns if name in survey.kept),
             self._view,
             from_offsets,
             Source(next_vector, portion.cluster, {**source.topic_ids, **portion.kafka.ids}),
@@ -164,7 +163,7 @@ class Preparing:
             at,
             prepared.columns,
             prepared.key,
-            prepared.unavailable,
+            prepared.may_keep,
             prepared.view,
             from_offsets,
             prepared.source,
@@ -223,30 +222,13 @@ class Preparing:
             return self._fit.load()
         return found
 
-    def _partitioned_by(self, now: TableNow, key: Sequence[str]) -> tuple[tuple[SpecField, str], ...]:
-        """The spec's fields, where every one comes from a column that never changes for a key."""
-        if self._stream.mode != "mirror" or not now.has_one_spec or not now.spec:
-            return ()
-        steady = {*self._stream.immutable, *key}
-        fields = tuple((field, now.columns.get(field.column, "")) for field in now.spec)
-        if all(field.column in steady and can_name_partitions(field, kind) for field, kind in fields):
-            return fields
-        return ()
-
-    def _survey(
-        self, columns: Mapping[str, str], partitioned_by: tuple[tuple[SpecField, str], ...]
-    ) -> Survey:
+    def _survey(self, columns: Mapping[str, str]) -> Survey:
         name = self._stream.event_time_column
         if name is not None and name not in columns:
             raise TableRefused(f"event_time {name!r} is no column of {self._name}: {sorted(columns)}")
         timed = name is not None and columns[name] in {"TIMESTAMP", "TIMESTAMP_NTZ", "DATE"}
         event_time = (name, columns[name]) if name is not None and timed else None
-        rows = self._session.sql(
-            survey_sql(self._view, event_time, partitioned_by, self._tools.lake.name)
-        ).collect()
-        if any(row["moved"] for row in rows):
-            self._log.warning("immutable_changed", rows=sum(row["moved"] for row in rows))
-        return survey_of(rows, partitioned_by)
+        return survey_of(self._session.sql(survey_sql(self._view, event_time)).collect())
 
     def _boundary(
         self, survey: Survey, vector: offsets.Vector, portion: Portion, previous_ms: int | None

@@ -1,18 +1,19 @@
 """One table's writer: what it still lacks is decoded, looked over, and committed together with its vector.
 
 The order is the promise. Read the vector; leave out what stands below it; send what cannot be decoded to the dead
-letters and wait for the acknowledgement; say the intent (a mirror); commit rows and vector in one snapshot. A write
-that loses a race is computed again from the table as it then is; one whose fate is unknown looks for its own vector
-first. Whatever is repeated finds its rows below the vector.
+letters and wait for the acknowledgement; find the rows of a mirror's keys, and say the intent; commit rows and vector in
+one snapshot, validated from the one at which the vector was read. A write that loses a race is computed again from the
+table as it then is; one whose fate is unknown looks for its own vector first. Whatever is repeated finds its rows below
+the vector.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
-from isotherm.contract.identity import TableId
+from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN, INGEST_VALID_THROUGH, JOB_ID
 from isotherm.runtime import clock, logs
 from isotherm_ingest.announce.intents import Intents, Open
@@ -20,18 +21,16 @@ from isotherm_ingest.failures import Verdict, brief, verdict
 from isotherm_ingest.plan.places import Place
 from isotherm_ingest.session import FORCED
 from isotherm_ingest.sql.changelog import changelog_sql, fenced_append
-from isotherm_ingest.sql.mirror import Touched, merge_sql, newest_sql, pruning_sql
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offsets
-from isotherm_ingest.tables.lake import summary_of
+from isotherm_ingest.tables.lake import Lake, summary_of
 from isotherm_ingest.tables.portion import Portion, Prepared
 from isotherm_ingest.tables.preparing import Preparing
 from isotherm_ingest.tables.tools import Tools
+from isotherm_ingest.tables.upsert import Upsert
 
 MAX_ATTEMPTS = 8
 """A write that loses this often competes with a writer that never rests; the table is left out for a while."""
-
-CONF_PREFIX = "spark.sql.iceberg.snapshot-property."
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +45,16 @@ class Written:
 class TableWriter:
     """Writes one table, by one thread at a time."""
 
-    def __init__(self, name: str, stream: Stream, spark: SparkSession, tools: Tools) -> None:
-        """A writer with a Spark session of its own, so that its tokens are nobody else's."""
+    def __init__(
+        self,
+        name: str,
+        stream: Stream,
+        spark: SparkSession,
+        tools: Tools,
+        make_upsert: Callable[[SparkSession, Lake, Prepared], Upsert] = Upsert,
+    ) -> None:
+        """A writer with a Spark session of its own, so that its views and settings are nobody else's."""
+        self._make_upsert = make_upsert
         self.name = name
         self._stream = stream
         self.session = spark.newSession()
@@ -115,7 +122,7 @@ class TableWriter:
             while True:
                 summary = self._summary(portion, prepared)
                 try:
-                    self._try(prepared, summary)
+                    self._try(prepared, summary, intent)
                 except Exception as err:
                     fate = verdict(err)
                     landed = self._landed(summary) if fate is Verdict.UNKNOWN else None
@@ -131,30 +138,21 @@ class TableWriter:
                     if following.survey.rows == 0:
                         return following.place
                     prepared = following
-                    intent.renew(prepared.survey.touched)
                 else:
                     return prepared, self._landed(summary) or 0
 
-    def _try(self, prepared: Prepared, summary: Mapping[str, str]) -> None:
+    def _try(self, prepared: Prepared, summary: Mapping[str, str], intent: "_Standing") -> None:
         if self._stream.mode == "changelog":
             rows = self.session.sql(changelog_sql(prepared.view, prepared.now.columns))
             fenced_append(rows, self._target, prepared.now.head, summary)
             return
-        for name, value in summary.items():
-            self.session.conf.set(CONF_PREFIX + name, value)
-        touched = prepared.survey.touched
-        names = list(prepared.columns)
-        source = newest_sql(prepared.view, names, prepared.key, prepared.unavailable)
-        self.session.sql(
-            merge_sql(
-                self._target,
-                source,
-                names,
-                prepared.key,
-                prepared.unavailable,
-                None if touched is None else pruning_sql(touched),
-            )
-        )
+        upsert = self._make_upsert(self.session, self._tools.lake, prepared)
+        try:
+            located = upsert.locate()
+            intent.renew(located.partitions)
+            upsert.write(located, summary, intent.widen)
+        finally:
+            upsert.close()
 
     def _summary(self, portion: Portion, prepared: Prepared) -> dict[str, str]:
         summary = {
@@ -183,8 +181,9 @@ class TableWriter:
                 break
             between.append(snapshot)
         jobs = [job for one in between if (job := summary_of(one).get(JOB_ID)) is not None]
-        event = "append_repeated" if intent is None else "merge_recomputed"
-        if intent is not None:
+        is_mirror = self._stream.mode == "mirror"
+        event = "merge_recomputed" if is_mirror else "append_repeated"
+        if is_mirror:
             self._tools.metrics.recomputed.labels(self.name).inc()
         self._log.warning(
             event,
@@ -201,10 +200,8 @@ class TableWriter:
 
     @contextmanager
     def _intent(self, prepared: Prepared) -> Iterator["_Standing"]:
-        """An intent around a mirror's MERGE; an append needs none."""
-        intents = self._tools.intents if self._stream.mode == "mirror" else None
-        standing = _Standing(intents, TableId(prepared.now.uuid, self.name))
-        standing.renew(prepared.survey.touched)
+        """An intent around a mirror's write, from when its rows are found; an append needs none."""
+        standing = _Standing(self._tools.intents, TableId(prepared.now.uuid, self.name))
         try:
             yield standing
         except BaseException:
@@ -216,15 +213,24 @@ class TableWriter:
 class _Standing:
     """The intent of one write, over all its attempts; none for an append."""
 
-    def __init__(self, intents: Intents | None, table: TableId) -> None:
+    def __init__(self, intents: Intents, table: TableId) -> None:
         self._intents = intents
         self._table = table
         self.now: Open | None = None
 
-    def renew(self, touched: Touched | None) -> None:
-        if self._intents is not None:
-            self.now = self._intents.open(self._table, None if touched is None else touched.keys, self.now)
+    def renew(self, partitions: frozenset[PartitionKey]) -> None:
+        """Begin an attempt, which touches these partitions, if any."""
+        if partitions or self.now is not None:
+            self.now = self._intents.open(self._table, tuple(sorted(partitions)), self.now)
+
+    def widen(self, partitions: frozenset[PartitionKey]) -> None:
+        """The attempt touches these partitions, which may be more."""
+        named = tuple(sorted(partitions))
+        if self.now is None:
+            self.now = self._intents.open(self._table, named)
+        elif self.now.partitions is not None and partitions - set(self.now.partitions):
+            self.now = self._intents.widen(self.now, named)
 
     def close(self, outcome: str) -> None:
-        if self.now is not None and self._intents is not None:
+        if self.now is not None:
             self._intents.close(self.now, outcome)

@@ -1,86 +1,65 @@
-"""Which partitions a MERGE is told to look at, and how it says so."""
+"""Where in a table the rows of some keys may be."""
 
 import pytest
 
-from isotherm.contract.identity import PartitionKey
-from isotherm_ingest.sql.mirror import MAX_RANGES, Touched, contiguous, merge_sql, pruning_sql
+from isotherm_ingest.sql.mirror import can_be_told, keys_sql, reach_of
 from isotherm_ingest.sql.survey import survey_of
 from isotherm_ingest.tables.lake import SpecField
 
-HOURS = (SpecField(1000, "at", "hours"), "TIMESTAMP")
-REGION = (SpecField(1001, "region", "identity"), "STRING")
-BUCKET = (SpecField(1002, "id", "bucket", 4), "BIGINT")
+DAYS = (SpecField(1000, "at", "days"), "TIMESTAMP")
+COUNTS = {"keys": 3, "rows": 2, "keeping": 0}
 
 
-def touched(fields, *values):
-    return Touched(fields, frozenset(values))
-
-
-def test_keys_are_the_daemon_s():
-    found = touched((HOURS, REGION), (494350, "eu"), (494351, "it's"))
+def test_few_keys_are_named_one_by_one():
+    found = {**COUNTS, "every0": ["7", "3"], "every1": ["it's", "eu"]}
+    reach = reach_of(found, {"id": "BIGINT", "region": "STRING"}, (), is_few=True)
 
     assert (
-        PartitionKey('{"1000":494350,"1001":"eu"}'),
-        PartitionKey('{"1000":494351,"1001":"it\'s"}'),
-    ) == found.keys
+        reach.condition
+        == "(`id` IN (CAST('3' AS BIGINT), CAST('7' AS BIGINT))) AND (`region` IN ('eu', 'it\\'s'))"
+    )
+
+
+def test_many_keys_are_told_by_their_range_and_by_the_partitions_that_they_prove():
+    found = {
+        **COUNTS,
+        "least0": "2024-01-01 00:00:00",
+        "most0": "2024-01-09 12:00:00",
+        "times0": [19_723, 19_731],
+    }
+    reach = reach_of(found, {"at": "TIMESTAMP"}, [DAYS], is_few=False)
+
+    assert reach.condition.startswith(
+        "(`at` >= CAST('2024-01-01 00:00:00' AS TIMESTAMP) AND `at` <= CAST('2024-01-09 12:00:00' AS TIMESTAMP)) AND "
+    )
+    assert "TIMESTAMP'2024-01-02 00:00:00Z') OR (`at` >= TIMESTAMP'2024-01-09 00:00:00Z'" in reach.condition
+
+
+def test_without_keys_nothing_is_known():
+    found = {"keys": 0, "rows": 0, "keeping": 0, "least0": None, "most0": None}
+
+    assert reach_of(found, {"id": "BIGINT"}, (), is_few=False).condition == ""
 
 
 @pytest.mark.parametrize(
-    ("field", "values", "expected"),
-    [
-        (HOURS, (0, 1, 5), ("((t.`at` >= TIMESTAMP'1970-01-01 00:00:00Z' AND t.`at` < TIMESTAMP'1970-01-01 02:00:00Z')"
-                           " OR (t.`at` >= TIMESTAMP'1970-01-01 05:00:00Z' AND t.`at` < TIMESTAMP'1970-01-01 06:00:00Z'))")),
-        ((SpecField(1, "at", "days"), "DATE"), (-1,), "((t.`at` >= DATE'1969-12-31' AND t.`at` < DATE'1970-01-01'))"),
-        ((SpecField(1, "at", "months"), "TIMESTAMP_NTZ"), (-1,), "((t.`at` >= TIMESTAMP_NTZ'1969-12-01 00:00:00' AND t.`at` < TIMESTAMP_NTZ'1970-01-01 00:00:00'))"),
-        ((SpecField(1, "at", "years"), "DATE"), (54,), "((t.`at` >= DATE'2024-01-01' AND t.`at` < DATE'2025-01-01'))"),
-        ((SpecField(1, "at", "days"), "DATE"), (-719162,), "((t.`at` >= DATE'0001-01-01' AND t.`at` < DATE'0001-01-02'))"),
-        (HOURS, (-719162 * 24,), "((t.`at` >= TIMESTAMP'0001-01-01 00:00:00Z' AND t.`at` < TIMESTAMP'0001-01-01 01:00:00Z'))"),
-        (REGION, ("it's", "eu"), "t.`region` IN ('eu', 'it\\'s')"),
-        (BUCKET, (1, 2), None),
-        (HOURS, (10**9,), None),  # a year that no literal holds
-    ],
-)  # fmt: skip
-def test_literals_prune_the_target(field, values, expected):
-    assert expected == pruning_sql(touched((field,), *((value,) for value in values)))
+    ("kind", "expected"), [("DECIMAL(10,2)", True), ("STRING", True), ("DOUBLE", False), ("BINARY", False)]
+)
+def test_keys_whose_text_is_not_the_value_prune_nothing(kind, expected):
+    assert can_be_told(kind) is expected
 
 
-def test_many_ranges_become_one():
-    scattered = touched((HOURS,), *((2 * number,) for number in range(MAX_RANGES + 1)))
-
-    assert 1 == pruning_sql(scattered).count(">=")
+def test_a_key_without_columns_that_can_be_told_is_counted():
+    assert keys_sql("v", [], (), "lake", is_few=False).startswith("SELECT count(*) AS keys, ")
 
 
-def test_runs():
-    assert [(1, 3), (7, 7), (9, 10)] == contiguous([1, 2, 3, 7, 9, 10])
-    assert [] == contiguous([])
-
-
-def row(**changes):
-    return {
-        "topic": "orders", "partition": 0, "rows": 2, "problems": 0, "unavailable": 0, "untold": [], "newest_ms": 5, "reached_ms": 9,
-        "unknown": 0, "moved": 0, "touched": [(1,)], "touched_before": [(3,)], **changes,
-    }  # fmt: skip
-
-
-def test_a_survey_names_the_partitions_of_new_and_old_rows():
+def test_a_survey_sums_the_kafka_partitions():
+    row = {"topic": "orders", "rows": 2, "problems": 1, "untold": [], "newest_ms": 5}
     survey = survey_of(
-        [row(), row(partition=1, touched=[(2,)], touched_before=None, reached_ms=None)], (HOURS,)
+        [
+            {**row, "partition": 0, "kept": ["note"], "reached_ms": 9},
+            {**row, "partition": 1, "kept": None, "reached_ms": None},
+        ]
     )
 
-    assert {(1,), (2,), (3,)} == survey.touched.values
-    assert (4, {("orders", 0): 9}) == (survey.rows, survey.reached_ms)
-
-
-@pytest.mark.parametrize("change", [{"unknown": 1}, {"moved": 1}])
-def test_one_row_that_does_not_tell_its_partition_makes_it_any(change):
-    assert survey_of([row(), row(**change)], (HOURS,)).touched is None
-
-
-def test_a_merge_always_updates_and_keeps_the_key():
-    """An insert-only MERGE is not validated by Iceberg; a key-only table must not become one."""
-    assert "WHEN MATCHED THEN UPDATE SET t.`id` = s.row.`id`" in merge_sql(
-        "x", "SELECT 1", ["id"], ["id"], (), None
-    )
-    assert "SET t.`a` = IF(coalesce(array_contains(s.kept, 'a'), false), t.`a`, s.row.`a`)" in merge_sql(
-        "x", "SELECT 1", ["id", "a"], ["id"], ("a",), None
-    )
+    assert (survey.rows, survey.problems, survey.kept) == (4, 2, frozenset(["note"]))
+    assert survey.reached_ms == {("orders", 0): 9}

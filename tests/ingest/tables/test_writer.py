@@ -1,7 +1,6 @@
-"""A write that loses a race, or whose answer is lost: on a real catalog, with a Spark that does as it is told."""
+"""A write that loses a race, or whose answer is lost: on a real catalog, with upserts that do as they are told."""
 
 import re
-from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -10,6 +9,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
 from isotherm.contract.events import decode
+from isotherm.contract.identity import PartitionKey
 from isotherm_ingest.announce.intents import Intents
 from isotherm_ingest.decode.debezium import change_schema
 from isotherm_ingest.failures import TableRefused
@@ -20,31 +20,28 @@ from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, Lake, TableNow
 from isotherm_ingest.tables.portion import Portion
 from isotherm_ingest.tables.tools import Tools
-from isotherm_ingest.tables.writer import CONF_PREFIX, MAX_ATTEMPTS, TableWriter
+from isotherm_ingest.tables.upsert import Located
+from isotherm_ingest.tables.writer import MAX_ATTEMPTS, TableWriter
 from support.messages import Broker, Rows, Session, envelope, key
 
 NAME, TOPIC = "shop.orders", "shop.public.orders"
 UNKNOWN = RuntimeError("org.apache.iceberg.exceptions.CommitStateUnknownException: time out")
 CONFLICT = RuntimeError("org.apache.iceberg.exceptions.CommitFailedException: the table moved on")
 ONE_ROW = pa.table({"id": [1]})
+FOUND, WRITTEN = PartitionKey('{"1000":1}'), PartitionKey('{"1000":2}')
 
 
 class Spark:
-    """Runs no SQL. Each MERGE does what comes next in `fates`: it lands, fails, or both."""
+    """Runs no SQL."""
 
-    def __init__(self, table):
-        self._table, self.conf, self.fates, self.merges = table, Conf(), [], 0
+    def __init__(self):
+        self.conf = Conf()
 
     def newSession(self):  # noqa: N802 (Spark's name)
         return self
 
     def sql(self, text):
-        if text.lstrip().startswith("MERGE"):
-            self.merges += 1
-            self.fates.pop(0)()
-        if re.search(r"count\(\*\).* AS rows", text):
-            return Rows([SURVEYED])
-        return self
+        return Rows([SURVEYED]) if re.search(r"count\(\*\).* AS rows", text) else self
 
     def coalesce(self, _):
         return self
@@ -64,10 +61,6 @@ class Spark:
     def createOrReplaceTempView(self, _):  # noqa: N802 (Spark's name)
         pass
 
-    def lands(self):
-        """As Spark does: the rows, with the session's summary in the snapshot."""
-        self._table.refresh().append(ONE_ROW, snapshot_properties=self.conf.summary())
-
 
 class Conf(dict):
     """The session's settings."""
@@ -77,22 +70,44 @@ class Conf(dict):
     def unset(self, name):
         self.pop(name, None)
 
-    def summary(self):
-        return {name.removeprefix(CONF_PREFIX): self[name] for name in self if name.startswith(CONF_PREFIX)}
+
+class Upserts:
+    """Each upsert does what comes next in `fates`: it lands, fails, or both."""
+
+    def __init__(self, table):
+        self._table, self.fates, self.tried = table, [], 0
+
+    def __call__(self, *_):
+        return self
+
+    def locate(self):
+        return Located((), frozenset([FOUND]))
+
+    def write(self, located, summary, say):
+        self.tried += 1
+        say(located.partitions | {WRITTEN})
+        self.fates.pop(0)(summary)
+
+    def close(self):
+        pass
+
+    def lands(self, summary):
+        """As Iceberg does: the rows, with the summary in the snapshot."""
+        self._table.refresh().append(ONE_ROW, snapshot_properties=dict(summary))
 
 
 SURVEYED = {
-    "topic": TOPIC, "partition": 0, "rows": 1, "problems": 0, "unavailable": 0, "untold": [], "newest_ms": None,
-    "reached_ms": None, "unknown": 0, "moved": 0, "touched": None, "touched_before": None,
+    "topic": TOPIC, "partition": 0, "rows": 1, "problems": 0, "kept": [], "untold": [], "newest_ms": None,
+    "reached_ms": None,
 }  # fmt: skip
 
 
 def fails(error, *first):
-    """A MERGE that fails after what happens first."""
+    """A write that fails after what happens first."""
 
-    def fate():
+    def fate(summary):
         for step in first:
-            step()
+            step(summary)
         raise error
 
     return fate
@@ -117,8 +132,8 @@ def table(properties):
 
 
 @pytest.fixture
-def spark(table):
-    return Spark(table)
+def upserts(table):
+    return Upserts(table)
 
 
 @pytest.fixture
@@ -132,10 +147,11 @@ def metrics():
 
 
 @pytest.fixture
-def writer(properties, spark, broker, metrics):
+def writer(properties, upserts, broker, metrics):
     intents = Intents(broker, "control", "shop")
     stream = Stream(topics="shop.*", table="shop.{table}")
-    yield TableWriter(NAME, stream, spark, Tools(Lake("lake", properties), intents, None, metrics, "shop"))
+    tools = Tools(Lake("lake", properties), intents, None, metrics, "shop")
+    yield TableWriter(NAME, stream, Spark(), tools, upserts)
     intents.stop()
 
 
@@ -150,7 +166,7 @@ def told(broker):
     """What the intents said, one after the other."""
     events = [decode(record.value) for record in broker.sent]
     assert len({event.intent_id for event in events}) == 1
-    return [(event.state, event.attempt, event.outcome) for event in events]
+    return list(dict.fromkeys((event.state, event.attempt, event.outcome) for event in events))
 
 
 def vector(table):
@@ -161,44 +177,53 @@ def rows(table):
     return table.refresh().scan().to_arrow().num_rows
 
 
-def test_rows_and_vector_are_one_snapshot_and_what_comes_again_is_left_out(writer, spark, table):
-    spark.fates = [spark.lands]
+def test_rows_and_vector_are_one_snapshot_and_what_comes_again_is_left_out(writer, upserts, table):
+    upserts.fates = [upserts.lands]
 
     assert writer.write(portion(0, 5)).rows == 1
     assert vector(table) == {TOPIC: {0: 5}}
     assert writer.write(portion(0, 5)).rows == writer.write(portion(2, 4)).rows == 0
-    assert (spark.merges, rows(table)) == (1, 1)
+    assert (upserts.tried, rows(table)) == (1, 1)
 
 
-def test_a_write_whose_answer_is_lost_is_looked_for_and_not_repeated(writer, spark, broker, table):
-    spark.fates = [fails(UNKNOWN, spark.lands)]
+def test_a_write_whose_answer_is_lost_is_looked_for_and_not_repeated(writer, upserts, broker, table):
+    upserts.fates = [fails(UNKNOWN, upserts.lands)]
 
     assert writer.write(portion(0, 5)).rows == 1
-    assert (spark.merges, rows(table)) == (1, 1)
+    assert (upserts.tried, rows(table)) == (1, 1)
     assert told(broker) == [("open", 1, ""), ("closed", 1, "committed")]
 
 
-def test_a_write_whose_answer_is_lost_and_that_did_not_land_is_repeated(writer, spark, table):
-    spark.fates = [fails(UNKNOWN), spark.lands]
+def test_a_write_whose_answer_is_lost_and_that_did_not_land_is_repeated(writer, upserts, table):
+    upserts.fates = [fails(UNKNOWN), upserts.lands]
 
     assert writer.write(portion(0, 5)).rows == 1
-    assert (spark.merges, rows(table)) == (2, 1)
+    assert (upserts.tried, rows(table)) == (2, 1)
 
 
-def test_a_lost_race_is_computed_again_under_the_same_intent(writer, spark, broker, table):
+def test_a_lost_race_is_computed_again_under_the_same_intent(writer, upserts, broker, table):
     other = table.catalog.load_table(NAME)
-    spark.fates = [fails(CONFLICT, partial(other.append, ONE_ROW)), spark.lands]
+    upserts.fates = [fails(CONFLICT, lambda _: other.append(ONE_ROW)), upserts.lands]
 
     assert writer.write(portion(0, 5)).rows == 1
-    assert (spark.merges, rows(table)) == (2, 2)
+    assert (upserts.tried, rows(table)) == (2, 2)
     assert vector(table) == {TOPIC: {0: 5}}
     assert told(broker) == [("open", 1, ""), ("open", 2, ""), ("closed", 2, "committed")]
 
 
+def test_an_intent_names_what_was_found_and_then_what_was_written(writer, upserts, broker):
+    upserts.fates = [upserts.lands]
+    writer.write(portion(0, 5))
+
+    events = [decode(record.value) for record in broker.sent]
+    assert [event.partitions for event in events] == [(FOUND,), (FOUND, WRITTEN), (FOUND, WRITTEN)]
+    assert [event.state for event in events] == ["open", "open", "closed"]
+
+
 def test_a_write_that_always_loses_is_given_up_and_its_intent_is_closed(
-    writer, spark, broker, metrics, table
+    writer, upserts, broker, metrics, table
 ):
-    spark.fates = [fails(CONFLICT)] * MAX_ATTEMPTS
+    upserts.fates = [fails(CONFLICT)] * MAX_ATTEMPTS
 
     with pytest.raises(RuntimeError, match="moved on"):
         writer.write(portion(0, 5))
@@ -208,34 +233,34 @@ def test_a_write_that_always_loses_is_given_up_and_its_intent_is_closed(
     assert rows(table) == 0
 
 
-def test_any_other_failure_is_not_repeated(writer, spark, broker):
-    spark.fates = [fails(RuntimeError("no space left on device"))]
+def test_any_other_failure_is_not_repeated(writer, upserts, broker):
+    upserts.fates = [fails(RuntimeError("no space left on device"))]
 
     with pytest.raises(RuntimeError, match="no space left"):
         writer.write(portion(0, 5))
     assert told(broker) == [("open", 1, ""), ("closed", 1, "failed")]
 
 
-def test_another_driver_that_was_faster_has_written_it_for_us(writer, spark, table):
-    """A driver that was thought dead commits the same offsets between our look and our MERGE."""
-    spark.fates = [fails(CONFLICT, spark.lands)]
+def test_another_driver_that_was_faster_has_written_it_for_us(writer, upserts, table):
+    """A driver that was thought dead commits the same offsets between our look and our commit."""
+    upserts.fates = [fails(CONFLICT, upserts.lands)]
 
     assert writer.write(portion(0, 5)).rows == 0
-    assert (spark.merges, rows(table)) == (1, 1)
+    assert (upserts.tried, rows(table)) == (1, 1)
 
 
-def test_a_table_with_rows_of_somebody_else_is_not_written(writer, spark, table):
+def test_a_table_with_rows_of_somebody_else_is_not_written(writer, upserts, table):
     table.transaction().remove_properties(PIPELINE_PROPERTY).commit_transaction()
     table.append(ONE_ROW)
 
     with pytest.raises(TableRefused, match="has snapshots and no token"):
         writer.write(portion(0, 5))
-    assert spark.merges == 0
+    assert upserts.tried == 0
 
 
-def test_a_table_that_lost_the_snapshots_with_its_token_is_not_written(writer, spark, table):
+def test_a_table_that_lost_the_snapshots_with_its_token_is_not_written(writer, upserts, table):
     """Its first snapshot is gone too, so nobody knows any more whether something of ours was in it."""
-    spark.fates = [spark.lands]
+    upserts.fates = [upserts.lands]
     writer.write(portion(0, 5))
     (ours,) = table.refresh().snapshots()
     table.append(ONE_ROW)
@@ -243,4 +268,4 @@ def test_a_table_that_lost_the_snapshots_with_its_token_is_not_written(writer, s
 
     with pytest.raises(TableRefused, match="has snapshots and no token"):
         writer.write(portion(0, 5))
-    assert spark.merges == 1
+    assert upserts.tried == 1

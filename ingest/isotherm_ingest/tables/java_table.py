@@ -1,0 +1,185 @@
+"""An Iceberg table in the driver's JVM: rows written but not committed, and the commit of rows and deletes as one.
+
+Iceberg's Java library is the only one that writes position deletes and deletion vectors, and whose commit is validated
+from a snapshot of our choice. It is reached through PySpark's own gateway. Spark writes the rows, as for a rewrite: what
+it wrote waits in the driver, by an id of ours, and no table knows of it before the commit.
+"""
+
+import threading
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.java_gateway import JavaObject
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import DataFrame, SparkSession
+
+from isotherm.contract.identity import PartitionKey, partition_key, scalar
+from isotherm.contract.summary import INGEST_PIPELINE
+
+STAGING = "isotherm_staging"
+"""Spark's name of the catalog of tables that are written but not committed."""
+
+_starting = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one commit adds and takes away; files are Iceberg's Java objects."""
+
+    rows: Sequence[Any] = ()
+    deletes: Sequence[Any] = ()
+    replaced: Sequence[Any] = ()
+    """Delete files whose deletes are in `deletes` by now."""
+    referenced: Sequence[str] = ()
+    """Data files that must still be there: rows in them are deleted."""
+
+
+class JavaTable:
+    """A table, as it was loaded."""
+
+    def __init__(self, session: SparkSession, name: str) -> None:
+        """Load `name`, quoted as Spark's SQL names it."""
+        context: Any = session.sparkContext
+        self._session = session
+        self._name = name
+        self.jvm: Any = context._jvm
+        self.iceberg = self.jvm.org.apache.iceberg
+        # Spark looks its catalogs up in the session that is active in the thread, which may be an older one.
+        self.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
+        self.table = self.iceberg.spark.Spark3Util.loadIcebergTable(session._jsparkSession, name)
+        session.conf.set(f"spark.sql.catalog.{STAGING}", "org.apache.iceberg.spark.SparkRewriteTableCatalog")
+        with _starting:  # the commit asks us whether the history is still the one that we know
+            ensure_callback_server_started(context._gateway)  # type: ignore[no-untyped-call]
+
+    @property
+    def format_version(self) -> int:
+        """2: position deletes. 3: deletion vectors, and rows that keep their ids."""
+        return int(self.iceberg.TableUtil.formatVersion(self.table))
+
+    def write_rows(self, rows: DataFrame, *, is_clustered: bool) -> list[Any]:
+        """Write rows as data files under the table's present spec; nothing is committed.
+
+        Args:
+            rows: all columns of the table, by name.
+            is_clustered: whether each task has the rows of one partition together.
+        """
+        staged = uuid.uuid4().hex
+        tables = self.iceberg.spark.SparkTableCache.get()
+        coordinator = self.iceberg.spark.FileRewriteCoordinator.get()
+        tables.add(staged, self.table)
+        try:
+            (
+                rows.writeTo(f"{STAGING}.`{staged}`")
+                .option("use-table-distribution-and-ordering", "false")
+                .option("fanout-enabled", str(not is_clustered).lower())
+                .option("output-spec-id", str(self.table.spec().specId()))
+                .append()
+            )
+            return list(coordinator.fetchNewFiles(self.table, staged))
+        finally:
+            coordinator.clearRewrite(self.table, staged)
+            tables.remove(staged)
+
+    def condition(self, text: str) -> Any:
+        """A condition on the table's columns, in SQL, as an expression of Iceberg."""
+        if not text:
+            return self.iceberg.expressions.Expressions.alwaysTrue()
+        converter = self.jvm.org.apache.spark.sql.execution.datasources.SparkExpressionConverter
+        resolved = converter.collectResolvedSparkExpression(self._session._jsparkSession, self._name, text)
+        return converter.convertToIcebergExpression(resolved)
+
+    def commit(self, change: Change, read_at: int | None, condition: Any, summary: Mapping[str, str]) -> None:
+        """Commit a change in one snapshot, if it is still true.
+
+        Refused where, since `read_at`, this pipeline has committed, somebody else has added rows or deletes that the
+        condition may match, or a data file is gone in which rows are deleted.
+
+        Raises:
+            Py4JJavaError: with `ValidationException` or `CommitFailedException` nothing was committed; with
+                `CommitStateUnknownException` nobody knows.
+        """
+        delta = self.table.newRowDelta()
+        for file in change.rows:
+            delta.addRows(file)
+        for file in change.deletes:
+            delta.addDeletes(file)
+        for file in change.replaced:
+            delta.removeDeletes(file)
+        if read_at is not None:
+            delta.validateFromSnapshot(read_at)
+        delta.conflictDetectionFilter(condition)
+        delta.validateNoConflictingDataFiles()
+        delta.validateNoConflictingDeleteFiles()
+        if change.referenced:
+            delta.validateDataFilesExist(self.java_list(change.referenced))
+            delta.validateDeletedFiles()
+        delta.validateWith(Fence(read_at, summary.get(INGEST_PIPELINE, "")))
+        for key, value in summary.items():
+            delta.set(key, value)
+        delta.commit()
+
+    def forget(self, files: Iterable[Any]) -> None:
+        """Delete files that no commit was ever asked to add."""
+        for file in files:
+            self.table.io().deleteFile(file.location())
+
+    def java_list(self, items: Iterable[Any]) -> Any:
+        """A list that Java understands."""
+        found = self.jvm.java.util.ArrayList()
+        for item in items:
+            found.add(item)
+        return found
+
+
+class Fence:
+    """Refuses a commit where this pipeline has committed since a snapshot: what it would commit was read before that.
+
+    Iceberg asks it with the ancestors of the snapshot that the commit would follow, the newest first, each time that it
+    tries. So a driver that read an old vector never commits, whatever keys its rows have.
+    """
+
+    def __init__(self, read_at: int | None, pipeline: str) -> None:
+        self._read_at = read_at
+        self._pipeline = pipeline
+        self._why = ""
+
+    def validate(self, snapshots: Any) -> bool:
+        """Whether nothing of ours came after the snapshot."""
+        ancestors = snapshots.iterator()
+        while ancestors.hasNext():
+            snapshot = ancestors.next()
+            if snapshot.snapshotId() == self._read_at:
+                return True
+            if snapshot.summary().get(INGEST_PIPELINE) == self._pipeline:
+                self._why = (
+                    f"pipeline {self._pipeline} has committed snapshot {snapshot.snapshotId()} meanwhile"
+                )
+                return False
+        self._why = f"snapshot {self._read_at} is in the table's history no more"
+        return self._read_at is None
+
+    def errorMessage(self) -> str:  # noqa: N802 (Java's name)
+        """Why it refused."""
+        return self._why
+
+    class Java:
+        """What Py4J asks for."""
+
+        implements = ("org.apache.iceberg.SnapshotAncestryValidator",)
+
+
+def key_of(spec: Any, partition: Any) -> PartitionKey:
+    """The partition's key, as the daemon knows it."""
+    fields = spec.fields()
+    return partition_key(
+        {fields.get(place).fieldId(): scalar(_plain(partition.get(place))) for place in range(fields.size())}
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A partition value, as Python has it: what is left to Java is text of Avro, or a buffer."""
+    if not isinstance(value, JavaObject):
+        return value
+    return bytes(value.array()) if hasattr(value, "array") else str(value)

@@ -1,0 +1,199 @@
+"""A mirror's rows are those of a plain dict, whatever changes come, however the table is cut; Spark is the judge."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.upserts import KEPT, Delete, Mirror, Put, hour
+
+pytestmark = pytest.mark.spark
+
+SPECS = ("", "days(at)", "bucket(4, id)", "truncate(1, region)", "region", "region, hours(at)")
+"""How tables are cut. Only `bucket` can be told from the key."""
+
+ids = st.integers(1, 12)
+rows = st.fixed_dictionaries(
+    {
+        "name": st.sampled_from(["a", "b", "", None, KEPT]),
+        "region": st.sampled_from(["eu", "eu-west", "us", "", None]),
+        "at": st.one_of(st.none(), st.integers(-30, 60).map(hour)),
+    }
+)
+unfilled = st.sampled_from([{}, {"name": "", "region": "", "at": hour(-24 * 19_723)}])
+"""What a delete says of the row under PostgreSQL's default replica identity: nothing, or 0, '' and 1970."""
+changes = st.one_of(st.builds(Put, ids, rows, st.sampled_from("cru")), st.builds(Delete, ids, unfilled))
+batches = st.lists(changes, min_size=1, max_size=8)
+others = st.sampled_from(["evolve", "compact", "own column"])
+"""What others do between two batches."""
+histories = st.tuples(batches, others, batches, others, batches).map(list)
+
+
+@settings(max_examples=8)
+@given(spec=st.sampled_from(SPECS), version=st.sampled_from(["2", "3"]), history=histories)
+def test_a_table_holds_what_a_dict_holds(spark, lake_folder, spec, version, history):
+    mirror = Mirror(spark, lake_folder, spec, **{"format-version": version})
+    for step in history:
+        match step:
+            case "evolve":
+                mirror.evolve()
+            case "compact":
+                mirror.compact()
+            case "own column":
+                mirror.fill_own_column()
+            case batch:
+                told = mirror.apply(*batch)
+                assert told == mirror.partitions()
+        assert mirror.expected() == mirror.found()
+
+
+def test_fifty_thousand_changes_are_those_of_a_merge(spark, lake_folder):
+    """Keys of two columns, of which one cuts the table; old rows that are replaced, gone, and new."""
+    columns = {"id": "BIGINT", "at": "TIMESTAMP", "name": "STRING", "price": "DECIMAL(10,2)"}
+    mirror, twin = (Mirror(spark, lake_folder, "days(at)", ("id", "at"), columns) for _ in range(2))
+    at = "timestamp_seconds(1704067200 + id * 60)"
+    for one in (mirror, twin):
+        spark.sql(f"INSERT INTO {one.spark_name} SELECT id, {at}, 'old', 1 FROM range(0, 40000, 2)")
+    row = f"named_struct('id', id, 'at', {at}, 'name', concat('new', n), 'price', CAST(id AS DECIMAL(10,2)))"
+    change = (
+        "named_struct('op', IF(id % 5 = 0, 'd', 'u'), 'partition', 0, 'offset', n, "
+        "'kept', CAST(array() AS ARRAY<STRING>), 'problem', CAST(NULL AS STRING))"
+    )
+    # Each key comes twice, with another value.
+    source = (
+        f"SELECT {row} AS row, {change} AS change FROM (SELECT id AS n, id % 25000 AS id FROM range(50000))"
+    )
+    spark.sql(source).createOrReplaceTempView("fifty_thousand")
+    mirror.write_view("fifty_thousand", 50_000)
+    spark.sql(
+        f"""MERGE INTO {twin.spark_name} t USING (SELECT * FROM ({source}) WHERE change.offset >= 25000) s
+        ON t.id = s.row.id AND t.at = s.row.at
+        WHEN MATCHED AND s.change.op = 'd' THEN DELETE
+        WHEN MATCHED THEN UPDATE SET name = s.row.name, price = s.row.price
+        WHEN NOT MATCHED AND s.change.op <> 'd' THEN INSERT (id, at, name, price)
+            VALUES (s.row.id, s.row.at, s.row.name, s.row.price)"""
+    )
+
+    assert mirror.rows_that_differ_from(twin) == 0
+    assert spark.table(mirror.spark_name).count() > 20_000
+
+
+def test_a_key_of_every_type_that_can_be_told_finds_its_rows(spark, lake_folder):
+    columns = {
+        "id": "BIGINT",
+        "text": "STRING",
+        "day": "DATE",
+        "at": "TIMESTAMP_NTZ",
+        "price": "DECIMAL(10,2)",
+    }
+    mirror = Mirror(spark, lake_folder, "day", tuple(columns), columns)
+    values = (
+        "struct({} AS id, concat('it\\'s \\\\ ', id % 3) AS text, date_add(DATE'0001-01-01', CAST(id % 5 AS INT)) AS day, "
+        "TIMESTAMP_NTZ'9999-12-31 23:59:59.999999' AS at, CAST(id % 7 AS DECIMAL(10,2)) AS price)"
+    )
+    change = "struct('{}' AS op, 0 AS partition, id AS offset, CAST(array() AS ARRAY<STRING>) AS kept, CAST(NULL AS STRING) AS problem)"
+    for op, number, count in (("c", "id", 300), ("u", "id", 100), ("d", "id", 250)):
+        row = f"SELECT {values.format(number)} AS row, {change.format(op)} AS change FROM range({count})"
+        spark.sql(row).createOrReplaceTempView("typed")
+        mirror.write_view("typed", count)
+
+    assert [row[0] for row in mirror.found()] == sorted(range(250, 300), key=str)
+
+
+def test_a_value_of_somebody_elses_column_stays_until_the_row_is_deleted(spark, lake_folder):
+    mirror = Mirror(spark, lake_folder)
+    mirror.apply(*(Put(number, {"name": "a"}) for number in (1, 2, 3)))
+    mirror.fill_own_column()
+    mirror.apply(Put(1, {"name": "b"}), Delete(2), Put(2, {"name": "b"}), Put(4))
+
+    assert [(1, "mine 1"), (2, None), (3, "mine 3"), (4, None)] == mirror.found(
+        f"SELECT id, mine FROM {mirror.spark_name}"
+    )
+
+
+def test_a_value_that_is_not_told_is_the_newest_one_that_was(spark, lake_folder):
+    mirror = Mirror(spark, lake_folder, "region")
+    mirror.apply(
+        Put(1, {"name": "large", "region": "eu"}), Put(2, {"name": "large"}), Put(3, {"name": "large"})
+    )
+    mirror.apply(
+        Put(1, {"name": KEPT, "region": "us"}),
+        Put(2, {"name": None}),
+        Put(2, {"name": KEPT}),
+        Delete(3),
+        Put(3, {"name": KEPT}),
+        Put(4, {"name": KEPT}),
+    )
+
+    assert [(1, "large"), (2, None), (3, None), (4, None)] == mirror.found(
+        f"SELECT id, name FROM {mirror.spark_name}"
+    )
+
+
+def test_a_column_of_the_key_that_was_renamed_still_finds_the_rows(spark, lake_folder):
+    mirror = Mirror(spark, lake_folder, "bucket(4, id)", columns={"id": "INT", "name": "STRING"})
+    mirror.apply(Put(1, {"name": "a"}), Put(2, {"name": "a"}))
+    spark.sql(f"ALTER TABLE {mirror.spark_name} RENAME COLUMN id TO number")
+    spark.sql(f"ALTER TABLE {mirror.spark_name} ALTER COLUMN number TYPE BIGINT")
+    mirror.key, mirror.columns = ("number",), {"number": "BIGINT", "name": "STRING"}
+    mirror.write_rows([(("u", (), (1, "b")))])
+
+    assert [(1, "b"), (2, "a")] == mirror.found()
+
+
+# Files
+
+
+def test_a_data_file_has_one_delete_file_at_most_where_the_table_says_so(spark, lake_folder):
+    by_file = Mirror(spark, lake_folder, "region")
+    by_partition = Mirror(spark, lake_folder, "region", **{"write.delete.granularity": "partition"})
+    for mirror in (by_file, by_partition):
+        mirror.apply(*(Put(number, {"region": "eu"}) for number in range(10)))
+        mirror.apply(*(Put(number, {"region": "eu"}) for number in range(10, 20)))
+        for number in (1, 2, 11):
+            mirror.apply(Delete(number))
+
+        assert mirror.expected() == mirror.found()
+    assert [(2,)] == by_file.found(f"SELECT count(*) FROM {by_file.spark_name}.delete_files")
+    assert [(3,)] == by_partition.found(f"SELECT count(*) FROM {by_partition.spark_name}.delete_files")
+
+
+def test_a_row_keeps_its_id_in_format_3(spark, lake_folder):
+    mirror = Mirror(spark, lake_folder, **{"format-version": "3"})
+    mirror.apply(Put(1), Put(2), Put(3))
+    ids = f"SELECT id, _row_id FROM {mirror.spark_name}"
+    before = dict(mirror.found(ids))
+    mirror.apply(Put(2, {"name": "b"}), Put(4))
+    after = dict(mirror.found(ids))
+
+    assert before == {number: after[number] for number in before}
+    assert after[4] not in before.values()
+    stamps = dict(mirror.found(f"SELECT id, _last_updated_sequence_number FROM {mirror.spark_name}"))
+    assert stamps == {1: 1, 2: 2, 3: 1, 4: 2}
+
+
+def test_rows_of_one_partition_are_one_file_and_those_of_a_key_lie_together(spark, lake_folder):
+    mirror = Mirror(spark, lake_folder, "region")
+    mirror.apply(*(Put(number, {"region": "eu" if number % 2 else "us"}) for number in (5, 2, 1, 4, 3)))
+
+    placed = "array_sort(collect_list(struct(_pos, id))).id"
+    assert [("eu", [1, 3, 5]), ("us", [2, 4])] == mirror.found(
+        f"SELECT region, {placed} FROM (SELECT *, _file, _pos FROM {mirror.spark_name}) GROUP BY region, _file"
+    )
+
+
+def test_what_was_written_for_a_commit_that_was_never_asked_for_is_deleted(spark, lake_folder):
+    mirror = Mirror(spark, lake_folder, "region")
+    mirror.apply(*(Put(number, {"region": "eu"}) for number in range(5)))
+    before = mirror.files()
+    attempt = mirror.upsert([Put(1, {"region": "us"}), Delete(2)])
+
+    def no_answer(_):
+        assert len(mirror.files()) == len(before) + 2  # rows, and deletes
+        raise TimeoutError("the broker does not answer")
+
+    with pytest.raises(TimeoutError):
+        attempt.write(attempt.locate(), mirror.summary(), no_answer)
+    attempt.close()
+
+    assert before == mirror.files()
+    assert mirror.expected() == mirror.found()
