@@ -65,7 +65,7 @@ class Job:
         self._handle_signals()
         try:
             self._waiting("kafka", lambda: prepare_topics(broker, config))
-            self._waiting("catalog", lambda: lake.names(None))
+            self._waiting("catalog", lake.ask)
             if not self._stop.is_set():
                 self._serve(spark, broker, lake, metrics)
         except (Py4JNetworkError, ConnectionError) as err:

@@ -4,6 +4,7 @@ import pytest
 
 from isotherm.core import observations as seen
 from isotherm.iceberg.catalog import IcebergCatalog
+from isotherm_ingest.tables.lake import Lake
 from support.lab import EXPIRING, SCHEMA, of, started
 
 pytestmark = pytest.mark.stack
@@ -27,6 +28,8 @@ def test_every_table_is_listed_and_loaded_by_its_name(rest_lab):
 
     assert (set(listing.names), listing.unlisted) == (uuids.keys(), {})
     assert {name: catalog.lies(name).uuid for name in listing.names} == uuids
+    # ingest has a client of its own.
+    assert set(Lake("lake", lab.properties).names(None)) == uuids.keys()
 
 
 def test_a_second_entry_below_such_a_name_keeps_its_files(rest_lab):

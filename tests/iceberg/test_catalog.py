@@ -19,6 +19,7 @@ from isotherm.service.catalog_lists import CatalogLists
 from isotherm.service.ports import Fenced, Refused, TableMissing, Unavailable, Unreadable
 from isotherm.store import Ledger
 from support import dotted
+from support.faults import FaultyCatalog
 from support.in_process import AtOnce
 from support.lab import uuid_of
 from support.servers import http_server
@@ -191,8 +192,38 @@ def test_a_namespace_that_refuses_or_vanishes_hides_no_other():
         found = listing(url)
 
     assert found.names == ["a.t", "z.u"]
-    assert sorted(found.unlisted) == ["a.secret", "b"]
-    assert all("ForbiddenError" in why for why in found.unlisted.values())
+    assert sorted(found.unlisted) == ["a.secret", "b", "c"]
+    assert all("ForbiddenError" in found.unlisted[name] for name in ("a.secret", "b"))
+
+
+def test_a_namespace_that_is_listed_and_not_there_may_have_tables():
+    tables, dropped = {"a": ["t"], "c": ["copy"], "d.e": ["copy"]}, ["c", "d.e"]
+    with tree(tables, dropped=dropped) as url:
+        catalog = IcebergCatalog(connect(CatalogConfig(properties={"type": "rest", "uri": url})))
+        found = catalog.names()
+        dropped.clear()
+        later = catalog.names()
+
+    why = "the catalog lists namespace c, and says that it does not have it"
+    assert (found.names, found.unlisted["c"], sorted(found.silent)) == (["a.t"], why, ["c", "d.e"])
+    assert (later.names, later.unlisted) == (["a.t", "c.copy", "d.e.copy"], {})
+
+
+@pytest.mark.parametrize("name", ["c", "d.e"])
+def test_a_namespace_that_was_dropped_since_it_was_listed_hides_nothing(lab, name):
+    for one in ("a.t", "d.t", f"{name}.t"):
+        lab.create(one)
+
+    class Dropped(FaultyCatalog):
+        def list_tables(self, namespace):
+            if namespace == tuple(name.split(".")):
+                self.catalog.drop_table(f"{name}.t")
+                self.catalog.drop_namespace(name)
+            return self.catalog.list_tables(namespace)
+
+    found = IcebergCatalog(Dropped(lab.catalog)).names()
+
+    assert (found.names, found.unlisted, found.silent) == (["a.t", "d.t"], {}, [])
 
 
 def test_a_catalog_without_nested_namespaces_is_listed_all_the_same():

@@ -306,6 +306,13 @@ MUTANTS = (
         "if False:",
         "iceberg/test_catalog.py::test_tables_are_found_below_a_namespace_whose_name_is_quoted",
     ),
+    Mutant(
+        "a namespace that is listed and not there counts as dropped, and hides nothing",
+        "iceberg/list_tables.py",
+        'for name in map(".".join, self._still_named(missing)):',
+        "for name in ():",
+        "iceberg/test_catalog.py::test_a_namespace_that_is_listed_and_not_there_may_have_tables",
+    ),
     # Damaged manifests
     Mutant(
         "a length below zero leads the decoder out of its bytes",

@@ -1,6 +1,6 @@
 """The list of all tables of a catalog, however many namespaces it has, and whichever of them answer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, suppress
 
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
@@ -80,12 +80,12 @@ class Lister:
         return None
 
     def names(self) -> Listing:
-        """Every table in every namespace; one that refuses, is silent, or is dropped meanwhile, hides no other."""
+        """Every table in every namespace; one that refuses, is silent, or is not there, hides no other."""
         waiting = sorted(self.namespaces(), reverse=True)
         # The loop and a thread may list at the same time, so neither changes what the other reads.
         known = dict(self._silent)
         seen, silent, in_a_row = set(waiting), list[str](), 0
-        names, unlisted = list[str](), dict[str, str]()
+        names, missing, unlisted = list[str](), list[Identifier](), dict[str, str]()
         while waiting:
             namespace = waiting.pop()
             name = ".".join(namespace)
@@ -99,7 +99,8 @@ class Lister:
                 below = set(self._asking(self._below, namespace)) - seen
             except TableMissing:
                 known.pop(namespace, None)
-                continue  # it was dropped since it was listed
+                missing.append(namespace)
+                continue
             except Unavailable as err:
                 unlisted[name] = str(err)
                 if isinstance(err, Refused) and not says_nothing_of_it(err):
@@ -120,7 +121,22 @@ class Lister:
             waiting.extend(sorted(below, reverse=True))
         # What is gone from the catalog is not paused for.
         self._silent = {namespace: one for namespace, one in known.items() if namespace in seen}
+        for name in map(".".join, self._still_named(missing)):
+            unlisted[name] = f"the catalog lists namespace {name}, and says that it does not have it"
+            silent.append(name)
         return Listing(sorted(names), unlisted, silent)
+
+    def _still_named(self, missing: Collection[Identifier]) -> list[Identifier]:
+        """Those of some namespaces that the catalog did not have which it names once more: they were not dropped."""
+        still = list[Identifier]()
+        for parent in {namespace[:-1] for namespace in missing}:
+            below = [namespace for namespace in missing if namespace[:-1] == parent]
+            try:
+                named = self._asking(self._below, parent) if parent else self.namespaces()
+            except (TableMissing, Unavailable):
+                named = below
+            still += [namespace for namespace in below if namespace in named]
+        return still
 
     def _ask_for_any(self) -> None:
         """Ask what was answered before. Raises Unavailable where it is the catalog that does not answer."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.exceptions import BadRequestError, ForbiddenError, NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import (
@@ -26,6 +26,7 @@ from pyiceberg.transforms import (
     TruncateTransform,
     YearTransform,
 )
+from pyiceberg.typedef import Identifier
 from pyiceberg.types import (
     BinaryType,
     BooleanType,
@@ -223,14 +224,29 @@ class Lake:
         self.catalog.list_namespaces()
 
     def names(self, namespaces: frozenset[str] | None) -> list[str]:
-        """Tables in some namespaces, or in all of one level."""
-        found: list[str] = []
-        for namespace in self.catalog.list_namespaces() if namespaces is None else sorted(namespaces):
+        """Tables in some namespaces, or in all, however deep."""
+        found = set[str]()
+        waiting: list[Identifier] = [tuple(one.split(".")) for one in namespaces or ()]
+        if namespaces is None:
+            waiting = list(self.catalog.list_namespaces())
+        while waiting:
+            namespace = waiting.pop()
             try:
-                found += [".".join(one) for one in self.catalog.list_tables(namespace)]
+                found.update(map(".".join, self.catalog.list_tables(namespace)))
             except NoSuchNamespaceError:
                 continue
-        return found
+            if namespaces is None:
+                waiting += self._below(namespace)
+        return sorted(found)
+
+    def _below(self, namespace: Identifier) -> list[Identifier]:
+        """The namespaces right below one; none where the catalog has no such thing, or does not tell us."""
+        try:
+            below = self.catalog.list_namespaces(namespace)
+        except (NoSuchNamespaceError, BadRequestError, ForbiddenError, NotImplementedError):
+            return []
+        # A server without nested namespaces may leave the question out, and tell all that it has.
+        return [one for one in below if len(one) > len(namespace) and one[: len(namespace)] == namespace]
 
     def spark_name(self, name: str) -> str:
         """The table as Spark's SQL names it."""

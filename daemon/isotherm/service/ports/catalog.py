@@ -71,7 +71,7 @@ class Listing:
     unlisted: Mapping[str, str]
     """Namespaces whose tables, or whose namespaces below, the catalog does not tell us, and why."""
     silent: Collection[str] = ()
-    """Those of them for which it had no answer at all: they may be listed another time."""
+    """Those of them for which it had no answer at all, or says that they are not there: another list may have them."""
 
     def hides(self, name: str) -> bool:
         """Whether a table of this name would not be shown."""
