@@ -7,7 +7,6 @@ the dead letters. Nothing here raises for what a message says.
 import atexit
 import json
 import threading
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -63,7 +62,6 @@ class Decoder:
     sql: str
     columns: pa.Schema
     """The table's columns, in its types."""
-    before: tuple[str, ...]
     there: frozenset[int]
     """Numbers of the columns that the messages have."""
     may_be_kept: tuple[int, ...]
@@ -80,10 +78,7 @@ class Decoder:
     @property
     def schema(self) -> pa.Schema:
         """What `decode` gives."""
-        fields = [("row", self._row), ("change", CHANGE)]
-        if self.before:
-            fields.append(("before", pa.struct([self.columns.field(name) for name in self.before])))
-        return pa.schema(fields)
+        return pa.schema([("row", self._row), ("change", CHANGE)])
 
     def decode(self, messages: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of some messages, which have the columns of Spark's Kafka source with headers."""
@@ -125,20 +120,7 @@ class Decoder:
         change = pa.StructArray.from_arrays(
             [_cast(told[one.name], one.type) for one in CHANGE], fields=list(CHANGE)
         )
-        return pa.RecordBatch.from_arrays([row, change, *self._old(found, size)], schema=self.schema)
-
-    def _old(self, found: dict[str, pa.Array], size: int) -> Iterable[pa.Array]:
-        if not self.before:
-            return
-        fields = [self.columns.field(name) for name in self.before]
-        numbers = [self.columns.names.index(name) for name in self.before]
-        yield pa.StructArray.from_arrays(
-            [
-                _cast(found[f"o{number}"], one.type) if f"o{number}" in found else pa.nulls(size, one.type)
-                for number, one in zip(numbers, fields, strict=True)
-            ],
-            fields=fields,
-        )
+        return pa.RecordBatch.from_arrays([row, change], schema=self.schema)
 
 
 def decoder(schema: ChangeSchema, columns: pa.Schema, wanted: Wanted) -> Decoder:
@@ -149,7 +131,6 @@ def decoder(schema: ChangeSchema, columns: pa.Schema, wanted: Wanted) -> Decoder
     return Decoder(
         statement(schema, wanted),
         columns,
-        wanted.before,
         numbers,
         tuple(one.number for one in there if may_be_kept(one, wanted)),
         tuple(lacking) if wanted.keeps else (),

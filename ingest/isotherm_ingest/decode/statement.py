@@ -30,8 +30,6 @@ class Wanted:
     source_parts: frozenset[str] = frozenset({"table", "schema"})
     """What must be the same in each message, because it is in the table's name."""
     out_of_range: OutOfRange = "dead_letter"
-    before: tuple[str, ...] = ()
-    """Columns whose value in the old row is wanted too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +63,6 @@ def statement(schema: ChangeSchema, wanted: Wanted) -> str:
         f"{one.column.kind.value(one.wire('image'), wanted.out_of_range)} AS v{one.number}" for one in columns
     ]
     kept = [f"{_is_kept(one)} AS k{one.number}" for one in columns if may_be_kept(one, wanted)]
-    old = [
-        f"{one.column.kind.value(one.wire('p.before'), 'dead_letter')} AS o{one.number}"
-        for one in columns
-        if one.name in wanted.before and "before" in schema.images
-    ]
     before = "p.before" if "before" in schema.images else "NULL"
     ts_ms, lsn = (
         f"whole(p.source.{name})" if name in schema.source_fields else "NULL::BIGINT"
@@ -85,7 +78,7 @@ def statement(schema: ChangeSchema, wanted: Wanted) -> str:
     ]
     shape = literal_in_sql(json.dumps(_shape(schema)))
     return f"""
-        SELECT {", ".join([*told, *kept, *old])}
+        SELECT {", ".join([*told, *kept])}
         FROM (
             SELECT {", ".join(["*", *values])}
             FROM (
