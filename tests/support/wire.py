@@ -4,7 +4,7 @@ import json
 
 import pyarrow as pa
 
-from isotherm_ingest.decode.changes import HEADERS, Decoder, decoder
+from isotherm_ingest.decode.changes import MESSAGES, Decoder, decoder
 from isotherm_ingest.decode.debezium import change_schema
 from isotherm_ingest.decode.statement import Wanted
 
@@ -59,20 +59,14 @@ def key(**values):
     return json.dumps({"schema": {"type": "struct", "fields": fields}, "payload": values}).encode()
 
 
-def raw(*values, keys=None, headers=None):
-    """Messages, as Spark's Kafka source gives them."""
+def raw(*values, keys=None, moved=None):
+    """Messages, as the decoder gets them; `moved` are those that have the header of a changed key."""
     size = len(values)
+    columns = [
+        values, keys or [None] * size, moved or [False] * size, ["shop.public.orders"] * size, [0] * size, range(size),
+    ]  # fmt: skip
     return pa.RecordBatch.from_arrays(
-        [
-            pa.array(keys or [None] * size, pa.binary()),
-            pa.array(values, pa.binary()),
-            pa.array(headers or [None] * size, HEADERS),
-            pa.array(["shop.public.orders"] * size),
-            pa.array([0] * size, pa.int32()),
-            pa.array(range(size), pa.int64()),
-            pa.array([0] * size, pa.timestamp("us", "UTC")),
-        ],
-        names=["key", "value", "headers", "topic", "partition", "offset", "timestamp"],
+        [pa.array(column, one.type) for column, one in zip(columns, MESSAGES, strict=True)], schema=MESSAGES
     )
 
 

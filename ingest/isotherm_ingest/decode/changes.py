@@ -1,11 +1,10 @@
 """Messages of one topic and one schema become rows: Arrow in, Arrow out, in the same order and number.
 
-Whatever the bytes are, each message comes out once: with its row, or with the problem and the message itself, for
-the dead letters. Nothing here raises for what a message says.
+Whatever the bytes are, each message comes out once: with its row, or with the problem that it has. Nothing here
+raises for what a message says.
 """
 
 import atexit
-import json
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -22,13 +21,19 @@ from isotherm_ingest.decode.statement import Wanted, matched, may_be_kept, state
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-OLD_KEY = b"__debezium.oldkey"
-"""Header of the insert by which Debezium says that a row has got another key."""
-PAYLOAD = b',"payload":'
-"""Connect's converter writes it after the schema, which is longer than the rest, and the same in each message."""
-
 _MOMENT = pa.timestamp("us", "UTC")
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+MESSAGES = pa.schema(
+    [
+        ("text", pa.binary()),
+        ("key_text", pa.binary()),
+        ("moved", pa.bool_()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+    ]
+)
+"""What is decoded: a message, with or without its schema; its key, where it is a delete; and whether it is the insert
+by which a row gets another key."""
 CHANGE = pa.struct(
     [
         ("op", pa.string()),
@@ -40,17 +45,13 @@ CHANGE = pa.struct(
         ("kept", pa.list_(pa.string())),
         ("untold", pa.list_(pa.string())),
         ("problem", pa.string()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", HEADERS),
-        ("timestamp", _MOMENT),
     ]
 )
 """What is known of a change beside its row.
 
 `kept` names the columns whose value the message does not tell, so that the row keeps the one it has: an unchanged
 large value, or a column that the message's schema lacks. `untold` names those where null may mean "unchanged". Both
-are null for "none". `key`, `value`, `headers` and `timestamp` are the message's own, where there is a problem.
+are null for "none".
 """
 MAX_MS = 253_402_300_799_999
 
@@ -81,12 +82,11 @@ class Decoder:
         return pa.schema([("row", self._row), ("change", CHANGE)])
 
     def decode(self, messages: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of some messages, which have the columns of Spark's Kafka source with headers."""
+        """The rows of some messages, which have the columns of `MESSAGES`."""
         found = _run(self.sql, messages)
         size = messages.num_rows
         problem = found["problem"]
         broken = pc.is_valid(problem)
-        any_broken = bool(pc.any(broken).as_py())
         values = [
             _cast(found[f"v{number}"], column.type) if number in self.there else pa.nulls(size, column.type)
             for number, column in enumerate(self.columns)
@@ -109,12 +109,6 @@ class Decoder:
             "kept": kept,
             "untold": _names([self.columns.names[number] for number in self.untold], untold, size),
             "problem": problem,
-            **{
-                name: _where(broken, messages.column(name))
-                if any_broken
-                else pa.nulls(size, CHANGE.field(name).type)
-                for name in ("key", "value", "headers", "timestamp")
-            },
         }
         row = pa.StructArray.from_arrays(values, fields=list(self.columns), mask=broken)
         change = pa.StructArray.from_arrays(
@@ -175,48 +169,13 @@ def _connection() -> "DuckDBPyConnection":
 
 
 def _run(sql: str, messages: pa.RecordBatch) -> dict[str, pa.Array]:
-    given = pa.table(
-        {
-            "text": _payloads(messages.column("value")),
-            "key_text": messages.column("key"),
-            "moved": _moved(messages),
-        }
-    )
     connection = _connection()
-    connection.register("messages", given)
+    connection.register("messages", pa.Table.from_batches([messages]))
     try:
         found = connection.sql(sql).to_arrow_table()
     finally:
         connection.unregister("messages")
     return {name: found[name].combine_chunks() for name in found.column_names}
-
-
-def _payloads(values: pa.Array) -> pa.Array:
-    """The messages without their schema, where they begin with the same one."""
-    first = next((value.as_py() for value in values if value.is_valid), None)
-    if first is None:
-        return values
-    end = first.find(PAYLOAD)
-    if end < 0:
-        return values
-    try:
-        json.loads(first[:end] + b"}")
-    except (ValueError, RecursionError):
-        return values  # the first of these words is not the end of the schema
-    alike = pc.fill_null(pc.starts_with(values, first[: end + len(PAYLOAD)]), fill_value=False)
-    cut = pc.binary_replace_slice(values, 0, end + 1, b"{")
-    return cut if pc.all(alike).as_py() else pc.if_else(alike, cut, values)
-
-
-def _moved(messages: pa.RecordBatch) -> pa.Array:
-    """Whether a message has the header of a changed key."""
-    headers = messages.column("headers")
-    moved = np.zeros(messages.num_rows, dtype=bool)
-    if headers.null_count < len(headers):
-        at = pc.list_parent_indices(headers)
-        is_old_key = pc.equal(pc.struct_field(pc.list_flatten(headers), "key"), OLD_KEY.decode())
-        moved[at.filter(is_old_key).to_numpy()] = True
-    return pa.array(moved)
 
 
 # Columns of what was found

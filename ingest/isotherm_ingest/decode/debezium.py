@@ -6,6 +6,9 @@ from typing import Any
 
 from isotherm_ingest.decode.kinds import Kind, SchemaError, kind_of
 
+SCHEMA, PAYLOAD = '{"schema":{', ',"payload":'
+"""Connect's converter writes the schema first. It is most of a message, and the same in each of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -28,6 +31,8 @@ class ChangeSchema:
     """What the messages say of their source: `schema`, `db`, `table`, `ts_ms`, `lsn`, …"""
     images: tuple[str, ...]
     """Of `before` and `after`, those that the messages have."""
+    schema_first: bool = False
+    """Whether they begin with the schema, up to the first `,"payload":`, as Connect's converter writes them."""
 
 
 def change_schema(value: str, key: str | None) -> ChangeSchema:
@@ -56,7 +61,19 @@ def change_schema(value: str, key: str | None) -> ChangeSchema:
         str(source.get("table") or ""),
         source_fields,
         tuple(name for name in ("before", "after") if name in fields),
+        _is_schema_first(value),
     )
+
+
+def _is_schema_first(value: str) -> bool:
+    schema, found, _ = value.partition(PAYLOAD)
+    if not found or not value.startswith(SCHEMA):
+        return False
+    try:
+        json.loads(schema + "}")
+    except ValueError:  # the word is in the schema, too
+        return False
+    return True
 
 
 def key_fields(key: str | None) -> tuple[str, ...]:

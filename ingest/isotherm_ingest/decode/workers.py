@@ -8,10 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from isotherm_ingest.decode.changes import Decoder
-
-COLUMNS = ("key", "value", "headers", "topic", "partition", "offset", "timestamp", "_schema")
-"""What a worker needs of a raw message."""
+from isotherm_ingest.decode.changes import MESSAGES, Decoder
 
 
 def decode_in_workers(
@@ -22,7 +19,7 @@ def decode_in_workers(
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for group, messages in _groups(batch):
-                yield decoders[group].decode(messages)
+                yield decoders[group].decode(messages.select(MESSAGES.names))
 
     return decode
 

@@ -7,20 +7,27 @@ A raw view has the columns of Spark's Kafka source and `_schema`, the hash of a 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from isotherm_ingest.decode.debezium import ChangeSchema
+from isotherm_ingest.decode.debezium import PAYLOAD, SCHEMA, ChangeSchema
 from isotherm_ingest.sql.text import literal
 from isotherm_ingest.tables.offsets import Position
 
+OLD_KEY = "__debezium.oldkey"
+"""Header of the insert by which Debezium says that a row has got another key."""
 
-def _schema_of(text: str) -> str:
+
+def _before_payload(column: str) -> str:
+    return f"substring_index(CAST({column} AS STRING), {literal(PAYLOAD)}, 1)"
+
+
+def _schema_of(column: str) -> str:
     """SQL of the schema in a message's value or key; null where there is none.
 
     Connect's converter writes the schema first, so the text before the payload tells schemas apart at no cost.
     """
-    text = f"CAST({text} AS STRING)"
+    text = f"CAST({column} AS STRING)"
     return (
-        f"""IF(startswith({text}, '{{"schema":{{') AND instr({text}, ',"payload":') > 0, """
-        f"""substring_index({text}, ',"payload":', 1), get_json_object({text}, '$.schema'))"""
+        f"IF(startswith({text}, {literal(SCHEMA)}) AND instr({text}, {literal(PAYLOAD)}) > 0, "
+        f"{_before_payload(column)}, get_json_object({text}, '$.schema'))"
     )
 
 
@@ -56,9 +63,20 @@ class Group:
 
 
 def messages_sql(raw_view: str, groups: Sequence[Group], from_offsets: Mapping[Position, int]) -> str:
-    """SQL of the raw messages of some groups, tombstones and those below some offsets left out."""
+    """SQL of what the decoder needs of the raw messages of some groups, as little as possible.
+
+    Tombstones and what is below some offsets is left out. To hand a message to Python costs more than to decode it,
+    so its schema stays behind, and its key where only a delete needs it.
+    """
+    cut = [f"{group.schema_hash}L" for group in groups if group.schema.schema_first]
+    is_cut = f"_schema IN ({', '.join(cut)})" if cut else "false"
     return f"""
-        SELECT * FROM {raw_view}
+        SELECT
+            CASE WHEN {is_cut} THEN concat(X'7B', substring(value, octet_length({_before_payload("value")}) + 2)) ELSE value END AS text,
+            CASE WHEN {is_cut} AND instr(CAST(value AS STRING), '"op":"d"') = 0 THEN NULL ELSE key END AS key_text,
+            coalesce(exists(headers, one -> one.key = {literal(OLD_KEY)}), false) AS moved,
+            topic, partition, offset, _schema
+        FROM {raw_view}
         WHERE value IS NOT NULL AND ({" OR ".join(f"({group_sql(group, from_offsets)})" for group in groups)})"""
 
 
@@ -77,3 +95,12 @@ def _offset_filter(topic: str, from_offsets: Mapping[Position, int]) -> str:
         if name == topic
     ]
     return f"AND NOT ({' OR '.join(below)})" if below else ""
+
+
+def letters_sql(raw_view: str, decoded_view: str) -> str:
+    """SQL of the raw messages that could not be decoded, with the problem of each."""
+    return f"""
+        SELECT raw.*, bad.change.problem AS problem
+        FROM {raw_view} raw JOIN {decoded_view} bad
+        ON raw.topic = bad.change.topic AND raw.partition = bad.change.partition AND raw.offset = bad.change.offset
+        WHERE bad.change.problem IS NOT NULL"""

@@ -3,7 +3,6 @@
 What stands below the table's vector is left out, and what cannot be decoded goes to the dead letters.
 """
 
-# ruff: noqa: S608 (every name in the SQL is quoted, every value a literal)
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,10 +15,10 @@ from isotherm.contract.summary import property_name
 from isotherm.runtime import clock, logs
 from isotherm_ingest.decode.changes import decoder
 from isotherm_ingest.decode.statement import Wanted
-from isotherm_ingest.decode.workers import COLUMNS, decode_in_workers
+from isotherm_ingest.decode.workers import decode_in_workers
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.plan.places import Found, Place, place
-from isotherm_ingest.sql.raw import Group, messages_sql
+from isotherm_ingest.sql.raw import Group, letters_sql, messages_sql
 from isotherm_ingest.sql.survey import Survey, survey_of, survey_sql
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offsets
@@ -91,7 +90,7 @@ class Preparing:
         self._decode(portion, groups, now, wanted, from_offsets)
         survey = self._survey(columns)
         if survey.problems:
-            bad = self._session.sql(f"SELECT change.* FROM {self._view} WHERE change.problem IS NOT NULL")
+            bad = self._session.sql(letters_sql(portion.view, self._view))
             count = self._tools.dead_letters.send(bad)
             self._log.warning("dead_lettered", rows=count, batch=portion.batch)
         self._tell_untold(survey)
@@ -126,7 +125,7 @@ class Preparing:
             (group.topic, group.schema_hash): decoder(group.schema, columns, wanted) for group in groups
         }
         schema = from_arrow_schema(next(iter(decoders.values())).schema, prefer_timestamp_ntz=True)
-        raw = self._session.sql(messages_sql(portion.view, groups, from_offsets)).select(*COLUMNS)
+        raw = self._session.sql(messages_sql(portion.view, groups, from_offsets))
         tasks = 1 if self._tune(portion) else self._session.sparkContext.defaultParallelism
         decoded = raw.coalesce(tasks).mapInArrow(decode_in_workers(decoders), schema)
         self._decoded = decoded.persist(StorageLevel.MEMORY_AND_DISK)

@@ -129,3 +129,19 @@ def test_columns_that_a_table_cannot_tell_apart_are_refused():
 
 def test_a_key_without_a_schema_has_no_fields():
     assert () == key_fields(None) == key_fields('{"id": 7}') == key_fields('{"schema": {"type": "int64"}}')
+
+
+@pytest.mark.parametrize(
+    ("turn", "first"),
+    [
+        (lambda text: text, True),
+        (lambda text: json.dumps(json.loads(text)), False),
+        (lambda text: json.dumps(dict(reversed(json.loads(text).items())), separators=(",", ":")), False),
+        (lambda text: text.replace('"type":"int64"', '"doc":{"a":1,"payload":2},"type":"int64"'), False),
+    ],
+)
+def test_whether_the_schema_ends_where_the_payload_begins(turn, first):
+    """Only then is it cut off before a message is handed on."""
+    text = json.dumps(json.loads(message([{"field": "id", "type": "int64"}])), separators=(",", ":"))
+
+    assert change_schema(turn(text), None).schema_first == first
