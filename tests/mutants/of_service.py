@@ -8,6 +8,7 @@ EXPIRIES = "service/expiries.py"
 DELETIONS = "service/deletions.py"
 MARKS = "store/ledger/deletions.py"
 LAYERS = "service/test_layers.py::"
+HANGING = "service/test_hanging_commits.py::"
 
 MUTANTS = (
     # Compactions
@@ -17,6 +18,41 @@ MUTANTS = (
         "elif outcome.kind is OutcomeKind.FAILED:",
         "else:",
         "service/test_deletions.py::test_files_of_an_unknown_commit_are_not_cleaned_up",
+    ),
+    Mutant(
+        "a job whose end nobody knows is begun again at once",
+        COMPACTIONS,
+        "            self._set_back(operation, Refusal(outcome.reason, outcome.why))\n",
+        "            pass\n",
+        HANGING + "test_a_partition_whose_commit_nobody_knows_the_end_of_waits_for_longer_each_time",
+    ),
+    Mutant(
+        "compactions whose commits hang have all of the loop",
+        "service/operations.py",
+        "if now_s < self._next_s:",
+        "if False:",
+        HANGING + "test_commits_that_hang_have_a_part_of_the_loop[stream]",
+    ),
+    Mutant(
+        "expiries whose commits hang have all of the loop",
+        EXPIRIES,
+        "if not self.operations.may_commit(job_id):",
+        "if not self.operations.may_commit(job_id) and False:",
+        HANGING + "test_expiries_that_hang_have_a_part_of_the_loop",
+    ),
+    Mutant(
+        "a request that has hung is sent twice more",
+        "iceberg/compaction/committer.py",
+        "while sent < SENDS and self.lost_s < PATIENCE_S:",
+        "while sent < SENDS:",
+        HANGING + "test_commits_that_hang_have_a_part_of_the_loop[rest]",
+    ),
+    Mutant(
+        "a commit that has hung is tried again on the new head",
+        "iceberg/compaction/committer.py",
+        "            if self.lost_s >= PATIENCE_S:\n",
+        "            if False:\n",
+        HANGING + "test_a_commit_that_hangs_while_the_head_moves_is_sent_once",
     ),
     Mutant(
         "after a mismatch the table goes on",

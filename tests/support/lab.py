@@ -161,7 +161,7 @@ class Beside(IcebergMaintainer):
     def __init__(self, catalog, executor, now_ms, lab):
         self.requests = FaultyCatalog(catalog)
         """What a test may put before the maintainer's requests: hooks."""
-        super().__init__(self.requests, executor, now_ms)
+        super().__init__(self.requests, executor, now_ms, lab.monotonic_s)
         self.lab = lab
 
     def clock_skew_ms(self, loaded):

@@ -159,6 +159,7 @@ class IcebergMaintainer:
             lambda table: may_commit(loaded_table(table, name)),
             self._now_ms(),
             self._pause,
+            self._clock_s,
         )
 
     def settled(

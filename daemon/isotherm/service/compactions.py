@@ -8,7 +8,7 @@ A job belongs to the tenure under which it began (`ownership`). What may stand a
 """
 
 import uuid as uuids
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
@@ -72,6 +72,8 @@ class Compactions:
     """The ids of jobs that appends do not disturb."""
     _rewrites: dict[str, Rewrite] = field(default_factory=dict)
     """By job id: what was written, once that is over."""
+    _ended: deque[tuple[str, Rewrite | Refusal]] = field(default_factory=deque)
+    """Rewrites that are over, with the ids of their jobs: they are committed in turn."""
 
     def __len__(self) -> int:
         return len(self._binding) + len(self._running)
@@ -188,7 +190,9 @@ class Compactions:
 
     def finish(self) -> None:
         """Commit what was rewritten, or clean up after what failed."""
-        for job_id, result in self.maintainer.finished():
+        self._ended.extend(self.maintainer.finished())
+        while self._ended and self.operations.may_commit(self._ended[0][0]):
+            job_id, result = self._ended.popleft()
             if job_id not in self._running:
                 continue
             operation, job = self._running[job_id]
@@ -262,6 +266,9 @@ class Compactions:
                 self.holds.halt(operation.table, refusal)
             else:
                 self._set_back(operation, refusal)
+        else:
+            # Begun again at once, it would write the same files for ever where no commit comes through.
+            self._set_back(operation, Refusal(outcome.reason, outcome.why))
         self.operations.end(operation, outcome, job, still_running=len(self._running))
 
     def _set_back(self, operation: Operation, refusal: Refusal) -> None:

@@ -138,6 +138,8 @@ class Expiries:
         if not self._marking:
             return
         job_id, (reading, marked) = next(iter(self._marking.items()))
+        if not self.operations.may_commit(job_id):
+            return
         operation, tenure = self._running[job_id]
         end = marked + MARKED_AT_ONCE
         marks = [Mark(path, job_id, Cause.EXPIRED, reading.seen) for path in reading.files[marked:end]]

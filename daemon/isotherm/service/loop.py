@@ -121,7 +121,7 @@ class Service:
             self.monotonic_s,
             self.config.deletions.also_under,
         )
-        operations = Operations(self.ledger, self.listen, self.now_ms)
+        operations = Operations(self.ledger, self.listen, self.now_ms, self.monotonic_s)
         self._build_what_works(operations)
         self._build_rounds(operations)
         clocks = (self.now_ms, self.monotonic_s)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from isotherm.core.model.jobs import CompactionJob, Outcome
+from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind
 from isotherm.core.observations import JobEnded
 from isotherm.service.ports import Listener
 from isotherm.store.ledger import Ledger, Operation
@@ -12,13 +12,32 @@ LATE_MS = 86_400_000
 """A request of which nobody knows may land for so long; no proxy keeps one longer."""
 
 
-@dataclass(frozen=True, slots=True)
+LOOP_SHARE = 5
+"""Commits that come to nothing have such a part of the loop's time at most: each may hold it for a time-out."""
+HOLDS_S = 5.0
+"""A commit that took less holds nobody up."""
+
+
+@dataclass(slots=True)
 class Operations:
-    """Ends operations."""
+    """Ends operations, and says when the next commit may be sent."""
 
     ledger: Ledger
     listen: Listener
     now_ms: Callable[[], int]
+    monotonic_s: Callable[[], float]
+    _committing: tuple[str, float] = "", 0.0
+    """The job whose commit began last, and when."""
+    _next_s: float = float("-inf")
+    """When the next one may begin."""
+
+    def may_commit(self, job_id: str) -> bool:
+        """Whether the commit of a job may begin now; it is counted as begun."""
+        now_s = self.monotonic_s()
+        if now_s < self._next_s:
+            return False
+        self._committing = job_id, now_s
+        return True
 
     def end(
         self, operation: Operation, outcome: Outcome, job: CompactionJob | None = None, still_running: int = 0
@@ -32,6 +51,12 @@ class Operations:
             still_running: other jobs that run on.
         """
         self.ledger.save(operation.ended(outcome, self.now_ms()), job)
+        committing, began_s = self._committing
+        if outcome.kind is not OutcomeKind.DONE and operation.job_id == committing:
+            now_s = self.monotonic_s()
+            if now_s - began_s >= HOLDS_S:
+                self._next_s = now_s + (LOOP_SHARE - 1) * (now_s - began_s)
+            self._committing = "", 0.0
         self.listen(
             JobEnded(
                 table=operation.table,

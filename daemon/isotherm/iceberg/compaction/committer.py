@@ -27,7 +27,7 @@ from pyiceberg.exceptions import (
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate
-from tenacity import Retrying, retry_if_not_exception_type, stop_after_attempt, wait_exponential_jitter
+from tenacity import Retrying, retry_if_not_exception_type, wait_exponential_jitter
 from tenacity.nap import sleep
 
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
@@ -39,13 +39,19 @@ from isotherm.iceberg.errors import FATAL
 from isotherm.iceberg.manifests.live import LiveEntry, live_files
 from isotherm.iceberg.manifests.reachability import last_sequence_number
 from isotherm.iceberg.manifests.reading import read_manifest_list
+from isotherm.runtime.clock import monotonic_s
 
 ATTEMPTS = 10
 """Races that a commit may lose before it gives way: a stream that commits every 100 ms leaves room for one."""
+LOOKS = 4
+"""Times that the catalog is asked for the table before it counts as away."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 1.0
 """Between two attempts, at most: twice as long each time."""
 SENDS = 3
 """Times that one and the same request is sent when its answer is lost. The catalog lets in one of them at most."""
+PATIENCE_S = 10.0
+"""Once requests without success have taken so long, no other is sent: the loop waits for them, and each may cost a
+time-out. The same of looking at the table."""
 
 MayCommit = Callable[[Table], Refusal | None]
 """Asked last, with the newest metadata: None, or why it must not be."""
@@ -60,6 +66,7 @@ def commit_compaction(
     may_commit: MayCommit,
     now_ms: int,
     pause: Callable[[float], None] = sleep,
+    clock_s: Callable[[], float] = monotonic_s,
 ) -> Outcome:
     """Put what a job wrote in the place of what it read; never raises for what the world may do.
 
@@ -70,19 +77,28 @@ def commit_compaction(
         may_commit: asked before each request.
         now_ms: the time, for the snapshot.
         pause: waits so many seconds between two attempts.
+        clock_s: the monotonic clock.
     """
     if problem := mismatch(job, rewrite):
         return Outcome(job.job_id, OutcomeKind.FAILED, Reason.MISMATCH, problem)
-    return _Commit(catalog, job, rewrite, may_commit, now_ms, pause).run()
+    return _Commit(catalog, job, rewrite, may_commit, now_ms, pause, clock_s).run()
 
 
-def _loaded(catalog: Catalog, name: str, pause: Callable[[float], None], *, believes: bool) -> Table:
+def _loaded(
+    catalog: Catalog,
+    name: str,
+    pause: Callable[[float], None],
+    clock_s: Callable[[], float],
+    *,
+    believes: bool,
+) -> Table:
     """The table now; a catalog that is away for two seconds is no reason to throw a compaction away.
 
     Where the catalog is believed, "not found" is an answer; else it is trouble like any other.
     """
+    until_s = clock_s() + PATIENCE_S
     retrying = Retrying(
-        stop=stop_after_attempt(4),
+        stop=lambda state: state.attempt_number >= LOOKS or clock_s() >= until_s,
         wait=wait_exponential_jitter(multiplier=0.2, max=2, jitter=0.2),
         retry=retry_if_not_exception_type(_NOT_FOUND if believes else ()),
         sleep=pause,
@@ -109,6 +125,7 @@ class _Commit:
     may_commit: MayCommit
     now_ms: int
     pause: Callable[[float], None]
+    clock_s: Callable[[], float]
     snapshot: ReplaceSnapshot = field(init=False)
     asserted_head_id: int | None = None
     """The head that a request of unknown end asserts. None where every request that was sent has been looked up."""
@@ -116,6 +133,8 @@ class _Commit:
     asserted_number: int = 0
     """The table's last sequence number when the last request was sent, whatever its end."""
     was_sent: bool = False
+    lost_s: float = 0.0
+    """What requests without success have taken."""
 
     def __post_init__(self) -> None:
         is_metastore = isinstance(self.catalog, MetastoreCatalog)
@@ -137,6 +156,8 @@ class _Commit:
 
     def _attempts(self) -> Outcome:
         for attempt in range(ATTEMPTS):
+            if self.lost_s >= PATIENCE_S:
+                break
             if attempt:
                 # Another commit was faster, or a replica of the catalog is behind: a moment later it may be seen.
                 self.pause(random.uniform(0, min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**attempt)))  # noqa: S311 (jitter)
@@ -158,7 +179,9 @@ class _Commit:
                 return done
         if done := self._already(self._load()):
             return done
-        why = f"lost {ATTEMPTS} races in a row; the table is committed to too often"
+        why = (
+            "lost too many races in a row; the table is committed to too often, or the catalog takes too long"
+        )
         raise RefusalError(Reason.CONTENTION, why)
 
     # --- looking
@@ -167,7 +190,7 @@ class _Commit:
         name = self.job.table.name
         try:
             # After a request "not found" is trouble like any other: it may come from a proxy, or a rename.
-            table = _loaded(self.catalog, name, self.pause, believes=not self.was_sent)
+            table = _loaded(self.catalog, name, self.pause, self.clock_s, believes=not self.was_sent)
         except _NOT_FOUND as err:
             raise RefusalError(Reason.GONE, f"the catalog has no table {name}") from err
         except Exception as err:
@@ -229,8 +252,10 @@ class _Commit:
         """
         error: Exception | None = None
         base = table.metadata
-        for _ in range(SENDS):
+        sent = 0
+        while sent < SENDS and self.lost_s < PATIENCE_S:
             self._ask(table)
+            sent, began_s = sent + 1, self.clock_s()
             # From here on the request may land, whatever is answered and whenever.
             self.asserted_head_id, self.was_sent = base.current_snapshot_id, True
             self.asserted_schema_id, self.asserted_number = (
@@ -250,27 +275,20 @@ class _Commit:
                 is_refused = False
             else:
                 # What answers may be a proxy: done is what the answer's own metadata shows.
-                if all(one.snapshot_id != self.snapshot.snapshot_id for one in answer.metadata.snapshots):
-                    error = ValueError(
-                        "the catalog said that it is done, and its answer does not show the snapshot"
-                    )
-                    table = self._load()
-                    if done := self._already(table):
-                        return done
-                    continue
-                why = self.snapshot.told()
-                return self._done(
-                    table,
-                    self._outcome(
-                        OutcomeKind.DONE, Reason.COMMITTED, why, snapshot_id=self.snapshot.snapshot_id
-                    ),
+                if any(one.snapshot_id == self.snapshot.snapshot_id for one in answer.metadata.snapshots):
+                    return self._done(table, self._landed())
+                error = ValueError(
+                    "the catalog said that it is done, and its answer does not show the snapshot"
                 )
+                is_refused = False
+            self.lost_s += self.clock_s() - began_s
             table = self._load()
             if done := self._already(table):
                 return done
             if self.asserted_head_id is None or is_refused:
                 return None
-        return self._unknown(f"sent {SENDS} times; the last error was {type(error).__name__}: {error}")
+        times = "once" if sent == 1 else f"{sent} times"
+        return self._unknown(f"sent {times}; the last error was {type(error).__name__}: {error}")
 
     def _after_refusal(self, refused: Exception) -> Outcome | None:
         """The catalog refused. A look shows whether it let an earlier copy in; one at an older table does not: None."""
@@ -294,6 +312,10 @@ class _Commit:
             raise RefusalError(answer.reason, answer.why)
 
     # --- ends
+
+    def _landed(self) -> Outcome:
+        why, snapshot_id = self.snapshot.told(), self.snapshot.snapshot_id
+        return self._outcome(OutcomeKind.DONE, Reason.COMMITTED, why, snapshot_id=snapshot_id)
 
     def _done(self, table: Table, outcome: Outcome) -> Outcome:
         """The outcome, with what lost attempts wrote and the snapshot does not use."""
