@@ -371,6 +371,13 @@ MUTANTS = (
         "self.every_s",
         "service/test_listing.py::test_who_waits_for_a_list_has_it_sooner_and_never_an_older_one",
     ),
+    Mutant(
+        "an outage of the whole catalog counts as the silence of a namespace",
+        "service/catalog_lists.py",
+        "since_s[one] + max(unasked_s, 0.0)",
+        "since_s[one]",
+        "service/test_namespaces.py::test_an_outage_of_the_whole_catalog_is_no_silence_of_a_namespace",
+    ),
     # Silence over restarts
     Mutant(
         "the waiting for a silent name begins from the beginning with each restart",

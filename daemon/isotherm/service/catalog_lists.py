@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from isotherm.core.observations import Outside, TrySoon
 from isotherm.service.ports import Catalog, Listener, Listing
-from isotherm.service.survey.silences import Silences
+from isotherm.service.survey.silences import BREAK_S, Silences
 from isotherm.store.ledger import Ledger
 
 PATIENCE_S = 86_400.0
@@ -46,6 +46,8 @@ class CatalogLists:
     """Namespaces for which the catalog had no answer in the last list, and since when."""
     _silences: Silences = field(init=False)
     """What the ledger keeps of them."""
+    _listed_s: float | None = None
+    """When the last list ended that did not fail."""
     _unlisted: frozenset[str] = frozenset()
     """Namespaces that the catalog did not show the last time: each is reported once, because it may stay so."""
 
@@ -92,7 +94,7 @@ class CatalogLists:
         self.newest, self.asked_s = listing, began_s
         if self._wanted_since_s is not None and began_s >= self._wanted_since_s:
             self._wanted_since_s = None
-        self._note_silent(listing)
+        self._note_silent(listing, began_s)
         for namespace in sorted(listing.unlisted.keys() - self._unlisted):
             self.listen(
                 TrySoon(f"the tables of namespace {namespace}", listing.unlisted[namespace], Outside.CATALOG)
@@ -100,10 +102,15 @@ class CatalogLists:
         self._unlisted = frozenset(listing.unlisted)
         return listing
 
-    def _note_silent(self, listing: Listing) -> None:
+    def _note_silent(self, listing: Listing, began_s: float) -> None:
+        """Note the namespaces without an answer. While the catalog as a whole gave none, nobody has asked for them."""
         now_s, since_s = self._last_s, self._silent_since_s
+        unasked_s = 0.0 if self._listed_s is None else began_s - self._listed_s - self.every_s - BREAK_S
+        self._listed_s = now_s
         self._silent_since_s = {
-            one: since_s[one] if one in since_s else now_s - self._silences.before_s(one)
+            one: since_s[one] + max(unasked_s, 0.0)
+            if one in since_s
+            else now_s - self._silences.before_s(one)
             for one in listing.silent
         }
         with self.ledger.transaction():
