@@ -138,7 +138,7 @@ def main(results: str, *words: str) -> int:
     ]
     tests = sorted({f"tests/{one.finder}" for one in wanted if not one.finder.startswith(SEED)})
     os.chdir(REPOSITORY)
-    options = ["-q", "-s", "--tb=short", "-p", "no:cacheprovider", "-p", "no:terminalreporter"]
+    options = ["-q", "-s", "--tb=native", "-p", "no:cacheprovider", "-p", "no:terminalreporter"]
     plugins = [Player(wanted, Path(results)), Said()]
     use_memory()
     # Of its own, because nobody else removes what forked plays leave.

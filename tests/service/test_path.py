@@ -1,6 +1,5 @@
 """The daemon's whole path on real tables: events, state, compaction, expiry, deletion, announcement."""
 
-import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from isotherm.core.model.files import FileStats
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.core.paths import normalised
 from isotherm.service.ports import Message
+from support.any_case import any_case
 from support.lab import (
     EAGER,
     EXPIRING,
@@ -418,21 +418,6 @@ def test_a_table_keeps_its_name_whatever_the_case_in_which_a_writer_spells_it(la
     assert list(service.fold.names().values()) == ["shop.orders"]
     assert {one.table.name for one in of(lab, seen.TablePlanned)} == {"shop.orders"}
     service.stop()
-
-
-def any_case(path):
-    """Have an SQL catalog find names in any case, as MySQL, Glue and Hive do."""
-    with sqlite3.connect(path) as catalog:
-        catalog.execute("ALTER TABLE iceberg_tables RENAME TO exact")
-        catalog.execute(
-            "CREATE TABLE iceberg_tables (catalog_name TEXT, table_namespace TEXT COLLATE NOCASE, "
-            "table_name TEXT COLLATE NOCASE, metadata_location TEXT, previous_metadata_location TEXT, iceberg_type TEXT)"
-        )
-        catalog.execute(
-            "INSERT INTO iceberg_tables SELECT catalog_name, table_namespace, table_name, metadata_location, "
-            "previous_metadata_location, iceberg_type FROM exact"
-        )
-    catalog.close()
 
 
 def test_a_scan_of_a_table_with_a_commit_from_the_future_does_not_move_the_boundary_far(lab):

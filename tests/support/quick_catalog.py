@@ -15,36 +15,46 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table.metadata import TableMetadataV1, TableMetadataV2, TableMetadataV3
 
-ROW = "SELECT metadata_location FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?"
-NAMES = "SELECT table_name FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ?"
+ROWS = """
+SELECT table_namespace, table_name, metadata_location FROM iceberg_tables
+WHERE catalog_name = ? AND table_namespace = ?"""
+OF_NAME = " AND table_name = ?"
 NO_VIEWS = " AND (iceberg_type = 'TABLE' OR iceberg_type IS NULL)"
+ANY = """
+SELECT 1 FROM iceberg_tables
+WHERE catalog_name = ?1 AND (table_namespace = ?2 OR table_namespace LIKE ?3 ESCAPE '!')
+UNION ALL SELECT 1 FROM iceberg_namespace_properties
+WHERE catalog_name = ?1 AND (namespace = ?2 OR namespace LIKE ?3 ESCAPE '!') LIMIT 1
+"""
 NAMESPACES = """
-SELECT table_namespace FROM iceberg_tables WHERE catalog_name = ?
-UNION SELECT namespace FROM iceberg_namespace_properties WHERE catalog_name = ?
+SELECT table_namespace FROM iceberg_tables WHERE catalog_name = ?1
+UNION SELECT namespace FROM iceberg_namespace_properties WHERE catalog_name = ?1
 """
 
 
 def load_table(self: SqlCatalog, identifier: Any) -> Any:
     namespace = Catalog.namespace_to_string(Catalog.namespace_from(identifier))
     name = Catalog.table_name_from(identifier)
-    rows = _rows(self, ROW + _no_views(self), self.name, namespace, name)
+    rows = _rows(self, ROWS + OF_NAME + _no_views(self), self.name, namespace, name)
     if not rows:
         raise NoSuchTableError(f"Table does not exist: {namespace}.{name}")
-    row = SimpleNamespace(metadata_location=rows[0][0], table_namespace=namespace, table_name=name)
+    # As they are stored: a database may find names in any case.
+    names = ("table_namespace", "table_name", "metadata_location")
+    row = SimpleNamespace(**dict(zip(names, rows[0], strict=True)))
     return self._convert_orm_to_iceberg(row)  # type: ignore[arg-type]
 
 
 def namespace_exists(self: SqlCatalog, identifier: Any) -> bool:
-    wanted = Catalog.namespace_to_string(Catalog.identifier_to_tuple(identifier), NoSuchNamespaceError)
-    return any(f"{one}.".startswith(f"{wanted}.") for one in _namespaces(self))
+    namespace = Catalog.namespace_to_string(Catalog.identifier_to_tuple(identifier), NoSuchNamespaceError)
+    below = namespace.replace("!", "!!").replace("_", "!_").replace("%", "!%") + ".%"
+    return bool(_rows(self, ANY, self.name, namespace, below))
 
 
 def list_tables(self: SqlCatalog, namespace: Any) -> list[Any]:
     if namespace and not self.namespace_exists(namespace):
         raise NoSuchNamespaceError(f"Namespace does not exist: {namespace}")
-    text = Catalog.namespace_to_string(namespace)
-    levels = Catalog.identifier_to_tuple(text)
-    return [(*levels, name) for (name,) in _rows(self, NAMES + _no_views(self), self.name, text)]
+    rows = _rows(self, ROWS + _no_views(self), self.name, Catalog.namespace_to_string(namespace))
+    return [(*Catalog.identifier_to_tuple(one), name) for one, name, _ in rows]
 
 
 def list_namespaces(self: SqlCatalog, namespace: Any = ()) -> list[Any]:
@@ -57,7 +67,7 @@ def list_namespaces(self: SqlCatalog, namespace: Any = ()) -> list[Any]:
 
 
 def _namespaces(catalog: SqlCatalog) -> list[str]:
-    return [one for (one,) in _rows(catalog, NAMESPACES, catalog.name, catalog.name)]
+    return [one for (one,) in _rows(catalog, NAMESPACES, catalog.name)]
 
 
 def _no_views(catalog: SqlCatalog) -> str:

@@ -2,11 +2,14 @@
 
 import sqlite3
 
+import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.types import LongType
 
+from support.any_case import any_case
 from support.quick_catalog import OF_PYICEBERG, QUESTIONS
 
 PLACES = [
@@ -29,12 +32,13 @@ NAMES = [
     "shop.eu.orders",
     "shop.seen",
     "shop.nothing",
+    "SHOP.Orders",
     "nowhere.orders",
     "orders",
 ]
 
 
-@pytest.fixture(params=["tables and views", "tables alone"])
+@pytest.fixture(params=["tables and views", "tables alone", "names in any case"])
 def catalog(request, tmp_path):
     """With namespaces in each other, one that is empty, names with wildcards of SQL, and a view where there can be."""
     place = {"uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}/w"}
@@ -54,6 +58,8 @@ def catalog(request, tmp_path):
         db.execute("ALTER TABLE iceberg_tables DROP COLUMN iceberg_type")
     db.commit()
     db.close()
+    if request.param == "names in any case":
+        any_case(tmp_path / "c.db")
     return load_catalog("lake", type="sql", **place)
 
 
@@ -76,3 +82,20 @@ def test_the_quick_catalog_answers_as_pyicebergs_own(catalog, question):
 
     assert quick == own
     assert len({str(one) for one in own}) > 1
+
+
+def test_an_update_leaves_metadata_that_somebody_has_as_it_was(catalog):
+    table = catalog.load_table("shop.orders")
+    had = table.metadata
+    before = had.model_dump_json()
+    with table.update_schema() as update:
+        update.add_column("id", LongType())
+    with table.transaction() as transaction:
+        transaction.set_properties(owner="me")
+    table.append(pa.table({"id": [1]}))
+    with table.transaction() as transaction:
+        transaction.remove_properties("owner")
+    table.manage_snapshots().create_tag(table.current_snapshot().snapshot_id, "first").commit()
+
+    assert had.model_dump_json() == before
+    assert table.metadata.refs.keys() == {"main", "first"}

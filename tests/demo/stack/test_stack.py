@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -293,9 +294,14 @@ def test_a_server_whose_port_was_taken_takes_another(
     postgres, broker = Postgres(tmp_path / "postgres"), Kafka(tmp_path / "kafka")
     worker = Connect(tmp_path / "connect", kafka.bootstrap_servers)
     try:
-        postgres.start(taken_ports[:1])
-        broker.start(taken_ports)
-        worker.start(taken_ports[:1])
+        with ThreadPoolExecutor() as pool:
+            starts = [
+                pool.submit(postgres.start, taken_ports[:1]),
+                pool.submit(broker.start, taken_ports),
+                pool.submit(worker.start, taken_ports[:1]),
+            ]
+        for start in starts:
+            start.result()
 
         assert postgres.port not in taken_ports
         assert broker.create_topic("works") == "works"
