@@ -485,3 +485,45 @@ def test_a_primary_key_that_gains_a_column_is_refused_and_loses_no_row(lab: Lab)
 
     assert latest(source.rows.values()) == latest(lab.rows("orders"))
     assert lab.is_left_out("orders")
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_topic_that_is_deleted_and_made_again_is_the_trouble_of_its_table_alone(
+    kafka: Any, spark: Any, lake_folder: Any, *, restart: bool
+) -> None:
+    streams = r"""
+  - {topics: "NS\\.public\\.orders", table: "NS.{table}", on_hole: accept}
+  - {topics: "NS\\.public\\.payments", table: "NS.{table}", mode: changelog}
+"""
+    lab = Lab(kafka, spark, lake_folder, streams)
+    lab.make_topics("orders", "payments")
+    orders, payments = Source("orders"), Source("payments")
+    lab.send("orders", *(orders.insert(number) for number in range(5)))
+    lab.send("payments", payments.insert(1))
+    lab.ingest()
+    lab.delete_topic("orders")
+    lab.send("payments", payments.insert(2))
+    lab.ingest()
+    if restart:
+        lab.again()
+    lab.make_topics("orders")
+    lab.send("orders", orders.update(1, name="of the new topic"), orders.insert(9))
+    lab.ingest()
+
+    assert latest(orders.rows.values()) == latest(lab.rows("orders"))
+    assert sorted(row["id"] for row in lab.rows("payments")) == [1, 2]
+    assert lab.hole("orders", "topic_made_again") == 1
+    lab.close()
+
+
+def test_a_key_that_moves_to_a_new_partition_keeps_its_newest_row(lab: Lab) -> None:
+    """Its older change stands in the old partition at a higher offset, and is read first."""
+    source = Source("orders")
+    lab.send("orders", *(source.insert(number) for number in range(5)), partition=0)
+    lab.ingest()
+    lab.send("orders", *(source.update(1, name=f"old {number}") for number in range(5)), partition=0)
+    lab.grow("orders", 2)
+    lab.send("orders", source.update(1, name="newest"), partition=1)
+    lab.ingest()
+
+    assert {row["id"]: row["name"] for row in lab.rows("orders")}[1] == "newest"

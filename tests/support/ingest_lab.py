@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from isotherm.contract.events import CommitEvent, Intent, decode
 from isotherm.runtime import clock
@@ -105,6 +105,22 @@ streams:
         admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap_servers})
         (future,) = admin.delete_records([TopicPartition(self.topic(table), 0, below)]).values()
         future.result(30)
+
+    def delete_topic(self, table: str) -> None:
+        """Somebody deletes a topic; returns when the broker does not know it any more."""
+        admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap_servers})
+        admin.delete_topics([self.topic(table)])[self.topic(table)].result(30)
+        while self.topic(table) in admin.list_topics(timeout=30).topics:
+            pass
+
+    def grow(self, table: str, partitions: int) -> None:
+        """A topic gains partitions; returns when this lab's own producer knows them."""
+        topic = self.topic(table)
+        admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap_servers})
+        admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
+        self.producer = Producer({"bootstrap.servers": self.kafka.bootstrap_servers, "log_level": 0})
+        while len(self.producer.list_topics(topic, 30).topics[topic].partitions) < partitions:
+            pass
 
     def start_another(self) -> None:
         """A second driver of the same pipeline, beside the first."""

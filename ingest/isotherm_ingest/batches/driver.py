@@ -187,7 +187,9 @@ class Driver:
             needed = [
                 known.through[position]
                 for name, known in self._tables.known().items()
-                if name in self._tables.of_topic(topic.name) and position in known.through
+                if name in self._tables.of_topic(topic.name)
+                and position in known.through
+                and known.topic_ids.get(topic.name, "") == kafka.ids.get(topic.name, "")
             ]
             if needed:
                 front[position] = min(needed)

@@ -409,6 +409,19 @@ def test_a_topic_that_is_made_again_is_told_and_read_from_its_start(pipeline, re
     assert pipeline.rows("orders") == sorted([0, 1, 2, *range(count)])
 
 
+def test_a_topic_that_was_away_for_a_while_is_read_from_its_start_at_once(pipeline):
+    pipeline.start(CONFIG.replace("table}", 'table}", on_hole: "accept'))
+    pipeline.send(*messages(ORDERS, 0, 1, 2), *messages(CUSTOMERS, 0))
+    pipeline.minute()
+    pipeline.session.kafka[:] = messages(CUSTOMERS, 0)
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.broker.ids[ORDERS] = "another id"
+    pipeline.minute()
+
+    assert pipeline.rows("orders") == [0, 0, 1, 2]
+
+
 def test_retention_that_passed_halts_the_table_alone(pipeline):
     pipeline.send(*messages(ORDERS, 0), *messages(CUSTOMERS, 0))
     pipeline.minute()
