@@ -25,6 +25,7 @@ SUBJECTS = {
     "fleet": "1,000 tables of 1,000 partitions",
     "capacity": "what is promised of one core and 1 GiB: four fleets",
     "replaying": "a month of one-minute commits, simulated",
+    "ingest": "what a change costs on its way, against a bare stream and MERGE",
     "decisions": "two dozen tables, and what the policies make of them",
 }
 COLUMNS = ("name", "value", "unit", "baseline", "ratio")

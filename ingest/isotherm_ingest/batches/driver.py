@@ -28,6 +28,8 @@ from isotherm_ingest.tables.writer import TableWriter
 
 REMIND_EVERY_S = 3_600.0
 """All marks are committed again after this: brokers forget offsets that nobody renews (after a week by default)."""
+LONGEST_PAUSE_S = 5.0
+"""A window may begin so much late. A thousand topics without messages cost some hundredths of a core then."""
 LIST_EVERY_S = 10.0
 """New topics are looked for this often, or once in the shortest window."""
 
@@ -67,7 +69,7 @@ class Driver:
         self._tables = Tables(config, spark, tools, outbox, make_writer)
         self._batches = Batches(config, spark, tools, self._tables, self._cluster)
         every_s = min(config.window_of(stream).every_s for stream in config.streams)
-        self.pause_s = min(1.0, every_s / 5)
+        self.pause_s = min(LONGEST_PAUSE_S, every_s / 5)
         """Between two turns, where nothing is left to do."""
         self._list_every_s = min(LIST_EVERY_S, every_s)
         self._listed_s = self._reminded_s = float("-inf")
