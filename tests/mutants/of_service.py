@@ -145,6 +145,13 @@ MUTANTS = (
         "if operation.job_id == but:",
         LAYERS + "test_a_job_is_cancelled_by_what_touches_its_table_and_by_nothing_else",
     ),
+    Mutant(
+        "what is set aside takes the turns of what is well",
+        "service/admission.py",
+        "if not self.is_aside(work_key(request))",
+        "if True",
+        "service/test_turns_of_others.py::test_a_table_of_a_higher_priority_that_is_set_aside_takes_no_turn",
+    ),
     # Holds
     Mutant(
         "a record on the topic with halts that cannot be kept ends the daemon",
