@@ -63,5 +63,5 @@ def work_key(request: Request) -> str:
 
 
 def _recent(times_ms: Mapping[str, int], now_ms: int) -> dict[str, int]:
-    """Those within a day."""
-    return {uuid: at_ms for uuid, at_ms in times_ms.items() if now_ms - at_ms < DAY_MS}
+    """Those within a day, and none of a time to come: a clock that was ahead costs no table its turn."""
+    return {uuid: at_ms for uuid, at_ms in times_ms.items() if 0 <= now_ms - at_ms < DAY_MS}
