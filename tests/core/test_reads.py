@@ -44,6 +44,14 @@ def test_whatever_the_clock_does_a_rate_is_a_number(counts, now):
     assert 0 <= reads.per_day(now) <= 1.1 * sum(scans for scans, _ in counts)
 
 
+def test_scans_of_a_clock_that_was_ahead_fade_from_when_it_is_right():
+    ahead = Reads().counted(1000, NOW + 100 * DAY)
+    right = ahead.counted(1, NOW)
+
+    assert right.per_day(NOW + 10 * HALF_LIFE_MS) < 1
+    assert right.per_day(NOW) == pytest.approx(Reads().counted(1001, NOW).per_day(NOW))
+
+
 @given(st.integers(0, 10**6), st.integers(1, 10**6), TIMES)
 def test_more_scans_are_more(some, more, now):
     before = Reads().counted(some, NOW)

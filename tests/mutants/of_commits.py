@@ -132,8 +132,8 @@ MUTANTS = (
     Mutant(
         "a commit is done because a proxy says so",
         COMMITTER,
-        "if all(one.snapshot_id != self.snapshot.snapshot_id for one in answer.metadata.snapshots):",
-        "if False:",
+        "if any(one.snapshot_id == self.snapshot.snapshot_id for one in answer.metadata.snapshots):",
+        "if True:",
         CONFLICTS + "test_done_is_what_the_answer_shows",
     ),
     Mutant(

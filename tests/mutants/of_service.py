@@ -145,6 +145,27 @@ MUTANTS = (
         "if operation.job_id == but:",
         LAYERS + "test_a_job_is_cancelled_by_what_touches_its_table_and_by_nothing_else",
     ),
+    Mutant(
+        "what is set aside takes the turns of what is well",
+        "service/admission.py",
+        "if not self.is_aside(work_key(request))",
+        "if True",
+        "service/test_turns_of_others.py::test_a_table_of_a_higher_priority_that_is_set_aside_takes_no_turn",
+    ),
+    Mutant(
+        "turns of a clock that was ahead count",
+        "service/admission.py",
+        "if 0 <= now_ms - at_ms < DAY_MS",
+        "if now_ms - at_ms < DAY_MS",
+        "service/test_clock.py::test_a_turn_that_was_had_in_the_future_costs_no_table_one_now",
+    ),
+    Mutant(
+        "what fell due by a clock that was ahead comes behind all others",
+        "store/fold/partitions.py",
+        "COALESCE(MIN(due_since_ms, ?), ?)",
+        "COALESCE(due_since_ms, ?, ?)",
+        "service/test_clock.py::test_what_fell_due_in_the_future_has_been_due_since_now_at_the_latest",
+    ),
     # Holds
     Mutant(
         "a record on the topic with halts that cannot be kept ends the daemon",

@@ -346,8 +346,8 @@ MUTANTS = (
     Mutant(
         "a namespace without an answer is asked in every list",
         "iceberg/list_tables.py",
-        "if breaker.left_s > 0:",
-        "if False:",
+        "if breaker.left_s > 0 or lost_s",
+        "if lost_s",
         "service/test_namespaces.py::test_a_namespace_without_an_answer_hides_no_table_of_others",
     ),
     Mutant(
@@ -543,5 +543,19 @@ MUTANTS = (
         "was_right = before.head == head and all(",
         "was_right = all(",
         "core/test_state.py::test_equal_totals_at_another_head_do_not_say_that_we_were_right",
+    ),
+    Mutant(
+        "a list never comes to its end where very many namespaces are dead",
+        "iceberg/list_tables.py",
+        "if breaker.left_s > 0 or lost_s >= SILENCE_S:",
+        "if breaker.left_s > 0:",
+        "service/test_listing.py::test_however_many_namespaces_are_dead_a_list_comes_to_its_end_and_each_is_asked_in_turn",
+    ),
+    Mutant(
+        "namespaces that were silent are asked before those that answer",
+        "iceberg/list_tables.py",
+        "silent[one][0].left_s if one in silent",
+        "silent[one][0].left_s if False",
+        "service/test_listing.py::test_however_many_namespaces_are_dead_a_list_comes_to_its_end_and_each_is_asked_in_turn",
     ),
 )

@@ -6,6 +6,8 @@ import pytest
 
 from isotherm.contract.events import OpenWindow
 from isotherm.core.units import DAY_MS
+from isotherm.service.admission import Admission
+from support.builders import NOW
 from support.lab import Lab, believed, counted, event_of, started, uuid_of
 
 
@@ -79,4 +81,35 @@ def test_what_a_writer_says_now_replaces_what_it_said_in_the_future(lab):
     assert word.window == window
     assert word.at_ms <= service.now_ms()
     assert service.fold.table(uuid_of(table)).last_event_at_ms <= service.now_ms()
+    service.stop()
+
+
+def test_a_turn_that_was_had_in_the_future_costs_no_table_one_now():
+    now_ms = [NOW + DAY_MS]
+    admission = Admission(None, None, None, lambda _: False, lambda: now_ms[0], 1, None)
+    admission.expires("a")
+    now_ms[0] = NOW
+    admission.expires("b")
+
+    assert admission.expired_at_ms == {"b": NOW}
+
+
+def test_what_fell_due_in_the_future_has_been_due_since_now_at_the_latest(lab):
+    table = lab.create()
+    service = started(lab)
+    service.step(0)
+    lab.wrong_ms = 100 * DAY_MS
+    for hour in (1, 1, 1, 9, 9, 9):
+        lab.append(table, hour)
+    service.step(0)
+    keys = [row.key for row in service.fold.partitions(uuid_of(table))]
+    before = service.fold.due_since(uuid_of(table), keys)
+    lab.wrong_ms = 0
+    lab.append(table, 1, 9)
+    service.step(0)
+    after = service.fold.due_since(uuid_of(table), keys)
+
+    assert min(before.values()) > service.now_ms() + 99 * DAY_MS
+    assert set(after) >= set(before)
+    assert max(after.values()) <= service.now_ms()
     service.stop()

@@ -1,7 +1,9 @@
 """The catalog's list is made beside the loop where it takes long, and taken at once where it does not."""
 
 import threading
+from collections import Counter
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 
 import pytest
 from pyiceberg.exceptions import (
@@ -11,10 +13,11 @@ from pyiceberg.exceptions import (
     TooManyRequestsError,
     UnauthorizedError,
 )
+from requests.exceptions import ReadTimeout
 
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.iceberg.errors import WANTED_S
-from isotherm.iceberg.list_tables import Lister
+from isotherm.iceberg.list_tables import LIMIT_S, Lister
 from isotherm.iceberg.threads import THREADS
 from isotherm.runtime.breaker import Breaker
 from isotherm.service.catalog_lists import WANTED_EVERY_S, CatalogLists
@@ -184,6 +187,52 @@ def test_a_namespace_that_refused_is_told_for_each_name_by_an_error_of_its_own(l
     assert (str(first), type(first.__cause__)) == (str(second), type(second.__cause__))
     assert first is not second
     assert deep == as_deep
+
+
+@dataclass
+class Dead:
+    """A catalog most of whose namespaces hang until the question is given up; by a clock of its own."""
+
+    namespaces: list
+    dead: int
+    now_s: float = 0.0
+    asked: list = field(default_factory=list)
+
+    def list_namespaces(self, namespace=()):
+        return [] if namespace else [(name,) for name in self.namespaces]
+
+    def list_tables(self, namespace):
+        self.asked.append(namespace[0])
+        if namespace[0] in self.namespaces[: self.dead]:
+            self.now_s += 30
+            raise ReadTimeout("Read timed out")
+        return [(namespace[0], "t")]
+
+
+def test_however_many_namespaces_are_dead_a_list_comes_to_its_end_and_each_is_asked_in_turn():
+    dead = 300
+    catalog = Dead([*(f"a{number:03}" for number in range(dead)), "zoo"], dead)
+    lister = Lister(lambda: catalog, nullcontext, Breaker(lambda: catalog.now_s), THREADS)
+    found, most_s = [], 0.0
+    while catalog.now_s < 86_400:
+        began_s = catalog.now_s
+        listing = lister.names()
+        most_s = max(most_s, catalog.now_s - began_s)
+        found.append(listing.names)
+        assert {*listing.silent} | {"zoo"} == {*catalog.namespaces}
+        catalog.now_s += 60
+    before = len(catalog.asked)
+    catalog.dead = 0
+    catalog.now_s += 7200
+    listing = lister.names()
+
+    assert most_s < LIMIT_S
+    assert found[0] == []
+    assert found[dead // 60 + 1 :] == [["zoo.t"]] * (len(found) - dead // 60 - 1)
+    assert {*catalog.asked[:before]} == {*catalog.namespaces}
+    assert min(Counter(catalog.asked[:before]).values()) > 3
+    assert len(listing.names) == dead + 1
+    assert listing.silent == []
 
 
 def _refuse(_):

@@ -214,7 +214,8 @@ def test_several_silent_namespaces_in_a_row_are_a_silent_catalog_where_nothing_e
     with pytest.raises(Unavailable, match="timed out"):
         service.catalog.names()
 
-    assert lab.catalog.asked == [*(f"federated{place}" for place in range(SILENT_IN_A_ROW)), "shop"]
+    assert len(lab.catalog.asked) == len(set(lab.catalog.asked)) + 1 == SILENT_IN_A_ROW + 1
+    assert (lab.catalog.asked[0], lab.catalog.asked[-1]) == ("shop", "shop")
     service.stop()
 
 

@@ -58,6 +58,33 @@ def test_tables_with_a_missing_manifest_take_no_turn_from_one_that_is_well(tmp_p
     assert 0 < len(told) < 12 * damaged
 
 
+@pytest.mark.parametrize("priority", [1, 3])
+def test_a_table_of_a_higher_priority_that_is_set_aside_takes_no_turn(tmp_path, priority):
+    lab = a_lab(tmp_path, EAGER)
+    urgent = EAGER.replace('"*"', '"vip.*"') + f"work: {{priority: {priority}}}\n"
+    (tmp_path / "policies" / "vip.yaml").write_text(urgent)
+    bad, good = lab.create("vip.t"), lab.create("shop.good")
+    service = started(lab)
+    rounds(lab, service, 3)
+    for hour in (1, 2, 3):
+        for _ in range(3):
+            lab.append(bad, hour)
+    service.consume(service.events.poll(0))
+    listed = read_manifest_list(bad.io, bad.refresh().current_snapshot().manifest_list)
+    Path(listed[-1].manifest_path.removeprefix("file://")).unlink()
+    for _ in range(3):
+        lab.append(good, 1)
+    for table in (bad, good):
+        for _ in range(4):
+            lab.append(table, 9)
+    rounds(lab, service, 30)
+    service.stop()
+    lab.executor.stop()
+
+    assert "vip.t" in {one.name for one in of(lab, seen.TableFailed)}
+    assert "shop.good" in {one.table.name for one in of(lab, seen.JobEnded)}
+
+
 def test_a_store_that_does_not_give_its_time_is_asked_once_a_minute_and_holds_no_round(tmp_path):
     """Each look takes five seconds and ends in nothing, and thirty tables want to expire their snapshots."""
     lab = a_lab(tmp_path, EXPIRING)

@@ -33,8 +33,8 @@ class Reads:
         """These, and some more scans."""
         if not self.scans:
             return Reads(scans, now_ms, now_ms)
-        # A clock that went back makes nothing younger.
-        return Reads(self._left(now_ms) + scans, max(now_ms, self.at_ms), self.since_ms)
+        # A clock that was ahead and is set right does not keep them from fading until that time has come.
+        return Reads(self._left(now_ms) + scans, now_ms, min(now_ms, self.since_ms))
 
     def per_day(self, now_ms: int) -> float:
         """How often the table is read in a day, these days."""

@@ -1,6 +1,6 @@
 """The list of all tables of a catalog, however many namespaces it has, and whichever of them answer."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
 
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
@@ -23,6 +23,9 @@ TRIES = 6
 SILENT_IN_A_ROW = 3
 """So many namespaces without an answer, one after the other: it may not be the namespaces, so one is asked that has
 answered."""
+SILENCE_S = LIMIT_S / 2
+"""Once namespaces without an answer have cost a list so much, it ends with what it has: the rest counts as silent."""
+NOT_ASKED = "it was not asked, because others gave no answer for too long"
 
 
 class Lister:
@@ -81,19 +84,20 @@ class Lister:
 
     def names(self) -> Listing:
         """Every table in every namespace; one that refuses, is silent, or is not there, hides no other."""
-        waiting = sorted(self.namespaces(), reverse=True)
         # The loop and a thread may list at the same time, so neither changes what the other reads.
         known = dict(self._silent)
-        seen, silent, in_a_row = set(waiting), list[str](), 0
+        waiting = _in_turn(self.namespaces(), known)
+        seen, silent, in_a_row, lost_s = set(waiting), list[str](), 0, 0.0
         names, missing, unlisted = list[str](), list[Identifier](), dict[str, str]()
         while waiting:
             namespace = waiting.pop()
             name = ".".join(namespace)
-            breaker, why = known.get(namespace, (self._breaker.another(*SILENT_PAUSES_S), ""))
-            if breaker.left_s > 0:
+            breaker, why = known.get(namespace, (self._breaker.another(*SILENT_PAUSES_S), NOT_ASKED))
+            if breaker.left_s > 0 or lost_s >= SILENCE_S:
                 unlisted[name] = why
                 silent.append(name)
                 continue
+            began_s = breaker.now_s
             try:
                 names.extend(self._asking(self._shown, namespace))
                 below = set(self._asking(self._below, namespace)) - seen
@@ -107,6 +111,7 @@ class Lister:
                     known.pop(namespace, None)
                     continue
                 breaker.failed()
+                lost_s += breaker.now_s - began_s
                 known[namespace] = (breaker, str(err))
                 silent.append(name)
                 in_a_row += 1
@@ -118,7 +123,9 @@ class Lister:
             known.pop(namespace, None)
             self._answered, in_a_row = namespace, 0
             seen |= below
-            waiting.extend(sorted(below, reverse=True))
+            late = below & known.keys()
+            waiting[:0] = _in_turn(late, known)
+            waiting.extend(_in_turn(below - late, known))
         # What is gone from the catalog is not paused for.
         self._silent = {namespace: one for namespace, one in known.items() if namespace in seen}
         for name in map(".".join, self._still_named(missing)):
@@ -197,6 +204,20 @@ class Lister:
             raise
         # A server without nested namespaces may leave the question out, and tell all that it has.
         return [one for one in answer if len(one) > len(namespace) and one[: len(namespace)] == namespace]
+
+
+def _in_turn(
+    namespaces: Iterable[Identifier], silent: Mapping[Identifier, tuple[Breaker, str]]
+) -> list[Identifier]:
+    """Namespaces, the last one first to be asked: those that were silent come behind all others.
+
+    Of the silent ones, the one whose pause has been over for longest comes first, so that each has its turn.
+    """
+    return sorted(
+        namespaces,
+        key=lambda one: (silent[one][0].left_s if one in silent else float("-inf"), one),
+        reverse=True,
+    )
 
 
 def _wanted_pause(state: RetryCallState) -> float:

@@ -31,6 +31,11 @@ class Breaker:
         return Breaker(self._monotonic_s, first_s, longest_s)
 
     @property
+    def now_s(self) -> float:
+        """The time by its clock."""
+        return self._monotonic_s()
+
+    @property
     def left_s(self) -> float:
         """For how long it is not to be asked; 0 or less: it may be."""
         return self._until_s - self._monotonic_s()

@@ -1,7 +1,7 @@
 """Which of what is due begins now: the planner's admission, with what only the service knows."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from isotherm.core.model.decisions import Plan, Request
 from isotherm.core.model.jobs import Action
@@ -19,6 +19,8 @@ class Admission:
     ledger: Ledger
     verdicts: Verdicts
     compactions: Compactions
+    is_aside: Callable[[str], bool]
+    """Whether work with this key failed lately, and is left alone."""
     now_ms: Callable[[], int]
     jobs_at_once: int
     bytes_per_hour: int | None
@@ -35,7 +37,8 @@ class Admission:
         return True
 
     def admitted(self, plans: Sequence[Plan], *, may_compact: bool) -> Sequence[Request]:
-        """The requests of these plans that begin now."""
+        """The requests of these plans that begin now. What is set aside would only take a turn from the others."""
+        plans = [self._ready(planned) for planned in plans]
         if not any(planned.requests for planned in plans):
             return ()
         now_ms, budget = self.now_ms(), self.bytes_per_hour
@@ -48,7 +51,17 @@ class Admission:
         self.served_at_ms = _recent(self.served_at_ms, now_ms) | dict.fromkeys(taken, now_ms)
         return admitted
 
+    def _ready(self, planned: Plan) -> Plan:
+        """The plan without what is set aside."""
+        ready = tuple(request for request in planned.requests if not self.is_aside(work_key(request)))
+        return replace(planned, requests=ready)
+
+
+def work_key(request: Request) -> str:
+    """The key under which work of this kind on its table is set aside: looking at the table goes well all the same."""
+    return f"{request.table.uuid}/{request.decision.action}"
+
 
 def _recent(times_ms: Mapping[str, int], now_ms: int) -> dict[str, int]:
-    """Those within a day."""
-    return {uuid: at_ms for uuid, at_ms in times_ms.items() if now_ms - at_ms < DAY_MS}
+    """Those within a day, and none of a time to come: a clock that was ahead costs no table its turn."""
+    return {uuid: at_ms for uuid, at_ms in times_ms.items() if 0 <= now_ms - at_ms < DAY_MS}

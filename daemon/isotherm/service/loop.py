@@ -284,6 +284,7 @@ class Service:
                 self.ledger,
                 self.verdicts,
                 self.compactions,
+                self.barrier.is_aside,
                 self.now_ms,
                 self.config.executors.local.jobs_at_once,
                 self.config.budgets.bytes_per_hour,

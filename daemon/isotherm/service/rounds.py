@@ -14,7 +14,7 @@ from isotherm.core.model.decisions import Plan, Request
 from isotherm.core.model.jobs import Action
 from isotherm.core.observations import EventsLost, Outside, RoundPlanned, TableMoved, TrySoon
 from isotherm.core.planner.view import Flight
-from isotherm.service.admission import Admission
+from isotherm.service.admission import Admission, work_key
 from isotherm.service.barrier import Barrier
 from isotherm.service.catalog_poller import Poller
 from isotherm.service.compactions import Compactions
@@ -187,8 +187,7 @@ class Rounds:
             deadline_s = self.monotonic_s() + BEGIN_FOR_S
             may_compact = any(planned.requests for planned in self._plans) and self.read_to_the_end()
             for request in self.admission.admitted(self._plans, may_compact=may_compact):
-                # Under a key of its own: looking at the table goes well all the same.
-                action, key = request.decision.action, f"{request.table.uuid}/{request.decision.action}"
+                action, key = request.decision.action, work_key(request)
                 if self.monotonic_s() >= deadline_s:
                     break
                 if self.barrier.is_aside(key):

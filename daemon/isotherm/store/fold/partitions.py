@@ -172,7 +172,8 @@ class Partitions(Part):
         """Keep verdicts until they could change; `through`: how far a table is that is decided slice by slice."""
         self.db.executemany(
             "UPDATE partitions SET touched = 0, verdict = ?, score = ?, wake_at_ms = ?, wake_boundary_ms = ?, "
-            "wake_commits = ?, due_since_ms = CASE WHEN ? THEN COALESCE(due_since_ms, ?) END WHERE uuid = ? AND key = ?",
+            "wake_commits = ?, due_since_ms = CASE WHEN ? THEN COALESCE(MIN(due_since_ms, ?), ?) END "
+            "WHERE uuid = ? AND key = ?",
             [
                 (
                     decision.verdict,
@@ -182,6 +183,7 @@ class Partitions(Part):
                     decision.wake.commits,
                     # Through everything that it waits for: a job, a failure, the stream that came back.
                     decision.score >= 1 and decision.verdict not in _NOT_OWED,
+                    now_ms,  # it was not due before, or by a clock that was ahead
                     now_ms,
                     uuid,
                     decision.partition,
