@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from isotherm.contract.identity import PartitionKey
-from isotherm_ingest.tables.java_table import Change, JavaTable, key_of
+from isotherm_ingest.tables.java_table import Change, JavaTable, items, key_of
 
 GRANULARITY = "write.delete.granularity"
+FILE_IO, INPUT_FILE = "org.apache.iceberg.io.FileIO", "org.apache.iceberg.io.InputFile"
+DELETE_FILE = "org.apache.iceberg.DeleteFile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +40,20 @@ def deleted_rows(java: JavaTable, rows: Any) -> list[DeletedRows]:
     iceberg = java.iceberg
     unified = iceberg.Partitioning.partitionType(java.table)
     specs = java.table.specs()
+    # Each name of a package on the way to a class is a question to the JVM.
+    partition_data, converter = iceberg.PartitionData, iceberg.spark.SparkValueConverter
     projections: dict[int, Any] = {}
     found = []
-    for row in rows:
+    for row in items(rows):
         number = row.getInt(1)
         spec = specs.get(number)
-        partition = iceberg.PartitionData(spec.partitionType())
+        partition = partition_data(spec.partitionType())
         if partition.size():
             if number not in projections:
                 projections[number] = iceberg.util.StructProjection.createAllowMissing(
                     unified, spec.partitionType()
                 )
-            values = iceberg.spark.SparkValueConverter.convert(unified, row.getStruct(2))
+            values = converter.convert(unified, row.getStruct(2))
             partition = partition.copyFor(projections[number].wrap(values))
         found.append(DeletedRows(row.getString(0), spec, partition, row.getList(3)))
     return found
@@ -60,13 +64,13 @@ class DeleteFiles:
 
     def __init__(self, java: JavaTable) -> None:
         self._java = java
-        self._iceberg = java.iceberg
+        iceberg = java.iceberg
         self._has_vectors = java.format_version >= 3
         granularity = java.table.properties().get(GRANULARITY) or "file"  # as Spark has it
         self._by_file = self._has_vectors or granularity.lower() == "file"
-        self._format = (
-            self._iceberg.FileFormat.PUFFIN if self._has_vectors else self._iceberg.FileFormat.PARQUET
-        )
+        self._format = iceberg.FileFormat.PUFFIN if self._has_vectors else iceberg.FileFormat.PARQUET
+        builder = iceberg.io.OutputFileFactory.builderFor(java.table, 0, 0).operationId(uuid.uuid4().hex)
+        self._files = builder.format(self._format).suffix("deletes").build()
 
     def write(self, deleted: Sequence[DeletedRows], read_at: int, condition: Any) -> Change:
         """Write the deletes of some rows, all of which were found at a snapshot and fulfil a condition."""
@@ -79,10 +83,10 @@ class DeleteFiles:
             for one in deleted:
                 group = one.path if self._by_file else (one.spec.specId(), one.key)
                 groups.setdefault(group, []).append(one)
-            results = [self._positions(group, indexes) for group in groups.values()]
+            results = self._positions(list(groups.values()), indexes)
         return Change(
-            deletes=[file for result in results for file in result.deleteFiles()],
-            replaced=[file for result in results for file in result.rewrittenDeleteFiles()],
+            deletes=[file for result in results for file in items(result.deleteFiles())],
+            replaced=[file for result in results for file in items(result.rewrittenDeleteFiles())],
             referenced=[one.path for one in deleted],
         )
 
@@ -90,94 +94,85 @@ class DeleteFiles:
         """The delete files of these data files that can be merged into the new ones."""
         wanted = {one.path for one in deleted}
         table = self._java.table
-        count = table.snapshot(read_at).summary().get("total-delete-files")
-        if count == "0":
+        if table.snapshot(read_at).summary().get("total-delete-files") == "0":
             return {}
+        positions = self._java.iceberg.FileContent.POSITION_DELETES
+        is_file_scoped = self._java.iceberg.util.ContentFileUtil.isFileScoped
         found: dict[str, list[Any]] = {}
-        tasks = table.newScan().useSnapshot(read_at).filter(condition).planFiles()
+        planned = table.newScan().useSnapshot(read_at).filter(condition).planFiles()
         try:
-            for task in tasks.iterator():
+            tasks = planned.iterator()
+            while tasks.hasNext():
+                task = tasks.next()
                 path = task.file().location()
-                if path in wanted and (files := [one for one in task.deletes() if self._is_mergeable(one)]):
-                    found[path] = files
+                if path in wanted:
+                    # A vector must hold every position that is deleted in its file, whichever file said so.
+                    found[path] = [
+                        file
+                        for file in items(task.deletes())
+                        if file.content() == positions and (self._has_vectors or is_file_scoped(file))
+                    ]
         finally:
-            tasks.close()
+            planned.close()
         return found
 
-    def _is_mergeable(self, file: Any) -> bool:
-        if file.content() != self._iceberg.FileContent.POSITION_DELETES:
-            return False
-        # A vector must hold every position that is deleted in its file, whichever file said so.
-        return self._has_vectors or bool(self._iceberg.util.ContentFileUtil.isFileScoped(file))
-
     def _indexes(self, deleted: Sequence[DeletedRows], before: dict[str, list[Any]]) -> Any:
-        """By data file, all positions of its new delete file; a Java map."""
-        java = self._java.jvm.java
+        """By data file, all positions of its new delete file, as a Java function."""
+        java, iceberg = self._java.jvm.java, self._java.iceberg
         indexes = java.util.HashMap()
-        inputs = self._method("org.apache.iceberg.io.FileIO", "newInputFile", "org.apache.iceberg.DeleteFile")
-        loader = self._iceberg.data.BaseDeleteLoader(inputs(self._java.table.io()))
+        inputs = self._function(self._java.table.io(), FILE_IO, "newInputFile", DELETE_FILE, INPUT_FILE)
+        loader = iceberg.data.BaseDeleteLoader(inputs)
         nothing_to_close = java.io.StringReader("")
+        combine, index_of = iceberg.io.CloseableIterable.combine, iceberg.deletes.Deletes.toPositionIndex
         for one in deleted:
-            positions = self._iceberg.io.CloseableIterable.combine(one.positions, nothing_to_close)
-            index = self._iceberg.deletes.Deletes.toPositionIndex(positions)
-            if one.path in before:
+            index = index_of(combine(one.positions, nothing_to_close))
+            if before.get(one.path):
                 older = loader.loadPositionDeletes(self._java.java_list(before[one.path]), one.path)
                 older.merge(index)
                 index = older
             indexes.put(one.path, index)
-        return indexes
+        return self._function(indexes, "java.util.Map", "get", "java.lang.Object", "java.lang.Object")
 
     def _vectors(self, deleted: Iterable[DeletedRows], indexes: Any) -> Any:
-        writer = self._iceberg.deletes.BaseDVFileWriter(self._files(), self._lookup(indexes))
+        writer = self._java.iceberg.deletes.BaseDVFileWriter(self._files, indexes)
         for one in deleted:
             writer.delete(one.path, one.positions.get(0), one.spec, one.partition)
         writer.close()
         return writer.result()
 
-    def _positions(self, group: Sequence[DeletedRows], indexes: Any) -> Any:
-        """One delete file. Each data file is named once; its positions are what the index says."""
-        first = group[0]
-        iceberg = self._iceberg
-        is_partitioned = first.partition.size() > 0
-        target = self._files().newOutputFile(*((first.spec, first.partition) if is_partitioned else ()))
-        file = (
-            iceberg.formats.FormatModelRegistry.positionDeleteWriteBuilder(self._format, target)
-            .spec(first.spec)
-            .partition(first.partition)
-            .setAll(self._java.table.properties())
-            .metricsConfig(iceberg.MetricsConfig.forPositionDelete())
-            .build()
-        )
-        granularity = iceberg.deletes.DeleteGranularity
-        writer = iceberg.deletes.SortingPositionOnlyDeleteWriter(
-            iceberg.relocated.com.google.common.base.Suppliers.ofInstance(file),
-            granularity.FILE if self._by_file else granularity.PARTITION,
-            self._lookup(indexes),
-        )
-        for one in group:
-            writer.write(iceberg.deletes.PositionDelete.create().set(one.path, one.positions.get(0)))
-        writer.close()
-        return writer.result()
+    def _positions(self, groups: Sequence[Sequence[DeletedRows]], indexes: Any) -> list[Any]:
+        """A delete file of each group. Each data file is named once; its positions are what the index says."""
+        iceberg = self._java.iceberg
+        builder = iceberg.formats.FormatModelRegistry.positionDeleteWriteBuilder
+        metrics = iceberg.MetricsConfig.forPositionDelete()
+        deletes = iceberg.deletes
+        new_writer, new_delete = deletes.SortingPositionOnlyDeleteWriter, deletes.PositionDelete.create
+        granularity = deletes.DeleteGranularity.FILE if self._by_file else deletes.DeleteGranularity.PARTITION
+        supplier_of = iceberg.relocated.com.google.common.base.Suppliers.ofInstance
+        properties = self._java.table.properties()
+        results = []
+        for group in groups:
+            spec, partition = group[0].spec, group[0].partition
+            place = (spec, partition) if partition.size() else ()
+            file = builder(self._format, self._files.newOutputFile(*place)).spec(spec).partition(partition)
+            file = file.setAll(properties).metricsConfig(metrics).build()
+            writer = new_writer(supplier_of(file), granularity, indexes)
+            for one in group:
+                writer.write(new_delete().set(one.path, one.positions.get(0)))
+            writer.close()
+            results.append(writer.result())
+        return results
 
-    def _files(self) -> Any:
-        builder = self._iceberg.io.OutputFileFactory.builderFor(self._java.table, 0, 0)
-        return builder.operationId(uuid.uuid4().hex).format(self._format).suffix("deletes").build()
-
-    def _lookup(self, indexes: Any) -> Any:
-        return self._method("java.util.Map", "get", "java.lang.Object")(indexes)
-
-    def _method(self, owner: str, name: str, argument: str) -> Any:
-        """A method of Java's as a `java.util.function.Function`, once it is given its object."""
+    def _function(self, target: Any, owner: str, method: str, argument: str, result: str) -> Any:
+        """A method of an object of Java's as a `java.util.function.Function`."""
         java = self._java.jvm.java
         loader = java.lang.Thread.currentThread().getContextClassLoader()
-
-        def type_of(one: str) -> Any:
-            return java.lang.Class.forName(one, True, loader)
-
-        result = "java.lang.Object" if owner == "java.util.Map" else "org.apache.iceberg.io.InputFile"
-        shape = java.lang.invoke.MethodType.methodType(type_of(result), type_of(argument))
-        handle = java.lang.invoke.MethodHandles.publicLookup().findVirtual(type_of(owner), name, shape)
-        proxies = java.lang.invoke.MethodHandleProxies
-        return lambda target: proxies.asInterfaceInstance(
-            type_of("java.util.function.Function"), handle.bindTo(target)
+        type_of = java.lang.Class.forName
+        shape = java.lang.invoke.MethodType.methodType(
+            type_of(result, True, loader), type_of(argument, True, loader)
+        )
+        methods = java.lang.invoke.MethodHandles.publicLookup()
+        handle = methods.findVirtual(type_of(owner, True, loader), method, shape)
+        return java.lang.invoke.MethodHandleProxies.asInterfaceInstance(
+            type_of("java.util.function.Function", True, loader), handle.bindTo(target)
         )
