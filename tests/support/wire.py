@@ -1,5 +1,6 @@
 """Messages of one table with any columns, as bytes, and what the decoder makes of them."""
 
+import base64
 import json
 
 import pyarrow as pa
@@ -87,3 +88,24 @@ def decoded(found: Decoder, messages):
     assert table.num_rows == messages.num_rows
     table.validate(full=True)
     return list(zip(table.column("row").to_pylist(), table.column("change").to_pylist(), strict=True))
+
+
+def base64_of(number):
+    return base64.b64encode(number.to_bytes((number.bit_length() + 8) // 8, "big", signed=True)).decode()
+
+
+def typed(kind, name=None, **more):
+    return {"type": kind, **({"name": name} if name else {}), **more}
+
+
+def array(items):
+    return {"type": "array", "items": items}
+
+
+DATE = typed("int32", "io.debezium.time.Date")
+ZONED = typed("string", "io.debezium.time.ZonedTimestamp")
+MICROS = typed("int64", "io.debezium.time.MicroTimestamp")
+MILLIS = typed("int64", "io.debezium.time.Timestamp")
+NANOS = typed("int64", "io.debezium.time.NanoTimestamp")
+VARIABLE = typed("struct", "io.debezium.data.VariableScaleDecimal")
+"""Types that Debezium has a name for."""

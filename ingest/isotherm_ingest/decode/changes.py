@@ -4,22 +4,15 @@ Whatever the bytes are, each message comes out once: with its row, or with the p
 raises for what a message says.
 """
 
-import atexit
-import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from isotherm_ingest.decode.database import run
 from isotherm_ingest.decode.debezium import ChangeSchema
-from isotherm_ingest.decode.kinds import MACROS
-from isotherm_ingest.decode.numbers import plain_number
 from isotherm_ingest.decode.statement import Wanted, matched, may_be_kept, statement
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 _MOMENT = pa.timestamp("us", "UTC")
 MESSAGES = pa.schema(
@@ -83,7 +76,7 @@ class Decoder:
 
     def decode(self, messages: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of some messages, which have the columns of `MESSAGES`."""
-        found = _run(self.sql, messages)
+        found = run(self.sql, messages)
         size = messages.num_rows
         problem = found["problem"]
         broken = pc.is_valid(problem)
@@ -130,52 +123,6 @@ def decoder(schema: ChangeSchema, columns: pa.Schema, wanted: Wanted) -> Decoder
         tuple(lacking) if wanted.keeps else (),
         tuple(one.number for one in there if not one.column.kind.tells) if wanted.keeps else (),
     )
-
-
-# The one statement
-
-
-class _Database(threading.local):
-    """A DuckDB of one thread, with what the statements call."""
-
-    def __init__(self) -> None:
-        import duckdb  # the driver needs none
-        from duckdb.func import FunctionNullHandling
-
-        self.connection = duckdb.connect(config={"threads": 1})
-        self.connection.execute("SET TimeZone = 'UTC'")
-        self.connection.create_function(
-            "plain_number",
-            plain_number,
-            ["BLOB", "INTEGER"],
-            "VARCHAR",
-            null_handling=FunctionNullHandling.SPECIAL,
-        )
-        for macro in MACROS:
-            self.connection.execute(f"CREATE MACRO {macro}")
-        # Else it complains, at the end of the process, that the function was never given back.
-        atexit.register(self.connection.close)
-
-
-_database: _Database | None = None
-
-
-def _connection() -> "DuckDBPyConnection":
-    """Made late: a process that is forked must not inherit one."""
-    global _database  # noqa: PLW0603 (one for a process)
-    if _database is None:
-        _database = _Database()
-    return _database.connection
-
-
-def _run(sql: str, messages: pa.RecordBatch) -> dict[str, pa.Array]:
-    connection = _connection()
-    connection.register("messages", pa.Table.from_batches([messages]))
-    try:
-        found = connection.sql(sql).to_arrow_table()
-    finally:
-        connection.unregister("messages")
-    return {name: found[name].combine_chunks() for name in found.column_names}
 
 
 # Columns of what was found
