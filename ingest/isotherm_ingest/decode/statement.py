@@ -1,9 +1,9 @@
 """The DuckDB SQL that decodes the messages of one schema: text only; `changes` runs it.
 
-It reads a relation `messages` of three columns: `text` and `key_text` (bytes) and `moved`, true for a row that came
-by a change of its key. It gives, in the same order, `op`, `ts_ms`, `lsn`, `problem`, `old` (whether there is an old
-row), and for the column with number n in the table `v<n>`, its value, `k<n>`, whether that is the placeholder of an
-unchanged large value, and `o<n>`, its value in the old row, where that is wanted.
+It reads a relation `messages` of the columns `text` and `key_text` (bytes) and `moved`, true for a row that came by a
+change of its key. It gives, in the same order, `op`, `ts_ms`, `lsn`, `problem`, `old` (whether there is an old row),
+and for the column with number n in the table `v<n>`, its value, and `k<n>`, whether that is the placeholder of an
+unchanged large value.
 """
 
 # ruff: noqa: S608 (every name in the SQL is quoted, every value a literal)
