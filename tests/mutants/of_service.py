@@ -166,6 +166,13 @@ MUTANTS = (
         "COALESCE(due_since_ms, ?, ?)",
         "service/test_clock.py::test_what_fell_due_in_the_future_has_been_due_since_now_at_the_latest",
     ),
+    Mutant(
+        "a window opens when it opened the last time somebody asked",
+        "core/policy/windows.py",
+        "known is not None and known[0] <= now_ms < known[1]",
+        "known is not None",
+        "core/policy/test_windows.py::test_whatever_was_asked_before_an_answer_is_the_same",
+    ),
     # Holds
     Mutant(
         "a record on the topic with halts that cannot be kept ends the daemon",

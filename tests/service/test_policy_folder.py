@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from isotherm.service.policy_file import MAX_FILE_BYTES, MAX_VALUES
-from isotherm.service.policy_folder import MAX_UNSETTLED, SLICE_BYTES, PolicyFolder
+from isotherm.service.policy_folder import LEAST_BYTES, MAX_UNSETTLED, SLICE_BYTES, PolicyFolder
 from isotherm.service.policy_set import read_policies
 
 GOOD = "tables: shop.*\ncold: {after: 1}\n"
@@ -144,6 +144,17 @@ def test_a_large_change_is_opened_in_slices_and_taken_as_a_whole(folder):
     assert readings[0] is None
     assert [folder.after(f"many{number}.x") for number in range(5)] == [5, 4, 4, 4, 4]
     assert folder.policies.complaints == ()
+
+
+def test_many_empty_files_are_opened_in_slices_too(folder):
+    for number in range(SLICE_BYTES // LEAST_BYTES + 1):
+        folder.write("", f"{number:04}.yaml")
+    folder.write(BETTER)
+    assert [folder.policies.reload() for _ in range(2)] == [None, None]
+    assert folder.after() == 1
+
+    assert folder.policies.reload() is not None
+    assert folder.after() == 2
 
 
 def test_a_daemon_that_begins_waits_for_a_large_folder_and_a_command_reads_all_of_it(tmp_path):
@@ -653,7 +664,8 @@ def test_the_same_text_written_again_changes_nothing(folder):
 def test_a_round_with_a_thousand_files_opens_none(folder, monkeypatch):
     for number in range(1000):
         folder.write(f"tables: ns{number}.*\ncold: {{after: {number}}}", f"{number}.yaml")
-    folder.settle()
+    readings = [folder.policies.reload() for _ in range(6)]
+    assert sum(reading is not None for reading in readings) == 1
     monkeypatch.setattr(Path, "open", None)
 
     assert folder.policies.reload() is None

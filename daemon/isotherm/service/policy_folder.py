@@ -29,6 +29,8 @@ MAX_FOLDER_BYTES = 4_000_000
 """Of all files together, by their names: what comes behind is not read. Thousands of policies are a megabyte."""
 SLICE_BYTES = 300_000
 """So much of what changed is opened in one reading; the next one goes on. PyYAML takes up to 10 s for a megabyte."""
+LEAST_BYTES = 1000
+"""A file counts as so much at least: to open one, and to judge it, costs something though it is empty."""
 MAX_UNSETTLED = 5
 """A folder in which something changes in each of so many readings is taken as it is."""
 
@@ -184,7 +186,7 @@ class PolicyFolder:
                 continue
             self._opened[name] = opened
             is_judged = before is None or opened.data != before.data
-            room -= look[2] if is_judged and not isinstance(look, str) else 0
+            room -= max(look[2], LEAST_BYTES) if is_judged and not isinstance(look, str) else 0
         return is_all
 
     def _open(self, name: str, look: Look, before: _Opened | None, *, has_room: bool) -> _Opened | None:

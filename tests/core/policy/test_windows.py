@@ -1,3 +1,4 @@
+import sys
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -268,3 +269,39 @@ def test_in_every_zone_an_answer_holds_until_the_time_it_names(cron, lasts, tz, 
     if not found.is_open:
         assert {answer.opens_at_ms for answer in answers} == {changes_at_ms}
         assert opening([window], tz, changes_at_ms).is_open
+
+
+def test_whatever_was_asked_before_an_answer_is_the_same():
+    """Moments before, between and after two hits, and a change of the clocks, asked in every order."""
+    window = Window(cron="30 2 * * 0", lasts="5h")
+    times = [at(f"2026-10-{day}T{hour}:30") for day in (17, 18, 24, 25, 26) for hour in ("00", "01", "05")]
+    asked = [opening([window], "Europe/Berlin", now_ms) for now_ms in times]
+
+    for start in range(len(times)):
+        order = times[start:] + times[:start][::-1]
+        assert {now: opening([window], "Europe/Berlin", now) for now in order} == dict(
+            zip(times, asked, strict=True)
+        )
+    assert {one.is_open for one in asked} == {True, False}
+
+
+def test_a_rare_window_is_looked_for_once_until_it_has_opened():
+    """A fifth Monday in February comes every 28 years: to find it takes thousands of steps."""
+    window, now_ms, steps = Window(cron="17 4 * 2 1#5", lasts="1h"), at("2026-11-22T15:40"), []
+
+    def opens(of_ms):
+        calls = []
+        sys.setprofile(lambda *_: calls.append(1))
+        try:
+            found = opening([window], "Europe/Berlin", of_ms)
+        finally:
+            sys.setprofile(None)
+        steps.append(len(calls))
+        return found.opens_at_ms
+
+    first = opens(now_ms)
+    assert {opens(now_ms + hours * HOUR) for hours in range(100)} == {first}
+    assert steps[0] > 1000
+    assert max(steps[1:]) < 50
+    assert opens(first) is None
+    assert opens(first + 2 * HOUR) > first

@@ -1,7 +1,8 @@
 """Windows of time that open by a cron expression in a time zone, and stay open for a span.
 
-The question is always asked of a moment: is the window open, when does it close, when does it open next? Nothing is
-kept between two questions, so that a plan for any time in the past or the future is the same as a plan for now.
+The question is always asked of a moment: is the window open, when does it close, when does it open next? A plan for any
+time in the past or the future is the same as a plan for now. What is remembered of an expression is only where it came
+to pass last and comes to pass next: between the two, the answer is the same for every moment.
 
 Clocks are changed as cron does it. A time that they skip comes to pass at the moment of the change. A time that they
 show twice comes to pass once, the first time. Where minute or hour begin with `*` it does so both times, and where the
@@ -23,6 +24,10 @@ from cronsim import CronSim, CronSimError
 from isotherm.core.policy.zones import moment, zone
 
 _SECOND = timedelta(seconds=1)
+MOST_KNOWN = 10_000
+"""Expressions whose times are remembered; rare ones (`0 0 * 2 1#5`) are dear to find."""
+_known: dict[tuple[str, str], tuple[int, int]] = {}
+"""By expression and zone: when it came to pass last and comes to pass next, around the moment that was asked of."""
 
 
 class Window(Protocol):
@@ -83,12 +88,25 @@ def opening(windows: Iterable[Window], tz: str, now_ms: int) -> Opening:
     closes: list[int] = []
     opens: list[int] = []
     for window in windows:
-        opened_ms = _answer(_last, window.cron, tz, now_ms)
+        opened_ms, opens_ms = _around(window.cron, tz, now_ms)
         if opened_ms is not None and now_ms < opened_ms + window.lasts:
             closes.append(opened_ms + window.lasts)
-        elif (opens_ms := _answer(_next, window.cron, tz, now_ms)) is not None:
+        elif opens_ms is not None:
             opens.append(opens_ms)
     return Opening(max(closes, default=None), min(opens, default=None))
+
+
+def _around(cron: str, tz: str, now_ms: int) -> tuple[int | None, int | None]:
+    """When an expression came to pass last, and when it comes to pass next."""
+    known = _known.get((cron, tz))
+    if known is not None and known[0] <= now_ms < known[1]:
+        return known
+    last_ms, next_ms = _answer(_last, cron, tz, now_ms), _answer(_next, cron, tz, now_ms)
+    if last_ms is not None and next_ms is not None:
+        if len(_known) >= MOST_KNOWN:
+            _known.clear()
+        _known[cron, tz] = last_ms, next_ms
+    return last_ms, next_ms
 
 
 def _answer(
