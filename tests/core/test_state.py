@@ -158,6 +158,18 @@ def test_a_commit_from_2099_holds_nothing_back_for_long_and_does_not_move_the_bo
     assert applied.state.lateness.updated_at_ms == NOW + MAX_AHEAD_MS
 
 
+def test_a_write_is_as_young_as_its_own_time_says_once_that_is_over():
+    """A daemon whose clock was two hours behind took it for one from the future."""
+    one = change(2, 1, {key(): added()}, committed_at_ms=NOW)
+    written = apply(table_state(head=1), {}, one, HOURLY, NOW - 2 * HOUR_MS).partitions[key()]
+
+    assert written.as_of(NOW - 1).last_write_at_ms == NOW - HOUR_MS
+    assert written.as_of(NOW + 1).last_write_at_ms == NOW
+    again = change(3, 2, {key(): added()}, committed_at_ms=NOW + 1)
+    after = apply(table_state(head=2), {key(): written}, again, HOURLY, NOW + 1).partitions[key()]
+    assert after.as_of(NOW + 1).last_write_at_ms == NOW + 1
+
+
 def test_without_a_word_of_the_writer_the_bulk_of_the_rows_says_how_far_the_stream_is():
     hours = {key(100): added(rows=990), key(10**6): added(rows=5), key(5): added(rows=5)}
 

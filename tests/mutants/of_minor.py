@@ -29,6 +29,35 @@ MUTANTS = (
         LAWS + "test_of_a_quarter_of_an_hour_of_which_a_part_is_young_all_of_it_waits",
     ),
     Mutant(
+        "a file that came while this clock was behind is old once it is right",
+        MINOR,
+        "partition, margin = partition.as_of(now_ms), ",
+        "margin = ",
+        "seed 910002254",
+    ),
+    Mutant(
+        "what came before such a file is as old as it seems",
+        "core/state.py",
+        "last_ms, delta = before.stamped_at_ms or before.last_write_at_ms,",
+        "last_ms, delta = before.last_write_at_ms,",
+        LAWS + "test_no_file_is_taken_that_came_within_the_margin",
+    ),
+    Mutant(
+        "a proof begins at a time that is not believed",
+        "core/appends.py",
+        "or (self.since_ms is None and not is_believed)",
+        "",
+        LAWS + "test_a_proof_does_not_begin_with_a_commit_that_a_clock_far_behind_has_heard_of",
+    ),
+    Mutant(
+        "a partition is quiet because this clock was behind when it was written",
+        "core/planner/coldness.py",
+        "    partition = partition.as_of(now_ms)\n    for",
+        "    for",
+        "core/planner/test_left_behind.py::"
+        "test_a_partition_is_as_quiet_as_the_last_writes_own_time_says_once_that_is_over",
+    ),
+    Mutant(
         "an append that takes a file away is an append",
         "core/appends.py",
         "not delta.removed and not delta.deletes",

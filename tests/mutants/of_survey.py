@@ -378,6 +378,13 @@ MUTANTS = (
         "since_s[one]",
         "service/test_namespaces.py::test_an_outage_of_the_whole_catalog_is_no_silence_of_a_namespace",
     ),
+    Mutant(
+        "a look that goes on beyond the doubts of a jump has the time of after it",
+        SEARCH,
+        "min(self._least_ahead_ms(), look.ahead_ms)",
+        "self._least_ahead_ms()",
+        "service/test_survey.py::test_a_look_that_goes_on_beyond_the_doubts_of_a_jump_is_as_old_as_its_question",
+    ),
     # Silence over restarts
     Mutant(
         "the waiting for a silent name begins from the beginning with each restart",

@@ -109,6 +109,19 @@ def test_a_file_may_go_only_if_every_name_was_looked_at_after_it_was_marked(worl
     assert world.survey.seen_since_ms("shop.hidden") is None
 
 
+def test_a_look_that_goes_on_beyond_the_doubts_of_a_jump_is_as_old_as_its_question(world):
+    """A piece of it takes longer than a jump of the clock is doubted."""
+    world.list()
+    world.turns(1)
+    looked, world.catalog.looked = world.catalog.looked, lambda: None
+    world.trouble, world.ahead_ms = "the clock has jumped", 7_200_000
+    world.turns(1)
+    world.trouble, world.catalog.looked, world.passed_s = None, looked, 3700.0
+    world.turns(2)
+
+    assert world.survey.seen_since_ms("shop.orders") == START_MS - 1
+
+
 def test_a_namespace_without_an_answer_keeps_files_waiting(world):
     world.list()
     world.turns()

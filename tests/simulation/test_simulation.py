@@ -20,9 +20,10 @@ from isotherm.runtime.clock import monotonic_s
 from simulation.story import PROFILES, STEPS, Told, told
 
 SEEDS = range(1, 501)
-FOUND = (658155783, 658156073, 659560950)
+FOUND = (658155783, 658156073, 659560950, 910002254)
 """Stories that once ended with work left: delete files that name no file any more were begun again and again, and the
-end of a compaction stayed open, because nobody committed any more."""
+end of a compaction stayed open, because nobody committed any more. In the last one a clock was behind by two hours when
+a file came: once it was right again, the file counted as old."""
 AT_A_TIME = 100
 """Stories between two looks at the clock."""
 

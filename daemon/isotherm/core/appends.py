@@ -26,13 +26,15 @@ class Appends:
     since_ms: int | None = None
     """When the first of them came, or None where there is none."""
 
-    def after(self, change: Change, at_ms: int) -> "Appends":
+    def after(self, change: Change, at_ms: int, *, is_believed: bool = True) -> "Appends":
         """The same after one more commit. Ours count for nothing, nor does one that touches no file, as a rewrite of
         manifests; a rewrite of files by somebody else is no append.
+
+        With a time that is not believed, nothing can begin.
         """
         if change.origin is Origin.MAINTENANCE or (change.operation == "replace" and not change.partitions):
             return self
-        if not is_append(change):
+        if not is_append(change) or (self.since_ms is None and not is_believed):
             return Appends()
         return Appends(self.count + 1, at_ms if self.since_ms is None else self.since_ms)
 

@@ -54,6 +54,15 @@ class PartitionState:
     """How long its writers stayed away, the last `PAUSES` times that they did so for `PAUSE_FROM_MS` and more."""
     arrivals: tuple[Arrival, ...] = ()
     """The latest appends, oldest first: they tell which files are old while it is still written."""
+    stamped_at_ms: int | None = None
+    """The last write's own time, if that lay too far ahead of this machine's clock to be believed."""
+
+    def as_of(self, now_ms: int) -> "PartitionState":
+        """The same by a clock that shows this time: if it has reached the last write's own time, it was behind."""
+        stamped_ms = self.stamped_at_ms
+        return (
+            self if stamped_ms is None or stamped_ms > now_ms else replace(self, last_write_at_ms=stamped_ms)
+        )
 
     @property
     def data_total(self) -> FileStats:
@@ -153,9 +162,11 @@ def apply(
             f"snapshot {change.snapshot_id} follows {change.parent_id}, the state stands at {state.head}"
         )
     # A commit from the far future would hold its partitions back, and move the boundary, for as long.
+    stamped_at_ms = change.committed_at_ms if change.committed_at_ms > received_at_ms + MAX_AHEAD_MS else None
     change = replace(change, committed_at_ms=min(change.committed_at_ms, received_at_ms + MAX_AHEAD_MS))
+    at_ms = max(change.committed_at_ms, received_at_ms)
     number, fields = state.foreign_commits + change.is_foreign_write, tuple(fields)
-    written_at_ms = _written_at_ms(change, received_at_ms) if change.is_foreign_write else None
+    written_at_ms = at_ms if change.is_foreign_write else None
     after = {
         key: _partition_after(key, partitions.get(key, NO_PARTITION), delta, written_at_ms, number)
         for key, delta in change.partitions.items()
@@ -169,7 +180,9 @@ def apply(
             after[key] = replace(one, compacted_at_ms=change.committed_at_ms, arrivals=arrivals)
         elif one is not None:
             before = partitions.get(key, NO_PARTITION)
-            after[key] = replace(one, arrivals=_arrivals(state, before, change, key, received_at_ms))
+            arrivals = _arrivals(before, change, key, state.sequence_number, at_ms)
+            stamped_ms = stamped_at_ms if change.is_foreign_write else before.stamped_at_ms
+            after[key] = replace(one, arrivals=arrivals, stamped_at_ms=stamped_ms)
     born = sum(left is not None and key not in partitions for key, left in after.items())
     gone = sum(left is None and key in partitions for key, left in after.items())
     totals = _totals_after(state.totals, change.partitions.values())
@@ -183,7 +196,7 @@ def apply(
         foreign_commits=number,
         partitions=state.partitions + born - gone,
         lateness=_lateness_after(state, partitions, change, fields),
-        appends=state.appends.after(change, max(change.committed_at_ms, received_at_ms)),
+        appends=state.appends.after(change, at_ms, is_believed=stamped_at_ms is None),
         totals=totals,
         summary_gap={**state.summary_gap, **gap},
         on_faith=state.on_faith + 1,
@@ -242,10 +255,6 @@ def _miscounted(before: TableState | None, head: int, totals: Mapping[FileKind, 
     return before.miscounted | before.moved if was_right else before.miscounted
 
 
-def _written_at_ms(change: Change, received_at_ms: int) -> int:
-    return max(min(change.committed_at_ms, received_at_ms + MAX_AHEAD_MS), received_at_ms)
-
-
 def _partition_after(
     key: PartitionKey, before: PartitionState, delta: PartitionDelta, written_at_ms: int | None, number: int
 ) -> PartitionState | None:
@@ -295,7 +304,7 @@ def with_pauses(
     for change, received_at_ms in recorded:
         if not change.is_foreign_write:
             continue
-        written_at_ms = _written_at_ms(change, received_at_ms)
+        written_at_ms = max(min(change.committed_at_ms, received_at_ms + MAX_AHEAD_MS), received_at_ms)
         for key in partitions.keys() & change.partitions.keys():
             before = paused.get(key, NO_PARTITION)
             paused[key] = PartitionState(
@@ -309,16 +318,11 @@ def with_pauses(
 
 
 def _arrivals(
-    state: TableState, before: PartitionState, change: Change, key: PartitionKey, received_at_ms: int
+    before: PartitionState, change: Change, key: PartitionKey, number: int, at_ms: int
 ) -> tuple[Arrival, ...]:
-    return arrivals_after(
-        before.arrivals,
-        change,
-        change.partitions[key],
-        number=state.sequence_number,
-        written_before_ms=before.last_write_at_ms,
-        at_ms=max(change.committed_at_ms, received_at_ms),
-    )
+    last_ms, delta = before.stamped_at_ms or before.last_write_at_ms, change.partitions[key]
+    kept = before.arrivals
+    return arrivals_after(kept, change, delta, number=number, written_before_ms=last_ms, at_ms=at_ms)
 
 
 def _totals_after(

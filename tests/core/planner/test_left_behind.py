@@ -7,7 +7,7 @@ import pytest
 from isotherm.contract.identity import UNPARTITIONED
 from isotherm.core.lateness import UNTAUGHT, files_come_within
 from isotherm.core.model.tables import PartitionField
-from isotherm.core.planner.coldness import boundary_rule, quiet_rule
+from isotherm.core.planner.coldness import boundary_rule, findings, first_hot, quiet_rule
 from isotherm.core.planner.view import Surroundings
 from isotherm.core.policy.policy import Cold
 from support.builders import BUCKETS, DAY, HOUR, HOURLY, MIB, MINUTE, NOW, key, partition, table_state
@@ -85,6 +85,18 @@ def test_what_a_clock_far_ahead_has_stamped_is_said_to_be_so():
     assert quiet_rule(HOUR_100, ahead, around, Cold(), NOW).why == (
         "its last write is stamped 3h ahead of this machine's clock"
     )
+
+
+def test_a_partition_is_as_quiet_as_the_last_writes_own_time_says_once_that_is_over():
+    """This clock was behind when it came, and an hour beyond it was believed; now it is right."""
+    written = replace(partition(10, MIB, last_write_at_ms=NOW - HOUR), stamped_at_ms=NOW - MINUTE)
+    around = Surroundings(table_state(boundary_ms=ENDS + DAY), HOURLY)
+    hot = first_hot(HOUR_100, written, around, Cold(), NOW)
+
+    assert hot is not None
+    assert hot.why == "quiet for 1m of 15m"
+    assert first_hot(HOUR_100, written, around, Cold(), NOW - 2 * MINUTE) is None
+    assert hot in findings(HOUR_100, written, around, Cold(), NOW)
 
 
 @pytest.mark.parametrize("pauses_ms", [(20 * MINUTE,) * 3, (20 * MINUTE, HOUR, 16 * MINUTE, 20 * MINUTE)])

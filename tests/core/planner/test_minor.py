@@ -41,8 +41,12 @@ ALLOWED = Policy(compact=Compact(minor_after="1h"))
 BEGAN = NOW - 5 * HOUR
 
 
-def lived(commits):
-    """The state of a table without partitions after `(minutes, delta, operation, origin)`, and what came when."""
+def lived(commits, behind_ms=()):
+    """The state of a table without partitions after `(minutes, delta, operation, origin)`, and what came when.
+
+    By how much the daemon's clock was behind at each of the last commits, `behind_ms` tells.
+    """
+    lags = [*[0] * (len(commits) - len(behind_ms)), *behind_ms][: len(commits)]
     state, partitions, came = TableState(TABLE, None), {}, []
     for number, (minutes, delta, operation, origin) in enumerate(commits, start=1):
         at_ms = BEGAN + minutes * MINUTE
@@ -54,7 +58,7 @@ def lived(commits):
             origin=origin,
             committed_at_ms=at_ms,
         )
-        applied = apply(state, partitions, one, (), at_ms)
+        applied = apply(state, partitions, one, (), at_ms - lags[number - 1])
         state, partitions = applied.state, {k: p for k, p in applied.partitions.items() if p is not None}
         came.append((number, at_ms, delta.added))
     return state, partitions, came
@@ -97,14 +101,18 @@ def test_of_a_quarter_of_an_hour_of_which_a_part_is_young_all_of_it_waits():
     ),
     st.sampled_from(["1m", "15m", "40m", "3h"]),
     st.integers(0, 30),
+    st.lists(st.sampled_from([0, HOUR // 2, 2 * HOUR, 200 * HOUR]), max_size=5),
 )
-def test_no_file_is_taken_that_came_within_the_margin(steps, quiet_for, later):
-    """Whatever came when: by its sequence number none of them is among those that a job may take."""
+def test_no_file_is_taken_that_came_within_the_margin(steps, quiet_for, later, behind_ms):
+    """Whatever came when, and though this machine's clock was behind at the last ones, and was put right.
+
+    By its sequence number none of them is among those that a job may take.
+    """
     commits, minutes = [], 0
     for wait, count, size in steps:
         minutes += wait
         commits.append((minutes, added(count, size), "append", Origin.INGEST))
-    state, partitions, came = lived(commits)
+    state, partitions, came = lived(commits, behind_ms)
     policy = Policy(cold=Cold(quiet_for=quiet_for), compact=Compact(minor_after="0s", min_files=2))
     now_ms = BEGAN + (minutes + later) * MINUTE
     decision = decided(state, partitions, policy, now_ms)
@@ -152,6 +160,17 @@ def test_the_first_commit_that_is_no_append_ends_it_at_once(what):
 
     assert decision.verdict is Verdict.HOT
     assert state.appends == Appends()
+
+
+def test_a_proof_does_not_begin_with_a_commit_that_a_clock_far_behind_has_heard_of():
+    """The clock was ten days behind when the first of them came, and is right again."""
+    commits = [(0, removed(1, MIB), "delete", Origin.FOREIGN), *stream(ENOUGH_APPENDS + 1)]
+    commits.insert(0, (0, added(2), "append", Origin.INGEST))
+    lag = 240 * HOUR
+    state, _, _ = lived(commits, [lag, *[0] * ENOUGH_APPENDS])
+
+    assert state.appends.count == ENOUGH_APPENDS
+    assert state.appends.since_ms >= BEGAN
 
 
 def test_our_own_commits_neither_prove_nor_disprove_anything():

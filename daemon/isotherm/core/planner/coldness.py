@@ -52,6 +52,7 @@ def findings(
     key: PartitionKey, partition: PartitionState, around: Surroundings, cold: Cold, now_ms: int
 ) -> tuple[Finding, ...]:
     """What every rule says, in the order of `RULES`."""
+    partition = partition.as_of(now_ms)
     return tuple(rule(key, partition, around, cold, now_ms) for rule in RULES)
 
 
@@ -59,6 +60,7 @@ def first_hot(
     key: PartitionKey, partition: PartitionState, around: Surroundings, cold: Cold, now_ms: int
 ) -> Finding | None:
     """What the first rule says that finds the partition hot. Returns None where it is cold."""
+    partition = partition.as_of(now_ms)
     for rule in RULES:
         finding = rule(key, partition, around, cold, now_ms)
         if finding.is_hot:

@@ -87,7 +87,7 @@ def old_files(
         )
     if proved.is_hot:
         return proved
-    margin = margin_ms(policy.cold)
+    partition, margin = partition.as_of(now_ms), margin_ms(policy.cold)
     through, age = _through(partition, state, now_ms - margin), f"older than {span_text(margin)}"
     wake = Wake(at_ms=_next_old_ms(partition, margin, now_ms))
     if through is None:

@@ -308,7 +308,7 @@ class Survey:
         return piece if newest is None else [newest, *piece]
 
     def _take(self, look: Look, looked: Looked) -> None:
-        now_s = self.monotonic_s()
+        now_s, self._ahead_ms = self.monotonic_s(), min(self._least_ahead_ms(), look.ahead_ms)
         asked_s = look.began_s if look.asked_s is None else look.asked_s
         if look.is_of_silent:
             look.lost_s += now_s - asked_s
