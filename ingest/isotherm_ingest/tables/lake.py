@@ -128,6 +128,12 @@ class TableNow:
         )
 
     @property
+    def rows(self) -> int:
+        """Rows in the files of the head, as its summary says; deleted ones count too."""
+        head = self.snapshots.get(self.head) if self.head is not None else None
+        return 0 if head is None else int(summary_of(head).get("total-records") or 0)
+
+    @property
     def is_altered(self) -> bool:
         """Whether the schema is another one than at the head, which a query of that snapshot would use."""
         head = self.snapshots.get(self.head) if self.head is not None else None
