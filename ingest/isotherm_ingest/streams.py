@@ -45,6 +45,7 @@ MIRROR_PROPERTIES = {
 }
 CHANGELOG_PROPERTIES = {"format-version": "2"}
 _MOVED = {
+    "immutable": "rows are found by their key, so take the line out",
     "checkpoint": "the tables themselves say how far they are, so take the line out",
     "trigger": "say `every`, for the pipeline or for a stream",
     "max_offsets_per_trigger": "it is called `batch_messages`",
@@ -145,7 +146,18 @@ class BrokerConfig(Settings):
         return self
 
 
-class Stream(Settings):
+class _Renamed(Settings):
+    """What a file for an earlier version says is refused with what to say now."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _moved(cls, data: Any) -> Any:
+        for name in _MOVED.keys() & (data.keys() if isinstance(data, dict) else ()):
+            raise ValueError(f"`{name}` is no option any more: {_MOVED[name]}")
+        return data
+
+
+class Stream(_Renamed):
     """Some topics, and the tables that they become."""
 
     topics: str
@@ -160,10 +172,6 @@ class Stream(Settings):
     """Partition spec of a table that is made: `hours(c)`, `days(c)`, `bucket(16, c)`, …"""
     event_time: str = ""
     """Column that `valid_through` speaks of. Default: the column of the first time transform in `partition_by`."""
-    immutable: tuple[str, ...] = ()
-    """Columns that never change for a key: they prune the MERGE, and let an intent name its partitions. Key columns
-    are immutable by themselves. Deletes need them in the old row (`REPLICA IDENTITY FULL`); where it lacks them, or
-    where they did change, that batch is merged unpruned."""
     out_of_range: OutOfRange = "dead_letter"
     """What becomes of a time outside of the years 1 to 9999, such as PostgreSQL's `infinity`: `dead_letter` sends the
     change away, so that a mirror keeps the old row; `null` writes null; `clamp` writes the first or last moment."""
@@ -228,7 +236,7 @@ class Stream(Settings):
         return {**own, **self.properties}
 
 
-class StreamsConfig(Settings):
+class StreamsConfig(_Renamed):
     """`streams.yaml`: one file for one ingest job."""
 
     pipeline: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$")
@@ -248,13 +256,6 @@ class StreamsConfig(Settings):
     """Where /metrics of the driver is."""
     streams: tuple[Stream, ...] = Field(min_length=1)
     """The streams; a topic belongs to the first whose pattern matches."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _moved(cls, data: Any) -> Any:
-        for name in _MOVED.keys() & (data.keys() if isinstance(data, dict) else ()):
-            raise ValueError(f"`{name}` is no option any more: {_MOVED[name]}")
-        return data
 
     def window_of(self, stream: Stream) -> Window:
         """How often the topics of a stream are read."""

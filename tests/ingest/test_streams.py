@@ -63,6 +63,7 @@ def test_a_good_file_is_read():
         ('"shop.{table}"', '"orders"', "6:5", "is no `namespace.table`"),
         ("(orders|lines)", "(orders|lines", "5:5", "is no regular expression"),
         ("bootstrap.servers", "boot.servers", "3:1", "needs `bootstrap.servers`"),
+        ("kafka:", "checkpoint: here\nkafka:", "1:1", "`checkpoint` is no option any more"),
         ("kafka:", "every: soon\nkafka:", "3:1", "is no span of time"),
     ],
 )
