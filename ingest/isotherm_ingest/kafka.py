@@ -145,13 +145,14 @@ class Broker:
             if err.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise BrokerError(f"topic {topic}: {err.args[0].str()}") from err
 
-    def topics(self, pattern: str) -> set[str]:
-        """The names of all topics that match. Raises BrokerError."""
+    def topics(self, pattern: str) -> dict[str, list[int]]:
+        """All topics that match, with their partitions, also those that have no leader now. Raises BrokerError."""
         matches = re.compile(pattern).fullmatch
         try:
-            return {name for name in self._admin.list_topics(timeout=TIMEOUT_S).topics if matches(name)}
+            topics = self._admin.list_topics(timeout=TIMEOUT_S).topics
         except KafkaException as err:
             raise BrokerError(f"no answer from the brokers: {err.args[0].str()}") from err
+        return {name: sorted(one.partitions) for name, one in topics.items() if matches(name)}
 
     def cluster_id(self) -> str:
         """The cluster's own id."""

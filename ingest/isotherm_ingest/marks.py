@@ -9,7 +9,7 @@ fenced, and learns it with its next commit.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,10 @@ from isotherm_ingest.kafka import TIMEOUT_S, BrokerError
 from isotherm_ingest.plan.places import Known
 from isotherm_ingest.tables.offsets import Position
 
+PIECE_BYTES = 300_000
+"""Of one commit; a broker refuses one that is larger than a message may be (a megabyte by default)."""
+TRANSACTION_MS = 600_000
+"""A driver that is paused for less within a commit is not taken for dead. Brokers allow 15 minutes by default."""
 MOST_TEXT = 4_000
 """Bytes beside one offset; brokers take 4,096 (`offset.metadata.max.bytes`)."""
 
@@ -49,17 +53,28 @@ class Marks:
 
     def __init__(self, properties: Mapping[str, Any], pipeline: str) -> None:
         """Connect lazily."""
-        common = {**properties, "log_level": 0}
-        group = group_of(pipeline)
-        self._producer = kafka_client(Producer, {**common, "transactional.id": group})
-        self._consumer = kafka_client(Consumer, {**common, "group.id": group, "enable.auto.commit": False})
+        self._common = {**properties, "log_level": 0}
+        self._group = group_of(pipeline)
+        self._producer: Producer | None = None
+        self._is_committing = False
+        """A commit was asked for, and its answer is not known: librdkafka takes nothing but the same call again."""
+        self._consumer = kafka_client(
+            Consumer, {**self._common, "group.id": self._group, "enable.auto.commit": False}
+        )
 
     def take_over(self) -> None:
-        """Fence whoever wrote the marks before. Raises BrokerError."""
+        """Fence whoever wrote the marks before, once; asked again, it does nothing. Raises BrokerError."""
+        if self._producer is not None:
+            return
+        producer = kafka_client(
+            Producer,
+            {**self._common, "transactional.id": self._group, "transaction.timeout.ms": TRANSACTION_MS},
+        )
         try:
-            self._producer.init_transactions(TIMEOUT_S)
+            producer.init_transactions(TIMEOUT_S)
         except KafkaException as err:
             raise BrokerError(f"the transactions of ingest's producer: {err.args[0].str()}") from err
+        self._producer = producer
 
     def read(self, positions: list[Position]) -> dict[Position, Mark]:
         """The marks of these partitions, where there are any. Raises BrokerError."""
@@ -74,32 +89,52 @@ class Marks:
             if one.error is None and one.offset >= 0
         }
 
-    def write(self, marks: Mapping[Position, Mark]) -> None:
-        """Commit, all of them or none.
+    def write(self, marks: Mapping[Position, Mark]) -> Iterator[dict[Position, Mark]]:
+        """Commit, in pieces that a broker takes; gives each piece once it is committed.
 
         Raises:
             TakenOver: another driver has begun.
             BrokerError: Kafka does not answer; nothing is lost, the next commit says it again.
         """
-        if not marks:
-            return
-        offsets = [
-            TopicPartition(topic, partition, mark.through, metadata=encoded(mark))
-            for (topic, partition), mark in sorted(marks.items())
-        ]
+        self._end_commit()
+        for piece in _pieces(marks):
+            offsets = [
+                TopicPartition(topic, partition, mark.through, metadata=text)
+                for (topic, partition), (mark, text) in piece.items()
+            ]
+            self._commit(offsets)
+            yield {position: mark for position, (mark, _) in piece.items()}
+
+    def _commit(self, offsets: list[TopicPartition]) -> None:
+        assert self._producer is not None  # noqa: S101 (a driver takes over before it writes)
         try:
             self._producer.begin_transaction()
             self._producer.send_offsets_to_transaction(
                 offsets, self._consumer.consumer_group_metadata(), TIMEOUT_S
             )
-            self._producer.commit_transaction(TIMEOUT_S)
         except KafkaException as err:
             self._give_up(err.args[0])
             raise BrokerError(f"committed offsets: {err.args[0].str()}") from err
+        self._is_committing = True
+        self._end_commit()
+
+    def _end_commit(self) -> None:
+        """Ask for the commit until it is answered, also where an earlier call gave up."""
+        if not self._is_committing or self._producer is None:
+            return
+        try:
+            self._producer.commit_transaction(TIMEOUT_S)
+        except KafkaException as err:
+            if not err.args[0].retriable():
+                self._is_committing = False
+                self._give_up(err.args[0])
+            raise BrokerError(f"committed offsets: {err.args[0].str()}") from err
+        self._is_committing = False
 
     def _give_up(self, error: KafkaError) -> None:
         if error.fatal():
             raise TakenOver(error.str())
+        assert self._producer is not None  # noqa: S101 (as above)
         try:
             self._producer.abort_transaction(TIMEOUT_S)
         except KafkaException as err:
@@ -111,12 +146,31 @@ class Marks:
         self._consumer.close()
 
 
-def encoded(mark: Mark) -> str:
-    """What stands beside the offset. Where there are too many tables, those that need no more are left out first.
+def _pieces(marks: Mapping[Position, Mark]) -> Iterator[dict[Position, tuple[Mark, str]]]:
+    """The marks with their texts, so many at a time as one commit takes."""
+    piece: dict[Position, tuple[Mark, str]] = {}
+    size = 0
+    for position, mark in sorted(marks.items()):
+        text = encoded(mark)
+        if piece and size + len(text.encode()) + 100 > PIECE_BYTES:
+            yield piece
+            piece, size = {}, 0
+        piece[position] = (mark, text)
+        size += len(text.encode()) + 100
+    if piece:
+        yield piece
 
-    A table that is left out loses no row: it goes on from its own vector.
+
+def encoded(mark: Mark) -> str:
+    """What stands beside the offset. Where there are too many tables, those whose own vector says as much go first.
+
+    One that is left out goes on from its own vector, and loses no row. Of the others, a quiet table may be taken for one
+    that lost changes once retention has passed its vector.
     """
-    behind_first = sorted(mark.tables.items(), key=lambda item: (item[1][2] >= mark.through, item[0]))
+    behind_first = sorted(
+        mark.tables.items(),
+        key=lambda item: (item[1][1] == mark.through, item[1][2] >= mark.through, item[0]),
+    )
     kept: dict[str, list[Any]] = {}
     text = _text(mark.topic_id, kept)
     for name, (uuid, had, through) in behind_first:

@@ -142,7 +142,11 @@ class Broker:
     def topics(self, pattern):
         if self.away:
             raise BrokerError("no answer from the brokers")
-        return {one.topic for one in self._session.kafka if re.fullmatch(pattern, one.topic)}
+        found = {}
+        for one in self._session.kafka:
+            if re.fullmatch(pattern, one.topic):
+                found.setdefault(one.topic, set()).add(one.partition)
+        return found
 
     def cluster_id(self):
         return "cluster"
@@ -182,6 +186,7 @@ class Marks:
         if marks and self._store["owner"] is not self:
             raise TakenOver("fenced")
         self._store |= marks
+        yield marks
 
     def close(self):
         pass

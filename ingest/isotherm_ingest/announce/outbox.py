@@ -72,7 +72,12 @@ class Outbox:
         for key, value in self._broker.read_all(self._announced_topic):
             self._recall_one(key, value)
         for name in self._lake.names(namespaces):
-            table = self._lake.load(name)
+            try:
+                table = self._lake.load(name)
+            except Exception as err:  # noqa: BLE001 (one table that cannot be read holds up no other; the sweep tells of it)
+                logs.get().warning("table_unreadable", table=name, error=brief(err))
+                self._names.add(name)
+                continue
             if table is not None and (
                 table.properties.get(PIPELINE_PROPERTY) == self._pipeline
                 or table.uuid in self._watermarks

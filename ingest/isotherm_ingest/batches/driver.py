@@ -5,7 +5,7 @@ is in step takes part in it. A table that failed, came later or was rolled back 
 in slices of its own, while the others go on. Whatever befalls one topic or one table is its own.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
@@ -25,6 +25,9 @@ from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.offsets import Position
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.writer import TableWriter
+
+Lacks = Mapping[str, Mapping[Position, tuple[int, int]]]
+"""By table, what it lacks of each Kafka partition."""
 
 REMIND_EVERY_S = 3_600.0
 """All marks are committed again after this: brokers forget offsets that nobody renews (after a week by default)."""
@@ -90,8 +93,7 @@ class Driver:
         for name in sorted({*self._outbox.names, *named(self._marked)}):
             self._begin_table(name, kafka)
         self._tables.look_again(self._tables.names(), kafka, self._cluster, now_s)
-        for topic in self._topics.values():
-            topic.meet(kafka, self._front_of(topic, kafka))
+        self._meet(list(self._topics), kafka, are_new=True)
 
     def _begin_table(self, name: str, kafka: Kafka) -> None:
         known = self._known(name)
@@ -120,8 +122,7 @@ class Driver:
         """
         if now_s - self._listed_s >= self._list_every_s:
             new = self._list_topics(now_s)
-            for topic in {topic for topic, _ in new.ends} & self._topics.keys():
-                self._topics[topic].meet(new, self._front_of(self._topics[topic], new))
+            self._meet(list(self._topics), new, are_new=True)
         ends = Kafka(ends=self._broker.ends(self._topics))
         behind = self._tables.behind(self._front(), now_s)
         again = [name for name in self._tables.due_again(now_s) if name not in behind]
@@ -155,46 +156,46 @@ class Driver:
 
     def _list_topics(self, now_s: float) -> Kafka:
         """Take up the topics that there are; gives what the broker says of the new ones, which are still to be met."""
-        names = self._broker.topics(self._config.topic_pattern)
-        for gone in self._topics.keys() - names:
+        found = self._broker.topics(self._config.topic_pattern)
+        for gone in self._topics.keys() - found.keys():
             logs.get().error("topic_gone", topic=gone)
             del self._topics[gone]
-        new = names - self._topics.keys()
+            self._marked = {position: mark for position, mark in self._marked.items() if position[0] != gone}
+        new = {name for name in found.keys() - self._topics.keys() if self._config.stream_of(name)}
+        kafka = Kafka(self._broker.starts(new), self._broker.ends(new), self._broker.topic_ids(new))
+        # Of all partitions: one that has no leader now is no new one when it has.
+        self._marked |= self._marks.read([(name, number) for name in sorted(new) for number in found[name]])
         for name in sorted(new):
             stream = self._config.stream_of(name)
             if stream is not None:
                 self._topics[name] = Topic(name, self._config.window_of(stream))
-        kafka = Kafka(self._broker.starts(new), self._broker.ends(new), self._broker.topic_ids(new))
-        self._marked |= self._marks.read(list(kafka.ends))
         self._listed_s = now_s
         return kafka
+
+    def _meet(self, names: Iterable[str], kafka: Kafka, *, are_new: bool = False) -> None:
+        """Have topics take up what the broker says of them now, and where they were marked."""
+        each = kafka.by_topic()
+        for name in each.keys() & set(names) & self._topics.keys():
+            marked = self._front_of(each[name], kafka.ids.get(name, ""), by_tables=are_new)
+            self._topics[name].meet(each[name], marked)
 
     def _ask(self, topics: set[str], ends: Kafka) -> Kafka:
         """What the broker says of some topics; those of another id begin again."""
         kafka = Kafka(self._broker.starts(topics), ends.of(topics).ends, self._broker.topic_ids(topics))
+        self._meet(topics, kafka)
         for name in topics & self._topics.keys():
-            topic = self._topics[name]
-            topic.meet(kafka, {})
-            self._tools.metrics.unread_share.labels(name).set(topic.unread_share(kafka))
+            self._tools.metrics.unread_share.labels(name).set(self._topics[name].unread_share(kafka))
         return kafka
 
-    def _front_of(self, topic: Topic, kafka: Kafka) -> dict[Position, int]:
-        """Where a topic goes on that this driver has not read yet: at its mark, or where its tables are."""
+    def _front_of(self, kafka: Kafka, topic_id: str, *, by_tables: bool) -> dict[Position, int]:
+        """Where a topic goes on that this driver has not read yet: at its marks, or where its tables are."""
         front = {}
-        for position in kafka.positions({topic.name}):
+        for position in kafka.ends:
             mark = self._marked.get(position)
-            if mark is not None and mark.topic_id in {"", kafka.ids.get(topic.name, "")}:
+            if mark is not None and mark.topic_id in {"", topic_id}:
                 front[position] = mark.through
-                continue
-            needed = [
-                known.through[position]
-                for name, known in self._tables.known().items()
-                if name in self._tables.of_topic(topic.name)
-                and position in known.through
-                and known.topic_ids.get(topic.name, "") == kafka.ids.get(topic.name, "")
-            ]
-            if needed:
-                front[position] = min(needed)
+            elif by_tables and (needed := self._tables.least(position, topic_id)) is not None:
+                front[position] = needed
         return front
 
     def _front(self) -> dict[str, dict[Position, int]]:
@@ -206,12 +207,17 @@ class Driver:
     # A turn
 
     def _read_front(self, ranges: Ranges, kafka: Kafka, now_s: float) -> None:
-        """Read what is due, all topics in one batch; if that fails, each by itself."""
+        """Read what is due, all topics in one batch; where that fails, by halves. Who failed is read by itself."""
         topics = sorted({topic for topic, _ in ranges})
-        if not topics or self._is_read(topics, ranges, kafka, now_s) or len(topics) == 1:
-            return
-        for topic in topics:
-            self._is_read([topic], ranges, kafka, now_s)
+        failing = [topic for topic in topics if self._topics[topic].failures]
+        waiting = [[topic] for topic in failing]
+        if healthy := [topic for topic in topics if topic not in failing]:
+            waiting.append(healthy)
+        while waiting:
+            some = waiting.pop()
+            if not self._is_read(some, ranges, kafka, now_s) and len(some) > 1:
+                middle = len(some) // 2
+                waiting += [some[middle:], some[:middle]]
 
     def _is_read(self, topics: list[str], ranges: Ranges, kafka: Kafka, now_s: float) -> bool:
         mine = {position: span for position, span in ranges.items() if position[0] in topics}
@@ -229,35 +235,45 @@ class Driver:
             self._topics[topic].was_read(mine, kafka, now_s)
         return True
 
-    def _bring(
-        self, behind: Mapping[str, Mapping[Position, tuple[int, int]]], kafka: Kafka, now_s: float
-    ) -> None:
+    def _bring(self, behind: Lacks, kafka: Kafka, now_s: float) -> None:
         """Bring tables that are behind forward, by one slice; of those that share a topic, one at a time."""
-        only: dict[str, str] = {}
-        lacks: dict[Position, tuple[int, int]] = {}
+        lost = [
+            name
+            for name, spans in behind.items()
+            if any(first < kafka.starts.get(position, 0) for position, (first, _) in spans.items())
+        ]
+        self._tables.look_again(lost, kafka, self._cluster, now_s)
+        some: dict[str, Mapping[Position, tuple[int, int]]] = {}
+        taken: set[str] = set()
         for name, spans in behind.items():
             topics = {topic for topic, _ in spans}
-            if not topics & only.keys():
-                only |= dict.fromkeys(topics, name)
-                lacks |= spans
-        if not lacks:
+            if name not in lost and not topics & taken:
+                some[name] = spans
+                taken |= topics
+        if not some or self._is_brought(some, kafka, now_s):
             return
-        counts = shares(
-            {position: end - first for position, (first, end) in lacks.items()}, self._config.batch_messages
-        )
-        ranges = {
-            position: (first, first + counts[position])
-            for position, (first, _) in lacks.items()
-            if counts[position]
-        }
-        logs.get().info("catching_up", tables=sorted(set(only.values()))[:5], messages=sum(counts.values()))
-        self._tables.served(set(only.values()), now_s)
+        for name, spans in some.items() if len(some) > 1 else ():
+            self._is_brought({name: spans}, kafka, now_s)
+
+    def _is_brought(self, some: Lacks, kafka: Kafka, now_s: float) -> bool:
+        lacks = {position: span for spans in some.values() for position, span in spans.items()}
+        wanted = {position: end - first for position, (first, end) in lacks.items()}
+        counts = shares(wanted, self._config.batch_messages)
+        ranges = {one: (lacks[one][0], lacks[one][0] + count) for one, count in counts.items() if count}
+        only = {position[0]: name for name, spans in some.items() for position in spans}
+        logs.get().info("catching_up", tables=sorted(some)[:5], messages=sum(counts.values()))
+        self._tables.served(some, now_s)
         try:
             self._batches.run(ranges, kafka, self._known, now_s, only)
         except (CatalogAway, Py4JNetworkError, ConnectionError):
             raise
         except Exception as err:  # noqa: BLE001 (they are behind still, and told; the front goes on)
-            self._tables.fail(set(only.values()), err, now_s)
+            if len(some) == 1:
+                self._tables.fail(some, err, now_s)
+            else:
+                logs.get().error("read_failed", topics=sorted(only)[:5], of=len(only), error=brief(err))
+            return False
+        return True
 
     def _remember(self, topics: set[str], now_s: float) -> None:
         """Commit how far the topics were seen through; from time to time, all of them."""
@@ -270,8 +286,8 @@ class Driver:
             for position, mark in self._marks_of(self._topics[name], known).items()
             if all_again or self._marked.get(position) != mark
         }
-        self._marks.write(marks)
-        self._marked |= marks
+        for committed in self._marks.write(marks):
+            self._marked |= committed
         self._unsaid.clear()
         if all_again:
             self._reminded_s = now_s

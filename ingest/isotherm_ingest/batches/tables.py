@@ -36,6 +36,8 @@ class TableState:
     known: Known | None = None
     failures: int = 0
     retry_at_s: float = 0.0
+    must_look: bool = False
+    """A hole was told of some of its topics; the others are still to be judged."""
     served_s: float = 0.0
     """When it was last brought forward while it was behind."""
 
@@ -51,9 +53,16 @@ class TableState:
         """Keep where it stands, now that everything below `through` was seen for it."""
         new, old = place.known(through), self.known
         if old is not None and old.uuid == new.uuid:
+            # Only of the topics that were judged: what others lack must not be taken for what they had.
+            others = {one: had for one, had in old.vector.items() if one not in place.next}
+            judged = {one: had for one, had in place.vector.items() if one in place.next}
             new = replace(
-                new, through={**old.through, **new.through}, topic_ids={**old.topic_ids, **new.topic_ids}
+                new,
+                vector={**others, **judged},
+                through={**old.through, **new.through},
+                topic_ids={**old.topic_ids, **new.topic_ids},
             )
+        self.must_look |= bool(place.told)
         self.known = new
 
 
@@ -73,6 +82,8 @@ class Tables:
         self._outbox = outbox
         self._make_writer = make_writer
         self._states: dict[str, TableState] = {}
+        self._readers: dict[str, set[str]] = {}
+        """By topic, the tables that have rows from it."""
         self._pool = ThreadPoolExecutor(
             config.tables_at_once, thread_name_prefix="table", initializer=context()
         )
@@ -83,7 +94,9 @@ class Tables:
         if state is None:
             writer = self._make_writer(name, stream, self._spark, self._tools)
             state = self._states[name] = TableState(writer, known=known)
-        state.topics |= set(topics)
+        for topic in topics:
+            state.topics.add(topic)
+            self._readers.setdefault(topic, set()).add(name)
 
     def names(self) -> list[str]:
         """Every table that was met."""
@@ -104,12 +117,24 @@ class Tables:
 
     def of_topic(self, topic: str) -> set[str]:
         """The tables that have rows from a topic."""
-        return {name for name, state in self._states.items() if topic in state.topics}
+        return self._readers.get(topic, set())
+
+    def least(self, position: Position, topic_id: str) -> int | None:
+        """The least offset that a table of the topic needs of a partition, or None where nothing is known of any."""
+        known = [one for name in self.of_topic(position[0]) if (one := self._states[name].known) is not None]
+        return min(
+            (
+                one.through[position]
+                for one in known
+                if position in one.through and one.topic_ids.get(position[0], "") == topic_id
+            ),
+            default=None,
+        )
 
     def must_wait(self, topic: str, now_s: float) -> bool:
         """Whether every table of a topic is left out now, so that reading it would serve nobody."""
-        mine = [state for state in self._states.values() if topic in state.topics]
-        return bool(mine) and all(state.is_left_out(now_s) for state in mine)
+        mine = self.of_topic(topic)
+        return bool(mine) and all(self._states[name].is_left_out(now_s) for name in mine)
 
     def behind(
         self, front: Mapping[str, Mapping[Position, int]], now_s: float
@@ -137,6 +162,7 @@ class Tables:
         by_topic = kafka.by_topic()
         portions = {}
         for name in names:
+            self._states[name].must_look = False
             mine = Kafka()
             for topic in self._states[name].topics & by_topic.keys():
                 mine = mine.also(by_topic[topic])
@@ -145,8 +171,12 @@ class Tables:
         self.write(portions, now_s, only_look=True)
 
     def due_again(self, now_s: float) -> list[str]:
-        """Tables that failed, and are to be tried again."""
-        return [name for name, state in self._states.items() if state.failures and now_s >= state.retry_at_s]
+        """Tables that failed and are to be tried again, or whose other topics are to be judged."""
+        return [
+            name
+            for name, state in self._states.items()
+            if state.must_look or (state.failures and now_s >= state.retry_at_s)
+        ]
 
     def write(self, portions: Mapping[str, Portion], now_s: float, *, only_look: bool = False) -> int:
         """Write portions side by side; gives the rows. A table that is not in step, or left out, takes none.

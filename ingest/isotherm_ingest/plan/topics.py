@@ -28,7 +28,7 @@ class Topic:
     """While the topic gains partitions: where the old ones ended when the new ones were first seen."""
 
     def meet(self, kafka: Kafka, marked: Mapping[Position, int]) -> None:
-        """Take up what the broker says now: another topic under the name, new partitions, a lost beginning or end.
+        """Take up what the broker says of it alone: another topic under the name, new partitions, a lost beginning or end.
 
         A key may move to a new partition. Its older changes stand in an old one, so the new partitions wait until
         the old ones were read to where they ended when the new ones came.
@@ -37,9 +37,9 @@ class Topic:
         if now and self.topic_id and now != self.topic_id:
             self.through, self.gate = {}, {}
         self.topic_id = now or self.topic_id
-        if not self.through:
-            self.through = {one: seen for one, seen in marked.items() if one in kafka.ends}
-        new = [position for position in kafka.positions({self.name}) if position not in self.through]
+        for position, seen in marked.items():
+            self.through.setdefault(position, seen)
+        new = [position for position in sorted(kafka.ends) if position not in self.through]
         if new and self.through and not self.gate:
             self.gate = {
                 position: kafka.ends[position] for position in self.through if position in kafka.ends

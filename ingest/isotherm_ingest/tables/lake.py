@@ -182,7 +182,7 @@ class TableNow:
             self.uuid,
             None if token is None else positions_of(token.source.vector),
             {} if token is None else token.source.topic_ids,
-            oldest is not None and not is_first(oldest),
+            oldest is not None and oldest.parent_snapshot_id is not None,
         )
 
 

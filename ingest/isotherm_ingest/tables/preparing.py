@@ -198,7 +198,10 @@ class Preparing:
         token = None if now is None else now.token(pipeline)
         found = Found() if now is None else now.found(pipeline)
         known = portion.known
-        if now is not None and token is None and (known is None or not known.uuid) and not self._is_ours(now):
+        is_known = known is not None and (
+            known.uuid == found.uuid or (bool(known.uuid) and self._stream.on_hole == "accept")
+        )
+        if now is not None and token is None and not is_known and not self._is_ours(now):
             raise TableRefused(
                 f"{self._name} has snapshots and no token of pipeline {pipeline!r}: writing could double its rows. Use an "
                 f'empty table, or set its property {property_name(pipeline)} to {{"topics":{{}}}} to begin at the beginning'
