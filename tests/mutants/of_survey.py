@@ -385,6 +385,13 @@ MUTANTS = (
         "self._least_ahead_ms()",
         "service/test_survey.py::test_a_look_that_goes_on_beyond_the_doubts_of_a_jump_is_as_old_as_its_question",
     ),
+    Mutant(
+        "one refusal of a namespace takes all its names out",
+        "service/catalog_lists.py",
+        ">= REFUSED_S",
+        ">= 0.0",
+        "service/test_listing.py::test_a_namespace_counts_as_heard_once_it_has_refused_for_two_minutes",
+    ),
     # Silence over restarts
     Mutant(
         "the waiting for a silent name begins from the beginning with each restart",

@@ -237,3 +237,33 @@ def test_however_many_namespaces_are_dead_a_list_comes_to_its_end_and_each_is_as
 
 def _refuse(_):
     raise ForbiddenError("403")
+
+
+def test_a_namespace_counts_as_heard_once_it_has_refused_for_two_minutes(lab):
+    """A server that restarts refuses too, and one answer would take all its names out at once."""
+    lab.create("shop.orders")
+    lab.create("zoo.copy")
+    clock, heard = [1000.0], []
+    made = lists(IcebergCatalog(Behind(lab, ForbiddenError)), clock)
+    for _ in range(4):
+        made.take()
+        heard.append(made.has_heard_all)
+        clock[0] += 60.0
+
+    assert heard == [False, False, True, True]
+
+
+def test_a_namespace_that_refuses_and_is_silent_by_turns_counts_as_heard_after_a_day(lab):
+    lab.create("shop.orders")
+    lab.create("zoo.copy")
+    clock, heard = [1000.0], []
+    behind = Behind(lab, ForbiddenError)
+    made = lists(IcebergCatalog(behind, breaker=Breaker(lambda: clock[0])), clock, every_s=600.0)
+    for number in range(26 * 6):
+        behind.error = ServerError if number % 2 else ForbiddenError
+        made.take()
+        heard.append(made.has_heard_all)
+        clock[0] += 600.0
+
+    assert not any(heard[: 24 * 6])
+    assert heard[-1]

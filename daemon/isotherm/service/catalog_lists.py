@@ -14,6 +14,8 @@ from isotherm.store.ledger import Ledger
 
 PATIENCE_S = 86_400.0
 """A namespace for which the catalog has no answer all day is passed over: nobody else can read it either."""
+REFUSED_S = 120.0
+"""One that refuses must have done so for this long: a server that restarts says the same, and all its names count."""
 WAIT_S = 1.0
 """A list that is there within this time is taken in the same round; a longer one is made beside the loop."""
 GOOD_FOR_S = 600.0
@@ -43,7 +45,9 @@ class CatalogLists:
     _wanted_since_s: float | None = None
     """Somebody waits for a list that is asked for at this time or later."""
     _silent_since_s: dict[str, float] = field(default_factory=dict)
-    """Namespaces for which the catalog had no answer in the last list, and since when."""
+    """Namespaces that were not shown in the last list, and since when there was no answer."""
+    _refused_since_s: dict[str, float] = field(default_factory=dict)
+    """Those of them that refused, and since when."""
     _silences: Silences = field(init=False)
     """What the ledger keeps of them."""
     _listed_s: float | None = None
@@ -60,7 +64,15 @@ class CatalogLists:
 
         It must have been asked for when the patience was over: time alone is no second answer.
         """
-        return all(self.asked_s - since_s >= PATIENCE_S for since_s in self._silent_since_s.values())
+        return all(map(self._is_heard, self._unlisted))
+
+    def _is_heard(self, namespace: str) -> bool:
+        never_s = float("inf")
+        silent_s = self.asked_s - self._silent_since_s.get(namespace, never_s)
+        return (
+            silent_s >= PATIENCE_S
+            or self.asked_s - self._refused_since_s.get(namespace, never_s) >= REFUSED_S
+        )
 
     @property
     def good_for_s(self) -> float:
@@ -94,7 +106,7 @@ class CatalogLists:
         self.newest, self.asked_s = listing, began_s
         if self._wanted_since_s is not None and began_s >= self._wanted_since_s:
             self._wanted_since_s = None
-        self._note_silent(listing, began_s)
+        self._note_unlisted(listing, began_s)
         for namespace in sorted(listing.unlisted.keys() - self._unlisted):
             self.listen(
                 TrySoon(f"the tables of namespace {namespace}", listing.unlisted[namespace], Outside.CATALOG)
@@ -102,8 +114,8 @@ class CatalogLists:
         self._unlisted = frozenset(listing.unlisted)
         return listing
 
-    def _note_silent(self, listing: Listing, began_s: float) -> None:
-        """Note the namespaces without an answer. While the catalog as a whole gave none, nobody has asked for them."""
+    def _note_unlisted(self, listing: Listing, began_s: float) -> None:
+        """Note the namespaces that are not shown. While the catalog as a whole gave none, nobody has asked for them."""
         now_s, since_s = self._last_s, self._silent_since_s
         unasked_s = 0.0 if self._listed_s is None else began_s - self._listed_s - self.every_s - BREAK_S
         self._listed_s = now_s
@@ -111,10 +123,16 @@ class CatalogLists:
             one: since_s[one] + max(unasked_s, 0.0)
             if one in since_s
             else now_s - self._silences.before_s(one)
-            for one in listing.silent
+            for one in listing.unlisted
+            if one in since_s or one in listing.silent
+        }
+        self._refused_since_s = {
+            one: self._refused_since_s.get(one, now_s)
+            for one in listing.unlisted
+            if one not in listing.silent
         }
         with self.ledger.transaction():
-            self._silences.end_but(listing.silent)
+            self._silences.end_but(self._silent_since_s)
             self._silences.keep(
                 {one: (now_s - at_s, self.every_s) for one, at_s in self._silent_since_s.items()}
             )

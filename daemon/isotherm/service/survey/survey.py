@@ -147,7 +147,7 @@ class Survey:
         if self._no_list is not None or self.monotonic_s() > self._listed_until_s:
             return f"the catalog does not list its tables: {self._no_list or 'its list takes too long'}"
         if not self._is_whole:
-            namespace = next(iter(self._listing.silent), "")
+            namespace = next(iter([*self._listing.silent, *self._listing.unlisted]), "")
             why = self._listing.unlisted.get(namespace, "")
             return f"namespace {namespace} of the catalog gives no answer, and a table in it may need the file: {why}"
         unseen = [one for one in self._listing.names if one not in self._looked_at]
