@@ -32,6 +32,16 @@ def test_every_table_is_listed_and_loaded_by_its_name(rest_lab):
     assert set(Lake("lake", lab.properties).names(None)) == uuids.keys()
 
 
+@pytest.mark.parametrize("odd", ["a..b", "trail."])
+def test_a_table_with_an_empty_level_in_its_name_is_looked_at(rest_lab, odd):
+    lab = rest_lab()
+    tables = [made(lab, "plain", odd), made(lab, odd, "t")]
+    catalog = IcebergCatalog(lab.catalog)
+    found = {catalog.lies(name).uuid for name in catalog.names().names}
+
+    assert found == {str(table.metadata.table_uuid) for table in tables}
+
+
 def test_a_second_entry_below_such_a_name_keeps_its_files(rest_lab):
     lab = rest_lab(EXPIRING)
     table = lab.create()

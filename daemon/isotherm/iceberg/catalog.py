@@ -172,8 +172,10 @@ class IcebergCatalog:
             return loaded
 
     def lies(self, name: str) -> Lies:
-        """Which table a name is, and where it lies. It is no matter of the breaker whether that is answered."""
-        _checked(name)
+        """Which table a listed name is, and where it lies, whatever its levels: the catalog alone says what is there.
+
+        It is no matter of the breaker whether that is answered.
+        """
         with translated(f"table {name}"):
             table = self.catalog.load_table(name)
             metadata = table.metadata
