@@ -67,6 +67,7 @@ class Session:
 
     def __init__(self, kafka=()):
         self.kafka, self.views, self.dropped, self.unpersisted = list(kafka), {}, [], 0
+        self.kept_from, self.unreadable, self.reads = {}, set(), 0
         self.sparkContext = self.catalog = self.read = self
 
     defaultParallelism = 1  # noqa: N815 (Spark's name)
@@ -85,7 +86,22 @@ class Session:
             )
         if "first(struct(" in text:
             return Rows(samples(messages))
-        return Rows([one for one in messages if one.schema != SCHEMA])
+        sent = [
+            (topic, int(partition), int(below))
+            for topic, partition, below in re.findall(
+                r"\(topic = '(.*?)' AND partition = (\d+) AND offset < (\d+)\)", text
+            )
+        ]
+        return Rows(
+            [
+                one
+                for one in messages
+                if one.schema not in {0, SCHEMA}
+                and not any(
+                    (one.topic, one.partition) == (t, p) and one.offset < below for t, p, below in sent
+                )
+            ]
+        )
 
     # Reading a range of Kafka again
 
@@ -101,7 +117,15 @@ class Session:
         return self
 
     def load(self):
+        """As Spark: what Kafka no longer holds is refused."""
         start, end = (json.loads(self._said[name]) for name in ("startingOffsets", "endingOffsets"))
+        self.reads += 1
+        if self.unreadable & start.keys():
+            raise RuntimeError("a message that no reader takes")
+        for topic, offsets in start.items():
+            for partition, first in offsets.items():
+                if first < self.kept_from.get((topic, int(partition)), 0):
+                    raise RuntimeError(f"some data may have been lost: {topic}/{partition}")
         wanted = [
             one
             for one in self.kafka
@@ -136,7 +160,8 @@ class Broker:
 
     def __init__(self, session):
         self._session = session
-        self.kept_from, self.ids, self.sent = {}, {}, []
+        self.kept_from, self.ids, self.sent = session.kept_from, {}, []
+        self.without_leader = set()
         self.away = False
 
     def topics(self, pattern):
@@ -157,7 +182,7 @@ class Broker:
     def ends(self, topics):
         found = {}
         for one in self._session.kafka:
-            if one.topic in topics:
+            if one.topic in topics and (one.topic, one.partition) not in self.without_leader:
                 found[one.topic, one.partition] = max(
                     one.offset + 1, found.get((one.topic, one.partition), 0)
                 )

@@ -13,9 +13,11 @@ from isotherm.runtime import logs
 from isotherm_ingest.dead_letters import DeadLetters
 from isotherm_ingest.decode.debezium import ChangeSchema, change_schema
 from isotherm_ingest.decode.kinds import SchemaError
+from isotherm_ingest.plan.shares import Ranges
 from isotherm_ingest.sql.raw import NO_SCHEMA
 from isotherm_ingest.sql.text import literal
 from isotherm_ingest.streams import PLACEHOLDER, Stream, StreamsConfig
+from isotherm_ingest.tables.offsets import Position
 
 SCHEMAS_AT_ONCE = 500
 """Unknown schemas that one query asks for; real tables bring a few a day, garbage may bring thousands."""
@@ -39,6 +41,8 @@ class Routing:
         self._config = config
         self._dead_letters = dead_letters
         self._routes: dict[tuple[str, int], Route] = {}
+        self._sent: dict[Position, int] = {}
+        """Below these offsets the dead letters that belong to no table were sent: a batch that is tried again sends none twice."""
 
     def of(self, topic: str, schema_hash: int) -> Route | None:
         """Where they go, or None where no message of them was seen yet."""
@@ -84,9 +88,9 @@ class Routing:
             return Route(None, stream, None, f"no_schema:{err}")
 
     def dead_letter_unrouted(
-        self, view: str, session: SparkSession, groups: set[tuple[str, int]], batch: int
+        self, view: str, session: SparkSession, groups: set[tuple[str, int]], batch: int, ranges: Ranges
     ) -> None:
-        """Send on what has no table: no schema, no envelope, no name."""
+        """Send on what has no table, once: no schema, no envelope, no name."""
         routed = [
             group for group in sorted(groups) if (route := self._routes.get(group)) and route.problem is None
         ]
@@ -101,10 +105,18 @@ class Routing:
         ]
         whens.append(f"WHEN _schema = {NO_SCHEMA}L THEN 'no_schema:the message has no schema'")
         whens.append("ELSE 'undecodable:no readable change event'")
+        sent = [
+            f"(topic = {literal(topic)} AND partition = {partition} AND offset < {below})"
+            for (topic, partition), (first, _) in sorted(ranges.items())
+            if (below := self._sent.get((topic, partition), 0)) > first
+        ]
+        new = f"AND NOT ({' OR '.join(sent)})" if sent else ""
         bad = session.sql(
-            f"SELECT * FROM (SELECT *, CASE {' '.join(whens)} END AS problem FROM {view}) WHERE problem IS NOT NULL"
+            f"SELECT * FROM (SELECT *, CASE {' '.join(whens)} END AS problem FROM {view}) WHERE problem IS NOT NULL {new}"
         )
         count = self._dead_letters.send(bad)
+        for position, (_, end) in ranges.items():
+            self._sent[position] = end
         logs.get().warning("dead_lettered", table=None, rows=count, batch=batch)
 
 

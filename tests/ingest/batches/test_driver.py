@@ -433,6 +433,84 @@ def test_retention_that_passed_halts_the_table_alone(pipeline):
     assert pipeline.sample("holes_total", table="shop.orders", why="retention") >= 1
 
 
+def test_retention_that_passes_a_table_that_is_behind_is_told_and_holds_up_nobody(pipeline):
+    pipeline.errors |= {"shop.orders": RuntimeError("broken"), "shop.customers": RuntimeError("broken too")}
+    pipeline.send(*messages(ORDERS, *range(6)), *messages(CUSTOMERS, 0))
+    pipeline.minute()
+    pipeline.broker.kept_from[ORDERS, 0] = 4
+    pipeline.errors.clear()
+    pipeline.minute()
+    pipeline.minute()
+
+    assert pipeline.rows("customers") == [0]
+    assert pipeline.sample("holes_total", table="shop.orders", why="retention") >= 1
+
+
+def test_a_rollback_is_filled_for_all_topics_of_the_table():
+    pipeline = Pipeline(CONFIG.replace("shop.{table}", 'shop.all", on_hole: "backfill'))
+    pipeline.send(*messages(ORDERS, 0), *messages(CUSTOMERS, 0))
+    pipeline.minute()
+    table = pipeline.lake.tables["shop.all"]
+    table.has, table.rows = {}, []
+    pipeline.send(*messages(ORDERS, 1))
+    pipeline.minute()
+    pipeline.minute()
+
+    assert sorted(table.rows) == [(CUSTOMERS, 0, 0), (ORDERS, 0, 0), (ORDERS, 0, 1)]
+
+
+def test_a_partition_without_a_leader_at_the_start_goes_on_at_its_mark(pipeline):
+    nameless = {"schema": 8, "value": '{"schema": {}, "payload": {"op": "c"}}'}
+    pipeline.send(*messages(ORDERS, 0), *messages(ORDERS, 0, partition=1, **nameless))
+    pipeline.minute()
+    pipeline.broker.without_leader = {(ORDERS, 1)}
+    pipeline.start()
+    pipeline.minute()
+    pipeline.broker.without_leader = set()
+    pipeline.send(*messages(ORDERS, 1), *messages(ORDERS, 1, partition=1))
+    pipeline.minute()
+
+    assert pipeline.rows("orders") == [0, 1, 1]
+    assert len(pipeline.dead_letters.sent) == 1
+
+
+def test_dead_letters_are_sent_once_while_the_catalog_is_away(pipeline):
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.minute()
+    pipeline.lake.away = True
+    pipeline.send(
+        *messages(ORDERS, 1, schema=8, value='{"schema": {}, "payload": {"op": "c"}}'), *messages(ORDERS, 2)
+    )
+    for _ in range(5):
+        with pytest.raises(CatalogAway):
+            pipeline.minute()
+    pipeline.lake.away = False
+    pipeline.minute()
+
+    assert pipeline.rows("orders") == [0, 2]
+    assert len(pipeline.dead_letters.sent) == 1
+
+
+def test_a_topic_that_cannot_be_read_is_left_out_of_the_batches_of_the_others():
+    pipeline = Pipeline(CONFIG.replace("messages: 4", "messages: 100"))
+    names = [f"shop.public.t{number}" for number in range(16)]
+    pipeline.send(*(Message(name, 0) for name in names))
+    pipeline.minute()
+    pipeline.session.unreadable = {names[3]}
+    for offset in (1, 2):
+        pipeline.send(*(Message(name, offset) for name in names))
+        reads = pipeline.session.reads
+        pipeline.minute()
+
+        assert all(pipeline.rows(f"t{number}")[-1] == offset for number in range(16) if number != 3)
+    assert pipeline.session.reads - reads <= 5
+
+    pipeline.session.unreadable = set()
+    pipeline.now_s += 300
+    pipeline.minute()
+    assert pipeline.rows("t3") == [0, 1, 2]
+
+
 # Shared topics, unknown messages, two drivers
 
 

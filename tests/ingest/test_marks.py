@@ -1,0 +1,79 @@
+"""Marks on a real broker: committed, fenced, and read again."""
+
+import pytest
+
+from isotherm_ingest.marks import Mark, Marks, TakenOver, decoded, encoded, known_of, named
+
+pytestmark = pytest.mark.stack
+
+
+@pytest.fixture
+def made(kafka):
+    """Makes the marks of drivers of one pipeline."""
+    return lambda name: Marks({"bootstrap.servers": kafka.bootstrap_servers}, name)
+
+
+def written(marks, told):
+    for _ in marks.write(told):
+        pass
+
+
+def test_marks_are_read_again_and_a_driver_that_began_before_is_fenced(kafka, made):
+    kafka.create_topic("marks.a", 6)
+    first, second = made("marks"), made("marks")
+    first.take_over()
+    first.take_over()  # as a begin that failed afterwards and is tried again
+    told = {("marks.a", 0): Mark(7, "id", {"shop.orders": ("uuid", None, 7), "shop.lines": ("other", 5, 6)})}
+    written(first, told)
+    second.take_over()
+
+    assert second.read([("marks.a", 0), ("marks.a", 1)]) == told
+    with pytest.raises(TakenOver):
+        written(first, {("marks.a", 0): Mark(8)})
+    written(second, {("marks.a", 0): Mark(9)})
+    first.close()
+    second.close()
+
+
+def test_more_marks_than_one_commit_takes_are_committed_in_pieces(kafka, made):
+    topics = [f"marks.many{number}" for number in range(60)]
+    for topic in topics:
+        kafka.create_topic(topic, 6)
+    marks = made("many")
+    marks.take_over()
+    tables = {f"namespace.table_{number:02}": ("0" * 36, number, number) for number in range(45)}
+    told = {(topic, partition): Mark(9, "id", tables) for topic in topics for partition in range(6)}
+    assert sum(len(encoded(mark)) for mark in told.values()) > 1_000_000
+
+    written(marks, told)
+    assert marks.read(sorted(told)) == told
+    marks.close()
+
+
+def test_where_there_is_no_room_for_all_tables_those_whose_vector_says_it_are_left_out():
+    tables = {f"namespace.table_{number:03}": ("0" * 36, 100, 100) for number in range(200)}
+    quiet = {"shop.quiet": ("1" * 36, 5, 100), "shop.behind": ("2" * 36, 5, 5)}
+    mark = decoded(100, encoded(Mark(100, "id", {**tables, **quiet})))
+
+    assert quiet.items() <= mark.tables.items()
+    assert len(mark.tables) > 30
+
+
+@pytest.mark.parametrize(
+    "text", ["", "nonsense", "[]", '{"tables": {"a": 7}}', '{"tables": {"a": ["u", "x", 1]}}']
+)
+def test_what_cannot_be_read_says_nothing_of_tables(text):
+    assert decoded(7, text) == Mark(7)
+
+
+def test_what_is_known_of_a_table_comes_from_all_its_partitions():
+    marks = {
+        ("a", 0): Mark(7, "id of a", {"t": ("u", 5, 7)}),
+        ("b", 1): Mark(3, "id of b", {"t": ("u", None, 3), "s": ("v", 1, 1)}),
+    }
+    known = known_of(marks, "t")
+
+    assert (known.uuid, known.vector, known.through) == ("u", {("a", 0): 5}, {("a", 0): 7, ("b", 1): 3})
+    assert known.topic_ids == {"a": "id of a", "b": "id of b"}
+    assert known_of(marks, "x") is None
+    assert named(marks) == {"s", "t"}
