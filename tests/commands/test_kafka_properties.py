@@ -71,7 +71,6 @@ def test_ingest_refuses_it(tmp_path):
         "catalog": {"name": "lake", "properties": {"type": "sql", "uri": "sqlite://"}},
         "kafka": {"properties": {"bootstrap.servers": "127.0.0.1:1", **properties}},
         "http": {"port": 0},
-        "checkpoint": str(tmp_path / "checkpoint"),
         "streams": [{"topics": "shop.orders", "table": "shop.orders", "mode": "changelog"}],
     }
     path.write_text(yaml.safe_dump(streams))

@@ -16,7 +16,7 @@ MUTANTS = (
         "an end that nobody knows is cleaned up as a failure",
         COMPACTIONS,
         "elif outcome.kind is OutcomeKind.FAILED:",
-        "else:",
+        "elif outcome.kind is not OutcomeKind.DONE:",
         "service/test_deletions.py::test_files_of_an_unknown_commit_are_not_cleaned_up",
     ),
     Mutant(
