@@ -83,7 +83,7 @@ class Batches:
         groups = {(row["topic"], row["_schema"]) for row in seen if row["_schema"] != TOMBSTONE}
         self._routing.learn(view, self._spark, groups)
         if only is None:
-            self._routing.dead_letter_unrouted(view, self._spark, groups, number, ranges)
+            self._routing.dead_letter_unrouted(view, self._spark, groups, number, ranges, kafka.ids)
         portions = self._portions(view, number, groups, ranges, kafka, known)
         if only is not None:
             portions = {

@@ -5,6 +5,7 @@ A schema is looked at once, in one message of it. What belongs nowhere is sent t
 
 # ruff: noqa: S608 (every name in the SQL is quoted, every value a literal)
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import Row, SparkSession
@@ -41,8 +42,9 @@ class Routing:
         self._config = config
         self._dead_letters = dead_letters
         self._routes: dict[tuple[str, int], Route] = {}
-        self._sent: dict[Position, int] = {}
-        """Below these offsets the dead letters that belong to no table were sent: a batch that is tried again sends none twice."""
+        self._sent: dict[Position, tuple[str, int, int]] = {}
+        """Of each partition the last range whose dead letters of no table were sent, and the id of its topic. A batch that is
+        tried again begins where that one did, and sends none twice."""
 
     def of(self, topic: str, schema_hash: int) -> Route | None:
         """Where they go, or None where no message of them was seen yet."""
@@ -88,7 +90,13 @@ class Routing:
             return Route(None, stream, None, f"no_schema:{err}")
 
     def dead_letter_unrouted(
-        self, view: str, session: SparkSession, groups: set[tuple[str, int]], batch: int, ranges: Ranges
+        self,
+        view: str,
+        session: SparkSession,
+        groups: set[tuple[str, int]],
+        batch: int,
+        ranges: Ranges,
+        ids: Mapping[str, str],
     ) -> None:
         """Send on what has no table, once: no schema, no envelope, no name."""
         routed = [
@@ -106,17 +114,17 @@ class Routing:
         whens.append(f"WHEN _schema = {NO_SCHEMA}L THEN 'no_schema:the message has no schema'")
         whens.append("ELSE 'undecodable:no readable change event'")
         sent = [
-            f"(topic = {literal(topic)} AND partition = {partition} AND offset < {below})"
-            for (topic, partition), (first, _) in sorted(ranges.items())
-            if (below := self._sent.get((topic, partition), 0)) > first
+            f"(topic = {literal(topic)} AND partition = {partition} AND offset < {end})"
+            for (topic, partition), (topic_id, first, end) in sorted(self._sent.items())
+            if (topic, partition) in ranges
+            and (topic_id, first) == (ids.get(topic, ""), ranges[topic, partition][0])
         ]
         new = f"AND NOT ({' OR '.join(sent)})" if sent else ""
         bad = session.sql(
             f"SELECT * FROM (SELECT *, CASE {' '.join(whens)} END AS problem FROM {view}) WHERE problem IS NOT NULL {new}"
         )
         count = self._dead_letters.send(bad)
-        for position, (_, end) in ranges.items():
-            self._sent[position] = end
+        self._sent |= {one: (ids.get(one[0], ""), *span) for one, span in ranges.items()}
         logs.get().warning("dead_lettered", table=None, rows=count, batch=batch)
 
 

@@ -491,6 +491,17 @@ def test_dead_letters_are_sent_once_while_the_catalog_is_away(pipeline):
     assert len(pipeline.dead_letters.sent) == 1
 
 
+def test_dead_letters_of_a_topic_that_was_made_again_are_sent_though_their_offsets_were(pipeline):
+    nameless = {"schema": 8, "value": '{"schema": {}, "payload": {"op": "c"}}'}
+    pipeline.send(*messages(ORDERS, 0, 1, **nameless))
+    pipeline.minute()
+    pipeline.session.kafka[:] = messages(ORDERS, 0, **nameless)
+    pipeline.broker.ids[ORDERS] = "another id"
+    pipeline.minute()
+
+    assert [one.offset for one in pipeline.dead_letters.sent] == [0, 1, 0]
+
+
 def test_a_topic_that_cannot_be_read_is_left_out_of_the_batches_of_the_others():
     pipeline = Pipeline(CONFIG.replace("messages: 4", "messages: 100"))
     names = [f"shop.public.t{number}" for number in range(16)]
