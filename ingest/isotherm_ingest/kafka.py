@@ -31,7 +31,15 @@ TIMEOUT_S = 15.0
 """For one request. Longer than a leader election; the batch is retried after that."""
 
 
-_GONE = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC}  # noqa: SLF001 (the library's public constants)
+_GONE = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 (the library's public constant)
+    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 (as above)
+}
 
 
 class BrokerError(RuntimeError):

@@ -136,7 +136,10 @@ class Driver:
             self._tables.look_again(again, kafka, self._cluster, now_s)
         self._remember(topics, now_s)
         self._measure(ends)
-        return bool(self._tables.behind(self._front(), now_s) or self._due(ends, now_s))
+        behind = self._tables.behind(self._front(), now_s)
+        return bool(self._due(ends, now_s)) or any(
+            one in ends.ends for spans in behind.values() for one in spans
+        )
 
     def stop(self) -> None:
         """End, after a turn."""
@@ -237,6 +240,12 @@ class Driver:
 
     def _bring(self, behind: Lacks, kafka: Kafka, now_s: float) -> None:
         """Bring tables that are behind forward, by one slice; of those that share a topic, one at a time."""
+        # What has no leader now is read when it has.
+        behind = {
+            name: there
+            for name, spans in behind.items()
+            if (there := {one: span for one, span in spans.items() if one in kafka.ends})
+        }
         lost = [
             name
             for name, spans in behind.items()

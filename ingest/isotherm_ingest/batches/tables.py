@@ -53,14 +53,21 @@ class TableState:
         """Keep where it stands, now that everything below `through` was seen for it."""
         new, old = place.known(through), self.known
         if old is not None and old.uuid == new.uuid:
-            # Only of the topics that were judged: what others lack must not be taken for what they had.
-            others = {one: had for one, had in old.vector.items() if one not in place.next}
+            # Only of the topics that were judged: what others lack must not be taken for what they had. And nothing of
+            # a topic that was made again since.
+            same = {
+                topic: one
+                for topic, one in old.topic_ids.items()
+                if new.topic_ids.get(topic, one) in {one, ""}
+            }
+            through = {one: reached for one, reached in old.through.items() if one[0] in same}
+            others = {one: had for one, had in old.vector.items() if one[0] in same and one not in place.next}
             judged = {one: had for one, had in place.vector.items() if one in place.next}
             new = replace(
                 new,
                 vector={**others, **judged},
-                through={**old.through, **new.through},
-                topic_ids={**old.topic_ids, **new.topic_ids},
+                through={**through, **new.through},
+                topic_ids={**same, **new.topic_ids},
             )
         self.must_look |= bool(place.told)
         self.known = new
@@ -120,13 +127,13 @@ class Tables:
         return self._readers.get(topic, set())
 
     def least(self, position: Position, topic_id: str) -> int | None:
-        """The least offset that a table of the topic needs of a partition, or None where nothing is known of any."""
+        """The least offset that a table of the topic needs of a partition, or None where none has read it."""
         known = [one for name in self.of_topic(position[0]) if (one := self._states[name].known) is not None]
         return min(
             (
                 one.through[position]
                 for one in known
-                if position in one.through and one.topic_ids.get(position[0], "") == topic_id
+                if position in one.vector and one.topic_ids.get(position[0], "") == topic_id
             ),
             default=None,
         )

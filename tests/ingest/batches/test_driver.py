@@ -474,6 +474,52 @@ def test_a_partition_without_a_leader_at_the_start_goes_on_at_its_mark(pipeline)
     assert len(pipeline.dead_letters.sent) == 1
 
 
+@pytest.mark.parametrize("marks_are_lost", [False, True])
+def test_partitions_that_came_while_no_driver_ran_wait_for_the_old_ones(pipeline, marks_are_lost):
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, *range(1, 20)), *messages(ORDERS, 0, partition=1))
+    if marks_are_lost:
+        pipeline.store.clear()
+    pipeline.start()
+    pipeline.now_s += 60
+    pipeline.turn()
+    assert (ORDERS, 1, 0) not in pipeline.lake.tables["shop.orders"].rows
+
+    pipeline.minute()
+    pipeline.minute()
+    assert pipeline.lake.tables["shop.orders"].rows[-1] == (ORDERS, 1, 0)
+
+
+def test_offsets_of_the_topic_before_say_nothing_of_a_partition_that_gets_its_leader_later(pipeline):
+    pipeline.start(CONFIG.replace("table}", 'table}", on_hole: "backfill'))
+    pipeline.send(*messages(ORDERS, 0), *messages(ORDERS, 0, 1, 2, partition=1, schema=0))
+    pipeline.minute()
+    pipeline.broker.ids[ORDERS] = "another id"
+    pipeline.session.kafka[:] = [*messages(ORDERS, 0, 1), *messages(ORDERS, 0, 1, 2, partition=1)]
+    pipeline.broker.without_leader = {(ORDERS, 1)}
+    pipeline.minute()
+    pipeline.broker.without_leader = set()
+    pipeline.send(*messages(ORDERS, 3, partition=1))
+    pipeline.minute()
+    pipeline.minute()
+
+    rows = pipeline.lake.tables["shop.orders"].rows
+    assert [offset for _, partition, offset in rows if partition == 1] == [0, 1, 2, 3]
+
+
+def test_a_table_that_is_behind_goes_on_where_there_are_leaders(pipeline):
+    pipeline.errors["shop.orders"] = RuntimeError("broken")
+    pipeline.send(*messages(ORDERS, 0), *messages(ORDERS, 0, partition=1))
+    pipeline.minute()
+    pipeline.errors.clear()
+    pipeline.broker.without_leader = {(ORDERS, 1)}
+    pipeline.send(*messages(CUSTOMERS, 0))
+    pipeline.minute()
+
+    assert pipeline.lake.tables["shop.orders"].rows == [(ORDERS, 0, 0)]
+
+
 def test_dead_letters_are_sent_once_while_the_catalog_is_away(pipeline):
     pipeline.send(*messages(ORDERS, 0))
     pipeline.minute()
