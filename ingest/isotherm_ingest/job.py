@@ -21,11 +21,12 @@ from isotherm_ingest.announce.intents import Intents
 from isotherm_ingest.announce.outbox import Outbox
 from isotherm_ingest.batches.driver import Driver
 from isotherm_ingest.dead_letters import DeadLetters
-from isotherm_ingest.failures import CatalogAway, brief
+from isotherm_ingest.failures import brief
 from isotherm_ingest.http import Health, serve
-from isotherm_ingest.kafka import Broker, BrokerError
+from isotherm_ingest.kafka import Broker
 from isotherm_ingest.marks import Marks, TakenOver
 from isotherm_ingest.metrics import Metrics
+from isotherm_ingest.plan.retries import pause_s
 from isotherm_ingest.session import start_session, stop_session
 from isotherm_ingest.streams import PLACEHOLDER, StreamsConfig, seconds
 from isotherm_ingest.tables.lake import Lake
@@ -107,7 +108,9 @@ class Job:
             wait=wait_exponential(max=LAST_WAIT_S),
             stop=stop_when_event_set(self._stop),
             sleep=sleep_using_event(self._stop),
-            retry=retry_if_not_exception_type((KeyboardInterrupt, SystemExit, ConfigError)),
+            retry=retry_if_not_exception_type(
+                (KeyboardInterrupt, SystemExit, ConfigError, Py4JNetworkError, TakenOver)
+            ),
             retry_error_callback=lambda _: None,
             before_sleep=tell,
         ):
@@ -152,9 +155,11 @@ class Job:
         while not self._stop.is_set():
             try:
                 has_more = driver.turn(clock.monotonic_s())
-            except (BrokerError, CatalogAway) as err:
+            except (Py4JNetworkError, ConnectionError, TakenOver):
+                raise
+            except Exception as err:  # noqa: BLE001 (the broker, the catalog, or a fault of ours: told, and tried again)
                 failures += 1
-                wait_s = min(2.0 ** (failures - 1), LAST_WAIT_S)
+                wait_s = pause_s(failures, 1.0, LAST_WAIT_S)
                 logs.get().error("turn_failed", attempts=failures, retry_in_s=wait_s, error=brief(err))
                 self._health.turned(clock.monotonic_s(), brief(err))
                 self._stop.wait(wait_s)

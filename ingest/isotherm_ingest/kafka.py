@@ -258,6 +258,8 @@ def _answers(futures: Mapping[Any, Any], what: str) -> dict[Any, Any]:
             answers[one] = future.result(TIMEOUT_S)
         except KafkaException as err:
             error = err
+        except TimeoutError as err:
+            raise BrokerError(f"{what}: no answer in {TIMEOUT_S:g} s") from err
     if error is not None and not answers and error.args[0].code() not in _GONE:
         raise BrokerError(f"{what}: {error.args[0].str()}") from error
     return answers

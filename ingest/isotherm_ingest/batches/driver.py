@@ -97,14 +97,15 @@ class Driver:
 
     def _begin_table(self, name: str, kafka: Kafka) -> None:
         known = self._known(name)
-        vector: Mapping[Position, int] = {}
+        topics = set() if known is None else {topic for topic, _ in known.through}
         try:
             now = self._tools.lake.load(name)
-            vector = {} if now is None else now.found(self._config.pipeline).vector or {}
+            token = None if now is None else now.token(self._config.pipeline)
+            topics |= set() if token is None else token.source.vector.keys()
         except Exception as err:  # noqa: BLE001 (its own trouble: its writer meets it again, tells it and waits)
             logs.get().warning("table_unreadable", table=name, error=brief(err))
         there = {topic for topic, _ in kafka.ends}
-        for topic in {topic for topic, _ in (*vector, *(known.through if known is not None else ()))} & there:
+        for topic in topics & there:
             stream = self._config.stream_of(topic)
             if stream is not None and may_be(stream.table, name):
                 self._tables.meet(name, stream, {topic}, known)

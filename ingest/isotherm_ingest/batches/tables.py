@@ -14,17 +14,13 @@ from isotherm.runtime import logs
 from isotherm_ingest.announce.outbox import Outbox
 from isotherm_ingest.failures import CatalogAway, TableRefused, brief
 from isotherm_ingest.plan.places import Hole, Kafka, Known, Place
+from isotherm_ingest.plan.retries import pause_s
 from isotherm_ingest.streams import Stream, StreamsConfig
 from isotherm_ingest.tables.offsets import Position
 from isotherm_ingest.tables.portion import Behind, Halted, Portion
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.writer import TableWriter, Written
 from isotherm_ingest.threads import context
-
-FIRST_RETRY_S = 2.0
-
-LAST_RETRY_S = 120.0
-"""A table that failed is tried again after 2, 4, 8, … seconds, at most two minutes."""
 
 
 @dataclass
@@ -220,9 +216,8 @@ class Tables:
             self._probe()
         for name, error in errors.items():
             state = self._states[name]
-            if (
-                state.known is None
-            ):  # remembered, so that a driver that begins knows of it before its next message
+            # Remembered, so that a driver that begins knows of it before its next message.
+            if state.known is None:
                 kafka = portions[name].kafka
                 state.known = Known("", {}, dict(kafka.starts), kafka.ids)
             self._failed(name, portions[name].batch, error, now_s)
@@ -260,7 +255,7 @@ class Tables:
     def _failed(self, name: str, batch: int, err: Exception, now_s: float) -> None:
         state = self._states[name]
         state.failures += 1
-        wait_s = min(FIRST_RETRY_S * 2 ** (state.failures - 1), LAST_RETRY_S)
+        wait_s = pause_s(state.failures)
         state.retry_at_s = now_s + wait_s
         self._tools.metrics.quarantined.labels(name).set(1)
         self._count(name, err.holes if isinstance(err, Halted) else ())

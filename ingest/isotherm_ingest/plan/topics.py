@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from isotherm_ingest.plan.places import Kafka
+from isotherm_ingest.plan.retries import pause_s
 from isotherm_ingest.plan.shares import Waiting, Window
 from isotherm_ingest.tables.offsets import Position
 
@@ -81,7 +82,7 @@ class Topic:
         self.begun_s, self.failures, self.retry_at_s = now_s, 0, 0.0
         self.has_more = bool(self.waiting(kafka).messages)
 
-    def fail(self, now_s: float, first_s: float = 2.0, last_s: float = 120.0) -> None:
-        """It could not be read, with no other beside it; it is tried again after 2, 4, 8, … seconds."""
+    def fail(self, now_s: float) -> None:
+        """It could not be read, with no other beside it."""
         self.failures += 1
-        self.retry_at_s = now_s + min(first_s * 2 ** (self.failures - 1), last_s)
+        self.retry_at_s = now_s + pause_s(self.failures)

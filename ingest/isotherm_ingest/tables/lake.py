@@ -174,15 +174,18 @@ class TableNow:
             head_sequence,
         )
 
-    def found(self, pipeline: str) -> Found:
-        """What the table says of the pipeline's progress, as `plan.places` judges it."""
-        token = self.token(pipeline)
-        oldest = next(iter(deque(self.ancestry(), maxlen=1)), None)
+    @cached_property
+    def oldest(self) -> Snapshot | None:
+        """The oldest of main's snapshots that is still known."""
+        return next(iter(deque(self.ancestry(), maxlen=1)), None)
+
+    def found(self, token: Token | None) -> Found:
+        """What the table says of a pipeline's progress by this token of it, as `plan.places` judges it."""
         return Found(
             self.uuid,
             None if token is None else positions_of(token.source.vector),
             {} if token is None else token.source.topic_ids,
-            oldest is not None and oldest.parent_snapshot_id is not None,
+            self.oldest is not None and self.oldest.parent_snapshot_id is not None,
         )
 
 

@@ -3,7 +3,6 @@
 What stands below the table's vector is left out, and what cannot be decoded goes to the dead letters.
 """
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -196,7 +195,7 @@ class Preparing:
         """Where the table goes on, its vector and its boundary. What lacks changes, or is another's, is refused."""
         pipeline = self._tools.pipeline
         token = None if now is None else now.token(pipeline)
-        found = Found() if now is None else now.found(pipeline)
+        found = Found() if now is None else now.found(token)
         known = portion.known
         is_known = known is not None and (
             known.uuid == found.uuid or (bool(known.uuid) and self._stream.on_hole == "accept")
@@ -215,9 +214,8 @@ class Preparing:
 
     def _is_ours(self, now: TableNow) -> bool:
         """Whether the table is empty, or all that it has is this pipeline's."""
-        oldest = next(iter(deque(now.ancestry(), maxlen=1)), None)
         ours = now.properties.get(PIPELINE_PROPERTY) == self._tools.pipeline
-        return oldest is None or (ours and is_first(oldest))
+        return now.oldest is None or (ours and is_first(now.oldest))
 
     def _defined(self, found: TableNow | None, portion: Portion) -> TableNow:
         """The table, made where there is none, that is what its stream and its messages say it is."""

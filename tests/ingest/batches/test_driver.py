@@ -11,10 +11,11 @@ from isotherm.runtime.yaml_reader import parse_yaml
 from isotherm_ingest.batches.driver import Driver
 from isotherm_ingest.failures import CatalogAway, TableRefused
 from isotherm_ingest.kafka import BrokerError
-from isotherm_ingest.marks import TakenOver
+from isotherm_ingest.marks import Mark, TakenOver
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.plan.places import Found, place
 from isotherm_ingest.streams import StreamsConfig
+from isotherm_ingest.tables.offsets import Source, Token, vector_of
 from isotherm_ingest.tables.portion import Halted, wanted_from
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.writer import Written
@@ -40,7 +41,10 @@ class Table:
     rows: list = field(default_factory=list)
     ids: dict = field(default_factory=dict)
 
-    def found(self, _):
+    def token(self, _):
+        return Token(Source(vector_of(self.has), "", self.ids)) if self.has else None
+
+    def found(self):
         return Found(self.uuid, dict(self.has) or None, self.ids)
 
 
@@ -78,7 +82,7 @@ class Writer:
         if self.name in self.errors:
             raise self.errors[self.name]
         table = self.lake.load(self.name)
-        found = Found() if table is None else table.found("shop")
+        found = Found() if table is None else table.found()
         at = place(found, portion.known, portion.kafka, portion.topics, self.stream.on_hole)
         if at.halted:
             raise Halted(self.name, at.halted)
@@ -265,6 +269,19 @@ def test_a_table_that_fails_alone_in_its_batch_stops_nobody(pipeline):
     assert pipeline.rows("customers") == [0]
 
 
+def test_a_table_that_fails_for_weeks_ends_no_driver(pipeline):
+    pipeline.errors["shop.orders"] = RuntimeError("its disk is full")
+    pipeline.send(*messages(ORDERS, 0))
+    for _ in range(1100):
+        pipeline.now_s += 120
+        pipeline.turn()
+    pipeline.errors.clear()
+    pipeline.now_s += 120
+    pipeline.minute()
+
+    assert pipeline.rows("orders") == [0]
+
+
 def test_without_a_catalog_nobody_is_to_blame_and_nothing_is_passed_over(pipeline):
     pipeline.send(*messages(ORDERS, 0), *messages(CUSTOMERS, 0))
     pipeline.minute()
@@ -318,6 +335,17 @@ def test_a_new_driver_goes_on_where_the_tables_are(pipeline, marks_are_lost):
     pipeline.minute()
 
     assert pipeline.rows("orders") == [0, 1, 2, 3]
+
+
+def test_offsets_that_somebody_else_commits_for_the_group_lose_no_row_of_a_table_that_is_there(pipeline):
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, 1, 2))
+    pipeline.store[ORDERS, 0] = Mark(3)
+    pipeline.start()
+    pipeline.minute()
+
+    assert pipeline.rows("orders") == [0, 1, 2]
 
 
 # Holes
