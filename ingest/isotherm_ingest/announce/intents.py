@@ -43,7 +43,7 @@ class Intents:
         self._lock = threading.Lock()
         self._done = threading.Event()
         self._context = context()
-        self._renewer = threading.Thread(target=self._renew, name="intents", daemon=True)
+        self._renewer = threading.Thread(target=self._go_on, name="intents", daemon=True)
         self._renewer.start()
 
     def open(
@@ -76,6 +76,8 @@ class Intents:
         return self._stand(replace(intent, partitions=_few(partitions)))
 
     def _stand(self, intent: Open) -> Open:
+        with self._lock:  # what it said before must not be said again after this
+            self._open.pop(intent.intent_id, None)
         self._send(intent, "open", "")
         with self._lock:
             self._open[intent.intent_id] = intent
@@ -95,20 +97,24 @@ class Intents:
         self._done.set()
         self._renewer.join()
 
-    def _renew(self) -> None:
+    def renew(self) -> None:
+        """Say once more what stands."""
+        with self._lock:
+            standing = list(self._open)
+        for intent_id in standing:
+            with self._lock:
+                intent = self._open.get(intent_id)
+                if intent is None:
+                    continue
+                try:
+                    self._send(intent, "open", "")
+                except BrokerError as err:
+                    logs.get().warning("intent_not_renewed", table=intent.table.name, error=str(err))
+
+    def _go_on(self) -> None:
         self._context()
         while not self._done.wait(RENEW_EVERY_S):
-            with self._lock:
-                standing = list(self._open)
-            for intent_id in standing:
-                with self._lock:
-                    intent = self._open.get(intent_id)
-                    if intent is None:
-                        continue
-                    try:
-                        self._send(intent, "open", "")
-                    except BrokerError as err:
-                        logs.get().warning("intent_not_renewed", table=intent.table.name, error=str(err))
+            self.renew()
 
     def _send(self, intent: Open, state: str, outcome: str) -> None:
         now_ms = clock.now_ms()
