@@ -5,18 +5,18 @@ twice, told apart by its headers (topic, partition, offset). Key, value and head
 message that the topic does not take for its size, only ours are sent: where it is, its length and its hash.
 """
 
+import base64
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+import json
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
 
 from isotherm.runtime import logs
 from isotherm_ingest.kafka import Broker, Record, TooLargeError
 from isotherm_ingest.metrics import Metrics
 
-COLUMNS = ("key", "value", "headers", "timestamp", "topic", "partition", "offset", "problem")
 _POSITION = ("isotherm.topic", "isotherm.partition", "isotherm.offset")
 CHUNK = 500
 """Messages in memory at once."""
@@ -32,21 +32,22 @@ class DeadLetters:
         self._pipeline = pipeline
         self._metrics = metrics
 
-    def send(self, messages: DataFrame) -> int:
-        """Send every message of a frame; gives their number.
+    def send(self, messages: Iterable[pa.Table]) -> int:
+        """Send every message; gives their number.
 
-        The frame has the columns of Spark's Kafka source, headers included, and `problem`.
+        Each table has `workers.messages.COLUMNS` and `problem`.
 
         Raises:
             BrokerError: not all of them were acknowledged.
         """
-        rows = messages.select(*COLUMNS)
         count = 0
-        for chunk in _chunks(rows.toLocalIterator()):
-            self._send([self._record(row) for row in chunk])
-            for row in chunk:
-                self._metrics.dead_letters.labels(_label(row["problem"])).inc()
-            count += len(chunk)
+        for some in messages:
+            for rows in some.to_batches(CHUNK):
+                chunk = rows.to_pylist()
+                self._send([self._record(row) for row in chunk])
+                for row in chunk:
+                    self._metrics.dead_letters.labels(_label(row["problem"])).inc()
+                count += len(chunk)
         return count
 
     def _send(self, records: Sequence[Record]) -> None:
@@ -66,7 +67,7 @@ class DeadLetters:
             self._broker.send([_without_body(record)])
 
     def _record(self, row: Any) -> Record:
-        kept = [(header["key"], _plain(header["value"])) for header in row["headers"] or ()]
+        kept = [(one["key"], _decoded(one.get("value"))) for one in json.loads(row["headers"] or "[]")]
         ours = {
             "isotherm.reason": _label(row["problem"]),
             "isotherm.error": row["problem"],
@@ -74,10 +75,10 @@ class DeadLetters:
             "isotherm.topic": row["topic"],
             "isotherm.partition": str(row["partition"]),
             "isotherm.offset": str(row["offset"]),
-            "isotherm.timestamp": str(row["timestamp"]),
+            "isotherm.timestamp": str(row["timestamp"].replace(tzinfo=None)),
         }
         headers = [*kept, *((name, text.encode()) for name, text in ours.items())]
-        return Record(self._topic, _plain(row["key"]), _plain(row["value"]), headers)
+        return Record(self._topic, row["key"], row["value"], headers)
 
 
 def _without_body(record: Record) -> Record:
@@ -91,15 +92,10 @@ def _without_body(record: Record) -> Record:
     return Record(record.topic, None, None, [*kept, *((name, text.encode()) for name, text in about.items())])
 
 
-def _plain(value: Any) -> bytes | None:
-    return None if value is None else bytes(value)
+def _decoded(value: str | None) -> bytes | None:
+    return None if value is None else base64.b64decode(value)
 
 
 def _label(problem: str) -> str:
     """The reason without its details, from a closed list."""
     return problem.partition(":")[0]
-
-
-def _chunks(rows: Iterator[Any]) -> Iterable[list[Any]]:
-    while chunk := list(islice(rows, CHUNK)):
-        yield chunk

@@ -11,6 +11,10 @@ class CatalogAway(RuntimeError):  # noqa: N818 (nobody's mistake)
     """The catalog does not answer, whatever the table."""
 
 
+class TableChanged(RuntimeError):  # noqa: N818 (a state of the table, not a mistake)
+    """Somebody has given the table another schema or spec since it was looked at."""
+
+
 class Verdict(StrEnum):
     """What to do about a failed write."""
 
@@ -40,6 +44,8 @@ _CONFLICT = (
 
 def verdict(error: BaseException) -> Verdict:
     """What to do about what a write raised."""
+    if isinstance(error, TableChanged):
+        return Verdict.CONFLICT
     text = str(error)
     if any(mark in text for mark in _UNKNOWN):
         return Verdict.UNKNOWN

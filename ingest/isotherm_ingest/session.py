@@ -37,7 +37,7 @@ DEFAULTS = {
 }
 WORKERS = {
     # Messages are decoded in Python, by Arrow and DuckDB.
-    "spark.python.daemon.module": "isotherm_ingest.decode.warm_workers",
+    "spark.python.daemon.module": "isotherm_ingest.workers.warm_workers",
     # Messages of a megabyte must not come to a worker by the ten thousand.
     "spark.sql.execution.arrow.maxBytesPerBatch": "32m",
 }

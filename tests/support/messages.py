@@ -1,4 +1,4 @@
-"""Change messages as Debezium makes them, and a Spark and a broker that hold them in memory and compute nothing.
+"""Change messages as Debezium makes them, and a reader and a broker that hold them in memory and compute nothing.
 
 Only what a batch asks of both: which messages there are, by topic, partition and schema, and one message of each
 schema. Rows are never decoded here, so a writer beside it must be one that needs none.
@@ -6,13 +6,19 @@ schema. Rows are never decoded here, so a writer beside it must be one that need
 
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass
 
+import pyarrow as pa
+
+from isotherm_ingest.batches.fan_out import Report
 from isotherm_ingest.kafka import BrokerError
 from isotherm_ingest.marks import TakenOver
+from isotherm_ingest.tables.portion import Done
+from isotherm_ingest.workers.survey import Survey
 
-SCHEMA = 7
-"""Of every message that names no other."""
+SCHEMA, TOMBSTONE = 7, 0
+"""Of every message that names no other; and of those without a value."""
 
 
 @dataclass(frozen=True)
@@ -40,119 +46,57 @@ def key(*columns):
     return json.dumps({"schema": {"fields": [{"field": name} for name in columns]}})
 
 
-class Frame:
-    """Some messages, as Spark's Kafka source gives them."""
-
-    def __init__(self, session, messages):
-        self.sparkSession, self.messages = session, messages
-
-    def selectExpr(self, *_):  # noqa: N802 (Spark's name)
-        return self
-
-    def coalesce(self, _):
-        return self
-
-    def persist(self, _):
-        return self
-
-    def unpersist(self):
-        self.sparkSession.unpersisted += 1
-
-    def createOrReplaceGlobalTempView(self, view):  # noqa: N802 (Spark's name)
-        self.sparkSession.views[f"global_temp.{view}"] = self.messages
-
-
 class Session:
-    """A Spark session; `kafka` has all messages that there are."""
+    """A Spark session, and the reader beside it; `kafka` has all messages that there are."""
 
     def __init__(self, kafka=()):
-        self.kafka, self.views, self.dropped, self.unpersisted = list(kafka), {}, [], 0
-        self.kept_from, self.unreadable, self.reads = {}, set(), 0
-        self.sparkContext = self.catalog = self.read = self
+        self.kafka, self.reads, self.closed = list(kafka), 0, 0
+        self.kept_from, self.unreadable = {}, set()
+        self.sparkContext = self
 
     defaultParallelism = 1  # noqa: N815 (Spark's name)
 
-    def dropGlobalTempView(self, view):  # noqa: N802 (Spark's name)
-        del self.views[f"global_temp.{view}"]
-
-    def sql(self, text):
-        messages = self.views[re.search(r"FROM (global_temp\.\w+)", text)[1]]
-        if "DISTINCT topic, _schema" in text:
-            return Rows(
-                [
-                    {"topic": topic, "_schema": schema}
-                    for topic, schema in {(one.topic, one.schema) for one in messages}
-                ]
-            )
-        if "first(struct(" in text:
-            return Rows(samples(messages))
-        sent = [
-            (topic, int(partition), int(below))
-            for topic, partition, below in re.findall(
-                r"\(topic = '(.*?)' AND partition = (\d+) AND offset < (\d+)\)", text
-            )
-        ]
-        return Rows(
-            [
-                one
-                for one in messages
-                if one.schema not in {0, SCHEMA}
-                and not any(
-                    (one.topic, one.partition) == (t, p) and one.offset < below for t, p, below in sent
-                )
-            ]
-        )
-
-    # Reading a range of Kafka again
-
-    def format(self, _):
-        return self
-
-    def options(self, **_):
-        self._said = {}
-        return self
-
-    def option(self, name, value):
-        self._said[name] = value
-        return self
-
-    def load(self):
-        """As Spark: what Kafka no longer holds is refused."""
-        start, end = (json.loads(self._said[name]) for name in ("startingOffsets", "endingOffsets"))
+    def read(self, _spark, _kafka, ranges, task):
+        """As the job of a batch: samples of what nobody knows, or what was found for each table."""
         self.reads += 1
-        if self.unreadable & start.keys():
+        if self.unreadable & {topic for topic, _ in ranges}:
             raise RuntimeError("a message that no reader takes")
-        for topic, offsets in start.items():
-            for partition, first in offsets.items():
-                if first < self.kept_from.get((topic, int(partition)), 0):
-                    raise RuntimeError(f"some data may have been lost: {topic}/{partition}")
-        wanted = [
+        for (topic, partition), (first, _) in ranges.items():
+            if first < self.kept_from.get((topic, partition), 0):
+                raise RuntimeError(f"some data may have been lost: {topic}/{partition}")
+        here = [
             one
             for one in self.kafka
-            if start.get(one.topic, {}).get(str(one.partition), one.offset + 1) <= one.offset
-            and one.offset < end[one.topic][str(one.partition)]
+            if one.schema != TOMBSTONE
+            and (span := ranges.get((one.topic, one.partition)))
+            and span[0] <= one.offset < span[1]
         ]
-        return Frame(self, wanted)
+        known = task.routes.keys() | task.problems.keys()
+        samples = {
+            (one.topic, one.schema): (
+                one.value or envelope(one.topic.rpartition(".")[2], ("id", "int64")),
+                key("id"),
+            )
+            for one in here
+            if (one.topic, one.schema) not in known
+        }
+        letters = [one for one in here if (one.topic, one.schema) in task.problems]
+        counts = Counter(task.routes.get((one.topic, one.schema)) for one in here)
+        return Report(
+            tuple((route, *told) for route, told in sorted(samples.items())),
+            {name: Done(Survey(counts[name])) for name in task.tables},
+            lambda: iter([_letters(letters)]),
+            len(letters),
+            self._close,
+        )
+
+    def _close(self):
+        self.closed += 1
 
 
-@dataclass(frozen=True)
-class Rows:
-    """The answer to a query."""
-
-    rows: list
-
-    def collect(self):
-        return self.rows
-
-
-def samples(messages):
-    """One message of each topic and schema."""
-    first = {}
-    for one in messages:
-        value = one.value or envelope(one.topic.rpartition(".")[2], ("id", "int64"))
-        found = {"topic": one.topic, "_schema": one.schema, "one": {"value": value, "key": key("id")}}
-        first.setdefault((one.topic, one.schema), found)
-    return list(first.values())
+def _letters(messages):
+    columns = ("topic", "partition", "offset")
+    return pa.table({name: [getattr(one, name) for one in messages] for name in columns})
 
 
 class Broker:
@@ -162,7 +106,7 @@ class Broker:
         self._session = session
         self.kept_from, self.ids, self.sent = session.kept_from, {}, []
         self.without_leader = set()
-        self.away = False
+        self.away = self.unsendable = False
 
     def topics(self, pattern):
         if self.away:
@@ -192,6 +136,8 @@ class Broker:
         return {place: self.kept_from.get(place, 0) for place in self.ends(topics)}
 
     def send(self, records):
+        if self.unsendable:
+            raise BrokerError("not acknowledged")
         self.sent += records
 
 

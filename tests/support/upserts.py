@@ -6,17 +6,24 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import ManifestEntryStatus
 
 from isotherm.contract.identity import partition_key, scalar
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
+from isotherm_ingest.batches.fan_out import done_of
+from isotherm_ingest.decode.changes import CHANGE, as_type
 from isotherm_ingest.plan.places import Place
-from isotherm_ingest.sql.survey import Survey
 from isotherm_ingest.streams import MIRROR_PROPERTIES
-from isotherm_ingest.tables.lake import Lake, SpecField
+from isotherm_ingest.tables.lake import Lake, SpecField, TableNow
 from isotherm_ingest.tables.offsets import Source
-from isotherm_ingest.tables.portion import Prepared
+from isotherm_ingest.tables.portion import Done, File, Look
 from isotherm_ingest.tables.upsert import Upsert
+from isotherm_ingest.workers.files import described, files_of
+from isotherm_ingest.workers.survey import Surveyor
+from isotherm_ingest.workers.tasks import SURVEY, WAITING, Line, TableTask, as_json, rows_of
+from isotherm_ingest.workers.writing import filled, write
 from support.spark import CATALOG
 
 COLUMNS = {"id": "BIGINT", "name": "STRING", "region": "STRING", "at": "TIMESTAMP"}
@@ -24,7 +31,6 @@ START = datetime(2024, 1, 1, tzinfo=UTC)
 KEPT = "the value is not told"
 """Of a column whose value stays as it is."""
 PIPELINE = "shop"
-_CHANGE = "op STRING, ts TIMESTAMP, lsn BIGINT, topic STRING, partition INT, offset BIGINT, kept ARRAY<STRING>, problem STRING"
 _numbers = itertools.count(1)
 
 
@@ -132,7 +138,7 @@ class Mirror:
 
     # The upsert
 
-    def prepared(self, changes: Any) -> Prepared:
+    def prepared(self, changes: Any) -> tuple[Look, Done]:
         """The changes as a batch that is ready to be written to the table as it is now."""
         names = list(self._columns_now())
         rows = []
@@ -147,55 +153,86 @@ class Mirror:
 
     def write_rows(self, rows: Any) -> None:
         """Write changes that are pairs of an op, the columns that are kept, and all columns as the table has them."""
-        self._write(self._prepared_rows(rows), set().update)
+        self._write(*self._prepared_rows(rows), set().update)
 
-    def write_view(self, view: str, rows: int) -> None:
-        """Write the changes of a view."""
-        self._write(self._prepared_view(view, rows, frozenset()), set().update)
+    def write_changes(self, rows: pa.Table, changes: pa.StructArray | None = None) -> None:
+        """Write rows in Arrow: as updates, or as what `changes` says of them."""
+        now, arrow = self._now()
+        row = pa.StructArray.from_arrays(
+            [as_type(rows[one.name].combine_chunks(), one.type) for one in arrow], fields=list(arrow)
+        )
+        told = {"op": pa.array(["u"] * len(row)), "offset": pa.array(range(len(row)))}
+        if changes is not None:
+            told = {name: changes.field(name) for name in ("op", "offset")}
+        told["partition"] = pa.array([0] * len(row), pa.int32())
+        change = pa.StructArray.from_arrays(
+            [told[one.name] if one.name in told else pa.nulls(len(row), one.type) for one in CHANGE],
+            fields=list(CHANGE),
+        )
+        self._write(*self._ready(now, pa.table({"row": row, "change": change})), set().update)
 
-    def _prepared_rows(self, rows: Any) -> Prepared:
-        kinds = self._columns_now()
-        body = ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
-        change_type = ", ".join(one.strip().replace(" ", ": ", 1) for one in _CHANGE.split(","))
-        decoded = []
-        for op, kept, row in rows:
-            decoded.append((row, (op, START, 1, "t", 0, self.offset, list(kept), None)))
+    def write_view(self, view: str) -> None:
+        """Write the `row`s of a view, as their `change` says."""
+        found = self.spark.table(view).toArrow()
+        row, change = (found[name].combine_chunks() for name in ("row", "change"))
+        self.write_changes(pa.table(dict(zip(row.type.names, row.flatten(), strict=True))), change)
+
+    def _prepared_rows(self, rows: Any) -> tuple[Look, Done]:
+        now, arrow = self._now()
+        changes = []
+        for op, kept, _ in rows:
+            changes.append((op, START, 1, "t", 0, self.offset, list(kept) or None, None, None))
             self.offset += 1
-        view = f"decoded_{next(_numbers)}"
-        frame = self.spark.createDataFrame(decoded, f"row struct<{body}>, change struct<{change_type}>")
-        frame.createOrReplaceTempView(view)
-        return self._prepared_view(view, len(rows), frozenset(name for _, kept, _ in rows for name in kept))
+        values = [
+            as_type(pa.array([row[place] for _, _, row in rows], _plain(one.type)), one.type)
+            for place, one in enumerate(arrow)
+        ]
+        row = pa.StructArray.from_arrays(values, fields=list(arrow))
+        return self._ready(now, pa.table({"row": row, "change": pa.array(changes, CHANGE)}))
 
-    def _prepared_view(self, view: str, rows: int, kept: frozenset[str]) -> Prepared:
+    def _ready(self, now: TableNow, changes: pa.Table) -> tuple[Look, Done]:
+        task = TableTask(
+            self.name,
+            described(now.table.metadata),
+            {},
+            tuple(now.columns),
+            {},
+            key=self.key,
+            is_empty=now.head is None,
+            has_ids=now.table.metadata.format_version >= 3 and now.head is not None,
+        )
+        lines = list(write(task, changes))
+        waiting = [rows_of(one.body) for one in lines if one.kind == WAITING]
+
+        def fill(old: bytes, kept: tuple[str, ...]) -> tuple[File, ...]:
+            rows = [filled(task, one, rows_of(old), kept) for one in waiting]
+            return tuple(file for one in rows if one.num_rows for file in files_of(task, one, self.key))
+
+        surveyor = Surveyor(None)
+        for batch in changes.to_batches():
+            surveyor.look(batch)
+        survey = Line(self.name, SURVEY, as_json(surveyor.found().as_json()))
+        look = Look(now, Place(now.uuid, {}, {}), self.key, (), {}, {}, Source(), None)
+        return look, done_of([survey, *lines], list, fill)
+
+    def _now(self) -> tuple[TableNow, pa.Schema]:
         now = self.lake.load(self.name)
         assert now is not None
-        return Prepared(
-            now,
-            Place(now.uuid, {}, {}),
-            now.columns,
-            self.key,
-            tuple(name for name in now.columns if name in kept),
-            view,
-            {},
-            Source(),
-            Survey(rows, 0, kept, frozenset(), None, {}),
-            None,
-        )
+        schema = schema_to_pyarrow(now.table.schema(), include_field_ids=False)
+        return now, pa.schema([one.with_nullable(True) for one in schema])
 
     def _columns_now(self) -> dict[str, str]:
-        now = self.lake.load(self.name)
-        assert now is not None
-        return now.columns
+        return self._now()[0].columns
 
-    def attempt(self, prepared: Prepared) -> Upsert:
-        return Upsert(self.spark, self.lake, prepared)
+    def attempt(self, look: Look, done: Done) -> Upsert:
+        return Upsert(self.spark, self.lake, look, done)
 
     def upsert(self, changes: Any) -> Upsert:
         """An attempt that has read the table as it is now, and located nothing yet."""
-        return self.attempt(self.prepared(changes))
+        return self.attempt(*self.prepared(changes))
 
-    def _write(self, prepared: Prepared, say: Any) -> None:
-        attempt = self.attempt(prepared)
+    def _write(self, look: Look, done: Done, say: Any) -> None:
+        attempt = self.attempt(look, done)
         try:
             attempt.write(attempt.locate(), self.summary(), say)
         finally:
@@ -204,7 +241,7 @@ class Mirror:
     def apply(self, *changes: Any) -> set[str]:
         """Write a batch; gives the partitions that were told before the commit."""
         said: set[str] = set()
-        self._write(self.prepared(changes), said.update)
+        self._write(*self.prepared(changes), said.update)
         self.fold(changes)
         return said
 
@@ -262,6 +299,10 @@ def _term(field: SpecField) -> str:
             return f"{field.transform}({field.width}, {field.column})"
         case _:
             return f"{field.transform}({field.column})"
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return pa.string() if isinstance(kind, pa.UuidType) else kind
 
 
 def _naive(value: Any) -> Any:

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from isotherm.runtime import logs
 from isotherm_ingest.announce.outbox import Outbox
-from isotherm_ingest.batches.batches import Batches
+from isotherm_ingest.batches.batches import Batches, Reader
+from isotherm_ingest.batches.fan_out import fan_out
 from isotherm_ingest.batches.routing import may_be
 from isotherm_ingest.batches.tables import Tables
 from isotherm_ingest.failures import CatalogAway, brief
@@ -49,6 +50,7 @@ class Driver:
         tools: Tools,
         outbox: Outbox,
         make_writer: Callable[..., TableWriter] = TableWriter,
+        read: Reader = fan_out,
     ) -> None:
         """Nothing is read before `begin`.
 
@@ -60,6 +62,7 @@ class Driver:
             tools: what every writer uses.
             outbox: told of each commit, and the names of the tables that are there.
             make_writer: makes the writer of a table.
+            read: reads ranges, and writes the files of all tables.
         """
         self._config = config
         self._broker = broker
@@ -70,7 +73,7 @@ class Driver:
         self._marked: dict[Position, Mark] = {}
         self._cluster = broker.cluster_id()
         self._tables = Tables(config, spark, tools, outbox, make_writer)
-        self._batches = Batches(config, spark, tools, self._tables, self._cluster)
+        self._batches = Batches(config, spark, tools, self._tables, self._cluster, read)
         every_s = min(config.window_of(stream).every_s for stream in config.streams)
         self.pause_s = min(LONGEST_PAUSE_S, every_s / 5)
         """Between two turns, where nothing is left to do."""

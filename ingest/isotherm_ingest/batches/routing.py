@@ -3,25 +3,24 @@
 A schema is looked at once, in one message of it. What belongs nowhere is sent to the dead letters, with the reason.
 """
 
-# ruff: noqa: S608 (every name in the SQL is quoted, every value a literal)
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import Row, SparkSession
+import pyarrow as pa
 
 from isotherm.runtime import logs
+from isotherm_ingest.batches.fan_out import Report, Sample
 from isotherm_ingest.dead_letters import DeadLetters
 from isotherm_ingest.decode.debezium import ChangeSchema, change_schema
 from isotherm_ingest.decode.kinds import SchemaError
 from isotherm_ingest.plan.shares import Ranges
-from isotherm_ingest.sql.raw import NO_SCHEMA
-from isotherm_ingest.sql.text import literal
 from isotherm_ingest.streams import PLACEHOLDER, Stream, StreamsConfig
 from isotherm_ingest.tables.offsets import Position
+from isotherm_ingest.tables.portion import Group
 
-SCHEMAS_AT_ONCE = 500
-"""Unknown schemas that one query asks for; real tables bring a few a day, garbage may bring thousands."""
+Named = tuple[str, int]
+"""A topic, and the number of a schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,38 +45,42 @@ class Routing:
         """Of each partition the last range whose dead letters of no table were sent, and the id of its topic. A batch that is
         tried again begins where that one did, and sends none twice."""
 
-    def of(self, topic: str, schema_hash: int) -> Route | None:
-        """Where they go, or None where no message of them was seen yet."""
-        return self._routes.get((topic, schema_hash))
+    def of(self, topics: Collection[str]) -> Iterator[tuple[Group, str, Stream]]:
+        """The messages of some topics that have a table, with the table and its stream."""
+        for (topic, number), route in sorted(self._routes.items(), key=lambda item: item[0]):
+            if (
+                topic in topics
+                and route.table is not None
+                and route.stream is not None
+                and route.schema is not None
+            ):
+                yield Group(topic, number, route.schema), route.table, route.stream
 
-    def topics_of(self, table: str) -> set[str]:
-        """The topics from which a table has its rows."""
-        return {topic for (topic, _), route in self._routes.items() if route.table == table}
-
-    def learn(self, view: str, session: SparkSession, groups: set[tuple[str, int]]) -> None:
-        """Find out where the messages of schemas go that were not seen before, from one message of each."""
-        unknown = sorted(
-            {schema_hash for topic, schema_hash in groups if (topic, schema_hash) not in self._routes}
+    def told(
+        self, topics: Collection[str], wanted: Collection[str]
+    ) -> tuple[dict[Named, str | None], dict[Named, str]]:
+        """Of the messages of some topics: the table, or None where it is none of those that are wanted; and why there is none."""
+        mine = {one: route for one, route in self._routes.items() if one[0] in topics}
+        return (
+            {
+                one: route.table if route.table in wanted else None
+                for one, route in mine.items()
+                if route.problem is None
+            },
+            {one: route.problem for one, route in mine.items() if route.problem is not None},
         )
-        for start in range(0, len(unknown), SCHEMAS_AT_ONCE):
-            hashes = ", ".join(f"{schema_hash}L" for schema_hash in unknown[start : start + SCHEMAS_AT_ONCE])
-            samples = session.sql(
-                "SELECT topic, _schema, first(struct(CAST(value AS STRING) AS value, CAST(key AS STRING) AS key)) AS one "
-                f"FROM {view} WHERE _schema IN ({hashes}) AND is_valid_utf8(CAST(value AS STRING)) "
-                "AND get_json_object(CAST(value AS STRING), '$.payload.op') IS NOT NULL GROUP BY topic, _schema"
-            ).collect()
-            self._keep_routes(samples)
 
-    def _keep_routes(self, samples: list[Row]) -> None:
-        for row in samples:
-            if (row["topic"], row["_schema"]) in self._routes:
+    def learn(self, samples: Iterable[Sample]) -> None:
+        """Find out where messages go that were not seen before, from one message of each schema."""
+        for (topic, number), value, key in samples:
+            if (topic, number) in self._routes:
                 continue
-            route = self._route(row["topic"], row["one"]["value"], row["one"]["key"])
-            self._routes[row["topic"], row["_schema"]] = route
+            route = self._route(topic, value, key)
+            self._routes[topic, number] = route
             if route.problem is not None:
-                logs.get().error("schema_refused", topic=row["topic"], why=route.problem)
+                logs.get().error("schema_refused", topic=topic, why=route.problem)
             else:
-                logs.get().info("schema_learned", topic=row["topic"], table=route.table)
+                logs.get().info("schema_learned", topic=topic, table=route.table)
 
     def _route(self, topic: str, value: str, key: str | None) -> Route:
         stream = self._config.stream_of(topic)
@@ -89,47 +92,28 @@ class Routing:
         except SchemaError as err:
             return Route(None, stream, None, f"no_schema:{err}")
 
-    def dead_letter_unrouted(
-        self,
-        view: str,
-        session: SparkSession,
-        groups: set[tuple[str, int]],
-        batch: int,
-        ranges: Ranges,
-        ids: Mapping[str, str],
-    ) -> None:
+    def dead_letter(self, report: Report, batch: int, ranges: Ranges, ids: Mapping[str, str]) -> None:
         """Send on what has no table, once: no schema, no envelope, no name."""
-        routed = [
-            group for group in sorted(groups) if (route := self._routes.get(group)) and route.problem is None
-        ]
-        if len(routed) == len(groups):
-            return
-        whens = ["WHEN value IS NULL THEN NULL"]
-        whens += [f"WHEN {_is_group(group)} THEN NULL" for group in routed]
-        whens += [
-            f"WHEN {_is_group(group)} THEN {literal(route.problem)}"
-            for group in sorted(groups)
-            if (route := self._routes.get(group)) and route.problem is not None
-        ]
-        whens.append(f"WHEN _schema = {NO_SCHEMA}L THEN 'no_schema:the message has no schema'")
-        whens.append("ELSE 'undecodable:no readable change event'")
-        sent = [
-            f"(topic = {literal(topic)} AND partition = {partition} AND offset < {end})"
-            for (topic, partition), (topic_id, first, end) in sorted(self._sent.items())
-            if (topic, partition) in ranges
-            and (topic_id, first) == (ids.get(topic, ""), ranges[topic, partition][0])
-        ]
-        new = f"AND NOT ({' OR '.join(sent)})" if sent else ""
-        bad = session.sql(
-            f"SELECT * FROM (SELECT *, CASE {' '.join(whens)} END AS problem FROM {view}) WHERE problem IS NOT NULL {new}"
-        )
-        count = self._dead_letters.send(bad)
+        if report.letter_count:
+            count = self._dead_letters.send(self._unsent(report.letters(), ranges, ids))
+            logs.get().warning("dead_lettered", table=None, rows=count, batch=batch)
         self._sent |= {one: (ids.get(one[0], ""), *span) for one, span in ranges.items()}
-        logs.get().warning("dead_lettered", table=None, rows=count, batch=batch)
 
-
-def _is_group(group: tuple[str, int]) -> str:
-    return f"topic = {literal(group[0])} AND _schema = {group[1]}L"
+    def _unsent(
+        self, letters: Iterable[pa.Table], ranges: Ranges, ids: Mapping[str, str]
+    ) -> Iterator[pa.Table]:
+        sent = {
+            position: end
+            for position, (topic_id, first, end) in self._sent.items()
+            if position in ranges and (topic_id, first) == (ids.get(position[0], ""), ranges[position][0])
+        }
+        for some in letters:
+            at = zip(
+                *(some.column(name).to_pylist() for name in ("topic", "partition", "offset")), strict=True
+            )
+            yield some.filter(
+                pa.array([offset >= sent.get((topic, number), 0) for topic, number, offset in at], pa.bool_())
+            )
 
 
 def table_name(template: str, topic: str, schema: ChangeSchema) -> str:

@@ -5,8 +5,9 @@ takes part in no batch of the front until it was brought up to it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
@@ -17,10 +18,12 @@ from isotherm_ingest.plan.places import Hole, Kafka, Known, Place
 from isotherm_ingest.plan.retries import pause_s
 from isotherm_ingest.streams import Stream, StreamsConfig
 from isotherm_ingest.tables.offsets import Position
-from isotherm_ingest.tables.portion import Behind, Halted, Portion
+from isotherm_ingest.tables.portion import Behind, Done, Halted, Portion, Ready
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.writer import TableWriter, Written
 from isotherm_ingest.threads import context
+
+Outcome = TypeVar("Outcome")
 
 
 @dataclass
@@ -170,8 +173,8 @@ class Tables:
             for topic in self._states[name].topics & by_topic.keys():
                 mine = mine.also(by_topic[topic])
             spans = {position: (end, end) for position, end in mine.ends.items()}
-            portions[name] = Portion("", -1, (), spans, mine, cluster)
-        self.write(portions, now_s, only_look=True)
+            portions[name] = Portion(-1, (), spans, mine, cluster)
+        self.prepare(portions, now_s, only_look=True)
 
     def due_again(self, now_s: float) -> list[str]:
         """Tables that failed and are to be tried again, or whose other topics are to be judged."""
@@ -181,33 +184,64 @@ class Tables:
             if state.must_look or (state.failures and now_s >= state.retry_at_s)
         ]
 
-    def write(self, portions: Mapping[str, Portion], now_s: float, *, only_look: bool = False) -> int:
-        """Write portions side by side; gives the rows. A table that is not in step, or left out, takes none.
+    def prepare(
+        self, portions: Mapping[str, Portion], now_s: float, *, only_look: bool = False
+    ) -> dict[str, Ready]:
+        """Have tables look at themselves, side by side; gives what is to be written to those that lack something.
 
-        With `only_look` the portions hold nothing, and say where the table is asked to stand.
+        A table that is not in step, or left out, takes no part. With `only_look` the portions hold nothing, and say where
+        the table is asked to stand.
 
         Raises:
-            CatalogAway: no table could be written, because the catalog does not answer; nobody is to blame.
+            CatalogAway: no table could be looked at, because the catalog does not answer; nobody is to blame.
         """
         futures = {
-            name: self._pool.submit(state.writer.write, replace(portion, known=state.known))
+            name: self._pool.submit(state.writer.prepare, replace(portion, known=state.known))
             for name, portion in portions.items()
             if not (state := self._states[name]).is_left_out(now_s)
             and (only_look or _in_step(state, portion))
         }
-        rows = 0
+        found = self._outcomes(futures, portions, now_s)
+        for name, one in found.items():
+            if isinstance(one, Place):
+                self._succeeded(name, portions[name], Written(0, one))
+        return {name: one for name, one in found.items() if isinstance(one, Ready)}
+
+    def write(self, ready: Mapping[str, Ready], done: Mapping[str, Done], now_s: float) -> int:
+        """Commit what was written for tables, side by side; gives the rows.
+
+        Raises:
+            CatalogAway: as `prepare`.
+        """
+        futures = {
+            name: self._pool.submit(self._states[name].writer.write, one, done[name])
+            for name, one in ready.items()
+        }
+        portions = {name: one.portion for name, one in ready.items()}
+        found = self._outcomes(futures, portions, now_s)
+        for name, written in found.items():
+            self._succeeded(name, portions[name], written)
+        return sum(written.rows for written in found.values())
+
+    def forget(self, ready: Mapping[str, Ready], done: Mapping[str, Done]) -> None:
+        """Delete what was written and will not be committed."""
+        for name, one in ready.items():
+            self._states[name].writer.forget(one, done[name])
+
+    def _outcomes(
+        self, futures: Mapping[str, Future[Outcome]], portions: Mapping[str, Portion], now_s: float
+    ) -> dict[str, Outcome]:
+        """What came of each; who failed is told, and left out for a while."""
+        found: dict[str, Outcome] = {}
         errors: dict[str, Exception] = {}
         for name, future in futures.items():
             try:
-                written = future.result()
+                found[name] = future.result()
             except Behind as behind:
                 self._tell(name, behind.place.told)
                 self._states[name].stands_at(behind.place, {})
             except Exception as err:  # noqa: BLE001 (isolated here, counted, told, and tried again)
                 errors[name] = err
-            else:
-                rows += written.rows
-                self._succeeded(name, portions[name], written)
         if (
             errors
             and len(errors) == len(futures)
@@ -223,7 +257,7 @@ class Tables:
             self._failed(name, portions[name].batch, error, now_s)
         if errors:
             self._tools.metrics.batches_failed.inc()
-        return rows
+        return found
 
     def pass_by(self, ranges: Mapping[Position, tuple[int, int]], names: Iterable[str]) -> None:
         """Nothing in these ranges was for these tables: those that were in step still are."""

@@ -5,6 +5,7 @@ raises for what a message says.
 """
 
 from dataclasses import dataclass, field
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -78,10 +79,10 @@ class Decoder:
         """The rows of some messages, which have the columns of `MESSAGES`."""
         found = run(self.sql, messages)
         size = messages.num_rows
-        problem = found["problem"]
+        problem = self._with_uuids(found)
         broken = pc.is_valid(problem)
         values = [
-            _cast(found[f"v{number}"], column.type) if number in self.there else pa.nulls(size, column.type)
+            as_type(found[f"v{number}"], column.type) if number in self.there else pa.nulls(size, column.type)
             for number, column in enumerate(self.columns)
         ]
         op = found["op"]
@@ -105,9 +106,23 @@ class Decoder:
         }
         row = pa.StructArray.from_arrays(values, fields=list(self.columns), mask=broken)
         change = pa.StructArray.from_arrays(
-            [_cast(told[one.name], one.type) for one in CHANGE], fields=list(CHANGE)
+            [as_type(told[one.name], one.type) for one in CHANGE], fields=list(CHANGE)
         )
         return pa.RecordBatch.from_arrays([row, change], schema=self.schema)
+
+    def _with_uuids(self, found: dict[str, pa.Array]) -> pa.Array:
+        """The problems; texts that are no UUIDs, of columns that hold those, are some too, and become null."""
+        problem = found["problem"]
+        for number in sorted(self.there):
+            if isinstance(self.columns.types[number], pa.UuidType):
+                texts = found[f"v{number}"]
+                bad = pa.array(
+                    [one is not None and not _is_uuid(one) for one in texts.to_pylist()], pa.bool_()
+                )
+                why = pa.scalar(f"undecodable_value:{self.columns.names[number]}")
+                problem = pc.if_else(pc.and_(bad, pc.is_null(problem)), why, problem)
+                found[f"v{number}"] = _without(texts, bad)
+        return problem
 
 
 def decoder(schema: ChangeSchema, columns: pa.Schema, wanted: Wanted) -> Decoder:
@@ -128,8 +143,22 @@ def decoder(schema: ChangeSchema, columns: pa.Schema, wanted: Wanted) -> Decoder
 # Columns of what was found
 
 
-def _cast(values: pa.Array, to: pa.DataType) -> pa.Array:
-    return values if values.type == to else values.cast(to)
+def _is_uuid(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+def as_type(values: pa.Array, to: pa.DataType) -> pa.Array:
+    """Values in the type of a table; texts of UUIDs must be UUIDs."""
+    if values.type == to:
+        return values
+    if isinstance(to, pa.UuidType):
+        uuids = [None if one is None else UUID(one).bytes for one in values.to_pylist()]
+        return pa.ExtensionArray.from_storage(to, pa.array(uuids, pa.binary(16)))
+    return values.cast(to)
 
 
 def _without(values: pa.Array, mask: pa.Array) -> pa.Array:

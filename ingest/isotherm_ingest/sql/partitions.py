@@ -10,33 +10,12 @@ MAX_RANGES = 60
 """Ranges in one condition; beyond it, one range from the first to the last."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_KNOWN = {"hours", "days", "months", "years", "bucket", "truncate", "identity"}
 _TIMES = {"hours", "days", "months", "years"}
 
 
 def is_time(field: SpecField, kind: str) -> bool:
     """Whether a partition of this field is a span of time, in a column of this type."""
     return field.transform in _TIMES and kind in {"TIMESTAMP", "TIMESTAMP_NTZ", "DATE"}
-
-
-def partition_value(field: SpecField, column: str, catalog: str) -> str:
-    """SQL of a partition value, by Iceberg's own functions, so that nobody counts differently.
-
-    Raises:
-        KeyError: nobody knows the transform.
-    """
-    if field.transform not in _KNOWN:
-        raise KeyError(field.transform)
-    functions = f"{quoted(catalog)}.system"
-    match field.transform:
-        case "hours" | "months" | "years":
-            return f"{functions}.{field.transform}({column})"
-        case "days":
-            return f"unix_date({functions}.days({column}))"
-        case "bucket" | "truncate":
-            return f"{functions}.{field.transform}({field.width}, {column})"
-        case _:
-            return column
 
 
 def moments(field: SpecField, kind: str, ordinals: Collection[int]) -> str | None:

@@ -8,8 +8,8 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 
 from isotherm_ingest.failures import TableRefused
-from isotherm_ingest.sql.raw import Group
 from isotherm_ingest.streams import Stream
+from isotherm_ingest.tables.portion import Group
 
 MODE_PROPERTY = "ingest.mode"
 KEY_PROPERTY = "ingest.key"

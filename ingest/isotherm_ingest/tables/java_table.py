@@ -1,25 +1,27 @@
-"""An Iceberg table in the driver's JVM: rows written but not committed, and the commit of rows and deletes as one.
+"""An Iceberg table in the driver's JVM: the commit of files and deletes as one.
 
 Iceberg's Java library is the only one that writes position deletes and deletion vectors, and whose commit is validated
-from a snapshot of our choice. It is reached through PySpark's own gateway. Spark writes the rows, as for a rewrite: what
-it wrote waits in the driver, by an id of ours, and no table knows of it before the commit.
+from a snapshot of our choice. It is reached through PySpark's own gateway. Data files were written by the workers.
 """
 
+import json
 import threading
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from py4j.java_gateway import JavaObject
 from pyspark.java_gateway import ensure_callback_server_started
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from isotherm.contract.identity import PartitionKey, partition_key, scalar
-from isotherm.contract.summary import INGEST_PIPELINE
+from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
+from isotherm_ingest.failures import TableChanged
+from isotherm_ingest.tables.lake import TableNow
+from isotherm_ingest.tables.portion import File
 
-STAGING = "isotherm_staging"
-"""Spark's name of the catalog of tables that are written but not committed."""
+NAN = "NaN"
+"""In JSON a partition value that no JSON number is."""
 
 _starting = threading.Lock()
 
@@ -49,38 +51,40 @@ class JavaTable:
         # Spark looks its catalogs up in the session that is active in the thread, which may be an older one.
         self.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
         self.table = self.iceberg.spark.Spark3Util.loadIcebergTable(session._jsparkSession, name)
-        session.conf.set(f"spark.sql.catalog.{STAGING}", "org.apache.iceberg.spark.SparkRewriteTableCatalog")
         with _starting:  # the commit asks us whether the history is still the one that we know
             ensure_callback_server_started(context._gateway)  # type: ignore[no-untyped-call]
+
+    def must_be(self, now: TableNow) -> None:
+        """Rows were written for the table as it was then. Raises TableChanged where they do not fit any more."""
+        metadata = now.table.metadata
+        found = self.table.schema().schemaId(), self.table.spec().specId()
+        if found != (metadata.current_schema_id, metadata.default_spec_id):
+            raise TableChanged(f"{now.name} has another schema or partition spec than when it was looked at")
 
     @property
     def format_version(self) -> int:
         """2: position deletes. 3: deletion vectors, and rows that keep their ids."""
         return int(self.iceberg.TableUtil.formatVersion(self.table))
 
-    def write_rows(self, rows: DataFrame, *, is_clustered: bool) -> list[Any]:
-        """Write rows as data files under the table's present spec; nothing is committed.
+    def data_files(self, files: Iterable[File]) -> list[Any]:
+        """Files that were written elsewhere, as Java has them."""
+        # Each name of a package on the way to a class is a question to the JVM.
+        parse, read = self.iceberg.ContentFileParser.fromJson, self.iceberg.util.JsonUtil.mapper().readTree
+        specs = self.table.specs()
+        return [self._data_file(file, parse, read, specs) for file in files]
 
-        Args:
-            rows: all columns of the table, by name.
-            is_clustered: whether each task has the rows of one partition together.
-        """
-        staged = uuid.uuid4().hex
-        tables = self.iceberg.spark.SparkTableCache.get()
-        coordinator = self.iceberg.spark.FileRewriteCoordinator.get()
-        tables.add(staged, self.table)
-        try:
-            (
-                rows.writeTo(f"{STAGING}.`{staged}`")
-                .option("use-table-distribution-and-ordering", "false")
-                .option("fanout-enabled", str(not is_clustered).lower())
-                .option("output-spec-id", str(self.table.spec().specId()))
-                .append()
-            )
-            return items(self.jvm.java.util.ArrayList(coordinator.fetchNewFiles(self.table, staged)))
-        finally:
-            coordinator.clearRewrite(self.table, staged)
-            tables.remove(staged)
+    def _data_file(self, file: File, parse: Any, read: Any, specs: Any) -> Any:
+        values = file["partition"]
+        numbers = [place for place, value in enumerate(values) if value == NAN]
+        numbers = [one for one in numbers if self._is_double(specs.get(file["spec-id"]), one)]
+        known = [None if place in numbers else value for place, value in enumerate(values)]
+        found = parse(read(json.dumps({**file, "partition": known})), specs)
+        for place in numbers:
+            found.partition().set(place, float("nan"))
+        return found
+
+    def _is_double(self, spec: Any, place: int) -> bool:
+        return str(spec.partitionType().fields().get(place).type()) == "double"
 
     def condition(self, text: str) -> Any:
         """A condition on the table's columns, in SQL, as an expression of Iceberg."""
@@ -90,8 +94,17 @@ class JavaTable:
         resolved = converter.collectResolvedSparkExpression(self._session._jsparkSession, self._name, text)
         return converter.convertToIcebergExpression(resolved)
 
-    def commit(self, change: Change, read_at: int | None, condition: Any, summary: Mapping[str, str]) -> None:
-        """Commit a change in one snapshot, if it is still true.
+    def append(self, files: Iterable[File], read_at: int | None, summary: Mapping[str, str]) -> int:
+        """Commit files in one snapshot, if this pipeline has committed nothing since `read_at`; gives its id.
+
+        Raises: as `commit`.
+        """
+        nothing = self.iceberg.expressions.Expressions.alwaysFalse()
+        return self.commit(Change(self.data_files(files)), read_at, nothing, summary)
+
+    def commit(self, change: Change, read_at: int | None, condition: Any, summary: Mapping[str, str]) -> int:
+        """Commit a change in one snapshot, if it is still true; gives the snapshot's id, or 0 where somebody was faster to
+        remove it.
 
         Refused where, since `read_at`, this pipeline has committed, somebody else has added rows or deletes that the
         condition may match, or a data file is gone in which rows are deleted.
@@ -119,6 +132,17 @@ class JavaTable:
         for key, value in summary.items():
             delta.set(key, value)
         delta.commit()
+        return self._id_of(summary)
+
+    def _id_of(self, summary: Mapping[str, str]) -> int:
+        """The snapshot with this token; mostly the head."""
+        snapshot = self.table.currentSnapshot()
+        while snapshot is not None:
+            if snapshot.summary().get(INGEST_TOKEN) == summary.get(INGEST_TOKEN):
+                return int(snapshot.snapshotId())
+            parent = snapshot.parentId()
+            snapshot = None if parent is None else self.table.snapshot(parent)
+        return 0
 
     def forget(self, files: Iterable[Any]) -> None:
         """Delete files that no commit was ever asked to add."""

@@ -6,12 +6,11 @@ Tables are made and altered through Spark, which writes them. Nothing here write
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import BadRequestError, ForbiddenError, NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
@@ -38,9 +37,7 @@ from pyiceberg.types import (
     IntegerType,
     ListType,
     LongType,
-    MapType,
     StringType,
-    StructType,
     TimestampType,
     TimestamptzType,
     UUIDType,
@@ -111,11 +108,6 @@ class TableNow:
     def columns(self) -> dict[str, str]:
         """Columns and their types, as Spark's DDL says them, in order."""
         return {one.name: spark_type(one.field_type) for one in self.table.schema().fields}
-
-    def arrow_columns(self, names: Iterable[str]) -> pa.Schema:
-        """Some columns, in the types of the table."""
-        schema = self.table.schema()
-        return pa.schema([(name, arrow_type(schema.find_field(name).field_type)) for name in names])
 
     @cached_property
     def spec(self) -> tuple[SpecField, ...]:
@@ -292,34 +284,6 @@ def spark_type(kind: IcebergType) -> str:
         case _:
             return _SPARK_TYPES.get(type(kind), str(kind))
 
-
-def arrow_type(kind: IcebergType) -> pa.DataType:
-    """An Iceberg type as Spark takes it from Arrow."""
-    match kind:
-        case ListType():
-            return pa.list_(arrow_type(kind.element_type))
-        case MapType():
-            return pa.map_(arrow_type(kind.key_type), arrow_type(kind.value_type))
-        case StructType():
-            return pa.struct([(one.name, arrow_type(one.field_type)) for one in kind.fields])
-        case DecimalType():
-            return pa.decimal128(kind.precision, kind.scale)
-        case _:
-            return _ARROW_TYPES.get(type(kind), pa.binary())
-
-
-_ARROW_TYPES: dict[type, pa.DataType] = {
-    IntegerType: pa.int32(),
-    LongType: pa.int64(),
-    StringType: pa.string(),
-    UUIDType: pa.string(),
-    BooleanType: pa.bool_(),
-    FloatType: pa.float32(),
-    DoubleType: pa.float64(),
-    DateType: pa.date32(),
-    TimestampType: pa.timestamp("us"),
-    TimestamptzType: pa.timestamp("us", "UTC"),
-}
 
 _SPARK_TYPES: dict[type, str] = {
     IntegerType: "INT",

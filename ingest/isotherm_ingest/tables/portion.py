@@ -1,24 +1,40 @@
-"""What one batch holds for one table, and the write that it becomes: what the table already has is left out."""
+"""What one batch may hold for one table, the table as it is to be written, and what the workers have made of it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import pyarrow as pa
+
+from isotherm_ingest.decode.debezium import ChangeSchema
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.plan.places import Hole, Kafka, Known, Place
-from isotherm_ingest.sql.raw import Group
-from isotherm_ingest.sql.survey import Survey
 from isotherm_ingest.tables.lake import TableNow
 from isotherm_ingest.tables.offsets import Position, Source
+from isotherm_ingest.workers.survey import Survey
+from isotherm_ingest.workers.tasks import TableTask
+
+File = Mapping[str, Any]
+"""A data file, as JSON tells of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Messages of one topic and one schema, and what they look like."""
+
+    topic: str
+    number: int
+    """Of the schema."""
+    schema: ChangeSchema
 
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """What one batch holds for one table."""
+    """What one batch may hold for one table."""
 
-    view: str
-    """The raw messages, as a view that every session sees."""
     batch: int
     groups: tuple[Group, ...]
+    """The messages that are known to be the table's."""
     ranges: Mapping[Position, tuple[int, int]]
     """Of each Kafka partition: the first offset, and the one after the last."""
     kafka: Kafka
@@ -53,20 +69,21 @@ class Halted(TableRefused):
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """A write, ready to be tried."""
+class Look:
+    """A table that is to be written, as it was when its vector was read."""
 
     now: TableNow
     place: Place
-    columns: Mapping[str, str]
     key: tuple[str, ...]
-    may_keep: tuple[str, ...]
-    """Columns that a change may name in `kept`."""
-    view: str
+    groups: tuple[Group, ...]
+    """Those whose rows fit."""
+    refused: Mapping[Group, str]
+    """Those whose rows do not, and why."""
     from_offsets: Mapping[Position, int]
     source: Source
-    survey: Survey
+    """What the table's vector will be."""
     valid_through_ms: int | None
+    """What the table said before."""
 
     def still_fits(self, now: TableNow, from_offsets: Mapping[Position, int]) -> bool:
         """Whether the same rows are to be written to the same columns and partitions."""
@@ -77,6 +94,32 @@ class Prepared:
             and mine.default_spec_id == other.default_spec_id
             and dict(self.from_offsets) == dict(from_offsets)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A portion that is to be written, and what the workers must know for it."""
+
+    portion: Portion
+    look: Look
+    task: TableTask
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What the workers have made of a portion."""
+
+    survey: Survey
+    files: tuple[File, ...] = ()
+    """Data files that no table knows yet."""
+    keys: pa.Table | None = None
+    """Of a mirror that has rows, the keys of all changes."""
+    letters: Callable[[], Iterable[pa.Table]] = tuple
+    """Messages that cannot be written."""
+    letter_count: int = 0
+    fill: Callable[[bytes, tuple[str, ...]], tuple[File, ...]] | None = None
+    """Writes rows that wait for values of the rows in whose place they come, which are given."""
+    error: str | None = None
 
 
 def wanted_from(place: Place, portion: Portion) -> dict[Position, int] | None:

@@ -1,6 +1,5 @@
 """Tables fit their rows: they are made, and altered where that is possible; rows that do not fit are refused."""
 
-# ruff: noqa: S608 (every name in the SQL is quoted, every value a literal)
 import threading
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +8,6 @@ from pyspark.sql import SparkSession
 from isotherm.runtime import logs
 from isotherm_ingest.decode.kinds import fits, widened
 from isotherm_ingest.failures import TableRefused
-from isotherm_ingest.sql.raw import Group, group_sql
 from isotherm_ingest.sql.text import literal, quoted
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables.definition import definition
@@ -20,8 +18,7 @@ from isotherm_ingest.tables.lake import (
     TableNow,
     create_statements,
 )
-from isotherm_ingest.tables.offsets import Position
-from isotherm_ingest.tables.portion import Portion
+from isotherm_ingest.tables.portion import Group
 from isotherm_ingest.tables.tools import Tools
 
 _creating = threading.Lock()
@@ -84,33 +81,19 @@ class SchemaFit:
             raise TableRefused(f"table {self._name} was dropped while it was written")
         return now
 
-    def made_to_fit(
-        self, now: TableNow, portion: Portion, from_offsets: Mapping[Position, int]
-    ) -> tuple[TableNow, tuple[Group, ...]]:
-        """The table, altered where it must be, and the groups whose rows fit; the others go to the dead letters."""
-        good: list[Group] = []
-        for group in portion.groups:
+    def made_to_fit(self, now: TableNow, groups: Sequence[Group]) -> tuple[TableNow, dict[Group, str]]:
+        """The table, altered where it must be, and the groups whose rows do not fit, with the reason."""
+        refused: dict[Group, str] = {}
+        for group in groups:
             misfit, changes = changes_for(now.columns, group, self._stream.mode)
-            if misfit is None:
-                good.append(group)
-            else:
-                self._refuse_group(portion, group, from_offsets, misfit)
+            if misfit is not None:
+                refused[group] = misfit
             for change in changes:
                 self._session.sql(f"ALTER TABLE {self._target} {change}")
                 self._log.info("table_altered", change=change)
             if changes:
                 now = self.load()
-        return now, tuple(good)
-
-    def _refuse_group(
-        self, portion: Portion, group: Group, from_offsets: Mapping[Position, int], misfit: str
-    ) -> None:
-        rows = self._session.sql(
-            f"SELECT *, {literal('incompatible_schema:' + misfit)} AS problem FROM {portion.view} "
-            f"WHERE {group_sql(group, from_offsets)}"
-        )
-        count = self._tools.dead_letters.send(rows)
-        self._log.error("incompatible_schema", rows=count, batch=portion.batch, why=misfit)
+        return now, refused
 
 
 def changes_for(columns: Mapping[str, str], group: Group, mode: str) -> tuple[str | None, list[str]]:

@@ -1,33 +1,52 @@
 """A mirror's rows, put in the place of those that the table has: located by their keys, and committed as one change.
 
-The newest change of each key is kept for the length of the write. The table is read as it was when its vector was read,
-so that what is found and the vector are of one moment; the commit is refused where that moment has passed. Every attempt
-begins from the table as it then is. docs/designs/upsert.md says why this is no MERGE.
+The table is read as it was when its vector was read, so that what is found and the vector are of one moment; the commit
+is refused where that moment has passed. Every attempt begins from the table as it then is. docs/designs/upsert.md says
+why this is no MERGE.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.transforms import DayTransform, HourTransform, MonthTransform, Transform, YearTransform
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import expr
 
 from isotherm.contract.identity import PartitionKey
 from isotherm_ingest.sql import mirror
-from isotherm_ingest.sql.partitions import is_time, partition_value
-from isotherm_ingest.sql.text import quoted
+from isotherm_ingest.sql.partitions import is_time
 from isotherm_ingest.tables.delete_files import DeletedRows, DeleteFiles, deleted_rows
 from isotherm_ingest.tables.java_table import Change, JavaTable, key_of
-from isotherm_ingest.tables.lake import Lake
-from isotherm_ingest.tables.portion import Prepared
-from isotherm_ingest.tables.preparing import SMALL
+from isotherm_ingest.tables.lake import Lake, SpecField, TableNow
+from isotherm_ingest.tables.portion import Done, Look
+from isotherm_ingest.workers.files import ROW_ID
+from isotherm_ingest.workers.tasks import as_arrow
 
 MAX_BROADCAST = 500_000
 """Keys that every task holds in memory, some 50 MB. Above it, which a first snapshot may reach, both sides are shuffled."""
 
-NEWEST, LOCATED = "newest_changes", "located_rows"
+KEYS, LOCATED = "keys", "located_rows"
 """Views of the writer's own session."""
+
+SMALL_TABLE = 200_000
+"""Rows of a mirror up to which it is looked through without generated code: a million rows take 0.8 CPU-seconds more."""
+
+SMALL_CONF = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Compiling a new class for the literals of each batch takes longer than interpreting a few thousand rows."""
+
+_TIMES: dict[str, Transform[Any, Any]] = {
+    "hours": HourTransform(),
+    "days": DayTransform(),
+    "months": MonthTransform(),
+    "years": YearTransform(),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +60,25 @@ class Located:
 class Upsert:
     """One attempt to write a mirror's rows."""
 
-    def __init__(self, session: SparkSession, lake: Lake, prepared: Prepared) -> None:
-        """Reduce the rows to the newest change of each key; `close` lets go of them."""
+    def __init__(self, session: SparkSession, lake: Lake, look: Look, done: Done) -> None:
+        """`close` lets go of what it keeps in memory."""
         self._session = session
-        self._lake = lake
-        self._prepared = prepared
-        self._now = prepared.now
+        self._target = lake.spark_name(look.now.name)
+        self._now = look.now
+        self._key = look.key
+        self._done = done
         self._kept: list[DataFrame] = []
-        self._java = JavaTable(session, lake.spark_name(prepared.now.name))
-        self._keep(
-            mirror.newest_sql(prepared.view, list(prepared.columns), prepared.key, prepared.may_keep),
-            NEWEST,
-        )
-        self._reach = self._look()
-        self._old = prepared.may_keep if self._reach.keeping else ()
-        self._has_ids = self._java.format_version >= 3
-        if self._has_ids:
-            self._old = (*self._old, mirror.ROW_ID)
+        self._java = JavaTable(session, self._target)
+        self._java.must_be(look.now)
+        if done.keys is None:
+            raise ValueError(f"nothing is known of the keys of {look.now.name}")
+        self._keys = done.keys
+        self._reach = mirror.reach_of(self._keys, look.now.columns, times_of(look.now, self._keys))
+        self._old: tuple[str, ...] = ()
+        if done.fill is not None:
+            self._old = tuple(name for name in look.now.columns if name in done.survey.kept)
+            if self._java.format_version >= 3:
+                self._old = (*self._old, ROW_ID.name)
 
     def close(self) -> None:
         """Let go of what was kept in memory."""
@@ -69,18 +90,19 @@ class Upsert:
         head = self._now.head
         if head is None:
             return Located((), frozenset())
-        target = self._lake.spark_name(self._now.name)
+        self._tune()
+        target = self._target
         if not self._now.is_altered:
             # Else Iceberg cannot filter that snapshot by columns that were renamed. What came since is no harm: the
             # commit is validated from the head all the same.
             target += f" VERSION AS OF {head}"
         found = mirror.locate_sql(
             target,
-            NEWEST,
-            self._prepared.key,
+            self._key,
             self._reach.condition,
             self._old,
-            is_broadcast=self._reach.keys <= MAX_BROADCAST,
+            None if self._reach.is_exact else self._view_of_keys(),
+            is_broadcast=self._keys.num_rows <= MAX_BROADCAST,
         )
         if self._old:
             self._keep(found, LOCATED)
@@ -93,8 +115,8 @@ class Upsert:
 
     def write(
         self, located: Located, summary: Mapping[str, str], say: Callable[[frozenset[PartitionKey]], None]
-    ) -> None:
-        """Write the files and commit them, with the summary.
+    ) -> int:
+        """Write what is not written yet, and commit it all, with the summary; gives the snapshot's id.
 
         Args:
             located: where the rows are.
@@ -102,71 +124,50 @@ class Upsert:
             say: called before the commit, with every partition that it touches.
 
         Raises:
-            Exception: Spark's or Iceberg's; what was written is deleted if no commit was asked for, and stays otherwise.
+            Exception: Spark's or Iceberg's; what was written here is deleted if no commit was asked for, and stays otherwise.
         """
-        rows: list[Any] = []
+        filled: list[Any] = []
         change = Change()
         try:
             condition = self._java.condition(self._reach.condition)
-            rows = self._write_rows(is_located=bool(located.deleted))
+            if self._done.fill is not None:
+                filled = self._java.data_files(self._done.fill(self._old_values(located), self._old))
             if located.deleted and self._now.head is not None:
                 where = self._java.condition("") if self._now.is_altered else condition
                 change = DeleteFiles(self._java).write(located.deleted, self._now.head, where)
+            rows = [*self._java.data_files(self._done.files), *filled]
             say(located.partitions | {self._key_of(file) for file in rows})
         except BaseException:
-            self._java.forget([*rows, *change.deletes])
+            self._java.forget([*filled, *change.deletes])
             raise
-        self._java.commit(
+        return self._java.commit(
             Change(rows, change.deletes, change.replaced, change.referenced),
             self._now.head,
             condition,
             summary,
         )
 
-    def _look(self) -> mirror.Reach:
-        prepared = self._prepared
-        types = self._now.columns
-        told = {name: types[name] for name in prepared.key if mirror.can_be_told(types[name])}
-        is_few = prepared.survey.rows <= mirror.FEW
-        fields = [
-            (field, told[field.column])
-            for field in self._now.spec
-            if not is_few and field.column in told and is_time(field, told[field.column])
-        ]
-        sql = mirror.keys_sql(NEWEST, list(told), fields, self._lake.name, is_few=is_few)
-        (found,) = self._session.sql(sql).collect()
-        return mirror.reach_of(found.asDict(), told, fields, is_few=is_few)
-
-    def _write_rows(self, *, is_located: bool) -> list[Any]:
-        if not self._reach.rows:
-            return []
-        rows = self._session.sql(
-            mirror.rows_sql(
-                NEWEST,
-                LOCATED if is_located and self._old else None,
-                self._now.columns,
-                self._prepared.key,
-                self._old,
-                has_ids=self._has_ids,
-            )
-        )
-        partitions = self._partition_values()
-        if self._reach.rows <= SMALL:
-            rows = rows.coalesce(1)
-        elif partitions:
-            rows = rows.repartition(*map(expr, partitions))
-        # By key within a partition: then the bounds of files and row groups tell which of them to look at.
-        order = [*(partitions or ()), *(quoted(name) for name in self._prepared.key)]
-        return self._java.write_rows(
-            rows.sortWithinPartitions(*map(expr, order)), is_clustered=partitions is not None
+    def _old_values(self, located: Located) -> bytes:
+        """The keys that were found, with the old values that are wanted."""
+        if located.deleted:
+            return as_arrow(self._session.sql(mirror.old_sql(LOCATED, self._key, self._old)).toArrow())
+        columns = {f"k{place}": values for place, values in enumerate(self._keys.slice(0, 0).columns)}
+        return as_arrow(
+            pa.table({**columns, **{f"o{place}": pa.nulls(0) for place in range(len(self._old))}})
         )
 
-    def _partition_values(self) -> list[str] | None:
-        """SQL of the partition of a row; None where a transform is unknown here."""
-        try:
-            return [partition_value(field, quoted(field.column), self._lake.name) for field in self._now.spec]
-        except KeyError:
-            return None
+    def _view_of_keys(self) -> str:
+        names = [f"k{place}" for place in range(len(self._key))]
+        self._session.createDataFrame(self._keys.rename_columns(names)).createOrReplaceTempView(KEYS)
+        return KEYS
+
+    def _tune(self) -> None:
+        is_small = self._now.rows <= SMALL_TABLE
+        for name, value in SMALL_CONF.items():
+            if is_small:
+                self._session.conf.set(name, value)
+            else:
+                self._session.conf.unset(name)
 
     def _key_of(self, file: Any) -> PartitionKey:
         return key_of(self._java.table.specs().get(file.specId()), file.partition())
@@ -175,3 +176,15 @@ class Upsert:
         frame = self._session.sql(sql).persist(StorageLevel.MEMORY_AND_DISK)
         self._kept.append(frame)
         frame.createOrReplaceTempView(view)
+
+
+def times_of(now: TableNow, keys: pa.Table) -> list[tuple[SpecField, list[int]]]:
+    """The partitions of time in which the keys are, where there are too many to be named one by one."""
+    found = []
+    for field in now.spec if keys.num_rows > mirror.FEW else ():
+        if field.column in keys.column_names and is_time(field, now.columns[field.column]):
+            kind = now.table.schema().find_field(field.column).field_type
+            values = keys.column(field.column).combine_chunks()
+            ordinals = _TIMES[field.transform].pyarrow_transform(kind)(values)
+            found.append((field, pc.unique(ordinals.cast(pa.int64())).to_pylist()))
+    return found

@@ -1,10 +1,10 @@
-"""One table's writer: what it still lacks is decoded, looked over, and committed together with its vector.
+"""One table's writer: it looks at the table before a batch, and commits what the workers made of it with the new vector.
 
-The order is the promise. Read the vector; leave out what stands below it; send what cannot be decoded to the dead
-letters and wait for the acknowledgement; find the rows of a mirror's keys, and say the intent; commit rows and vector in
-one snapshot, validated from the one at which the vector was read. A write that loses a race is computed again from the
-table as it then is; one whose fate is unknown looks for its own vector first. Whatever is repeated finds its rows below
-the vector.
+The order is the promise. Read the vector; have the workers leave out what stands below it, and write files; send what
+cannot be decoded to the dead letters and wait for the acknowledgement; find the rows of a mirror's keys, and say the
+intent; commit rows and vector in one snapshot, validated from the one at which the vector was read. A commit that loses
+a race is tried again on the table as it then is; one whose fate is unknown looks for its own vector first. Whatever is
+repeated finds its rows below the vector.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,14 +20,15 @@ from isotherm_ingest.announce.intents import Intents, Open
 from isotherm_ingest.failures import Verdict, brief, verdict
 from isotherm_ingest.plan.places import Place
 from isotherm_ingest.session import FORCED
-from isotherm_ingest.sql.changelog import changelog_sql, fenced_append
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offsets
+from isotherm_ingest.tables.java_table import JavaTable
 from isotherm_ingest.tables.lake import Lake, summary_of
-from isotherm_ingest.tables.portion import Portion, Prepared
-from isotherm_ingest.tables.preparing import Preparing
+from isotherm_ingest.tables.looking import Looking
+from isotherm_ingest.tables.portion import Done, Look, Portion, Ready
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.upsert import Upsert
+from isotherm_ingest.workers.survey import Survey
 
 MAX_ATTEMPTS = 8
 """A write that loses this often competes with a writer that never rests; the table is left out for a while."""
@@ -51,7 +52,7 @@ class TableWriter:
         stream: Stream,
         spark: SparkSession,
         tools: Tools,
-        make_upsert: Callable[[SparkSession, Lake, Prepared], Upsert] = Upsert,
+        make_upsert: Callable[[SparkSession, Lake, Look, Done], Upsert] = Upsert,
     ) -> None:
         """A writer with a Spark session of its own, so that its views and settings are nobody else's."""
         self._make_upsert = make_upsert
@@ -60,36 +61,83 @@ class TableWriter:
         self.session = spark.newSession()
         for key, value in FORCED.items():
             self.session.conf.set(key, value)
+        self._cores = spark.sparkContext.defaultParallelism
         self._tools = tools
         self._target = tools.lake.spark_name(name)
-        self._preparing = Preparing(name, stream, self.session, tools)
+        self._looking = Looking(name, stream, self.session, tools)
+        self._untold: frozenset[str] = frozenset()
         self._log = logs.get().bind(table=name)
 
-    def write(self, portion: Portion) -> Written:
-        """Bring the table up to the portion's end.
+    def prepare(self, portion: Portion) -> Ready | Place:
+        """Look at the table before anything is read for it. Returns a mere place where it lacks nothing.
 
         Raises:
-            Behind: the portion begins above what the table needs next.
+            Behind: the batch begins above what the table needs next.
+            TableRefused: a person must look.
+        """
+        look = self._looking.look(portion)
+        if isinstance(look, Place):
+            return look
+        return Ready(portion, look, self._looking.task(portion, look, self._cores))
+
+    def write(self, ready: Ready, done: Done) -> Written:
+        """Commit what the workers have written.
+
+        Raises:
+            Behind: the table is another one meanwhile; the portion is read again.
             TableRefused: a person must look.
             Exception: Spark's, the catalog's or Kafka's; nothing, or everything, was committed.
         """
-        try:
-            return self._write(portion)
-        finally:
-            self._preparing.release()
-
-    def _write(self, portion: Portion) -> Written:
+        portion, look = ready.portion, ready.look
         started_s = clock.monotonic_s()
-        prepared = self.prepare(portion)
-        if isinstance(prepared, Place):
-            return Written(0, prepared)
-        if prepared.survey.rows == 0:
-            return Written(0, prepared.place)
-        committed = self._commit(portion, prepared)
+        standing = _Standing(self._tools.intents, TableId(look.now.uuid, self.name))
+        try:
+            if done.error is not None:
+                raise RuntimeError(done.error)
+            self._send_letters(portion, look, done)
+            self._tell_untold(done.survey)
+            if done.survey.rows == 0:
+                return Written(0, look.place)
+            boundary_ms = self._looking.reached(portion, look, done.survey)
+            with standing.closed():
+                committed = self._commit(portion, look, done, boundary_ms, standing)
+        finally:
+            if not standing.is_asked:
+                self.forget(ready, done)
         if isinstance(committed, Place):
             return Written(0, committed)
-        prepared, snapshot_id = committed
-        survey = prepared.survey
+        snapshot_id, place = committed
+        self._tell(portion, done.survey, snapshot_id, clock.monotonic_s() - started_s)
+        return Written(done.survey.rows, replace(place, vector=offsets.positions_of(look.source.vector)))
+
+    def forget(self, ready: Ready, done: Done) -> None:
+        """Delete files that no commit was ever asked to add."""
+        io = ready.look.now.table.io
+        for file in done.files:
+            try:
+                io.delete(file["file-path"])
+            except Exception as err:  # noqa: BLE001 (whatever storage says: it stays until orphans are removed)
+                self._log.warning("file_not_deleted", path=file["file-path"], error=brief(err))
+
+    def _send_letters(self, portion: Portion, look: Look, done: Done) -> None:
+        if not done.letter_count:
+            return
+        count = self._tools.dead_letters.send(done.letters())
+        self._log.warning("dead_lettered", rows=count, batch=portion.batch)
+        for why in sorted(set(look.refused.values())):
+            self._log.error("incompatible_schema", rows=count, batch=portion.batch, why=why)
+
+    def _tell_untold(self, survey: Survey) -> None:
+        """Say once of each column that an unchanged large value cannot be told from null there."""
+        if new := survey.untold - self._untold:
+            self._untold |= new
+            self._log.warning(
+                "unchanged_values_not_told",
+                columns=sorted(new),
+                hint="null may mean unchanged there; ALTER TABLE … REPLICA IDENTITY FULL makes the source tell",
+            )
+
+    def _tell(self, portion: Portion, survey: Survey, snapshot_id: int, seconds: float) -> None:
         metrics = self._tools.metrics
         metrics.rows.labels(self.name).inc(survey.rows)
         metrics.commits.labels(self.name).inc()
@@ -101,82 +149,73 @@ class TableWriter:
             mode=self._stream.mode,
             rows=survey.rows,
             snapshot_id=snapshot_id,
-            seconds=round(clock.monotonic_s() - started_s, 3),
+            seconds=round(seconds, 3),
             batch=portion.batch,
             lag_seconds=lag_s,
         )
-        return Written(
-            survey.rows, replace(prepared.place, vector=offsets.positions_of(prepared.source.vector))
-        )
 
-    def prepare(self, portion: Portion) -> Prepared | Place:
-        """Look at the table and the rows. Returns a mere place where the table has it all."""
-        return self._preparing.prepare(portion)
+    # The commit itself
 
-    # The write itself
+    def _commit(
+        self, portion: Portion, look: Look, done: Done, boundary_ms: int | None, intent: "_Standing"
+    ) -> tuple[int, Place] | Place:
+        """Try until it is in; gives the snapshot, or the table's place where it turned out to have it already."""
+        summary = self._summary(portion, look, boundary_ms)
+        attempt = 1
+        while True:
+            try:
+                return self._try(look, done, summary, intent), look.place
+            except Exception as err:
+                fate = verdict(err)
+                landed = self._landed(summary) if fate is Verdict.UNKNOWN else None
+                if landed is not None:
+                    return landed, look.place
+                if fate is Verdict.FAILED or attempt == MAX_ATTEMPTS:
+                    raise
+                attempt += 1
+                self._tell_again(look, intent.now, attempt, err)
+                following = self._looking.again(portion, look)
+                if isinstance(following, Place):
+                    return following
+                look = following
 
-    def _commit(self, portion: Portion, prepared: Prepared) -> tuple[Prepared, int] | Place:
-        """Write until it is in; gives what was written and the snapshot, or the table's place where it turned out to have it already."""
-        with self._intent(prepared) as intent:
-            attempt = 1
-            while True:
-                summary = self._summary(portion, prepared)
-                try:
-                    self._try(prepared, summary, intent)
-                except Exception as err:
-                    fate = verdict(err)
-                    landed = self._landed(summary) if fate is Verdict.UNKNOWN else None
-                    if landed is not None:
-                        return prepared, landed
-                    if fate is Verdict.FAILED or attempt == MAX_ATTEMPTS:
-                        raise
-                    attempt += 1
-                    self._tell_again(prepared, intent.now, attempt, err)
-                    following = self._preparing.again(portion, prepared)
-                    if isinstance(following, Place):
-                        return following
-                    if following.survey.rows == 0:
-                        return following.place
-                    prepared = following
-                else:
-                    return prepared, self._landed(summary) or 0
-
-    def _try(self, prepared: Prepared, summary: Mapping[str, str], intent: "_Standing") -> None:
+    def _try(self, look: Look, done: Done, summary: Mapping[str, str], intent: "_Standing") -> int:
         if self._stream.mode == "changelog":
-            rows = self.session.sql(changelog_sql(prepared.view, prepared.now.columns))
-            fenced_append(rows, self._target, prepared.now.head, summary)
-            return
-        upsert = self._make_upsert(self.session, self._tools.lake, prepared)
+            table = JavaTable(self.session, self._target)
+            table.must_be(look.now)
+            intent.is_asked = True
+            return table.append(done.files, look.now.head, summary)
+        upsert = self._make_upsert(self.session, self._tools.lake, look, done)
         try:
             located = upsert.locate()
             intent.renew(located.partitions)
-            upsert.write(located, summary, intent.widen)
+            return upsert.write(located, summary, intent.widen)
         finally:
             upsert.close()
 
-    def _summary(self, portion: Portion, prepared: Prepared) -> dict[str, str]:
+    def _summary(self, portion: Portion, look: Look, boundary_ms: int | None) -> dict[str, str]:
         summary = {
             offsets.TOKEN_VERSION: "1",
             INGEST_PIPELINE: self._tools.pipeline,
-            INGEST_TOKEN: offsets.encode(prepared.source),
+            INGEST_TOKEN: offsets.encode(look.source),
             offsets.TOKEN_BATCH: str(portion.batch),
-            offsets.TOKEN_TABLE: prepared.now.uuid,
+            offsets.TOKEN_TABLE: look.now.uuid,
         }
-        if prepared.valid_through_ms is not None:
-            summary[INGEST_VALID_THROUGH] = str(prepared.valid_through_ms)
+        if boundary_ms is not None:
+            summary[INGEST_VALID_THROUGH] = str(boundary_ms)
         return summary
 
     def _landed(self, summary: Mapping[str, str]) -> int | None:
         """The snapshot with this very token."""
-        for snapshot in self._preparing.now().ancestry():
+        for snapshot in self._looking.now().ancestry():
             if summary_of(snapshot).get(INGEST_TOKEN) == summary[INGEST_TOKEN]:
                 return snapshot.snapshot_id
         return None
 
-    def _tell_again(self, prepared: Prepared, intent: Open | None, attempt: int, err: BaseException) -> None:
-        base = prepared.now.head
+    def _tell_again(self, look: Look, intent: Open | None, attempt: int, err: BaseException) -> None:
+        base = look.now.head
         between = []
-        for snapshot in self._preparing.now().ancestry():
+        for snapshot in self._looking.now().ancestry():
             if snapshot.snapshot_id == base:
                 break
             between.append(snapshot)
@@ -198,17 +237,6 @@ class TableWriter:
             error=brief(err),
         )
 
-    @contextmanager
-    def _intent(self, prepared: Prepared) -> Iterator["_Standing"]:
-        """An intent around a mirror's write, from when its rows are found; an append needs none."""
-        standing = _Standing(self._tools.intents, TableId(prepared.now.uuid, self.name))
-        try:
-            yield standing
-        except BaseException:
-            standing.close("failed")
-            raise
-        standing.close("committed")
-
 
 class _Standing:
     """The intent of one write, over all its attempts; none for an append."""
@@ -217,6 +245,18 @@ class _Standing:
         self._intents = intents
         self._table = table
         self.now: Open | None = None
+        self.is_asked = False
+        """Whether a commit was ever asked for: files that were written may be a table's by now."""
+
+    @contextmanager
+    def closed(self) -> Iterator[None]:
+        """Close it at the end, saying how the write ended."""
+        try:
+            yield
+        except BaseException:
+            self._close("failed")
+            raise
+        self._close("committed")
 
     def renew(self, partitions: frozenset[PartitionKey]) -> None:
         """Begin an attempt, which touches these partitions, if any."""
@@ -224,13 +264,14 @@ class _Standing:
             self.now = self._intents.open(self._table, tuple(sorted(partitions)), self.now)
 
     def widen(self, partitions: frozenset[PartitionKey]) -> None:
-        """The attempt touches these partitions, which may be more."""
+        """The attempt touches these partitions, which may be more, and is committed now."""
         named = tuple(sorted(partitions))
         if self.now is None:
             self.now = self._intents.open(self._table, named)
         elif self.now.partitions is not None and partitions - set(self.now.partitions):
             self.now = self._intents.widen(self.now, named)
+        self.is_asked = True
 
-    def close(self, outcome: str) -> None:
+    def _close(self, outcome: str) -> None:
         if self.now is not None:
             self._intents.close(self.now, outcome)

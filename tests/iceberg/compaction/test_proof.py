@@ -22,7 +22,7 @@ from isotherm.iceberg.compaction.claims import claims
 from isotherm.iceberg.compaction.columns import columns_of
 from isotherm.iceberg.compaction.local_copy import nearby
 from isotherm.iceberg.compaction.proof import Proof
-from isotherm.iceberg.compaction.statistics import statistics
+from isotherm.parquet.statistics import statistics
 
 NAN = float("nan")
 

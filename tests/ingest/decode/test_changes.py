@@ -3,12 +3,16 @@
 import base64
 import json
 from datetime import UTC, datetime
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from isotherm_ingest.decode.changes import decoder
+from isotherm_ingest.decode.debezium import change_schema
+from isotherm_ingest.decode.statement import Wanted
 from support.wire import (
     DATE,
     ID,
@@ -311,3 +315,21 @@ def test_no_messages_are_no_rows():
     assert decoded(decoder_of(FIELDS), raw()) == []
     assert decoder_of(FIELDS).decode(raw()).schema.names == ["row", "change"]
     assert pa.types.is_struct(decoder_of(FIELDS).schema.field("row").type)
+
+
+def test_a_text_that_is_no_uuid_is_a_dead_letter_where_the_table_has_uuids():
+    fields = [ID, {"field": "token", "type": "string"}]
+    schema = pa.schema([("id", pa.int64()), ("token", pa.uuid())])
+    found = decoder(
+        change_schema(message(fields).decode(), key(id=1).decode()),
+        schema,
+        Wanted(("id", "token"), ("id",), keeps=True),
+    )
+    good = "0f3c8a6e-6c1f-4d0a-9b52-6a1f0f7a1b2c"
+    values = [
+        message(fields, after={"id": number, "token": text}) for number, text in enumerate([good, "x", None])
+    ]
+    rows = decoded(found, raw(*values))
+
+    assert [row and row["token"] for row, _ in rows] == [UUID(good), None, None]
+    assert [change["problem"] for _, change in rows] == [None, "undecodable_value:token", None]

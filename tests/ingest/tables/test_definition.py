@@ -4,9 +4,9 @@ import pytest
 
 from isotherm_ingest.decode.debezium import change_schema
 from isotherm_ingest.failures import TableRefused
-from isotherm_ingest.sql.raw import Group
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables.definition import definition, key_of, missing_properties
+from isotherm_ingest.tables.portion import Group
 from support.messages import envelope, key
 
 NAME = "shop.orders"

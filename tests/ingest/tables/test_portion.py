@@ -30,4 +30,4 @@ def test_a_batch_that_begins_above_what_the_table_needs_would_make_a_hole():
 
 
 def portion(ranges):
-    return Portion("view", 1, (), ranges, Kafka(), "cluster")
+    return Portion(1, (), ranges, Kafka(), "cluster")

@@ -4,8 +4,8 @@ import pytest
 
 from isotherm_ingest.decode.debezium import ChangeSchema, Column
 from isotherm_ingest.decode.kinds import kind_of
-from isotherm_ingest.sql.raw import Group
 from isotherm_ingest.tables.lake import CHANGELOG_COLUMNS
+from isotherm_ingest.tables.portion import Group
 from isotherm_ingest.tables.schema_fit import changes_for
 
 

@@ -63,7 +63,7 @@ def test_fifty_thousand_changes_are_those_of_a_merge(spark, lake_folder):
         f"SELECT {row} AS row, {change} AS change FROM (SELECT id AS n, id % 25000 AS id FROM range(50000))"
     )
     spark.sql(source).createOrReplaceTempView("fifty_thousand")
-    mirror.write_view("fifty_thousand", 50_000)
+    mirror.write_view("fifty_thousand")
     spark.sql(
         f"""MERGE INTO {twin.spark_name} t USING (SELECT * FROM ({source}) WHERE change.offset >= 25000) s
         ON t.id = s.row.id AND t.at = s.row.at
@@ -94,7 +94,7 @@ def test_a_key_of_every_type_that_can_be_told_finds_its_rows(spark, lake_folder)
     for op, number, count in (("c", "id", 300), ("u", "id", 100), ("d", "id", 250)):
         row = f"SELECT {values.format(number)} AS row, {change.format(op)} AS change FROM range({count})"
         spark.sql(row).createOrReplaceTempView("typed")
-        mirror.write_view("typed", count)
+        mirror.write_view("typed")
 
     assert [row[0] for row in mirror.found()] == sorted(range(250, 300), key=str)
 
@@ -181,11 +181,12 @@ def test_rows_of_one_partition_are_one_file_and_those_of_a_key_lie_together(spar
     )
 
 
-def test_what_was_written_for_a_commit_that_was_never_asked_for_is_deleted(spark, lake_folder):
+def test_what_an_attempt_wrote_for_a_commit_that_was_never_asked_for_is_deleted(spark, lake_folder):
     mirror = Mirror(spark, lake_folder, "region")
-    mirror.apply(*(Put(number, {"region": "eu"}) for number in range(5)))
+    mirror.apply(*(Put(number, {"region": "eu", "name": "large"}) for number in range(5)))
     before = mirror.files()
-    attempt = mirror.upsert([Put(1, {"region": "us"}), Delete(2)])
+    # A row that waits for a value of the table is written by the attempt.
+    attempt = mirror.upsert([Put(1, {"region": "us", "name": KEPT}), Delete(2)])
 
     def no_answer(_):
         assert len(mirror.files()) == len(before) + 2  # rows, and deletes

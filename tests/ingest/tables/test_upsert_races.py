@@ -24,7 +24,7 @@ def write(mirror, changes, step, meanwhile):
     prepared = mirror.prepared(changes)
     if step == STEPS[0]:
         meanwhile()
-    attempt = mirror.attempt(prepared)
+    attempt = mirror.attempt(*prepared)
     try:
         if step == STEPS[1]:
             meanwhile()

@@ -1,7 +1,5 @@
 """A write that loses a race, or whose answer is lost: on a real catalog, with upserts that do as they are told."""
 
-import re
-
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
@@ -13,16 +11,17 @@ from isotherm.contract.identity import PartitionKey
 from isotherm_ingest.announce.intents import Intents
 from isotherm_ingest.decode.debezium import change_schema
 from isotherm_ingest.failures import TableRefused
+from isotherm_ingest.kafka import BrokerError
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.plan.places import Kafka
-from isotherm_ingest.sql.raw import Group
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, Lake, TableNow
-from isotherm_ingest.tables.portion import Portion
+from isotherm_ingest.tables.portion import Done, Group, Portion, Ready
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.upsert import Located
 from isotherm_ingest.tables.writer import MAX_ATTEMPTS, TableWriter
-from support.messages import Broker, Rows, Session, envelope, key
+from isotherm_ingest.workers.survey import Survey
+from support.messages import Broker, Session, envelope, key
 
 NAME, TOPIC = "shop.orders", "shop.public.orders"
 UNKNOWN = RuntimeError("org.apache.iceberg.exceptions.CommitStateUnknownException: time out")
@@ -34,31 +33,15 @@ FOUND, WRITTEN = PartitionKey('{"1000":1}'), PartitionKey('{"1000":2}')
 class Spark:
     """Runs no SQL."""
 
+    defaultParallelism = 2  # noqa: N815 (Spark's name)
+
     def __init__(self):
-        self.conf = Conf()
+        self.conf, self.sparkContext = Conf(), self
 
     def newSession(self):  # noqa: N802 (Spark's name)
         return self
 
-    def sql(self, text):
-        return Rows([SURVEYED]) if re.search(r"count\(\*\).* AS rows", text) else self
-
-    def coalesce(self, _):
-        return self
-
-    def select(self, *_):
-        return self
-
-    def mapInArrow(self, *_):  # noqa: N802 (Spark's name)
-        return self
-
-    def persist(self, _):
-        return self
-
-    def unpersist(self):
-        pass
-
-    def createOrReplaceTempView(self, _):  # noqa: N802 (Spark's name)
+    def sql(self, _):
         pass
 
 
@@ -66,9 +49,6 @@ class Conf(dict):
     """The session's settings."""
 
     set = dict.__setitem__
-
-    def unset(self, name):
-        self.pop(name, None)
 
 
 class Upserts:
@@ -86,7 +66,7 @@ class Upserts:
     def write(self, located, summary, say):
         self.tried += 1
         say(located.partitions | {WRITTEN})
-        self.fates.pop(0)(summary)
+        return self.fates.pop(0)(summary)
 
     def close(self):
         pass
@@ -94,12 +74,7 @@ class Upserts:
     def lands(self, summary):
         """As Iceberg does: the rows, with the summary in the snapshot."""
         self._table.refresh().append(ONE_ROW, snapshot_properties=dict(summary))
-
-
-SURVEYED = {
-    "topic": TOPIC, "partition": 0, "rows": 1, "problems": 0, "kept": [], "untold": [], "newest_ms": None,
-    "reached_ms": None,
-}  # fmt: skip
+        return self._table.refresh().current_snapshot().snapshot_id
 
 
 def fails(error, *first):
@@ -159,7 +134,13 @@ def portion(first, end):
     group = Group(TOPIC, 7, change_schema(envelope("orders", ("id", "int64")), key("id")))
     places = {(TOPIC, 0): (first, end)}
     broker = Kafka({(TOPIC, 0): 0}, {(TOPIC, 0): 9}, {TOPIC: "id"})
-    return Portion("global_temp.raw", 1, (group,), places, broker, "cluster")
+    return Portion(1, (group,), places, broker, "cluster")
+
+
+def written(writer, portion):
+    """How many rows are written, of a portion in which the workers find one."""
+    ready = writer.prepare(portion)
+    return writer.write(ready, Done(Survey(rows=1))).rows if isinstance(ready, Ready) else 0
 
 
 def told(broker):
@@ -180,16 +161,16 @@ def rows(table):
 def test_rows_and_vector_are_one_snapshot_and_what_comes_again_is_left_out(writer, upserts, table):
     upserts.fates = [upserts.lands]
 
-    assert writer.write(portion(0, 5)).rows == 1
+    assert written(writer, portion(0, 5)) == 1
     assert vector(table) == {TOPIC: {0: 5}}
-    assert writer.write(portion(0, 5)).rows == writer.write(portion(2, 4)).rows == 0
+    assert written(writer, portion(0, 5)) == written(writer, portion(2, 4)) == 0
     assert (upserts.tried, rows(table)) == (1, 1)
 
 
 def test_a_write_whose_answer_is_lost_is_looked_for_and_not_repeated(writer, upserts, broker, table):
     upserts.fates = [fails(UNKNOWN, upserts.lands)]
 
-    assert writer.write(portion(0, 5)).rows == 1
+    assert written(writer, portion(0, 5)) == 1
     assert (upserts.tried, rows(table)) == (1, 1)
     assert told(broker) == [("open", 1, ""), ("closed", 1, "committed")]
 
@@ -197,7 +178,7 @@ def test_a_write_whose_answer_is_lost_is_looked_for_and_not_repeated(writer, ups
 def test_a_write_whose_answer_is_lost_and_that_did_not_land_is_repeated(writer, upserts, table):
     upserts.fates = [fails(UNKNOWN), upserts.lands]
 
-    assert writer.write(portion(0, 5)).rows == 1
+    assert written(writer, portion(0, 5)) == 1
     assert (upserts.tried, rows(table)) == (2, 1)
 
 
@@ -205,7 +186,7 @@ def test_a_lost_race_is_computed_again_under_the_same_intent(writer, upserts, br
     other = table.catalog.load_table(NAME)
     upserts.fates = [fails(CONFLICT, lambda _: other.append(ONE_ROW)), upserts.lands]
 
-    assert writer.write(portion(0, 5)).rows == 1
+    assert written(writer, portion(0, 5)) == 1
     assert (upserts.tried, rows(table)) == (2, 2)
     assert vector(table) == {TOPIC: {0: 5}}
     assert told(broker) == [("open", 1, ""), ("open", 2, ""), ("closed", 2, "committed")]
@@ -213,7 +194,7 @@ def test_a_lost_race_is_computed_again_under_the_same_intent(writer, upserts, br
 
 def test_an_intent_names_what_was_found_and_then_what_was_written(writer, upserts, broker):
     upserts.fates = [upserts.lands]
-    writer.write(portion(0, 5))
+    written(writer, portion(0, 5))
 
     events = [decode(record.value) for record in broker.sent]
     assert [event.partitions for event in events] == [(FOUND,), (FOUND, WRITTEN), (FOUND, WRITTEN)]
@@ -226,18 +207,36 @@ def test_a_write_that_always_loses_is_given_up_and_its_intent_is_closed(
     upserts.fates = [fails(CONFLICT)] * MAX_ATTEMPTS
 
     with pytest.raises(RuntimeError, match="moved on"):
-        writer.write(portion(0, 5))
+        written(writer, portion(0, 5))
     assert told(broker)[-1] == ("closed", MAX_ATTEMPTS, "failed")
     recomputed = metrics.registry.get_sample_value("isotherm_ingest_merges_recomputed_total", {"table": NAME})
     assert recomputed == MAX_ATTEMPTS - 1
     assert rows(table) == 0
 
 
+def test_files_are_deleted_where_no_commit_was_ever_asked_for(writer, upserts, broker, tmp_path):
+    """The workers wrote them, and then the broker did not take the intent; or nothing is left to be written."""
+    one = tmp_path / "one.parquet"
+    done = Done(Survey(rows=1), ({"file-path": f"file://{one}"},))
+    one.touch()
+    broker.unsendable = True
+    with pytest.raises(BrokerError):
+        writer.write(writer.prepare(portion(0, 5)), done)
+    assert not one.exists()
+
+    broker.unsendable = False
+    one.touch()
+    upserts.fates = [fails(UNKNOWN)] * MAX_ATTEMPTS
+    with pytest.raises(RuntimeError, match="time out"):
+        writer.write(writer.prepare(portion(0, 5)), done)
+    assert one.exists()  # whatever was answered, it may be the table's
+
+
 def test_any_other_failure_is_not_repeated(writer, upserts, broker):
     upserts.fates = [fails(RuntimeError("no space left on device"))]
 
     with pytest.raises(RuntimeError, match="no space left"):
-        writer.write(portion(0, 5))
+        written(writer, portion(0, 5))
     assert told(broker) == [("open", 1, ""), ("closed", 1, "failed")]
 
 
@@ -245,7 +244,7 @@ def test_another_driver_that_was_faster_has_written_it_for_us(writer, upserts, t
     """A driver that was thought dead commits the same offsets between our look and our commit."""
     upserts.fates = [fails(CONFLICT, upserts.lands)]
 
-    assert writer.write(portion(0, 5)).rows == 0
+    assert written(writer, portion(0, 5)) == 0
     assert (upserts.tried, rows(table)) == (1, 1)
 
 
@@ -254,18 +253,18 @@ def test_a_table_with_rows_of_somebody_else_is_not_written(writer, upserts, tabl
     table.append(ONE_ROW)
 
     with pytest.raises(TableRefused, match="has snapshots and no token"):
-        writer.write(portion(0, 5))
+        written(writer, portion(0, 5))
     assert upserts.tried == 0
 
 
 def test_a_table_that_lost_the_snapshots_with_its_token_is_not_written(writer, upserts, table):
     """Its first snapshot is gone too, so nobody knows any more whether something of ours was in it."""
     upserts.fates = [upserts.lands]
-    writer.write(portion(0, 5))
+    written(writer, portion(0, 5))
     (ours,) = table.refresh().snapshots()
     table.append(ONE_ROW)
     table.maintenance.expire_snapshots().by_id(ours.snapshot_id).commit()
 
     with pytest.raises(TableRefused, match="has snapshots and no token"):
-        writer.write(portion(0, 5))
+        written(writer, portion(0, 5))
     assert upserts.tried == 1

@@ -8,6 +8,8 @@ its own (`executor`), and may be killed at any moment.
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +23,13 @@ from isotherm.core.model.jobs import CompactionJob, Rewrite, WrittenFile
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
 from isotherm.iceberg.compaction.failures import blaming, writing
 from isotherm.iceberg.compaction.local_copy import nearby
-from isotherm.iceberg.compaction.output import Output
+from isotherm.iceberg.compaction.names import data_location
 from isotherm.iceberg.compaction.projection import project
 from isotherm.iceberg.compaction.proof import Proof, Tally
 from isotherm.iceberg.compaction.source import Source, deleted_positions
 from isotherm.iceberg.compaction.table_description import table_of
 from isotherm.iceberg.manifests.live import partition_record
+from isotherm.parquet.output import NewFile, Output
 from isotherm.runtime.clock import monotonic_s
 
 HASH_MODULUS = 1 << 128
@@ -49,7 +52,7 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
     proof = Proof(metadata.schema(), metadata.name_mapping(), job.data_files, inputs)
     deleted = deleted_positions(io, job, proof)
     live_rows = sum(file.rows - deleted.count(file) for file in job.data_files)
-    output = Output(io, job, metadata, expected_rows=live_rows)
+    output = _output(io, job, metadata, live_rows)
     constants = _identity_constants(metadata, job)
     found: list[Tally] = []
     try:
@@ -67,7 +70,7 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
                         output.write(rows)
                 found.append(tally.result())
         with writing():
-            written = output.finish()
+            written = [_as_written(file) for file in output.finish()]
     except BaseException:
         output.abandon()
         raise
@@ -88,6 +91,22 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
         peak_memory_bytes=_peak_memory_bytes(),
         schema_id=metadata.current_schema_id,
     )
+
+
+def _output(io: FileIO, job: CompactionJob, metadata: TableMetadata, live_rows: int) -> Output:
+    rows = sum(file.rows for file in job.data_files)
+    return Output(
+        io,
+        metadata,
+        partial(data_location, job, metadata),
+        job.target_size_bytes,
+        expected_rows=live_rows,
+        bytes_per_row=sum(file.size_bytes for file in job.data_files) / max(rows, 1),
+    )
+
+
+def _as_written(file: NewFile) -> WrittenFile:
+    return WrittenFile(file.path, file.size_bytes, file.rows, **asdict(file.statistics))
 
 
 def attempt(job: CompactionJob, description: str, io_properties: Mapping[str, str]) -> Rewrite | Refusal:

@@ -1,4 +1,4 @@
-"""The files that a job writes: about the target size each, judged by what is on disk.
+"""Data files of about the target size each, judged by what is on disk.
 
 What is to come is divided evenly, so that no file is much larger or smaller than the others. One row group at a time is
 in memory.
@@ -7,7 +7,8 @@ in memory.
 import contextlib
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -21,9 +22,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import BooleanType
 from pyiceberg.utils.properties import property_as_int
 
-from isotherm.core.model.jobs import CompactionJob, WrittenFile
-from isotherm.iceberg.compaction.names import data_location
-from isotherm.iceberg.compaction.statistics import statistics
+from isotherm.parquet.statistics import Statistics, statistics
 
 ROW_GROUP_BYTES = 128 * 1024 * 1024
 """A row group never takes more than this in memory, whatever the table asks for: it is the bulk of what we hold."""
@@ -41,21 +40,49 @@ BLOOM_FALSE_POSITIVES = 0.01
 """Java's own."""
 
 
-class Output:
-    """Data files of about the target size, judged by what is on disk."""
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A data file that no table knows yet."""
 
-    def __init__(self, io: FileIO, job: CompactionJob, metadata: TableMetadata, expected_rows: int) -> None:
-        self.schema = sanitize_column_names(metadata.schema())
+    path: str
+    size_bytes: int
+    rows: int
+    statistics: Statistics
+
+
+class Output:
+    """Writes rows into files of a table."""
+
+    def __init__(
+        self,
+        io: FileIO,
+        metadata: TableMetadata,
+        name: Callable[[int], str],
+        target_size_bytes: int,
+        expected_rows: int,
+        bytes_per_row: float,
+        schema: Schema | None = None,
+    ) -> None:
+        """Nothing is written before the first rows.
+
+        Args:
+            io: the table's files.
+            metadata: of the table.
+            name: the location of the file with this number.
+            target_size_bytes: of a file, as it is on disk.
+            expected_rows: that will come.
+            bytes_per_row: that a row takes on disk, as far as one can know before.
+            schema: of the files, where they have more columns at their end than the table.
+        """
+        self.schema = sanitize_column_names(schema or metadata.schema())
         self.arrow = schema_to_pyarrow(self.schema)
-        self._io, self._job, self._metadata = io, job, metadata
+        self._io, self._metadata, self._name, self._target = io, metadata, name, target_size_bytes
         self._rows_to_come = expected_rows
         # What large files take for a row is only known when one is written; small ones take a little more.
-        self._bytes_per_row = sum(file.size_bytes for file in job.data_files) / max(
-            sum(file.rows for file in job.data_files), 1
-        )
+        self._bytes_per_row = bytes_per_row
         self._rows_written = self._bytes_written = 0
         """In files that are closed."""
-        self._done: list[WrittenFile] = []
+        self._done: list[NewFile] = []
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = self._pending_bytes = 0
         self._sink: Any = None
@@ -69,7 +96,7 @@ class Output:
             )
             or ROW_GROUP_BYTES,
             ROW_GROUP_BYTES,
-            job.target_size_bytes,
+            target_size_bytes,
         )
         self._group_rows = (
             property_as_int(
@@ -97,7 +124,7 @@ class Output:
                     self._close()
                     self._rows_wanted = self._still_wanted()
 
-    def finish(self) -> list[WrittenFile]:
+    def finish(self) -> list[NewFile]:
         """Everything written, in order."""
         self._flush()
         self._close()
@@ -128,7 +155,7 @@ class Output:
         """How many rows the present file is still to take, or 0 if it is full."""
         size = self._sink.tell() if self._writer is not None else 0
         all_bytes = size + self._rows_to_come * self._bytes_per_row
-        files = int(all_bytes / self._job.target_size_bytes + 1 - ONE_MORE_FROM)
+        files = int(all_bytes / self._target + 1 - ONE_MORE_FROM)
         if files <= 1:
             # More than is expected is a mistake, which is found later.
             return self._rows_to_come or self._group_rows
@@ -139,7 +166,7 @@ class Output:
 
     def _open(self, rows: pa.Table) -> None:
         """Begin a file, whose first row group this is."""
-        location = data_location(self._job, self._metadata, len(self._done))
+        location = self._name(len(self._done))
         self._sink = self._io.new_output(location).create()
         self._location = location
         options = _writer_options(self._metadata.properties)
@@ -163,20 +190,7 @@ class Output:
         self._sink.close()
         # By the table's own names, as its properties know them.
         found = statistics(self._writer.writer.metadata, self._metadata.schema(), self._metadata.properties)
-        self._done.append(
-            WrittenFile(
-                path=self._location,
-                size_bytes=size,
-                rows=self._rows,
-                column_sizes=found.column_sizes,
-                value_counts=found.value_counts,
-                null_value_counts=found.null_value_counts,
-                nan_value_counts=found.nan_value_counts,
-                lower_bounds=found.lower_bounds,
-                upper_bounds=found.upper_bounds,
-                split_offsets=found.split_offsets,
-            )
-        )
+        self._done.append(NewFile(self._location, size, self._rows, found))
         self._rows_written += self._rows
         self._bytes_written += size
         self._writer = self._sink = None

@@ -1,0 +1,144 @@
+"""One Spark job for all tables of a batch: Kafka is read once, and the workers write the files of every table.
+
+The workers report what they did, line by line. What may be large, dead letters and rows that wait, stays where Spark has
+it until it is asked for.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
+
+from isotherm_ingest.batches.read import read_range
+from isotherm_ingest.plan.shares import Ranges
+from isotherm_ingest.streams import BrokerConfig
+from isotherm_ingest.tables.portion import Done, File
+from isotherm_ingest.workers.decoding import decode_stage
+from isotherm_ingest.workers.messages import COLUMNS, HEADERS
+from isotherm_ingest.workers.survey import merged, survey_of
+from isotherm_ingest.workers.tasks import (
+    COUNT,
+    ERROR,
+    FILE,
+    KEPT,
+    KEYS,
+    LETTERS,
+    NO_TABLE,
+    REPORT_DDL,
+    SAMPLE,
+    SURVEY,
+    WAITING,
+    WAITS,
+    BatchTask,
+    Line,
+    Route,
+    lines_of,
+    rows_of,
+)
+from isotherm_ingest.workers.writing import fill_stage, write_stage
+
+Sample = tuple[Route, str, str | None]
+"""Of messages that nobody knows yet: the value and the key of one."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the workers made of a batch."""
+
+    samples: tuple[Sample, ...]
+    """If there are any, the batch is to be read again, with what they tell."""
+    done: Mapping[str, Done]
+    """By table."""
+    letters: Callable[[], Iterator[pa.Table]]
+    """Messages that belong to no table."""
+    letter_count: int
+    close: Callable[[], object]
+    """Let go of what Spark keeps."""
+
+
+def fan_out(spark: SparkSession, kafka: BrokerConfig, ranges: Ranges, task: BatchTask) -> Report:
+    """Read ranges of Kafka, and write the files of the tables; nothing is committed.
+
+    Raises:
+        Exception: Spark's; files may be left, which no table knows.
+    """
+    cores = spark.sparkContext.defaultParallelism
+    raw = read_range(spark, kafka, ranges)
+    raw = raw.selectExpr(*(HEADERS if name == "headers" else name for name in COLUMNS)).coalesce(cores)
+    decoded = raw.mapInArrow(decode_stage(task), REPORT_DDL)
+    wanted = sum(one.buckets for one in task.tables.values())
+    spread = decoded.repartition(max(min(cores, wanted), 1), "table", "bucket")
+    written = spread.sortWithinPartitions("table", "bucket").mapInArrow(write_stage(task), REPORT_DDL)
+    written = written.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        found = written.where(~col("kind").isin(*KEPT)).toArrow()
+    except BaseException:
+        written.unpersist()
+        raise
+    lines: dict[str, list[Line]] = {}
+    for one in lines_of(found.to_batches()):
+        lines.setdefault(one.table, []).append(one)
+    done = {
+        name: done_of(
+            lines.get(name, []),
+            partial(_letters, written, name),
+            partial(_fill, written, task, name),
+        )
+        for name in task.tables
+    }
+    none = lines.get(NO_TABLE, [])
+    return Report(
+        tuple(_sample(one) for one in none if one.kind == SAMPLE),
+        done,
+        partial(_letters, written, NO_TABLE),
+        _count(none),
+        written.unpersist,
+    )
+
+
+def done_of(
+    lines: Sequence[Line],
+    letters: Callable[[], Iterable[pa.Table]],
+    fill: Callable[[bytes, tuple[str, ...]], tuple[File, ...]],
+) -> Done:
+    """What the lines of one table say, together with what fetches its letters and writes what waits."""
+    keys = [rows_of(one.body) for one in lines if one.kind == KEYS]
+    return Done(
+        merged(survey_of(one.data()) for one in lines if one.kind == SURVEY),
+        tuple(one.data() for one in lines if one.kind == FILE),
+        pa.concat_tables(keys) if keys else None,
+        letters,
+        _count(lines),
+        fill if any(one.kind == WAITS for one in lines) else None,
+        next((one.data() for one in lines if one.kind == ERROR), None),
+    )
+
+
+def _count(lines: Iterable[Line]) -> int:
+    return sum(one.data() for one in lines if one.kind == COUNT)
+
+
+def _sample(line: Line) -> Sample:
+    topic, number, value, key = line.data()
+    return (topic, number), value, key
+
+
+def _of(written: DataFrame, table: str, kind: str) -> DataFrame:
+    return written.where((col("kind") == kind) & (col("table") == table))
+
+
+def _letters(written: DataFrame, table: str) -> Iterator[pa.Table]:
+    for row in _of(written, table, LETTERS).select("body").toLocalIterator():
+        yield rows_of(bytes(row["body"]))
+
+
+def _fill(
+    written: DataFrame, task: BatchTask, table: str, old: bytes, kept: tuple[str, ...]
+) -> tuple[File, ...]:
+    waiting = _of(written, table, WAITING)
+    files = waiting.mapInArrow(fill_stage(task.tables[table], old, kept), REPORT_DDL).toArrow()
+    return tuple(one.data() for one in lines_of(files.to_batches()))

@@ -1,0 +1,194 @@
+"""A table is looked at before it is written: where it stands, that it is what its stream says, and what fits into it.
+
+No message is read here. A table that is not there is made; columns that it lacks are added.
+"""
+
+from dataclasses import replace
+
+import pyarrow as pa
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyspark.sql import SparkSession
+
+from isotherm.contract.summary import property_name
+from isotherm.runtime import clock
+from isotherm_ingest.decode.changes import decoder
+from isotherm_ingest.decode.statement import Wanted
+from isotherm_ingest.failures import TableRefused
+from isotherm_ingest.plan.places import Found, Place, place
+from isotherm_ingest.streams import Stream
+from isotherm_ingest.tables import offsets
+from isotherm_ingest.tables.boundary import advance, valid_through
+from isotherm_ingest.tables.definition import key_of, missing_properties
+from isotherm_ingest.tables.lake import CHANGELOG_COLUMNS, PIPELINE_PROPERTY, TableNow, is_first
+from isotherm_ingest.tables.offsets import Position, Source
+from isotherm_ingest.tables.portion import Behind, Halted, Look, Portion, wanted_from
+from isotherm_ingest.tables.schema_fit import SchemaFit
+from isotherm_ingest.tables.tools import Tools
+from isotherm_ingest.workers.files import described
+from isotherm_ingest.workers.survey import Survey
+from isotherm_ingest.workers.tasks import TableTask
+
+SMALL = 20_000
+"""Messages up to which a table is written by one task."""
+
+
+class Looking:
+    """Looks at one table."""
+
+    def __init__(self, name: str, stream: Stream, session: SparkSession, tools: Tools) -> None:
+        self._name = name
+        self._stream = stream
+        self._tools = tools
+        self._fit = SchemaFit(name, stream, session, tools)
+        self._running: dict[Position, int] = {}
+
+    def look(self, portion: Portion) -> Look | Place:
+        """Look at the table. Returns a mere place where it has all of the portion, or nothing can be for it.
+
+        Raises:
+            Behind: the batch begins above what the table needs next.
+            TableRefused: a person must look.
+        """
+        found = self._tools.lake.load(self._name)
+        at, source, valid_through_ms = self._progress(found, portion)
+        from_offsets = wanted_from(at, portion)
+        if from_offsets is None or not portion.groups:
+            return at
+        now = self._defined(found, portion)
+        read_at = now.head if found is None else found.head
+        now, refused = self._fit.made_to_fit(now, portion.groups)
+        if now.head != read_at:  # the vector and the head must be of one moment
+            return self.look(portion)
+        groups = tuple(one for one in portion.groups if one not in refused)
+        next_vector = offsets.merge(
+            source.vector, offsets.vector_of({position: end for position, (_, end) in portion.ranges.items()})
+        )
+        known = {name.lower(): name for name in now.columns}
+        key = key_of(self._name, self._stream, groups)
+        return Look(
+            now,
+            replace(at, uuid=now.uuid),
+            tuple(known.get(name.lower(), name) for name in key),
+            groups,
+            refused,
+            from_offsets,
+            Source(next_vector, portion.cluster, {**source.topic_ids, **portion.kafka.ids}),
+            valid_through_ms,
+        )
+
+    def task(self, portion: Portion, look: Look, cores: int) -> TableTask:
+        """What the workers must know to write the portion."""
+        metadata = look.now.table.metadata
+        columns = tuple(look.now.columns)
+        in_row = [name for name in columns if not self._is_about(name)]
+        arrow = schema_to_pyarrow(look.now.table.schema(), include_field_ids=False)
+        kinds = [arrow.field(name).with_nullable(True) for name in in_row]
+        wanted = Wanted(
+            tuple(in_row),
+            look.key,
+            keeps=self._stream.mode == "mirror",
+            source_parts=self._stream.source_parts,
+            out_of_range=self._stream.out_of_range,
+        )
+        messages = sum(end - first for first, end in portion.ranges.values())
+        return TableTask(
+            self._name,
+            described(metadata),
+            {name: one for name, one in look.now.table.io.properties.items() if isinstance(one, str)},
+            columns,
+            {(one.topic, one.number): decoder(one.schema, pa.schema(kinds), wanted) for one in look.groups},
+            {(one.topic, one.number): f"incompatible_schema:{why}" for one, why in look.refused.items()},
+            look.from_offsets,
+            look.key if self._stream.mode == "mirror" else (),
+            is_empty=look.now.head is None,
+            has_ids=metadata.format_version >= 3 and look.now.head is not None,
+            event_time=self._event_time(look.now),
+            buckets=1 if messages <= SMALL else cores,
+        )
+
+    def again(self, portion: Portion, look: Look) -> Look | Place:
+        """The same write, for the table as it is now.
+
+        Raises:
+            Behind: other rows would be written now, or otherwise; they are read again.
+            TableRefused: a person must look.
+        """
+        now = self._fit.load()
+        at, _, valid_through_ms = self._progress(now, portion)
+        from_offsets = wanted_from(at, portion)
+        if from_offsets is None:
+            return at
+        if not look.still_fits(now, from_offsets):
+            raise Behind(at)
+        return Look(
+            now,
+            at,
+            look.key,
+            look.groups,
+            look.refused,
+            from_offsets,
+            look.source,
+            valid_through_ms,
+        )
+
+    def now(self) -> TableNow:
+        """The table as it is now, which must be there. Raises TableRefused."""
+        return self._fit.load()
+
+    def reached(self, portion: Portion, look: Look, survey: Survey) -> int | None:
+        """The boundary to announce, now that these rows have come."""
+        self._running = advance(self._running, survey.reached_ms)
+        behind = {
+            position
+            for position, end in portion.kafka.ends.items()
+            if position[0] in {group.topic for group in portion.groups}
+            and (offsets.next_offset(look.source.vector, position) or 0) < end
+        }
+        return valid_through(self._running, behind, look.valid_through_ms, clock.now_ms())
+
+    def _event_time(self, now: TableNow) -> str | None:
+        name = self._stream.event_time_column
+        columns = [one for one in now.columns if not self._is_about(one)]
+        if name is not None and name not in columns:
+            raise TableRefused(f"event_time {name!r} is no column of {self._name}: {sorted(columns)}")
+        is_time = name is not None and now.columns[name] in {"TIMESTAMP", "TIMESTAMP_NTZ", "DATE"}
+        return name if is_time else None
+
+    def _is_about(self, column: str) -> bool:
+        return self._stream.mode == "changelog" and column in CHANGELOG_COLUMNS
+
+    def _progress(self, now: TableNow | None, portion: Portion) -> tuple[Place, Source, int | None]:
+        """Where the table goes on, its vector and its boundary. What lacks changes, or is another's, is refused."""
+        pipeline = self._tools.pipeline
+        token = None if now is None else now.token(pipeline)
+        found = Found() if now is None else now.found(token)
+        known = portion.known
+        is_known = known is not None and (
+            known.uuid == found.uuid or (bool(known.uuid) and self._stream.on_hole == "accept")
+        )
+        if now is not None and token is None and not is_known and not self._is_ours(now):
+            raise TableRefused(
+                f"{self._name} has snapshots and no token of pipeline {pipeline!r}: writing could double its rows. Use an "
+                f'empty table, or set its property {property_name(pipeline)} to {{"topics":{{}}}} to begin at the beginning'
+            )
+        judged = place(found, known, portion.kafka, portion.topics, self._stream.on_hole)
+        if judged.halted:
+            raise Halted(self._name, judged.halted)
+        ids = {} if token is None else token.source.topic_ids
+        source = Source(offsets.vector_of(judged.vector), portion.cluster, ids)
+        return judged, source, None if token is None else token.valid_through_ms
+
+    def _is_ours(self, now: TableNow) -> bool:
+        """Whether the table is empty, or all that it has is this pipeline's."""
+        ours = now.properties.get(PIPELINE_PROPERTY) == self._tools.pipeline
+        return now.oldest is None or (ours and is_first(now.oldest))
+
+    def _defined(self, found: TableNow | None, portion: Portion) -> TableNow:
+        """The table, made where there is none, that is what its stream and its messages say it is."""
+        key = key_of(self._name, self._stream, portion.groups)
+        if found is None:
+            return self._fit.create(portion.groups, key)
+        if missing := missing_properties(self._name, self._stream, key, found.properties):
+            self._fit.say(missing)
+            return self._fit.load()
+        return found

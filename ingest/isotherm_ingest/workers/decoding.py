@@ -1,0 +1,144 @@
+"""The first half of the job: messages in, decoded rows out, told apart by the table that they belong to."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from isotherm_ingest.decode.database import ask
+from isotherm_ingest.tables.offsets import Position
+from isotherm_ingest.workers.files import partition_columns
+from isotherm_ingest.workers.messages import COLUMNS, NO_SCHEMA, Group, Sorter, sample
+from isotherm_ingest.workers.survey import Surveyor
+from isotherm_ingest.workers.tasks import (
+    CHANGES,
+    COUNT,
+    ERROR,
+    LETTERS,
+    NO_TABLE,
+    SAMPLE,
+    SURVEY,
+    BatchTask,
+    Line,
+    Route,
+    TableTask,
+    as_arrow,
+    as_json,
+    report,
+)
+
+
+def decode_stage(task: BatchTask) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What Spark's `mapInArrow` calls for the messages of some Kafka partitions, each with all of its own."""
+
+    def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from report(Decoding(task).lines(batches))
+
+    return decode
+
+
+class Decoding:
+    """Decodes the messages of one Spark task."""
+
+    def __init__(self, task: BatchTask) -> None:
+        self._task = task
+        self._sorter = Sorter()
+        self._surveyors: dict[str, Surveyor] = {}
+        self._letters: dict[str, int] = {}
+        self._samples: set[Route] = set()
+        self._failed: set[str] = set()
+
+    def lines(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Line]:
+        """What is reported of the messages."""
+        for batch in batches:
+            for group in self._sorter.groups(batch):
+                yield from self._group(group)
+        for name, surveyor in self._surveyors.items():
+            yield Line(name, SURVEY, as_json(surveyor.found().as_json()))
+        for name, count in self._letters.items():
+            yield Line(name, COUNT, as_json(count))
+
+    def _group(self, group: Group) -> Iterator[Line]:
+        route = (group.topic, group.schema)
+        if route in self._task.problems:
+            yield self._letter(NO_TABLE, group.rows, self._task.problems[route])
+        elif route in self._task.routes:
+            name = self._task.routes[route]
+            if name is not None and name not in self._failed:
+                try:
+                    yield from self._of_table(self._task.tables[name], group, route)
+                except Exception as err:  # noqa: BLE001 (of one table; the others of the batch are written)
+                    self._failed.add(name)
+                    yield Line(name, ERROR, as_json(f"{type(err).__name__}: {err}"))
+        elif group.schema == NO_SCHEMA:
+            yield self._letter(NO_TABLE, group.rows, "no_schema:the message has no schema")
+        elif route not in self._samples:
+            found = sample(group)
+            if found is None:
+                yield self._letter(NO_TABLE, group.rows, "undecodable:no readable change event")
+            else:
+                self._samples.add(route)
+                yield Line(NO_TABLE, SAMPLE, as_json([*route, *found]))
+
+    def _of_table(self, table: TableTask, group: Group, route: Route) -> Iterator[Line]:
+        wanted = _from(group.rows, table.from_offsets)
+        if not pc.any(wanted).as_py():
+            return
+        if route in table.refused:
+            yield self._letter(table.name, group.rows.filter(wanted), table.refused[route])
+            return
+        messages = group.to_decode()
+        rows = group.rows
+        if not pc.all(wanted).as_py():
+            messages, rows = messages.filter(wanted), rows.filter(wanted)
+        changes = table.decoders[route].decode(messages)
+        self._surveyors.setdefault(table.name, Surveyor(table.event_time)).look(changes)
+        problems = changes.column("change").field("problem")
+        broken = pc.is_valid(problems)
+        if pc.any(broken).as_py():
+            yield self._letter(table.name, rows.filter(broken), problems.filter(broken))
+            changes = changes.filter(pc.invert(broken))
+        if not changes.num_rows:
+            return
+        if table.buckets == 1:
+            yield Line(table.name, CHANGES, as_arrow(changes))
+            return
+        buckets = _buckets(table, changes)
+        for bucket in pc.unique(buckets).to_pylist():
+            yield Line(table.name, CHANGES, as_arrow(changes.filter(pc.equal(buckets, bucket))), bucket)
+
+    def _letter(self, table: str, rows: pa.RecordBatch, problems: str | pa.Array) -> Line:
+        told = pa.array([problems] * len(rows), pa.string()) if isinstance(problems, str) else problems
+        self._letters[table] = self._letters.get(table, 0) + len(rows)
+        columns = [*(rows.column(name) for name in COLUMNS), told]
+        return Line(
+            table, LETTERS, as_arrow(pa.RecordBatch.from_arrays(columns, names=[*COLUMNS, "problem"]))
+        )
+
+
+def _from(rows: pa.RecordBatch, from_offsets: Mapping[Position, int]) -> pa.Array:
+    """Which messages do not stand below the table's vector; all are of one topic."""
+    wanted = pa.array([True] * len(rows), pa.bool_())
+    topic = rows.column("topic")[0].as_py()
+    for (name, partition), offset in from_offsets.items():
+        if name == topic:
+            below = pc.and_(
+                pc.equal(rows.column("partition"), partition), pc.less(rows.column("offset"), offset)
+            )
+            wanted = pc.and_(wanted, pc.invert(below))
+    return wanted
+
+
+def _buckets(table: TableTask, changes: pa.RecordBatch) -> pa.Array:
+    """Which task writes each row: all rows of a key meet, and all rows of a changelog's partition."""
+    row = changes.column("row")
+    columns = (
+        [pc.struct_field(row, name) for name in table.key] if table.key else partition_columns(table, row)
+    )
+    if not columns:
+        return pa.array([0] * len(row), pa.int32())
+    names = [f"k{place}" for place in range(len(columns))]
+    return ask(
+        f"SELECT (hash({', '.join(names)}) % {table.buckets})::INTEGER AS bucket FROM given",  # noqa: S608 (our own)
+        pa.Table.from_arrays(columns, names=names),
+    )["bucket"].combine_chunks()

@@ -1,0 +1,218 @@
+"""Rows of one table become data files, as the table asks for them: one for each partition, up to the target size.
+
+Nothing is committed here. What is told of a file is JSON, in the form in which REST catalogs tell of files; Iceberg's Java
+library reads it where the commit is made.
+"""
+
+import math
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.conversions import to_json
+from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.partitioning import PartitionField, PartitionFieldValue, PartitionKey
+from pyiceberg.schema import Schema
+from pyiceberg.table import TableProperties
+from pyiceberg.table.locations import LocationProvider, ObjectStoreLocationProvider, SimpleLocationProvider
+from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
+from pyiceberg.transforms import VoidTransform
+from pyiceberg.typedef import IcebergBaseModel
+from pyiceberg.types import LongType, NestedField, UUIDType
+from pyiceberg.utils.properties import property_as_bool, property_as_int
+
+from isotherm.parquet.output import NewFile, Output
+from isotherm_ingest.workers.tasks import TableTask
+
+COMPRESSED = 0.3
+"""Of the bytes in memory, what rows take in a file; it is measured after the first row group."""
+ROW_ID = NestedField(2147483540, "_row_id", LongType(), required=False)
+"""Iceberg's own column of format 3: a row that is written again keeps its id."""
+
+_HISTORY: dict[str, Any] = {
+    "current_snapshot_id": None,
+    "last_sequence_number": 0,
+    "last_updated_ms": 0,
+    "snapshots": [],
+    "snapshot_log": [],
+    "metadata_log": [],
+    "refs": {},
+    "statistics": [],
+    "partition_statistics": [],
+}
+
+
+def described(metadata: TableMetadata) -> str:
+    """What a worker must know of a table; the same until somebody changes how it looks."""
+    # Not the metadata's own method, which refuses format 3: it fears that somebody would commit what it gives.
+    return IcebergBaseModel.model_dump_json(metadata.model_copy(update=_HISTORY))
+
+
+@lru_cache(maxsize=1000)
+def table_of(description: str) -> TableMetadata:
+    """The table again."""
+    return TableMetadataUtil.parse_raw(description)
+
+
+def files_of(table: TableTask, rows: pa.Table, order: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Write rows, which have the table's columns, and `_row_id` behind them where they have ids.
+
+    Args:
+        table: what is known of the table.
+        rows: all that come into these files.
+        order: columns by which rows are sorted within each file.
+    """
+    metadata = table_of(table.description)
+    io = load_file_io(dict(table.io), metadata.location)
+    done: list[dict[str, Any]] = []
+    try:
+        for key, part in _partitions(metadata, rows):
+            files = _write(io, metadata, key, _sorted(part, order))
+            done.extend(_told(metadata, key, one) for one in files)
+    except BaseException:
+        for one in done:
+            io.delete(one["file-path"])
+        raise
+    return done
+
+
+def partition_columns(table: TableTask, row: pa.StructArray) -> list[pa.Array]:
+    """The partition values of rows, a column for each field of the spec."""
+    metadata = table_of(table.description)
+    return [values for _, values in _values(metadata, partial(pc.struct_field, row))]
+
+
+def _values(
+    metadata: TableMetadata, column: Callable[[str], pa.Array]
+) -> Iterator[tuple[PartitionField, pa.Array]]:
+    schema = metadata.schema()
+    for one in metadata.spec().fields:
+        source = schema.find_field(one.source_id)
+        name = schema.find_column_name(one.source_id)
+        values = column(name or "")
+        if isinstance(one.transform, VoidTransform):
+            yield one, pa.nulls(len(values), pa.int8())
+        else:
+            yield one, one.transform.pyarrow_transform(source.field_type)(_flat(values))
+
+
+def _partitions(metadata: TableMetadata, rows: pa.Table) -> Iterator[tuple[PartitionKey | None, pa.Table]]:
+    """The rows of each partition. Grouped by what the values are, so that NaN is a partition like any other."""
+    found = list(_values(metadata, lambda name: _flat(rows.column(name))))
+    if not found:
+        yield None, rows
+        return
+    names = [f"p{place}" for place in range(len(found))]
+    keys = pa.Table.from_arrays([_flat(values) for _, values in found], names=names)
+    places = keys.append_column("place", pa.array(range(rows.num_rows), pa.int64()))
+    groups = places.group_by(names, use_threads=False).aggregate([("place", "list")])
+    for group in groups.to_pylist():
+        values = [
+            PartitionFieldValue(one, _python(metadata, one, group[name]))
+            for (one, _), name in zip(found, names, strict=True)
+        ]
+        key = PartitionKey(values, metadata.spec(), metadata.schema())
+        yield key, rows if len(groups) == 1 else rows.take(pa.array(group["place_list"], pa.int64()))
+
+
+def _write(
+    io: FileIO, metadata: TableMetadata, key: PartitionKey | None, rows: pa.Table
+) -> Sequence[NewFile]:
+    target = property_as_int(
+        metadata.properties,
+        TableProperties.WRITE_TARGET_FILE_SIZE_BYTES,
+        TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT,
+    )
+    places, written_by = _places(metadata), uuid.uuid4()
+    output = Output(
+        io,
+        metadata,
+        lambda number: places.new_data_location(f"{written_by}-{number:05d}.parquet", key),
+        target or TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT,
+        rows.num_rows,
+        max(rows.nbytes / rows.num_rows * COMPRESSED, 1),
+        schema_of(metadata, has_ids=rows.num_columns > len(metadata.schema().fields)),
+    )
+    try:
+        for batch in rows.rename_columns(output.arrow.names).cast(output.arrow).to_batches():
+            output.write(batch)
+        return output.finish()
+    except BaseException:
+        output.abandon()
+        raise
+
+
+def schema_of(metadata: TableMetadata, *, has_ids: bool) -> Schema:
+    """The schema of the files."""
+    schema = metadata.schema()
+    return Schema(*schema.fields, ROW_ID) if has_ids else schema
+
+
+def _places(metadata: TableMetadata) -> LocationProvider:
+    """Where files are put. A table's properties choose no code, so its own provider is none of these."""
+    properties = dict(metadata.properties)
+    is_scattered = property_as_bool(properties, TableProperties.OBJECT_STORE_ENABLED, default=False)
+    kind = ObjectStoreLocationProvider if is_scattered else SimpleLocationProvider
+    return kind(metadata.location, properties)
+
+
+def _sorted(rows: pa.Table, order: Sequence[str]) -> pa.Table:
+    if not order:
+        return rows
+    keys = pa.Table.from_arrays([_flat(rows.column(name)) for name in order], names=list(order))
+    return rows.take(pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in order]))
+
+
+def _flat(values: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """One array, of a type that Arrow's functions take."""
+    one = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    return one.storage if isinstance(one, pa.ExtensionArray) else one
+
+
+# What is told of a file
+
+
+def _told(metadata: TableMetadata, key: PartitionKey | None, file: NewFile) -> dict[str, Any]:
+    found = file.statistics
+    told: dict[str, Any] = {
+        "spec-id": metadata.default_spec_id,
+        "content": "data",
+        "file-path": file.path,
+        "file-format": "parquet",
+        "partition": [] if key is None else [_value(metadata, one) for one in key.field_values],
+        "file-size-in-bytes": file.size_bytes,
+        "record-count": file.rows,
+        "column-sizes": _by_id(found.column_sizes),
+        "value-counts": _by_id(found.value_counts),
+        "null-value-counts": _by_id(found.null_value_counts),
+        "nan-value-counts": _by_id(found.nan_value_counts),
+        "lower-bounds": _by_id({one: bound.hex().upper() for one, bound in found.lower_bounds.items()}),
+        "upper-bounds": _by_id({one: bound.hex().upper() for one, bound in found.upper_bounds.items()}),
+        "split-offsets": list(found.split_offsets),
+        "sort-order-id": 0,
+    }
+    return told
+
+
+def _by_id(values: Mapping[int, Any]) -> dict[str, list[Any]]:
+    return {"keys": list(values), "values": list(values.values())}
+
+
+def _python(metadata: TableMetadata, one: PartitionField, value: Any) -> Any:
+    """A partition value as PyIceberg has it."""
+    kind = one.transform.result_type(metadata.schema().find_type(one.source_id))
+    return uuid.UUID(bytes=value) if isinstance(kind, UUIDType) and value is not None else value
+
+
+def _value(metadata: TableMetadata, one: PartitionFieldValue) -> Any:
+    """A partition value in Iceberg's JSON; NaN has none, and is said as text."""
+    if one.value is None:
+        return None
+    if isinstance(one.value, float) and math.isnan(one.value):
+        return "NaN"
+    source = metadata.schema().find_type(one.field.source_id)
+    kind: Any = one.field.transform.result_type(source)
+    return to_json(kind, one.value)

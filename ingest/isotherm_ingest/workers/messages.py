@@ -1,0 +1,138 @@
+"""Raw messages, told apart by topic and schema.
+
+Connect's converter writes the schema first, so the bytes before the payload tell schemas apart. They are most of a
+message: what is decoded begins behind them.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from isotherm_ingest.decode import debezium
+
+COLUMNS = ("key", "value", "headers", "timestamp", "topic", "partition", "offset")
+"""Of Spark's Kafka source; the headers as JSON (`HEADERS`)."""
+HEADERS = "IF(headers IS NULL, NULL, to_json(headers)) AS headers"
+"""SQL. To hand a list of structs to Python costs more than all else, even where it is null."""
+_MOVED = '"key":"__debezium.oldkey"'
+"""In the headers of the insert by which Debezium says that a row has got another key."""
+NO_SCHEMA = 0
+"""Stands for no schema at all."""
+_SCHEMA, _PAYLOAD = debezium.SCHEMA.encode(), debezium.PAYLOAD.encode()
+_DELETE = b'"op":"d"'
+_KNOWN = 10_000
+"""Schemas whose numbers are kept; garbage may bring any number of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The messages of one topic and one schema in a batch."""
+
+    topic: str
+    schema: int
+    rows: pa.RecordBatch
+    """As they came."""
+    bodies: list[bytes]
+    """Their values; without the schema, where that comes first."""
+    is_cut: list[bool]
+    """Whether it came first."""
+
+    def to_decode(self) -> pa.RecordBatch:
+        """As the decoder takes them. Of the keys, those of deletes, and all where the schema is not known to be first."""
+        keys = [
+            None if is_cut and _DELETE not in body else key
+            for key, body, is_cut in zip(
+                self.rows.column("key").to_pylist(), self.bodies, self.is_cut, strict=True
+            )
+        ]
+        return pa.RecordBatch.from_arrays(
+            [
+                pa.array(self.bodies, pa.binary()),
+                pa.array(keys, pa.binary()),
+                _moved(self.rows.column("headers")),
+                *(self.rows.column(name) for name in ("topic", "partition", "offset")),
+            ],
+            names=["text", "key_text", "moved", "topic", "partition", "offset"],
+        )
+
+
+class Sorter:
+    """Numbers the schemas that it meets; the same schema has the same number everywhere."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[bytes | None, bytes | None], int] = {}
+
+    def groups(self, batch: pa.RecordBatch) -> Iterator[Group]:
+        """The messages of a batch by topic and schema; tombstones are left out."""
+        places: dict[tuple[str, int], list[int]] = {}
+        bodies: dict[tuple[str, int], list[bytes]] = {}
+        is_cut: dict[tuple[str, int], list[bool]] = {}
+        columns = [batch.column(name).to_pylist() for name in ("topic", "value", "key")]
+        for place, (topic, value, key) in enumerate(zip(*columns, strict=True)):
+            if value is None:
+                continue
+            schema, body = _apart(value)
+            group = (topic, self._number(schema, key))
+            places.setdefault(group, []).append(place)
+            bodies.setdefault(group, []).append(body)
+            is_cut.setdefault(group, []).append(body is not value)
+        for group in sorted(places):
+            rows = (
+                batch
+                if len(places[group]) == batch.num_rows
+                else batch.take(pa.array(places[group], pa.int64()))
+            )
+            yield Group(*group, rows, bodies[group], is_cut[group])
+
+    def _number(self, schema: bytes | None, key: bytes | None) -> int:
+        if schema is None:
+            return NO_SCHEMA
+        known = (schema, None if key is None else _apart(key)[0])
+        if known not in self._numbers:
+            if len(self._numbers) >= _KNOWN:
+                self._numbers.clear()
+            text = b"\0".join(one if one is not None else b"\1" for one in known)
+            digest = hashlib.blake2b(text, digest_size=8).digest()
+            self._numbers[known] = int.from_bytes(digest, signed=True) or 1
+        return self._numbers[known]
+
+
+def sample(group: Group) -> tuple[str, str | None] | None:
+    """The value and the key of a message that says what those of its group look like, as text; None where none does."""
+    for value, key in zip(
+        group.rows.column("value").to_pylist(), group.rows.column("key").to_pylist(), strict=True
+    ):
+        try:
+            text = value.decode()
+            message = json.loads(text)
+            if message["payload"]["op"] is None:
+                continue
+        except (ValueError, RecursionError, KeyError, TypeError):
+            continue
+        return text, None if key is None else key.decode(errors="replace")
+    return None
+
+
+def _apart(message: bytes) -> tuple[bytes | None, bytes]:
+    """The schema in a value or a key, and what comes behind it; the whole where the schema is not first."""
+    if message.startswith(_SCHEMA):
+        found = message.find(_PAYLOAD)
+        if found > 0:
+            return message[:found], b"{" + message[found + 1 :]
+    try:
+        data = json.loads(message)
+    except (ValueError, RecursionError):
+        return None, message
+    schema = data.get("schema") if isinstance(data, dict) else None
+    return None if schema is None else json.dumps(schema).encode(), message
+
+
+def _moved(headers: pa.Array) -> pa.Array:
+    """Of each message whether it came by a change of its row's key."""
+    if headers.null_count == len(headers):
+        return pa.array([False] * len(headers), pa.bool_())
+    return pc.fill_null(pc.match_substring(headers, _MOVED), fill_value=False)

@@ -1,0 +1,105 @@
+"""A mirror's rows: the newest change of each key, by Kafka offset.
+
+A value that a change does not tell is the newest one that the batch tells since the row was last deleted; what none
+tells stays as the table has it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from isotherm_ingest.decode.database import ask
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """One row for each key."""
+
+    rows: pa.Table
+    """All columns of the table."""
+    is_gone: pa.Array
+    kept: dict[str, pa.Array]
+    """By column, whether its value is the one that the table has; columns of which all are told are left out."""
+
+    @property
+    def must_wait(self) -> bool:
+        """Whether a row that is written needs a value of the table."""
+        there = pc.invert(self.is_gone)
+        return any(pc.any(pc.and_(one, there)).as_py() for one in self.kept.values())
+
+    def written(self) -> "Newest":
+        """Without the rows that are gone."""
+        there = pc.invert(self.is_gone)
+        kept = {name: one.filter(there) for name, one in self.kept.items()}
+        return Newest(self.rows.filter(there), self.is_gone.filter(there), kept)
+
+
+def newest(changes: pa.Table, key: Sequence[str]) -> Newest:
+    """The newest change of each key, of decoded changes without problems."""
+    row, change = (changes.column(name).combine_chunks() for name in ("row", "change"))
+    columns = dict(zip(row.type.names, row.flatten(), strict=True))
+    keys = [f"k{place}" for place in range(len(key))]
+    may_keep = _may_keep(change.field("kept"), key)
+    flags = {name: _names(change.field("kept"), name) for name in may_keep}
+    wanted = pa.Table.from_arrays(
+        [
+            *(columns[name] for name in key),
+            pa.array(range(len(row)), pa.int64()),
+            _order(change),
+            pc.equal(change.field("op"), "d"),
+            *flags.values(),
+        ],
+        names=[*keys, "place", "moment", "is_delete", *(f"kept{place}" for place in range(len(flags)))],
+    )
+    found = ask(_sql(keys, len(flags)), wanted)
+    picked = found["place"].combine_chunks()
+    values = {name: column.take(picked) for name, column in columns.items()}
+    kept = {}
+    for place, (name, flag) in enumerate(flags.items()):
+        is_kept = flag.take(picked)
+        told_at = found[f"told{place}"].combine_chunks()
+        values[name] = columns[name].take(pc.if_else(is_kept, told_at, picked))
+        is_new = found["was_gone"].combine_chunks()
+        kept[name] = pc.and_(is_kept, pc.and_(pc.is_null(told_at), pc.invert(is_new)))
+    return Newest(
+        pa.Table.from_arrays(list(values.values()), names=list(values)),
+        pc.equal(change.field("op"), "d").take(picked),
+        {name: one for name, one in kept.items() if pc.any(one).as_py()},
+    )
+
+
+def _sql(keys: Sequence[str], flags: int) -> str:
+    by = ", ".join(keys)
+    if not flags:
+        return f"SELECT max_by(place, moment) AS place FROM given GROUP BY {by}"  # noqa: S608 (our own names)
+    told = ", ".join(
+        f"max_by(place, moment) FILTER (WHERE NOT is_delete AND NOT kept{place}) AS told{place}"
+        for place in range(flags)
+    )
+    return f"""
+        SELECT max_by(place, moment) AS place, bool_or(gone_at IS NOT NULL) AS was_gone, {told}
+        FROM (SELECT *, max(moment) FILTER (WHERE is_delete) OVER (PARTITION BY {by}) AS gone_at FROM given)
+        WHERE gone_at IS NULL OR moment >= gone_at GROUP BY {by}"""  # noqa: S608 (our own names)
+
+
+def _order(change: pa.StructArray) -> pa.Array:
+    """The place of each change among all, by offset and partition."""
+    at = pa.Table.from_arrays(
+        [change.field("offset"), change.field("partition")], names=["offset", "partition"]
+    )
+    order = pc.sort_indices(at, sort_keys=[("offset", "ascending"), ("partition", "ascending")])
+    return pc.inverse_permutation(order.cast(pa.int64()))
+
+
+def _may_keep(kept: pa.Array, key: Sequence[str]) -> list[str]:
+    if kept.null_count == len(kept):
+        return []
+    return sorted(set(pc.unique(kept.flatten()).to_pylist()) - set(key))
+
+
+def _names(kept: pa.Array, name: str) -> pa.Array:
+    """Of each change whether it keeps a column."""
+    rows = pc.list_parent_indices(kept).filter(pc.equal(kept.flatten(), name))
+    return pc.is_in(pa.array(range(len(kept)), rows.type), value_set=rows)

@@ -1,0 +1,199 @@
+"""The second half of the job: the decoded rows of each table, brought together, become data files."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from isotherm_ingest.decode.changes import as_type
+from isotherm_ingest.decode.database import ask
+from isotherm_ingest.workers.files import ROW_ID, files_of
+from isotherm_ingest.workers.newest import Newest, newest
+from isotherm_ingest.workers.tasks import (
+    CHANGES,
+    ERROR,
+    FILE,
+    KEYS,
+    WAITING,
+    WAITS,
+    BatchTask,
+    Line,
+    TableTask,
+    as_arrow,
+    as_json,
+    lines_of,
+    report,
+    rows_of,
+)
+
+CHANGELOG_FIELDS = {
+    "_op": "op",
+    "_ts": "ts",
+    "_topic": "topic",
+    "_topic_partition": "partition",
+    "_offset": "offset",
+    "_lsn": "lsn",
+}
+"""What a changelog says of each change, beside its row."""
+_GONE, _KEPT = "is gone", "kept "
+"""Columns of waiting rows beside the table's own: no column of a table is called so in a place of its own."""
+
+
+def write_stage(task: BatchTask) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What Spark's `mapInArrow` calls for lines that are sorted by table and bucket."""
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from report(_written(task, lines_of(batches)))
+
+    return write
+
+
+def _written(task: BatchTask, lines: Iterable[Line]) -> Iterator[Line]:
+    for (name, _), of_table in groupby(lines, lambda line: (line.table, line.bucket)):
+        bodies: list[bytes] = []
+        for line in of_table:
+            if line.kind == CHANGES:
+                bodies.append(line.body)
+            else:
+                yield line
+        if bodies:
+            try:
+                yield from write(task.tables[name], pa.concat_tables(map(rows_of, bodies)))
+            except Exception as err:  # noqa: BLE001 (of one table; the others of the batch are written)
+                yield Line(name, ERROR, as_json(f"{type(err).__name__}: {err}"))
+
+
+def write(table: TableTask, changes: pa.Table) -> Iterator[Line]:
+    """Write the changes of a table as they are to be seen in it; what must wait is handed back.
+
+    Args:
+        table: what is known of the table.
+        changes: decoded, and without problems: all changes of their keys.
+    """
+    if not table.key:
+        yield from _files(table, files_of(table, _logged(table, changes)))
+        return
+    found = newest(changes, table.key)
+    yield Line(table.name, KEYS, as_arrow(plain(found.rows.select(list(table.key)))))
+    if not table.is_empty and (table.has_ids or found.must_wait):
+        yield Line(table.name, WAITS, b"")
+        yield Line(table.name, WAITING, as_arrow(_packed(found)))
+        return
+    rows = found.written().rows
+    if rows.num_rows:
+        yield from _files(table, files_of(table, rows, table.key))
+
+
+def fill_stage(
+    table: TableTask, old: bytes, kept: Sequence[str]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What `mapInArrow` calls for the lines of waiting rows, once the rows are found in whose place they come.
+
+    Args:
+        table: what is known of the table.
+        old: of the found rows the key as `k0`, `k1`, …, and the values of `kept` as `o0`, `o1`, ….
+        kept: columns of the table that are in `old`; the last one is `_row_id` where rows have ids.
+    """
+
+    def fill(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for line in lines_of(batches):
+            rows = filled(table, rows_of(line.body), rows_of(old), kept)
+            if rows.num_rows:
+                yield from report(_files(table, files_of(table, rows, table.key)))
+
+    return fill
+
+
+def filled(table: TableTask, waiting: pa.Table, old: pa.Table, kept: Sequence[str]) -> pa.Table:
+    """The rows to write: with the values that stay, and the ids, of the rows in whose place they come."""
+    found = _unpacked(waiting).written()
+    places = _places(found.rows.select(list(table.key)), old)
+    values = dict(zip(found.rows.column_names, found.rows.columns, strict=True))
+    for place, name in enumerate(kept):
+        before = old.column(f"o{place}").combine_chunks().take(places)
+        if name == ROW_ID.name:
+            values[name] = before.cast(pa.int64())
+        elif name in found.kept:
+            values[name] = _chosen(found.kept[name], before, values[name])
+    return pa.Table.from_arrays(list(values.values()), names=list(values))
+
+
+def _chosen(mask: pa.Array, first: pa.Array, second: pa.ChunkedArray) -> pa.Array:
+    """By row the one or the other, whatever their type: `if_else` does not take all."""
+    both = pa.chunked_array([as_type(first, second.type), *second.chunks]).combine_chunks()
+    here = pa.array(range(len(mask)), pa.int64())
+    return both.take(pc.if_else(mask, here, pc.add(here, len(mask))))
+
+
+def _places(keys: pa.Table, old: pa.Table) -> pa.Array:
+    """Of each key the place of its row in `old`, or null."""
+    names = [f"k{place}" for place in range(keys.num_columns)]
+    sides = [
+        plain(side).append_column("place", pa.array(range(side.num_rows), pa.int64()))
+        for side in (keys.rename_columns(names), old.select(names))
+    ]
+    schema = sides[0].schema
+    is_new = [pa.array([True] * keys.num_rows, pa.bool_()), pa.array([False] * old.num_rows, pa.bool_())]
+    rows = pa.concat_tables(
+        [side.cast(schema).append_column("is_new", flag) for side, flag in zip(sides, is_new, strict=True)]
+    )
+    by = ", ".join(names)
+    found = ask(
+        f"SELECT max(place) FILTER (WHERE is_new) AS new, min(place) FILTER (WHERE NOT is_new) AS old FROM given GROUP BY {by} "  # noqa: S608 (our own names)
+        "HAVING bool_or(is_new) ORDER BY new",
+        rows,
+    )
+    return found["old"].combine_chunks()
+
+
+def plain(rows: pa.Table) -> pa.Table:
+    """Rows in the types that Spark has."""
+    return pa.Table.from_arrays([_plain(column) for column in rows.columns], names=rows.column_names)
+
+
+def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    match values.type:
+        case pa.UuidType():
+            return pa.chunked_array(
+                [[None if one is None else str(one) for one in values.to_pylist()]], pa.string()
+            )
+        case kind if kind == pa.large_string():
+            return values.cast(pa.string())
+        case kind if kind == pa.large_binary():
+            return values.cast(pa.binary())
+        case _:
+            return values
+
+
+def _files(table: TableTask, files: Iterable[Mapping[str, object]]) -> Iterator[Line]:
+    for one in files:
+        yield Line(table.name, FILE, as_json(one))
+
+
+def _logged(table: TableTask, changes: pa.Table) -> pa.Table:
+    """The rows of a changelog: each change, with what is said of it."""
+    row, change = (changes.column(name).combine_chunks() for name in ("row", "change"))
+    columns = dict(zip(row.type.names, row.flatten(), strict=True))
+    names = []
+    values = []
+    for name in table.columns:
+        names.append(name)
+        values.append(columns[name] if name in columns else change.field(CHANGELOG_FIELDS[name]))
+    return pa.Table.from_arrays(values, names=names)
+
+
+def _packed(found: Newest) -> pa.Table:
+    rows = found.rows.append_column(_GONE, found.is_gone)
+    for name, mask in found.kept.items():
+        rows = rows.append_column(_KEPT + name, mask)
+    return rows
+
+
+def _unpacked(rows: pa.Table) -> Newest:
+    split = len(rows.column_names) - 1 - rows.column_names[::-1].index(_GONE)
+    masks = {
+        name.removeprefix(_KEPT): rows.column(split + 1 + place).combine_chunks()
+        for place, name in enumerate(rows.column_names[split + 1 :])
+    }
+    return Newest(rows.select(range(split)), rows.column(split).combine_chunks(), masks)
