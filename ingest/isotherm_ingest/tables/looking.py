@@ -55,6 +55,7 @@ class Looking:
         if from_offsets is None or not portion.groups:
             return at
         now = self._defined(found, portion)
+        must_be_written(now)
         read_at = now.head if found is None else found.head
         now, refused = self._fit.made_to_fit(now, portion.groups)
         if now.head != read_at:  # the vector and the head must be of one moment
@@ -192,3 +193,16 @@ class Looking:
             self._fit.say(missing)
             return self._fit.load()
         return found
+
+
+def must_be_written(now: TableNow) -> None:
+    """Raises TableRefused where its files are to be such as nobody writes here."""
+    kind = now.properties.get("write.format.default", "parquet")
+    if kind.lower() != "parquet":
+        raise TableRefused(
+            f"{now.name} is to have files in {kind}: ingest writes Parquet (`write.format.default`)"
+        )
+    if "encryption.key-id" in now.properties:
+        raise TableRefused(
+            f"{now.name} is to have encrypted files (`encryption.key-id`), which ingest does not write"
+        )

@@ -19,6 +19,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
 from pyiceberg.table.locations import LocationProvider, ObjectStoreLocationProvider, SimpleLocationProvider
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
+from pyiceberg.table.sorting import NullOrder, SortDirection
 from pyiceberg.transforms import VoidTransform
 from pyiceberg.typedef import IcebergBaseModel
 from pyiceberg.types import LongType, NestedField, UUIDType
@@ -63,15 +64,15 @@ def files_of(table: TableTask, rows: pa.Table, order: Sequence[str] = ()) -> lis
     Args:
         table: what is known of the table.
         rows: all that come into these files.
-        order: columns by which rows are sorted within each file.
+        order: columns by which rows are sorted within each file; without any, the table's sort order.
     """
     metadata = table_of(table.description)
     io = load_file_io(dict(table.io), metadata.location)
     done: list[dict[str, Any]] = []
     try:
         for key, part in _partitions(metadata, rows):
-            files = _write(io, metadata, key, _sorted(part, order))
-            done.extend(_told(metadata, key, one) for one in files)
+            ordered = _sorted(part, order) if order else _in_order(metadata, part)
+            done.extend(_told(metadata, key, one) for one in _write(io, metadata, key, ordered))
     except BaseException:
         for one in done:
             io.delete(one["file-path"])
@@ -159,9 +160,28 @@ def _places(metadata: TableMetadata) -> LocationProvider:
     return kind(metadata.location, properties)
 
 
-def _sorted(rows: pa.Table, order: Sequence[str]) -> pa.Table:
-    if not order:
+def _in_order(metadata: TableMetadata, rows: pa.Table) -> pa.Table:
+    """Rows as the table wants them sorted."""
+    fields = metadata.sort_order().fields if metadata.default_sort_order_id else []
+    if not fields:
         return rows
+    schema = metadata.schema()
+    keys = {}
+    for place, one in enumerate(fields):
+        values = _flat(rows.column(schema.find_column_name(one.source_id) or ""))
+        keys[f"k{place}"] = one.transform.pyarrow_transform(schema.find_type(one.source_id))(values)
+    order = [
+        (
+            name,
+            "ascending" if one.direction is SortDirection.ASC else "descending",
+            "at_start" if one.null_order is NullOrder.NULLS_FIRST else "at_end",
+        )
+        for name, one in zip(keys, fields, strict=True)
+    ]
+    return rows.take(pc.sort_indices(pa.table(keys), sort_keys=order))
+
+
+def _sorted(rows: pa.Table, order: Sequence[str]) -> pa.Table:
     keys = pa.Table.from_arrays([_flat(rows.column(name)) for name in order], names=list(order))
     return rows.take(pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in order]))
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from isotherm_ingest.decode import debezium
+from isotherm_ingest.decode.changes import MESSAGES
 
 COLUMNS = ("key", "value", "headers", "timestamp", "topic", "partition", "offset")
 """Of Spark's Kafka source; the headers as JSON (`HEADERS`)."""
@@ -56,7 +57,7 @@ class Group:
                 _moved(self.rows.column("headers")),
                 *(self.rows.column(name) for name in ("topic", "partition", "offset")),
             ],
-            names=["text", "key_text", "moved", "topic", "partition", "offset"],
+            schema=MESSAGES,
         )
 
 

@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 
 from isotherm_ingest.decode.database import ask
 
+_GONE = "is gone"
+
 
 @dataclass(frozen=True, slots=True)
 class Newest:
@@ -34,6 +36,23 @@ class Newest:
         there = pc.invert(self.is_gone)
         kept = {name: one.filter(there) for name, one in self.kept.items()}
         return Newest(self.rows.filter(there), self.is_gone.filter(there), kept)
+
+    def waiting(self) -> pa.Table:
+        """As they travel: behind the table's own columns stand what is gone and what is kept."""
+        rows = self.rows.append_column(_GONE, self.is_gone)
+        for name, mask in self.kept.items():
+            rows = rows.append_column(name, mask)
+        return rows
+
+
+def waited(rows: pa.Table) -> Newest:
+    """From how they travelled."""
+    split = len(rows.column_names) - 1 - rows.column_names[::-1].index(_GONE)
+    masks = {
+        name: rows.column(split + 1 + place).combine_chunks()
+        for place, name in enumerate(rows.column_names[split + 1 :])
+    }
+    return Newest(rows.select(range(split)), rows.column(split).combine_chunks(), masks)
 
 
 def newest(changes: pa.Table, key: Sequence[str]) -> Newest:

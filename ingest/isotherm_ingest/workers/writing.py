@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from isotherm_ingest.decode.changes import as_type
 from isotherm_ingest.decode.database import ask
 from isotherm_ingest.workers.files import ROW_ID, files_of
-from isotherm_ingest.workers.newest import Newest, newest
+from isotherm_ingest.workers.newest import newest, waited
 from isotherm_ingest.workers.tasks import (
     CHANGES,
     ERROR,
@@ -36,8 +36,6 @@ CHANGELOG_FIELDS = {
     "_lsn": "lsn",
 }
 """What a changelog says of each change, beside its row."""
-_GONE, _KEPT = "is gone", "kept "
-"""Columns of waiting rows beside the table's own: no column of a table is called so in a place of its own."""
 
 
 def write_stage(task: BatchTask) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -78,7 +76,7 @@ def write(table: TableTask, changes: pa.Table) -> Iterator[Line]:
     yield Line(table.name, KEYS, as_arrow(plain(found.rows.select(list(table.key)))))
     if not table.is_empty and (table.has_ids or found.must_wait):
         yield Line(table.name, WAITS, b"")
-        yield Line(table.name, WAITING, as_arrow(_packed(found)))
+        yield Line(table.name, WAITING, as_arrow(found.waiting()))
         return
     rows = found.written().rows
     if rows.num_rows:
@@ -107,7 +105,7 @@ def fill_stage(
 
 def filled(table: TableTask, waiting: pa.Table, old: pa.Table, kept: Sequence[str]) -> pa.Table:
     """The rows to write: with the values that stay, and the ids, of the rows in whose place they come."""
-    found = _unpacked(waiting).written()
+    found = waited(waiting).written()
     places = _places(found.rows.select(list(table.key)), old)
     values = dict(zip(found.rows.column_names, found.rows.columns, strict=True))
     for place, name in enumerate(kept):
@@ -181,19 +179,3 @@ def _logged(table: TableTask, changes: pa.Table) -> pa.Table:
         names.append(name)
         values.append(columns[name] if name in columns else change.field(CHANGELOG_FIELDS[name]))
     return pa.Table.from_arrays(values, names=names)
-
-
-def _packed(found: Newest) -> pa.Table:
-    rows = found.rows.append_column(_GONE, found.is_gone)
-    for name, mask in found.kept.items():
-        rows = rows.append_column(_KEPT + name, mask)
-    return rows
-
-
-def _unpacked(rows: pa.Table) -> Newest:
-    split = len(rows.column_names) - 1 - rows.column_names[::-1].index(_GONE)
-    masks = {
-        name.removeprefix(_KEPT): rows.column(split + 1 + place).combine_chunks()
-        for place, name in enumerate(rows.column_names[split + 1 :])
-    }
-    return Newest(rows.select(range(split)), rows.column(split).combine_chunks(), masks)

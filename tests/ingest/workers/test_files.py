@@ -1,0 +1,214 @@
+"""Data files of one table, as the table asks for them; PyIceberg reads them back, and Iceberg's own JSON is the form."""
+
+import json
+import random
+import uuid
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrder
+from pyiceberg.transforms import (
+    BucketTransform,
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    MonthTransform,
+    TruncateTransform,
+    VoidTransform,
+)
+from pyiceberg.types import (
+    BinaryType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+    UUIDType,
+)
+
+from isotherm_ingest.decode.changes import as_type
+from isotherm_ingest.workers.files import described, files_of, table_of
+from isotherm_ingest.workers.tasks import TableTask
+
+COLUMNS = {
+    "id": LongType(), "text": StringType(), "at": TimestamptzType(), "local": TimestampType(), "day": DateType(),
+    "price": DecimalType(10, 2), "real": DoubleType(), "raw": BinaryType(), "token": UUIDType(),
+}  # fmt: skip
+SCHEMA = Schema(*(NestedField(place, name, kind) for place, (name, kind) in enumerate(COLUMNS.items(), 1)))
+NAMES = list(COLUMNS)
+ROW = {
+    "id": 7, "text": "häß/=?", "at": datetime(2024, 5, 6, 7, 8, tzinfo=UTC), "local": datetime(2024, 5, 6, 7, 8),  # noqa: DTZ001 (that is the type)
+    "day": date(1969, 12, 30), "price": Decimal("-1.50"), "real": 1.5, "raw": b"\x00\xff",
+    "token": str(uuid.UUID(int=5)),
+}  # fmt: skip
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    made = load_catalog(
+        "lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/warehouse"
+    )
+    made.create_namespace("shop")
+    return made
+
+
+def spec(*fields):
+    return PartitionSpec(
+        *(
+            PartitionField(NAMES.index(name) + 1, 1000 + place, transform, f"p{place}")
+            for place, (name, transform) in enumerate(fields)
+        )
+    )
+
+
+def task_of(table, **more):
+    return TableTask("shop.orders", described(table.metadata), {}, tuple(NAMES), {}, **more)
+
+
+def rows_of(*rows):
+    schema = schema_to_pyarrow(SCHEMA, include_field_ids=False)
+    columns = []
+    for one in schema:
+        plain = pa.string() if isinstance(one.type, pa.UuidType) else one.type
+        columns.append(as_type(pa.array([row.get(one.name) for row in rows], plain), one.type))
+    return pa.Table.from_arrays(columns, names=NAMES)
+
+
+def read(files):
+    return [
+        row for one in files for row in pq.read_table(one["file-path"].removeprefix("file://")).to_pylist()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "values"),
+    [
+        ((("at", HourTransform()), ("text", TruncateTransform(2))), [476_383, "hä"]),
+        ((("at", DayTransform()), ("price", IdentityTransform())), ["2024-05-06", "-1.50"]),
+        ((("day", IdentityTransform()), ("local", MonthTransform())), ["1969-12-30", 652]),
+        ((("at", IdentityTransform()),), ["2024-05-06T07:08:00+00:00"]),
+        ((("local", IdentityTransform()),), ["2024-05-06T07:08:00"]),
+        ((("raw", IdentityTransform()), ("token", IdentityTransform())), ["00ff", str(uuid.UUID(int=5))]),
+        ((("real", IdentityTransform()), ("id", VoidTransform())), [1.5, None]),
+    ],
+)
+def test_a_partition_is_told_as_iceberg_says_values(catalog, fields, values):
+    table = catalog.create_table("shop.orders", SCHEMA, partition_spec=spec(*fields))
+    (file,) = files_of(task_of(table), rows_of(ROW))
+
+    assert json.loads(json.dumps(file))["partition"] == values
+    assert (file["spec-id"], file["record-count"]) == (table.spec().spec_id, 1)
+
+
+@pytest.mark.parametrize("name", ["id", "text", "at", "day", "price", "raw", "token"])
+def test_a_bucket_is_the_one_that_iceberg_counts(catalog, name):
+    table = catalog.create_table("shop.orders", SCHEMA, partition_spec=spec((name, BucketTransform(7))))
+    (file,) = files_of(task_of(table), rows_of(ROW))
+    value = uuid.UUID(ROW[name]) if name == "token" else ROW[name]
+
+    assert file["partition"] == [BucketTransform(7).transform(COLUMNS[name])(value)]
+
+
+def test_each_partition_is_one_file_whatever_its_value_is(catalog):
+    """NaN equals nothing, and null is no value."""
+    table = catalog.create_table("shop.orders", SCHEMA, partition_spec=spec(("real", IdentityTransform())))
+    values = [1.0, float("nan"), None, 1.0, float("nan"), None, 2.0]
+    files = files_of(
+        task_of(table), rows_of(*({"id": place, "real": one} for place, one in enumerate(values)))
+    )
+
+    assert sorted((str(one["partition"][0]), one["record-count"]) for one in files) == [
+        ("1.0", 2), ("2.0", 1), ("NaN", 2), ("None", 2),
+    ]  # fmt: skip
+    assert sorted(row["id"] for row in read(files)) == list(range(7))
+
+
+def test_statistics_are_those_of_the_rows(catalog):
+    table = catalog.create_table("shop.orders", SCHEMA)
+    (file,) = files_of(task_of(table), rows_of({**ROW, "id": 3}, {**ROW, "id": 500}, {**ROW, "id": None}))
+
+    by_id = {name: dict(zip(file[name]["keys"], file[name]["values"], strict=True)) for name in
+             ("value-counts", "null-value-counts", "lower-bounds", "upper-bounds")}  # fmt: skip
+    assert (by_id["value-counts"][1], by_id["null-value-counts"][1]) == (3, 1)
+    assert (by_id["lower-bounds"][1], by_id["upper-bounds"][1]) == ("0300000000000000", "F401000000000000")
+
+
+def test_rows_are_sorted_as_asked_or_as_the_table_says(catalog):
+    order = SortOrder(
+        SortField(1, IdentityTransform(), SortDirection.DESC, NullOrder.NULLS_FIRST), order_id=1
+    )
+    table = catalog.create_table("shop.orders", SCHEMA, sort_order=order)
+    rows = rows_of(*({"id": one, "text": str(one)} for one in (2, None, 3, 1)))
+
+    assert [row["id"] for row in read(files_of(task_of(table), rows))] == [None, 3, 2, 1]
+    assert [row["text"] for row in read(files_of(task_of(table), rows, ["text"]))] == ["1", "2", "3", "None"]
+
+
+def test_files_lie_where_the_table_says_and_no_property_names_code(catalog):
+    properties = {
+        "write.object-storage.enabled": "true",
+        "write.parquet.compression-codec": "GZIP",
+    }
+    table = catalog.create_table("shop.orders", SCHEMA, properties=properties)
+    named = {**properties, "write.py-location-provider.impl": "no.such.code"}
+    task = replace(
+        task_of(table), description=described(table.metadata.model_copy(update={"properties": named}))
+    )
+    (file,) = files_of(task, rows_of(ROW))
+
+    assert file["file-path"].startswith(f"{table.location()}/data/")
+    assert (
+        len(file["file-path"].removeprefix(f"{table.location()}/data/").split("/")) == 5
+    )  # scattered by a hash
+    footer = pq.read_metadata(file["file-path"].removeprefix("file://"))
+    assert footer.row_group(0).column(0).compression == "GZIP"
+
+
+def test_what_was_written_before_a_failure_is_deleted(catalog, tmp_path):
+    required = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "text", StringType()))
+    table = catalog.create_table(
+        "shop.orders",
+        required,
+        partition_spec=PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "p")),
+    )
+    task = TableTask("shop.orders", described(table.metadata), {}, ("id", "text"), {})
+    rows = pa.table({"id": pa.array([1, None]), "text": pa.array(["a", "b"], pa.large_string())})
+
+    with pytest.raises(ValueError, match="id"):
+        files_of(task, rows)
+    assert list(tmp_path.rglob("*.parquet")) == []
+
+
+def test_a_description_is_the_same_until_the_table_looks_otherwise(catalog):
+    table = catalog.create_table("shop.orders", SCHEMA)
+    before = described(table.metadata)
+    table.append(pa.table({"id": [1]}, schema=pa.schema([("id", pa.int64())])))
+    assert described(table.refresh().metadata) == before
+    assert table_of(before).schema() == SCHEMA
+
+    with table.update_schema() as update:
+        update.add_column("more", StringType())
+    assert described(table.refresh().metadata) != before
+
+
+def test_large_tables_become_files_of_the_target_size(catalog):
+    table = catalog.create_table("shop.orders", SCHEMA, properties={"write.target-file-size-bytes": "200000"})
+    dice = random.Random(7)
+    rows = rows_of(*({"id": one, "text": dice.randbytes(16).hex()} for one in range(40_000)))
+    files = files_of(task_of(table), rows)
+
+    assert len(files) > 2
+    assert all(100_000 < one["file-size-in-bytes"] < 300_000 for one in files)
+    assert pc.sum(pa.array([one["record-count"] for one in files])).as_py() == 40_000
