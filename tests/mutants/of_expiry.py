@@ -22,6 +22,13 @@ MUTANTS = (
         EXPIRY + "test_the_newest_token_of_each_pipeline_is_kept_as_a_property",
     ),
     Mutant(
+        "a sink's place is kept, and the way to it is not",
+        "core/planner/retention.py",
+        "elif number >= needed_from:",
+        "elif number == needed_from:",
+        "service/test_places_of_writers.py::test_a_writer_that_stood_still_finds_its_place",
+    ),
+    Mutant(
         "a tag that comes between look and commit is dropped",
         "iceberg/expiry.py",
         "staying = set(self.snapshot_ids) - set(still_going(base_metadata, self.snapshot_ids, self.at_ms))",
