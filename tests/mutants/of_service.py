@@ -148,9 +148,23 @@ MUTANTS = (
     Mutant(
         "what is set aside takes the turns of what is well",
         "service/admission.py",
-        "if not self.is_aside(work_key(request))",
-        "if True",
+        "in planned.requests if not self.is_aside(work_key(request))",
+        "in planned.requests",
         "service/test_turns_of_others.py::test_a_table_of_a_higher_priority_that_is_set_aside_takes_no_turn",
+    ),
+    Mutant(
+        "what fails as it begins has had the turn of another one",
+        "service/admission.py",
+        "has_failed = has_failed or self.is_aside(work_key(request))",
+        "pass",
+        "service/test_turns_of_others.py::test_tables_that_may_not_be_written_take_no_turn_from_one_of_the_same_store_that_may",
+    ),
+    Mutant(
+        "a refusal of one table counts as trouble of its store",
+        "service/deletions.py",
+        "except Refused:",
+        "except ZeroDivisionError:",
+        "service/test_turns_of_others.py::test_tables_that_may_not_be_written_take_no_turn_from_one_of_the_same_store_that_may",
     ),
     Mutant(
         "turns of a clock that was ahead count",
