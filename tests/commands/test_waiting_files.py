@@ -80,7 +80,7 @@ def test_a_catalog_that_does_not_list_its_tables_keeps_them_too(lab, ask):
     service = started(lab)
     names = service.catalog.names
 
-    def refused():
+    def refused(*_):
         raise Unavailable("HTTP 503")
 
     service.catalog.names = refused

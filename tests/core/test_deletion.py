@@ -1,6 +1,8 @@
 """Whether a file may be deleted: every layer by itself, with everything else in order."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from isotherm.core.deletion import (
     Cause,
@@ -17,7 +19,7 @@ from isotherm.core.deletion import (
     own_folders,
     pause_ms,
 )
-from isotherm.core.paths import deepest, folder, is_plain, normalised
+from isotherm.core.paths import deepest, folder, in_all_spellings, is_plain, normalised
 
 HOME = "s3://lake/shop/orders"
 PATH = f"{HOME}/data/a.parquet"
@@ -236,3 +238,21 @@ def test_a_file_that_waits_is_looked_at_ever_more_rarely_but_once_a_day():
         86_400_000,
         86_400_000,
     ]
+
+
+BEGINNINGS = [
+    *("s3://lake/", "s3a://lake/", "S3://lake/", "gs://lake/", "gcs://lake/", "", "/", "file:/", "file:///"),
+    *("file://localhost/", "hdfs:/", "hdfs://name:8020/", "hdfs:///", "odd:"),
+    *("abfss://lake@Acme.dfs.core.windows.net/", "wasb://lake@acme.blob.core.windows.net/"),
+]
+FOLDERS = st.lists(st.sampled_from(["shop", "orders", "Orders", "a:b", "ä", ""]), max_size=4)
+
+
+@given(st.sampled_from(BEGINNINGS), st.sampled_from(BEGINNINGS), FOLDERS, FOLDERS, st.sampled_from(["", "/"]))
+def test_whatever_lies_in_a_folder_shares_its_path_in_all_spellings(here, there, path, below, end):
+    """By it the ledger finds the places that may hold files of a table back: none of them may be missing."""
+    home, other = here + "/".join(path), there + "/".join([*path, *below]) + end
+
+    if folder(other).startswith(folder(home)):
+        assert in_all_spellings(home) in other
+        assert in_all_spellings(folder(home)) in other

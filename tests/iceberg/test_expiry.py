@@ -13,7 +13,12 @@ from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.schema import Schema
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.statistics import BlobMetadata, PartitionStatisticsFile, StatisticsFile
-from pyiceberg.table.update import AssertRefSnapshotId, SetPartitionStatisticsUpdate, SetSnapshotRefUpdate
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertRefSnapshotId,
+    SetPartitionStatisticsUpdate,
+    SetSnapshotRefUpdate,
+)
 from pyiceberg.types import LongType, NestedField
 
 from isotherm.contract.summary import taken_at
@@ -627,6 +632,37 @@ def test_a_replica_that_lags_says_nothing_of_a_refused_second_copy(
 
     assert OutcomeKind.UNKNOWN is outcome.kind, outcome
     assert not set(reading.snapshots) & set(ids(load(catalog)))
+
+
+def test_a_writer_whose_clock_is_behind_is_no_replica_that_lags(catalog: Any, table: Table) -> None:
+    """The head is stamped by a clock that is half a minute ahead. Then another writer is faster than we are."""
+    head = table.metadata.snapshots[-1]
+    ahead = head.model_copy(
+        update={
+            "snapshot_id": head.snapshot_id + 1,
+            "parent_snapshot_id": head.snapshot_id,
+            "sequence_number": table.metadata.last_sequence_number + 1,
+            "timestamp_ms": now_ms() + 30_000,
+        }
+    )
+    moved = SetSnapshotRefUpdate(
+        **{"ref-name": "main", "type": "branch", "snapshot-id": ahead.snapshot_id},
+    )
+    catalog.commit_table(table, (), (AddSnapshotUpdate(snapshot=ahead), moved))
+    reading = read(load(catalog), ids(table)[:3], now_ms())
+    lost = []
+
+    def slower(real: Any, *arguments: Any) -> Any:
+        if not lost:
+            append(table, 20)
+            lost.append(load(catalog).metadata.last_updated_ms)
+            raise CommitFailedException("409")
+        return real(*arguments)
+
+    outcome = expired(FaultyCatalog(catalog, slower), reading).outcome
+
+    assert lost[0] < ahead.timestamp_ms
+    assert OutcomeKind.DONE is outcome.kind, outcome
 
 
 def test_a_look_that_takes_long_is_taken_again_and_then_given_up(catalog: Any, table: Table) -> None:

@@ -22,6 +22,20 @@ MUTANTS = (
         EXPIRY + "test_the_newest_token_of_each_pipeline_is_kept_as_a_property",
     ),
     Mutant(
+        "a sink's place is kept, and the way to it is not",
+        "core/planner/retention.py",
+        "elif number >= needed_from:",
+        "elif number == needed_from:",
+        "service/test_places_of_writers.py::test_a_writer_that_stood_still_finds_its_place",
+    ),
+    Mutant(
+        "a writer's clock says which version of a table is newer",
+        "iceberg/expiry.py",
+        "return last_sequence_number(metadata) or 0, metadata.last_updated_ms",
+        "return 0, metadata.last_updated_ms",
+        EXPIRY + "test_a_writer_whose_clock_is_behind_is_no_replica_that_lags",
+    ),
+    Mutant(
         "a tag that comes between look and commit is dropped",
         "iceberg/expiry.py",
         "staying = set(self.snapshot_ids) - set(still_going(base_metadata, self.snapshot_ids, self.at_ms))",
@@ -66,7 +80,7 @@ MUTANTS = (
     Mutant(
         "after a request nobody says that one was sent",
         "iceberg/expiry.py",
-        "self.base, self.base_at_ms = table.metadata_location, table.metadata.last_updated_ms",
+        "self.base, self.base_age = table.metadata_location, _age(table.metadata)",
         "pass",
         EXPIRY + "test_after_a_lost_answer_a_look_says_what_came_of_it",
     ),

@@ -148,9 +148,23 @@ MUTANTS = (
     Mutant(
         "what is set aside takes the turns of what is well",
         "service/admission.py",
-        "if not self.is_aside(work_key(request))",
-        "if True",
+        "in planned.requests if not self.is_aside(work_key(request))",
+        "in planned.requests",
         "service/test_turns_of_others.py::test_a_table_of_a_higher_priority_that_is_set_aside_takes_no_turn",
+    ),
+    Mutant(
+        "what fails as it begins has had the turn of another one",
+        "service/admission.py",
+        "has_failed = has_failed or self.is_aside(work_key(request))",
+        "pass",
+        "service/test_turns_of_others.py::test_tables_that_may_not_be_written_take_no_turn_from_one_of_the_same_store_that_may",
+    ),
+    Mutant(
+        "a refusal of one table counts as trouble of its store",
+        "service/deletions.py",
+        "except Refused:",
+        "except ZeroDivisionError:",
+        "service/test_turns_of_others.py::test_tables_that_may_not_be_written_take_no_turn_from_one_of_the_same_store_that_may",
     ),
     Mutant(
         "turns of a clock that was ahead count",
@@ -518,10 +532,17 @@ MUTANTS = (
         "store/test_pruning.py::test_only_what_is_confirmed_is_due",
     ),
     Mutant(
+        "a table's home is where it was seen last",
+        "store/ledger/deletions.py",
+        "MIN(number)",
+        "MAX(number)",
+        "store/test_places.py::test_the_home_of_a_table_is_where_it_was_seen_first",
+    ),
+    Mutant(
         "the newest place of a table is its first",
         MARKS,
-        "FROM places ORDER BY number",
-        "FROM places ORDER BY number DESC",
+        "instr(location, value)) ORDER BY number",
+        "instr(location, value)) ORDER BY number DESC",
         "store/test_places.py::test_the_first_place_stays_the_first",
     ),
 )

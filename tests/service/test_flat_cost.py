@@ -1,12 +1,13 @@
 """What an event costs does not depend on its table: counted in steps of SQLite and in files read, not in seconds."""
 
+import tracemalloc
 from collections import Counter
 
 import pytest
 
 from isotherm.runtime.clock import now_ms
 from perf.made import make
-from support.lab import EAGER, NEVER_DUE, Lab
+from support.lab import EAGER, EXPIRING, NEVER_DUE, Lab, uuid_of, wait_for_children
 
 SMALL = {"files": 200, "manifests": 10, "partitions": 20, "snapshots": 20}
 STEP = 10
@@ -65,3 +66,36 @@ def test_an_event_costs_the_same_however_large_its_table_is(tmp_path, more):
         assert many[store] <= 1.2 * few[store], (
             f"{store}: {few[store]} steps, {many[store]} for the larger table"
         )
+
+
+def memory_for_a_deletion(folder, strangers):
+    """What it takes to expire and delete files of one table, after so many others have come and gone."""
+    lab = Lab(folder, policy=EXPIRING)
+    table = lab.create()
+    for hour in range(6):
+        lab.append(table, hour)
+    service = lab.service()
+    with service.ledger.transaction():
+        for number in range(strangers):
+            service.ledger.place(f"{number}", f"file://{folder}/warehouse/tmp/orders_{number}")
+    service.start()
+    tracemalloc.start()
+    for _ in range(60):
+        lab.ahead_ms += 30_000
+        service.step(0)
+        wait_for_children(service)
+        if service.ledger.deletions(uuid_of(table)).get("deleted"):
+            break
+    else:
+        raise AssertionError("no file went")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    service.stop()
+    return peak
+
+
+def test_a_deletion_takes_no_more_memory_where_thousands_of_tables_have_come_and_gone(tmp_path):
+    few = memory_for_a_deletion(tmp_path / "few", 10)
+    many = memory_for_a_deletion(tmp_path / "many", 20_000)
+
+    assert many < few + 1_000_000

@@ -341,7 +341,7 @@ def front(service, what):
             raise Refused("ForbiddenError: 403")
         return load(name)
 
-    def hiding():
+    def hiding(*_):
         return replace(names(), unlisted={"shop": "403"})
 
     service.catalog.load = refusing

@@ -18,7 +18,7 @@ from requests.exceptions import ReadTimeout
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.iceberg.errors import WANTED_S
 from isotherm.iceberg.list_tables import LIMIT_S, Lister
-from isotherm.iceberg.threads import THREADS
+from isotherm.iceberg.threads import THREADS, Beside, Threads
 from isotherm.runtime.breaker import Breaker
 from isotherm.service.catalog_lists import WANTED_EVERY_S, CatalogLists
 from isotherm.service.ports import Refused, Unavailable
@@ -97,13 +97,67 @@ def test_who_waits_for_a_list_has_it_sooner_and_never_an_older_one(lab):
     assert made.take() is None
 
 
+class Wide(FaultyCatalog):
+    """A catalog of many namespaces; each takes a minute, and the last one waits until it may answer."""
+
+    def __init__(self, lab, clock):
+        super().__init__(lab.catalog)
+        self.clock, self.is_late, self.may_end = clock, threading.Event(), threading.Event()
+
+    def list_tables(self, namespace):
+        self.clock[0] += 60.0
+        if namespace == ("z",):
+            self.is_late.set()
+            assert self.may_end.wait(30)
+        return self.catalog.list_tables(namespace)
+
+
+class Clocked(Threads):
+    """Threads by a clock that is moved by hand."""
+
+    def __init__(self, clock):
+        self.clock = clock
+
+    def beside(self, limit_s):
+        return Beside(limit_s, lambda: self.clock[0])
+
+
+def test_a_list_of_many_namespaces_that_takes_longer_than_an_hour_comes_to_its_end(lab):
+    for name in (*(f"n{number:02}" for number in range(70)), "z"):
+        lab.catalog.create_namespace(name)
+    clock = [1000.0]
+    wide = Wide(lab, clock)
+    catalog = IcebergCatalog(wide, threads=Clocked(clock))
+
+    assert catalog.list_beside(0.0) is None
+    assert wide.is_late.wait(30)
+    assert clock[0] > 1000.0 + LIMIT_S
+    assert catalog.list_beside(0.0) is None
+    wide.may_end.set()
+    assert catalog.list_beside(30.0).silent == []
+
+
+def test_a_list_that_hangs_in_one_question_for_an_hour_is_given_up(lab):
+    lab.catalog.create_namespace("z")
+    clock = [1000.0]
+    wide = Wide(lab, clock)
+    catalog = IcebergCatalog(wide, threads=Clocked(clock))
+
+    assert catalog.list_beside(0.0) is None
+    assert wide.is_late.wait(30)
+    clock[0] += LIMIT_S + 1
+    with pytest.raises(Unavailable, match="not done after"):
+        catalog.list_beside(0.0)
+    wide.may_end.set()
+
+
 def test_a_list_that_fails_is_an_error_of_the_one_who_asks(lab):
     catalog = IcebergCatalog(lab.catalog)
 
-    def broken():
+    def broken(_):
         raise RuntimeError("a mistake")
 
-    def late():
+    def late(_):
         raise TimeoutError("too late")
 
     catalog.names = broken

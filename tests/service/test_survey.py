@@ -35,7 +35,7 @@ class World:
         self.heard, self.known, self.trouble, self.passed_s = [], {}, None, 0.0
         self.ahead_ms, self.good_for_s = 0, float("inf")
         self.settles, self.twice, self.asked = True, [], []
-        self.faults = {}
+        self.faults, self.away = {}, False
         self._lies, self.catalog.lies = self.catalog.lies, self.lies
         self.survey = self.begun()
 
@@ -65,6 +65,8 @@ class World:
 
     def lies(self, name):
         self.asked.append(name)
+        if self.away:
+            raise Unavailable("no connection")
         if name in self.faults:
             raise self.faults[name]
         return self._lies(name)

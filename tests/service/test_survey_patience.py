@@ -91,6 +91,26 @@ def test_a_name_that_is_silent_and_refused_by_turns_keeps_files_waiting_for_a_da
     assert world.asked.count("zoo.copy") < 27 * 6 * TRIES
 
 
+@pytest.mark.parametrize("restarts_h", [(), (12,), (26,)], ids=["never", "during it", "at its end"])
+def test_an_outage_of_the_whole_catalog_is_no_silence_of_a_name(world, restarts_h):
+    """It gave no answer just before and just after it: that is no day."""
+    world.list()
+    world.turns(2)
+    world.faults["zoo.copy"] = Unavailable("time-out")
+    seen = []
+    for hours in range(60):
+        if hours in restarts_h:
+            world.restart(after_s=60.0)
+        world.away = 1 <= hours < 27
+        for _ in range(6):
+            world.passed_s += 600.0
+            world.survey.want()
+            world.turns(3)
+        seen.append(world.survey.seen_since_ms("shop.orders") is not None)
+    assert not any(seen[: 27 + 18])
+    assert seen[-1]
+
+
 @pytest.mark.parametrize("asked_s", [0.0, 60.0], ids=["before", "after"])
 def test_a_name_is_gone_once_a_list_that_was_asked_for_after_the_answer_does_not_have_it(world, asked_s):
     world.list()

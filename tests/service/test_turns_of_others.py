@@ -9,7 +9,7 @@ import pytest
 from isotherm.core import observations as seen
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.values import loaded_table
-from isotherm.service.ports import StoreAway
+from isotherm.service.ports import Refused, StoreAway
 from support.lab import EAGER, EXPIRING, Lab, of, started
 
 ROUND_S = 10
@@ -56,6 +56,34 @@ def test_tables_with_a_missing_manifest_take_no_turn_from_one_that_is_well(tmp_p
     assert "shop.good" in {one.table.name for one in of(lab, seen.JobEnded)}
     told = [one for one in lab.seen if isinstance(one, seen.TrySoon | seen.TableFailed)]
     assert 0 < len(told) < 12 * damaged
+
+
+def test_tables_that_may_not_be_written_take_no_turn_from_one_of_the_same_store_that_may(tmp_path):
+    """Thirty tables whose store refuses the file by which its time is told, and one that it does not refuse."""
+    lab = a_lab(tmp_path, EAGER)
+    refused = [lab.create(f"others.t{number:02}") for number in range(30)]
+    good = lab.create("shop.good")
+    service = started(lab)
+    rounds(lab, service, 5)
+    ask = service.maintainer.clock_skew_ms
+
+    def skew(loaded):
+        if loaded.table.name.startswith("others."):
+            raise Refused(f"403: nobody may write to {loaded.table.name}")
+        return ask(loaded)
+
+    service.maintainer.clock_skew_ms = skew
+    service.deletions.clock = type(service.deletions.clock)()
+    for table in (*refused, good):
+        for hour in (1, 1, 1, 9, 9):
+            lab.append(table, hour)
+    lab.seen.clear()
+    rounds(lab, service, 3)
+    service.stop()
+    lab.executor.stop()
+
+    assert "shop.good" in {one.table.name for one in of(lab, seen.JobStarted)}
+    assert not [one for one in of(lab, seen.TrySoon) if "shop.good" in one.what]
 
 
 @pytest.mark.parametrize("priority", [1, 3])

@@ -156,7 +156,7 @@ def test_while_one_name_cannot_be_seen_nobody_is_gone(lab, what):
     turn(service, 6)
     lies, names = service.catalog.lies, service.catalog.names
 
-    def hiding():
+    def hiding(*_):
         listing = names()
         listing.unlisted["hidden"] = "403"
         return listing

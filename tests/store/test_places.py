@@ -31,6 +31,25 @@ def test_the_first_place_stays_the_first(ledger):
     ]
 
 
+def test_the_home_of_a_table_is_where_it_was_seen_first(ledger):
+    ledger.place("a", "z://first", ["a://data"])
+    ledger.place("a", "a://second")
+    ledger.place("b", "b://other")
+
+    assert [ledger.home(uuid) for uuid in "abc"] == ["z://first", "b://other", None]
+
+
+def test_only_the_places_that_are_asked_for_are_read(ledger):
+    for number, location in enumerate(
+        ["s3://x/shop/orders", "s3://x/crm", "s3a://x/shop/orders/in", "file:/lake/a"]
+    ):
+        ledger.place(str(number), location)
+
+    assert [one.uuid for one in ledger.places(["shop/orders", "lake/a"])] == ["0", "2", "3"]
+    assert ledger.places([]) == []
+    assert len(ledger.places()) == 4
+
+
 def test_a_table_that_comes_back_has_all_its_places_again(ledger):
     for location in ("first", "second"):
         ledger.place("a", location)

@@ -36,6 +36,12 @@ DUPLICATE_DELETES = "deleted-duplicate-files"
 KAFKA_CONNECT_OFFSETS = "kafka.connect.offsets."
 """Where Iceberg's sink keeps its place: this, its control topic and its group. It looks no further than snapshots."""
 
+FLINK_CHECKPOINT, FLINK_OPERATOR = "flink.max-committed-checkpoint-id", "flink.operator-id"
+"""Where Flink's sink keeps its place, and whose it is: a job that is started again has another id, and the same operators."""
+
+SPARK_QUERY = "spark.sql.streaming.queryId"
+"""Whose place it is that Spark's streaming sink keeps: it is the same as long as the checkpoint is."""
+
 
 NUMBER = re.compile(r"-?[0-9]{1,18}")
 """A number in a summary; a longer one fits nowhere, and says nothing."""
@@ -50,6 +56,10 @@ def token_of(summary: Mapping[str, str]) -> str:
     """The name of whose place in its source the snapshot with this summary keeps, or empty if it keeps none."""
     if INGEST_TOKEN in summary:
         return f"ingest.{summary.get(INGEST_PIPELINE, '')}"
+    if FLINK_CHECKPOINT in summary:
+        return f"flink.{summary.get(FLINK_OPERATOR, '')}"
+    if SPARK_QUERY in summary:
+        return f"spark.{summary[SPARK_QUERY]}"
     return next((name for name in summary if name.startswith(KAFKA_CONNECT_OFFSETS)), "")
 
 

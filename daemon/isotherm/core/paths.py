@@ -75,6 +75,13 @@ def folder(location: str) -> str:
     return normalised(location).rstrip("/") + "/"
 
 
+def in_all_spellings(location: str) -> str:
+    """What a location has in common with each other one that lies there or deeper, however they are spelled: its path."""
+    scheme, separator, rest = normalised(location).partition(":")
+    path = rest.removeprefix("//").partition("/")[2] if rest.startswith("//") else rest
+    return (path if separator else scheme).strip("/")
+
+
 def deepest(location: str, folders: Collection[str]) -> str | None:
     """Of these folders (as `folder` gives them) the deepest in which a location lies, or None."""
     path = normalised(location)

@@ -27,11 +27,11 @@ from isotherm.iceberg.identify_tables import Look
 from isotherm.iceberg.list_tables import Lister
 from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Counted, Question, census
 from isotherm.iceberg.manifests.live import live_files, may_hold
-from isotherm.iceberg.manifests.reachability import SIZES
+from isotherm.iceberg.manifests.reachability import SIZES, never
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.scan import scanned
 from isotherm.iceberg.storage import allow_requests, properties_with_retries
-from isotherm.iceberg.threads import THREADS, Beside, Threads
+from isotherm.iceberg.threads import THREADS, Beside, IsStopped, Threads
 from isotherm.iceberg.values import (
     ListSize,
     added_manifests,
@@ -141,13 +141,13 @@ class IcebergCatalog:
         """How far this machine's clock is ahead of the catalog's, by its last answer."""
         return self.clock.skew_ms
 
-    def names(self) -> Listing:
+    def names(self, is_stopped: IsStopped = never) -> Listing:
         """Every table in every namespace. Raises Unavailable where the catalog as a whole does not answer."""
-        return self._lister.names()
+        return self._lister.names(is_stopped)
 
     def list_beside(self, wait_s: float) -> Listing | None:
         """The same, asked for beside the loop; None where that takes longer than one waits."""
-        return self._lister.beside(lambda: self.names(), wait_s)  # noqa: PLW0108 (whatever it is by then)
+        return self._lister.beside(lambda is_stopped: self.names(is_stopped), wait_s)  # noqa: PLW0108 (as it is then)
 
     def ask(self) -> None:
         """Whether it answers at all."""

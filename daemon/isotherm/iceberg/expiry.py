@@ -45,7 +45,7 @@ from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.errors import FATAL
 from isotherm.iceberg.lost_refs import lost_refs
 from isotherm.iceberg.manifests.avro import UnreadableError
-from isotherm.iceberg.manifests.reachability import left_behind, never, youngest
+from isotherm.iceberg.manifests.reachability import last_sequence_number, left_behind, never, youngest
 from isotherm.iceberg.threads import THREADS, IsStopped, Threads
 from isotherm.iceberg.values import kept_until_ms
 from isotherm.service.ports import Expired, ExpiryReading
@@ -162,8 +162,8 @@ class _Expiry:
     pause: Callable[[float], None]
     base: str = ""
     """The metadata that the last request was based on, or empty if none was sent."""
-    base_at_ms: int = 0
-    """When that was written."""
+    base_age: tuple[int, int] = (0, 0)
+    """How new that was."""
 
     def run(self) -> Expired:
         """Until it is done or refused."""
@@ -176,7 +176,7 @@ class _Expiry:
                 return refusal
             if (against := self.may_send(table)) is not None:
                 return self._failed(against)
-            self.base, self.base_at_ms = table.metadata_location, table.metadata.last_updated_ms
+            self.base, self.base_age = table.metadata_location, _age(table.metadata)
             try:
                 answer = self.catalog.commit_table(
                     table,
@@ -234,7 +234,7 @@ class _Expiry:
 
     def _is_older(self, metadata: TableMetadata) -> bool:
         """Whether this is the table from before our last request: a replica that lags says nothing of that."""
-        return metadata.last_updated_ms < self.base_at_ms
+        return _age(metadata) < self.base_age
 
     @property
     def going(self) -> tuple[int, ...]:
@@ -267,6 +267,11 @@ class _Expiry:
 
     def _failed(self, refusal: Refusal) -> Expired:
         return Expired(replace(Outcome.refused(self.job_id, refusal), was_sent=bool(self.base)))
+
+
+def _age(metadata: TableMetadata) -> tuple[int, int]:
+    """What grows with each version of a table. Two writers' clocks may differ, so their times count last."""
+    return last_sequence_number(metadata) or 0, metadata.last_updated_ms
 
 
 def still_going(metadata: TableMetadata, snapshots: Iterable[int], now_ms: int) -> tuple[int, ...]:

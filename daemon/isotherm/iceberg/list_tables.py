@@ -10,12 +10,14 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_at
 from tenacity.nap import sleep
 
 from isotherm.iceberg.errors import says_nothing_of_it, translated, wanted_pause_s
-from isotherm.iceberg.threads import Beside, Threads
+from isotherm.iceberg.manifests.reachability import never
+from isotherm.iceberg.threads import Beside, IsStopped, Threads
 from isotherm.runtime.breaker import Breaker
 from isotherm.service.ports import Listing, Refused, TableMissing, Unavailable
 
 LIMIT_S = 3600.0
-"""For a list that is made beside the loop: two questions for each namespace."""
+"""For one question of a list that is made beside the loop. There are two for each namespace, of which there may be
+thousands."""
 SILENT_PAUSES_S = 300.0, 3600.0
 """The first pause of a namespace without an answer, and the longest: each question may cost a time-out."""
 TRIES = 6
@@ -67,10 +69,10 @@ class Lister:
         self._namespaces: dict[str, Identifier] = {}
         """By name of a table: its namespace, where that, or the table's own name, has a dot in a level."""
 
-    def beside(self, names: Callable[[], Listing], wait_s: float) -> Listing | None:
+    def beside(self, names: Callable[[IsStopped], Listing], wait_s: float) -> Listing | None:
         """What `names` gives, asked for beside the loop; None where that takes longer than one waits."""
         if not self._is_under_way:
-            self._beside.start("listing", lambda _: names())
+            self._beside.start("listing", names)
             self._is_under_way = True
         self._beside.wait(wait_s)
         for _, result in self._beside.ended():
@@ -82,14 +84,20 @@ class Lister:
             raise result
         return None
 
-    def names(self) -> Listing:
-        """Every table in every namespace; one that refuses, is silent, or is not there, hides no other."""
+    def names(self, is_stopped: IsStopped = never) -> Listing:
+        """Every table in every namespace; one that refuses, is silent, or is not there, hides no other.
+
+        Args:
+            is_stopped: asked before each question.
+        """
         # The loop and a thread may list at the same time, so neither changes what the other reads.
         known = dict(self._silent)
         waiting = _in_turn(self.namespaces(), known)
         seen, silent, in_a_row, lost_s = set(waiting), list[str](), 0, 0.0
         names, missing, unlisted = list[str](), list[Identifier](), dict[str, str]()
         while waiting:
+            if is_stopped():
+                raise Unavailable("the list of tables was given up")
             namespace = waiting.pop()
             name = ".".join(namespace)
             breaker, why = known.get(namespace, (self._breaker.another(*SILENT_PAUSES_S), NOT_ASKED))
@@ -100,6 +108,7 @@ class Lister:
             began_s = breaker.now_s
             try:
                 names.extend(self._asking(self._shown, namespace))
+                is_stopped()  # it has got on
                 below = set(self._asking(self._below, namespace)) - seen
             except TableMissing:
                 known.pop(namespace, None)

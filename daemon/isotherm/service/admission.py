@@ -1,6 +1,6 @@
 """Which of what is due begins now: the planner's admission, with what only the service knows."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from isotherm.core.model.decisions import Plan, Request
@@ -36,8 +36,23 @@ class Admission:
         self.expired_at_ms = _recent(self.expired_at_ms, now_ms) | {uuid: now_ms}
         return True
 
-    def admitted(self, plans: Sequence[Plan], *, may_compact: bool) -> Sequence[Request]:
-        """The requests of these plans that begin now. What is set aside would only take a turn from the others."""
+    def in_turn(self, plans: Sequence[Plan], *, may_compact: bool) -> Iterator[Request]:
+        """The requests of these plans that begin now; where one is set aside as it begins, another one has its turn."""
+        has_failed = True
+        while has_failed:
+            admitted, has_failed = self._admitted(plans, may_compact=may_compact), False
+            for request in admitted:
+                if not self.is_aside(work_key(request)):
+                    yield request
+                    has_failed = has_failed or self.is_aside(work_key(request))
+            taken = set(map(id, admitted))
+            plans = [
+                replace(one, requests=tuple(request for request in one.requests if id(request) not in taken))
+                for one in plans
+            ]
+
+    def _admitted(self, plans: Sequence[Plan], *, may_compact: bool) -> Sequence[Request]:
+        """Those that begin, if each does. What is set aside would only take a turn from the others."""
         plans = [self._ready(planned) for planned in plans]
         if not any(planned.requests for planned in plans):
             return ()

@@ -24,7 +24,7 @@ from isotherm.core.deletion import (
 )
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.observations import FilesDeleted, Outside, TrySoon
-from isotherm.core.paths import folder
+from isotherm.core.paths import folder, in_all_spellings
 from isotherm.service.barrier import Barrier
 from isotherm.service.holds import Holds
 from isotherm.service.ownership import has_still
@@ -35,6 +35,7 @@ from isotherm.service.ports import (
     Listener,
     LoadedTable,
     Maintainer,
+    Refused,
     Sweep,
     TableMissing,
     Unavailable,
@@ -209,18 +210,16 @@ class Deletions:
 
     def _neighbours(self, loaded: LoadedTable) -> Neighbours:
         """Where files of a table may be deleted, and where all others lie."""
-        places, mine = self.ledger.places(), loaded.table.uuid
-        home = next((one.location for one in places if one.uuid == mine and one.is_home), None)
+        home, mine = self.ledger.home(loaded.table.uuid), loaded.table.uuid
         namespace, _, name = loaded.table.name.rpartition(".")
-        return Neighbours(
-            own={} if home is None else own_folders(home, self.also_under, namespace.replace(".", "/"), name),
-            others=frozenset(folder(one.location) for one in _others(places, mine, home)),
-        )
+        own = {} if home is None else own_folders(home, self.also_under, namespace.replace(".", "/"), name)
+        places = self.ledger.places({in_all_spellings(one) for one in own.values()})
+        return Neighbours(own, frozenset(folder(one.location) for one in _others(places, mine, home)))
 
     def _look_for_holders(self, uuid: str, marks: Sequence[Mark], neighbours: Neighbours) -> None:
         """Have the tables looked for whose folders hold back some of these files."""
-        folders = {held_by(mark.path, neighbours) for mark in marks}
-        places = self.ledger.places() if folders - {None} else ()
+        folders = {held_by(mark.path, neighbours) for mark in marks} - {None}
+        places = self.ledger.places({in_all_spellings(one) for one in folders if one}) if folders else ()
         self.survey.want_holders(
             {one.uuid for one in places if one.uuid != uuid and folder(one.location) in folders}, uuid
         )
@@ -266,6 +265,8 @@ class Deletions:
                 raise kind(why)  # each look may take seconds, and all tables of the store want one
             try:
                 skew_ms = self.maintainer.clock_skew_ms(loaded)
+            except Refused:  # there is an answer, and other tables of the store may have the right
+                raise
             except Unavailable as err:
                 self._clockless[store] = (self.monotonic_s() + CLOCK_AGAIN_S, type(err), str(err))
                 raise

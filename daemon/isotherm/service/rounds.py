@@ -186,12 +186,10 @@ class Rounds:
         if self._may_begin and self._is_ruled:
             deadline_s = self.monotonic_s() + BEGIN_FOR_S
             may_compact = any(planned.requests for planned in self._plans) and self.read_to_the_end()
-            for request in self.admission.admitted(self._plans, may_compact=may_compact):
+            for request in self.admission.in_turn(self._plans, may_compact=may_compact):
                 action, key = request.decision.action, work_key(request)
                 if self.monotonic_s() >= deadline_s:
                     break
-                if self.barrier.is_aside(key):
-                    continue
                 with self.barrier.around(request.table.name, f"beginning to {action}", key):
                     has_begun = self._begin(request)
                     started += has_begun

@@ -47,6 +47,9 @@ def test_a_key_stays_the_same_when_the_spec_gains_a_field(values):
         ({"added-records": "3"}, ""),
         ({"ingest.source": "{}", "ingest.pipeline": "shop"}, "ingest.shop"),
         ({"kafka.connect.offsets.control-iceberg.connect-sink": '{"0":7}'}, "kafka.connect.offsets.control-iceberg.connect-sink"),
+        ({"flink.job-id": "1", "flink.operator-id": "a7", "flink.max-committed-checkpoint-id": "9"}, "flink.a7"),
+        ({"flink.job-id": "1", "flink.max-committed-checkpoint-id": "9"}, "flink."),
+        ({"spark.sql.streaming.queryId": "q1", "spark.sql.streaming.epochId": "41"}, "spark.q1"),
     ],
 )  # fmt: skip
 def test_whose_place_a_snapshot_keeps_is_told_by_its_summary(summary, token):

@@ -536,13 +536,42 @@ def test_what_somebody_may_still_need_stays(fields, kept):
     assert set(range(1, 11)) - kept == set(going)
 
 
-def test_the_newest_snapshot_that_keeps_a_writers_place_stays_for_each_writer():
-    tokens = {2: "ingest.a", 3: "ingest.b", 4: "kafka.connect.offsets.control.sink", 5: "ingest.b"}
-    with_tokens = tuple(replace(s, token=tokens.get(s.snapshot_id, "")) for s in snapshots(20))
-    decision, going = expiry(20, snapshots=with_tokens)
+TOKENS = {2: "ingest.a", 4: "ingest.a", 5: "kafka.connect.offsets.control.sink", 6: "ingest.a"}
 
-    assert set(range(1, 11)) - {2, 4, 5} == set(going)
-    assert "3 keeping a writer's place" in decision.why
+
+def with_places(**first):
+    """Twenty snapshots, some of which keep a writer's place; `first` changes the oldest of those that do so last."""
+    tokened = (replace(s, token=TOKENS.get(s.snapshot_id, "")) for s in snapshots(20))
+    return tuple(replace(s, **first) if s.snapshot_id == 5 else s for s in tokened)
+
+
+def test_a_writers_place_stays_with_all_that_came_after_it():
+    """Writers look for it from the head on, from parent to parent: a snapshot that is missing between ends their search."""
+    decision, going = expiry(20, snapshots=with_places())
+
+    assert set(going) == {1, 2, 3, 4}
+    assert "6 kept for a writer's place" in decision.why
+
+
+def test_a_writer_that_is_away_for_two_weeks_loses_its_place():
+    away = with_places(committed_at_ms=NOW - 14 * DAY + 1)
+    held, going = expiry(20, snapshots=away, expire=Expire(keep_for="10m", keep_last=3, at_once=5))
+    _, after = expiry(20, snapshots=with_places(committed_at_ms=NOW - 14 * DAY))
+
+    assert set(going) == set()
+    assert held.wake.at_ms == NOW + 1
+    assert set(after) == {1, 2, 3, 4, 5}
+
+
+def test_a_writers_place_is_not_worth_a_metadata_file_that_is_too_large():
+    expire = Expire(keep_for="10m", keep_last=3, at_once=2, max_metadata_size="3MiB")
+    at_the_limit, below = (
+        expiry(20, snapshots=with_places(), expire=expire, facts=facts(metadata_file_bytes=size))[1]
+        for size in (3 * MIB, 3 * MIB - 1)
+    )
+
+    assert set(at_the_limit) == set(range(1, 11))
+    assert set(below) == {1, 2, 3, 4}
 
 
 def test_an_expiry_waits_until_it_is_worth_a_commit():

@@ -461,6 +461,14 @@ def test_a_snapshot_that_a_tag_names_is_not_expired():
     assert replay(history, policy, SLOW).totals.snapshots == 2
 
 
+def test_a_sink_that_keeps_its_place_in_snapshots_goes_on_and_lets_the_old_ones_expire():
+    policy = Policy(expire=Expire(keep_for="1m", keep_last=1, at_once=2, every="0s"))
+    history = one_cold_partition().history(HOUR)
+    by_a_sink = [replace(one, change=replace(one.change, origin=Origin.FOREIGN)) for one in history.recorded]
+
+    assert replay(replace(history, recorded=tuple(by_a_sink)), policy, SLOW).totals.snapshots == 2
+
+
 def test_snapshots_that_were_there_before_are_expired_too():
     policy = Policy(expire=Expire(keep_for="1m", keep_last=1, at_once=2, every="0s"))
     before = snapshots(30, newest_at_ms=NOW - HOUR)

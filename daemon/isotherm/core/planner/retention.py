@@ -1,13 +1,17 @@
 """Which snapshots nobody needs any more, and which the table's own branches and tags keep."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from isotherm.core.model.tables import Snapshot
 from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Expire
+from isotherm.core.units import DAY_MS
 
 FOREVER_MS = 2**62
 """Later than any clock."""
+PLACE_FOR_MS = 14 * DAY_MS
+"""A writer that has committed nothing for so long does not come back to its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +50,35 @@ def kept_by_refs(
     return kept
 
 
+def places(snapshots: Sequence[Snapshot]) -> dict[str, int]:
+    """By writer: where among the snapshots of `main`, oldest first, the newest stands that keeps its place."""
+    return {snapshot.token: number for number, snapshot in enumerate(snapshots) if snapshot.token}
+
+
 def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...], str]:
     """The snapshots of `main` that nobody needs any more, oldest first, and why others had to stay.
 
     Never: the head, the newest `keep_last`, those younger than `keep_for`, those that a tag or branch keeps, the base
-    of a running job, what was not announced and consumed yet, and the newest snapshot that keeps a writer's place.
+    of a running job, and what was not announced and consumed yet. Nor, for a while, the newest snapshot that keeps a
+    writer's place, and what came after it: the writer looks for it from the head on, from parent to parent. But no
+    history is worth a metadata.json that is too large, which each commit writes anew.
     """
     snapshots = view.snapshots or ()
-    old = [
-        snapshot
-        for snapshot in snapshots[: max(len(snapshots) - expire.keep_last, 0)]
-        if now_ms - snapshot.committed_at_ms >= expire.keep_for
-    ]
     bases = {flight.base_snapshot_id for flight in view.flights}
-    newest = {s.token: s.snapshot_id for s in snapshots if s.token}
+    is_too_large = view.facts.metadata_file_bytes >= int(expire.max_metadata_size)
+    needed_from = min(
+        (
+            number
+            for number in places(snapshots).values()
+            if not is_too_large and now_ms - snapshots[number].committed_at_ms < PLACE_FOR_MS
+        ),
+        default=len(snapshots),
+    )
     going: list[int] = []
     held: dict[str, int] = {}
-    for snapshot in old:
+    for number, snapshot in enumerate(snapshots[: max(len(snapshots) - expire.keep_last, 0)]):
+        if now_ms - snapshot.committed_at_ms < expire.keep_for:
+            continue
         keeper = None
         if snapshot.is_pinned or snapshot.kept_until_ms > now_ms:
             keeper = "kept by tags or branches"
@@ -73,8 +89,8 @@ def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...],
             or snapshot.sequence_number > view.announced_sequence_number
         ):
             keeper = "not announced yet"
-        elif newest.get(snapshot.token) == snapshot.snapshot_id:
-            keeper = "keeping a writer's place"
+        elif number >= needed_from:
+            keeper = "kept for a writer's place"
         if keeper is None:
             going.append(snapshot.snapshot_id)
         else:

@@ -11,7 +11,7 @@ from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import Snapshot
 from isotherm.core.planner.debt import Trigger
 from isotherm.core.planner.held import after_failures, standstill
-from isotherm.core.planner.retention import expirable
+from isotherm.core.planner.retention import PLACE_FOR_MS, expirable, places
 from isotherm.core.planner.schedules import Pace
 from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Expire, Mode, Policy
@@ -118,6 +118,7 @@ def decide_expiry(
         if s.snapshot_id not in gone and (at_ms := s.committed_at_ms + expire.keep_for) > now_ms
     )
     times: list[float] = [s.kept_until_ms for s in snapshots if not s.is_pinned]
+    times += [snapshots[number].committed_at_ms + PLACE_FOR_MS for number in places(snapshots).values()]
     # A schedule may make less than the whole enough; to be looked at too early does no harm.
     for part in {1.0, *(one.from_score for one, _ in pace.schedules if Action.EXPIRE in one.do)}:
         for needed in (enough * part, total * part / WORTH_WHERE_LARGE):

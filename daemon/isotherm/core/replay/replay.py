@@ -44,7 +44,7 @@ SAMPLES = 500
 """Points of a timeline: more than a terminal has columns, few enough to keep."""
 NEVER_MS = float("inf")
 A_WRITER = "ingest"
-"""Whose place a snapshot keeps: a change does not say which pipeline's, so all count as one."""
+"""Whose place a snapshot keeps: a change does not say which writer's, nor whether it does, so all count as one."""
 EVERY_WRITER = Word("every writer", 0, OpenWindow(), announces=True)
 """Of writers nothing is known but that they announce."""
 
@@ -128,6 +128,7 @@ class _Life:
         self.partitions = dict(history.partitions)
         log = [replace(one, token=A_WRITER if one.token else "") for one in history.snapshots]
         self._snapshots = SnapshotLog(log, self._policy)
+        self._keepers = {Origin.INGEST, *([Origin.FOREIGN] if any(one.token for one in log) else [])}
         self._ahead = deque(one for one in history.recorded if one.change.origin is not Origin.MAINTENANCE)
         self._now_ms = history.starts_at_ms
         self._round_ms = history.starts_at_ms
@@ -228,7 +229,7 @@ class _Life:
                 change.snapshot_id,
                 change.sequence_number,
                 self._now_ms,
-                token=A_WRITER if change.origin is Origin.INGEST else "",
+                token=A_WRITER if change.origin in self._keepers else "",
                 is_pinned=change.snapshot_id in self._pinned,
             )
         )

@@ -5,7 +5,7 @@ table that nobody can read does not keep files waiting for ever. The two spans t
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from isotherm.service.survey.silences import Silences
@@ -16,6 +16,8 @@ LONGEST_PAUSE_S = 3600.0
 """A name that answers again has kept files waiting for so much longer than it was silent, at most."""
 ALIVE_S = 3600.0
 """A catalog by which a table was found within this time, before a name was asked for, answers."""
+AWAY_S = LONGEST_PAUSE_S + ALIVE_S
+"""One by which none was found for so long has not answered since: silent names are asked for each hour, with another."""
 
 
 class Answer(Enum):
@@ -57,6 +59,11 @@ class UnknownNames:
     _names: dict[str, _Silence] = field(default_factory=dict)
     _found_s: float = float("-inf")
     """When a look found anything."""
+    _away_from_s: float = field(init=False)
+    """From then on no silence counts, because it is the catalog's, until a look finds anything again."""
+
+    def __post_init__(self) -> None:
+        self._away_from_s = self.monotonic_s() + AWAY_S
 
     def __contains__(self, name: str) -> bool:
         return name in self._names
@@ -76,8 +83,18 @@ class UnknownNames:
         return sorted(names, key=lambda name: self._names[name].again_s)
 
     def found(self) -> None:
-        """Some table was found: the catalog answers."""
-        self._found_s = self.monotonic_s()
+        """Some table was found: the catalog answers. For as long as it was away, it was no name that was silent."""
+        now_s, away_from_s = self.monotonic_s(), self._away_from_s
+        self._found_s, self._away_from_s = now_s, now_s + AWAY_S
+        if now_s <= away_from_s:
+            return
+
+        def without(since_s: float) -> float:
+            return since_s + now_s - max(away_from_s, since_s)
+
+        for name, one in self._names.items():
+            silent_s = None if one.silent_since_s is None else without(one.silent_since_s)
+            self._names[name] = replace(one, since_s=without(one.since_s), silent_since_s=silent_s)
 
     def answered(self, name: str) -> None:
         """It is known which table a name is."""
@@ -93,10 +110,10 @@ class UnknownNames:
         self._keep(self.unsettled, {name: (one, one.since_s) for name, one in unsettled.items()})
 
     def _keep(self, silences: Silences, names: Mapping[str, tuple[_Silence, float | None]]) -> None:
-        now_s = self.monotonic_s()
+        until_s = min(self.monotonic_s(), self._away_from_s)
         silences.keep(
             {
-                name: (now_s - since_s, one.pause_s)
+                name: (max(until_s - since_s, 0.0), one.pause_s)
                 for name, (one, since_s) in names.items()
                 if since_s is not None
             }

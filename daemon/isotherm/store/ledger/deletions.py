@@ -320,7 +320,22 @@ class Deletions(Part):
         """The table was looked for in the whole catalog, and is not there: its places keep nothing back."""
         self.db.execute("UPDATE places SET is_gone = 1 WHERE uuid = ?", (uuid,))
 
-    def places(self) -> list[Place]:
-        """Every place of every table that was ever known, in the order in which they were seen."""
-        rows = self.db.execute("SELECT uuid, location, is_home, is_gone FROM places ORDER BY number")
+    def home(self, uuid: str) -> str | None:
+        """The location that a table was first seen with, or None where it never was."""
+        location, _ = self.db.execute(
+            "SELECT location, MIN(number) FROM places WHERE uuid = ? AND is_home", (uuid,)
+        ).fetchone()
+        return None if location is None else str(location)
+
+    def places(self, texts: Iterable[str] = ("",)) -> list[Place]:
+        """Places of every table that was ever known, in the order in which they were seen.
+
+        Args:
+            texts: only places whose location contains one of these; there may be millions of others.
+        """
+        rows = self.db.execute(
+            "SELECT uuid, location, is_home, is_gone FROM places "
+            "WHERE EXISTS (SELECT 1 FROM json_each(?) WHERE instr(location, value)) ORDER BY number",
+            (json.dumps(list(texts)),),
+        )
         return [Place(uuid, location, bool(home), bool(gone)) for uuid, location, home, gone in rows]

@@ -1,0 +1,56 @@
+"""Expiry leaves each writer the snapshot in which it keeps its place, where the writer looks for it."""
+
+import pytest
+
+from support.lab import EXPIRING, Lab, settle
+
+SINK = {"kafka.connect.offsets.control.sink": '{"0":7}'}
+FLINK = {"flink.job-id": "1", "flink.operator-id": "a7", "flink.max-committed-checkpoint-id": "9"}
+SPARK = {"spark.sql.streaming.queryId": "q1", "spark.sql.streaming.epochId": "41"}
+
+
+def found_from_the_head(table, key):
+    """What the sinks of Kafka Connect, Flink and Spark find: from the head on, from parent to parent."""
+    metadata = table.refresh().metadata
+    snapshots = {one.snapshot_id: one for one in metadata.snapshots}
+    current = snapshots.get(metadata.current_snapshot_id)
+    while current is not None:
+        if key in current.summary.additional_properties:
+            return current.summary.additional_properties[key]
+        current = snapshots.get(current.parent_snapshot_id)
+    return None
+
+
+@pytest.fixture
+def lab(tmp_path):
+    return Lab(tmp_path, policy=EXPIRING.replace("min_files: 3", "min_files: 1000, fill_files: 1000"))
+
+
+@pytest.mark.parametrize("place", [SINK, FLINK, SPARK], ids=["Kafka Connect", "Flink", "Spark"])
+def test_a_writer_that_stood_still_finds_its_place(lab, place):
+    table = lab.create()
+    for hour in range(4):
+        lab.append(table, hour)
+    lab.append(table, 4, snapshot_properties=place)
+    for hour in range(5, 12):
+        lab.append(table, hour)
+
+    lab.settled().stop()
+
+    assert len(table.refresh().metadata.snapshots) == 8, "those before it went"
+    for key, value in place.items():
+        assert found_from_the_head(table, key) == value
+
+
+def test_a_place_that_is_lost_leaves_no_snapshot_behind(lab):
+    """One that stayed alone would be no ancestor of the head, and never go."""
+    table = lab.create()
+    for hour in range(8):
+        lab.append(table, hour, snapshot_properties=SINK if hour == 2 else None)
+    service = lab.settled()
+
+    lab.ahead_ms += 15 * 86_400_000
+    settle(service)
+    service.stop()
+
+    assert len(table.refresh().metadata.snapshots) == 2
