@@ -11,7 +11,7 @@ from isotherm.core.model.decisions import NEVER, Wake
 from isotherm.core.model.jobs import Action
 from isotherm.core.policy.policy import Policy, Schedule
 from isotherm.core.policy.windows import Opening, opening
-from isotherm.core.policy.zones import UTC_NAME, moment_text
+from isotherm.core.policy.zone_names import UTC_NAME, moment_text
 
 
 @dataclass(frozen=True, slots=True)

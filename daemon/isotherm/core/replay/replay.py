@@ -1,6 +1,6 @@
 """A table's history, lived through once more under a policy: what would have been done, and what it would have cost.
 
-The same functions as in the service: `state.apply` for every change, `plan` and `admission.admit` for every
+The same functions as in the service: `state.apply` for every change, `plan` and `turns.admit` for every
 round, `simulate.compact` for what a job leaves. A round looks only at the partitions that were touched or whose kept
 decision may change by itself (`Wake`), as the service's rounds do. The service plans every few seconds; so that rounds
 may be rarer here, one also follows the end of a job where another partition waits for its turn. Our own recorded
@@ -29,9 +29,9 @@ from isotherm.core.model.jobs import JOB_BYTES_PER_S, JOB_OVERHEAD_MS, Action, T
 from isotherm.core.model.tables import Snapshot
 from isotherm.core.model.writers import Word
 from isotherm.core.partitions import with_epochs
-from isotherm.core.planner.admission import Room, admit
 from isotherm.core.planner.plan import NOTHING_SAID, plan
 from isotherm.core.planner.taking import SMALL, rewritten
+from isotherm.core.planner.turns import Room, admit
 from isotherm.core.planner.view import Flight, Surroundings, View
 from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.replay.account import Replayed, Sample, SimulatedJob, Sums, Totals
