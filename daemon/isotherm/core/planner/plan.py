@@ -22,7 +22,7 @@ from isotherm.core.planner.debt import Debt, debt
 from isotherm.core.planner.held import after_failures, standstill
 from isotherm.core.planner.minor import Old, old_files
 from isotherm.core.planner.schedules import Pace
-from isotherm.core.planner.taking import saved_bytes, taken
+from isotherm.core.planner.taking import taken_and_saved_bytes
 from isotherm.core.planner.turns import rank
 from isotherm.core.planner.view import Surroundings, View
 from isotherm.core.planner.whole_table import decide_expiry, decide_manifests, decide_metadata, decide_orphans
@@ -97,7 +97,7 @@ def _decide_compaction(
     take = owed.take(threshold if rests_until_ms is None else REST_SCORE, at_most)
     take = take if old is None else replace(take, through_number=old.through_number)
     target = int(policy.compact.target_file_size)
-    job, saved = taken(partition, take), saved_bytes(partition, take, target)
+    job, saved = taken_and_saved_bytes(partition, take, target)
 
     def verdict(kind: Verdict, why: str, wake: Wake = NEVER) -> Decision:
         name, score = label(key, view.facts.fields), round(owed.score, 4)

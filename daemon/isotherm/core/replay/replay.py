@@ -111,7 +111,8 @@ class _Life:
         self._target = int(self._policy.compact.target_file_size)
         # The size of metadata.json is not in a history; what would follow from it is left out.
         fields = with_epochs(history.facts.fields, self._policy.cold.epochs)
-        self._facts = replace(history.facts, metadata_file_bytes=0, fields=fields)
+        snapshots = len(history.snapshots)
+        self._facts = replace(history.facts, metadata_file_bytes=0, fields=fields, snapshots=snapshots)
         self._pinned = history.pinned
         self._words = (EVERY_WRITER,) if assumed.writers_announce else ()
         self._assumed = assumed
@@ -232,6 +233,7 @@ class _Life:
                 is_pinned=change.snapshot_id in self._pinned,
             )
         )
+        self._facts = replace(self._facts, snapshots=len(self._snapshots))
 
     # Rounds
 
@@ -269,7 +271,7 @@ class _Life:
         keys = awake if self._keeps_decisions else self.partitions.keys()
         return View(
             around=Surroundings(self._state, self._facts.fields, words=self._words),
-            facts=replace(self._facts, snapshots=len(self._snapshots)),
+            facts=self._facts,
             partitions={key: self.partitions[key] for key in keys},
             snapshots=snapshots,
             flights=tuple(
@@ -313,6 +315,7 @@ class _Life:
     def _expire(self, request: Request) -> None:
         self._expired_at_ms = self._now_ms
         self._snapshots.remove(request.snapshots, self._now_ms)
+        self._facts = replace(self._facts, snapshots=len(self._snapshots))
         self._sums.expiries += 1
         self._sums.expired_snapshots += len(request.snapshots)
 
