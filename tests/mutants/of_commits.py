@@ -3,6 +3,7 @@
 from mutants.mutant import Mutant
 
 COMMITTER = "iceberg/compaction/committer.py"
+PROOF = "iceberg/compaction/proof.py"
 COMMIT_CHECKS = "iceberg/compaction/commit_checks.py"
 SNAPSHOT = "iceberg/compaction/replace_snapshot.py"
 FATE = "iceberg/compaction/fate.py"
@@ -13,28 +14,28 @@ MUTANTS = (
     # What is written against what was read
     Mutant(
         "rows that differ are committed",
-        COMMIT_CHECKS,
+        PROOF,
         "if rewrite.hash_read != rewrite.hash_written:",
         "if False:",
         EXECUTOR + "test_sums_that_do_not_agree_commit_nothing[hash]",
     ),
     Mutant(
         "fewer rows than the manifests know are committed",
-        COMMIT_CHECKS,
+        PROOF,
         "if rewrite.rows_read != known:",
         "if False:",
         EXECUTOR + "test_sums_that_do_not_agree_commit_nothing[a row left out]",
     ),
     Mutant(
         "a rewrite without its files is committed",
-        COMMIT_CHECKS,
+        PROOF,
         "if not expected == rewrite.rows_written == listed:",
         "if not expected == rewrite.rows_written:",
         EXECUTOR + "test_sums_that_do_not_agree_commit_nothing[files]",
     ),
     Mutant(
         "files of another job are committed",
-        COMMIT_CHECKS,
+        PROOF,
         "if rewrite.job_id != job.job_id:",
         "if False:",
         EXECUTOR + "test_sums_that_do_not_agree_commit_nothing[job]",

@@ -3,14 +3,14 @@
 from mutants.mutant import Mutant
 
 SOURCE = "iceberg/compaction/source.py"
-PROOF = "iceberg/compaction/proof.py"
+ROW_SUMS = "iceberg/compaction/row_sums.py"
 CLIENT = "iceberg/catalog_client.py"
 HEALTH = "service/health.py"
 ROUNDS = "telemetry/round_metrics.py"
 TABLES = "telemetry/table_metrics.py"
 BOUNDS = "iceberg/compaction/test_bounds.py::"
 EXECUTOR = "iceberg/compaction/test_executor.py::"
-OF_THE_PROOF = "iceberg/compaction/test_proof.py::"
+OF_THE_SUMS = "iceberg/compaction/test_row_sums.py::"
 OF_THE_CLIENT = "iceberg/test_catalog_client.py::"
 HTTP = "telemetry/test_http.py::"
 ALERTS = "telemetry/test_metrics.py::test_what_an_alert_asks_for_is_what_was_seen"
@@ -62,35 +62,35 @@ MUTANTS = (
     # The reader that proves
     Mutant(
         "the proof takes rows out of files that are younger than the delete",
-        PROOF,
+        ROW_SUMS,
         "if added <= sequence_number",
         "if True",
         EXECUTOR + "test_deletes_apply_by_path_position_and_sequence_number",
     ),
     Mutant(
         "the proof takes another spelling of a path for another file",
-        PROOF,
+        ROW_SUMS,
         "self._data.get(normalised(name), ())",
         "self._data.get(name, ())",
         EXECUTOR + "test_deletes_apply_by_path_position_and_sequence_number",
     ),
     Mutant(
         "the proof believes the bounds that manifests will tell",
-        PROOF,
+        ROW_SUMS,
         "if problem := claim.problem(rows, *found[3 * place : 3 * place + 3]):",
         "if problem := None:",
-        OF_THE_PROOF + "test_bounds_of_floats_are_judged_by_the_values_that_are_numbers",
+        OF_THE_SUMS + "test_bounds_of_floats_are_judged_by_the_values_that_are_numbers",
     ),
     Mutant(
         "the proof may open any file",
-        PROOF,
+        ROW_SUMS,
         "SET enable_external_access = false",
         "SET enable_external_access = true",
         EXECUTOR + "test_the_proof_may_open_nothing_but_the_files_of_the_job",
     ),
     Mutant(
         "what geoparquet calls a geometry is one to the proof",
-        PROOF,
+        ROW_SUMS,
         "SET enable_geoparquet_conversion = false",
         "SET enable_geoparquet_conversion = true",
         BOUNDS + "test_what_geoparquet_calls_a_geometry_keeps_its_bytes",

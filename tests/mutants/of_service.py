@@ -233,21 +233,21 @@ MUTANTS = (
     ),
     Mutant(
         "a slip behind the tables of a policy file hides them",
-        "service/broken_policy.py",
+        "service/tables_of_broken_file.py",
         "name for name in self.tables if name]",
         "name for name in self.tables if name and is_yaml]",
         "service/test_policy_folder.py::test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start",
     ),
     Mutant(
         "a policy file of which every key is misspelt is no policy",
-        "service/broken_policy.py",
+        "service/tables_of_broken_file.py",
         "_is_near(name, PolicyFile.model_fields)",
         "name in PolicyFile.model_fields",
         "service/test_policy_folder.py::test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start",
     ),
     Mutant(
         "the names that a wrong indentation made one are not told apart",
-        "service/broken_policy.py",
+        "service/tables_of_broken_file.py",
         "for part in words(name)]",
         "for part in words(name) if not is_yaml]",
         "service/test_policy_folder.py::test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start",
@@ -262,7 +262,7 @@ MUTANTS = (
     ),
     Mutant(
         "a comment in the folder of policies stops deletion",
-        "service/broken_policy.py",
+        "service/tables_of_broken_file.py",
         "if is_yaml and not seen.is_other and not seen.is_policy:",
         "if False:",
         "service/test_policy_folder.py::test_a_file_that_never_was_good_leaves_its_tables_alone_at_every_start",

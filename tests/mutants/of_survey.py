@@ -7,8 +7,8 @@ HOLDS = "service/holds.py"
 AGE = "service/ledger_age.py"
 SEARCH, UNKNOWN, MISSING = (
     "service/survey/survey.py",
-    "service/survey/unknown_names.py",
-    "service/survey/missing_tables.py",
+    "service/survey/names_without_answer.py",
+    "service/survey/table_search.py",
 )
 IDENTIFY = "iceberg/identify_tables.py"
 BARRIER = "service/barrier.py"

@@ -18,6 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import Phase, settings
 
 from mutants.every import MUTANTS
 from mutants.mutant import REPOSITORY, Mutant, functions_now
@@ -39,6 +40,12 @@ class Player:
         self.mutants, self.results = mutants, results
         self.ends: list[dict[str, object]] = []
         self.under_way: dict[int, tuple[str, Path]] = {}
+
+    def pytest_configure(self) -> None:
+        # That an example finds the mutant is enough. The shortest one took hypothesis up to twenty seconds.
+        found = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)]
+        settings.register_profile("mutants", phases=found)
+        settings.load_profile("mutants")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:

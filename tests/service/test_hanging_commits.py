@@ -64,12 +64,13 @@ def test_a_partition_whose_commit_nobody_knows_the_end_of_waits_for_longer_each_
         turns(lab, service, 3, step_s=20)
         if is_written:  # the head moves on, so that each is known to be lost
             lab.append(table, 9)
+        assert len(of(lab, seen.JobStarted)) <= 6
     began = len(of(lab, seen.JobStarted))
     service.maintainer.requests.on_commit = None
     lab.ahead_ms += 3_600_000
     turns(lab, service, 20)
 
-    assert 3 <= began <= 6
+    assert began >= 3
     assert of(lab, seen.JobEnded)[-1].outcome is OutcomeKind.DONE
     assert service.ledger.holds(uuid_of(table)) == []
     service.stop()
@@ -90,11 +91,11 @@ def test_commits_that_hang_have_a_part_of_the_loop(tmp_path, is_written):
         if is_written:
             for table in tables:
                 lab.append(table, 9)
-    held_s = sum(one for one in took_s if one >= TIME_OUT_S)
+        held_s = sum(one for one in took_s if one >= TIME_OUT_S)
+        assert held_s <= (sum(took_s) + 600) / 4
 
     assert len(sent_s) >= 4
     assert max(took_s) < 2 * TIME_OUT_S
-    assert held_s <= (sum(took_s) + 600) / 4
     service.stop()
     lab.executor.stop()
 

@@ -6,7 +6,7 @@ alone with one at the end. Servers that belong to a session start once in each p
 
 Tests with servers wait more than they compute. Two processes play them, because with a third a broker on two cores
 missed its time-outs. Every further process plays groups without servers, with a lower priority: it takes the time that
-the first two leave.
+the first two leave. Two of those keep both cores busy while both of the others wait.
 """
 
 import os
@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-LONGEST = ("tests/demo/test_demo.py",)
+LONGEST = ("tests/demo/test_demo.py", "tests/workloads/test_workloads.py")
+"""With servers and without."""
 LAST = ("tests/mutants/", "tests/simulation/")
 """They use all cores by themselves, so nothing need run beside them."""
 

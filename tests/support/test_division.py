@@ -5,6 +5,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from support.division import NICENESS
 
 CONFTEST = """
@@ -32,6 +34,7 @@ SUITE = {
     "tests/ingest/test_d.py": "@pytest.mark.spark",
     "tests/ingest/test_e.py": "@pytest.mark.spark",
     "tests/simulation/test_f.py": "",
+    "tests/workloads/test_workloads.py": "",
 }
 TEST = """
 import os
@@ -74,14 +77,16 @@ def test_one_process_plays_all_with_the_session_and_each_file_whole(tmp_path):
     assert len({process for process, file in places if SUITE[file] == "@pytest.mark.spark"}) == 1
 
 
-def test_a_third_process_plays_what_needs_no_server_and_stands_back(tmp_path):
-    told = played(tmp_path, "-n", "3", "--no-loadscope-reorder", "-rP")
+@pytest.mark.parametrize("processes", [3, 4])
+def test_further_processes_play_what_needs_no_server_and_stand_back(tmp_path, processes):
+    told = played(tmp_path, "-n", str(processes), "--no-loadscope-reorder", "-rP")
     places = re.findall(r"^\[(gw\d)\].* PASSED (\S+?)::", told, re.MULTILINE)
     niceness = dict.fromkeys(re.findall(r"^niceness (\d+)", told, re.MULTILINE))
 
     assert len(places) == 4 * len(SUITE)
     assert {process for process, file in places if SUITE[file]} == {"gw0", "gw1"}
-    assert {file for process, file in places if process == "gw2"}
+    assert {process for process, _ in places} == {f"gw{number}" for number in range(processes)}
+    assert {process for process, file in places if "workloads" in file}.isdisjoint({"gw0", "gw1"})
     assert {int(one) - os.nice(0) for one in niceness} == {0, NICENESS}
 
 
@@ -100,6 +105,7 @@ def test_the_longest_begin_first_and_what_uses_all_cores_is_last(tmp_path):
         "tests/ingest/test_d.py",
         "tests/ingest/test_e.py",
         "tests/demo/test_demo.py",
+        "tests/workloads/test_workloads.py",
         "tests/daemon/test_c.py",
         "tests/core/test_a.py",
         "tests/core/test_b.py",

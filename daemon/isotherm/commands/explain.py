@@ -31,7 +31,7 @@ from isotherm.core.planner.schedules import Pace
 from isotherm.core.planner.view import Surroundings, View
 from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import Resolved
-from isotherm.core.policy.zones import moment_text
+from isotherm.core.policy.zone_names import moment_text
 from isotherm.core.reads import reads_text, weight
 from isotherm.core.state import PartitionState
 from isotherm.core.units import clock_text, span_text

@@ -132,7 +132,8 @@ class Lateness:
         ages = list(self.ages)
         deepest = _age_of(boundary_ms - oldest_ms, length_ms)
         ages.extend([NOTHING] * (min(deepest + 1, AGES) - len(ages)))
-        ages = [_watched(age, number, passed_ms, partitions) for number, age in enumerate(ages)]
+        fading = 0.5 ** (passed_ms / HALF_LIFE_MS)
+        ages = [_watched(age, number, passed_ms, fading, partitions) for number, age in enumerate(ages)]
         back = (span for span, one in written.items() if one.was_quiet)
         counts = Counter(_age_of(boundary_ms - span.end_ms, span.length_ms) for span in back)
         for number, count in counts.items():
@@ -143,7 +144,7 @@ class Lateness:
             committed_at_ms if self.since_ms is None else self.since_ms,
             max(committed_at_ms, updated_at_ms),
             oldest_ms,
-            *self._files_after(written, boundary_ms, 0.5 ** (passed_ms / HALF_LIFE_MS)),
+            *self._files_after(written, boundary_ms, fading),
             boundary_ms if self.from_ms is None else self.from_ms,
         )
 
@@ -213,15 +214,15 @@ def _bounds(number: int) -> tuple[int, int]:
     return (0, 1) if number == 0 else (1 << (number - 1), 1 << number)
 
 
-def _watched(age: Age, number: int, passed_ms: int, partitions: int) -> Age:
+def _watched(age: Age, number: int, passed_ms: int, fading: float, partitions: int) -> Age:
     youngest, oldest = _bounds(number)
     there = min(oldest - youngest, max(partitions, 1))
-    fading = 0.5 ** (passed_ms / HALF_LIFE_MS)
-    return replace(
-        age,
+    # Not by `replace`: each commit makes every age again.
+    return Age(
         watched_ms=age.watched_ms * fading + there * min(passed_ms, PAUSE_MS),
         returns=age.returns * fading,
         busiest=age.busiest * fading,
+        day_from_ms=age.day_from_ms,
         on_day=age.on_day * fading,
     )
 

@@ -3,7 +3,7 @@
 A bound that leaves out a value makes rows vanish from every filtered read, so a column has bounds only where each row
 group tells its own. Parquet C++ writes none for a chunk whose extreme is longer than 4 KiB. PyIceberg's collector
 passes over such a chunk, makes the bounds of the others, and goes through Python's values, which end at year 9999.
-Here the footer's raw values are used. What this module says is verified against the rows that are read back (`proof`).
+Here the footer's raw values are used. What this module says is verified against the rows that are read back (`row_sums`).
 
 Pure functions over values in memory.
 """

@@ -1,9 +1,8 @@
 """How any YAML file of ours is read: once, into a frozen model that refuses what it does not know.
 
-Every complaint names file, line and column, and the nearest name that would have been right.
+What a bad file is told is worded in `yaml_complaints`.
 """
 
-import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,23 +11,14 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from isotherm.runtime.settings import ConfigError, Properties
+from isotherm.runtime.settings import ConfigError
+from isotherm.runtime.yaml_complaints import complaints, locate, shown
 
 MAX_FILE_BYTES = 1_000_000
 """No configuration is larger; what is, is not read."""
 
 MAX_DEPTH = 50
 """No file of ours is nested so deeply, and the reader takes the longer for each level."""
-
-MAX_COMPLAINTS = 20
-"""A file with more mistakes than this is another kind of file; the rest is counted."""
-
-MAX_SHOWN = 80
-"""Characters of a key or value that a complaint repeats."""
-
-
-_SECRET = re.compile(r"^properties$|passw|secret|token|credential|key", re.IGNORECASE)
-"""Names of what may be secret; all of a client's properties are."""
 
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -93,7 +83,7 @@ class _SafeLoader(yaml.SafeLoader):
                 raise yaml.MarkedYAMLError(problem="a key must be a word", problem_mark=key_node.start_mark)
             if key in seen:
                 raise yaml.MarkedYAMLError(
-                    problem=f"key {_shown(key)} stands twice", problem_mark=key_node.start_mark
+                    problem=f"key {shown(key)} stands twice", problem_mark=key_node.start_mark
                 )
             seen.add(key)
         return super().construct_mapping(node, deep)
@@ -155,11 +145,7 @@ def parse_yaml(
     try:
         return model.model_validate(_merged(data, overrides or {}))
     except ValidationError as err:
-        errors = err.errors(include_url=False)
-        complaints = [_complaint(name, node, model, error) for error in errors[:MAX_COMPLAINTS]]
-        if len(errors) > MAX_COMPLAINTS:
-            complaints.append(f"{name}: … and {len(errors) - MAX_COMPLAINTS} more")
-        raise ConfigError("\n".join(complaints)) from err
+        raise ConfigError("\n".join(complaints(name, node, model, err))) from err
 
 
 def read_text(path: Path, max_bytes: int = MAX_FILE_BYTES) -> str:
@@ -184,7 +170,7 @@ def line_of(text: str, path: tuple[str | int, ...]) -> int:
     """The line, from 1, at which a part of a good file stands: `("tests", 2)`."""
     loader = _SafeLoader(text)
     try:
-        return _locate(loader.get_single_node(), path)[0]
+        return locate(loader.get_single_node(), path)[0]
     finally:
         loader.dispose()
 
@@ -197,85 +183,6 @@ def _merged(data: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, 
             _merged(below, value) if isinstance(value, Mapping) and isinstance(below, Mapping) else value
         )
     return merged
-
-
-def _complaint(name: str, root: yaml.Node | None, model: type[BaseModel], error: Any) -> str:
-    """One line: where, what is wrong, and what would be right."""
-    path = tuple(step for step in error["loc"] if isinstance(step, str | int))
-    line, column, matched = _locate(root, path)
-    where = ".".join(str(step) for step in path)
-    text = error["msg"].removeprefix("Value error, ")
-    if error["type"] == "extra_forbidden":
-        known = _known_keys(model, path[:-1])
-        near = difflib.get_close_matches(str(path[-1])[:MAX_SHOWN], known, n=1, cutoff=0.6)
-        text = (
-            f"unknown key; did you mean `{near[0]}`?" if near else f"unknown key; known: {', '.join(known)}"
-        )
-    elif error["type"] == "missing":
-        where, text = ".".join(map(str, path)), "is missing"
-    elif (
-        matched == len(path)
-        and isinstance(error.get("input"), str | int | float | bool)
-        and not _is_secret(model, path)
-    ):
-        text = f"{text} (it says {_shown(error['input'])})"
-    return f"{name}:{line}:{column}: {_cut(where) + ': ' if where else ''}{text}"
-
-
-def _is_secret(model: type[BaseModel], path: tuple[str | int, ...]) -> bool:
-    """Whether a value may be a password, which a complaint must not repeat: complaints are logged, and sent around."""
-    return model is Properties or any(_SECRET.search(str(step)) for step in path)
-
-
-def _shown(value: Any) -> str:
-    """A key or a value in a complaint: never a whole page of it."""
-    try:
-        return _cut(repr(value))
-    except ValueError:  # an integer of more digits than Python writes
-        return "a very large number"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
-
-
-def _locate(root: yaml.Node | None, path: tuple[str | int, ...]) -> tuple[int, int, int]:
-    """Line and column (from 1) of the deepest part of the path that stands in the file, and its depth."""
-    node, mark, depth = root, root.start_mark if root else None, 0
-    for step in path:
-        found: yaml.Node | None = None
-        if isinstance(node, yaml.MappingNode):
-            for key_node, value_node in node.value:
-                if key_node.value == str(step):
-                    found, mark = value_node, key_node.start_mark
-        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-            found = node.value[step]
-            mark = found.start_mark
-        if found is None:
-            break
-        node, depth = found, depth + 1
-    return (mark.line + 1, mark.column + 1, depth) if mark else (1, 1, 0)
-
-
-def _known_keys(model: type[BaseModel], path: tuple[str | int, ...]) -> list[str]:
-    """The keys that the model takes at a path; falls back to all that it takes anywhere."""
-    current: Any = model
-    for step in path:
-        fields = getattr(current, "model_fields", {})
-        if isinstance(step, str) and step in fields:
-            current = _model_in(fields[step].annotation)
-    return sorted(getattr(current, "model_fields", model.model_fields))
-
-
-def _model_in(annotation: Any) -> Any:
-    """The model inside an annotation such as `Expire | None` or `tuple[Stream, ...]`."""
-    if hasattr(annotation, "model_fields"):
-        return annotation
-    for argument in getattr(annotation, "__args__", ()):
-        found = _model_in(argument)
-        if found is not None:
-            return found
-    return None
 
 
 def environment_overrides(prefix: str, environ: Mapping[str, str]) -> dict[str, Any]:

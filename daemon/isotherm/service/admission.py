@@ -1,11 +1,11 @@
-"""Which of what is due begins now: the planner's admission, with what only the service knows."""
+"""Which of what is due begins now: the planner's turns, with what only the service knows."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from isotherm.core.model.decisions import Plan, Request
 from isotherm.core.model.jobs import Action
-from isotherm.core.planner.admission import admit
+from isotherm.core.planner.turns import admit
 from isotherm.core.units import DAY_MS, HOUR_MS
 from isotherm.service.compactions import Compactions
 from isotherm.service.planning import Verdicts

@@ -10,11 +10,11 @@ from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import Plan, Verdict
 from isotherm.core.model.jobs import Action
 from isotherm.core.observations import TablePlanned
-from isotherm.core.planner.admission import Room
 from isotherm.core.planner.backlog import backlog
 from isotherm.core.planner.coldness import first_hot
 from isotherm.core.planner.minor import why_not
 from isotherm.core.planner.plan import plan
+from isotherm.core.planner.turns import Room
 from isotherm.core.planner.view import Flight, Surroundings, View
 from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import Resolved

@@ -22,8 +22,8 @@ from isotherm.core.policy.conflicts import conflicts
 from isotherm.core.policy.precedence import PolicyFile, Resolved
 from isotherm.core.policy.rulebook import Gap, Rulebook
 from isotherm.runtime.settings import ConfigError
-from isotherm.service.broken_policy import NOBODY_KNOWS, gap_of
 from isotherm.service.policy_file import MAX_FILE_BYTES, is_policy, judged, printable, text_of
+from isotherm.service.tables_of_broken_file import NOBODY_KNOWS, gap_of
 
 MAX_FOLDER_BYTES = 4_000_000
 """Of all files together, by their names: what comes behind is not read. Thousands of policies are a megabyte."""

@@ -25,9 +25,9 @@ from isotherm.service.health import Health
 from isotherm.service.holds import Holds
 from isotherm.service.last_look import DRAIN_TIMEOUT_S
 from isotherm.service.ledger_age import look_for_a_lost_ledger
+from isotherm.service.look_order import LookOrder
 from isotherm.service.planning import DECIDED_AT_ONCE, Verdicts
 from isotherm.service.ports import EventSource, Listener, NotAsked, Unavailable
-from isotherm.service.round_order import RoundOrder
 from isotherm.service.settling import Settling
 from isotherm.service.survey import Survey
 from isotherm.store.database import StoreError
@@ -77,7 +77,7 @@ class Rounds:
     monotonic_s: Callable[[], float]
     is_open: bool = False
     """Whether a round has begun and not ended."""
-    _agenda: RoundOrder = field(default_factory=RoundOrder)
+    _agenda: LookOrder = field(default_factory=LookOrder)
     _lost_s: float = 0.0
     """What tables that gave no answer have cost in this round."""
     _plans: list[Plan] = field(default_factory=list)

@@ -9,7 +9,8 @@ from isotherm.core.planner.cases import judge_case
 from isotherm.core.policy.policy import RULES
 from isotherm.core.policy.precedence import PolicyFile
 from isotherm.runtime.settings import ConfigError
-from isotherm.runtime.yaml_reader import MAX_COMPLAINTS, parse_yaml
+from isotherm.runtime.yaml_complaints import MAX_COMPLAINTS
+from isotherm.runtime.yaml_reader import parse_yaml
 
 WORDS = st.sampled_from(
     [

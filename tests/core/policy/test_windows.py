@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from isotherm.core.policy.policy import Window
 from isotherm.core.policy.windows import checked_cron, opening
-from isotherm.core.policy.zones import OF_THE_MACHINE
+from isotherm.core.policy.zone_names import OF_THE_MACHINE
 from support.builders import DAY, HOUR, MINUTE
 
 NIGHT = Window(cron="0 23 * * *", lasts="4h")

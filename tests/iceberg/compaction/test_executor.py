@@ -52,8 +52,8 @@ from isotherm.core.paths import normalised
 from isotherm.iceberg.compaction.executor import GRACE_S, LAST_WAIT_S, LocalExecutor, exit_code_of
 from isotherm.iceberg.compaction.local_copy import nearby
 from isotherm.iceberg.compaction.projection import nodes, project
-from isotherm.iceberg.compaction.proof import Proof
 from isotherm.iceberg.compaction.rewrite import attempt
+from isotherm.iceberg.compaction.row_sums import RowSums
 from isotherm.iceberg.compaction.source import BATCH_BYTES, BATCH_ROWS, Source, deleted_positions
 from isotherm.iceberg.compaction.table_description import described
 from support.rewrites import rewrites_of
@@ -369,7 +369,7 @@ def test_one_wrong_value_is_a_mismatch_and_commits_nothing(catalog: Any, job: Co
     path = Path(honest.files[0].path.removeprefix("file://"))
     flipped(path)
     tally = read_back(
-        table.io, honest.files[0], Proof(table.schema(), None, locations=[honest.files[0].path])
+        table.io, honest.files[0], RowSums(table.schema(), None, locations=[honest.files[0].path])
     )
     assert (tally.rows, honest.hash_written == tally.hash) == (60, False)
 
@@ -458,11 +458,11 @@ def test_a_deleted_position_takes_a_few_bytes_however_long_the_names_of_its_file
         pq.write_table(pa.table({"file_path": names, "pos": positions}), path)
         deletes.append(LiveFile(str(path), FileKind.POSITION_DELETES, path.stat().st_size, 200_000, 9))
     job = replace(job, data_files=files, delete_files=tuple(deletes))
-    proof = Proof(catalog.load_table(NAME).schema(), None, files, [delete.path for delete in deletes])
+    sums = RowSums(catalog.load_table(NAME).schema(), None, files, [delete.path for delete in deletes])
     before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
     pa.set_memory_pool(pool)
     try:
-        deleted = deleted_positions(catalog.load_table(NAME).io, job, proof)
+        deleted = deleted_positions(catalog.load_table(NAME).io, job, sums)
     finally:
         pa.set_memory_pool(before)
 
@@ -759,9 +759,9 @@ def hashed(batch: pa.RecordBatch, folder: Path, constants: dict[int, Any]) -> li
     for place in range(batch.num_rows):
         path = folder / "row.parquet"
         pq.write_table(pa.Table.from_batches([batch.slice(place, 1)]), path)
-        proof = Proof(NEW, None, locations=[str(path)])
+        sums = RowSums(NEW, None, locations=[str(path)])
         with nearby(PyArrowFileIO(), str(path)) as near:
-            found.append(proof.sum(near, 0, constants).hash)
+            found.append(sums.sum(near, 0, constants).hash)
     return found
 
 
@@ -826,9 +826,9 @@ def test_the_proof_may_open_nothing_but_the_files_of_the_job(tmp_path: Path) -> 
     ours, other = tmp_path / "ours.parquet", tmp_path / "other.parquet"
     for path in (ours, other):
         pq.write_table(pa.table({"id": [1]}), path)
-    proof = Proof(Schema(NestedField(1, "id", LongType())), None, locations=[str(ours)])
+    sums = RowSums(Schema(NestedField(1, "id", LongType())), None, locations=[str(ours)])
 
     with nearby(PyArrowFileIO(), str(ours)) as near:
-        assert proof.sum(near, 0, {}).rows == 1
+        assert sums.sum(near, 0, {}).rows == 1
     with nearby(PyArrowFileIO(), str(other)) as near, pytest.raises(duckdb.PermissionException):
-        proof.sum(near, 0, {})
+        sums.sum(near, 0, {})

@@ -37,7 +37,7 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import CompactionJob
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.iceberg.compaction.commit_checks import mismatch
+from isotherm.iceberg.compaction.proof import mismatch
 from isotherm.iceberg.compaction.table_description import described
 
 PACKAGE = "isotherm.iceberg.compaction"

@@ -52,12 +52,17 @@ class Debt:
     @property
     def score(self) -> float:
         """The highest score."""
-        return self.triggers[0].score
+        return self._highest.score
 
     @property
     def why(self) -> str:
         """What the trigger with the highest score says."""
-        return self.triggers[0].why
+        return self._highest.why
+
+    @property
+    def _highest(self) -> Trigger:
+        files = self.of_files[0]
+        return self.of_deletes[0] if self.of_deletes and self.of_deletes[0].score > files.score else files
 
     @property
     def has_gain(self) -> bool:

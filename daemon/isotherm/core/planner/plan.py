@@ -2,7 +2,7 @@
 
 `plan(view, policy, now)` is pure, total and independent of the order of its input: every partition in the view gets
 a verdict and a why, and whatever is due becomes a request. A request is bound to files, and becomes a job, elsewhere.
-`admission` then chooses among the requests of all tables, within the budgets.
+`turns` then chooses among the requests of all tables, within the budgets.
 
 The score is debt divided by its threshold in the policy; 1.0 or more is due, unless the partition rests from its last
 job, and the jobs that it takes bring it below 1. The metric, the command line, the log and the alert say the same number.
@@ -17,13 +17,13 @@ from isotherm.core.model.jobs import MAX_JOB_BYTES, Action, Take, job_ms
 from isotherm.core.model.tables import TableFacts
 from isotherm.core.partitions import label, time_span
 from isotherm.core.planner import pauses
-from isotherm.core.planner.admission import rank
 from isotherm.core.planner.coldness import Finding, first_hot
 from isotherm.core.planner.debt import Debt, debt
 from isotherm.core.planner.held import after_failures, standstill
 from isotherm.core.planner.minor import Old, old_files
 from isotherm.core.planner.schedules import Pace
-from isotherm.core.planner.taking import saved_bytes, taken
+from isotherm.core.planner.taking import taken_and_saved_bytes
+from isotherm.core.planner.turns import rank
 from isotherm.core.planner.view import Surroundings, View
 from isotherm.core.planner.whole_table import decide_expiry, decide_manifests, decide_metadata, decide_orphans
 from isotherm.core.policy.policy import Compact, Expire, Manifests, Metadata, Mode, Orphans, Policy
@@ -97,7 +97,7 @@ def _decide_compaction(
     take = owed.take(threshold if rests_until_ms is None else REST_SCORE, at_most)
     take = take if old is None else replace(take, through_number=old.through_number)
     target = int(policy.compact.target_file_size)
-    job, saved = taken(partition, take), saved_bytes(partition, take, target)
+    job, saved = taken_and_saved_bytes(partition, take, target)
 
     def verdict(kind: Verdict, why: str, wake: Wake = NEVER) -> Decision:
         name, score = label(key, view.facts.fields), round(owed.score, 4)

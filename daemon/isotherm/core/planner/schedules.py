@@ -11,7 +11,7 @@ from isotherm.core.model.decisions import NEVER, Wake
 from isotherm.core.model.jobs import Action
 from isotherm.core.policy.policy import Policy, Schedule
 from isotherm.core.policy.windows import Opening, opening
-from isotherm.core.policy.zones import UTC_NAME, moment_text
+from isotherm.core.policy.zone_names import UTC_NAME, moment_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,8 @@ class Pace:
     def at(cls, policy: Policy, now_ms: int) -> "Pace":
         """How they stand."""
         work = policy.work
+        if not work.windows and not work.schedules:
+            return cls(work.tz, {}, ())
         of_action = {action: work.windows_of(action) for action in Action}
         # Most actions share their windows, and each is asked about once.
         openings = {windows: opening(windows, work.tz, now_ms) for windows in set(of_action.values())}

@@ -47,16 +47,30 @@ def outputs(size_bytes: int, target_bytes: int) -> int:
 
 def taken(partition: PartitionState, take: Take) -> FileStats:
     """What a job would read: data files, and deletes where it is about them."""
-    selected = _selected(partition, take)
-    return total(selected.values()) + total(_applied(partition, take, total(selected.values())).values())
+    data, deletes = _work(partition, take)
+    return data + deletes
 
 
 def saved_bytes(partition: PartitionState, take: Take, target_bytes: int) -> int:
     """What a job saves whoever reads the whole partition: files to open, and rows that are read in vain."""
+    return _saved_bytes(*_work(partition, take), target_bytes)
+
+
+def taken_and_saved_bytes(partition: PartitionState, take: Take, target_bytes: int) -> tuple[FileStats, int]:
+    """Both, because the planner asks for both each time."""
+    data, deletes = _work(partition, take)
+    return data + deletes, _saved_bytes(data, deletes, target_bytes)
+
+
+def _work(partition: PartitionState, take: Take) -> tuple[FileStats, FileStats]:
+    """Data files that a job reads, and deletes that it applies."""
     data = total(_selected(partition, take).values())
+    return data, total(_applied(partition, take, data).values())
+
+
+def _saved_bytes(data: FileStats, deletes: FileStats, target_bytes: int) -> int:
     if not data:
         return 0
-    deletes = total(_applied(partition, take, data).values())
     fewer = data.files - outputs(data.bytes, target_bytes) + deletes.files
     in_vain = min(deletes.rows, data.rows) * data.bytes // max(data.rows, 1)
     return max(fewer, 0) * OPEN_BYTES + in_vain + deletes.bytes

@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from isotherm.core.model.jobs import Action
 from isotherm.core.policy.after import LEARNED, After, after_written
 from isotherm.core.policy.windows import checked_cron
-from isotherm.core.policy.zones import UTC_NAME, checked_zone
+from isotherm.core.policy.zone_names import UTC_NAME, checked_zone
 from isotherm.core.units import MAX_COUNT, Count, Size, Span, Unit, size_written, span_written
 from isotherm.runtime.settings import Settings
 

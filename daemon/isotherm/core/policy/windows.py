@@ -21,7 +21,7 @@ from typing import Protocol
 
 from cronsim import CronSim, CronSimError
 
-from isotherm.core.policy.zones import moment, zone
+from isotherm.core.policy.zone_names import moment, zone
 
 _SECOND = timedelta(seconds=1)
 MOST_KNOWN = 10_000

@@ -1,6 +1,6 @@
 """A table's history, lived through once more under a policy: what would have been done, and what it would have cost.
 
-The same functions as in the service: `state.apply` for every change, `plan` and `admission.admit` for every
+The same functions as in the service: `state.apply` for every change, `plan` and `turns.admit` for every
 round, `simulate.compact` for what a job leaves. A round looks only at the partitions that were touched or whose kept
 decision may change by itself (`Wake`), as the service's rounds do. The service plans every few seconds; so that rounds
 may be rarer here, one also follows the end of a job where another partition waits for its turn. Our own recorded
@@ -29,9 +29,9 @@ from isotherm.core.model.jobs import JOB_BYTES_PER_S, JOB_OVERHEAD_MS, Action, T
 from isotherm.core.model.tables import Snapshot
 from isotherm.core.model.writers import Word
 from isotherm.core.partitions import with_epochs
-from isotherm.core.planner.admission import Room, admit
 from isotherm.core.planner.plan import NOTHING_SAID, plan
 from isotherm.core.planner.taking import SMALL, rewritten
+from isotherm.core.planner.turns import Room, admit
 from isotherm.core.planner.view import Flight, Surroundings, View
 from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.replay.account import Replayed, Sample, SimulatedJob, Sums, Totals
@@ -111,7 +111,8 @@ class _Life:
         self._target = int(self._policy.compact.target_file_size)
         # The size of metadata.json is not in a history; what would follow from it is left out.
         fields = with_epochs(history.facts.fields, self._policy.cold.epochs)
-        self._facts = replace(history.facts, metadata_file_bytes=0, fields=fields)
+        snapshots = len(history.snapshots)
+        self._facts = replace(history.facts, metadata_file_bytes=0, fields=fields, snapshots=snapshots)
         self._pinned = history.pinned
         self._words = (EVERY_WRITER,) if assumed.writers_announce else ()
         self._assumed = assumed
@@ -233,6 +234,7 @@ class _Life:
                 is_pinned=change.snapshot_id in self._pinned,
             )
         )
+        self._facts = replace(self._facts, snapshots=len(self._snapshots))
 
     # Rounds
 
@@ -270,7 +272,7 @@ class _Life:
         keys = awake if self._keeps_decisions else self.partitions.keys()
         return View(
             around=Surroundings(self._state, self._facts.fields, words=self._words),
-            facts=replace(self._facts, snapshots=len(self._snapshots)),
+            facts=self._facts,
             partitions={key: self.partitions[key] for key in keys},
             snapshots=snapshots,
             flights=tuple(
@@ -314,6 +316,7 @@ class _Life:
     def _expire(self, request: Request) -> None:
         self._expired_at_ms = self._now_ms
         self._snapshots.remove(request.snapshots, self._now_ms)
+        self._facts = replace(self._facts, snapshots=len(self._snapshots))
         self._sums.expiries += 1
         self._sums.expired_snapshots += len(request.snapshots)
 

@@ -1,6 +1,6 @@
-"""What must hold before files are swapped: of the sums of a job, of the table as it is now, and of what was written.
+"""What must hold before files are swapped: of the table as it is now, and of the files that were written.
 
-The committer asks for each before every attempt. It asks whether the partition is still cold last of all (`may_commit`).
+The committer asks for both before every attempt. It asks whether the partition is still cold last of all (`may_commit`).
 """
 
 from collections.abc import Iterable
@@ -12,28 +12,6 @@ from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.iceberg.compaction.fate import strangers
 from isotherm.iceberg.manifests.live import LiveEntry
-
-
-def mismatch(job: CompactionJob, rewrite: Rewrite) -> str | None:
-    """Why the written files do not hold the rows that were read, if they do not."""
-    if rewrite.job_id != job.job_id:
-        return f"the files belong to job {rewrite.job_id}, not to {job.job_id}"
-    known = sum(file.rows for file in job.data_files)
-    if rewrite.rows_read != known:
-        return f"{rewrite.rows_read} rows were read, the manifests say {known}"
-    expected = rewrite.rows_read - rewrite.rows_deleted
-    listed = sum(file.rows for file in rewrite.files)
-    if not expected == rewrite.rows_written == listed:
-        return (
-            f"{rewrite.rows_read} rows less {rewrite.rows_deleted} deleted ones are {expected}; "
-            f"{rewrite.rows_written} were read back, and the new files say {listed}"
-        )
-    if rewrite.hash_read != rewrite.hash_written:
-        return (
-            f"the {expected} rows read back differ from those that were read: "
-            f"sum of hashes {rewrite.hash_written:x}, not {rewrite.hash_read:x}"
-        )
-    return None
 
 
 def check_table(

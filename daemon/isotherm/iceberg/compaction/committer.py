@@ -32,8 +32,9 @@ from tenacity.nap import sleep
 
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
-from isotherm.iceberg.compaction.commit_checks import check_files, check_table, mismatch
+from isotherm.iceberg.compaction.commit_checks import check_files, check_table
 from isotherm.iceberg.compaction.fate import landed
+from isotherm.iceberg.compaction.proof import mismatch
 from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot
 from isotherm.iceberg.errors import FATAL
 from isotherm.iceberg.manifests.live import LiveEntry, live_files

@@ -2,7 +2,7 @@
 
 Columns are matched by field id, at every depth: renamed, reordered, added, dropped and widened ones. A column that
 a file lacks is null, or the constant that its partition gives it. A file without ids gets them from the table's name
-mapping, or else by the order of its columns, as in Java. Whether the rows are right is for `proof` to say, which shares
+mapping, or else by the order of its columns, as in Java. Whether the rows are right is for `row_sums` to say, which shares
 no code with this. (PyIceberg's own projection turns null lists and maps of structs into empty ones.)
 
 Pure functions over values in memory.

@@ -25,7 +25,7 @@ from isotherm.iceberg.compaction.failures import blaming, writing
 from isotherm.iceberg.compaction.local_copy import nearby
 from isotherm.iceberg.compaction.names import data_location
 from isotherm.iceberg.compaction.projection import project
-from isotherm.iceberg.compaction.proof import Proof, Tally
+from isotherm.iceberg.compaction.row_sums import RowSums, Tally
 from isotherm.iceberg.compaction.source import Source, deleted_positions
 from isotherm.iceberg.compaction.table_description import table_of
 from isotherm.iceberg.manifests.live import partition_record
@@ -49,8 +49,8 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
     started = monotonic_s()
     metadata, io = table_of(description, io_properties)
     inputs = [file.path for file in (*job.data_files, *job.delete_files)]
-    proof = Proof(metadata.schema(), metadata.name_mapping(), job.data_files, inputs)
-    deleted = deleted_positions(io, job, proof)
+    sums = RowSums(metadata.schema(), metadata.name_mapping(), job.data_files, inputs)
+    deleted = deleted_positions(io, job, sums)
     live_rows = sum(file.rows - deleted.count(file) for file in job.data_files)
     output = _output(io, job, metadata, live_rows)
     constants = _identity_constants(metadata, job)
@@ -59,7 +59,7 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
         for number, file in enumerate(job.data_files):
             with blaming(file.path), nearby(io, file.path) as path, ThreadPoolExecutor(1) as beside:
                 # Both engines release the interpreter: the second core sums while this one writes.
-                tally = beside.submit(proof.sum, path, number, constants)
+                tally = beside.submit(sums.sum, path, number, constants)
                 source = Source(path, file, metadata)
                 start = 0
                 for batch in source.batches():
@@ -74,9 +74,9 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
     except BaseException:
         output.abandon()
         raise
-    proof.close()
-    proof = Proof(metadata.schema(), None, locations=[file.path for file in written])
-    back = [read_back(io, file, proof) for file in written]
+    sums.close()
+    sums = RowSums(metadata.schema(), None, locations=[file.path for file in written])
+    back = [read_back(io, file, sums) for file in written]
     return Rewrite(
         job_id=job.job_id,
         files=tuple(written),
@@ -136,10 +136,10 @@ def _identity_constants(metadata: TableMetadata, job: CompactionJob) -> dict[int
     }
 
 
-def read_back(io: FileIO, written: WrittenFile, proof: Proof) -> Tally:
+def read_back(io: FileIO, written: WrittenFile, sums: RowSums) -> Tally:
     """The rows that storage gives back, which are as their statistics say."""
     with blaming(written.path), nearby(io, written.path) as path:
-        tally, problem = proof.read_back(path, written)
+        tally, problem = sums.read_back(path, written)
     if problem is not None:
         raise RefusalError(Reason.MISMATCH, f"{written.path}: {problem}")
     return tally

@@ -21,7 +21,7 @@ from isotherm.core.paths import normalised
 from isotherm.iceberg.compaction.failures import blaming
 from isotherm.iceberg.compaction.local_copy import nearby
 from isotherm.iceberg.compaction.projection import Node, nodes
-from isotherm.iceberg.compaction.proof import Proof
+from isotherm.iceberg.compaction.row_sums import RowSums
 
 BATCH_BYTES = 16 * 1024 * 1024
 """Rows are read in batches of at most about this size in memory, and of no more than `BATCH_ROWS`."""
@@ -132,10 +132,10 @@ class Deleted:
         return bisect_left(positions, file.rows)
 
 
-def deleted_positions(io: FileIO, job: CompactionJob, proof: Proof) -> Deleted:
+def deleted_positions(io: FileIO, job: CompactionJob, sums: RowSums) -> Deleted:
     """What the job's delete files say about its data files: by path, by position, and not about younger files.
 
-    The proof reads the same files, and finds out for itself.
+    The sums read the same files, and find out for themselves.
     """
     paths = pa.array([normalised(file.path) for file in job.data_files], pa.string())
     written_at = pa.array([file.sequence_number for file in job.data_files], pa.int64())
@@ -145,7 +145,7 @@ def deleted_positions(io: FileIO, job: CompactionJob, proof: Proof) -> Deleted:
         with blaming(delete.path), nearby(io, delete.path) as path:
             for number, positions in _positions_in(path, delete, paths, written_at):
                 found[number].frombytes(_bytes(positions))
-            proof.delete(path, delete.sequence_number, delete.rows)
+            sums.delete(path, delete.sequence_number, delete.rows)
     by_path = zip(paths.to_pylist(), found, strict=True)
     return Deleted({path: _distinct(positions) for path, positions in by_path if positions})
 

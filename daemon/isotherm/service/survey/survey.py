@@ -27,9 +27,9 @@ from isotherm.core.paths import written_under
 from isotherm.service.barrier import Barrier
 from isotherm.service.ports import Catalog, Listener, Listing, LoadedTable, Looked
 from isotherm.service.survey.look import Look
-from isotherm.service.survey.missing_tables import AGAIN_AFTER_S, MissingTables
+from isotherm.service.survey.names_without_answer import Answer, NamesWithoutAnswer
 from isotherm.service.survey.silences import Silences
-from isotherm.service.survey.unknown_names import Answer, UnknownNames
+from isotherm.service.survey.table_search import AGAIN_AFTER_S, TableSearch
 from isotherm.store.ledger import SURVEY, Ledger
 
 NAMES_AT_ONCE = 500
@@ -87,7 +87,7 @@ class Survey:
     _ahead_ms: int | None = None
     """The least by which the wall clock was ahead of the monotonic one since those looks. No file that was marked
     after a look began has an earlier time than the look has by this: a clock may be set, and marks have its time."""
-    _unknown: UnknownNames = field(init=False)
+    _unknown: NamesWithoutAnswer = field(init=False)
     _gone: dict[str, float] = field(default_factory=dict)
     """Names that were dropped since the list was made, and when that was answered.
 
@@ -102,14 +102,14 @@ class Survey:
     """When all names may be looked at again."""
     _last_s: float = float("-inf")
     """When the latest look at all names began."""
-    _missing: MissingTables = field(init=False)
+    _missing: TableSearch = field(init=False)
 
     def __post_init__(self) -> None:
         silences, unsettled = (
             Silences(self.ledger, kind, PATIENCE_S, self.now_ms) for kind in ("table", "second name")
         )
-        self._unknown = UnknownNames(self.monotonic_s, TWICE_S, silences, unsettled)
-        self._missing = MissingTables(self.ledger, self.listen)
+        self._unknown = NamesWithoutAnswer(self.monotonic_s, TWICE_S, silences, unsettled)
+        self._missing = TableSearch(self.ledger, self.listen)
 
     def seen_since_ms(self, name: str) -> int | None:
         """Since when every name in the catalog's list was looked at. Returns None where some were not, or the list is old.

@@ -18,7 +18,7 @@ HOLDERS = "whether tables that hold files back are still in the catalog"
 
 
 @dataclass(slots=True)
-class MissingTables:
+class TableSearch:
     """The tables that are looked for."""
 
     ledger: Ledger

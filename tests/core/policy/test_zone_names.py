@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from isotherm.core.policy.zones import checked_zone, moment_text, trouble_of_zone
+from isotherm.core.policy.zone_names import checked_zone, moment_text, trouble_of_zone
 
 SOME = {"Europe/Berlin", "America/New_York", "UTC"}
 

@@ -1,4 +1,4 @@
-"""The proof by itself: what it says of a file's statistics, and how much work it makes of many columns and deletes."""
+"""The sums by themselves: what they say of a file's statistics, and how much work they make of many columns and deletes."""
 
 import math
 import re
@@ -21,7 +21,7 @@ from isotherm.core.model.jobs import WrittenFile
 from isotherm.iceberg.compaction.claims import claims
 from isotherm.iceberg.compaction.columns import columns_of
 from isotherm.iceberg.compaction.local_copy import nearby
-from isotherm.iceberg.compaction.proof import Proof
+from isotherm.iceberg.compaction.row_sums import RowSums
 from isotherm.parquet.statistics import statistics
 
 NAN = float("nan")
@@ -57,10 +57,10 @@ def file_of(folder: Path, schema: Schema, columns: list[pa.Array]) -> WrittenFil
 
 
 def problem(schema: Schema, file: WrittenFile) -> str | None:
-    """What the proof finds wrong with what is told of a file."""
-    proof = Proof(schema, None, locations=[file.path])
+    """What the reading back finds wrong with what is told of a file."""
+    sums = RowSums(schema, None, locations=[file.path])
     with nearby(PyArrowFileIO(), file.path) as path:
-        return proof.read_back(path, file)[1]
+        return sums.read_back(path, file)[1]
 
 
 @pytest.mark.parametrize(
@@ -131,18 +131,18 @@ def test_many_small_delete_files_are_gone_through_once(
     monkeypatch.setattr(
         duckdb, "connect", lambda *how, **more: opened.append(Recorder(connect(*how, **more))) or opened[-1]
     )
-    proof = Proof(schema, None, files, [*(file.path for file in files), *deletes])
+    sums = RowSums(schema, None, files, [*(file.path for file in files), *deletes])
     (recorder,) = opened
 
     for delete in deletes:
         with nearby(PyArrowFileIO(), delete) as path:
-            proof.delete(path, 1, 40_000)
+            sums.delete(path, 1, 40_000)
     while_told = [query for query in recorder.asked if "FROM deleted" in query]
     with nearby(PyArrowFileIO(), files[0].path) as path:
-        first = proof.sum(path, 0, {})
+        first = sums.sum(path, 0, {})
     recorder.asked.clear()
     with nearby(PyArrowFileIO(), files[3].path) as path:
-        last = proof.sum(path, 3, {})
+        last = sums.sum(path, 3, {})
         (query,) = (one for one in recorder.asked if "FROM deleted" in one)
         ((_, plan),) = recorder.execute(f"EXPLAIN (ANALYZE, FORMAT json) {query}").fetchall()
 
@@ -159,17 +159,17 @@ def test_a_column_that_has_the_name_of_the_rows_number_hides_no_position(tmp_pat
     """DuckDB numbers the rows of a file under a name that a table may use itself."""
     schema = schema_of(LongType(), LongType())
     values = {"c1": pa.array([5, 6, 7, 8]), name: pa.array([3, 0, 0, 1])}
-    sums = []
+    tallies = []
     for number, table in enumerate((pa.table(values), pa.table(values).take([0, 1, 3]))):
         file = LiveFile(f"{tmp_path}/{number}.parquet", FileKind.DATA, 0, table.num_rows, 1)
         pq.write_table(table, file.path)
         deletes = f"{tmp_path}/delete-{number}.parquet"
         pq.write_table(pa.table({"file_path": [file.path], "pos": [(2, 99)[number]]}), deletes)
-        proof = Proof(schema, None, [file], [file.path, deletes])
+        sums = RowSums(schema, None, [file], [file.path, deletes])
         with nearby(PyArrowFileIO(), deletes) as path:
-            proof.delete(path, 1, 1)
+            sums.delete(path, 1, 1)
         with nearby(PyArrowFileIO(), file.path) as path:
-            sums.append(proof.sum(path, 0, {}))
+            tallies.append(sums.sum(path, 0, {}))
 
-    assert [one.rows for one in sums] == [4, 3]
-    assert (sums[0].live, sums[0].hash) == (sums[1].live, sums[1].hash)
+    assert [one.rows for one in tallies] == [4, 3]
+    assert (tallies[0].live, tallies[0].hash) == (tallies[1].live, tallies[1].hash)

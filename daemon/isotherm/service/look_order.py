@@ -14,7 +14,7 @@ Entry = tuple[str, str]
 
 
 @dataclass(slots=True)
-class RoundOrder:
+class LookOrder:
     """The tables that a round has still to look at."""
 
     _queue: deque[Entry] = field(default_factory=deque)

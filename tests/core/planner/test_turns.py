@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from isotherm.contract.identity import TableId
 from isotherm.core.model.decisions import Plan, Request
 from isotherm.core.model.jobs import Action
-from isotherm.core.planner.admission import KEPT_AFTER_MS, Room, admit
 from isotherm.core.planner.plan import plan
+from isotherm.core.planner.turns import KEPT_AFTER_MS, Room, admit
 from isotherm.core.policy.policy import Compact, Expire, Policy
 from isotherm.core.reads import weight
 from support.builders import HOUR, KIB, MINUTE, NOW, key, partition, snapshots, view

@@ -46,7 +46,7 @@ class _Silence:
 
 
 @dataclass(slots=True)
-class UnknownNames:
+class NamesWithoutAnswer:
     """What is known of the names without an answer."""
 
     monotonic_s: Callable[[], float]

@@ -11,7 +11,7 @@ that is read much keeps nobody else waiting for an hour.
 
 So with n tables of one priority, jobs of at most L, and s of them at once, a table is served within n·L/s, and an hour
 later for each step of priority below the others, and another where others are read more (a property in
-tests/core/planner/test_admission.py).
+tests/core/planner/test_turns.py).
 """
 
 import math
