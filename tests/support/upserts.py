@@ -11,6 +11,7 @@ from pyiceberg.manifest import ManifestEntryStatus
 from isotherm.contract.identity import partition_key, scalar
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
 from isotherm_ingest.plan.places import Place
+from isotherm_ingest.session import FORCED
 from isotherm_ingest.sql.survey import Survey
 from isotherm_ingest.streams import MIRROR_PROPERTIES
 from isotherm_ingest.tables.lake import Lake, SpecField
@@ -68,8 +69,8 @@ class Mirror:
         self.name = f"upserts.t{next(_numbers)}"
         self.rows: dict[tuple[Any, ...], dict[str, Any]] = {}
         self.offset = 0
-        # As the sessions of writers have it.
-        spark.conf.set("spark.sql.session.timeZone", "UTC")
+        for name, value in FORCED.items():  # as the sessions of writers have it
+            spark.conf.set(name, value)
         spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {CATALOG}.upserts")
         settings = {
             **MIRROR_PROPERTIES,
