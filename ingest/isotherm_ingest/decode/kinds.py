@@ -28,10 +28,18 @@ MACROS = (
     # The cast alone takes 1.5 for 2.
     "whole(x) AS CASE WHEN TRY_CAST(x AS BIGINT)::VARCHAR = x THEN TRY_CAST(x AS BIGINT) END",
     "small(x) AS TRY_CAST(whole(x) AS INTEGER)",
-    # Debezium's days overflow for a date that is infinite: these two numbers are what is left of them.
-    "days(x) AS CASE small(x) WHEN -622191233 THEN 2147483647 WHEN 622191232 THEN -2147483648 ELSE small(x) END",
-    # DuckDB reads no year that Java writes with a sign.
+    # Debezium's days overflow for a date that is infinite: these numbers are what is left of it. Those of a snapshot, or
+    # in an array, depend on the time zone of Debezium's machine.
+    """days(x) AS CASE
+        WHEN small(x) BETWEEN -622191235 AND -622191232 OR small(x) = -2147472692 THEN 2147483647
+        WHEN small(x) BETWEEN -625821273 AND -625821270 OR small(x) IN (-2147472691, 622191232) THEN -2147483648
+        ELSE small(x) END""",
+    # The first and the last nanosecond that a number can say are PostgreSQL's infinities.
+    """nanos(x) AS CASE WHEN whole(x) IN (-9223372036854775808, 9223372036854775807) THEN whole(x)
+        ELSE (whole(x) - ((whole(x) % 1000) + 1000) % 1000) // 1000 END""",
+    # DuckDB reads no year that Java writes with a sign. In an array, -infinity comes with the wrong one.
     """zoned(x) AS CASE WHEN isfinite(TRY_CAST(x AS TIMESTAMPTZ)) THEN epoch_us(TRY_CAST(x AS TIMESTAMPTZ))
+        WHEN starts_with(x, '+292269055-') THEN -9223372036854775808
         WHEN regexp_matches(x, '^([+][0-9]{5,}-|infinity$)') THEN 9223372036854775807
         WHEN regexp_matches(x, '^(-[0-9]{4,}-|-infinity$)') THEN -9223372036854775808 END""",
     "decoded(x) AS TRY(from_base64(x))",
@@ -184,12 +192,7 @@ _MILLIS = Kind(
 
 _MICROS = Kind("TIMESTAMP_NTZ", _WHOLE, (MIN_MICROS, MAX_MICROS), "make_timestamp({})".format)
 
-_NANOS = Kind(
-    "TIMESTAMP_NTZ",
-    "((whole({0}) - ((whole({0}) % 1000) + 1000) % 1000) // 1000)".format,
-    (MIN_MICROS, MAX_MICROS),
-    "make_timestamp({})".format,
-)
+_NANOS = Kind("TIMESTAMP_NTZ", _call("nanos"), (MIN_MICROS, MAX_MICROS), "make_timestamp({})".format)
 
 _ZONED = Kind("TIMESTAMP", _call("zoned"), (MIN_MICROS, MAX_MICROS), "make_timestamp({})::TIMESTAMPTZ".format)
 
