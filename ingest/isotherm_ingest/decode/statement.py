@@ -31,6 +31,14 @@ class Wanted:
     """What must be the same in each message, because it is in the table's name."""
     out_of_range: OutOfRange = "dead_letter"
 
+    def is_key(self, name: str) -> bool:
+        """Whether a column is one of the key, whatever the case of its letters."""
+        return name.lower() in {one.lower() for one in self.key}
+
+    def policy(self, name: str) -> OutOfRange:
+        """What becomes of a time out of range in a column. A key is never emptied: no row would be found by it."""
+        return "dead_letter" if self.out_of_range == "null" and self.is_key(name) else self.out_of_range
+
 
 @dataclass(frozen=True, slots=True)
 class Matched:
@@ -60,7 +68,8 @@ def statement(schema: ChangeSchema, wanted: Wanted) -> str:
     """The SQL for one schema and one table."""
     columns = matched(schema, wanted)
     values = [
-        f"{one.column.kind.value(one.wire('image'), wanted.out_of_range)} AS v{one.number}" for one in columns
+        f"{one.column.kind.value(one.wire('image'), wanted.policy(one.name))} AS v{one.number}"
+        for one in columns
     ]
     kept = [f"{_is_kept(one)} AS k{one.number}" for one in columns if may_be_kept(one, wanted)]
     before = "p.before" if "before" in schema.images else "NULL"
@@ -93,7 +102,7 @@ def statement(schema: ChangeSchema, wanted: Wanted) -> str:
 
 def may_be_kept(one: Matched, wanted: Wanted) -> bool:
     """Whether the messages may hold a placeholder in place of a value."""
-    return wanted.keeps and bool(one.column.kind.placeholders) and one.name not in wanted.key
+    return wanted.keeps and bool(one.column.kind.placeholders) and not wanted.is_key(one.name)
 
 
 def _shape(schema: ChangeSchema) -> Mapping[str, object]:
@@ -136,18 +145,21 @@ def _problem(schema: ChangeSchema, wanted: Wanted, columns: Iterable[Matched]) -
     cases.append(("image IS NULL", "'no_row:the change has no row image'"))
     for one in columns:
         wire = one.wire("image")
-        check = one.column.kind.check(wire, wanted.out_of_range)
+        policy = wanted.policy(one.name)
+        check = one.column.kind.check(wire, policy)
         if check is not None:
             # What was computed as the value is not computed again.
-            is_value = check == one.column.kind.value(wire, wanted.out_of_range)
+            is_value = check == one.column.kind.value(wire, policy)
             unread = f"{wire} IS NOT NULL AND ({f'v{one.number}' if is_value else check}) IS NULL"
             if may_be_kept(one, wanted):
                 unread = f"{unread} AND NOT {_is_kept(one)}"
+            if wanted.keeps and not wanted.is_key(one.name):
+                unread = f"p.op <> 'd' AND {unread}"  # of a row that goes, its key is all that matters
             cases.append((unread, literal_in_sql(f"undecodable_value:{one.name}")))
     cases += [
         (f"{one.wire('image')} IS NULL", literal_in_sql(f"null_key:{one.name}"))
         for one in columns
-        if one.name.lower() in {name.lower() for name in wanted.key}
+        if wanted.is_key(one.name)
     ]
     return f"CASE {' '.join(f'WHEN {condition} THEN {reason}' for condition, reason in cases)} END"
 

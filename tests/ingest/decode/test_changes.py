@@ -142,6 +142,31 @@ def test_a_key_of_several_columns():
     assert change["problem"] is None
 
 
+def test_a_mirror_s_delete_needs_nothing_but_its_key():
+    """The row may have come before, and must not stay because of a value that nobody writes."""
+    fields = [*FIELDS, {"field": "until", **MICROS}]
+    gone = raw(message(fields, op="d", before={**row(1), "until": 2**63 - 1}), keys=[key(id=1)])
+
+    (((deleted, change),), ((_, of_changelog),)) = (
+        decoded(decoder_of(fields, keeps=keeps), gone) for keeps in (True, False)
+    )
+    assert (deleted["id"], deleted["until"], change["problem"]) == (1, None, None)
+    assert of_changelog["problem"] == "undecodable_value:until"
+
+
+def test_a_key_is_never_emptied():
+    fields = [ID, {"field": "UNTIL", **MICROS}]
+    messages = raw(message(fields, after={"id": 1, "UNTIL": 2**63 - 1}))
+    found = {
+        policy: decoded(decoder_of(fields, keys=("id", "until"), out_of_range=policy), messages)[0]
+        for policy in ("null", "clamp")
+    }
+
+    assert found["null"][0] is None
+    assert found["null"][1]["problem"] == "undecodable_value:UNTIL"
+    assert found["clamp"][0]["UNTIL"].year == 9999
+
+
 def test_a_key_in_which_a_column_is_null():
     ((_, change),) = decoded(decoder_of(FIELDS), raw(message(FIELDS, op="d"), keys=[key(id=None)]))
 
