@@ -42,10 +42,13 @@ MACROS = (
         WHEN starts_with(x, '+292269055-') THEN -9223372036854775808
         WHEN regexp_matches(x, '^([+][0-9]{5,}-|infinity$)') THEN 9223372036854775807
         WHEN regexp_matches(x, '^(-[0-9]{4,}-|-infinity$)') THEN -9223372036854775808 END""",
-    "decoded(x) AS TRY(from_base64(x))",
-    "scaled(x) AS plain_number(decoded(TRY(json_extract_string(x, '$.value'))), small(TRY(json_extract_string(x, '$.scale'))))",
+    # Of JSON: a number, as Connect's `decimal.format=NUMERIC` writes it, may look like base64.
+    """decoded(x) AS TRY(from_base64(CASE WHEN starts_with(x::VARCHAR, '"')
+        THEN substr(x::VARCHAR, 2, length(x::VARCHAR) - 2) END))""",
+    "scaled(x) AS plain_number(decoded(TRY(json_extract(x, '$.value'))), small(TRY(json_extract_string(x, '$.scale'))))",
     "truth(x) AS CASE x WHEN 'true' THEN true WHEN 'false' THEN false END",
     "items(x) AS TRY(json_transform_strict(x, '[\"VARCHAR\"]'))",
+    "json_items(x) AS TRY(json_transform_strict(x, '[\"JSON\"]'))",
 )
 """Of DuckDB, from the text of a value: null where it is none."""
 
@@ -68,6 +71,8 @@ class Kind:
     """SQL of the value, from SQL of what was read."""
     placeholders: tuple[str, ...] = ()
     """Texts that stand for an unchanged large value."""
+    text: Literal["VARCHAR", "JSON"] = "VARCHAR"
+    """What its text is in DuckDB: that of a string without its quotes, or all as it is in the JSON."""
     tells: bool = True
     """False where Debezium sends null for an unchanged large value, which is told from no true null."""
     item: "Kind | None" = None
@@ -95,8 +100,8 @@ class Kind:
             one = f"y{depth}"
             of_item = self.item.check(one, out_of_range, depth + 1)
             if of_item is None:
-                return f"items({text})"
-            bad = f"list_filter(items({text}), lambda {one}: {one} IS NOT NULL AND ({of_item}) IS NULL)"
+                return self._split(text)
+            bad = f"list_filter({self._split(text)}, lambda {one}: {one} IS NOT NULL AND ({of_item}) IS NULL)"
             return f"(CASE WHEN len({bad}) = 0 THEN true END)"
         if self.read is None:
             return None
@@ -108,9 +113,12 @@ class Kind:
     def _items(self, text: str, out_of_range: OutOfRange, depth: int) -> str:
         one = f"y{depth}"
         of_item = "" if self.item is None else self.item.value(one, out_of_range, depth + 1)
-        return (
-            f"items({text})" if of_item == one else f"list_transform(items({text}), lambda {one}: {of_item})"
-        )
+        items = self._split(text)
+        return items if of_item == one else f"list_transform({items}, lambda {one}: {of_item})"
+
+    def _split(self, text: str) -> str:
+        function = "json_items" if self.item is not None and self.item.text == "JSON" else "items"
+        return f"{function}({text})"
 
 
 def kind_of(schema: Mapping[str, Any]) -> Kind:
@@ -138,9 +146,9 @@ def _decimal(parameters: Mapping[str, Any]) -> Kind:
         raise SchemaError(f"decimal with parameters {dict(parameters)}") from err
     digits = f"plain_number(decoded({{}}), {scale})"
     if not 0 <= scale <= precision or precision > 38:
-        return Kind("STRING", digits.format)
+        return Kind("STRING", digits.format, text="JSON")
     target = f"DECIMAL({precision},{scale})"
-    return Kind(target, f"TRY_CAST({digits} AS {target})".format)
+    return Kind(target, f"TRY_CAST({digits} AS {target})".format, text="JSON")
 
 
 def _array(items: Mapping[str, Any]) -> Kind:
@@ -213,7 +221,7 @@ _PLAIN = {
     "double": _DOUBLE,
     "float64": _DOUBLE,
     "string": _TEXT,
-    "bytes": Kind("BINARY", _call("decoded"), placeholders=(_IN_BASE64,)),
+    "bytes": Kind("BINARY", _call("decoded"), placeholders=(f'"{_IN_BASE64}"',), text="JSON"),
 }
 
 _NAMED = {

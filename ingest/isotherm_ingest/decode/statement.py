@@ -107,7 +107,7 @@ def may_be_kept(one: Matched, wanted: Wanted) -> bool:
 
 def _shape(schema: ChangeSchema) -> Mapping[str, object]:
     """What a message must look like. All values are read as text: each is judged by itself."""
-    row = {column.name: "VARCHAR" for column in schema.columns}
+    row = {column.name: column.kind.text for column in schema.columns}
     told = [name for name in ("schema", "db", "table", "ts_ms", "lsn") if name in schema.source_fields]
     payload: dict[str, object] = dict.fromkeys(schema.images, row)
     if told:
@@ -121,9 +121,10 @@ def _image(schema: ChangeSchema) -> str:
     after = "p.after" if "after" in schema.images else "NULL"
     if not schema.key:
         return f"CASE WHEN p.op = 'd' THEN {before} ELSE {after} END"
-    key = {column.name: "VARCHAR" for column in schema.columns if column.name in schema.key}
+    key = {column.name: column.kind.text for column in schema.columns if column.name in schema.key}
     of_row = ", ".join(
-        f"{name_in_sql(column.name)} := {f'k.{name_in_sql(column.name)}' if column.name in key else 'NULL::VARCHAR'}"
+        f"{name_in_sql(column.name)} := "
+        f"{f'k.{name_in_sql(column.name)}' if column.name in key else f'NULL::{column.kind.text}'}"
         for column in schema.columns
     )
     shape = literal_in_sql(json.dumps({"payload": key}))

@@ -132,6 +132,13 @@ def test_nan_is_a_number():
         (decimal(2, 4), base64_of(10**4)),
         (decimal(0, 38), base64_of(10**38)),
         (decimal(0, 38), ""),
+        # Connect's `decimal.format=NUMERIC`: each of these is base64, too.
+        (decimal(0, 10), 1234),
+        (decimal(-2), 1234),
+        (decimal(0, 38), True),
+        (array(decimal(0, 10)), [1234]),
+        (array(VARIABLE), [{"scale": 0, "value": 1234}]),
+        (typed("bytes"), 1234),
         (VARIABLE, 7),
         (VARIABLE, {"scale": 1}),
         (VARIABLE, {"scale": 10**6, "value": base64_of(1)}),
