@@ -43,8 +43,8 @@ CHANGE = pa.struct(
 """What is known of a change beside its row.
 
 `kept` names the columns whose value the message does not tell, so that the row keeps the one it has: an unchanged
-large value, or a column that the message's schema lacks. `untold` names those where null may mean "unchanged". Both
-are null for "none".
+large value, or a column that the message's schema lacks. `untold` names those where null may mean "unchanged", or
+whose unchanged value is that of another key. Both are null for "none".
 """
 MAX_MS = 253_402_300_799_999
 
@@ -90,17 +90,21 @@ class Decoder:
         for number in self.may_be_kept:
             values[number] = _without(values[number], found[f"k{number}"])
         kept = _names([*masks, *self.absent], [*masks.values(), *(is_row for _ in self.absent)], size)
-        updated = (
-            pc.and_(is_row, pc.and_(pc.equal(op, "u"), pc.invert(found["old"]))) if self.untold else is_row
-        )
-        untold = [pc.and_(updated, pc.is_null(found[f"v{number}"])) for number in self.untold]
+        updated = pc.and_(is_row, pc.and_(pc.equal(op, "u"), pc.invert(found["old"])))
+        moved = pc.and_(is_row, messages.column("moved"))
+        untold = {
+            self.columns.names[one]: pc.and_(updated, pc.is_null(found[f"v{one}"])) for one in self.untold
+        }
+        for name, mask in masks.items():  # the value is with the key of before, whose row is gone
+            gone = pc.and_(moved, mask)
+            untold[name] = pc.or_(untold[name], gone) if name in untold else gone
         told = {
             "op": op,
             "ts": _moments(found["ts_ms"]),
             "lsn": found["lsn"],
             **{name: messages.column(name) for name in ("topic", "partition", "offset")},
             "kept": kept,
-            "untold": _names([self.columns.names[number] for number in self.untold], untold, size),
+            "untold": _names([*untold], [*untold.values()], size),
             "problem": problem,
         }
         row = pa.StructArray.from_arrays(values, fields=list(self.columns), mask=broken)

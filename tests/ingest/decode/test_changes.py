@@ -206,6 +206,7 @@ def test_a_placeholder_is_kept_by_a_mirror(field, placeholder):
     found = decoded(decoder_of(fields), raw(*values, moved=[False, False, True, True, False]))
 
     assert [change["kept"] for _, change in found] == [["x"], None, ["x"], None, None]
+    assert [change["untold"] for _, change in found][:3] == [None, None, ["x"]]
     assert [one["x"] is None for one, _ in found] == [True, False, True, True, False]
     assert all(change["problem"] is None for _, change in found)
 
@@ -227,7 +228,13 @@ def test_a_placeholder_is_shown_by_a_changelog():
         (typed("boolean"), False),
         (decimal(2, 5), False),
         (ZONED, False),
+        (MICROS, False),
+        (MILLIS, False),
+        (typed("int32", "org.apache.kafka.connect.data.Date"), False),
+        (typed("int64", "io.debezium.time.MicroTime"), False),
+        (typed("string", "io.debezium.data.Enum"), False),
         (typed("string"), True),
+        (typed("string", "io.debezium.data.Json"), True),
         (typed("int32"), True),
         (DATE, True),
     ],
@@ -244,6 +251,14 @@ def test_where_a_null_may_mean_unchanged_it_is_said(items, told):
     found = decoded(decoder_of(fields), raw(*values))
 
     assert [change["untold"] for _, change in found] == [None if told else ["x"], None, None, None]
+
+
+def test_a_null_of_bits_may_mean_unchanged():
+    fields = [ID, {"field": "x", **typed("bytes", "io.debezium.data.Bits")}]
+    after = {"id": 1, "x": None}
+    ((_, change),) = decoded(decoder_of(fields), raw(message(fields, op="u", after=after)))
+
+    assert change["untold"] == ["x"]
 
 
 def test_a_column_that_the_messages_lack_is_kept_by_a_mirror():
