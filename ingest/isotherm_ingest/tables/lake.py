@@ -117,6 +117,15 @@ class TableNow:
         schema = self.table.schema()
         return pa.schema([(name, arrow_type(schema.find_field(name).field_type)) for name in names])
 
+    def has_uuids(self, column: str) -> bool:
+        """Whether a column is of Iceberg's type UUID: Spark takes it for text, and its filters find nothing there."""
+        return isinstance(self.table.schema().find_field(column).field_type, UUIDType)
+
+    def named(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Names as the table writes them; one that it does not have stays as it is."""
+        own = {name.lower(): name for name in self.columns}
+        return tuple(own.get(name.lower(), name) for name in names)
+
     @cached_property
     def spec(self) -> tuple[SpecField, ...]:
         """The present partition spec; void fields are left out."""
@@ -287,6 +296,11 @@ def spark_type(kind: IcebergType) -> str:
     match kind:
         case ListType():
             return f"ARRAY<{spark_type(kind.element_type)}>"
+        case MapType():
+            return f"MAP<{spark_type(kind.key_type)}, {spark_type(kind.value_type)}>"
+        case StructType():
+            fields = (f"{quoted(one.name)}: {spark_type(one.field_type)}" for one in kind.fields)
+            return f"STRUCT<{', '.join(fields)}>"
         case DecimalType():
             return f"DECIMAL({kind.precision},{kind.scale})"
         case _:

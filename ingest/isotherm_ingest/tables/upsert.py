@@ -126,7 +126,11 @@ class Upsert:
     def _look(self) -> mirror.Reach:
         prepared = self._prepared
         types = self._now.columns
-        told = {name: types[name] for name in prepared.key if mirror.can_be_told(types[name])}
+        told = {
+            name: types[name]
+            for name in prepared.key
+            if mirror.can_be_told(types[name]) and not self._now.has_uuids(name)
+        }
         is_few = prepared.survey.rows <= mirror.FEW
         fields = [
             (field, told[field.column])
