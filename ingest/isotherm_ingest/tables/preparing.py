@@ -22,7 +22,7 @@ from isotherm_ingest.sql.survey import Survey, survey_of, survey_sql
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offsets
 from isotherm_ingest.tables.boundary import advance, valid_through
-from isotherm_ingest.tables.definition import key_of, missing_properties
+from isotherm_ingest.tables.definition import key_of, missing_properties, refuse_without
 from isotherm_ingest.tables.lake import CHANGELOG_COLUMNS, PIPELINE_PROPERTY, TableNow, is_first
 from isotherm_ingest.tables.offsets import Position, Source
 from isotherm_ingest.tables.portion import Halted, Portion, Prepared, wanted_from
@@ -79,7 +79,7 @@ class Preparing:
         now, groups = self._fit.made_to_fit(now, portion, from_offsets)
         if now.head != read_at:  # the vector and the head must be of one moment
             return self.prepare(portion)
-        key = key_of(self._name, self._stream, groups)
+        key = now.named(key_of(self._name, self._stream, groups))
         columns = {name: kind for name, kind in now.columns.items() if not self._is_about(name)}
         if not groups:
             return at
@@ -222,6 +222,8 @@ class Preparing:
         key = key_of(self._name, self._stream, portion.groups)
         if found is None:
             return self._fit.create(portion.groups, key)
+        if found.head is not None:
+            refuse_without(self._name, key, found.columns)
         if missing := missing_properties(self._name, self._stream, key, found.properties):
             self._fit.say(missing)
             return self._fit.load()
