@@ -17,6 +17,7 @@ from support.wire import message
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
 STREAMS = r"""
+  - {topics: "NS\\.public\\.codes", table: "NS.{table}", key: [code]}
   - {topics: "NS\\.public\\.upper", table: "NS.{table}", key: [ID]}
   - {topics: "NS\\.public\\..*", table: "NS.{table}"}
 """
@@ -127,4 +128,27 @@ def test_a_column_of_any_type_that_somebody_added_keeps_its_value(lab: Lab) -> N
             "m": {"k": date(2024, 1, 1)},
             "l": [{"x": Decimal("1.50")}],
         }
+    ]
+
+
+def test_an_update_takes_a_row_to_another_key_of_the_table(lab: Lab) -> None:
+    """One that the source does not know as a key: Debezium sends no delete of the old one."""
+    lab.make_topics("codes")
+    rows = [{"id": str(number), "code": code} for number, code in enumerate("abc")]
+    lab.send("codes", *(change("codes", {"id": row["id"]}, row) for row in rows))
+    lab.ingest()
+    moves = [(0, "a", "x"), (1, "b", "a"), (0, "x", "b"), (2, "c", "c")]
+    lab.send(
+        "codes",
+        *(
+            change("codes", {}, {"id": str(one), "code": new}, op="u", before={"id": str(one), "code": old})
+            for one, old, new in moves
+        ),
+    )
+    lab.ingest()
+
+    assert sorted((row["id"], row["code"]) for row in lab.rows("codes")) == [
+        ("0", "b"),
+        ("1", "a"),
+        ("2", "c"),
     ]

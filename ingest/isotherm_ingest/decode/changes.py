@@ -12,7 +12,14 @@ import pyarrow.compute as pc
 
 from isotherm_ingest.decode.database import run
 from isotherm_ingest.decode.debezium import ChangeSchema
-from isotherm_ingest.decode.statement import Wanted, matched, may_be_kept, statement
+from isotherm_ingest.decode.statement import (
+    Wanted,
+    hidden_keys,
+    left_statement,
+    matched,
+    may_be_kept,
+    statement,
+)
 
 _MOMENT = pa.timestamp("us", "UTC")
 MESSAGES = pa.schema(
@@ -43,8 +50,8 @@ CHANGE = pa.struct(
 """What is known of a change beside its row.
 
 `kept` names the columns whose value the message does not tell, so that the row keeps the one it has: an unchanged
-large value, or a column that the message's schema lacks. `untold` names those where null may mean "unchanged", or
-whose unchanged value is that of another key. Both are null for "none".
+large value, or a column that the message's schema lacks. `untold` names those where null may mean "unchanged", whose
+unchanged value is that of another key, or which may have been another key. Both are null for "none".
 """
 MAX_MS = 253_402_300_799_999
 
@@ -63,6 +70,10 @@ class Decoder:
     """Columns that the messages do not have, and the table keeps."""
     untold: tuple[int, ...]
     """Columns where an unchanged large value is sent as null."""
+    hidden: tuple[int, ...]
+    """Columns of the key that an update may change."""
+    left_sql: str | None
+    """Of such updates, what deletes the old row."""
     _row: pa.StructType = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -76,7 +87,17 @@ class Decoder:
 
     def decode(self, messages: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of some messages, which have the columns of `MESSAGES`."""
-        found = run(self.sql, messages)
+        return self._decode(self.sql, messages)
+
+    def left(self, messages: pa.RecordBatch) -> pa.RecordBatch:
+        """Deletes of the rows that updates took to another key of the table, in any number."""
+        if self.left_sql is None:
+            return pa.RecordBatch.from_pylist([], self.schema)
+        found = self._decode(self.left_sql, messages)
+        return found.filter(pc.is_null(pc.struct_field(found.column("change"), "problem")))
+
+    def _decode(self, sql: str, messages: pa.RecordBatch) -> pa.RecordBatch:
+        found = run(sql, messages)
         size = messages.num_rows
         problem = found["problem"]
         broken = pc.is_valid(problem)
@@ -95,6 +116,7 @@ class Decoder:
         untold = {
             self.columns.names[one]: pc.and_(updated, pc.is_null(found[f"v{one}"])) for one in self.untold
         }
+        untold |= {self.columns.names[one]: updated for one in self.hidden}
         for name, mask in masks.items():  # the value is with the key of before, whose row is gone
             gone = pc.and_(moved, mask)
             untold[name] = pc.or_(untold[name], gone) if name in untold else gone
@@ -126,6 +148,8 @@ def decoder(schema: ChangeSchema, columns: pa.Schema, wanted: Wanted) -> Decoder
         tuple(one.number for one in there if may_be_kept(one, wanted)),
         tuple(lacking) if wanted.keeps else (),
         tuple(one.number for one in there if not one.column.kind.tells) if wanted.keeps else (),
+        tuple(one.number for one in hidden_keys(schema, wanted)),
+        left_statement(schema, wanted),
     )
 
 

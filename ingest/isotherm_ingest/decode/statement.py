@@ -66,6 +66,35 @@ def matched(schema: ChangeSchema, wanted: Wanted) -> tuple[Matched, ...]:
 
 def statement(schema: ChangeSchema, wanted: Wanted) -> str:
     """The SQL for one schema and one table."""
+    return _statement(schema, wanted, "p")
+
+
+def hidden_keys(schema: ChangeSchema, wanted: Wanted) -> tuple[Matched, ...]:
+    """Columns of a mirror's key that are not in the messages' keys.
+
+    Debezium makes a delete and an insert of an update that changes a message's key. One that changes another column stays
+    an update, though the row goes from one key of the table to another.
+    """
+    told = {name.lower() for name in schema.key}
+    keys = (one for one in matched(schema, wanted) if wanted.is_key(one.name))
+    return tuple(one for one in keys if wanted.keeps and one.name.lower() not in told)
+
+
+def left_statement(schema: ChangeSchema, wanted: Wanted) -> str | None:
+    """The SQL that gives, of each update that changes the table's key, the delete of the old row; a problem of all else.
+
+    None where there can be no such update, or no message has the old row.
+    """
+    hidden = hidden_keys(schema, wanted)
+    if not hidden or set(schema.images) != {"before", "after"}:
+        return None
+    differs = " OR ".join(f"{one.wire('p.before')} IS DISTINCT FROM {one.wire('p.after')}" for one in hidden)
+    is_left = f"p.op = 'u' AND p.before IS NOT NULL AND ({differs})"
+    return _statement(schema, wanted, f"CASE WHEN {is_left} THEN struct_update(p, op := 'd') END")
+
+
+def _statement(schema: ChangeSchema, wanted: Wanted, payload: str) -> str:
+    """The SQL, with something in place of each payload `p`."""
     columns = matched(schema, wanted)
     values = [
         f"{one.column.kind.value(one.wire('image'), wanted.policy(one.name))} AS v{one.number}"
@@ -93,8 +122,11 @@ def statement(schema: ChangeSchema, wanted: Wanted) -> str:
             FROM (
                 SELECT *, {_image(schema)} AS image
                 FROM (
-                    SELECT *, TRY(json_transform_strict(written, {shape})).payload AS p
-                    FROM (SELECT TRY(decode(text)) AS written, key_text, moved FROM messages)
+                    SELECT * REPLACE ({payload} AS p)
+                    FROM (
+                        SELECT *, TRY(json_transform_strict(written, {shape})).payload AS p
+                        FROM (SELECT TRY(decode(text)) AS written, key_text, moved FROM messages)
+                    )
                 )
             )
         )"""

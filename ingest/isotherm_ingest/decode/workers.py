@@ -19,7 +19,10 @@ def decode_in_workers(
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for group, messages in _groups(batch):
-                yield decoders[group].decode(messages.select(MESSAGES.names))
+                decoder, told = decoders[group], messages.select(MESSAGES.names)
+                yield decoder.decode(told)
+                if (left := decoder.left(told)).num_rows:
+                    yield left
 
     return decode
 

@@ -31,7 +31,8 @@ def newest_sql(view: str, columns: Sequence[str], key: Sequence[str], may_keep: 
             carried over.
     """
     keys = ", ".join(f"row.{quoted(name)}" for name in key)
-    at = "struct(change.offset, change.partition)"
+    # A message that takes a row to another key has two changes, and both are of one key where only its text differs.
+    at = "struct(change.offset, change.partition, change.op <> 'd')"
     newest = f"max_by(struct(row, change.op = 'd' AS is_gone, change.kept AS kept), {at}) AS newest"
     fine = f"{view} WHERE change.problem IS NULL"
     if not may_keep:

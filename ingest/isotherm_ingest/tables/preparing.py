@@ -147,7 +147,8 @@ class Preparing:
             self._log.warning(
                 "unchanged_values_not_told",
                 columns=sorted(new),
-                hint="null may mean unchanged there; ALTER TABLE … REPLICA IDENTITY FULL makes the source tell",
+                hint="null may mean unchanged there, and a key may have changed; ALTER TABLE … REPLICA IDENTITY FULL "
+                "makes the source tell",
             )
 
     def again(self, portion: Portion, prepared: Prepared) -> Prepared | Place:

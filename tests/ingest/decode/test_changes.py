@@ -173,6 +173,33 @@ def test_a_key_in_which_a_column_is_null():
     assert change["problem"] == "null_key:id"
 
 
+def test_an_update_that_changes_the_table_s_key_leaves_a_row():
+    """The messages have another key, or none: no delete comes before it."""
+    found = decoder_of(FIELDS, keys=("NAME",), message_key=key(id=1))
+    messages = raw(
+        message(FIELDS, op="u", before=row(1, "a"), after=row(1, "b")),
+        message(FIELDS, op="u", before=row(1, "b"), after=row(2, "b")),
+        message(FIELDS, op="u", before=row(1, None), after=row(1, "c")),
+        message(FIELDS, op="u", after=row(1, "d")),
+        message(FIELDS, op="d", before=row(1, "d")),
+        b"poison",
+    )
+    left = found.left(messages).to_pylist()
+
+    assert [(one["row"]["name"], one["change"]["op"], one["change"]["offset"]) for one in left] == [
+        ("a", "d", 0)
+    ]
+    untold = [change["untold"] for _, change in decoded(found, messages)]
+    assert untold == [None, None, None, ["name"], None, None]
+
+
+@pytest.mark.parametrize(("keys", "keeps"), [(("id",), True), (("id", "name"), False)])
+def test_no_update_leaves_a_row_where_debezium_makes_a_delete_of_it(keys, keeps):
+    messages = raw(message(FIELDS, op="u", before=row(1), after=row(2)))
+
+    assert decoder_of(FIELDS, keys=keys, keeps=keeps).left(messages).num_rows == 0
+
+
 # Unchanged large values
 
 LARGE = [
