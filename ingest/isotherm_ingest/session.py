@@ -16,6 +16,8 @@ FORCED = {
     # It would parse a message once for each column, and judge what is corrupt by that column alone.
     "spark.sql.optimizer.enableJsonExpressionOptimization": "false",
     "spark.sql.ansi.enabled": "true",
+    # Keys and names are literals in our SQL. Spark would put other text in the place of `${…}` in them.
+    "spark.sql.variable.substitute": "false",
 }
 DEFAULTS = {
     "spark.ui.enabled": "false",

@@ -15,6 +15,7 @@ from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
 from isotherm_ingest.batches.fan_out import done_of
 from isotherm_ingest.decode.changes import CHANGE, as_type
 from isotherm_ingest.plan.places import Place
+from isotherm_ingest.session import FORCED
 from isotherm_ingest.streams import MIRROR_PROPERTIES
 from isotherm_ingest.tables.lake import Lake, SpecField, TableNow
 from isotherm_ingest.tables.offsets import Source
@@ -74,8 +75,8 @@ class Mirror:
         self.name = f"upserts.t{next(_numbers)}"
         self.rows: dict[tuple[Any, ...], dict[str, Any]] = {}
         self.offset = 0
-        # As the sessions of writers have it.
-        spark.conf.set("spark.sql.session.timeZone", "UTC")
+        for name, value in FORCED.items():  # as the sessions of writers have it
+            spark.conf.set(name, value)
         spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {CATALOG}.upserts")
         settings = {
             **MIRROR_PROPERTIES,

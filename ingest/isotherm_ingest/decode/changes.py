@@ -13,7 +13,14 @@ import pyarrow.compute as pc
 
 from isotherm_ingest.decode.database import run
 from isotherm_ingest.decode.debezium import ChangeSchema
-from isotherm_ingest.decode.statement import Wanted, matched, may_be_kept, statement
+from isotherm_ingest.decode.statement import (
+    Wanted,
+    hidden_keys,
+    left_statement,
+    matched,
+    may_be_kept,
+    statement,
+)
 
 _MOMENT = pa.timestamp("us", "UTC")
 MESSAGES = pa.schema(
@@ -44,8 +51,8 @@ CHANGE = pa.struct(
 """What is known of a change beside its row.
 
 `kept` names the columns whose value the message does not tell, so that the row keeps the one it has: an unchanged
-large value, or a column that the message's schema lacks. `untold` names those where null may mean "unchanged". Both
-are null for "none".
+large value, or a column that the message's schema lacks. `untold` names those where null may mean "unchanged", whose
+unchanged value is that of another key, or which may have been another key. Both are null for "none".
 """
 MAX_MS = 253_402_300_799_999
 
@@ -64,6 +71,10 @@ class Decoder:
     """Columns that the messages do not have, and the table keeps."""
     untold: tuple[int, ...]
     """Columns where an unchanged large value is sent as null."""
+    hidden: tuple[int, ...]
+    """Columns of the key that an update may change."""
+    left_sql: str | None
+    """Of such updates, what deletes the old row."""
     _row: pa.StructType = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -77,7 +88,19 @@ class Decoder:
 
     def decode(self, messages: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of some messages, which have the columns of `MESSAGES`."""
-        found = run(self.sql, messages)
+        return self._decode(self.sql, messages)
+
+    def left(self, messages: pa.RecordBatch) -> pa.RecordBatch:
+        """Deletes of the rows that updates took to another key of the table, in any number."""
+        if self.left_sql is None:
+            return pa.RecordBatch.from_arrays(
+                [pa.nulls(0, one.type) for one in self.schema], schema=self.schema
+            )
+        found = self._decode(self.left_sql, messages)
+        return found.filter(pc.is_null(pc.struct_field(found.column("change"), "problem")))
+
+    def _decode(self, sql: str, messages: pa.RecordBatch) -> pa.RecordBatch:
+        found = run(sql, messages)
         size = messages.num_rows
         problem = self._with_uuids(found)
         broken = pc.is_valid(problem)
@@ -91,17 +114,22 @@ class Decoder:
         for number in self.may_be_kept:
             values[number] = _without(values[number], found[f"k{number}"])
         kept = _names([*masks, *self.absent], [*masks.values(), *(is_row for _ in self.absent)], size)
-        updated = (
-            pc.and_(is_row, pc.and_(pc.equal(op, "u"), pc.invert(found["old"]))) if self.untold else is_row
-        )
-        untold = [pc.and_(updated, pc.is_null(found[f"v{number}"])) for number in self.untold]
+        updated = pc.and_(is_row, pc.and_(pc.equal(op, "u"), pc.invert(found["old"])))
+        moved = pc.and_(is_row, messages.column("moved"))
+        untold = {
+            self.columns.names[one]: pc.and_(updated, pc.is_null(found[f"v{one}"])) for one in self.untold
+        }
+        untold |= {self.columns.names[one]: updated for one in self.hidden}
+        for name, mask in masks.items():  # the value is with the key of before, whose row is gone
+            gone = pc.and_(moved, mask)
+            untold[name] = pc.or_(untold[name], gone) if name in untold else gone
         told = {
             "op": op,
             "ts": _moments(found["ts_ms"]),
             "lsn": found["lsn"],
             **{name: messages.column(name) for name in ("topic", "partition", "offset")},
             "kept": kept,
-            "untold": _names([self.columns.names[number] for number in self.untold], untold, size),
+            "untold": _names([*untold], [*untold.values()], size),
             "problem": problem,
         }
         row = pa.StructArray.from_arrays(values, fields=list(self.columns), mask=broken)
@@ -137,6 +165,8 @@ def decoder(schema: ChangeSchema, columns: pa.Schema, wanted: Wanted) -> Decoder
         tuple(one.number for one in there if may_be_kept(one, wanted)),
         tuple(lacking) if wanted.keeps else (),
         tuple(one.number for one in there if not one.column.kind.tells) if wanted.keeps else (),
+        tuple(one.number for one in hidden_keys(schema, wanted)),
+        left_statement(schema, wanted),
     )
 
 

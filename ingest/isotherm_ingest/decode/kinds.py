@@ -28,16 +28,27 @@ MACROS = (
     # The cast alone takes 1.5 for 2.
     "whole(x) AS CASE WHEN TRY_CAST(x AS BIGINT)::VARCHAR = x THEN TRY_CAST(x AS BIGINT) END",
     "small(x) AS TRY_CAST(whole(x) AS INTEGER)",
-    # Debezium's days overflow for a date that is infinite: these two numbers are what is left of them.
-    "days(x) AS CASE small(x) WHEN -622191233 THEN 2147483647 WHEN 622191232 THEN -2147483648 ELSE small(x) END",
-    # DuckDB reads no year that Java writes with a sign.
+    # Debezium's days overflow for a date that is infinite: these numbers are what is left of it. Those of a snapshot, or
+    # in an array, depend on the time zone of Debezium's machine.
+    """days(x) AS CASE
+        WHEN small(x) BETWEEN -622191235 AND -622191232 OR small(x) = -2147472692 THEN 2147483647
+        WHEN small(x) BETWEEN -625821273 AND -625821270 OR small(x) IN (-2147472691, 622191232) THEN -2147483648
+        ELSE small(x) END""",
+    # The first and the last nanosecond that a number can say are PostgreSQL's infinities.
+    """nanos(x) AS CASE WHEN whole(x) IN (-9223372036854775808, 9223372036854775807) THEN whole(x)
+        ELSE (whole(x) - ((whole(x) % 1000) + 1000) % 1000) // 1000 END""",
+    # DuckDB reads no year that Java writes with a sign. In an array, -infinity comes with the wrong one.
     """zoned(x) AS CASE WHEN isfinite(TRY_CAST(x AS TIMESTAMPTZ)) THEN epoch_us(TRY_CAST(x AS TIMESTAMPTZ))
+        WHEN starts_with(x, '+292269055-') THEN -9223372036854775808
         WHEN regexp_matches(x, '^([+][0-9]{5,}-|infinity$)') THEN 9223372036854775807
         WHEN regexp_matches(x, '^(-[0-9]{4,}-|-infinity$)') THEN -9223372036854775808 END""",
-    "decoded(x) AS TRY(from_base64(x))",
-    "scaled(x) AS plain_number(decoded(TRY(json_extract_string(x, '$.value'))), small(TRY(json_extract_string(x, '$.scale'))))",
+    # Of JSON: a number, as Connect's `decimal.format=NUMERIC` writes it, may look like base64.
+    """decoded(x) AS TRY(from_base64(CASE WHEN starts_with(x::VARCHAR, '"')
+        THEN substr(x::VARCHAR, 2, length(x::VARCHAR) - 2) END))""",
+    "scaled(x) AS plain_number(decoded(TRY(json_extract(x, '$.value'))), small(TRY(json_extract_string(x, '$.scale'))))",
     "truth(x) AS CASE x WHEN 'true' THEN true WHEN 'false' THEN false END",
     "items(x) AS TRY(json_transform_strict(x, '[\"VARCHAR\"]'))",
+    "json_items(x) AS TRY(json_transform_strict(x, '[\"JSON\"]'))",
 )
 """Of DuckDB, from the text of a value: null where it is none."""
 
@@ -60,6 +71,8 @@ class Kind:
     """SQL of the value, from SQL of what was read."""
     placeholders: tuple[str, ...] = ()
     """Texts that stand for an unchanged large value."""
+    text: Literal["VARCHAR", "JSON"] = "VARCHAR"
+    """What its text is in DuckDB: that of a string without its quotes, or all as it is in the JSON."""
     tells: bool = True
     """False where Debezium sends null for an unchanged large value, which is told from no true null."""
     item: "Kind | None" = None
@@ -87,8 +100,8 @@ class Kind:
             one = f"y{depth}"
             of_item = self.item.check(one, out_of_range, depth + 1)
             if of_item is None:
-                return f"items({text})"
-            bad = f"list_filter(items({text}), lambda {one}: {one} IS NOT NULL AND ({of_item}) IS NULL)"
+                return self._split(text)
+            bad = f"list_filter({self._split(text)}, lambda {one}: {one} IS NOT NULL AND ({of_item}) IS NULL)"
             return f"(CASE WHEN len({bad}) = 0 THEN true END)"
         if self.read is None:
             return None
@@ -100,9 +113,12 @@ class Kind:
     def _items(self, text: str, out_of_range: OutOfRange, depth: int) -> str:
         one = f"y{depth}"
         of_item = "" if self.item is None else self.item.value(one, out_of_range, depth + 1)
-        return (
-            f"items({text})" if of_item == one else f"list_transform(items({text}), lambda {one}: {of_item})"
-        )
+        items = self._split(text)
+        return items if of_item == one else f"list_transform({items}, lambda {one}: {of_item})"
+
+    def _split(self, text: str) -> str:
+        function = "json_items" if self.item is not None and self.item.text == "JSON" else "items"
+        return f"{function}({text})"
 
 
 def kind_of(schema: Mapping[str, Any]) -> Kind:
@@ -130,25 +146,25 @@ def _decimal(parameters: Mapping[str, Any]) -> Kind:
         raise SchemaError(f"decimal with parameters {dict(parameters)}") from err
     digits = f"plain_number(decoded({{}}), {scale})"
     if not 0 <= scale <= precision or precision > 38:
-        return Kind("STRING", digits.format)
+        return Kind("STRING", digits.format, text="JSON")
     target = f"DECIMAL({precision},{scale})"
-    return Kind(target, f"TRY_CAST({digits} AS {target})".format)
+    return Kind(target, f"TRY_CAST({digits} AS {target})".format, text="JSON")
 
 
 def _array(items: Mapping[str, Any]) -> Kind:
     item = kind_of(items)
-    tells = (
-        items.get("type") in {"string", "bytes", "int32", "int64"} and items.get("name") not in _UNTOLD_ITEMS
-    )
+    tells = (items.get("type"), items.get("name")) in _TOLD_ITEMS
     return Kind(f"ARRAY<{item.type}>", placeholders=_ARRAYS_UNAVAILABLE, tells=tells, item=item)
 
 
-_UNTOLD_ITEMS = {
-    "org.apache.kafka.connect.data.Decimal",
-    "io.debezium.time.ZonedTimestamp",
-    "io.debezium.time.ZonedTime",
+_TOLD_ITEMS = {
+    *((kind, None) for kind in ("string", "bytes", "int32", "int64")),
+    ("string", "io.debezium.data.Json"),
+    ("string", "io.debezium.data.Uuid"),
+    ("int32", "io.debezium.time.Date"),
 }
-"""Text or bytes on the way, and yet null where they are unchanged."""
+"""Of arrays for which Debezium has a placeholder; others, such as timestamps, times and enums, are null where unchanged.
+It has none for inet[], cidr[], oid[], ranges and domains either, whose items look like text and numbers."""
 
 
 def _compact(value: Any) -> str:
@@ -184,12 +200,7 @@ _MILLIS = Kind(
 
 _MICROS = Kind("TIMESTAMP_NTZ", _WHOLE, (MIN_MICROS, MAX_MICROS), "make_timestamp({})".format)
 
-_NANOS = Kind(
-    "TIMESTAMP_NTZ",
-    "((whole({0}) - ((whole({0}) % 1000) + 1000) % 1000) // 1000)".format,
-    (MIN_MICROS, MAX_MICROS),
-    "make_timestamp({})".format,
-)
+_NANOS = Kind("TIMESTAMP_NTZ", _call("nanos"), (MIN_MICROS, MAX_MICROS), "make_timestamp({})".format)
 
 _ZONED = Kind("TIMESTAMP", _call("zoned"), (MIN_MICROS, MAX_MICROS), "make_timestamp({})::TIMESTAMPTZ".format)
 
@@ -210,7 +221,7 @@ _PLAIN = {
     "double": _DOUBLE,
     "float64": _DOUBLE,
     "string": _TEXT,
-    "bytes": Kind("BINARY", _call("decoded"), placeholders=(_IN_BASE64,)),
+    "bytes": Kind("BINARY", _call("decoded"), placeholders=(f'"{_IN_BASE64}"',), text="JSON"),
 }
 
 _NAMED = {
@@ -223,6 +234,7 @@ _NAMED = {
     "io.debezium.time.ZonedTimestamp": _ZONED,
     "io.debezium.data.Json": _JSON_TEXT,
     "io.debezium.data.VariableScaleDecimal": Kind("STRING", _call("scaled")),
+    "io.debezium.data.Bits": Kind("BINARY", _call("decoded"), tells=False, text="JSON"),
 }
 
 PROMOTIONS = {("INT", "BIGINT"), ("FLOAT", "DOUBLE")}

@@ -31,6 +31,14 @@ class Wanted:
     """What must be the same in each message, because it is in the table's name."""
     out_of_range: OutOfRange = "dead_letter"
 
+    def is_key(self, name: str) -> bool:
+        """Whether a column is one of the key, whatever the case of its letters."""
+        return name.lower() in {one.lower() for one in self.key}
+
+    def policy(self, name: str) -> OutOfRange:
+        """What becomes of a time out of range in a column. A key is never emptied: no row would be found by it."""
+        return "dead_letter" if self.out_of_range == "null" and self.is_key(name) else self.out_of_range
+
 
 @dataclass(frozen=True, slots=True)
 class Matched:
@@ -58,9 +66,39 @@ def matched(schema: ChangeSchema, wanted: Wanted) -> tuple[Matched, ...]:
 
 def statement(schema: ChangeSchema, wanted: Wanted) -> str:
     """The SQL for one schema and one table."""
+    return _statement(schema, wanted, "p")
+
+
+def hidden_keys(schema: ChangeSchema, wanted: Wanted) -> tuple[Matched, ...]:
+    """Columns of a mirror's key that are not in the messages' keys.
+
+    Debezium makes a delete and an insert of an update that changes a message's key. One that changes another column stays
+    an update, though the row goes from one key of the table to another.
+    """
+    told = {name.lower() for name in schema.key}
+    keys = (one for one in matched(schema, wanted) if wanted.is_key(one.name))
+    return tuple(one for one in keys if wanted.keeps and one.name.lower() not in told)
+
+
+def left_statement(schema: ChangeSchema, wanted: Wanted) -> str | None:
+    """The SQL that gives, of each update that changes the table's key, the delete of the old row; a problem of all else.
+
+    None where there can be no such update, or no message has the old row.
+    """
+    hidden = hidden_keys(schema, wanted)
+    if not hidden or set(schema.images) != {"before", "after"}:
+        return None
+    differs = " OR ".join(f"{one.wire('p.before')} IS DISTINCT FROM {one.wire('p.after')}" for one in hidden)
+    is_left = f"p.op = 'u' AND p.before IS NOT NULL AND ({differs})"
+    return _statement(schema, wanted, f"CASE WHEN {is_left} THEN struct_update(p, op := 'd') END")
+
+
+def _statement(schema: ChangeSchema, wanted: Wanted, payload: str) -> str:
+    """The SQL, with something in place of each payload `p`."""
     columns = matched(schema, wanted)
     values = [
-        f"{one.column.kind.value(one.wire('image'), wanted.out_of_range)} AS v{one.number}" for one in columns
+        f"{one.column.kind.value(one.wire('image'), wanted.policy(one.name))} AS v{one.number}"
+        for one in columns
     ]
     kept = [f"{_is_kept(one)} AS k{one.number}" for one in columns if may_be_kept(one, wanted)]
     before = "p.before" if "before" in schema.images else "NULL"
@@ -84,8 +122,11 @@ def statement(schema: ChangeSchema, wanted: Wanted) -> str:
             FROM (
                 SELECT *, {_image(schema)} AS image
                 FROM (
-                    SELECT *, TRY(json_transform_strict(written, {shape})).payload AS p
-                    FROM (SELECT TRY(decode(text)) AS written, key_text, moved FROM messages)
+                    SELECT * REPLACE ({payload} AS p)
+                    FROM (
+                        SELECT *, TRY(json_transform_strict(written, {shape})).payload AS p
+                        FROM (SELECT TRY(decode(text)) AS written, key_text, moved FROM messages)
+                    )
                 )
             )
         )"""
@@ -93,12 +134,12 @@ def statement(schema: ChangeSchema, wanted: Wanted) -> str:
 
 def may_be_kept(one: Matched, wanted: Wanted) -> bool:
     """Whether the messages may hold a placeholder in place of a value."""
-    return wanted.keeps and bool(one.column.kind.placeholders) and one.name not in wanted.key
+    return wanted.keeps and bool(one.column.kind.placeholders) and not wanted.is_key(one.name)
 
 
 def _shape(schema: ChangeSchema) -> Mapping[str, object]:
     """What a message must look like. All values are read as text: each is judged by itself."""
-    row = {column.name: "VARCHAR" for column in schema.columns}
+    row = {column.name: column.kind.text for column in schema.columns}
     told = [name for name in ("schema", "db", "table", "ts_ms", "lsn") if name in schema.source_fields]
     payload: dict[str, object] = dict.fromkeys(schema.images, row)
     if told:
@@ -112,9 +153,10 @@ def _image(schema: ChangeSchema) -> str:
     after = "p.after" if "after" in schema.images else "NULL"
     if not schema.key:
         return f"CASE WHEN p.op = 'd' THEN {before} ELSE {after} END"
-    key = {column.name: "VARCHAR" for column in schema.columns if column.name in schema.key}
+    key = {column.name: column.kind.text for column in schema.columns if column.name in schema.key}
     of_row = ", ".join(
-        f"{name_in_sql(column.name)} := {f'k.{name_in_sql(column.name)}' if column.name in key else 'NULL::VARCHAR'}"
+        f"{name_in_sql(column.name)} := "
+        f"{f'k.{name_in_sql(column.name)}' if column.name in key else f'NULL::{column.kind.text}'}"
         for column in schema.columns
     )
     shape = literal_in_sql(json.dumps({"payload": key}))
@@ -136,18 +178,21 @@ def _problem(schema: ChangeSchema, wanted: Wanted, columns: Iterable[Matched]) -
     cases.append(("image IS NULL", "'no_row:the change has no row image'"))
     for one in columns:
         wire = one.wire("image")
-        check = one.column.kind.check(wire, wanted.out_of_range)
+        policy = wanted.policy(one.name)
+        check = one.column.kind.check(wire, policy)
         if check is not None:
             # What was computed as the value is not computed again.
-            is_value = check == one.column.kind.value(wire, wanted.out_of_range)
+            is_value = check == one.column.kind.value(wire, policy)
             unread = f"{wire} IS NOT NULL AND ({f'v{one.number}' if is_value else check}) IS NULL"
             if may_be_kept(one, wanted):
                 unread = f"{unread} AND NOT {_is_kept(one)}"
+            if wanted.keeps and not wanted.is_key(one.name):
+                unread = f"p.op <> 'd' AND {unread}"  # of a row that goes, its key is all that matters
             cases.append((unread, literal_in_sql(f"undecodable_value:{one.name}")))
     cases += [
         (f"{one.wire('image')} IS NULL", literal_in_sql(f"null_key:{one.name}"))
         for one in columns
-        if one.name.lower() in {name.lower() for name in wanted.key}
+        if wanted.is_key(one.name)
     ]
     return f"CASE {' '.join(f'WHEN {condition} THEN {reason}' for condition, reason in cases)} END"
 

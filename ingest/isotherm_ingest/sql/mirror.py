@@ -32,7 +32,10 @@ class Reach:
 
 
 def reach_of(
-    keys: pa.Table, kinds: Mapping[str, str], times: Sequence[tuple[SpecField, Collection[int]]]
+    keys: pa.Table,
+    kinds: Mapping[str, str],
+    times: Sequence[tuple[SpecField, Collection[int]]],
+    untold: Collection[str] = (),
 ) -> Reach:
     """Which rows may have one of the keys.
 
@@ -40,9 +43,10 @@ def reach_of(
         keys: the columns of the key, in Spark's types.
         kinds: the types of all columns of the table.
         times: fields of the spec whose columns are in the key, and in which partitions of time the keys are.
+        untold: columns whose values no filter finds, whatever their type.
     """
     is_few = keys.num_rows <= FEW
-    told = [name for name in keys.column_names if can_be_told(kinds[name])]
+    told = [name for name in keys.column_names if can_be_told(kinds[name]) and name not in untold]
     parts = []
     for name in told:
         values = keys.column(name)

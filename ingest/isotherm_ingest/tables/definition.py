@@ -31,7 +31,8 @@ def key_of(name: str, stream: Stream, groups: Collection[Group]) -> tuple[str, .
     """
     if stream.mode == "changelog" or not groups:
         return ()
-    of_messages = sorted({group.schema.key for group in groups if group.schema.key})
+    keys = {tuple(map(str.lower, group.schema.key)): group.schema.key for group in groups if group.schema.key}
+    of_messages = sorted(keys.values())
     if not stream.key and len(of_messages) > 1:
         raise TableRefused(
             f"{name} gets messages of two keys, {_named(of_messages[0])} and {_named(of_messages[1])}: rows could overwrite "
@@ -62,12 +63,26 @@ def missing_properties(
         raise TableRefused(
             f"{name} is a {mode}, and its stream says {stream.mode}. Give the stream another table. {ANEW}"
         )
-    if key and properties.get(KEY_PROPERTY, said[KEY_PROPERTY]) != said[KEY_PROPERTY]:
+    if key and properties.get(KEY_PROPERTY, said[KEY_PROPERTY]).lower() != said[KEY_PROPERTY].lower():
         raise TableRefused(
             f"{name} is kept by {properties[KEY_PROPERTY]}, and its stream or its messages now say {said[KEY_PROPERTY]}. "
             f"Say `key: {properties[KEY_PROPERTY]}` in its stream to keep it as it is. {ANEW}"
         )
     return {one: value for one, value in said.items() if one not in properties}
+
+
+def refuse_without(name: str, key: Sequence[str], columns: Collection[str]) -> None:
+    """Refuse a table that has rows, and lacks a column of its key: a new one would be null in all of them.
+
+    Raises:
+        TableRefused: somebody renamed or dropped it.
+    """
+    there = {column.lower() for column in columns}
+    for column in key:
+        if column.lower() not in there:
+            raise TableRefused(
+                f"{name} has rows, and no column {column!r} any more, which tells them apart. Give it its name again. {ANEW}"
+            )
 
 
 def _named(key: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ Tables are made and altered through Spark, which writes them. Nothing here write
 
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -37,7 +37,9 @@ from pyiceberg.types import (
     IntegerType,
     ListType,
     LongType,
+    MapType,
     StringType,
+    StructType,
     TimestampType,
     TimestamptzType,
     UUIDType,
@@ -108,6 +110,15 @@ class TableNow:
     def columns(self) -> dict[str, str]:
         """Columns and their types, as Spark's DDL says them, in order."""
         return {one.name: spark_type(one.field_type) for one in self.table.schema().fields}
+
+    def has_uuids(self, column: str) -> bool:
+        """Whether a column is of Iceberg's type UUID: Spark takes it for text, and its filters find nothing there."""
+        return isinstance(self.table.schema().find_field(column).field_type, UUIDType)
+
+    def named(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Names as the table writes them; one that it does not have stays as it is."""
+        own = {name.lower(): name for name in self.columns}
+        return tuple(own.get(name.lower(), name) for name in names)
 
     @cached_property
     def spec(self) -> tuple[SpecField, ...]:
@@ -279,6 +290,11 @@ def spark_type(kind: IcebergType) -> str:
     match kind:
         case ListType():
             return f"ARRAY<{spark_type(kind.element_type)}>"
+        case MapType():
+            return f"MAP<{spark_type(kind.key_type)}, {spark_type(kind.value_type)}>"
+        case StructType():
+            fields = (f"{quoted(one.name)}: {spark_type(one.field_type)}" for one in kind.fields)
+            return f"STRUCT<{', '.join(fields)}>"
         case DecimalType():
             return f"DECIMAL({kind.precision},{kind.scale})"
         case _:

@@ -18,7 +18,7 @@ from isotherm_ingest.plan.places import Found, Place, place
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offsets
 from isotherm_ingest.tables.boundary import advance, valid_through
-from isotherm_ingest.tables.definition import key_of, missing_properties
+from isotherm_ingest.tables.definition import key_of, missing_properties, refuse_without
 from isotherm_ingest.tables.lake import CHANGELOG_COLUMNS, PIPELINE_PROPERTY, TableNow, is_first
 from isotherm_ingest.tables.offsets import Position, Source
 from isotherm_ingest.tables.portion import Behind, Halted, Look, Portion, wanted_from
@@ -64,12 +64,10 @@ class Looking:
         next_vector = offsets.merge(
             source.vector, offsets.vector_of({position: end for position, (_, end) in portion.ranges.items()})
         )
-        known = {name.lower(): name for name in now.columns}
-        key = key_of(self._name, self._stream, groups)
         return Look(
             now,
             replace(at, uuid=now.uuid),
-            tuple(known.get(name.lower(), name) for name in key),
+            now.named(key_of(self._name, self._stream, groups)),
             groups,
             refused,
             from_offsets,
@@ -189,6 +187,8 @@ class Looking:
         key = key_of(self._name, self._stream, portion.groups)
         if found is None:
             return self._fit.create(portion.groups, key)
+        if found.head is not None:
+            refuse_without(self._name, key, found.columns)
         if missing := missing_properties(self._name, self._stream, key, found.properties):
             self._fit.say(missing)
             return self._fit.load()

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import SparkSession
 
 from isotherm.runtime import logs
+from isotherm_ingest.decode.debezium import Column
 from isotherm_ingest.decode.kinds import fits, widened
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.sql.text import literal, quoted
@@ -38,11 +39,11 @@ class SchemaFit:
 
     def create(self, groups: Sequence[Group], key: Sequence[str]) -> TableNow:
         """Make the table, with the columns of these schemas."""
-        columns: dict[str, str] = {}
+        lower: dict[str, Column] = {}
         for group in groups:
             for column in group.schema.columns:
-                columns.setdefault(column.name, column.kind.type)
-        lower = {name.lower() for name in columns}
+                lower.setdefault(column.name.lower(), column)
+        columns = {column.name: column.kind.type for column in lower.values()}
         for name in sorted(columns):
             if clash := clash_of(name, self._stream.mode):
                 raise TableRefused(clash)

@@ -73,7 +73,12 @@ class Upsert:
         if done.keys is None:
             raise ValueError(f"nothing is known of the keys of {look.now.name}")
         self._keys = done.keys
-        self._reach = mirror.reach_of(self._keys, look.now.columns, times_of(look.now, self._keys))
+        self._reach = mirror.reach_of(
+            self._keys,
+            look.now.columns,
+            times_of(look.now, self._keys),
+            [name for name in look.key if look.now.has_uuids(name)],
+        )
         self._old: tuple[str, ...] = ()
         if done.fill is not None:
             self._old = tuple(name for name in look.now.columns if name in done.survey.kept)

@@ -134,7 +134,8 @@ class TableWriter:
             self._log.warning(
                 "unchanged_values_not_told",
                 columns=sorted(new),
-                hint="null may mean unchanged there; ALTER TABLE … REPLICA IDENTITY FULL makes the source tell",
+                hint="null may mean unchanged there, and a key may have changed; ALTER TABLE … REPLICA IDENTITY FULL "
+                "makes the source tell",
             )
 
     def _tell(self, portion: Portion, survey: Survey, snapshot_id: int, seconds: float) -> None:

@@ -91,13 +91,18 @@ class Decoding:
         rows = group.rows
         if not pc.all(wanted).as_py():
             messages, rows = messages.filter(wanted), rows.filter(wanted)
-        changes = table.decoders[route].decode(messages)
-        self._surveyors.setdefault(table.name, Surveyor(table.event_time)).look(changes)
+        decoder = table.decoders[route]
+        changes, left = decoder.decode(messages), decoder.left(messages)
+        surveyor = self._surveyors.setdefault(table.name, Surveyor(table.event_time))
+        surveyor.look(changes)
         problems = changes.column("change").field("problem")
         broken = pc.is_valid(problems)
         if pc.any(broken).as_py():
             yield self._letter(table.name, rows.filter(broken), problems.filter(broken))
             changes = changes.filter(pc.invert(broken))
+        if left.num_rows:
+            surveyor.look(left)
+            changes = pa.concat_batches([changes, left])
         if not changes.num_rows:
             return
         if table.buckets == 1:

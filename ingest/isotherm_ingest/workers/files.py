@@ -138,12 +138,36 @@ def _write(
         schema_of(metadata, has_ids=rows.num_columns > len(metadata.schema().fields)),
     )
     try:
-        for batch in rows.rename_columns(output.arrow.names).cast(output.arrow).to_batches():
-            output.write(batch)
+        for batch in rows.to_batches():
+            output.write(_named(batch, output.arrow))
         return output.finish()
     except BaseException:
         output.abandon()
         raise
+
+
+def _named(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The same rows under the names of the files, at every depth.
+
+    Raises:
+        ValueError: a column that the table requires has no value.
+    """
+    columns = []
+    for values, field in zip(rows.columns, schema, strict=True):
+        if values.null_count and not field.nullable:
+            raise ValueError(f"column {field.name} is required, and {values.null_count} rows have no value")
+        columns.append(pa.array(_Named(values, field.type)))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+class _Named:
+    """Values under the names of another type with the same layout. (A cast matches by name, and what it does not find is null.)."""
+
+    def __init__(self, values: pa.Array, kind: pa.DataType) -> None:
+        self._values, self._kind = values, kind
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        return self._kind.__arrow_c_schema__(), self._values.__arrow_c_array__()[1]
 
 
 def schema_of(metadata: TableMetadata, *, has_ids: bool) -> Schema:

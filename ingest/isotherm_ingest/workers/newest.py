@@ -104,11 +104,19 @@ def _sql(keys: Sequence[str], flags: int) -> str:
 
 
 def _order(change: pa.StructArray) -> pa.Array:
-    """The place of each change among all, by offset and partition."""
-    at = pa.Table.from_arrays(
-        [change.field("offset"), change.field("partition")], names=["offset", "partition"]
+    """The place of each change among all, by offset and partition.
+
+    A message that takes a row to another key has two changes, and both are of one key where only its text differs: the
+    delete comes first.
+    """
+    at = pa.table(
+        {
+            "offset": change.field("offset"),
+            "partition": change.field("partition"),
+            "is_row": pc.not_equal(change.field("op"), "d").cast(pa.int8()),
+        }
     )
-    order = pc.sort_indices(at, sort_keys=[("offset", "ascending"), ("partition", "ascending")])
+    order = pc.sort_indices(at, sort_keys=[(name, "ascending") for name in at.column_names])
     return pc.inverse_permutation(order.cast(pa.int64()))
 
 

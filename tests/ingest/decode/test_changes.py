@@ -146,10 +146,62 @@ def test_a_key_of_several_columns():
     assert change["problem"] is None
 
 
+def test_a_mirror_s_delete_needs_nothing_but_its_key():
+    """The row may have come before, and must not stay because of a value that nobody writes."""
+    fields = [*FIELDS, {"field": "until", **MICROS}]
+    gone = raw(message(fields, op="d", before={**row(1), "until": 2**63 - 1}), keys=[key(id=1)])
+
+    (((deleted, change),), ((_, of_changelog),)) = (
+        decoded(decoder_of(fields, keeps=keeps), gone) for keeps in (True, False)
+    )
+    assert (deleted["id"], deleted["until"], change["problem"]) == (1, None, None)
+    assert of_changelog["problem"] == "undecodable_value:until"
+
+
+def test_a_key_is_never_emptied():
+    fields = [ID, {"field": "UNTIL", **MICROS}]
+    messages = raw(message(fields, after={"id": 1, "UNTIL": 2**63 - 1}))
+    found = {
+        policy: decoded(decoder_of(fields, keys=("id", "until"), out_of_range=policy), messages)[0]
+        for policy in ("null", "clamp")
+    }
+
+    assert found["null"][0] is None
+    assert found["null"][1]["problem"] == "undecodable_value:UNTIL"
+    assert found["clamp"][0]["UNTIL"].year == 9999
+
+
 def test_a_key_in_which_a_column_is_null():
     ((_, change),) = decoded(decoder_of(FIELDS), raw(message(FIELDS, op="d"), keys=[key(id=None)]))
 
     assert change["problem"] == "null_key:id"
+
+
+def test_an_update_that_changes_the_table_s_key_leaves_a_row():
+    """The messages have another key, or none: no delete comes before it."""
+    found = decoder_of(FIELDS, keys=("NAME",), message_key=key(id=1))
+    messages = raw(
+        message(FIELDS, op="u", before=row(1, "a"), after=row(1, "b")),
+        message(FIELDS, op="u", before=row(1, "b"), after=row(2, "b")),
+        message(FIELDS, op="u", before=row(1, None), after=row(1, "c")),
+        message(FIELDS, op="u", after=row(1, "d")),
+        message(FIELDS, op="d", before=row(1, "d")),
+        b"poison",
+    )
+    left = found.left(messages).to_pylist()
+
+    assert [(one["row"]["name"], one["change"]["op"], one["change"]["offset"]) for one in left] == [
+        ("a", "d", 0)
+    ]
+    untold = [change["untold"] for _, change in decoded(found, messages)]
+    assert untold == [None, None, None, ["name"], None, None]
+
+
+@pytest.mark.parametrize(("keys", "keeps"), [(("id",), True), (("id", "name"), False)])
+def test_no_update_leaves_a_row_where_debezium_makes_a_delete_of_it(keys, keeps):
+    messages = raw(message(FIELDS, op="u", before=row(1), after=row(2)))
+
+    assert decoder_of(FIELDS, keys=keys, keeps=keeps).left(messages).num_rows == 0
 
 
 # Unchanged large values
@@ -185,6 +237,7 @@ def test_a_placeholder_is_kept_by_a_mirror(field, placeholder):
     found = decoded(decoder_of(fields), raw(*values, moved=[False, False, True, True, False]))
 
     assert [change["kept"] for _, change in found] == [["x"], None, ["x"], None, None]
+    assert [change["untold"] for _, change in found][:3] == [None, None, ["x"]]
     assert [one["x"] is None for one, _ in found] == [True, False, True, True, False]
     assert all(change["problem"] is None for _, change in found)
 
@@ -206,7 +259,13 @@ def test_a_placeholder_is_shown_by_a_changelog():
         (typed("boolean"), False),
         (decimal(2, 5), False),
         (ZONED, False),
+        (MICROS, False),
+        (MILLIS, False),
+        (typed("int32", "org.apache.kafka.connect.data.Date"), False),
+        (typed("int64", "io.debezium.time.MicroTime"), False),
+        (typed("string", "io.debezium.data.Enum"), False),
         (typed("string"), True),
+        (typed("string", "io.debezium.data.Json"), True),
         (typed("int32"), True),
         (DATE, True),
     ],
@@ -223,6 +282,14 @@ def test_where_a_null_may_mean_unchanged_it_is_said(items, told):
     found = decoded(decoder_of(fields), raw(*values))
 
     assert [change["untold"] for _, change in found] == [None if told else ["x"], None, None, None]
+
+
+def test_a_null_of_bits_may_mean_unchanged():
+    fields = [ID, {"field": "x", **typed("bytes", "io.debezium.data.Bits")}]
+    after = {"id": 1, "x": None}
+    ((_, change),) = decoded(decoder_of(fields), raw(message(fields, op="u", after=after)))
+
+    assert change["untold"] == ["x"]
 
 
 def test_a_column_that_the_messages_lack_is_kept_by_a_mirror():

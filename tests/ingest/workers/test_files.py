@@ -30,9 +30,11 @@ from pyiceberg.types import (
     DateType,
     DecimalType,
     DoubleType,
+    ListType,
     LongType,
     NestedField,
     StringType,
+    StructType,
     TimestampType,
     TimestamptzType,
     UUIDType,
@@ -201,6 +203,25 @@ def test_a_description_is_the_same_until_the_table_looks_otherwise(catalog):
     with table.update_schema() as update:
         update.add_column("more", StringType())
     assert described(table.refresh().metadata) != before
+
+
+def test_names_that_files_spell_otherwise_lose_no_value(catalog):
+    """A name with a space is another one in the file, at every depth."""
+    inner = StructType(NestedField(3, "a b", ListType(4, StringType(), False), required=False))
+    schema = Schema(NestedField(1, "the id", LongType()), NestedField(2, "nested", inner))
+    table = catalog.create_table("shop.orders", schema)
+    rows = pa.Table.from_pylist(
+        [{"the id": 1, "nested": {"a b": ["x", None]}}, {"the id": None, "nested": None}],
+        schema_to_pyarrow(schema, include_field_ids=False),
+    )
+    (file,) = files_of(
+        TableTask("shop.orders", described(table.metadata), {}, ("the id", "nested"), {}), rows
+    )
+
+    assert read([file]) == [
+        {"the_x20id": 1, "nested": {"a_x20b": ["x", None]}},
+        {"the_x20id": None, "nested": None},
+    ]
 
 
 def test_large_tables_become_files_of_the_target_size(catalog):
