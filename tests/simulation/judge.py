@@ -18,7 +18,7 @@ from simulation.world import Broken, World
 from simulation.writers import Writers
 
 AFTER, QUIET_COMMITS, QUIET_AT_MOST_MS = 1, 2, 86_400_000
-KEEP_FOR_MS, KEEP_LAST, GRACE_MS = 600_000, 3, 1_800_000
+KEEP_FOR_MS, KEEP_LAST, GRACE_MS, PLACE_FOR_MS = 600_000, 3, 1_800_000, 13 * 86_400_000
 POLICY = f"""
 tables: "shop.*"
 cold: {{after: {AFTER}, quiet_for: 0s, quiet_commits: {QUIET_COMMITS}, quiet_at_most: 1d, silent_for: 30d}}
@@ -210,8 +210,7 @@ class Judge:
             if snapshot_id in line[:KEEP_LAST] or snapshot_id not in line:
                 raise Broken(f"snapshot {snapshot_id} is gone: one of the newest, or not behind the head")
         self._refs_stay(before, after, gone)
-        if _token(before) is not None and _token(after) != _token(before):
-            raise Broken("ingest's place is gone with a snapshot")
+        self._places_stay(before, after)
         staying: set[str] = set()
         for version in self.world.tables.values():
             for snapshot in version.metadata.snapshots:
@@ -220,6 +219,16 @@ class Judge:
         for snapshot_id in gone:
             for path in self.snapshots[snapshot_id].paths - staying:
                 self.world.left_at_ms[path] = self.world.now_ms
+
+    def _places_stay(self, before: TableMetadata, after: TableMetadata) -> None:
+        """Each writer finds its place: ingest in a property too, a sink in snapshots alone."""
+        if _token(before) is not None and _token(after) != _token(before):
+            raise Broken("ingest's place is gone with a snapshot")
+        place = _place(before)
+        if place is None or self.world.now_ms - place.timestamp_ms >= PLACE_FOR_MS:
+            return
+        if place.snapshot_id not in _ancestors(after):
+            raise Broken(f"no sink finds its place in snapshot {place.snapshot_id} from the head any more")
 
     def _refs_stay(self, before: TableMetadata, after: TableMetadata, gone: Collection[int]) -> None:
         """No ref, and nothing that a branch keeps, goes with expired snapshots."""
@@ -264,9 +273,16 @@ def _ancestors(metadata: TableMetadata, snapshot_id: int | None = None) -> list[
 
 def _token(metadata: TableMetadata) -> str | None:
     """Ingest's newest place, where ingest looks for it."""
+    place = _place(metadata)
+    if place is not None and place.summary is not None:
+        return str(place.summary.additional_properties[INGEST_TOKEN])
+    return metadata.properties.get(property_name("shop"))
+
+
+def _place(metadata: TableMetadata) -> Snapshot | None:
+    """The newest snapshot in which a writer keeps its place, as sinks look for it: from the head on."""
     for snapshot_id in _ancestors(metadata):
         snapshot = metadata.snapshot_by_id(snapshot_id)
-        summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
-        if INGEST_TOKEN in summary:
-            return str(summary[INGEST_TOKEN])
-    return metadata.properties.get(property_name("shop"))
+        if snapshot and snapshot.summary and INGEST_TOKEN in snapshot.summary.additional_properties:
+            return snapshot
+    return None
