@@ -20,14 +20,14 @@ LAYERS = "service/test_layers.py::"
 MUTANTS = (
     Mutant(
         "an outage of the catalog is a silence of each name",
-        "service/survey/unknown_names.py",
+        "service/survey/names_without_answer.py",
         "if now_s <= away_from_s:",
         "if True:",
         "service/test_survey_patience.py::test_an_outage_of_the_whole_catalog_is_no_silence_of_a_name",
     ),
     Mutant(
         "an outage before a restart is a silence of each name",
-        "service/survey/unknown_names.py",
+        "service/survey/names_without_answer.py",
         "until_s = min(self.monotonic_s(), self._away_from_s)",
         "until_s = self.monotonic_s()",
         "service/test_survey_patience.py::test_an_outage_of_the_whole_catalog_is_no_silence_of_a_name",
