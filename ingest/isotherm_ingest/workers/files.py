@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.conversions import to_json
 from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.partitioning import PartitionField, PartitionFieldValue, PartitionKey
 from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
@@ -56,6 +57,11 @@ def described(metadata: TableMetadata) -> str:
 def table_of(description: str) -> TableMetadata:
     """The table again."""
     return TableMetadataUtil.parse_raw(description)
+
+
+def arrow_of(table: TableTask) -> pa.Schema:
+    """The table's columns in Arrow."""
+    return schema_to_pyarrow(table_of(table.description).schema(), include_field_ids=False)
 
 
 def files_of(table: TableTask, rows: pa.Table, order: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -156,8 +162,21 @@ def _named(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     for values, field in zip(rows.columns, schema, strict=True):
         if values.null_count and not field.nullable:
             raise ValueError(f"column {field.name} is required, and {values.null_count} rows have no value")
+        if not _is_like(values.type, field.type):
+            raise TypeError(f"column {field.name} is {field.type}, and its values are {values.type}")
         columns.append(pa.array(_Named(values, field.type)))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _is_like(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether two types are the same but for the names in them."""
+    if not one.num_fields:
+        return bool(one == other)
+    return (
+        one.id == other.id
+        and one.num_fields == other.num_fields
+        and all(_is_like(one.field(place).type, other.field(place).type) for place in range(one.num_fields))
+    )
 
 
 class _Named:

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from isotherm_ingest.decode.changes import as_type
 from isotherm_ingest.decode.database import ask
-from isotherm_ingest.workers.files import ROW_ID, files_of
+from isotherm_ingest.workers.files import ROW_ID, arrow_of, files_of
 from isotherm_ingest.workers.newest import newest, waited
 from isotherm_ingest.workers.tasks import (
     CHANGES,
@@ -173,9 +173,12 @@ def _logged(table: TableTask, changes: pa.Table) -> pa.Table:
     """The rows of a changelog: each change, with what is said of it."""
     row, change = (changes.column(name).combine_chunks() for name in ("row", "change"))
     columns = dict(zip(row.type.names, row.flatten(), strict=True))
-    names = []
-    values = []
-    for name in table.columns:
-        names.append(name)
-        values.append(columns[name] if name in columns else change.field(CHANGELOG_FIELDS[name]))
-    return pa.Table.from_arrays(values, names=names)
+    kinds = arrow_of(table)
+    return pa.table(
+        {
+            name: columns[name]
+            if name in columns
+            else as_type(change.field(CHANGELOG_FIELDS[name]), kinds.field(name).type)
+            for name in table.columns
+        }
+    )

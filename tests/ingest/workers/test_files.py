@@ -30,6 +30,7 @@ from pyiceberg.types import (
     DateType,
     DecimalType,
     DoubleType,
+    IntegerType,
     ListType,
     LongType,
     NestedField,
@@ -40,9 +41,10 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from isotherm_ingest.decode.changes import as_type
+from isotherm_ingest.decode.changes import CHANGE, as_type
 from isotherm_ingest.workers.files import described, files_of, table_of
 from isotherm_ingest.workers.tasks import TableTask
+from isotherm_ingest.workers.writing import write
 
 COLUMNS = {
     "id": LongType(), "text": StringType(), "at": TimestamptzType(), "local": TimestampType(), "day": DateType(),
@@ -233,3 +235,22 @@ def test_large_tables_become_files_of_the_target_size(catalog):
     assert len(files) > 2
     assert all(100_000 < one["file-size-in-bytes"] < 300_000 for one in files)
     assert pc.sum(pa.array([one["record-count"] for one in files])).as_py() == 40_000
+
+
+def test_a_changelog_says_of_each_change_what_it_was(catalog):
+    """Its own columns too have the types of the table, and not those in which changes travel."""
+    schema = Schema(
+        NestedField(1, "id", LongType()), NestedField(2, "_op", StringType()), NestedField(3, "_topic", StringType()),
+        NestedField(4, "_ts", TimestamptzType()), NestedField(5, "_topic_partition", IntegerType()),
+        NestedField(6, "_offset", LongType()), NestedField(7, "_lsn", LongType()),
+    )  # fmt: skip
+    table = catalog.create_table("shop.log", schema)
+    task = TableTask("shop.log", described(table.metadata), {}, tuple(one.name for one in schema.fields), {})
+    row = pa.array([{"id": 1}, {"id": 2}], pa.struct([("id", pa.int64())]))
+    change = pa.array([("c", ROW["at"], 9, "shop", 3, place, None, None, None) for place in (7, 8)], CHANGE)
+    lines = list(write(task, pa.table({"row": row, "change": change})))
+
+    assert [tuple(found.values()) for found in read([one.data() for one in lines])] == [
+        (1, "c", "shop", ROW["at"], 3, 7, 9),
+        (2, "c", "shop", ROW["at"], 3, 8, 9),
+    ]
