@@ -100,6 +100,35 @@ def test_tables_equal_the_fold_of_their_messages(lab: Lab) -> None:
     )
 
 
+def test_a_large_batch_is_written_by_several_tasks_and_holds_the_same_rows(
+    kafka: Any, spark: Any, lake_folder: Any
+) -> None:
+    lab = Lab(kafka, spark, lake_folder, STREAMS)
+    tables = ("orders", "payments")
+    lab.make_topics(*tables, partitions=3)
+    sources = {table: Source(table) for table in tables}
+    for source in sources.values():
+        keys = range(7_500)
+        messages = [source.insert(key, key % 5) for key in keys]
+        messages += [source.update(key, name=f"second {key}") for key in keys]
+        messages += [source.delete(key) if key % 3 else source.update(key, paid=True) for key in keys]
+        by_partition: dict[int, list[Any]] = {}
+        for place, message in enumerate(messages):
+            by_partition.setdefault(place % len(keys) % 3, []).append(message)
+        for partition, mine in by_partition.items():
+            lab.send(source.table, *mine, partition=partition)
+    lab.ingest()
+
+    assert latest(sources["orders"].rows.values()) == latest(lab.rows("orders"))
+    told = [(row["_op"], row["id"], row["name"]) for row in lab.rows("payments")]
+    expected = [(op, row["id"], row["name"]) for op, row in sources["payments"].log]
+    assert sorted(told, key=str) == sorted(expected, key=str)
+    # One file for each partition of the changelog, whichever task had its rows.
+    (snapshot,) = lab.snapshots("payments")
+    assert snapshot.summary.additional_properties["added-data-files"] == "1"
+    lab.close()
+
+
 def test_lost_marks_change_nothing(lab: Lab) -> None:
     sources = {table: Source(table) for table in TABLES}
     for source in sources.values():

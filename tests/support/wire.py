@@ -8,6 +8,7 @@ import pyarrow as pa
 from isotherm_ingest.decode.changes import MESSAGES, Decoder, decoder
 from isotherm_ingest.decode.debezium import change_schema
 from isotherm_ingest.decode.statement import Wanted
+from isotherm_ingest.workers.messages import Sorter
 
 ARROW = {
     "INT": pa.int32(), "BIGINT": pa.int64(), "BOOLEAN": pa.bool_(), "FLOAT": pa.float32(), "DOUBLE": pa.float64(),
@@ -69,6 +70,27 @@ def raw(*values, keys=None, moved=None):
     return pa.RecordBatch.from_arrays(
         [pa.array(column, one.type) for column, one in zip(columns, MESSAGES, strict=True)], schema=MESSAGES
     )
+
+
+def from_kafka(*values, topic="shop.public.orders", first=0, headers=None):
+    """Messages, as the job reads them from Kafka."""
+    size = len(values)
+    columns = {
+        "key": pa.array([key(id=1)] * size, pa.binary()),
+        "value": pa.array(values, pa.binary()),
+        "headers": pa.array(headers or [None] * size, pa.string()),
+        "timestamp": pa.array([0] * size, pa.timestamp("us", "UTC")),
+        "topic": [topic] * size,
+        "partition": pa.array([0] * size, pa.int32()),
+        "offset": list(range(first, first + size)),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def number_of(value):
+    """Of the schema of a message."""
+    (group,) = Sorter().groups(from_kafka(value))
+    return group.schema
 
 
 def decoder_of(fields, *, table=None, keys=("id",), message_key=None, keeps=True, **wanted) -> Decoder:

@@ -39,7 +39,7 @@ from isotherm_ingest.workers.tasks import (
     lines_of,
     rows_of,
 )
-from isotherm_ingest.workers.writing import fill_stage, write_stage
+from isotherm_ingest.workers.writing import fill_stage, whole_stage, write_stage
 
 Sample = tuple[Route, str, str | None]
 """Of messages that nobody knows yet: the value and the key of one."""
@@ -60,19 +60,26 @@ class Report:
     """Let go of what Spark keeps."""
 
 
+SMALL = 5_000
+"""Messages up to which a batch is one task: each one more, and bringing rows together, costs what decoding them does."""
+
+
 def fan_out(spark: SparkSession, kafka: BrokerConfig, ranges: Ranges, task: BatchTask) -> Report:
     """Read ranges of Kafka, and write the files of the tables; nothing is committed.
 
     Raises:
         Exception: Spark's; files may be left, which no table knows.
     """
-    cores = spark.sparkContext.defaultParallelism
     raw = read_range(spark, kafka, ranges)
-    raw = raw.selectExpr(*(HEADERS if name == "headers" else name for name in COLUMNS)).coalesce(cores)
-    decoded = raw.mapInArrow(decode_stage(task), REPORT_DDL)
-    wanted = sum(one.buckets for one in task.tables.values())
-    spread = decoded.repartition(max(min(cores, wanted), 1), "table", "bucket")
-    written = spread.sortWithinPartitions("table", "bucket").mapInArrow(write_stage(task), REPORT_DDL)
+    raw = raw.selectExpr(*(HEADERS if name == "headers" else name for name in COLUMNS))
+    if sum(end - first for first, end in ranges.values()) <= SMALL:
+        written = raw.coalesce(1).mapInArrow(whole_stage(task), REPORT_DDL)
+    else:
+        cores = spark.sparkContext.defaultParallelism
+        decoded = raw.coalesce(cores).mapInArrow(decode_stage(task), REPORT_DDL)
+        wanted = sum(one.buckets for one in task.tables.values())
+        spread = decoded.repartition(max(min(cores, wanted), 1), "table", "bucket")
+        written = spread.sortWithinPartitions("table", "bucket").mapInArrow(write_stage(task), REPORT_DDL)
     written = written.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         found = written.where(~col("kind").isin(*KEPT)).toArrow()

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from isotherm_ingest.decode.changes import as_type
 from isotherm_ingest.decode.database import ask
+from isotherm_ingest.workers.decoding import Decoding
 from isotherm_ingest.workers.files import ROW_ID, arrow_of, files_of
 from isotherm_ingest.workers.newest import newest, waited
 from isotherm_ingest.workers.tasks import (
@@ -45,6 +46,16 @@ def write_stage(task: BatchTask) -> Callable[[Iterable[pa.RecordBatch]], Iterato
         yield from report(_written(task, lines_of(batches)))
 
     return write
+
+
+def whole_stage(task: BatchTask) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Both halves at once, for all messages of a small batch."""
+
+    def decode_and_write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        lines = sorted(Decoding(task).lines(batches), key=lambda line: (line.table, line.bucket))
+        yield from report(_written(task, lines))
+
+    return decode_and_write
 
 
 def _written(task: BatchTask, lines: Iterable[Line]) -> Iterator[Line]:

@@ -3,7 +3,6 @@
 import json
 import pickle
 
-import pyarrow as pa
 import pytest
 
 from isotherm_ingest.workers.decoding import Decoding
@@ -21,32 +20,11 @@ from isotherm_ingest.workers.tasks import (
     TableTask,
     rows_of,
 )
-from support.wire import ID, decoder_of, key, message
+from support.wire import ID, decoder_of, from_kafka, key, message, number_of
 
 NAMED = [ID, {"field": "name", "type": "string"}]
 ORDERS = "shop.public.orders"
 HEADERS = '[{"key":"__debezium.oldkey","value":"AA=="}]'
-
-
-def raw(*values, topic=ORDERS, first=0, headers=None):
-    """Messages, as the job reads them from Kafka."""
-    size = len(values)
-    columns = {
-        "key": pa.array([key(id=1)] * size, pa.binary()),
-        "value": pa.array(values, pa.binary()),
-        "headers": pa.array(headers or [None] * size, pa.string()),
-        "timestamp": pa.array([0] * size, pa.timestamp("us", "UTC")),
-        "topic": [topic] * size,
-        "partition": pa.array([0] * size, pa.int32()),
-        "offset": list(range(first, first + size)),
-    }
-    return pa.RecordBatch.from_pydict(columns)
-
-
-def number_of(value):
-    """Of the schema of a message."""
-    (group,) = Sorter().groups(raw(value))
-    return group.schema
 
 
 def table(decoders, **more):
@@ -87,7 +65,7 @@ def test_each_message_goes_to_the_decoder_of_its_topic_and_schema():
         message([ID]).replace(b'"id":1', b'"id":"one"'),
         message(NAMED, after={"id": 4, "name": "m"}),
     ]
-    found = played(task(NAMED, [ID]), raw(*values), raw(), raw(values[4], first=5))
+    found = played(task(NAMED, [ID]), from_kafka(*values), from_kafka(), from_kafka(values[4], first=5))
 
     assert rows(found[CHANGES]) == [(0, 0, "n"), (1, 1, None), (4, 4, "m"), (5, 4, "m")]
     assert list(letters(found[LETTERS])) == [3]
@@ -98,7 +76,7 @@ def test_each_message_goes_to_the_decoder_of_its_topic_and_schema():
 def test_what_the_table_has_is_left_out_and_no_letter_of_it_is_sent_again():
     values = [message([ID], after={"id": number}) for number in range(3)]
     values.insert(1, message([ID], after={"id": None}))
-    found = played(task([ID], from_offsets={(ORDERS, 0): 2}), raw(*values))
+    found = played(task([ID], from_offsets={(ORDERS, 0): 2}), from_kafka(*values))
 
     assert rows(found[CHANGES]) == [(2, 1, None), (3, 2, None)]
     assert LETTERS not in found
@@ -107,7 +85,7 @@ def test_what_the_table_has_is_left_out_and_no_letter_of_it_is_sent_again():
 def test_of_messages_that_nobody_knows_one_is_a_sample_and_what_is_none_is_a_letter():
     cut = message(NAMED, after={"id": 1, "name": "n"})[:-9]
     values = [cut, message(NAMED, after={"id": 2, "name": "n"}), message(NAMED), b"garbage", b"{}"]
-    found = played(task([ID]), raw(*values), raw(cut, first=5))
+    found = played(task([ID]), from_kafka(*values), from_kafka(cut, first=5))
 
     (one,) = found[SAMPLE]
     topic, number, value, of_key = one.data()
@@ -120,18 +98,19 @@ def test_of_messages_that_nobody_knows_one_is_a_sample_and_what_is_none_is_a_let
     # What is of the schema of a sample is read again, when it is known.
     assert letters(found[LETTERS]) == {3: "no_schema", 4: "no_schema"}
     assert {one.table for one in found[LETTERS]} == {NO_TABLE}
-    assert letters(played(task([ID]), raw(cut))[LETTERS]) == {0: "undecodable"}
+    assert letters(played(task([ID]), from_kafka(cut))[LETTERS]) == {0: "undecodable"}
 
 
 def test_messages_of_no_table_are_letters_with_the_reason_and_unwanted_ones_are_left():
     other = message(NAMED, after={"id": 1, "name": "n"})
     found = played(
-        task([ID], problems={(ORDERS, number_of(other)): "no_stream:no stream has this topic"}), raw(other)
+        task([ID], problems={(ORDERS, number_of(other)): "no_stream:no stream has this topic"}),
+        from_kafka(other),
     )
     assert letters(found[LETTERS]) == {0: "no_stream"}
 
     unwanted = BatchTask({}, {(ORDERS, number_of(other)): None}, {})
-    assert played(unwanted, raw(other)) == {}
+    assert played(unwanted, from_kafka(other)) == {}
 
 
 def test_a_schema_that_does_not_fit_sends_its_messages_to_the_letters_of_the_table():
@@ -139,7 +118,7 @@ def test_a_schema_that_does_not_fit_sends_its_messages_to_the_letters_of_the_tab
     refused = BatchTask(
         {"shop.orders": table({}, refused={route: "incompatible_schema:why"})}, {route: "shop.orders"}, {}
     )
-    found = played(refused, raw(message([ID], after={"id": 1})))
+    found = played(refused, from_kafka(message([ID], after={"id": 1})))
 
     assert letters(found[LETTERS]) == {0: "incompatible_schema"}
     assert found[LETTERS][0].table == "shop.orders"
@@ -147,14 +126,18 @@ def test_a_schema_that_does_not_fit_sends_its_messages_to_the_letters_of_the_tab
 
 def test_what_breaks_for_one_table_is_said_of_it():
     broken = BatchTask({"shop.orders": table({})}, {(ORDERS, number_of(message([ID]))): "shop.orders"}, {})
-    found = played(broken, raw(message([ID], after={"id": 1})), raw(message([ID], after={"id": 1}), first=1))
+    found = played(
+        broken,
+        from_kafka(message([ID], after={"id": 1})),
+        from_kafka(message([ID], after={"id": 1}), first=1),
+    )
 
     assert [one.table for one in found[ERROR]] == ["shop.orders"]
 
 
 def test_all_changes_of_a_key_come_to_one_task():
     values = [message([ID], after={"id": number % 10}) for number in range(100)]
-    found = played(task([ID], buckets=4), raw(*values[:50]), raw(*values[50:], first=50))
+    found = played(task([ID], buckets=4), from_kafka(*values[:50]), from_kafka(*values[50:], first=50))
 
     buckets = {}
     for one in found[CHANGES]:
@@ -187,14 +170,14 @@ def test_a_number_says_the_same_for_every_payload():
 
 def test_an_insert_that_came_by_a_change_of_the_key_is_told():
     value = message([ID], after={"id": 1})
-    (group,) = Sorter().groups(raw(value, value, value, headers=[None, HEADERS, '[{"key":"trace"}]']))
+    (group,) = Sorter().groups(from_kafka(value, value, value, headers=[None, HEADERS, '[{"key":"trace"}]']))
 
     assert group.to_decode().column("moved").to_pylist() == [False, True, False]
 
 
 def test_a_key_is_decoded_where_a_delete_may_need_it():
     values = [message([ID], after={"id": 1}), message([ID], op="d")]
-    (group,) = Sorter().groups(raw(*values))
+    (group,) = Sorter().groups(from_kafka(*values))
 
     assert group.to_decode().column("key_text").to_pylist() == [None, key(id=1)]
     assert sample(group) == (values[0].decode(), key(id=1).decode())
