@@ -2,6 +2,7 @@
 
 import base64
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -87,6 +88,22 @@ def test_rows_come_in_the_order_of_their_messages():
 
     found = [one and one["id"] for one, _ in decoded(decoder_of(FIELDS), raw(*values))]
     assert found == [number if number % 1000 else None for number in range(5000)]
+
+
+@pytest.mark.parametrize("size", [1, 9])
+def test_a_message_at_which_duckdb_stops_is_told_alone(size):
+    """None is known; so the statement is made to stop at one."""
+    found = decoder_of(FIELDS)
+    stops = "CASE WHEN v0 = 5 THEN error('no way') ELSE p.op END AS op"
+    found = replace(found, sql=found.sql.replace("p.op AS op", stops))
+    numbers = [*range(6 - size, 6), 6][-size:] if size > 1 else [5]
+    told = decoded(found, raw(*(message(FIELDS, after=row(number)) for number in numbers)))
+
+    assert [number for number, (one, _) in zip(numbers, told, strict=True) if one is None] == [5]
+    assert [change["offset"] for _, change in told] == list(range(size))
+    assert [change["problem"] for one, change in told if one is None] == [
+        "undecodable:Invalid Input Error: no way"
+    ]
 
 
 def test_a_poison_message_alone():
