@@ -196,3 +196,30 @@ def test_rows_that_do_not_fit_are_sent_once(lab: Lab) -> None:
 
     assert len(lab.dead()) == 1
     assert sorted(by_id(lab, "orders")) == [1, 3, 4]
+
+
+def test_a_message_that_says_nothing_of_its_source_stops_none_of_its_schema(lab: Lab) -> None:
+    """It comes first, so it is the one from which the schema would be learned."""
+    fields = [ID, {"field": "name", "type": "string"}]
+    row = {"id": 1, "name": "n"}
+    lab.make_topics("first")
+    poison = [(key(id=1), message(fields, source=source, after=row)) for source in (None, "x", [1])]
+    lab.send("first", *poison, change("first", fields, after=row))
+    lab.ingest()
+
+    assert lab.rows("first") == [row]
+    assert len(lab.dead()) == 3
+
+
+def test_a_message_without_a_key_alone_in_its_batch_stops_no_mirror(lab: Lab) -> None:
+    fields = [ID, {"field": "name", "type": "string"}]
+    lab.make_topics("alone")
+    lab.send("alone", change("alone", fields, after={"id": 1, "name": "first"}))
+    lab.ingest()
+    for broken in (None, b'{"schema":{"fields":[7]}}'):
+        _, value = change("alone", fields, after={"id": 1, "name": str(broken)})
+        lab.send("alone", (broken, value))
+        lab.ingest()
+
+        assert lab.rows("alone") == [{"id": 1, "name": str(broken)}]
+    assert lab.dead() == []

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from isotherm_ingest.decode.database import run
+from isotherm_ingest.decode.database import UnreadError, run
 from isotherm_ingest.decode.debezium import ChangeSchema
 from isotherm_ingest.decode.statement import (
     Wanted,
@@ -88,7 +88,7 @@ class Decoder:
 
     def decode(self, messages: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of some messages, which have the columns of `MESSAGES`."""
-        return self._decode(self.sql, messages)
+        return self._parted(self.sql, messages)
 
     def left(self, messages: pa.RecordBatch) -> pa.RecordBatch:
         """Deletes of the rows that updates took to another key of the table, in any number."""
@@ -96,8 +96,24 @@ class Decoder:
             return pa.RecordBatch.from_arrays(
                 [pa.nulls(0, one.type) for one in self.schema], schema=self.schema
             )
-        found = self._decode(self.left_sql, messages)
+        found = self._parted(self.left_sql, messages)
         return found.filter(pc.is_null(pc.struct_field(found.column("change"), "problem")))
+
+    def _parted(self, sql: str, messages: pa.RecordBatch) -> pa.RecordBatch:
+        """What a statement gives; where it stops at a message that nobody foresaw, that one alone is a problem."""
+        try:
+            return self._decode(sql, messages)
+        except (UnreadError, pa.ArrowInvalid) as err:
+            if messages.num_rows == 1:
+                place = {name: messages.column(name)[0].as_py() for name in ("topic", "partition", "offset")}
+                problem = f"undecodable:{' '.join(str(err).split())[:300]}"
+                return pa.RecordBatch.from_pylist(
+                    [{"row": None, "change": {**place, "problem": problem}}], self.schema
+                )
+            half = messages.num_rows // 2
+            return pa.concat_batches(
+                [self._parted(sql, messages.slice(0, half)), self._parted(sql, messages.slice(half))]
+            )
 
     def _decode(self, sql: str, messages: pa.RecordBatch) -> pa.RecordBatch:
         found = run(sql, messages)

@@ -16,8 +16,16 @@ MAX_STATEMENTS = 500
 """Planned statements that are kept; the one that was used longest ago goes first. Each takes some 100 kB."""
 
 
+class UnreadError(ValueError):
+    """DuckDB refused something that a message says."""
+
+
 def run(sql: str, messages: pa.RecordBatch) -> dict[str, pa.Array]:
-    """The columns that a statement gives for a relation `messages`."""
+    """The columns that a statement gives for a relation `messages`.
+
+    Raises:
+        UnreadError: because of what one of the messages says.
+    """
     return _database().run(sql, messages)
 
 
@@ -51,6 +59,7 @@ class _Database:
         import duckdb  # the driver needs none
         from duckdb.func import FunctionNullHandling
 
+        self._of_data = (duckdb.DataError, duckdb.InvalidInputException)
         self._connection = duckdb.connect(config={"threads": 1})
         self._connection.execute("SET TimeZone = 'UTC'")
         self._connection.create_function(
@@ -75,6 +84,8 @@ class _Database:
         self._messages.now = messages
         try:
             found = self._connection.sql(f"EXECUTE {self._name(sql)}").to_arrow_table()
+        except self._of_data as err:
+            raise UnreadError(str(err)) from err
         finally:
             self._messages.now = messages.slice(0, 0)
         return {name: found[name].combine_chunks() for name in found.column_names}

@@ -45,20 +45,25 @@ def change_schema(value: str, key: str | None) -> ChangeSchema:
     try:
         fields = {field["field"]: field for field in message["schema"]["fields"]}
         source = message["payload"]["source"]
+        said = [_text(source.get(name) or "") for name in ("schema", "db", "table")]
         image = fields.get("after") or fields["before"]
-        columns = tuple(Column(field["field"], kind_of(field)) for field in image["fields"])
-        source_fields = frozenset(field["field"] for field in fields["source"]["fields"])
+        columns = tuple(Column(_name(field["field"]), kind_of(field)) for field in image["fields"])
+        source_fields = frozenset(_name(field["field"]) for field in fields["source"]["fields"])
         fields["op"]  # what has none is no change event
-    except (KeyError, TypeError) as err:
+    except KeyError as err:
         raise SchemaError(f"no Debezium change event with a schema ({err} is missing)") from err
+    except (TypeError, AttributeError) as err:
+        raise SchemaError(f"no Debezium change event with a schema ({err})") from err
+    if not columns:
+        raise SchemaError("a change event without columns")
     folded = [column.name.lower() for column in columns]
     if len(set(folded)) < len(folded):
         raise SchemaError("two columns differ by upper and lower case only, which a table cannot hold")
     return ChangeSchema(
         columns,
         key_fields(key),
-        str(source.get("schema") or source.get("db") or ""),
-        str(source.get("table") or ""),
+        said[0] or said[1],
+        said[2],
         source_fields,
         tuple(name for name in ("before", "after") if name in fields),
         _is_schema_first(value),
@@ -79,12 +84,23 @@ def _is_schema_first(value: str) -> bool:
 def key_fields(key: str | None) -> tuple[str, ...]:
     """The fields of a message key with its schema; empty where there is none, or nobody can read it."""
     try:
-        schema = _json(key or "").get("schema")
-    except SchemaError:
+        return tuple(_name(field["field"]) for field in _json(key or "")["schema"]["fields"])
+    except (SchemaError, KeyError, TypeError):
         return ()
-    if not isinstance(schema, dict) or not isinstance(schema.get("fields"), list):
-        return ()
-    return tuple(str(field["field"]) for field in schema["fields"])
+
+
+def _name(name: object) -> str:
+    """The name of a column, as SQL and a table can take it."""
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise SchemaError(f"{name!r} cannot be the name of a column")
+    return _text(name)
+
+
+def _text(name: object) -> str:
+    try:
+        return str(name).encode().decode()
+    except UnicodeEncodeError as err:  # half of a pair
+        raise SchemaError(f"{name!r} is no text") from err
 
 
 def _json(text: str) -> dict[str, Any]:

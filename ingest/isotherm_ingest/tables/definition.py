@@ -23,8 +23,12 @@ def definition(stream: Stream, key: Sequence[str]) -> dict[str, str]:
     return {MODE_PROPERTY: stream.mode, KEY_PROPERTY: json.dumps(list(key))}
 
 
-def key_of(name: str, stream: Stream, groups: Collection[Group]) -> tuple[str, ...]:
+def key_of(
+    name: str, stream: Stream, groups: Collection[Group], properties: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
     """The key of a mirror: what its stream says, or the fields of its messages' keys; empty for a changelog.
+
+    Where no message has a key, it is the one that the table's properties say: a single message must not stop a table.
 
     Raises:
         TableRefused: it has none, more than one, or one that is no column.
@@ -38,7 +42,7 @@ def key_of(name: str, stream: Stream, groups: Collection[Group]) -> tuple[str, .
             f"{name} gets messages of two keys, {_named(of_messages[0])} and {_named(of_messages[1])}: rows could overwrite "
             f"each other. Say in its stream which columns tell rows apart (`key:`). {ANEW}"
         )
-    key = stream.key or next(iter(of_messages), ())
+    key = stream.key or next(iter(of_messages), ()) or _key_said(properties or {})
     if not key:
         raise TableRefused(f"{name} has no key: its messages have none, and its stream names none (`key:`)")
     for group in groups:
@@ -69,6 +73,13 @@ def missing_properties(
             f"Say `key: {properties[KEY_PROPERTY]}` in its stream to keep it as it is. {ANEW}"
         )
     return {one: value for one, value in said.items() if one not in properties}
+
+
+def _key_said(properties: Mapping[str, str]) -> tuple[str, ...]:
+    try:
+        return tuple(map(str, json.loads(properties.get(KEY_PROPERTY, "[]"))))
+    except (ValueError, TypeError):  # somebody else's idea of it
+        return ()
 
 
 def refuse_without(name: str, key: Sequence[str], columns: Collection[str]) -> None:

@@ -67,7 +67,7 @@ class Looking:
         return Look(
             now,
             replace(at, uuid=now.uuid),
-            now.named(key_of(self._name, self._stream, groups)),
+            now.named(key_of(self._name, self._stream, groups, now.properties)),
             groups,
             refused,
             from_offsets,
@@ -184,7 +184,8 @@ class Looking:
 
     def _defined(self, found: TableNow | None, portion: Portion) -> TableNow:
         """The table, made where there is none, that is what its stream and its messages say it is."""
-        key = key_of(self._name, self._stream, portion.groups)
+        said = {} if found is None else found.properties
+        key = key_of(self._name, self._stream, portion.groups, said)
         if found is None:
             return self._fit.create(portion.groups, key)
         if found.head is not None:

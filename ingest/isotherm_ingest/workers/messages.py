@@ -110,7 +110,8 @@ def sample(group: Group) -> tuple[str, str | None] | None:
         try:
             text = value.decode()
             message = json.loads(text)
-            if message["payload"]["op"] is None:
+            payload = message["payload"]
+            if payload["op"] is None or not isinstance(payload["source"], dict):
                 continue
         except (ValueError, RecursionError, KeyError, TypeError):
             continue

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -89,6 +90,22 @@ def test_rows_come_in_the_order_of_their_messages():
     assert found == [number if number % 1000 else None for number in range(5000)]
 
 
+@pytest.mark.parametrize("size", [1, 9])
+def test_a_message_at_which_duckdb_stops_is_told_alone(size):
+    """None is known; so the statement is made to stop at one."""
+    found = decoder_of(FIELDS)
+    stops = "CASE WHEN v0 = 5 THEN error('no way') ELSE p.op END AS op"
+    found = replace(found, sql=found.sql.replace("p.op AS op", stops))
+    numbers = [*range(6 - size, 6), 6][-size:] if size > 1 else [5]
+    told = decoded(found, raw(*(message(FIELDS, after=row(number)) for number in numbers)))
+
+    assert [number for number, (one, _) in zip(numbers, told, strict=True) if one is None] == [5]
+    assert [change["offset"] for _, change in told] == list(range(size))
+    assert [change["problem"] for one, change in told if one is None] == [
+        "undecodable:Invalid Input Error: no way"
+    ]
+
+
 def test_a_poison_message_alone():
     ((none, change),) = decoded(decoder_of(FIELDS), raw(b"garbage"))
 
@@ -116,92 +133,6 @@ def test_names_that_clash_with_ours_and_with_sql():
 
 
 # Deletes
-
-
-def test_a_delete_has_the_old_row_and_else_what_its_key_says():
-    values = [
-        message(FIELDS, op="d", before=row(1, "old")),
-        message(FIELDS, op="d"),
-        message(FIELDS, op="d"),
-        message(FIELDS, op="d"),
-        message(FIELDS, op="d"),
-    ]
-    keys = [key(id=1), key(id=2), key(other=2), b"\xff", None]
-    found = decoded(decoder_of(FIELDS), raw(*values, keys=keys))
-
-    assert [one for one, _ in found] == [row(1, "old"), row(2, None), None, None, None]
-    assert [change["problem"] for _, change in found] == [
-        None,
-        None,
-        *["no_row:the change has no row image"] * 3,
-    ]
-
-
-def test_a_key_of_several_columns():
-    fields = [ID, {"field": "part", "type": "int64"}, {"field": "name", "type": "string"}]
-    found = decoder_of(fields, keys=("id", "part"), message_key=key(id=1, part=1))
-    ((old, change),) = decoded(found, raw(message(fields, op="d"), keys=[key(id=4, part=7)]))
-
-    assert old == {"id": 4, "part": 7, "name": None}
-    assert change["problem"] is None
-
-
-def test_a_mirror_s_delete_needs_nothing_but_its_key():
-    """The row may have come before, and must not stay because of a value that nobody writes."""
-    fields = [*FIELDS, {"field": "until", **MICROS}]
-    gone = raw(message(fields, op="d", before={**row(1), "until": 2**63 - 1}), keys=[key(id=1)])
-
-    (((deleted, change),), ((_, of_changelog),)) = (
-        decoded(decoder_of(fields, keeps=keeps), gone) for keeps in (True, False)
-    )
-    assert (deleted["id"], deleted["until"], change["problem"]) == (1, None, None)
-    assert of_changelog["problem"] == "undecodable_value:until"
-
-
-def test_a_key_is_never_emptied():
-    fields = [ID, {"field": "UNTIL", **MICROS}]
-    messages = raw(message(fields, after={"id": 1, "UNTIL": 2**63 - 1}))
-    found = {
-        policy: decoded(decoder_of(fields, keys=("id", "until"), out_of_range=policy), messages)[0]
-        for policy in ("null", "clamp")
-    }
-
-    assert found["null"][0] is None
-    assert found["null"][1]["problem"] == "undecodable_value:UNTIL"
-    assert found["clamp"][0]["UNTIL"].year == 9999
-
-
-def test_a_key_in_which_a_column_is_null():
-    ((_, change),) = decoded(decoder_of(FIELDS), raw(message(FIELDS, op="d"), keys=[key(id=None)]))
-
-    assert change["problem"] == "null_key:id"
-
-
-def test_an_update_that_changes_the_table_s_key_leaves_a_row():
-    """The messages have another key, or none: no delete comes before it."""
-    found = decoder_of(FIELDS, keys=("NAME",), message_key=key(id=1))
-    messages = raw(
-        message(FIELDS, op="u", before=row(1, "a"), after=row(1, "b")),
-        message(FIELDS, op="u", before=row(1, "b"), after=row(2, "b")),
-        message(FIELDS, op="u", before=row(1, None), after=row(1, "c")),
-        message(FIELDS, op="u", after=row(1, "d")),
-        message(FIELDS, op="d", before=row(1, "d")),
-        b"poison",
-    )
-    left = found.left(messages).to_pylist()
-
-    assert [(one["row"]["name"], one["change"]["op"], one["change"]["offset"]) for one in left] == [
-        ("a", "d", 0)
-    ]
-    untold = [change["untold"] for _, change in decoded(found, messages)]
-    assert untold == [None, None, None, ["name"], None, None]
-
-
-@pytest.mark.parametrize(("keys", "keeps"), [(("id",), True), (("id", "name"), False)])
-def test_no_update_leaves_a_row_where_debezium_makes_a_delete_of_it(keys, keeps):
-    messages = raw(message(FIELDS, op="u", before=row(1), after=row(2)))
-
-    assert decoder_of(FIELDS, keys=keys, keeps=keeps).left(messages).num_rows == 0
 
 
 # Unchanged large values
