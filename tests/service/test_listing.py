@@ -1,9 +1,11 @@
 """The catalog's list is made beside the loop where it takes long, and taken at once where it does not."""
 
+import sys
 import threading
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 from pyiceberg.exceptions import (
@@ -21,7 +23,9 @@ from isotherm.iceberg.list_tables import LIMIT_S, Lister
 from isotherm.iceberg.threads import THREADS, Beside, Threads
 from isotherm.runtime.breaker import Breaker
 from isotherm.service.catalog_lists import WANTED_EVERY_S, CatalogLists
-from isotherm.service.ports import Refused, Unavailable
+from isotherm.service.catalog_poller import Poller
+from isotherm.service.policy_folder import PolicyFolder
+from isotherm.service.ports import Listing, Refused, Unavailable
 from isotherm.store import Ledger
 from support.faults import FaultyCatalog
 
@@ -321,3 +325,37 @@ def test_a_namespace_that_refuses_and_is_silent_by_turns_counts_as_heard_after_a
 
     assert not any(heard[: 24 * 6])
     assert heard[-1]
+
+
+def calls_for_a_list(folder, tables):
+    """What a list of so many tables costs, each of which has a policy: calls of functions, the second time."""
+    (folder / "all.yaml").write_text('tables: "*"\n')
+    for number in range(20):
+        (folder / f"{number}.yaml").write_text(
+            f'tables: "n{number}.*"\ncompact: {{min_files: {number + 3}}}\n'
+        )
+    policies = PolicyFolder(folder)
+    policies.reload(at_once=True)
+    listed = SimpleNamespace(
+        list_beside=lambda _: Listing([f"n{number % 20}.t{number}" for number in range(tables)], {})
+    )
+    clock = [1000.0]
+    poller = Poller(60.0, lists(listed, clock), policies, Ledger(None), print, [].append, lambda: 0)
+    calls = []
+    for _ in range(2):
+        clock[0] += 60.0
+        calls.clear()
+        sys.setprofile(lambda *_: calls.append(1))
+        try:
+            found = poller.tables()
+        finally:
+            sys.setprofile(None)
+        assert len(found) == tables
+    return len(calls)
+
+
+def test_a_name_of_a_large_catalog_costs_a_list_no_more_than_one_of_a_small_one(tmp_path):
+    """More tables than policies are remembered for."""
+    few, many = 2000, 12_000
+
+    assert calls_for_a_list(tmp_path, many) / many < 2 * calls_for_a_list(tmp_path, few) / few

@@ -40,7 +40,7 @@ class Poller:
         listing = self.lists.take()
         if listing is None:
             return None
-        return [name for name in listing.names if self.policies.resolve(name, {}) is not None]
+        return [name for name in listing.names if self.policies.has_policy(name)]
 
     def announce_found(self, table: TableId, *, is_silent: bool) -> bool:
         """Announce what nobody else announced: a writer without events, or one that crashed before its own.

@@ -259,6 +259,10 @@ class PolicyFolder:
         """A table's policy, or None where no file matches it: it is then only observed."""
         return self._book.resolve(table, properties)
 
+    def has_policy(self, table: str) -> bool:
+        """Whether a table has a policy."""
+        return self._book.has_policy(table)
+
     def why_none(self, table: str) -> str:
         """Why a table has no policy."""
         return self._book.why_none(table)

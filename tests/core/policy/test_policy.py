@@ -7,7 +7,7 @@ from isotherm.core.policy.conflicts import conflicts
 from isotherm.core.policy.patterns import Names, Patterns, example_table, matches, overlap
 from isotherm.core.policy.policy import FLOORS, RULES, Mode, Policy
 from isotherm.core.policy.precedence import PolicyFile, resolve
-from isotherm.core.policy.rulebook import Rulebook
+from isotherm.core.policy.rulebook import Gap, Rulebook
 from isotherm.core.units import MAX_SIZE, MAX_SPAN_MS, parse_size, parse_span_ms, size_written, span_written
 from isotherm.runtime.settings import ConfigError
 from isotherm.runtime.yaml_reader import parse_yaml
@@ -469,6 +469,15 @@ def test_a_rulebook_answers_as_all_of_its_files_would(entries, table):
     book = Rulebook(files)
 
     assert book.resolve(table, {}) == resolve(table, {}, files.items()) == book.resolve(table, {})
+
+
+@given(st.lists(PATTERNS, max_size=5), st.lists(PATTERNS, max_size=5), st.booleans(), NAMES)
+def test_whether_a_table_has_a_policy_is_known_without_making_it(good, broken, is_whole, table):
+    files = {f"{n}.yaml": PolicyFile.model_validate({"tables": [one]}) for n, one in enumerate(good)}
+    gaps = {f"{n}-broken.yaml": Gap((one,), is_whole=is_whole) for n, one in enumerate(broken)}
+    book = Rulebook(files, gaps)
+
+    assert book.has_policy(table) is (book.resolve(table, {}) is not None)
 
 
 @given(st.lists(PATTERNS, max_size=8), NAMES)

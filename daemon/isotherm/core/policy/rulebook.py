@@ -52,6 +52,10 @@ class Rulebook:
             self._answers[key] = self._resolve(table, properties)
         return self._answers[key]
 
+    def has_policy(self, table: str) -> bool:
+        """Whether a table has a policy, of whatever properties it is: a catalog may have a hundred thousand names."""
+        return any(True for _ in self._by_pattern.that_match(table)) and self._that_stops(table) is None
+
     def why_none(self, table: str) -> str:
         """Why a table has no policy."""
         broken = self._that_stops(table)
