@@ -7,7 +7,7 @@ How it is built is in docs/designs/simulation.md. A failure prints its seed and 
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import count
 from multiprocessing import get_context
@@ -28,26 +28,25 @@ AT_A_TIME = 100
 """Stories between two looks at the clock."""
 
 
-@pytest.fixture(autouse=True)
-def one_order_of_sets(monkeypatch):
-    """In the processes that tell the stories: the order of sets of texts is part of a story."""
-    monkeypatch.setenv("PYTHONHASHSEED", "0")
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ProcessPoolExecutor]:
+    """As many processes as there are cores, in which the order of sets of texts is one: it is part of a story."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool,
+    ):
+        patch.setenv("PYTHONHASHSEED", "0")
+        yield pool
 
 
-def a_pool() -> ProcessPoolExecutor:
-    """As many processes as there are cores."""
-    return ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn"))
-
-
-def all_told(seeds: Iterable[int]) -> Iterable[Told]:
+def all_told(pool: ProcessPoolExecutor, seeds: Iterable[int]) -> Iterable[Told]:
     """The stories of some seeds."""
-    with a_pool() as pool:
-        yield from pool.map(told, seeds, chunksize=10)
+    return pool.map(told, seeds, chunksize=10)
 
 
 @pytest.mark.timeout(900)
-def test_no_promise_is_broken_and_nothing_is_left_to_do():
-    stories = list(all_told((*FOUND, *SEEDS)))
+def test_no_promise_is_broken_and_nothing_is_left_to_do(pool):
+    stories = list(all_told(pool, (*FOUND, *SEEDS)))
     broken = [one for one in stories if one.broken]
     counts = sum((Counter(one.counts) for one in stories), Counter())
 
@@ -59,29 +58,28 @@ def test_no_promise_is_broken_and_nothing_is_left_to_do():
     assert counts["beside"] > 0
 
 
-def test_a_seed_says_everything():
-    first, second = all_told([7, 7])
+def test_a_seed_says_everything(pool):
+    first, second = all_told(pool, [7, 7])
 
     assert first == second
 
 
-def told_for(span_s: float, first: int) -> Iterable[Told]:
+def told_for(pool: ProcessPoolExecutor, span_s: float, first: int) -> Iterable[Told]:
     """Stories from a seed on, until the time is over."""
     until_s = monotonic_s() + span_s
-    with a_pool() as pool:
-        for start in count(first, AT_A_TIME):
-            yield from pool.map(told, range(start, start + AT_A_TIME), chunksize=10)
-            if monotonic_s() >= until_s:
-                return
+    for start in count(first, AT_A_TIME):
+        yield from all_told(pool, range(start, start + AT_A_TIME))
+        if monotonic_s() >= until_s:
+            return
 
 
 @pytest.mark.soak
-def test_soak_of_the_simulation(request, seeds, capsys):
+def test_soak_of_the_simulation(request, pool, seeds, capsys):
     """The seeds that `--seeds` names, or new ones for an hour (`--for`). A broken story is told, and the next begins."""
     first = SystemRandom().randrange(len(SEEDS) + 1, 10**9)
     named = request.config.getoption("--seeds")
     span_s = parse_span_ms(request.config.getoption("soak_for")) / 1000
-    stories = all_told(seeds(named)) if named else told_for(span_s, first)
+    stories = all_told(pool, seeds(named)) if named else told_for(pool, span_s, first)
     found = []
     for number, story in enumerate(stories, 1):
         if story.broken:

@@ -30,14 +30,17 @@ def clock_text(at_ms: int) -> str:
         return f"{at_ms} ms"
 
 
+_UNITS = (("d", DAY_MS), ("h", HOUR_MS), ("m", MINUTE_MS), ("s", 1000))
+
+
+@lru_cache(maxsize=1024)
 def span_text(span_ms: int) -> str:
     """A span for people, in its two largest units: `5h 3m`, `12s`."""
     if span_ms < 0:
         return f"-{span_text(-span_ms)}"
-    units = (("d", DAY_MS), ("h", HOUR_MS), ("m", 60_000), ("s", 1000))
     parts: list[str] = []
     rest = span_ms
-    for name, size in units:
+    for name, size in _UNITS:
         count, rest = divmod(rest, size)
         if count or (name == "s" and not parts):
             parts.append(f"{count}{name}")

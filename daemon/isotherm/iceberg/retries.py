@@ -19,6 +19,7 @@ from tenacity import (
 )
 
 from isotherm.runtime.breaker import Breaker
+from isotherm.runtime.clock import monotonic_s
 
 ATTEMPTS = 6
 """With the pauses below some fifteen seconds: longer than S3 takes to split a busy prefix, shorter than a shift."""
@@ -112,10 +113,25 @@ def store_of(location: str, properties: Mapping[str, Any]) -> Store:
 
 def retried(action: Callable[[], T]) -> T:
     """The action's result, tried again while it fails for a reason that passes."""
+    began_s = monotonic_s()
+    # Nearly always nothing fails, and then what counts attempts costs more than a small file.
+    try:
+        return action()
+    except Exception as err:
+        if not is_transient(err):
+            raise
+        failures: list[Exception] = [err]
+
+    def attempt() -> T:
+        if failures:
+            raise failures.pop()
+        return action()
+
+    left_s = GIVE_UP_AFTER_S - (monotonic_s() - began_s)
     retrying = Retrying(
-        stop=stop_after_attempt(ATTEMPTS) | stop_after_delay(GIVE_UP_AFTER_S),
+        stop=stop_after_attempt(ATTEMPTS) | stop_after_delay(left_s),
         wait=wait_exponential_jitter(multiplier=FIRST_PAUSE_S, max=LONGEST_PAUSE_S, jitter=FIRST_PAUSE_S),
         retry=retry_if_exception(is_transient),
         reraise=True,
     )
-    return retrying(action)
+    return retrying(attempt)
