@@ -146,8 +146,8 @@ MUTANTS = (
             (
                 "a list without the table itself is the whole",
                 SEARCH,
-                "if name not in names or not self._is_whole or ",
-                "if not self._is_whole or ",
+                "self._listing is not None and name in self._listing.names",
+                "self._listing is not None",
                 "test_a_file_may_go_only_if_every_name_was_looked_at_after_it_was_marked",
             ),
             (
@@ -293,11 +293,18 @@ MUTANTS = (
             (
                 "a name that was looked at before its table was known is never held against it",
                 "service/deletions.py",
-                "if seen_ms is not None and not self.survey.compare_names(name, uuid):",
+                "if marks and not self.survey.compare_names(name, uuid):",
                 "if False:",
                 "test_deletion_waits_for_a_name_that_was_this_table_when_it_was_looked_at",
             ),
         )
+    ),
+    Mutant(
+        "files go of a table that the list does not show",
+        "service/deletions.py",
+        "if seen_ms is not None and self.survey.lists(name):",
+        "if seen_ms is not None:",
+        "service/test_deletions.py::test_a_list_that_does_not_show_the_table_itself_keeps_its_files",
     ),
     Mutant(
         "a table in a namespace with a dot counts as dropped, and its files go",

@@ -403,6 +403,23 @@ def test_a_clock_that_jumps_neither_expires_nor_deletes(tmp_path, ahead_ms):
     service.stop()
 
 
+def test_a_list_that_does_not_show_the_table_itself_keeps_its_files(tmp_path):
+    """It is not the whole: a replica that lags, or a right that is missing."""
+    lab = Lab(tmp_path, policy=GRACE)
+    lab.create("other.t")
+    table, service = with_waiting_files(lab)
+    names = service.catalog.names
+    service.catalog.names = lambda *_: replace(names(), names=["other.t"])
+    for shows_it in (False, True):
+        if shows_it:
+            service.catalog.names = names
+        for _ in range(40):
+            lab.ahead_ms += 300_000
+            turn(service, 1)
+        assert bool(service.ledger.deletions(uuid_of(table)).get("deleted")) is shows_it
+    service.stop()
+
+
 def test_a_clock_that_differs_from_the_stores_deletes_nothing(tmp_path):
     lab = Lab(tmp_path, policy=GRACE)
     table, service = with_waiting_files(lab)

@@ -1,10 +1,12 @@
 """What an event costs does not depend on its table: counted in steps of SQLite and in files read, not in seconds."""
 
+import sys
 import tracemalloc
 from collections import Counter
 
 import pytest
 
+from isotherm.core.deletion import Cause, Mark
 from isotherm.runtime.clock import now_ms
 from perf.made import make
 from support.lab import EAGER, EXPIRING, NEVER_DUE, Lab, uuid_of, wait_for_children
@@ -99,3 +101,25 @@ def test_a_deletion_takes_no_more_memory_where_thousands_of_tables_have_come_and
     many = memory_for_a_deletion(tmp_path / "many", 20_000)
 
     assert many < few + 1_000_000
+
+
+def test_all_names_of_the_catalog_are_gone_through_once_for_all_tables_whose_files_wait(tmp_path):
+    lab = Lab(tmp_path, policy=NEVER_DUE)
+    tables = [lab.create(f"shop.t{number}") for number in range(5)]
+    for table in tables:
+        lab.append(table, 1)
+    service = lab.settled()
+    at_ms = service.now_ms()
+    for table in tables:
+        mark = Mark(f"{table.location()}/data/isotherm-job-0.parquet", "job", Cause.LEFTOVER, None)
+        service.ledger.mark(uuid_of(table), "job", [mark], at_ms, due_at_ms=at_ms)
+    calls = Counter()
+    sys.setprofile(lambda frame, event, _: calls.update([frame.f_code.co_name] if event == "call" else []))
+    try:
+        service.deletions.sweep()
+    finally:
+        sys.setprofile(None)
+    service.stop()
+
+    assert calls["_due"] == len(tables)
+    assert calls["seen_since_ms"] == 1

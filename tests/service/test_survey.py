@@ -101,14 +101,15 @@ def world(lab):
 
 
 def test_a_file_may_go_only_if_every_name_was_looked_at_after_it_was_marked(world):
-    assert world.survey.seen_since_ms("shop.orders") is None
+    assert world.survey.seen_since_ms() is None
     world.list()
-    assert world.survey.seen_since_ms("shop.orders") is None
+    assert world.survey.seen_since_ms() is None
     world.turns()
-    assert world.survey.seen_since_ms("shop.orders") == START_MS - 1
+    assert world.survey.seen_since_ms() == START_MS - 1
     assert sorted(world.asked) == ["other.a", "other.b", "shop.orders"]
     # A list that does not show the table itself is not the whole.
-    assert world.survey.seen_since_ms("shop.hidden") is None
+    assert world.survey.lists("shop.orders")
+    assert not world.survey.lists("shop.hidden")
 
 
 def test_a_look_that_goes_on_beyond_the_doubts_of_a_jump_is_as_old_as_its_question(world):
@@ -121,7 +122,7 @@ def test_a_look_that_goes_on_beyond_the_doubts_of_a_jump_is_as_old_as_its_questi
     world.trouble, world.catalog.looked, world.passed_s = None, looked, 3700.0
     world.turns(2)
 
-    assert world.survey.seen_since_ms("shop.orders") == START_MS - 1
+    assert world.survey.seen_since_ms() == START_MS - 1
 
 
 def test_a_namespace_without_an_answer_keeps_files_waiting(world):
@@ -131,7 +132,7 @@ def test_a_namespace_without_an_answer_keeps_files_waiting(world):
     listing.unlisted["federated"] = "time-out"
     world.survey.listed(replace(listing, silent=["federated"]), 0.0, 60.0, is_whole=False)
     world.turns()
-    assert world.survey.seen_since_ms("shop.orders") is None
+    assert world.survey.seen_since_ms() is None
     assert "namespace federated" in world.survey.why_not("shop.orders")
     assert "time-out" in world.survey.why_not("shop.orders")
 
@@ -143,10 +144,10 @@ def test_a_new_name_is_looked_at_alone_and_counts_until_then(world):
     world.asked.clear()
     world.passed_s = 60.0
     world.list()
-    assert world.survey.seen_since_ms("shop.orders") is None
+    assert world.survey.seen_since_ms() is None
     world.turns()
     assert world.asked == ["other.new"]
-    assert world.survey.seen_since_ms("shop.orders") == START_MS - 1
+    assert world.survey.seen_since_ms() == START_MS - 1
 
 
 def test_all_are_looked_at_again_where_files_wait_for_it_and_not_too_often(world):
@@ -160,7 +161,7 @@ def test_all_are_looked_at_again_where_files_wait_for_it_and_not_too_often(world
     world.survey.want()
     world.turns()
     assert len(world.asked) == 3
-    assert world.survey.seen_since_ms("shop.orders") == START_MS + 1_000_000 - 1
+    assert world.survey.seen_since_ms() == START_MS + 1_000_000 - 1
     world.survey.want()
     world.passed_s = 1000.0 + PAUSE_S - 1
     world.turns()
@@ -194,9 +195,9 @@ def test_many_names_are_looked_at_piece_by_piece(world):
     world.survey.turn()
     assert len(world.asked) == 2
     world.survey.turn()
-    assert world.survey.seen_since_ms("shop.orders") is None
+    assert world.survey.seen_since_ms() is None
     world.survey.turn()
-    assert world.survey.seen_since_ms("shop.orders") == START_MS - 1
+    assert world.survey.seen_since_ms() == START_MS - 1
 
 
 ANSWERS = [Refused("403"), Unreadable("version 7"), TableMissing("none"), RuntimeError("ours")]
@@ -207,10 +208,10 @@ def test_what_nobody_can_read_keeps_no_file_waiting_once_it_has_said_so_twice(wo
     world.faults["other.a"] = fault
     world.list()
     world.turns()
-    assert world.survey.seen_since_ms("shop.orders") is None
+    assert world.survey.seen_since_ms() is None
     world.passed_s = TWICE_S
     world.turns()
-    assert world.survey.seen_since_ms("shop.orders") == START_MS - 1
+    assert world.survey.seen_since_ms() == START_MS - 1
     assert len([one for one in world.heard if isinstance(one, TrySoon)]) == 1
 
 
@@ -235,7 +236,7 @@ def test_silence_keeps_files_waiting_for_a_day(world, fault):
     for hours in range(23):
         world.passed_s = hours * 3600.0
         world.turns()
-        assert world.survey.seen_since_ms("shop.orders") is None
+        assert world.survey.seen_since_ms() is None
 
 
 def test_names_that_do_not_answer_hide_none_of_the_others(world):
@@ -263,7 +264,7 @@ def test_a_look_that_is_cut_short_is_followed_by_one_that_goes_on_there(world):
         world.list()
         world.survey.want()
         world.turns()
-    seen_ms = world.survey.seen_since_ms("shop.orders")
+    seen_ms = world.survey.seen_since_ms()
 
     assert world.now_ms() - seen_ms < 3 * 3_600_000
     assert "other.away" in world.survey.why_not("shop.orders")
@@ -314,7 +315,7 @@ def test_a_catalog_that_limits_requests_is_looked_at_slowly_and_wholly(limiting)
             limiting.list()
         limiting.turns(2)
 
-    assert limiting.survey.seen_since_ms("shop.orders") is not None
+    assert limiting.survey.seen_since_ms() is not None
     assert limiting.gone() == {"gone"}
     # It is left alone for as long as it says: one request of those that were too many in each minute.
     assert limiting.refused <= limiting.passed_s / 60
@@ -333,7 +334,7 @@ def test_one_name_that_is_always_too_many_keeps_no_look_from_its_end(limiting):
         limiting.list()
         limiting.survey.want()
         limiting.turns(2)
-    assert limiting.survey.seen_since_ms("shop.orders") is not None
+    assert limiting.survey.seen_since_ms() is not None
 
 
 def test_what_was_never_asked_for_never_counts_as_looked_at(world):
@@ -349,7 +350,7 @@ def test_what_was_never_asked_for_never_counts_as_looked_at(world):
         world.passed_s = hours * 3600.0
         world.list()
         world.turns(1)
-    assert world.survey.seen_since_ms("shop.orders") is None
+    assert world.survey.seen_since_ms() is None
 
 
 def test_a_list_that_is_old_is_not_the_newest(world):
@@ -357,15 +358,15 @@ def test_a_list_that_is_old_is_not_the_newest(world):
     world.list()
     world.turns()
     world.passed_s = 700.0
-    assert world.survey.seen_since_ms("shop.orders") is not None
+    assert world.survey.seen_since_ms() is not None
     world.passed_s = 701.0
-    assert world.survey.seen_since_ms("shop.orders") is None
+    assert world.survey.seen_since_ms() is None
     world.survey.not_listed("403")
     assert "403" in world.survey.why_not("shop.orders")
     assert "403" in world.ledger.obstacles()["survey"]
     world.list()
     world.turns()
-    assert world.survey.seen_since_ms("shop.orders") is not None
+    assert world.survey.seen_since_ms() is not None
     assert world.ledger.obstacles() == {}
 
 
@@ -384,7 +385,7 @@ def test_a_file_that_was_marked_after_the_list_waits_for_another(world):
     world.list()
     world.passed_s = 100.0
     world.turns()
-    assert world.survey.seen_since_ms("shop.orders") == START_MS - 1
+    assert world.survey.seen_since_ms() == START_MS - 1
 
 
 @pytest.mark.parametrize("reason", [Reason.MISMATCH, Reason.TWO_ENTRIES])
@@ -395,7 +396,7 @@ def test_a_table_that_is_halted_for_something_else_keeps_its_second_entry_unseen
     world.ledger.hold(hold, told=True)
     world.list()
     world.turns()
-    assert (world.survey.seen_since_ms("shop.orders") is not None) is (reason is Reason.TWO_ENTRIES)
+    assert (world.survey.seen_since_ms() is not None) is (reason is Reason.TWO_ENTRIES)
 
 
 def test_a_name_that_was_looked_at_before_we_knew_its_table_is_looked_at_again(world):
@@ -405,7 +406,7 @@ def test_a_name_that_was_looked_at_before_we_knew_its_table_is_looked_at_again(w
     assert world.survey.compare_names("other.a", uuid)
     assert not world.survey.compare_names("shop.a", uuid)
     world.known = {uuid: "shop.a"}
-    assert world.survey.seen_since_ms("shop.orders") is None
+    assert world.survey.seen_since_ms() is None
     world.turns()
     assert world.twice == [("other.a", uuid)]
 
@@ -428,7 +429,7 @@ def test_an_old_name_of_a_table_that_nobody_may_read_by_now_does_not_hold_its_fi
         world.list()
         world.survey.want()
         world.turns()
-    assert world.survey.seen_since_ms("shop.renamed") is not None
+    assert world.survey.seen_since_ms() is not None
     assert world.survey.compare_names("shop.renamed", uuid)
 
 
@@ -440,7 +441,7 @@ def test_a_name_that_was_gone_by_one_answer_and_is_listed_again_is_looked_at_aga
     world.lab.catalog.rename_table("other.a", "other.hidden")
     world.turns()
     world.lab.catalog.rename_table("other.hidden", "other.a")
-    assert world.survey.seen_since_ms("shop.orders") is None
+    assert world.survey.seen_since_ms() is None
     world.passed_s = 60.0
     world.list()
     world.turns()
@@ -451,7 +452,7 @@ def test_a_name_without_an_answer_keeps_files_waiting_for_a_day_and_is_asked_eve
     world.faults["other.a"] = Unavailable("time-out")
     world.list()
     world.turns()
-    assert world.survey.seen_since_ms("shop.orders") is None
+    assert world.survey.seen_since_ms() is None
     assert "other.a for instance: time-out" in world.survey.why_not("shop.orders")
     asked = world.asked.count("other.a")
     assert asked == TRIES
@@ -465,11 +466,11 @@ def test_a_name_without_an_answer_keeps_files_waiting_for_a_day_and_is_asked_eve
         world.turns()
         times += len(world.asked) > before
     assert times <= PATIENCE_S / LONGEST_PAUSE_S + 7
-    while world.survey.seen_since_ms("shop.orders") is None and world.passed_s < 3 * PATIENCE_S:
+    while world.survey.seen_since_ms() is None and world.passed_s < 3 * PATIENCE_S:
         world.passed_s += 600.0
         world.survey.want()
         world.turns()
-    assert world.survey.seen_since_ms("shop.orders") is not None
+    assert world.survey.seen_since_ms() is not None
 
 
 def silent_for(world, hours):
@@ -478,7 +479,7 @@ def silent_for(world, hours):
         world.passed_s += 600.0
         world.survey.want()
         world.turns(2)
-    return world.survey.seen_since_ms("shop.orders") is not None
+    return world.survey.seen_since_ms() is not None
 
 
 def test_a_daemon_that_is_restarted_each_day_waits_no_longer_for_a_silent_name(world):
@@ -521,7 +522,7 @@ def test_a_process_asks_a_silent_name_for_minutes_itself_and_believes_no_catalog
     assert silent_for(world, 25)
     world.restart(after_s=120.0)
     world.turns()
-    assert world.survey.seen_since_ms("shop.orders") is None
+    assert world.survey.seen_since_ms() is None
     assert silent_for(world, 0.5)
     world.restart(after_s=120.0)
     world.faults |= dict.fromkeys(("shop.orders", "other.b"), Unavailable("time-out"))
@@ -536,7 +537,7 @@ def test_a_name_that_was_known_and_is_silent_now_counts_as_not_looked_at(world):
     world.passed_s = 1000.0
     world.survey.want()
     world.turns()
-    assert world.survey.seen_since_ms("other.a") is None
+    assert world.survey.seen_since_ms() is None
 
 
 @pytest.mark.parametrize("set_ms", [-100 * 86_400_000, -30_000, 30_000])
@@ -548,13 +549,13 @@ def test_a_clock_that_is_set_makes_no_look_younger_than_a_mark_that_came_after_i
     world.passed_s = 1.0
     world.ahead_ms += set_ms
     # A file that is marked now, by whatever time, was marked after the look.
-    assert world.survey.seen_since_ms("shop.orders") < min(world.now_ms(), began_ms + 1)
+    assert world.survey.seen_since_ms() < min(world.now_ms(), began_ms + 1)
     # Another look is one by the time that it is now.
     world.passed_s = 100.0
     world.list()
     world.survey.want()
     world.turns()
-    assert world.survey.seen_since_ms("shop.orders") == world.now_ms() - 1
+    assert world.survey.seen_since_ms() == world.now_ms() - 1
 
 
 def test_a_clock_that_is_set_forward_and_back_during_a_look_is_noticed(world):
@@ -570,7 +571,7 @@ def test_a_clock_that_is_set_forward_and_back_during_a_look_is_noticed(world):
     world.survey.turn()
     world.ahead_ms += 50_000
     world.turns(8)
-    assert world.survey.seen_since_ms("shop.orders") == began_ms - 40_000 - 1
+    assert world.survey.seen_since_ms() == began_ms - 40_000 - 1
 
 
 def test_nothing_is_looked_at_by_a_clock_that_is_doubted_and_what_was_is_forgotten(world):
@@ -578,13 +579,13 @@ def test_nothing_is_looked_at_by_a_clock_that_is_doubted_and_what_was_is_forgott
     world.turns()
     world.trouble = "it jumped"
     world.turns()
-    assert world.survey.seen_since_ms("shop.orders") is None
+    assert world.survey.seen_since_ms() is None
     asked = len(world.asked)
     world.turns()
     assert len(world.asked) == asked
     world.trouble = None
     world.turns()
-    assert world.survey.seen_since_ms("shop.orders") is not None
+    assert world.survey.seen_since_ms() is not None
 
 
 @pytest.mark.parametrize("fault", [Refused("403"), Unavailable("time-out")], ids=["refused", "silent"])
@@ -597,13 +598,13 @@ def test_a_name_that_nobody_can_read_is_looked_at_again_once_the_clock_is_believ
         world.list()
         world.survey.want()
         world.turns()
-    assert world.survey.seen_since_ms("shop.orders") is not None
+    assert world.survey.seen_since_ms() is not None
     world.trouble = "it jumped"
     world.turns()
-    assert world.survey.seen_since_ms("shop.orders") is None
+    assert world.survey.seen_since_ms() is None
     world.trouble = None
     world.turns()
-    assert world.survey.seen_since_ms("shop.orders") == world.now_ms() - 1
+    assert world.survey.seen_since_ms() == world.now_ms() - 1
 
 
 def test_a_name_that_answers_after_hours_keeps_files_waiting_for_one_more_at_most(world):
@@ -616,7 +617,7 @@ def test_a_name_that_answers_after_hours_keeps_files_waiting_for_one_more_at_mos
     world.passed_s += LONGEST_PAUSE_S
     world.list()
     world.turns()
-    assert world.survey.seen_since_ms("shop.orders") is not None
+    assert world.survey.seen_since_ms() is not None
 
 
 @pytest.mark.parametrize("settles", [True, False])
@@ -627,7 +628,7 @@ def test_a_second_entry_is_told_once_and_keeps_no_other_table_waiting(world, set
     world.list()
     world.turns()
     assert world.twice == [("other.a", uuid)]
-    assert (world.survey.seen_since_ms("shop.orders") is not None) is settles
+    assert (world.survey.seen_since_ms() is not None) is settles
 
 
 def test_a_place_that_is_no_text_is_told_and_keeps_nobody_waiting(world):
@@ -637,7 +638,7 @@ def test_a_place_that_is_no_text_is_told_and_keeps_nobody_waiting(world):
     world.turns()
     world.passed_s = TWICE_S
     world.turns()
-    assert world.survey.seen_since_ms("shop.orders") is not None
+    assert world.survey.seen_since_ms() is not None
     assert "other.a" in world.heard[0].what
 
 
@@ -688,7 +689,7 @@ def test_deletion_waits_for_a_name_that_was_this_table_when_it_was_looked_at(lab
     service = started(lab)
     service.consume(service.events.poll(0))
     service.survey.listed(service.catalog.names(), service.monotonic_s(), float("inf"), is_whole=True)
-    while service.survey.seen_since_ms("shop.orders") is None:
+    while service.survey.seen_since_ms() is None:
         service.survey.turn()
     lab.catalog.drop_table("other.a")
     service.follower.confirm("shop.orders")

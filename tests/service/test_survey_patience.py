@@ -43,7 +43,7 @@ def test_one_answer_in_a_long_look_does_not_count_as_two(world):
     world.survey.turn()
     assert world.passed_s > TWICE_S
     assert world.asked.count("zoo.copy") == 1
-    assert world.survey.seen_since_ms("shop.orders") is None
+    assert world.survey.seen_since_ms() is None
 
 
 def test_an_answer_behind_a_pause_that_the_catalog_wants_does_not_count_as_two(world):
@@ -54,7 +54,7 @@ def test_an_answer_behind_a_pause_that_the_catalog_wants_does_not_count_as_two(w
     world.passed_s = 150.0
     world.turns(2)
     assert world.asked.count("zoo.copy") == 1
-    assert world.survey.seen_since_ms("shop.orders") is None
+    assert world.survey.seen_since_ms() is None
 
 
 def test_a_process_asks_twice_itself_where_the_one_before_had_no_answer_all_day(world):
@@ -68,7 +68,7 @@ def test_a_process_asks_twice_itself_where_the_one_before_had_no_answer_all_day(
     world.restart(after_s=SILENT_AGAIN_S)
     world.turns(2)
     assert world.passed_s > 0
-    assert world.survey.seen_since_ms("shop.orders") is None
+    assert world.survey.seen_since_ms() is None
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
@@ -85,7 +85,7 @@ def test_a_name_that_is_silent_and_refused_by_turns_keeps_files_waiting_for_a_da
             world.passed_s += 600.0
             world.survey.want()
             world.turns(2)
-        seen.append(world.survey.seen_since_ms("shop.orders") is not None)
+        seen.append(world.survey.seen_since_ms() is not None)
     assert not any(seen[:22])
     assert seen[-1]
     assert world.asked.count("zoo.copy") < 27 * 6 * TRIES
@@ -106,7 +106,7 @@ def test_an_outage_of_the_whole_catalog_is_no_silence_of_a_name(world, restarts_
             world.passed_s += 600.0
             world.survey.want()
             world.turns(3)
-        seen.append(world.survey.seen_since_ms("shop.orders") is not None)
+        seen.append(world.survey.seen_since_ms() is not None)
     assert not any(seen[: 27 + 18])
     assert seen[-1]
 
@@ -117,11 +117,11 @@ def test_a_name_is_gone_once_a_list_that_was_asked_for_after_the_answer_does_not
     world.lab.catalog.drop_table("zoo.copy")
     world.passed_s = 30.0
     world.turns(2)
-    assert world.survey.seen_since_ms("shop.orders") is None
+    assert world.survey.seen_since_ms() is None
     listing = world.catalog.names()
     world.passed_s = 60.0
     world.survey.listed(listing, asked_s, 600.0, is_whole=True)
-    assert (world.survey.seen_since_ms("shop.orders") is not None) is (asked_s == 60.0)
+    assert (world.survey.seen_since_ms() is not None) is (asked_s == 60.0)
 
 
 def test_a_catalog_in_which_tables_come_and_go_all_the_time_keeps_files_waiting_for_minutes(world):
@@ -135,7 +135,7 @@ def test_a_catalog_in_which_tables_come_and_go_all_the_time_keeps_files_waiting_
         world.survey.want()
         world.turns(2)
         world.passed_s += 60.0
-        waited += world.survey.seen_since_ms("shop.orders") is None
+        waited += world.survey.seen_since_ms() is None
     assert 20 <= waited <= 80
 
 
@@ -154,7 +154,7 @@ def test_a_name_that_may_be_a_second_entry_keeps_after_a_day_only_that_tables_fi
         world.turns(2)
         world.passed_s += 1800.0
         world.survey.want()
-        seen.append(world.survey.seen_since_ms("shop.orders") is not None)
+        seen.append(world.survey.seen_since_ms() is not None)
         assert not (seen[-1] and world.survey.compare_names("shop.known", uuid))
     assert not any(seen[:46])
     # Those of the one table are asked about in between, and keep nobody else waiting.
@@ -174,7 +174,7 @@ def test_the_day_of_a_second_name_goes_on_though_the_daemon_is_restarted_each_ho
             world.turns(2)
             world.passed_s += 600.0
             world.survey.want()
-        seen.append(world.survey.seen_since_ms("shop.orders") is not None)
+        seen.append(world.survey.seen_since_ms() is not None)
         assert not (seen[-1] and world.survey.compare_names("shop.known", uuid))
         world.restart(after_s=SILENT_AGAIN_S)
     assert not any(seen[:20])
@@ -198,7 +198,7 @@ def test_a_second_name_that_was_something_else_meanwhile_keeps_files_waiting_for
     world.turns(2)
     world.passed_s += LONGEST_PAUSE_S
     world.turns(2)
-    assert world.survey.seen_since_ms("shop.orders") is None
+    assert world.survey.seen_since_ms() is None
 
 
 DEAD, TIME_OUT_S = 25, 150.0
@@ -225,7 +225,7 @@ def test_many_names_that_cost_a_time_out_each_keep_files_waiting_for_a_day_and_n
         world.survey.want()
         world.turns(1)
         world.passed_s += 300.0
-        seen_ms = world.survey.seen_since_ms("shop.orders")
+        seen_ms = world.survey.seen_since_ms()
         assert seen_ms is None or world.passed_s >= PATIENCE_S
         late_s.append((world.passed_s, seen_ms and (world.now_ms() - seen_ms) / 1000))
 
@@ -250,7 +250,7 @@ def test_the_day_of_a_silent_name_goes_on_though_its_namespace_is_not_listed_now
         world.turns(1)
         world.passed_s += 600.0
         if not is_hidden:
-            seen.append(world.survey.seen_since_ms("shop.orders") is not None)
+            seen.append(world.survey.seen_since_ms() is not None)
 
     # A namespace that answers without the name ends its silence. Of one that is hidden no time counts between.
     assert not any(seen[:140])

@@ -160,11 +160,14 @@ class Deletions:
         if not waiting or self.events.check_in() is not None:
             return
         in_turn = sorted(waiting, key=lambda one: (one <= self._last, one))
+        seen_ms = (
+            self.survey.seen_since_ms()
+        )  # once for all of them: the catalog may have a hundred thousand names
         for uuid in in_turn[:TABLES_AT_ONCE]:
             self._last = uuid
             began = None
             with self.barrier.around(names[uuid], "deleting its files", _key(uuid)):
-                began = self._sweep(uuid)
+                began = self._sweep(uuid, seen_ms)
                 self.barrier.forget(_key(uuid))
             if began is not False:
                 return  # the next round goes on behind it
@@ -323,13 +326,13 @@ class Deletions:
         for uuid in self._sweeping:
             self.maintainer.stop_sweep(uuid)
 
-    def _sweep(self, uuid: str) -> bool:
+    def _sweep(self, uuid: str, seen_ms: int | None) -> bool:
         """Begin with one table; whether it has begun."""
         row, tenure = self.fold.table(uuid), self.events.tenure(uuid)
         if row is None or tenure is None:
             return False
         causes = [cause for cause in Cause if self.why_not(uuid, cause) is None]
-        marks = self._due(row, causes)
+        marks = self._due(row, causes, seen_ms)
         if not marks:
             return False
         loaded = self.catalog.load(row.state.table.name)
@@ -344,18 +347,15 @@ class Deletions:
         self._sweeping[uuid] = _Sweeping(tenure, frozenset(mark.cause for mark in marks))
         return True
 
-    def _due(self, row: TableRow, causes: Collection[Cause]) -> list[Mark]:
-        """Files whose grace is over, and since whose marking every table of the catalog was looked at."""
-        uuid, now_ms = row.state.table.uuid, self.now_ms()
+    def _due(self, row: TableRow, causes: Collection[Cause], seen_ms: int | None) -> list[Mark]:
+        """Files whose grace is over, and since whose marking every table of the catalog was looked at: at `seen_ms`."""
+        uuid, now_ms, name, marks = row.state.table.uuid, self.now_ms(), row.state.table.name, list[Mark]()
         if not causes:
             return []
-        name = row.state.table.name
-        seen_ms = self.survey.seen_since_ms(name)
-        if seen_ms is not None and not self.survey.compare_names(name, uuid):
-            seen_ms = None
-        marks = (
-            [] if seen_ms is None else self.ledger.due_deletions(uuid, now_ms, FILES_AT_ONCE, causes, seen_ms)
-        )
+        if seen_ms is not None and self.survey.lists(name):
+            marks = self.ledger.due_deletions(uuid, now_ms, FILES_AT_ONCE, causes, seen_ms)
+        if marks and not self.survey.compare_names(name, uuid):
+            marks = []
         if not marks and self.ledger.due_deletions(uuid, now_ms, 1, causes):
             self.survey.want()
             self._tell_late(

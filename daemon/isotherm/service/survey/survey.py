@@ -111,14 +111,14 @@ class Survey:
         self._unknown = NamesWithoutAnswer(self.monotonic_s, TWICE_S, silences, unsettled)
         self._missing = TableSearch(self.ledger, self.listen)
 
-    def seen_since_ms(self, name: str) -> int | None:
-        """Since when every name in the catalog's list was looked at. Returns None where some were not, or the list is old.
+    def lists(self, name: str) -> bool:
+        """Whether the catalog's list shows a table, else it is not the whole."""
+        return self._listing is not None and name in self._listing.names
 
-        Args:
-            name: a table that must be in that list, else it is not the whole.
-        """
+    def seen_since_ms(self) -> int | None:
+        """Since when every name in the catalog's list was looked at. Returns None where some were not, or the list is old."""
         names = () if self._listing is None else self._listing.names
-        if name not in names or not self._is_whole or self.monotonic_s() > self._listed_until_s:
+        if not names or not self._is_whole or self.monotonic_s() > self._listed_until_s:
             return None
         if any(one not in self._looked_at for one in names):
             return None
