@@ -20,8 +20,8 @@ from isotherm_ingest.failures import TableChanged
 from isotherm_ingest.tables.lake import TableNow
 from isotherm_ingest.tables.portion import File
 
-NAN = "NaN"
-"""In JSON a partition value that no JSON number is."""
+NO_NUMBERS = ("nan", "inf", "-inf")
+"""In JSON, partition values that no JSON number is."""
 
 _starting = threading.Lock()
 
@@ -75,12 +75,12 @@ class JavaTable:
 
     def _data_file(self, file: File, parse: Any, read: Any, specs: Any) -> Any:
         values = file["partition"]
-        numbers = [place for place, value in enumerate(values) if value == NAN]
+        numbers = [place for place, value in enumerate(values) if value in NO_NUMBERS]
         numbers = [one for one in numbers if self._is_double(specs.get(file["spec-id"]), one)]
         known = [None if place in numbers else value for place, value in enumerate(values)]
         found = parse(read(json.dumps({**file, "partition": known})), specs)
         for place in numbers:
-            found.partition().set(place, float("nan"))
+            found.partition().set(place, float(values[place]))
         return found
 
     def _is_double(self, spec: Any, place: int) -> bool:

@@ -103,7 +103,10 @@ def _values(
         if isinstance(one.transform, VoidTransform):
             yield one, pa.nulls(len(values), pa.int8())
         else:
-            yield one, one.transform.pyarrow_transform(source.field_type)(_flat(values))
+            flat = _flat(values)
+            if pa.types.is_large_binary(flat.type):  # which PyIceberg does not truncate
+                flat = flat.cast(pa.binary())
+            yield one, one.transform.pyarrow_transform(source.field_type)(flat)
 
 
 def _partitions(metadata: TableMetadata, rows: pa.Table) -> Iterator[tuple[PartitionKey | None, pa.Table]]:
@@ -225,8 +228,12 @@ def _in_order(metadata: TableMetadata, rows: pa.Table) -> pa.Table:
 
 
 def _sorted(rows: pa.Table, order: Sequence[str]) -> pa.Table:
-    keys = pa.Table.from_arrays([_flat(rows.column(name)) for name in order], names=list(order))
-    return rows.take(pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in order]))
+    """Rows by these columns; lists among them have no order, and stay as they come."""
+    names = [name for name in order if not pa.types.is_nested(rows.schema.field(name).type)]
+    if not names:
+        return rows
+    keys = pa.Table.from_arrays([_flat(rows.column(name)) for name in names], names=names)
+    return rows.take(pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in names]))
 
 
 def _flat(values: pa.ChunkedArray | pa.Array) -> pa.Array:
@@ -271,11 +278,11 @@ def _python(metadata: TableMetadata, one: PartitionField, value: Any) -> Any:
 
 
 def _value(metadata: TableMetadata, one: PartitionFieldValue) -> Any:
-    """A partition value in Iceberg's JSON; NaN has none, and is said as text."""
+    """A partition value in Iceberg's JSON; NaN and infinities have none, and are said as text."""
     if one.value is None:
         return None
-    if isinstance(one.value, float) and math.isnan(one.value):
-        return "NaN"
+    if isinstance(one.value, float) and not math.isfinite(one.value):
+        return str(one.value)
     source = metadata.schema().find_type(one.field.source_id)
     kind: Any = one.field.transform.result_type(source)
     return to_json(kind, one.value)

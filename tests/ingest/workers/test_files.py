@@ -1,6 +1,7 @@
 """Data files of one table, as the table asks for them; PyIceberg reads them back, and Iceberg's own JSON is the form."""
 
 import json
+import math
 import random
 import uuid
 from dataclasses import replace
@@ -105,6 +106,7 @@ def read(files):
         ((("at", IdentityTransform()),), ["2024-05-06T07:08:00+00:00"]),
         ((("local", IdentityTransform()),), ["2024-05-06T07:08:00"]),
         ((("raw", IdentityTransform()), ("token", IdentityTransform())), ["00ff", str(uuid.UUID(int=5))]),
+        ((("raw", TruncateTransform(1)),), ["00"]),
         ((("real", IdentityTransform()), ("id", VoidTransform())), [1.5, None]),
     ],
 )
@@ -126,15 +128,15 @@ def test_a_bucket_is_the_one_that_iceberg_counts(catalog, name):
 
 
 def test_each_partition_is_one_file_whatever_its_value_is(catalog):
-    """NaN equals nothing, and null is no value."""
+    """NaN equals nothing, null is no value, and neither they nor infinities are numbers of JSON."""
     table = catalog.create_table("shop.orders", SCHEMA, partition_spec=spec(("real", IdentityTransform())))
-    values = [1.0, float("nan"), None, 1.0, float("nan"), None, 2.0]
+    values = [1.0, float("nan"), None, 1.0, float("nan"), None, -math.inf]
     files = files_of(
         task_of(table), rows_of(*({"id": place, "real": one} for place, one in enumerate(values)))
     )
 
     assert sorted((str(one["partition"][0]), one["record-count"]) for one in files) == [
-        ("1.0", 2), ("2.0", 1), ("NaN", 2), ("None", 2),
+        ("-inf", 1), ("1.0", 2), ("None", 2), ("nan", 2),
     ]  # fmt: skip
     assert sorted(row["id"] for row in read(files)) == list(range(7))
 
@@ -158,6 +160,22 @@ def test_rows_are_sorted_as_asked_or_as_the_table_says(catalog):
 
     assert [row["id"] for row in read(files_of(task_of(table), rows))] == [None, 3, 2, 1]
     assert [row["text"] for row in read(files_of(task_of(table), rows, ["text"]))] == ["1", "2", "3", "None"]
+
+
+def test_a_key_that_is_a_list_has_no_order(catalog):
+    schema = Schema(NestedField(1, "tags", ListType(3, LongType(), False)), NestedField(2, "id", LongType()))
+    table = catalog.create_table("shop.orders", schema)
+    rows = pa.Table.from_pylist(
+        [{"tags": [2], "id": 2}, {"tags": [3], "id": 1}], schema_to_pyarrow(schema, include_field_ids=False)
+    )
+    task = TableTask("shop.orders", described(table.metadata), {}, ("tags", "id"), {})
+
+    assert [
+        [row["id"] for row in read(files_of(task, rows, key))] for key in (("tags",), ("tags", "id"))
+    ] == [
+        [2, 1],
+        [1, 2],
+    ]
 
 
 def test_files_lie_where_the_table_says_and_no_property_names_code(catalog):
