@@ -396,6 +396,23 @@ def test_what_does_not_fit_after_a_lost_race_goes_to_the_dead_letters(lab: Lab, 
     assert lab.dead()[0].headers["isotherm.reason"] == b"incompatible_schema"
 
 
+def test_a_row_that_comes_into_an_empty_table_meanwhile_keeps_what_is_not_told(lab: Lab, gate: Gate) -> None:
+    source = Source("orders")
+    source.insert(1)
+    lab.again(AtTheGate)
+    lab.send("orders", source.update(1, name="__debezium_unavailable_value", paid=True))
+    with ThreadPoolExecutor(1) as pool:
+        write = pool.submit(lab.ingest)
+        gate.wait(write)
+        lab.spark.sql(
+            f"INSERT INTO lake.{lab.name}.orders (id, name, at) VALUES (1, 'theirs', TIMESTAMP'2024-01-01 00:00:00Z')"
+        )
+        gate.open()
+        write.result(timeout=100)
+
+    assert [(row["id"], row["name"], row["paid"]) for row in lab.rows("orders")] == [(1, "theirs", True)]
+
+
 def test_every_snapshot_is_announced_in_order_whoever_made_it(lab: Lab) -> None:
     source = Source("orders")
     lab.send("orders", source.insert(1))

@@ -100,7 +100,7 @@ def test_a_deletion_takes_no_more_memory_where_thousands_of_tables_have_come_and
     few = memory_for_a_deletion(tmp_path / "few", 10)
     many = memory_for_a_deletion(tmp_path / "many", 20_000)
 
-    assert many < few + 1_000_000
+    assert many < few + 2_500_000  # reading them all takes more than twice as much
 
 
 def test_all_names_of_the_catalog_are_gone_through_once_for_all_tables_whose_files_wait(tmp_path):

@@ -86,12 +86,16 @@ class Look:
     """What the table said before."""
 
     def still_fits(self, now: TableNow, from_offsets: Mapping[Position, int]) -> bool:
-        """Whether the same rows are to be written to the same columns and partitions."""
+        """Whether the same rows are to be written to the same columns and partitions.
+
+        What was written for an empty table keeps no value and no id of a row that came meanwhile.
+        """
         mine, other = self.now.table.metadata, now.table.metadata
         return (
             self.now.uuid == now.uuid
             and mine.current_schema_id == other.current_schema_id
             and mine.default_spec_id == other.default_spec_id
+            and (self.now.head is None) == (now.head is None)
             and dict(self.from_offsets) == dict(from_offsets)
         )
 
