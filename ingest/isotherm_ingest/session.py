@@ -18,6 +18,8 @@ FORCED = {
     "spark.sql.ansi.enabled": "true",
     # Keys and names are literals in our SQL. Spark would put other text in the place of `${…}` in them.
     "spark.sql.variable.substitute": "false",
+    # Java's older dates know no 5 to 14 October 1582: a delete file would name another partition than its data file.
+    "spark.sql.datetime.java8API.enabled": "true",
 }
 DEFAULTS = {
     "spark.ui.enabled": "false",

@@ -1,5 +1,7 @@
 """A mirror's rows are those of a plain dict, whatever changes come, however the table is cut; Spark is the judge."""
 
+from datetime import UTC, date, datetime
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -155,6 +157,16 @@ def test_a_data_file_has_one_delete_file_at_most_where_the_table_says_so(spark, 
         assert mirror.expected() == mirror.found()
     assert [(2,)] == by_file.found(f"SELECT count(*) FROM {by_file.spark_name}.delete_files")
     assert [(3,)] == by_partition.found(f"SELECT count(*) FROM {by_partition.spark_name}.delete_files")
+
+
+@pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP"])
+def test_a_partition_that_the_julian_calendar_does_not_know_can_be_read(spark, lake_folder, kind):
+    value = date(1582, 10, 10) if kind == "DATE" else datetime(1582, 10, 10, tzinfo=UTC)
+    mirror = Mirror(spark, lake_folder, "day", columns={"id": "BIGINT", "day": kind})
+    mirror.apply(Put(1, {"day": value}), Put(2, {"day": value}))
+    mirror.apply(Delete(1))
+
+    assert mirror.found(f"SELECT id FROM {mirror.spark_name}") == [(2,)]
 
 
 def test_a_row_keeps_its_id_in_format_3(spark, lake_folder):
