@@ -40,7 +40,7 @@ from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.proof import mismatch
 from isotherm.iceberg.compaction.table_description import described
 
-PACKAGE = "isotherm.iceberg.compaction"
+COMPACTION, PARQUET = "isotherm.iceberg.compaction", "isotherm.parquet"
 SCHEMA = Schema(
     NestedField(1, "a", LongType(), required=False),
     NestedField(2, "b", LongType(), required=False),
@@ -170,6 +170,7 @@ _numbers = itertools.count()
 
 MAKERS = ("statistics", "projection", "source", "output", "rewrite")
 """The modules that make a file, each after those that it imports."""
+PACKAGES = {name: PARQUET if name in {"statistics", "output"} else COMPACTION for name in MAKERS}
 
 
 def changed(name: str, copied: Sequence[str], changes: Sequence[tuple[str, str]]) -> ModuleType:
@@ -179,16 +180,17 @@ def changed(name: str, copied: Sequence[str], changes: Sequence[tuple[str, str]]
         assert source.count(old) == 1, (source.count(old), old)
         source = source.replace(old, new)
     for other in copied:
-        source = source.replace(f"from {PACKAGE}.{other} import", f"from {PACKAGE}.changed_{other} import")
-    copy = ModuleType(f"{PACKAGE}.changed_{name}")
-    copy.__package__ = PACKAGE
+        package = PACKAGES[other]
+        source = source.replace(f"from {package}.{other} import", f"from {package}.changed_{other} import")
+    copy = ModuleType(f"{PACKAGES[name]}.changed_{name}")
+    copy.__package__ = PACKAGES[name]
     sys.modules[copy.__name__] = copy
     exec(compile(source, name, "exec"), copy.__dict__)  # noqa: S102 (that is what a mutant is)
     return copy
 
 
 def text_of(name: str) -> str:
-    file = importlib.import_module(f"{PACKAGE}.{name}").__file__
+    file = importlib.import_module(f"{PACKAGES[name]}.{name}").__file__
     assert file is not None
     return Path(file).read_text(encoding="utf-8")
 
