@@ -20,9 +20,6 @@ from isotherm_ingest.failures import TableChanged
 from isotherm_ingest.tables.lake import TableNow
 from isotherm_ingest.tables.portion import File
 
-NO_NUMBERS = ("nan", "inf", "-inf")
-"""In JSON, partition values that no JSON number is."""
-
 _starting = threading.Lock()
 
 
@@ -69,22 +66,12 @@ class JavaTable:
     def data_files(self, files: Iterable[File]) -> list[Any]:
         """Files that were written elsewhere, as Java has them."""
         # Each name of a package on the way to a class is a question to the JVM.
-        parse, read = self.iceberg.ContentFileParser.fromJson, self.iceberg.util.JsonUtil.mapper().readTree
+        parse, mapper = self.iceberg.ContentFileParser.fromJson, self.iceberg.util.JsonUtil.mapper().copy()
+        features = self.iceberg.shaded.com.fasterxml.jackson.core.JsonParser.Feature
+        # A partition's value may be NaN, or infinity.
+        mapper.configure(features.ALLOW_NON_NUMERIC_NUMBERS, True)
         specs = self.table.specs()
-        return [self._data_file(file, parse, read, specs) for file in files]
-
-    def _data_file(self, file: File, parse: Any, read: Any, specs: Any) -> Any:
-        values = file["partition"]
-        numbers = [place for place, value in enumerate(values) if value in NO_NUMBERS]
-        numbers = [one for one in numbers if self._is_double(specs.get(file["spec-id"]), one)]
-        known = [None if place in numbers else value for place, value in enumerate(values)]
-        found = parse(read(json.dumps({**file, "partition": known})), specs)
-        for place in numbers:
-            found.partition().set(place, float(values[place]))
-        return found
-
-    def _is_double(self, spec: Any, place: int) -> bool:
-        return str(spec.partitionType().fields().get(place).type()) == "double"
+        return [parse(mapper.readTree(json.dumps(file)), specs) for file in files]
 
     def condition(self, text: str) -> Any:
         """A condition on the table's columns, in SQL, as an expression of Iceberg."""

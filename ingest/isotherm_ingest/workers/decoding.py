@@ -7,8 +7,9 @@ import pyarrow.compute as pc
 
 from isotherm_ingest.decode.database import ask
 from isotherm_ingest.tables.offsets import Position
-from isotherm_ingest.workers.files import partition_columns
+from isotherm_ingest.workers.files import logged, table_of
 from isotherm_ingest.workers.messages import COLUMNS, NO_SCHEMA, Group, Sorter, sample
+from isotherm_ingest.workers.partitions import partition_columns
 from isotherm_ingest.workers.survey import Surveyor
 from isotherm_ingest.workers.tasks import (
     CHANGES,
@@ -136,12 +137,16 @@ def _from(rows: pa.RecordBatch, from_offsets: Mapping[Position, int]) -> pa.Arra
 
 def _buckets(table: TableTask, changes: pa.RecordBatch) -> pa.Array:
     """Which task writes each row: all rows of a key meet, and all rows of a changelog's partition."""
-    row = changes.column("row")
-    columns = (
-        [pc.struct_field(row, name) for name in table.key] if table.key else partition_columns(table, row)
-    )
+    if table.key:
+        row = changes.column("row")
+        # By place: a name that begins with a dot would be a path.
+        columns = [pc.struct_field(row, [row.type.get_field_index(name)]) for name in table.key]
+    else:
+        # A changelog may be cut by what it says of each change, too.
+        rows = logged(table, pa.Table.from_batches([changes]))
+        columns = partition_columns(table_of(table.description), rows)
     if not columns:
-        return pa.array([0] * len(row), pa.int32())
+        return pa.array([0] * len(changes), pa.int32())
     names = [f"k{place}" for place in range(len(columns))]
     return ask(
         f"SELECT (hash({', '.join(names)}) % {table.buckets})::INTEGER AS bucket FROM given",  # noqa: S608 (our own)

@@ -4,35 +4,43 @@ Nothing is committed here. What is told of a file is JSON, in the form in which 
 library reads it where the commit is made.
 """
 
-import math
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.conversions import to_json
 from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.io.pyarrow import schema_to_pyarrow
-from pyiceberg.partitioning import PartitionField, PartitionFieldValue, PartitionKey
 from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
 from pyiceberg.table.locations import LocationProvider, ObjectStoreLocationProvider, SimpleLocationProvider
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.table.sorting import NullOrder, SortDirection
-from pyiceberg.transforms import VoidTransform
 from pyiceberg.typedef import IcebergBaseModel
-from pyiceberg.types import LongType, NestedField, UUIDType
+from pyiceberg.types import LongType, NestedField
 from pyiceberg.utils.properties import property_as_bool, property_as_int
 
 from isotherm.parquet.output import NewFile, Output
+from isotherm_ingest.decode.changes import as_type
+from isotherm_ingest.workers.partitions import Partition, flat, partitions
 from isotherm_ingest.workers.tasks import TableTask
 
 COMPRESSED = 0.3
 """Of the bytes in memory, what rows take in a file; it is measured after the first row group."""
 ROW_ID = NestedField(2147483540, "_row_id", LongType(), required=False)
 """Iceberg's own column of format 3: a row that is written again keeps its id."""
+
+CHANGELOG_FIELDS = {
+    "_op": "op",
+    "_ts": "ts",
+    "_topic": "topic",
+    "_topic_partition": "partition",
+    "_offset": "offset",
+    "_lsn": "lsn",
+}
+"""What a changelog says of each change, beside its row."""
 
 _HISTORY: dict[str, Any] = {
     "current_snapshot_id": None,
@@ -64,6 +72,21 @@ def arrow_of(table: TableTask) -> pa.Schema:
     return schema_to_pyarrow(table_of(table.description).schema(), include_field_ids=False)
 
 
+def logged(table: TableTask, changes: pa.Table) -> pa.Table:
+    """The rows of a changelog: each change, with what is said of it."""
+    row, change = (changes.column(name).combine_chunks() for name in ("row", "change"))
+    columns = dict(zip(row.type.names, row.flatten(), strict=True))
+    kinds = arrow_of(table)
+    return pa.table(
+        {
+            name: columns[name]
+            if name in columns
+            else as_type(change.field(CHANGELOG_FIELDS[name]), kinds.field(name).type)
+            for name in table.columns
+        }
+    )
+
+
 def files_of(table: TableTask, rows: pa.Table, order: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Write rows, which have the table's columns, and `_row_id` behind them where they have ids.
 
@@ -76,7 +99,7 @@ def files_of(table: TableTask, rows: pa.Table, order: Sequence[str] = ()) -> lis
     io = load_file_io(dict(table.io), metadata.location)
     done: list[dict[str, Any]] = []
     try:
-        for key, part in _partitions(metadata, rows):
+        for key, part in partitions(metadata, rows):
             ordered = _sorted(part, order) if order else _in_order(metadata, part)
             done.extend(_told(metadata, key, one) for one in _write(io, metadata, key, ordered))
     except BaseException:
@@ -86,61 +109,22 @@ def files_of(table: TableTask, rows: pa.Table, order: Sequence[str] = ()) -> lis
     return done
 
 
-def partition_columns(table: TableTask, row: pa.StructArray) -> list[pa.Array]:
-    """The partition values of rows, a column for each field of the spec."""
-    metadata = table_of(table.description)
-    return [values for _, values in _values(metadata, partial(pc.struct_field, row))]
-
-
-def _values(
-    metadata: TableMetadata, column: Callable[[str], pa.Array]
-) -> Iterator[tuple[PartitionField, pa.Array]]:
-    schema = metadata.schema()
-    for one in metadata.spec().fields:
-        source = schema.find_field(one.source_id)
-        name = schema.find_column_name(one.source_id)
-        values = column(name or "")
-        if isinstance(one.transform, VoidTransform):
-            yield one, pa.nulls(len(values), pa.int8())
-        else:
-            flat = _flat(values)
-            if pa.types.is_large_binary(flat.type):  # which PyIceberg does not truncate
-                flat = flat.cast(pa.binary())
-            yield one, one.transform.pyarrow_transform(source.field_type)(flat)
-
-
-def _partitions(metadata: TableMetadata, rows: pa.Table) -> Iterator[tuple[PartitionKey | None, pa.Table]]:
-    """The rows of each partition. Grouped by what the values are, so that NaN is a partition like any other."""
-    found = list(_values(metadata, lambda name: _flat(rows.column(name))))
-    if not found:
-        yield None, rows
-        return
-    names = [f"p{place}" for place in range(len(found))]
-    keys = pa.Table.from_arrays([_flat(values) for _, values in found], names=names)
-    places = keys.append_column("place", pa.array(range(rows.num_rows), pa.int64()))
-    groups = places.group_by(names, use_threads=False).aggregate([("place", "list")])
-    for group in groups.to_pylist():
-        values = [
-            PartitionFieldValue(one, _python(metadata, one, group[name]))
-            for (one, _), name in zip(found, names, strict=True)
-        ]
-        key = PartitionKey(values, metadata.spec(), metadata.schema())
-        yield key, rows if len(groups) == 1 else rows.take(pa.array(group["place_list"], pa.int64()))
-
-
-def _write(
-    io: FileIO, metadata: TableMetadata, key: PartitionKey | None, rows: pa.Table
-) -> Sequence[NewFile]:
+def _write(io: FileIO, metadata: TableMetadata, key: Partition | None, rows: pa.Table) -> Sequence[NewFile]:
     target = property_as_int(
         metadata.properties,
         TableProperties.WRITE_TARGET_FILE_SIZE_BYTES,
         TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT,
     )
     places, written_by = _places(metadata), uuid.uuid4()
+
+    def name(number: int) -> str:
+        # PyIceberg asks its key of a partition for nothing else.
+        return places.new_data_location(f"{written_by}-{number:05d}.parquet", cast(Any, key))
+
     output = Output(
         io,
         metadata,
-        lambda number: places.new_data_location(f"{written_by}-{number:05d}.parquet", key),
+        name,
         target or TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT,
         rows.num_rows,
         max(rows.nbytes / rows.num_rows * COMPRESSED, 1),
@@ -214,7 +198,7 @@ def _in_order(metadata: TableMetadata, rows: pa.Table) -> pa.Table:
     schema = metadata.schema()
     keys = {}
     for place, one in enumerate(fields):
-        values = _flat(rows.column(schema.find_column_name(one.source_id) or ""))
+        values = flat(rows.column(schema.find_column_name(one.source_id) or ""))
         keys[f"k{place}"] = one.transform.pyarrow_transform(schema.find_type(one.source_id))(values)
     order = [
         (
@@ -232,27 +216,21 @@ def _sorted(rows: pa.Table, order: Sequence[str]) -> pa.Table:
     names = [name for name in order if not pa.types.is_nested(rows.schema.field(name).type)]
     if not names:
         return rows
-    keys = pa.Table.from_arrays([_flat(rows.column(name)) for name in names], names=names)
+    keys = pa.Table.from_arrays([flat(rows.column(name)) for name in names], names=names)
     return rows.take(pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in names]))
-
-
-def _flat(values: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """One array, of a type that Arrow's functions take."""
-    one = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    return one.storage if isinstance(one, pa.ExtensionArray) else one
 
 
 # What is told of a file
 
 
-def _told(metadata: TableMetadata, key: PartitionKey | None, file: NewFile) -> dict[str, Any]:
+def _told(metadata: TableMetadata, key: Partition | None, file: NewFile) -> dict[str, Any]:
     found = file.statistics
     told: dict[str, Any] = {
         "spec-id": metadata.default_spec_id,
         "content": "data",
         "file-path": file.path,
         "file-format": "parquet",
-        "partition": [] if key is None else [_value(metadata, one) for one in key.field_values],
+        "partition": [] if key is None else key.as_json(),
         "file-size-in-bytes": file.size_bytes,
         "record-count": file.rows,
         "column-sizes": _by_id(found.column_sizes),
@@ -269,20 +247,3 @@ def _told(metadata: TableMetadata, key: PartitionKey | None, file: NewFile) -> d
 
 def _by_id(values: Mapping[int, Any]) -> dict[str, list[Any]]:
     return {"keys": list(values), "values": list(values.values())}
-
-
-def _python(metadata: TableMetadata, one: PartitionField, value: Any) -> Any:
-    """A partition value as PyIceberg has it."""
-    kind = one.transform.result_type(metadata.schema().find_type(one.source_id))
-    return uuid.UUID(bytes=value) if isinstance(kind, UUIDType) and value is not None else value
-
-
-def _value(metadata: TableMetadata, one: PartitionFieldValue) -> Any:
-    """A partition value in Iceberg's JSON; NaN and infinities have none, and are said as text."""
-    if one.value is None:
-        return None
-    if isinstance(one.value, float) and not math.isfinite(one.value):
-        return str(one.value)
-    source = metadata.schema().find_type(one.field.source_id)
-    kind: Any = one.field.transform.result_type(source)
-    return to_json(kind, one.value)

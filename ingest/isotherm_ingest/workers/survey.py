@@ -94,7 +94,9 @@ class Surveyor:
         )
 
     def _look_at_times(self, changes: pa.RecordBatch, fine: pa.Array) -> None:
-        times = pc.struct_field(changes.column("row"), self._event_time)
+        row = changes.column("row")
+        # By place: a name that begins with a dot would be a path.
+        times = pc.struct_field(row, [row.type.get_field_index(self._event_time)])
         there = pc.and_(fine, pc.is_valid(times))
         if not pc.any(there).as_py():
             return

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from isotherm_ingest.decode.changes import as_type
 from isotherm_ingest.decode.database import ask
 from isotherm_ingest.workers.decoding import Decoding
-from isotherm_ingest.workers.files import ROW_ID, arrow_of, files_of
+from isotherm_ingest.workers.files import ROW_ID, files_of, logged
 from isotherm_ingest.workers.newest import newest, waited
 from isotherm_ingest.workers.tasks import (
     CHANGES,
@@ -27,16 +27,6 @@ from isotherm_ingest.workers.tasks import (
     report,
     rows_of,
 )
-
-CHANGELOG_FIELDS = {
-    "_op": "op",
-    "_ts": "ts",
-    "_topic": "topic",
-    "_topic_partition": "partition",
-    "_offset": "offset",
-    "_lsn": "lsn",
-}
-"""What a changelog says of each change, beside its row."""
 
 
 def write_stage(task: BatchTask) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -81,7 +71,7 @@ def write(table: TableTask, changes: pa.Table) -> Iterator[Line]:
         changes: decoded, and without problems: all changes of their keys.
     """
     if not table.key:
-        yield from _files(table, files_of(table, _logged(table, changes)))
+        yield from _files(table, files_of(table, logged(table, changes)))
         return
     found = newest(changes, table.key)
     yield Line(table.name, KEYS, as_arrow(plain(found.rows.select(list(table.key)))))
@@ -178,18 +168,3 @@ def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
 def _files(table: TableTask, files: Iterable[Mapping[str, object]]) -> Iterator[Line]:
     for one in files:
         yield Line(table.name, FILE, as_json(one))
-
-
-def _logged(table: TableTask, changes: pa.Table) -> pa.Table:
-    """The rows of a changelog: each change, with what is said of it."""
-    row, change = (changes.column(name).combine_chunks() for name in ("row", "change"))
-    columns = dict(zip(row.type.names, row.flatten(), strict=True))
-    kinds = arrow_of(table)
-    return pa.table(
-        {
-            name: columns[name]
-            if name in columns
-            else as_type(change.field(CHANGELOG_FIELDS[name]), kinds.field(name).type)
-            for name in table.columns
-        }
-    )

@@ -101,6 +101,19 @@ def test_a_key_of_every_type_that_can_be_told_finds_its_rows(spark, lake_folder)
     assert [row[0] for row in mirror.found()] == sorted(range(250, 300), key=str)
 
 
+def test_a_partition_may_be_no_number_or_without_end(spark, lake_folder):
+    columns = {"id": "BIGINT", "real": "DOUBLE", "short": "FLOAT"}
+    mirror = Mirror(spark, lake_folder, "real, short", columns=columns)
+    values = (float("nan"), float("inf"), float("-inf"), 1.5)
+    told = mirror.apply(*(Put(number, {"real": one, "short": one}) for number, one in enumerate(values)))
+
+    assert told == mirror.partitions()
+    assert mirror.found(f"SELECT id, string(real), string(short) FROM {mirror.spark_name}") == [
+        (0, "NaN", "NaN"), (1, "Infinity", "Infinity"), (2, "-Infinity", "-Infinity"), (3, "1.5", "1.5"),
+    ]  # fmt: skip
+    assert mirror.found(f"SELECT id FROM {mirror.spark_name} WHERE short = float('-inf')") == [(2,)]
+
+
 def test_a_value_of_somebody_elses_column_stays_until_the_row_is_deleted(spark, lake_folder):
     mirror = Mirror(spark, lake_folder)
     mirror.apply(*(Put(number, {"name": "a"}) for number in (1, 2, 3)))

@@ -4,8 +4,14 @@ import json
 import pickle
 
 import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import LongType, NestedField, StringType
 
 from isotherm_ingest.workers.decoding import Decoding
+from isotherm_ingest.workers.files import described
 from isotherm_ingest.workers.messages import Sorter, sample
 from isotherm_ingest.workers.survey import survey_of
 from isotherm_ingest.workers.tasks import (
@@ -145,6 +151,26 @@ def test_all_changes_of_a_key_come_to_one_task():
             buckets.setdefault(row["row"]["id"], set()).add(one.bucket)
     assert {len(found) for found in buckets.values()} == {1}
     assert len(set.union(*buckets.values())) > 1
+
+
+def test_all_changes_of_a_partition_of_a_changelog_come_to_one_task(tmp_path):
+    """Also where it is cut by what it says of each change."""
+    catalog = load_catalog(
+        "lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}"
+    )
+    catalog.create_namespace("shop")
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "_op", StringType()))
+    by_op = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "op"))
+    made = catalog.create_table("shop.log", schema, partition_spec=by_op)
+    route = (ORDERS, number_of(message([ID])))
+    decoders = {route: decoder_of([ID], table={"id": "BIGINT"}, keeps=False)}
+    log = TableTask("shop.log", described(made.metadata), {}, ("id", "_op"), decoders, buckets=64)
+    values = [message([ID], op=op, after={"id": number}) for number, op in enumerate("crucru")]
+    found = played(BatchTask({"shop.log": log}, {route: "shop.log"}, {}), from_kafka(*values))
+
+    ops = [{row["change"]["op"] for row in rows_of(one.body).to_pylist()} for one in found[CHANGES]]
+    assert sorted(map(sorted, ops)) == [["c"], ["r"], ["u"]]
+    assert len({one.bucket for one in found[CHANGES]}) == 3
 
 
 @pytest.mark.parametrize(

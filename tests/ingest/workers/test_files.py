@@ -106,8 +106,9 @@ def read(files):
         ((("at", IdentityTransform()),), ["2024-05-06T07:08:00+00:00"]),
         ((("local", IdentityTransform()),), ["2024-05-06T07:08:00"]),
         ((("raw", IdentityTransform()), ("token", IdentityTransform())), ["00ff", str(uuid.UUID(int=5))]),
-        ((("raw", TruncateTransform(1)),), ["00"]),
         ((("real", IdentityTransform()), ("id", VoidTransform())), [1.5, None]),
+        ((("raw", TruncateTransform(1)), ("id", TruncateTransform(5))), ["00", 5]),
+        ((("text", IdentityTransform()), ("text", BucketTransform(4))), ["häß/=?", 0]),
     ],
 )
 def test_a_partition_is_told_as_iceberg_says_values(catalog, fields, values):
@@ -211,6 +212,16 @@ def test_what_was_written_before_a_failure_is_deleted(catalog, tmp_path):
     with pytest.raises(ValueError, match="id"):
         files_of(task, rows)
     assert list(tmp_path.rglob("*.parquet")) == []
+
+
+def test_a_field_whose_column_is_gone_cuts_nothing(catalog):
+    """In format 1 a field that is dropped stays, as one that is always null."""
+    table = catalog.create_table("shop.orders", SCHEMA, partition_spec=spec(("id", VoidTransform())))
+    with table.update_schema(allow_incompatible_changes=True) as update:
+        update.delete_column("id")
+    (file,) = files_of(task_of(table.refresh()), rows_of(ROW).drop_columns(["id"]))
+
+    assert file["partition"] == [None]
 
 
 def test_a_description_is_the_same_until_the_table_looks_otherwise(catalog):
