@@ -4,6 +4,7 @@ Nothing is committed here. What is told of a file is JSON, in the form in which 
 library reads it where the commit is made.
 """
 
+import contextlib
 import uuid
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -98,18 +99,23 @@ def files_of(table: TableTask, rows: pa.Table, order: Sequence[str] = ()) -> lis
     metadata = table_of(table.description)
     io = load_file_io(dict(table.io), metadata.location)
     done: list[dict[str, Any]] = []
+    begun: list[str] = []
     try:
         for key, part in partitions(metadata, rows):
             ordered = _sorted(part, order) if order else _in_order(metadata, part)
-            done.extend(_told(metadata, key, one) for one in _write(io, metadata, key, ordered))
+            done.extend(_told(metadata, key, one) for one in _write(io, metadata, key, ordered, begun))
     except BaseException:
-        for one in done:
-            io.delete(one["file-path"])
+        for path in begun:
+            with contextlib.suppress(Exception):  # it may not even be there
+                io.delete(path)
         raise
     return done
 
 
-def _write(io: FileIO, metadata: TableMetadata, key: Partition | None, rows: pa.Table) -> Sequence[NewFile]:
+def _write(
+    io: FileIO, metadata: TableMetadata, key: Partition | None, rows: pa.Table, begun: list[str]
+) -> Sequence[NewFile]:
+    """Write the rows of one partition; `begun` gets the path of each file before there is anything of it."""
     target = property_as_int(
         metadata.properties,
         TableProperties.WRITE_TARGET_FILE_SIZE_BYTES,
@@ -119,7 +125,8 @@ def _write(io: FileIO, metadata: TableMetadata, key: Partition | None, rows: pa.
 
     def name(number: int) -> str:
         # PyIceberg asks its key of a partition for nothing else.
-        return places.new_data_location(f"{written_by}-{number:05d}.parquet", cast(Any, key))
+        begun.append(places.new_data_location(f"{written_by}-{number:05d}.parquet", cast(Any, key)))
+        return begun[-1]
 
     output = Output(
         io,

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import load_catalog
-from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.io.pyarrow import PyArrowFile, schema_to_pyarrow
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrder
@@ -211,6 +211,26 @@ def test_what_was_written_before_a_failure_is_deleted(catalog, tmp_path):
 
     with pytest.raises(ValueError, match="id"):
         files_of(task, rows)
+    assert list(tmp_path.rglob("*.parquet")) == []
+
+
+def test_no_file_of_a_partition_is_left_by_one_that_fails(catalog, tmp_path, monkeypatch):
+    """Neither those that were done, nor the one that was begun."""
+    table = catalog.create_table("shop.orders", SCHEMA, properties={"write.target-file-size-bytes": "100000"})
+    rows = rows_of(*({"id": one, "text": random.Random(one).randbytes(16).hex()} for one in range(20_000)))
+    begun = []
+
+    def create(self, overwrite=False):
+        begun.append(self.location)
+        if len(begun) == 3:
+            raise OSError("no space left")
+        return real(self, overwrite)
+
+    real = PyArrowFile.create
+    monkeypatch.setattr(PyArrowFile, "create", create)
+    with pytest.raises(OSError, match="no space left"):
+        files_of(task_of(table), rows)
+    assert len(begun) == 3
     assert list(tmp_path.rglob("*.parquet")) == []
 
 
