@@ -1,14 +1,14 @@
 """One batch: some ranges of Kafka, read once, written for all tables, and committed table by table."""
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
 from isotherm.runtime import clock, logs
 from isotherm_ingest.batches.fan_out import Report, fan_out
-from isotherm_ingest.batches.routing import Routing
+from isotherm_ingest.batches.routing import Named, Routing
 from isotherm_ingest.batches.tables import Tables
 from isotherm_ingest.plan.places import Kafka, Known
 from isotherm_ingest.plan.shares import Ranges
@@ -77,8 +77,9 @@ class Batches:
         only: Mapping[str, str] | None,
     ) -> int:
         topics = {topic for topic, _ in ranges}
+        met: set[Named] = set()
         while True:
-            portions = self._portions(number, ranges, kafka, known, only)
+            portions = self._portions(number, ranges, kafka, known, met, only)
             ready = self._tables.prepare(portions, now_s)
             routes, problems = self._routing.told(topics, ready)
             task = BatchTask({name: one.task for name, one in ready.items()}, routes, problems)
@@ -93,6 +94,7 @@ class Batches:
                 # What is for whom is known now, and all of it is read again.
                 self._tables.forget(ready, report.done)
                 self._routing.learn(report.samples)
+                met.update(one for one, _, _ in report.samples)
             finally:
                 report.close()
 
@@ -112,6 +114,7 @@ class Batches:
         ranges: Ranges,
         kafka: Kafka,
         known: Callable[[str], Known | None],
+        met: Collection[Named],
         only: Mapping[str, str] | None,
     ) -> dict[str, Portion]:
         """By table, what the batch may hold for it."""
@@ -120,7 +123,7 @@ class Batches:
             spans.setdefault(position[0], {})[position] = span
         by_topic = kafka.by_topic()
         portions: dict[str, Portion] = {}
-        for group, name, stream in self._routing.of(spans):
+        for group, name, stream in self._routing.of(spans, met):
             self._tables.meet(name, stream, {group.topic}, known(name))
             portion = portions.get(name) or Portion(number, (), {}, Kafka(), self._cluster)
             is_new = group.topic not in portion.topics

@@ -45,8 +45,8 @@ class Routing:
         """Of each partition the last range whose dead letters of no table were sent, and the id of its topic. A batch that is
         tried again begins where that one did, and sends none twice."""
 
-    def of(self, topics: Collection[str]) -> Iterator[tuple[Group, str, Stream]]:
-        """The messages of some topics that have a table, with the table and its stream."""
+    def of(self, topics: Collection[str], met: Collection[Named]) -> Iterator[tuple[Group, str, Stream]]:
+        """The messages of some topics that have a table, with the table and its stream; `met` are those that there are."""
         for (topic, number), route in sorted(self._routes.items(), key=lambda item: item[0]):
             if (
                 topic in topics
@@ -54,7 +54,8 @@ class Routing:
                 and route.stream is not None
                 and route.schema is not None
             ):
-                yield Group(topic, number, route.schema), route.table, route.stream
+                is_met = (topic, number) in met
+                yield Group(topic, number, route.schema, is_met), route.table, route.stream
 
     def told(
         self, topics: Collection[str], wanted: Collection[str]

@@ -57,10 +57,9 @@ class Looking:
         now = self._defined(found, portion)
         must_be_written(now)
         read_at = now.head if found is None else found.head
-        now, refused = self._fit.made_to_fit(now, portion.groups)
+        now, groups, refused = self._fit.made_to_fit(now, portion.groups)
         if now.head != read_at:  # the vector and the head must be of one moment
             return self.look(portion)
-        groups = tuple(one for one in portion.groups if one not in refused)
         next_vector = offsets.merge(
             source.vector, offsets.vector_of({position: end for position, (_, end) in portion.ranges.items()})
         )

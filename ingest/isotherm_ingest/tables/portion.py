@@ -26,6 +26,8 @@ class Group:
     number: int
     """Of the schema."""
     schema: ChangeSchema
+    is_met: bool = True
+    """Whether the batch is known to have such a message."""
 
 
 @dataclass(frozen=True, slots=True)

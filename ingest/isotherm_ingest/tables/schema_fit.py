@@ -82,19 +82,30 @@ class SchemaFit:
             raise TableRefused(f"table {self._name} was dropped while it was written")
         return now
 
-    def made_to_fit(self, now: TableNow, groups: Sequence[Group]) -> tuple[TableNow, dict[Group, str]]:
-        """The table, altered where it must be, and the groups whose rows do not fit, with the reason."""
+    def made_to_fit(
+        self, now: TableNow, groups: Sequence[Group]
+    ) -> tuple[TableNow, tuple[Group, ...], dict[Group, str]]:
+        """The table, altered where it must be, the groups whose rows fit, and those whose rows do not, with the reason.
+
+        It is altered for messages that there are: a column that somebody has dropped comes back with the next message
+        that has it, and not with the memory of one. Groups for which it would be altered are left out until then.
+        """
+        fitting: list[Group] = []
         refused: dict[Group, str] = {}
         for group in groups:
             misfit, changes = changes_for(now.columns, group, self._stream.mode)
             if misfit is not None:
                 refused[group] = misfit
+                continue
+            if changes and not group.is_met:
+                continue
+            fitting.append(group)
             for change in changes:
                 self._session.sql(f"ALTER TABLE {self._target} {change}")
                 self._log.info("table_altered", change=change)
             if changes:
                 now = self.load()
-        return now, refused
+        return now, tuple(fitting), refused
 
 
 def changes_for(columns: Mapping[str, str], group: Group, mode: str) -> tuple[str | None, list[str]]:

@@ -73,13 +73,20 @@ class Decoding:
                     yield Line(name, ERROR, as_json(f"{type(err).__name__}: {err}"))
         elif group.schema == NO_SCHEMA:
             yield self._letter(NO_TABLE, group.rows, "no_schema:the message has no schema")
-        elif route not in self._samples:
-            found = sample(group)
-            if found is None:
-                yield self._letter(NO_TABLE, group.rows, "undecodable:no readable change event")
-            else:
-                self._samples.add(route)
-                yield Line(NO_TABLE, SAMPLE, as_json([*route, *found]))
+        else:
+            yield from self._sampled(NO_TABLE, group, group.rows)
+
+    def _sampled(self, table: str, group: Group, rows: pa.RecordBatch) -> Iterator[Line]:
+        """A sample of a group; where it has none, its rows are letters of the table."""
+        route = (group.topic, group.schema)
+        if route in self._samples:
+            return
+        found = sample(group)
+        if found is None:
+            yield self._letter(table, rows, "undecodable:no readable change event")
+        else:
+            self._samples.add(route)
+            yield Line(NO_TABLE, SAMPLE, as_json([*route, *found]))
 
     def _of_table(self, table: TableTask, group: Group, route: Route) -> Iterator[Line]:
         wanted = _from(group.rows, table.from_offsets)
@@ -87,6 +94,9 @@ class Decoding:
             return
         if route in table.refused:
             yield self._letter(table.name, group.rows.filter(wanted), table.refused[route])
+            return
+        if route not in table.decoders:
+            yield from self._sampled(table.name, group, group.rows.filter(wanted))
             return
         messages = group.to_decode()
         rows = group.rows

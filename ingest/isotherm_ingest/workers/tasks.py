@@ -26,6 +26,7 @@ class TableTask:
     columns: tuple[str, ...]
     """All of the table's columns, in order."""
     decoders: Mapping[Route, Decoder]
+    """Of the schemas for which the table need not be altered. Of others a sample is reported."""
     refused: Mapping[Route, str] = field(default_factory=dict)
     """Schemas that do not fit, and why: their messages are dead letters."""
     from_offsets: Mapping[Position, int] = field(default_factory=dict)

@@ -1,5 +1,7 @@
 """A write that loses a race, or whose answer is lost: on a real catalog, with upserts that do as they are told."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
@@ -36,13 +38,13 @@ class Spark:
     defaultParallelism = 2  # noqa: N815 (Spark's name)
 
     def __init__(self):
-        self.conf, self.sparkContext = Conf(), self
+        self.conf, self.sparkContext, self.statements = Conf(), self, []
 
     def newSession(self):  # noqa: N802 (Spark's name)
         return self
 
-    def sql(self, _):
-        pass
+    def sql(self, statement):
+        self.statements.append(statement)
 
 
 class Conf(dict):
@@ -135,6 +137,21 @@ def portion(first, end):
     places = {(TOPIC, 0): (first, end)}
     broker = Kafka({(TOPIC, 0): 0}, {(TOPIC, 0): 9}, {TOPIC: "id"})
     return Portion(1, (group,), places, broker, "cluster")
+
+
+def test_a_column_that_was_dropped_comes_back_with_a_message_and_not_before(writer, table):
+    """What the driver remembers of a schema is no reason to alter the table."""
+    schema = change_schema(envelope("orders", ("id", "int64"), ("dropped", "string")), key("id"))
+    now = portion(0, 5)
+    (newer,) = now.groups
+    remembered = replace(now, groups=(newer, Group(TOPIC, 8, schema, is_met=False)))
+    ready = writer.prepare(remembered)
+
+    assert "ADD COLUMN" not in str(writer.session.statements)
+    assert (ready.look.groups, set(ready.task.decoders)) == ((newer,), {(TOPIC, 7)})
+
+    writer.prepare(replace(now, groups=(newer, Group(TOPIC, 8, schema))))
+    assert "ADD COLUMN `dropped` STRING" in writer.session.statements[-1]
 
 
 def written(writer, portion):

@@ -130,8 +130,22 @@ def test_a_schema_that_does_not_fit_sends_its_messages_to_the_letters_of_the_tab
     assert found[LETTERS][0].table == "shop.orders"
 
 
+def test_a_schema_for_which_the_table_would_be_altered_gives_a_sample_where_a_message_has_it():
+    route = (ORDERS, number_of(message(NAMED)))
+    has = {(ORDERS, 0): 1}
+    waiting = BatchTask({"shop.orders": table({}, from_offsets=has)}, {route: "shop.orders"}, {})
+    cut, whole = message(NAMED)[:-9], message(NAMED, after={"id": 1, "name": "n"})
+    found = played(waiting, from_kafka(cut, cut), from_kafka(whole, first=2))
+
+    assert [one.data()[:2] for one in found[SAMPLE]] == [list(route)]
+    assert played(waiting, from_kafka(whole)) == {}
+    # What can be none is a letter of the table, as what a decoder does not read.
+    assert [(one.table, letters([one])) for one in found[LETTERS]] == [("shop.orders", {1: "undecodable"})]
+
+
 def test_what_breaks_for_one_table_is_said_of_it():
-    broken = BatchTask({"shop.orders": table({})}, {(ORDERS, number_of(message([ID]))): "shop.orders"}, {})
+    route = (ORDERS, number_of(message([ID])))
+    broken = BatchTask({"shop.orders": table({route: None})}, {route: "shop.orders"}, {})
     found = played(
         broken,
         from_kafka(message([ID], after={"id": 1})),
