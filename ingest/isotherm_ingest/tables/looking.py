@@ -56,7 +56,7 @@ class Looking:
             return at
         now = self._defined(found, portion)
         must_be_written(now)
-        read_at = now.head if found is None else found.head
+        read_at = None if found is None else found.head
         now, groups, refused = self._fit.made_to_fit(now, portion.groups)
         if now.head != read_at:  # the vector and the head must be of one moment
             return self.look(portion)

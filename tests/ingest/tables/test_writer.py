@@ -10,14 +10,16 @@ from pyiceberg.types import LongType, NestedField
 
 from isotherm.contract.events import decode
 from isotherm.contract.identity import PartitionKey
+from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
 from isotherm_ingest.announce.intents import Intents
 from isotherm_ingest.decode.debezium import change_schema
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.kafka import BrokerError
 from isotherm_ingest.metrics import Metrics
-from isotherm_ingest.plan.places import Kafka
+from isotherm_ingest.plan.places import Kafka, Place
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, Lake, TableNow
+from isotherm_ingest.tables.offsets import Source, encode
 from isotherm_ingest.tables.portion import Done, Group, Portion, Ready
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.upsert import Located
@@ -39,12 +41,15 @@ class Spark:
 
     def __init__(self):
         self.conf, self.sparkContext, self.statements = Conf(), self, []
+        self.on_create = None
 
     def newSession(self):  # noqa: N802 (Spark's name)
         return self
 
     def sql(self, statement):
         self.statements.append(statement)
+        if statement.startswith("CREATE TABLE"):
+            self.on_create()
 
 
 class Conf(dict):
@@ -182,6 +187,20 @@ def test_rows_and_vector_are_one_snapshot_and_what_comes_again_is_left_out(write
     assert vector(table) == {TOPIC: {0: 5}}
     assert written(writer, portion(0, 5)) == written(writer, portion(2, 4)) == 0
     assert (upserts.tried, rows(table)) == (1, 1)
+
+
+def test_a_table_that_another_driver_makes_and_fills_first_has_its_rows(writer, table):
+    """The vector was read where there was no table; rows that came with it are below no vector that was read."""
+    catalog, schema = table.catalog, table.schema()
+    catalog.drop_table(NAME)
+
+    def made():
+        other = catalog.create_table(NAME, schema, properties={PIPELINE_PROPERTY: "shop"})
+        token = encode(Source({TOPIC: {0: 5}}, "cluster", {TOPIC: "id"}))
+        other.append(ONE_ROW, snapshot_properties={INGEST_PIPELINE: "shop", INGEST_TOKEN: token})
+
+    writer.session.on_create = made
+    assert isinstance(writer.prepare(portion(0, 5)), Place)
 
 
 def test_a_write_whose_answer_is_lost_is_looked_for_and_not_repeated(writer, upserts, broker, table):
