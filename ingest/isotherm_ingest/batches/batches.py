@@ -13,7 +13,7 @@ from isotherm_ingest.batches.tables import Tables
 from isotherm_ingest.plan.places import Kafka, Known
 from isotherm_ingest.plan.shares import Ranges
 from isotherm_ingest.streams import BrokerConfig, StreamsConfig
-from isotherm_ingest.tables.portion import Portion
+from isotherm_ingest.tables.portion import Portion, Ready
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.workers.tasks import BatchTask
 
@@ -87,7 +87,7 @@ class Batches:
             try:
                 if not report.samples:
                     if only is None:
-                        self._routing.dead_letter(report, number, ranges, kafka.ids)
+                        self._send_letters(report, number, ranges, kafka, ready)
                     rows = self._tables.write(ready, report.done, now_s)
                     self._pass_by(ranges, portions, only)
                     return rows
@@ -97,6 +97,16 @@ class Batches:
                 met.update(one for one, _, _ in report.samples)
             finally:
                 report.close()
+
+    def _send_letters(
+        self, report: Report, number: int, ranges: Ranges, kafka: Kafka, ready: Mapping[str, Ready]
+    ) -> None:
+        """Send on what belongs to no table; where that fails, nothing is written to any."""
+        try:
+            self._routing.dead_letter(report, number, ranges, kafka.ids)
+        except BaseException:
+            self._tables.forget(ready, report.done)
+            raise
 
     def _pass_by(
         self, ranges: Ranges, portions: Mapping[str, Portion], only: Mapping[str, str] | None

@@ -52,7 +52,7 @@ class Lake:
     """The tables that are there."""
 
     def __init__(self):
-        self.tables, self.away, self.made = {}, False, 0
+        self.tables, self.away, self.made, self.forgotten = {}, False, 0, []
 
     def ask(self):
         if self.away:
@@ -92,7 +92,7 @@ class Writer:
         return Ready(portion, replace(at, uuid=table.uuid), None)
 
     def forget(self, ready, done):
-        pass
+        self.lake.forgotten.append((ready, done))
 
     def write(self, ready, done):
         if self.name in self.errors:
@@ -132,9 +132,11 @@ class DeadLetters:
     """Keeps what is sent there."""
 
     def __init__(self):
-        self.sent = []
+        self.sent, self.is_full = [], False
 
     def send(self, messages):
+        if self.is_full:
+            raise RuntimeError("the topic takes no more")
         rows = [Message(**row) for some in messages for row in some.to_pylist()]
         self.sent += rows
         return len(rows)
@@ -573,6 +575,22 @@ def test_dead_letters_are_sent_once_while_the_catalog_is_away(pipeline):
 
     assert pipeline.rows("orders") == [0, 2]
     assert len(pipeline.dead_letters.sent) == 1
+
+
+def test_files_of_a_batch_whose_dead_letters_cannot_be_sent_are_deleted(pipeline):
+    pipeline.dead_letters.is_full = True
+    nameless = messages(ORDERS, 1, schema=8, value='{"schema": {}, "payload": {"op": "c"}}')
+    pipeline.send(*messages(ORDERS, 0), *nameless)
+    pipeline.now_s += 60
+    pipeline.turn()
+    forgotten = len(pipeline.lake.forgotten)
+    pipeline.now_s += 60
+    pipeline.turn()
+
+    assert (pipeline.rows("orders"), len(pipeline.lake.forgotten)) == ([], forgotten + 1)
+    pipeline.dead_letters.is_full = False
+    pipeline.minute()
+    assert (pipeline.rows("orders"), len(pipeline.lake.forgotten)) == ([0], forgotten + 1)
 
 
 def test_dead_letters_of_a_topic_that_was_made_again_are_sent_though_their_offsets_were(pipeline):
