@@ -95,7 +95,7 @@ class Looking:
             {name: one for name, one in look.now.table.io.properties.items() if isinstance(one, str)},
             columns,
             {(one.topic, one.number): decoder(one.schema, pa.schema(kinds), wanted) for one in look.groups},
-            {(one.topic, one.number): f"incompatible_schema:{why}" for one, why in look.refused.items()},
+            {(one.topic, one.number): misfit(why) for one, why in look.refused.items()},
             look.from_offsets,
             look.key if self._stream.mode == "mirror" else (),
             is_empty=look.now.head is None,
@@ -193,6 +193,11 @@ class Looking:
             self._fit.say(missing)
             return self._fit.load()
         return found
+
+
+def misfit(why: str) -> str:
+    """The problem of messages whose schema does not fit."""
+    return f"incompatible_schema:{why}"
 
 
 def must_be_written(now: TableNow) -> None:

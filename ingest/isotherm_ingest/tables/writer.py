@@ -7,10 +7,12 @@ a race is tried again on the table as it then is; one whose fate is unknown look
 repeated finds its rows below the vector.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from isotherm.contract.identity import PartitionKey, TableId
@@ -24,7 +26,7 @@ from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offsets
 from isotherm_ingest.tables.java_table import JavaTable
 from isotherm_ingest.tables.lake import Lake, summary_of
-from isotherm_ingest.tables.looking import Looking
+from isotherm_ingest.tables.looking import Looking, misfit
 from isotherm_ingest.tables.portion import Done, Look, Portion, Ready
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.upsert import Upsert
@@ -122,10 +124,19 @@ class TableWriter:
     def _send_letters(self, portion: Portion, look: Look, done: Done) -> None:
         if not done.letter_count:
             return
-        count = self._tools.dead_letters.send(done.letters())
+        problems = Counter[str]()
+
+        def counted() -> Iterator[pa.Table]:
+            for some in done.letters():
+                problems.update(some.column("problem").to_pylist())
+                yield some
+
+        count = self._tools.dead_letters.send(counted())
         self._log.warning("dead_lettered", rows=count, batch=portion.batch)
         for why in sorted(set(look.refused.values())):
-            self._log.error("incompatible_schema", rows=count, batch=portion.batch, why=why)
+            # Of all schemas that are known; the batch may have had none of them.
+            if rows := problems[misfit(why)]:
+                self._log.error("incompatible_schema", rows=rows, batch=portion.batch, why=why)
 
     def _tell_untold(self, survey: Survey) -> None:
         """Say once of each column that an unchanged large value cannot be told from null there."""

@@ -7,6 +7,7 @@ import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
+from structlog.testing import capture_logs
 
 from isotherm.contract.events import decode
 from isotherm.contract.identity import PartitionKey
@@ -56,6 +57,13 @@ class Conf(dict):
     """The session's settings."""
 
     set = dict.__setitem__
+
+
+class DeadLetters:
+    """Takes them all."""
+
+    def send(self, messages):
+        return sum(some.num_rows for some in messages)
 
 
 class Upserts:
@@ -132,7 +140,7 @@ def metrics():
 def writer(properties, upserts, broker, metrics):
     intents = Intents(broker, "control", "shop")
     stream = Stream(topics="shop.*", table="shop.{table}")
-    tools = Tools(Lake("lake", properties), intents, None, metrics, "shop")
+    tools = Tools(Lake("lake", properties), intents, DeadLetters(), metrics, "shop")
     yield TableWriter(NAME, stream, Spark(), tools, upserts)
     intents.stop()
 
@@ -187,6 +195,23 @@ def test_rows_and_vector_are_one_snapshot_and_what_comes_again_is_left_out(write
     assert vector(table) == {TOPIC: {0: 5}}
     assert written(writer, portion(0, 5)) == written(writer, portion(2, 4)) == 0
     assert (upserts.tried, rows(table)) == (1, 1)
+
+
+def test_only_a_schema_that_came_is_told_to_be_incompatible(writer):
+    """The driver remembers all of them."""
+    texts = change_schema(envelope("orders", ("id", "string")), key("id"))
+    now = portion(0, 5)
+    ready = writer.prepare(replace(now, groups=(*now.groups, Group(TOPIC, 8, texts))))
+    (refused,) = ready.task.refused.values()
+    letters = {"nothing of it": ["undecodable:"], "some": ["undecodable:", refused, refused]}
+    told = {}
+    for name, problems in letters.items():
+        done = Done(Survey(), letters=lambda found=problems: [pa.table({"problem": found})], letter_count=1)
+        with capture_logs() as logs:
+            writer.write(ready, done)
+        told[name] = [one["rows"] for one in logs if one["event"] == "incompatible_schema"]
+
+    assert told == {"nothing of it": [], "some": [2]}
 
 
 def test_a_table_that_another_driver_makes_and_fills_first_has_its_rows(writer, table):
