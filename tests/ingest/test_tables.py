@@ -13,6 +13,7 @@ from isotherm.contract.identity import partition_key
 from isotherm.contract.summary import INGEST_TOKEN, kept_token, property_name
 from isotherm.runtime.clock import monotonic_s
 from isotherm_ingest.marks import TakenOver
+from isotherm_ingest.tables.lake import CHANGELOG_COLUMNS
 from isotherm_ingest.tables.portion import Done, Ready
 from isotherm_ingest.tables.writer import TableWriter, Written
 from support.changes import COLUMNS, Source, latest, moment
@@ -203,6 +204,26 @@ def test_a_column_that_comes_later_is_added(lab: Lab) -> None:
     }
 
     assert latest(expected.values()) == latest(lab.rows("orders"))
+
+
+def test_a_column_that_was_dropped_comes_back_with_a_message_that_has_it(lab: Lab) -> None:
+    """At the source and in the lake; what the driver remembers of older messages is no such message."""
+    old = Source("payments")
+    new = Source("payments", {name: kind for name, kind in COLUMNS.items() if name != "paid"})
+    lab.send("payments", old.insert(1), new.insert(2))
+    lab.ingest()
+    lab.spark.sql(f"ALTER TABLE lake.{lab.name}.payments DROP COLUMN paid")
+    lab.send("payments", new.insert(3))
+    lab.ingest()
+    without = lab.rows("payments")
+    lab.send("payments", old.insert(4, paid=True), new.insert(5))
+    lab.ingest()
+
+    assert [sorted(row) for row in without] == [sorted({*new.columns, *CHANGELOG_COLUMNS})] * 3
+    assert sorted((row["id"], row["paid"]) for row in lab.rows("payments")) == [
+        (1, None), (2, None), (3, None), (4, True), (5, None),
+    ]  # fmt: skip
+    assert lab.dead() == []
 
 
 def test_an_unchanged_large_value_is_kept(lab: Lab) -> None:
