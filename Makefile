@@ -31,11 +31,11 @@ demo: venv-java
 	@exec $(PYTHON) -m isotherm.cli demo $(ARGS)
 
 # How the tests are divided between processes: tests/support/division.py. Two of them play tests with servers, which wait
-# more than they compute; the others take the time that they leave. ARGS="-n 0" makes it one process, for -s or --pdb.
+# more than they compute; the third takes the time that they leave. ARGS="-n 0" makes it one process, for -s or --pdb.
 DIVIDED := --no-loadscope-reorder
 
 test: venv-java
-	@exec $(PYTHON) -m pytest -n 4 $(DIVIDED) $(ARGS)
+	@exec $(PYTHON) -m pytest -n 3 $(DIVIDED) $(ARGS)
 
 # What needs no server and no daemon as a whole; `make test` has it too.
 QUICK := tests/core tests/contract tests/runtime tests/ingest tests/store tests/audit tests/kafka tests/docs \

@@ -6,7 +6,7 @@ alone with one at the end. Servers that belong to a session start once in each p
 
 Tests with servers wait more than they compute. Two processes play them, because with a third a broker on two cores
 missed its time-outs. Every further process plays groups without servers, with a lower priority: it takes the time that
-the first two leave. Two of those keep both cores busy while both of the others wait.
+the first two leave. With a fourth the demos' servers starved on two cores: they took four times as long, and failed.
 """
 
 import os
