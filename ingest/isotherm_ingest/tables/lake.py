@@ -260,6 +260,19 @@ class Lake:
         # A server without nested namespaces may leave the question out, and tell all that it has.
         return [one for one in below if len(one) > len(namespace) and one[: len(namespace)] == namespace]
 
+    def io_properties(self, now: TableNow) -> dict[str, str]:
+        """What workers need to reach a table's files: the catalog's own, and what it lends for the table.
+
+        PyIceberg mixes a table's properties in. Whoever may set them must not choose code, hosts or keys for us.
+        """
+        theirs = now.properties
+        lent = {
+            name: value
+            for name, value in now.table.io.properties.items()
+            if isinstance(value, str) and theirs.get(name) != value
+        }
+        return {**self._properties, **lent}
+
     def spark_name(self, name: str) -> str:
         """The table as Spark's SQL names it."""
         return ".".join(quoted(part) for part in (self._name, *name.split(".")))

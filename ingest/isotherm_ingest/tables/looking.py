@@ -92,7 +92,7 @@ class Looking:
         return TableTask(
             self._name,
             described(metadata),
-            {name: one for name, one in look.now.table.io.properties.items() if isinstance(one, str)},
+            self._tools.lake.io_properties(look.now),
             columns,
             {(one.topic, one.number): decoder(one.schema, pa.schema(kinds), wanted) for one in look.groups},
             {(one.topic, one.number): misfit(why) for one, why in look.refused.items()},

@@ -74,7 +74,7 @@ def arrow_of(table: TableTask) -> pa.Schema:
 
 
 def logged(table: TableTask, changes: pa.Table) -> pa.Table:
-    """The rows of a changelog: each change, with what is said of it."""
+    """The rows of a changelog: those of the changes, with the columns of `CHANGELOG_FIELDS`."""
     row, change = (changes.column(name).combine_chunks() for name in ("row", "change"))
     columns = dict(zip(row.type.names, row.flatten(), strict=True))
     kinds = arrow_of(table)
@@ -174,7 +174,7 @@ def _is_like(one: pa.DataType, other: pa.DataType) -> bool:
 
 
 class _Named:
-    """Values under the names of another type with the same layout. (A cast matches by name, and what it does not find is null.)."""
+    """Values under the names of another type. A cast would match by name, and make null of what it does not find."""
 
     def __init__(self, values: pa.Array, kind: pa.DataType) -> None:
         self._values, self._kind = values, kind

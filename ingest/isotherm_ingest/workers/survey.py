@@ -20,7 +20,7 @@ class Survey:
     kept: frozenset[str] = frozenset()
     """Columns whose value some row does not tell, so that the one in the table stays."""
     untold: frozenset[str] = frozenset()
-    """Columns in which a null may stand for an unchanged large value."""
+    """Columns where a null may mean that a large value did not change."""
     newest_ms: int | None = None
     reached_ms: Mapping[Position, int] = field(default_factory=dict)
     """By Kafka partition, the event time that all but the last of its rows have reached."""

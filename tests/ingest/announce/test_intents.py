@@ -1,4 +1,4 @@
-"""Intents: what is said last is what the write touches."""
+"""The newest intent on the topic names every partition that the write touches."""
 
 from isotherm.contract.events import Intent, decode
 from isotherm.contract.identity import TableId
