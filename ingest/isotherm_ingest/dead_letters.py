@@ -9,6 +9,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -35,7 +36,7 @@ class DeadLetters:
     def send(self, messages: Iterable[pa.Table]) -> int:
         """Send every message; gives their number.
 
-        Each table has `workers.messages.COLUMNS` and `problem`.
+        Each table has `workers.messages.RAW` and `problem`.
 
         Raises:
             BrokerError: not all of them were acknowledged.
@@ -75,7 +76,7 @@ class DeadLetters:
             "isotherm.topic": row["topic"],
             "isotherm.partition": str(row["partition"]),
             "isotherm.offset": str(row["offset"]),
-            "isotherm.timestamp": str(row["timestamp"].replace(tzinfo=None)),
+            "isotherm.timestamp": _moment(row["timestamp"]),
         }
         headers = [*kept, *((name, text.encode()) for name, text in ours.items())]
         return Record(self._topic, row["key"], row["value"], headers)
@@ -94,6 +95,14 @@ def _without_body(record: Record) -> Record:
 
 def _decoded(value: str | None) -> bytes | None:
     return None if value is None else base64.b64decode(value)
+
+
+def _moment(milliseconds: int) -> str:
+    """As ISO 8601 says it; what is beyond Python's years stays a number."""
+    try:
+        return str(datetime.fromtimestamp(milliseconds / 1000, UTC).replace(tzinfo=None))
+    except (ValueError, OverflowError, OSError):
+        return str(milliseconds)
 
 
 def _label(problem: str) -> str:

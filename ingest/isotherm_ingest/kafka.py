@@ -1,6 +1,6 @@
-"""Ingest's own Kafka client: events, intents, dead letters, watermarks, and where topics end.
+"""The driver's Kafka client: events, intents, dead letters, watermarks, and where topics end. Workers read the streams.
 
-Spark reads the streams by itself. What is sent here is acknowledged by all replicas before a call returns; what
+What is sent here is acknowledged by all replicas before a call returns; what
 cannot be sent raises, for an event that is lost would be a promise broken.
 """
 

@@ -36,13 +36,11 @@ DEFAULTS = {
     "spark.ui.retainedStages": "20",
     "spark.ui.retainedTasks": "200",
     "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-    # A reader that was kept has been seen to hang for its whole time-out after a broker restart.
-    "spark.kafka.consumer.cache.timeout": "1m",
 }
 WORKERS = {
     # Messages are decoded in Python, by Arrow and DuckDB.
     "spark.python.daemon.module": "isotherm_ingest.workers.warm_workers",
-    # Messages of a megabyte must not come to a worker by the ten thousand.
+    # Bodies of a megabyte must not come to a worker by the ten thousand.
     "spark.sql.execution.arrow.maxBytesPerBatch": "32m",
 }
 JVM_ENDS_WITHIN_S = 10

@@ -1,7 +1,7 @@
 """`streams.yaml`: what one ingest job reads, where it writes, and how.
 
 Parsed once, at the edge, into frozen models that refuse what they do not know. What Spark needs to hear about the
-same catalog and the same Kafka is derived here, so that nobody says it twice. Nothing here touches a network.
+same catalog is derived here, so that nobody says it twice. Nothing here touches a network.
 """
 
 import os
@@ -104,7 +104,7 @@ class SparkSettings(Settings):
     driver_memory: str = Field("1g", pattern=r"^\d+[mg]$")
     """Heap of the driver. 1g is enough for batches of 100,000 rows; raise it with `batch_messages`."""
     jars: tuple[str, ...] = ()
-    """Paths of the jars: iceberg-spark-runtime, spark-sql-kafka, its token provider, kafka-clients, commons-pool2."""
+    """Paths of the jars: iceberg-spark-runtime; what the catalog and its storage need beside it."""
     packages: tuple[str, ...] = ()
     """Maven coordinates in place of jars, for machines that may download."""
     conf: dict[str, str] = Field(default_factory=dict)
@@ -126,9 +126,7 @@ class BrokerConfig(Settings):
     """Kafka: where the streams are read, and where events and dead letters go."""
 
     properties: dict[str, str | int | bool]
-    """librdkafka's properties: `bootstrap.servers`, `security.protocol`, `sasl.username`, …; Spark's are derived."""
-    spark: dict[str, str] = Field(default_factory=dict)
-    """Options of Spark's Kafka source that cannot be derived (`kafka.ssl.truststore.location`, …)."""
+    """librdkafka's properties, for the driver and the workers: `bootstrap.servers`, `security.protocol`, `sasl.username`, …"""
     control_topic: str = Field("isotherm.control", min_length=1)
     """Where commit events and intents go. Made with one partition where it is missing."""
     dead_letter_topic: str = Field("isotherm.dead-letters", min_length=1)
@@ -138,6 +136,15 @@ class BrokerConfig(Settings):
     def announced_topic(self) -> str:
         """The compacted topic with what was last announced, by table."""
         return f"{self.control_topic}.announced"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _moved(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "spark" in data:
+            raise ValueError(
+                "`spark` is no option any more: Spark's Kafka source is not used, so say in `properties` what reading needs"
+            )
+        return data
 
     @model_validator(mode="after")
     def _servers(self) -> Self:
@@ -338,35 +345,3 @@ def _jdbc(uri: str) -> dict[str, str]:
     if parts.password:
         derived["jdbc.password"] = unquote(parts.password)
     return derived
-
-
-def spark_kafka(config: BrokerConfig) -> dict[str, str]:
-    """The options of Spark's Kafka source, from librdkafka's properties."""
-    given = {
-        name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in config.properties.items()
-    }
-    options = {
-        f"kafka.{name}": given[name] for name in ("bootstrap.servers", "security.protocol") if name in given
-    }
-    mechanism = given.get("sasl.mechanism") or given.get("sasl.mechanisms")
-    if mechanism:
-        options["kafka.sasl.mechanism"] = mechanism
-    if "sasl.username" in given:
-        login = "plain.Plain" if mechanism == "PLAIN" else "scram.Scram"
-        user, password = (
-            given.get(name, "").replace("\\", "\\\\").replace('"', '\\"')
-            for name in ("sasl.username", "sasl.password")
-        )
-        options["kafka.sasl.jaas.config"] = (
-            f'org.apache.kafka.common.security.{login}LoginModule required username="{user}" password="{password}";'
-        )
-    if "ssl.ca.location" in given:
-        options |= {
-            "kafka.ssl.truststore.type": "PEM",
-            "kafka.ssl.truststore.location": given["ssl.ca.location"],
-        }
-    options["kafka.isolation.level"] = "read_committed"
-    # A task reads a range that is there; whatever a broker waits for to fill an answer is lost time.
-    options["kafka.fetch.max.wait.ms"] = "20"
-    return {**options, **config.spark}

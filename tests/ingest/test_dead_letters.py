@@ -2,7 +2,6 @@
 
 import hashlib
 import random
-from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
@@ -15,7 +14,7 @@ from isotherm_ingest.streams import Stream, StreamsConfig
 from support.ingest_lab import read_topic
 
 pytestmark = pytest.mark.stack
-THEN = datetime(2024, 1, 1, tzinfo=UTC)
+THEN = 1_704_067_200_000
 
 
 def row(offset, value, key=b"k"):

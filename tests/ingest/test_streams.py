@@ -17,7 +17,6 @@ from isotherm_ingest.streams import (
     partition_by,
     seconds,
     spark_catalog,
-    spark_kafka,
 )
 
 GOOD = """\
@@ -163,32 +162,9 @@ def test_the_same_catalog_for_spark(properties, expected):
     )
 
 
-def test_the_same_kafka_for_spark():
-    config = BrokerConfig(
-        properties={
-            "bootstrap.servers": "k:9092",
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanisms": "SCRAM-SHA-256",
-            "sasl.username": "me",
-            "sasl.password": 'p"w\\',
-            "ssl.ca.location": "/ca.pem",
-            "queue.buffering.max.ms": 5,
-        },
-        spark={"kafka.session.timeout.ms": "7"},
-    )
-
-    assert {
-        "kafka.bootstrap.servers": "k:9092",
-        "kafka.security.protocol": "SASL_SSL",
-        "kafka.sasl.mechanism": "SCRAM-SHA-256",
-        "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
-        'username="me" password="p\\"w\\\\";',
-        "kafka.ssl.truststore.type": "PEM",
-        "kafka.ssl.truststore.location": "/ca.pem",
-        "kafka.isolation.level": "read_committed",
-        "kafka.fetch.max.wait.ms": "20",
-        "kafka.session.timeout.ms": "7",
-    } == spark_kafka(config)
+def test_options_of_the_kafka_source_that_is_not_used_any_more():
+    with pytest.raises(ValueError, match="say in `properties` what reading needs"):
+        BrokerConfig(properties={"bootstrap.servers": "k:9092"}, spark={})
 
 
 # The example

@@ -79,7 +79,7 @@ def from_kafka(*values, topic="shop.public.orders", first=0, headers=None):
         "key": pa.array([key(id=1)] * size, pa.binary()),
         "value": pa.array(values, pa.binary()),
         "headers": pa.array(headers or [None] * size, pa.string()),
-        "timestamp": pa.array([0] * size, pa.timestamp("us", "UTC")),
+        "timestamp": pa.array([0] * size, pa.int64()),
         "topic": [topic] * size,
         "partition": pa.array([0] * size, pa.int32()),
         "offset": list(range(first, first + size)),

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -10,14 +11,16 @@ from isotherm.runtime import clock, logs
 from isotherm_ingest.batches.fan_out import Report, fan_out
 from isotherm_ingest.batches.routing import Named, Routing
 from isotherm_ingest.batches.tables import Tables
+from isotherm_ingest.marks import group_of
 from isotherm_ingest.plan.places import Kafka, Known
 from isotherm_ingest.plan.shares import Ranges
-from isotherm_ingest.streams import BrokerConfig, StreamsConfig
+from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.portion import Portion, Ready
 from isotherm_ingest.tables.tools import Tools
+from isotherm_ingest.workers.reading import reader_properties
 from isotherm_ingest.workers.tasks import BatchTask
 
-Reader = Callable[[SparkSession, BrokerConfig, Ranges, BatchTask], Report]
+Reader = Callable[[SparkSession, Mapping[str, Any], Ranges, BatchTask], Report]
 
 
 class Batches:
@@ -32,7 +35,7 @@ class Batches:
         cluster: str,
         read: Reader = fan_out,
     ) -> None:
-        self._config = config
+        self._kafka = reader_properties(config.kafka.properties, group_of(config.pipeline))
         self._spark = spark
         self._tools = tools
         self._tables = tables
@@ -83,7 +86,7 @@ class Batches:
             ready = self._tables.prepare(portions, now_s)
             routes, problems = self._routing.told(topics, ready)
             task = BatchTask({name: one.task for name, one in ready.items()}, routes, problems)
-            report = self._read(self._spark, self._config.kafka, ranges, task)
+            report = self._read(self._spark, self._kafka, ranges, task)
             try:
                 if not report.samples:
                     if only is None:

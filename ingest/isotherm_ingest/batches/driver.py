@@ -233,6 +233,7 @@ class Driver:
         except (CatalogAway, Py4JNetworkError, ConnectionError):
             raise
         except Exception as err:  # noqa: BLE001 (a topic that cannot be read is its own trouble, told and tried again)
+            self._broker.cluster_id()  # raises where no topic can be blamed
             if len(topics) == 1:
                 self._topics[topics[0]].fail(now_s)
             self._tools.metrics.batches_failed.inc()
@@ -281,6 +282,7 @@ class Driver:
         except (CatalogAway, Py4JNetworkError, ConnectionError):
             raise
         except Exception as err:  # noqa: BLE001 (they are behind still, and told; the front goes on)
+            self._broker.cluster_id()  # as above
             if len(some) == 1:
                 self._tables.fail(some, err, now_s)
             else:

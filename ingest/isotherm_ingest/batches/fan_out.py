@@ -1,24 +1,23 @@
 """One Spark job for all tables of a batch: Kafka is read once, and the workers write the files of every table.
 
-The workers report what they did, line by line. What may be large, dead letters and rows that wait, stays where Spark has
-it until it is asked for.
+The workers read Kafka themselves, and report what they did, line by line. What may be large, dead letters and rows that
+wait, stays where Spark has it until it is asked for.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
-from isotherm_ingest.batches.read import read_range
-from isotherm_ingest.plan.shares import Ranges
-from isotherm_ingest.streams import BrokerConfig
+from isotherm_ingest.plan.shares import Ranges, divided
 from isotherm_ingest.tables.portion import Done, File
 from isotherm_ingest.workers.decoding import decode_stage
-from isotherm_ingest.workers.messages import COLUMNS, HEADERS
+from isotherm_ingest.workers.reading import read_stage
 from isotherm_ingest.workers.survey import merged, survey_of
 from isotherm_ingest.workers.tasks import (
     COUNT,
@@ -64,19 +63,26 @@ SMALL = 5_000
 """Messages up to which a batch is one task: each one more, and bringing rows together, costs what decoding them does."""
 
 
-def fan_out(spark: SparkSession, kafka: BrokerConfig, ranges: Ranges, task: BatchTask) -> Report:
+def fan_out(spark: SparkSession, kafka: Mapping[str, Any], ranges: Ranges, task: BatchTask) -> Report:
     """Read ranges of Kafka, and write the files of the tables; nothing is committed.
+
+    Args:
+        spark: runs the job.
+        kafka: `workers.reading.reader_properties`.
+        ranges: what is read.
+        task: what is to be made of it.
 
     Raises:
         Exception: Spark's; files may be left, which no table knows.
     """
-    raw = read_range(spark, kafka, ranges)
-    raw = raw.selectExpr(*(HEADERS if name == "headers" else name for name in COLUMNS))
-    if sum(end - first for first, end in ranges.values()) <= SMALL:
-        written = raw.coalesce(1).mapInArrow(whole_stage(task), REPORT_DDL)
+    cores = spark.sparkContext.defaultParallelism
+    is_small = sum(end - first for first, end in ranges.values()) <= SMALL
+    parts = divided(ranges, 1 if is_small else cores)
+    numbers = spark.range(0, len(parts), 1, len(parts))
+    if is_small:
+        written = numbers.mapInArrow(read_stage(kafka, parts, whole_stage(task)), REPORT_DDL)
     else:
-        cores = spark.sparkContext.defaultParallelism
-        decoded = raw.coalesce(cores).mapInArrow(decode_stage(task), REPORT_DDL)
+        decoded = numbers.mapInArrow(read_stage(kafka, parts, decode_stage(task)), REPORT_DDL)
         wanted = sum(one.buckets for one in task.tables.values())
         spread = decoded.repartition(max(min(cores, wanted), 1), "table", "bucket")
         written = spread.sortWithinPartitions("table", "bucket").mapInArrow(write_stage(task), REPORT_DDL)

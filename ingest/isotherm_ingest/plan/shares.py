@@ -1,4 +1,4 @@
-"""How much of each topic a batch takes: a fair share, so that a great backlog delays nobody.
+"""How much of each topic a batch takes: a fair share, so that a great backlog delays nobody; and how tasks divide it.
 
 Max-min fairness: whoever wants less than an equal share gets all that it wants, and what it leaves is shared by the
 others. One rule for topics, and for the partitions of a topic.
@@ -82,3 +82,21 @@ def shares(wanted: Mapping[Name, int], budget: int) -> dict[Name, int]:
         given[name] = min(count, equal)
         left -= given[name]
     return given
+
+
+def divided(ranges: Mapping[Position, tuple[int, int]], parts: int) -> list[Ranges]:
+    """The ranges in at most so many parts of like size; a range may be cut."""
+    each = -(-sum(end - first for first, end in ranges.values()) // parts)
+    divided: list[Ranges] = []
+    room = 0
+    for position, (first, end) in ranges.items():
+        at = first
+        while at < end:
+            if not room:
+                divided.append({})
+                room = each
+            upto = min(end, at + room)
+            divided[-1][position] = (at, upto)
+            room -= upto - at
+            at = upto
+    return divided

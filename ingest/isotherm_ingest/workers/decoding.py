@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from isotherm_ingest.decode.database import ask
 from isotherm_ingest.tables.offsets import Position
 from isotherm_ingest.workers.files import logged, table_of
-from isotherm_ingest.workers.messages import COLUMNS, NO_SCHEMA, Group, Sorter, sample
+from isotherm_ingest.workers.messages import NO_SCHEMA, RAW, Group, Sorter, sample
 from isotherm_ingest.workers.partitions import partition_columns
 from isotherm_ingest.workers.survey import Surveyor
 from isotherm_ingest.workers.tasks import (
@@ -126,10 +126,8 @@ class Decoding:
     def _letter(self, table: str, rows: pa.RecordBatch, problems: str | pa.Array) -> Line:
         told = pa.array([problems] * len(rows), pa.string()) if isinstance(problems, str) else problems
         self._letters[table] = self._letters.get(table, 0) + len(rows)
-        columns = [*(rows.column(name) for name in COLUMNS), told]
-        return Line(
-            table, LETTERS, as_arrow(pa.RecordBatch.from_arrays(columns, names=[*COLUMNS, "problem"]))
-        )
+        lettered = pa.RecordBatch.from_arrays([*rows.columns, told], names=[*RAW.names, "problem"])
+        return Line(table, LETTERS, as_arrow(lettered))
 
 
 def _from(rows: pa.RecordBatch, from_offsets: Mapping[Position, int]) -> pa.Array:

@@ -15,10 +15,18 @@ import pyarrow.compute as pc
 from isotherm_ingest.decode import debezium
 from isotherm_ingest.decode.changes import MESSAGES
 
-COLUMNS = ("key", "value", "headers", "timestamp", "topic", "partition", "offset")
-"""Of Spark's Kafka source; the headers as JSON (`HEADERS`)."""
-HEADERS = "IF(headers IS NULL, NULL, to_json(headers)) AS headers"
-"""SQL. To hand a list of structs to Python costs more than all else, even where it is null."""
+RAW = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.string()),
+        ("timestamp", pa.int64()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+    ]
+)
+"""Messages as they are read. Headers are JSON, with values in base64; the timestamp is in milliseconds since 1970."""
 _MOVED = '"key":"__debezium.oldkey"'
 """In the headers of the insert by which Debezium says that a row has got another key."""
 NO_SCHEMA = 0

@@ -45,15 +45,19 @@ def survey_of(told: Mapping[str, Any]) -> Survey:
 
 
 def merged(surveys: Iterable[Survey]) -> Survey:
-    """One survey of several, each of Kafka partitions of its own."""
+    """One survey of several. Of a Kafka partition that was cut, the least counts: what all of it has reached is no less."""
     all_of = list(surveys)
     newest = [one.newest_ms for one in all_of if one.newest_ms is not None]
+    reached: dict[Position, int] = {}
+    for one in all_of:
+        for position, ms in one.reached_ms.items():
+            reached[position] = min(ms, reached.get(position, ms))
     return Survey(
         sum(one.rows for one in all_of),
         frozenset[str]().union(*(one.kept for one in all_of)),
         frozenset[str]().union(*(one.untold for one in all_of)),
         max(newest, default=None),
-        {position: reached for one in all_of for position, reached in one.reached_ms.items()},
+        reached,
     )
 
 

@@ -6,6 +6,7 @@ Spark ends a worker that has been idle for a minute, and importing took longer t
 import duckdb  # noqa: F401 (as below)
 from pyspark.daemon import manager
 
+import isotherm_ingest.workers.reading
 import isotherm_ingest.workers.writing  # noqa: F401 (that is the point)
 
 if __name__ == "__main__":

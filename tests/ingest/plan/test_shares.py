@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotherm_ingest.plan.shares import Waiting, Window, batch, is_due, shares
+from isotherm_ingest.plan.shares import Waiting, Window, batch, divided, is_due, shares
 
 MINUTE = Window(60, 1000)
 
@@ -85,3 +85,18 @@ def test_ranges_begin_where_the_topic_goes_on_and_end_where_it_ends(spans, budge
     )
     for position, (first, end) in ranges.items():
         assert first == unread[position][0] < end <= unread[position][1]
+
+
+@given(
+    st.dictionaries(st.tuples(st.sampled_from("abc"), st.integers(0, 3)), st.integers(0, 50)),
+    st.integers(1, 5),
+)
+def test_tasks_divide_a_batch_without_gap_or_overlap_and_fairly(counts, parts):
+    ranges = {one: (7, 7 + count) for one, count in counts.items()}
+    divided_up = divided(ranges, parts)
+
+    offsets = [(one, at) for part in divided_up for one, span in part.items() for at in range(*span)]
+    assert sorted(offsets) == sorted((one, at) for one, span in ranges.items() for at in range(*span))
+    sizes = [sum(end - first for first, end in part.values()) for part in divided_up]
+    assert len(sizes) <= parts
+    assert all(size == sizes[0] for size in sizes[:-1])

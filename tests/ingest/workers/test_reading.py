@@ -1,0 +1,122 @@
+"""Workers read exactly their ranges from a real broker, and say what is gone instead of reading on."""
+
+import base64
+import json
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from isotherm_ingest.workers.reading import ROWS, ReadError, read, read_stage, reader_properties
+
+pytestmark = pytest.mark.stack
+
+
+@pytest.fixture
+def properties(kafka):
+    return reader_properties({"bootstrap.servers": kafka.bootstrap_servers}, "readers")
+
+
+def send(kafka, topic, *records, **more):
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0, **more})
+    for number, value in records:
+        producer.produce(topic, partition=number, value=value)
+    producer.flush()
+    return producer
+
+
+def found(batches):
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    return {(row["topic"], row["partition"], row["offset"]): row["value"] for row in rows}
+
+
+def test_exactly_the_ranges_are_read_whatever_else_is_there(kafka, properties):
+    kafka.create_topic("reading.a", 3)
+    kafka.create_topic("reading.b", 1)
+    values = {(topic, number, offset): f"{topic}{number}{offset}".encode()
+              for topic, numbers in (("reading.a", (0, 1, 2)), ("reading.b", (0,))) for number in numbers for offset in range(50)}  # fmt: skip
+    for topic in ("reading.a", "reading.b"):
+        send(kafka, topic, *((number, value) for (name, number, _), value in values.items() if name == topic))
+    ranges = {("reading.a", 0): (10, 20), ("reading.a", 1): (0, 50), ("reading.b", 0): (49, 50), ("reading.a", 2): (7, 7)}  # fmt: skip
+
+    expected = {(*one, offset) for one, (first, end) in ranges.items() for offset in range(first, end)}
+    assert found(read(properties, ranges)) == {one: values[one] for one in expected}
+
+    parts = [{("reading.a", 0): (0, 30)}, {("reading.a", 0): (30, 50), ("reading.b", 0): (0, 50)}]
+    stage = read_stage(properties, parts, iter)
+    numbers = pa.RecordBatch.from_pydict({"id": [0, 1]})
+    assert len(found(stage([numbers]))) == 100
+    assert len(found(stage([numbers.slice(1)]))) == 70
+
+
+def test_a_message_comes_with_all_that_it_has(kafka, properties):
+    kafka.create_topic("reading.whole", 1)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
+    producer.produce("reading.whole", key=b"\xff\0", value=None, timestamp=1_704_067_200_123)
+    headers = [("trace", b"\0\xff"), ("empty", b""), ("none", None)]
+    producer.produce("reading.whole", key=None, value=b"", headers=headers)
+    producer.flush()
+
+    tombstone, other = (
+        row for batch in read(properties, {("reading.whole", 0): (0, 2)}) for row in batch.to_pylist()
+    )
+    assert (tombstone["key"], tombstone["value"], tombstone["headers"]) == (b"\xff\0", None, None)
+    assert tombstone["timestamp"] == 1_704_067_200_123
+    assert (other["key"], other["value"]) == (None, b"")
+    assert json.loads(other["headers"]) == [
+        {"key": "trace", "value": base64.b64encode(b"\0\xff").decode()}, {"key": "empty", "value": ""}, {"key": "none"},
+    ]  # fmt: skip
+
+
+def test_what_was_aborted_is_left_out_and_a_range_may_end_with_the_marker_of_a_transaction(kafka, properties):
+    kafka.create_topic("reading.atomic", 1)
+    producer = Producer(
+        {"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0, "transactional.id": "reading"}
+    )
+    producer.init_transactions()
+    for number in range(4):
+        producer.begin_transaction()
+        producer.produce("reading.atomic", value=str(number).encode(), partition=0)
+        producer.flush()
+        producer.abort_transaction() if number == 2 else producer.commit_transaction()
+
+    whole = {("reading.atomic", 0): (0, 8)}
+    assert sorted(found(read(properties, whole)).values()) == [b"0", b"1", b"3"]
+    only_aborted = {("reading.atomic", 0): (4, 6)}
+    assert found(read(properties, only_aborted)) == {}
+
+
+def test_many_messages_come_in_batches_of_some_size(kafka, properties):
+    kafka.create_topic("reading.many", 1)
+    send(kafka, "reading.many", *((0, b"x" * 100) for _ in range(ROWS + 1)))
+    large = {"message.max.bytes": 20_000_000}
+    kafka.create_topic("reading.large", 1, {"max.message.bytes": "20000000"})
+    send(kafka, "reading.large", *((0, bytes(12_000_000)) for _ in range(4)), **large)
+
+    sizes = [batch.num_rows for batch in read(properties, {("reading.many", 0): (0, ROWS + 1)})]
+    assert sizes == [ROWS, 1]
+    assert [batch.num_rows for batch in read(properties, {("reading.large", 0): (0, 4)})] == [2, 2]
+
+
+def test_what_kafka_does_not_hold_is_an_error_that_names_it(kafka, properties):
+    kafka.create_topic("reading.gone", 1)
+    send(kafka, "reading.gone", *((0, b"x") for _ in range(10)))
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    (future,) = admin.delete_records([TopicPartition("reading.gone", 0, 5)]).values()
+    future.result(30)
+
+    with pytest.raises(ReadError, match=r"reading.gone/0: .*out of range"):
+        list(read(properties, {("reading.gone", 0): (4, 10)}))
+    with pytest.raises(ReadError, match=r"reading.gone/0 ends at 10, before 11: nothing came for 0.5 s"):
+        list(read(properties, {("reading.gone", 0): (5, 11)}, 0.5))
+    with pytest.raises(ReadError, match=r"reading.nowhere/0 was not read: .*[Uu]nknown topic"):
+        list(read(properties, {("reading.nowhere", 0): (0, 1)}))
+    assert len(found(read(properties, {("reading.gone", 0): (5, 10)}))) == 5
+
+
+def test_a_broker_that_does_not_answer_is_said():
+    nobody = reader_properties({"bootstrap.servers": "127.0.0.1:1"}, "readers")
+
+    with pytest.raises(ReadError, match=r"x/0 was not read: .*[Cc]onnect"):
+        list(read(nobody, {("x", 0): (0, 1)}, 1))
