@@ -1,14 +1,15 @@
 """The outbox: every snapshot of every table of the pipeline is announced, in order, whoever made it.
 
-A thread of the driver: woken after each commit, and by itself every few seconds for commits of others. It walks each
-table's history back to what was last announced (`pending`), sends, waits for the acknowledgements, and only
-then writes the watermark to a small compacted topic, from which it goes on after any crash. So an event may come
-twice, never not at all. A broker that is away stops nothing but the announcing, which catches up.
+A thread of the driver: woken after each commit, and by itself every few seconds for commits of others, or rarer, where
+there are so many tables that looking at them takes long. It walks each table's history back to what was last
+announced (`pending`), sends, waits for the acknowledgements, and only then writes the watermark to a small compacted
+topic, from which it goes on after any crash. So an event may come twice, never not at all. A broker that is away
+stops nothing but the announcing, which catches up.
 """
 
 import json
 import threading
-from collections.abc import Collection
+from collections.abc import Mapping
 
 from isotherm.contract.events import encode
 from isotherm.contract.summary import property_name
@@ -18,9 +19,11 @@ from isotherm_ingest.announce.pending import Break, Link, Watermark, pending
 from isotherm_ingest.failures import brief
 from isotherm_ingest.kafka import Broker, Record
 from isotherm_ingest.metrics import Metrics
-from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, Lake, TableNow
+from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, Lake, TableNow, link_of
 from isotherm_ingest.threads import context
 
+REST = 20
+"""Times as long as looking at all tables took, until they are looked at again: a twentieth of a core, however many."""
 EVENTS_AT_ONCE = 200
 """Events sent before the watermark moves; a crash sends at most these again."""
 
@@ -48,9 +51,13 @@ class Outbox:
         self._every_s = every_s
         self._sweep_at_s = 0.0
         """When all tables are looked at next, by its own clock: our own commits never put it off."""
+        self._sweep_begun_s: float | None = None
+        self._sweep: list[str] = []
+        """Of the sweep that has begun, the tables that are still to be looked at."""
         self._watermarks: dict[str, Watermark] = {}
         self._names: set[str] = set()
-        self._due: set[str] = set()
+        self._due: dict[str, TableNow | None] = {}
+        """Tables that we committed to; as the commit left them, where that is known."""
         self._lock = threading.Lock()
         self._announcing = threading.Lock()
         self._wake = threading.Event()
@@ -104,11 +111,11 @@ class Outbox:
         if pipeline == self._pipeline:
             self._watermarks[uuid] = watermark
 
-    def wake(self, name: str) -> None:
-        """Something was committed to this table."""
+    def wake(self, name: str, now: TableNow | None = None) -> None:
+        """Something was committed to this table, which is `now` as that left it; without it, it is loaded."""
         with self._lock:
             self._names.add(name)
-            self._due.add(name)
+            self._due[name] = now
         self._wake.set()
 
     @property
@@ -127,42 +134,51 @@ class Outbox:
     def _run(self) -> None:
         self._context()
         while not self._done.is_set():
-            self._wake.wait(max(0.0, self._sweep_at_s - clock.monotonic_s()))
+            if self._sweep_begun_s is None:
+                self._wake.wait(max(0.0, self._sweep_at_s - clock.monotonic_s()))
             self._wake.clear()
             self._announce_each(self.due(clock.monotonic_s()))
-        self._announce_each(self.names)
+        self._announce_each(dict.fromkeys(self.names))
 
-    def due(self, now_s: float) -> set[str]:
-        """Take the tables to look at now: what we committed to, and all of them once in a while, for commits of others."""
+    def due(self, now_s: float) -> dict[str, TableNow | None]:
+        """Take the tables to look at now, those that we committed to as that left them, where it is known.
+
+        While a sweep goes on, the next of all tables is among them, for commits of others.
+        """
         with self._lock:
-            names = set(self._due)
-            self._due.clear()
-            if now_s >= self._sweep_at_s:
-                names |= self._names
-                self._sweep_at_s = now_s + self._every_s
-        return names
+            due, self._due = self._due, {}
+            if self._sweep_begun_s is not None and not self._sweep:
+                took_s = now_s - self._sweep_begun_s
+                self._sweep_at_s = max(self._sweep_begun_s + self._every_s, now_s + REST * took_s)
+                self._sweep_begun_s = None
+            if self._sweep_begun_s is None and self._names and now_s >= self._sweep_at_s:
+                self._sweep_begun_s, self._sweep = now_s, sorted(self._names)
+            if self._sweep:
+                due.setdefault(self._sweep.pop(), None)
+        return due
 
-    def _announce_each(self, names: Collection[str]) -> None:
-        for name in sorted(names):
+    def _announce_each(self, tables: Mapping[str, TableNow | None]) -> None:
+        for name, now in sorted(tables.items()):
             try:
-                self.announce(name)
+                self.announce(name, now)
             except Exception as err:  # noqa: BLE001 (any failure of catalog, storage or broker: the next round tries again)
                 logs.get().warning("announce_failed", table=name, error=brief(err))
 
-    def announce(self, name: str) -> int:
-        """Announce what is new in a table; gives the number of events.
+    def announce(self, name: str, now: TableNow | None = None) -> int:
+        """Announce what is new in a table, which is loaded if it is not given; gives the number of events.
 
         Raises:
             BrokerError: not acknowledged; the watermark stays where it was.
         """
         with self._announcing:
-            table = self._lake.load(name)
+            links = None if now is None else self._since_last(now)
+            table = now if links is not None else self._lake.load(name)
             if table is None:
                 with self._lock:
                     self._names.discard(name)
                 return 0
             last = self._watermarks.get(table.uuid)
-            due = pending(table.links(), table.head, last)
+            due = pending(table.links() if links is None else links, table.head, last)
             self._metrics.expect(name)
             self._metrics.unannounced.labels(name).set(len(due.links))
             if due.broken is not Break.NONE and last is not None:
@@ -171,6 +187,16 @@ class Outbox:
                 self._send(table, due.links[start : start + EVENTS_AT_ONCE])
                 self._metrics.unannounced.labels(name).set(max(len(due.links) - start - EVENTS_AT_ONCE, 0))
             return len(due.links)
+
+    def _since_last(self, now: TableNow) -> dict[int, Link] | None:
+        """The snapshots back to what was last announced; None where that is not among them."""
+        last = self._watermarks.get(now.uuid)
+        found: dict[int, Link] = {}
+        for one in now.ancestry() if last is not None else ():
+            found[one.snapshot_id] = link_of(one)
+            if last is not None and one.snapshot_id == last.snapshot_id:
+                return found
+        return None
 
     def _send(self, table: TableNow, links: tuple[Link, ...]) -> None:
         events = [

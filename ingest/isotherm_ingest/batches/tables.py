@@ -279,7 +279,7 @@ class Tables:
         state = self._states[name]
         self._tell(name, written.place.told)
         if written.rows:
-            self._outbox.wake(name)
+            self._outbox.wake(name, written.now)
         state.stands_at(written.place, {position: end for position, (_, end) in portion.ranges.items()})
         if state.failures:
             logs.get().info("table_recovered", table=name, after=state.failures)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from py4j.java_gateway import JavaObject
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
@@ -35,11 +37,30 @@ class Change:
     """Data files that must still be there: rows in them are deleted."""
 
 
-class JavaTable:
-    """A table, as it was loaded."""
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a commit came to."""
 
-    def __init__(self, session: SparkSession, name: str) -> None:
-        """Load `name`, quoted as Spark's SQL names it."""
+    snapshot_id: int
+    """Or 0 where somebody was faster to remove it."""
+    now: TableNow | None = None
+    """The table as the commit left it, as far as announcing needs it; None where others have changed it meanwhile."""
+
+
+class JavaTable:
+    """A table, as it was loaded to be written."""
+
+    def __init__(self, session: SparkSession, name: str, now: TableNow) -> None:
+        """Load a table.
+
+        Args:
+            session: its catalogs are used.
+            name: quoted as Spark's SQL names it.
+            now: the table as it was looked at; what is written was made for that.
+
+        Raises:
+            TableChanged: it has another schema or spec by now.
+        """
         context: Any = session.sparkContext
         self._session = session
         self._name = name
@@ -50,9 +71,7 @@ class JavaTable:
         self.table = self.iceberg.spark.Spark3Util.loadIcebergTable(session._jsparkSession, name)
         with _starting:  # the commit asks us whether the history is still the one that we know
             ensure_callback_server_started(context._gateway)  # type: ignore[no-untyped-call]
-
-    def must_be(self, now: TableNow) -> None:
-        """Rows were written for the table as it was then. Raises TableChanged where they do not fit any more."""
+        self._now = now
         metadata = now.table.metadata
         found = self.table.schema().schemaId(), self.table.spec().specId()
         if found != (metadata.current_schema_id, metadata.default_spec_id):
@@ -81,25 +100,22 @@ class JavaTable:
         resolved = converter.collectResolvedSparkExpression(self._session._jsparkSession, self._name, text)
         return converter.convertToIcebergExpression(resolved)
 
-    def append(self, files: Iterable[File], read_at: int | None, summary: Mapping[str, str]) -> int:
-        """Commit files in one snapshot, if this pipeline has committed nothing since `read_at`; gives its id.
-
-        Raises: as `commit`.
-        """
+    def append(self, files: Iterable[File], summary: Mapping[str, str]) -> Committed:
+        """Commit files in one snapshot, if this pipeline has committed nothing since the look. Raises as `commit`."""
         nothing = self.iceberg.expressions.Expressions.alwaysFalse()
-        return self.commit(Change(self.data_files(files)), read_at, nothing, summary)
+        return self.commit(Change(self.data_files(files)), nothing, summary)
 
-    def commit(self, change: Change, read_at: int | None, condition: Any, summary: Mapping[str, str]) -> int:
-        """Commit a change in one snapshot, if it is still true; gives the snapshot's id, or 0 where somebody was faster to
-        remove it.
+    def commit(self, change: Change, condition: Any, summary: Mapping[str, str]) -> Committed:
+        """Commit a change in one snapshot, if it is still true.
 
-        Refused where, since `read_at`, this pipeline has committed, somebody else has added rows or deletes that the
+        Refused where, since the look, this pipeline has committed, somebody else has added rows or deletes that the
         condition may match, or a data file is gone in which rows are deleted.
 
         Raises:
             Py4JJavaError: with `ValidationException` or `CommitFailedException` nothing was committed; with
                 `CommitStateUnknownException` nobody knows.
         """
+        read_at = self._now.head
         delta = self.table.newRowDelta()
         for file in change.rows:
             delta.addRows(file)
@@ -119,7 +135,25 @@ class JavaTable:
         for key, value in summary.items():
             delta.set(key, value)
         delta.commit()
-        return self._id_of(summary)
+        return Committed(self._id_of(summary), self._as_left())
+
+    def _as_left(self) -> TableNow | None:
+        """The table after our commit, if that is all that has happened to it since the look."""
+        current = self.table.operations().current()
+        before, table = current.previousFiles(), self._now.table
+        if not before.size() or before.get(before.size() - 1).file() != table.metadata_location:
+            return None
+        head = Snapshot.model_validate_json(self.iceberg.SnapshotParser.toJson(current.currentSnapshot()))
+        metadata = table.metadata.model_copy(
+            update={
+                "snapshots": [*table.metadata.snapshots, head],
+                "current_snapshot_id": head.snapshot_id,
+                "last_sequence_number": head.sequence_number,
+            }
+        )
+        return TableNow(
+            Table(table.name(), metadata, current.metadataFileLocation(), table.io, table.catalog)
+        )
 
     def _id_of(self, summary: Mapping[str, str]) -> int:
         """The snapshot with this token; mostly the head."""

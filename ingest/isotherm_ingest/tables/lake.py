@@ -156,10 +156,7 @@ class TableNow:
 
     def links(self) -> dict[int, Link]:
         """Every snapshot, as the outbox walks them."""
-        return {
-            one.snapshot_id: Link(one.snapshot_id, one.parent_snapshot_id, one.sequence_number or 0)
-            for one in self.table.metadata.snapshots
-        }
+        return {one.snapshot_id: link_of(one) for one in self.table.metadata.snapshots}
 
     def token(self, pipeline: str) -> Token | None:
         """What the table says of the pipeline's progress."""
@@ -190,6 +187,11 @@ class TableNow:
             {} if token is None else token.source.topic_ids,
             self.oldest is not None and self.oldest.parent_snapshot_id is not None,
         )
+
+
+def link_of(snapshot: Snapshot) -> Link:
+    """A snapshot, as the outbox walks it."""
+    return Link(snapshot.snapshot_id, snapshot.parent_snapshot_id, snapshot.sequence_number or 0)
 
 
 def summary_of(snapshot: Snapshot) -> dict[str, str]:

@@ -19,7 +19,7 @@ from isotherm.contract.identity import PartitionKey
 from isotherm_ingest.sql import mirror
 from isotherm_ingest.sql.partitions import is_time
 from isotherm_ingest.tables.delete_files import DeletedRows, DeleteFiles, deleted_rows
-from isotherm_ingest.tables.java_table import Change, JavaTable, key_of
+from isotherm_ingest.tables.java_table import Change, Committed, JavaTable, key_of
 from isotherm_ingest.tables.lake import Lake, SpecField, TableNow
 from isotherm_ingest.tables.portion import Done, Look
 from isotherm_ingest.workers.files import ROW_ID
@@ -68,8 +68,7 @@ class Upsert:
         self._key = look.key
         self._done = done
         self._kept: list[DataFrame] = []
-        self._java = JavaTable(session, self._target)
-        self._java.must_be(look.now)
+        self._java = JavaTable(session, self._target, look.now)
         if done.keys is None:
             raise ValueError(f"nothing is known of the keys of {look.now.name}")
         self._keys = done.keys
@@ -120,8 +119,8 @@ class Upsert:
 
     def write(
         self, located: Located, summary: Mapping[str, str], say: Callable[[frozenset[PartitionKey]], None]
-    ) -> int:
-        """Write what is not written yet, and commit it all, with the summary; gives the snapshot's id.
+    ) -> Committed:
+        """Write what is not written yet, and commit it all, with the summary.
 
         Args:
             located: where the rows are.
@@ -146,10 +145,7 @@ class Upsert:
             self._java.forget([*filled, *change.deletes])
             raise
         return self._java.commit(
-            Change(rows, change.deletes, change.replaced, change.referenced),
-            self._now.head,
-            condition,
-            summary,
+            Change(rows, change.deletes, change.replaced, change.referenced), condition, summary
         )
 
     def _old_values(self, located: Located) -> bytes:

@@ -24,8 +24,8 @@ from isotherm_ingest.plan.places import Place
 from isotherm_ingest.session import FORCED
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offsets
-from isotherm_ingest.tables.java_table import JavaTable
-from isotherm_ingest.tables.lake import Lake, summary_of
+from isotherm_ingest.tables.java_table import Committed, JavaTable
+from isotherm_ingest.tables.lake import Lake, TableNow, summary_of
 from isotherm_ingest.tables.looking import Looking, misfit
 from isotherm_ingest.tables.portion import Done, Look, Portion, Ready
 from isotherm_ingest.tables.tools import Tools
@@ -43,6 +43,8 @@ class Written:
     rows: int
     place: Place
     """What the table has now, by its own word, and where it went on from."""
+    now: TableNow | None = None
+    """The table after the commit, as far as announcing needs it; None where it must be loaded for that."""
 
 
 class TableWriter:
@@ -108,9 +110,10 @@ class TableWriter:
                 self.forget(ready, done)
         if isinstance(committed, Place):
             return Written(0, committed)
-        snapshot_id, place = committed
-        self._tell(portion, done.survey, snapshot_id, clock.monotonic_s() - started_s)
-        return Written(done.survey.rows, replace(place, vector=offsets.positions_of(look.source.vector)))
+        landed, place = committed
+        self._tell(portion, done.survey, landed.snapshot_id, clock.monotonic_s() - started_s)
+        vector = offsets.positions_of(look.source.vector)
+        return Written(done.survey.rows, replace(place, vector=vector), landed.now)
 
     def forget(self, ready: Ready, done: Done) -> None:
         """Delete files that no commit was ever asked to add."""
@@ -170,8 +173,8 @@ class TableWriter:
 
     def _commit(
         self, portion: Portion, look: Look, done: Done, boundary_ms: int | None, intent: "_Standing"
-    ) -> tuple[int, Place] | Place:
-        """Try until it is in; gives the snapshot, or the table's place where it turned out to have it already."""
+    ) -> tuple[Committed, Place] | Place:
+        """Try until it is in; gives what came of it, or the table's place where it turned out to have it already."""
         summary = self._summary(portion, look, boundary_ms)
         attempt = 1
         while True:
@@ -181,7 +184,7 @@ class TableWriter:
                 fate = verdict(err)
                 landed = self._landed(summary) if fate is Verdict.UNKNOWN else None
                 if landed is not None:
-                    return landed, look.place
+                    return Committed(landed), look.place
                 if fate is Verdict.FAILED or attempt == MAX_ATTEMPTS:
                     raise
                 attempt += 1
@@ -191,12 +194,11 @@ class TableWriter:
                     return following
                 look = following
 
-    def _try(self, look: Look, done: Done, summary: Mapping[str, str], intent: "_Standing") -> int:
+    def _try(self, look: Look, done: Done, summary: Mapping[str, str], intent: "_Standing") -> Committed:
         if self._stream.mode == "changelog":
-            table = JavaTable(self.session, self._target)
-            table.must_be(look.now)
+            table = JavaTable(self.session, self._target, look.now)
             intent.is_asked = True
-            return table.append(done.files, look.now.head, summary)
+            return table.append(done.files, summary)
         upsert = self._make_upsert(self.session, self._tools.lake, look, done)
         try:
             located = upsert.locate()

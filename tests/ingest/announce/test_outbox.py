@@ -1,18 +1,113 @@
-"""Which tables the outbox looks at, and when."""
+"""Which tables the outbox looks at, when, and what it announces of a table that is handed to it."""
 
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import load_catalog
+from structlog.testing import capture_logs
+
+from isotherm.contract.events import decode
 from isotherm_ingest.announce.outbox import Outbox
 from isotherm_ingest.metrics import Metrics
+from isotherm_ingest.tables.lake import Lake
+from support.messages import Broker, Session
+
+
+def watching(*names):
+    outbox = Outbox(None, None, "shop", "control", "announced", Metrics(), every_s=5)
+    for name in names:
+        outbox.wake(name)
+    assert outbox.due(0.0).keys() == set(names)
+    for _ in names:
+        outbox.due(0.0)
+    return outbox
 
 
 def test_our_own_commits_do_not_put_off_the_look_for_those_of_others():
-    outbox = Outbox(None, None, "shop", "control", "announced", Metrics(), every_s=5)
-    for name in ("shop.busy", "shop.quiet"):
-        outbox.wake(name)
-    assert outbox.due(100.0) == {"shop.busy", "shop.quiet"}
+    outbox = watching("shop.busy", "shop.quiet")
 
     looked_at = []
     for tenth in range(1, 101):
         outbox.wake("shop.busy")
-        looked_at += outbox.due(100.0 + tenth / 10)
+        looked_at += outbox.due(tenth / 10)
     assert looked_at.count("shop.busy") == 100
     assert looked_at.count("shop.quiet") == 2
+
+
+def test_a_sweep_of_many_tables_delays_no_commit_and_rests_twenty_times_as_long_as_it_takes():
+    many = {f"shop.t{number}" for number in range(100)}
+    outbox = watching(*many, "shop.busy")
+
+    swept = {}
+    for second in range(5, 400):
+        outbox.wake("shop.busy")
+        due = outbox.due(float(second))
+        assert "shop.busy" in due
+        for name in due.keys() & many:
+            swept.setdefault(name, []).append(second)
+    assert swept.keys() == many
+    assert {len(times) for times in swept.values()} == {1}
+
+    for second in range(400, 5 + 101 + 20 * 101 + 110):
+        for name in outbox.due(float(second)).keys() & many:
+            swept[name].append(second)
+    assert {len(times) for times in swept.values()} == {2}
+    assert min(times[1] for times in swept.values()) >= 20 * 101
+
+
+@pytest.fixture
+def lake(tmp_path):
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}/w"}
+    catalog = load_catalog("lake", **properties)
+    catalog.create_namespace("shop")
+    catalog.create_table("shop.orders", ROWS.schema)
+    return Lake("lake", properties)
+
+
+ROWS = pa.table({"id": [1]})
+
+
+def appended(lake):
+    """The table after one commit more."""
+    table = lake.catalog.load_table("shop.orders")
+    table.append(ROWS)
+    return lake.load("shop.orders")
+
+
+def announced(broker):
+    events = [decode(one.value) for one in broker.sent if one.topic == "control"]
+    return [one.snapshot_id for one in events]
+
+
+def test_a_table_that_is_handed_over_is_announced_without_being_loaded(lake):
+    broker = Broker(Session())
+    outbox = Outbox(lake, broker, "shop", "control", "announced", Metrics(), every_s=5)
+    first = appended(lake)
+    outbox.announce("shop.orders", first)
+    second = appended(lake)
+    lake.catalog.rename_table("shop.orders", "shop.away")  # nobody can load it
+
+    assert outbox.announce("shop.orders", second) == 1
+    assert announced(broker) == [first.head, second.head]
+
+
+def test_a_table_that_is_handed_over_late_is_loaded(lake):
+    broker = Broker(Session())
+    outbox = Outbox(lake, broker, "shop", "control", "announced", Metrics(), every_s=5)
+    tables = [appended(lake) for _ in range(3)]
+    outbox.announce("shop.orders")  # as a sweep does, which was faster
+
+    with capture_logs() as said:
+        assert outbox.announce("shop.orders", tables[1]) == 0
+    assert said == []
+    assert announced(broker) == [one.head for one in tables]
+
+
+def test_what_others_committed_in_between_is_announced_too(lake):
+    broker = Broker(Session())
+    outbox = Outbox(lake, broker, "shop", "control", "announced", Metrics(), every_s=5)
+    tables = [appended(lake)]
+    outbox.announce("shop.orders")
+    tables += [appended(lake) for _ in range(3)]
+
+    assert outbox.announce("shop.orders", tables[-1]) == 3
+    assert announced(broker) == [one.head for one in tables]

@@ -124,7 +124,7 @@ class Outbox:
     def names(self):
         return frozenset(self._lake.tables)
 
-    def wake(self, name):
+    def wake(self, name, _now):
         self.woken.append(name)
 
 

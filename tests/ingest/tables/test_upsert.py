@@ -223,3 +223,26 @@ def test_what_an_attempt_wrote_for_a_commit_that_was_never_asked_for_is_deleted(
 
     assert before == mirror.files()
     assert mirror.expected() == mirror.found()
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_commit_tells_how_it_left_the_table_unless_somebody_else_was_there(spark, lake_folder, version):
+    mirror = Mirror(spark, lake_folder, "region", **{"format-version": version})
+    mirror.apply(*(Put(number, {"region": "eu"}) for number in range(5)))
+
+    def committed(meanwhile):
+        attempt = mirror.upsert([Put(1, {"region": "us"})])
+        try:
+            return attempt.write(attempt.locate(), mirror.summary(), meanwhile)
+        finally:
+            attempt.close()
+
+    alone = committed(lambda _: None)
+    loaded = mirror.lake.load(mirror.name)
+    assert alone.now.table.metadata_location == loaded.table.metadata_location
+    assert (alone.snapshot_id, alone.now.head) == (loaded.head, loaded.head)
+    assert alone.now.links() == loaded.links()
+    assert alone.now.snapshots[loaded.head] == loaded.snapshots[loaded.head]
+
+    comment = f"ALTER TABLE {mirror.spark_name} SET TBLPROPERTIES ('comment' = 'changed meanwhile')"
+    assert committed(lambda _: spark.sql(comment)).now is None

@@ -19,6 +19,7 @@ from isotherm_ingest.kafka import BrokerError
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.plan.places import Kafka, Place
 from isotherm_ingest.streams import Stream
+from isotherm_ingest.tables.java_table import Committed
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, Lake, TableNow
 from isotherm_ingest.tables.offsets import Source, encode
 from isotherm_ingest.tables.portion import Done, Group, Portion, Ready
@@ -89,7 +90,7 @@ class Upserts:
     def lands(self, summary):
         """As Iceberg does: the rows, with the summary in the snapshot."""
         self._table.refresh().append(ONE_ROW, snapshot_properties=dict(summary))
-        return self._table.refresh().current_snapshot().snapshot_id
+        return Committed(self._table.refresh().current_snapshot().snapshot_id)
 
 
 def fails(error, *first):
