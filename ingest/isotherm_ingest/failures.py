@@ -11,6 +11,10 @@ class CatalogAway(RuntimeError):  # noqa: N818 (nobody's mistake)
     """The catalog does not answer, whatever the table."""
 
 
+class WorkFailed(RuntimeError):  # noqa: N818 (of a table's rows, wherever they are)
+    """Workers could not decode or write the rows of a table."""
+
+
 class TableChanged(RuntimeError):  # noqa: N818 (a state of the table, not a mistake)
     """Somebody has given the table another schema or spec since it was looked at."""
 

@@ -52,6 +52,8 @@ class Session:
     def __init__(self, kafka=()):
         self.kafka, self.reads, self.closed = list(kafka), 0, 0
         self.kept_from, self.unreadable = {}, set()
+        self.at_most = {}
+        """By topic, how many messages fit into a worker's memory."""
         self.sparkContext = self
 
     defaultParallelism = 1  # noqa: N815 (Spark's name)
@@ -71,6 +73,11 @@ class Session:
             and (span := ranges.get((one.topic, one.partition)))
             and span[0] <= one.offset < span[1]
         ]
+        if any(
+            count > self.at_most.get(topic, count)
+            for topic, count in Counter(one.topic for one in here).items()
+        ):
+            raise MemoryError("a worker was killed")
         known = task.routes.keys() | task.problems.keys()
         samples = {
             (one.topic, one.schema): (

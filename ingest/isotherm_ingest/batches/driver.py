@@ -20,7 +20,7 @@ from isotherm_ingest.failures import CatalogAway, brief
 from isotherm_ingest.kafka import Broker
 from isotherm_ingest.marks import Mark, Marks, known_of, named
 from isotherm_ingest.plan.places import Kafka, Known
-from isotherm_ingest.plan.shares import Ranges, batch, shares
+from isotherm_ingest.plan.shares import Ranges, batch, count_of, shares
 from isotherm_ingest.plan.topics import Topic
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.offsets import Position
@@ -235,7 +235,7 @@ class Driver:
         except Exception as err:  # noqa: BLE001 (a topic that cannot be read is its own trouble, told and tried again)
             self._broker.cluster_id()  # raises where no topic can be blamed
             if len(topics) == 1:
-                self._topics[topics[0]].fail(now_s)
+                self._topics[topics[0]].fail(count_of(mine), now_s)
             self._tools.metrics.batches_failed.inc()
             logs.get().error("read_failed", topics=topics[:5], of=len(topics), error=brief(err))
             return False
@@ -272,10 +272,18 @@ class Driver:
     def _is_brought(self, some: Lacks, kafka: Kafka, now_s: float) -> bool:
         lacks = {position: span for spans in some.values() for position, span in spans.items()}
         wanted = {position: end - first for position, (first, end) in lacks.items()}
-        counts = shares(wanted, self._config.batch_messages)
+        taken = shares(
+            {name: self._tables.takes(name, count_of(spans)) for name, spans in some.items()},
+            self._config.batch_messages,
+        )
+        counts = {
+            position: count
+            for name, spans in some.items()
+            for position, count in shares({one: wanted[one] for one in spans}, taken[name]).items()
+        }
         ranges = {one: (lacks[one][0], lacks[one][0] + count) for one, count in counts.items() if count}
         only = {position[0]: name for name, spans in some.items() for position in spans}
-        logs.get().info("catching_up", tables=sorted(some)[:5], messages=sum(counts.values()))
+        logs.get().info("catching_up", tables=sorted(some)[:5], messages=count_of(ranges))
         self._tables.served(some, now_s)
         try:
             self._batches.run(ranges, kafka, self._known, now_s, only)
@@ -284,7 +292,8 @@ class Driver:
         except Exception as err:  # noqa: BLE001 (they are behind still, and told; the front goes on)
             self._broker.cluster_id()  # as above
             if len(some) == 1:
-                self._tables.fail(some, err, now_s)
+                (name,) = some
+                self._tables.fail(name, count_of(ranges), err, now_s)
             else:
                 logs.get().error("read_failed", topics=sorted(only)[:5], of=len(only), error=brief(err))
             return False

@@ -14,7 +14,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
-from isotherm_ingest.plan.shares import Ranges, divided
+from isotherm_ingest.plan.shares import Ranges, count_of, divided
 from isotherm_ingest.tables.portion import Done, File
 from isotherm_ingest.workers.decoding import decode_stage
 from isotherm_ingest.workers.reading import read_stage
@@ -76,7 +76,7 @@ def fan_out(spark: SparkSession, kafka: Mapping[str, Any], ranges: Ranges, task:
         Exception: Spark's; files may be left, which no table knows.
     """
     cores = spark.sparkContext.defaultParallelism
-    is_small = sum(end - first for first, end in ranges.values()) <= SMALL
+    is_small = count_of(ranges) <= SMALL
     parts = divided(ranges, 1 if is_small else cores)
     numbers = spark.range(0, len(parts), 1, len(parts))
     if is_small:

@@ -13,9 +13,10 @@ from pyspark.sql import SparkSession
 
 from isotherm.runtime import logs
 from isotherm_ingest.announce.outbox import Outbox
-from isotherm_ingest.failures import CatalogAway, TableRefused, brief
+from isotherm_ingest.failures import CatalogAway, TableRefused, WorkFailed, brief
 from isotherm_ingest.plan.places import Hole, Kafka, Known, Place
-from isotherm_ingest.plan.retries import pause_s
+from isotherm_ingest.plan.retries import less, more, pause_s
+from isotherm_ingest.plan.shares import count_of
 from isotherm_ingest.streams import Stream, StreamsConfig
 from isotherm_ingest.tables.offsets import Position
 from isotherm_ingest.tables.portion import Behind, Done, Halted, Portion, Ready
@@ -35,6 +36,8 @@ class TableState:
     known: Known | None = None
     failures: int = 0
     retry_at_s: float = 0.0
+    at_most: int | None = None
+    """So many messages are brought forward at once, since more have failed."""
     must_look: bool = False
     """A hole was told of some of its topics; the others are still to be judged."""
     served_s: float = 0.0
@@ -112,10 +115,15 @@ class Tables:
         """The topics of some tables."""
         return {topic for name in names for topic in self._states[name].topics}
 
-    def fail(self, names: Iterable[str], err: Exception, now_s: float) -> None:
-        """What was read for these tables alone could not be read."""
-        for name in names:
-            self._failed(name, -1, err, now_s)
+    def fail(self, name: str, tried: int, err: Exception, now_s: float) -> None:
+        """So many messages could not be read, for this table alone."""
+        self._states[name].at_most = less(tried)
+        self._failed(name, -1, err, now_s)
+
+    def takes(self, name: str, messages: int) -> int:
+        """How many of the messages that it lacks are brought to a table at once."""
+        at_most = self._states[name].at_most
+        return messages if at_most is None else min(messages, at_most)
 
     def known(self) -> dict[str, Known]:
         """What is known of each table."""
@@ -254,6 +262,8 @@ class Tables:
             if state.known is None:
                 kafka = portions[name].kafka
                 state.known = Known("", {}, dict(kafka.starts), kafka.ids)
+            if isinstance(error, WorkFailed):
+                state.at_most = less(count_of(portions[name].ranges))
             self._failed(name, portions[name].batch, error, now_s)
         if errors:
             self._tools.metrics.batches_failed.inc()
@@ -279,6 +289,7 @@ class Tables:
         state = self._states[name]
         self._tell(name, written.place.told)
         if written.rows:
+            state.at_most = more(state.at_most)
             self._outbox.wake(name, written.now)
         state.stands_at(written.place, {position: end for position, (_, end) in portion.ranges.items()})
         if state.failures:

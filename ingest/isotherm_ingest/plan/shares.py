@@ -15,6 +15,11 @@ Ranges = dict[Position, tuple[int, int]]
 """Of each Kafka partition, the first offset that is read, and the one after the last."""
 
 
+def count_of(ranges: Mapping[Position, tuple[int, int]]) -> int:
+    """The messages of some ranges, at most: offsets may have holes."""
+    return sum(end - first for first, end in ranges.values())
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """How often a class of topics is read."""
@@ -36,11 +41,18 @@ class Waiting:
     """When its last batch began, on the clock that `now_s` is of. None: none has."""
     has_more: bool = False
     """Its last batch left something, for want of room."""
+    at_most: int | None = None
+    """So many messages are taken, since more have failed."""
 
     @property
     def messages(self) -> int:
         """How many wait, at most: offsets may have holes."""
-        return sum(end - first for first, end in self.unread.values())
+        return count_of(self.unread)
+
+    @property
+    def wanted(self) -> int:
+        """How many of them a batch may take."""
+        return self.messages if self.at_most is None else min(self.messages, self.at_most)
 
 
 def is_due(one: Waiting, now_s: float) -> bool:
@@ -61,7 +73,7 @@ def batch(waiting: Sequence[Waiting], now_s: float, budget: int) -> Ranges:
         (one for one in waiting if is_due(one, now_s)),
         key=lambda one: (one.begun_s is not None, one.begun_s or 0.0, one.topic),
     )[:budget]
-    taken = shares({one.topic: one.messages for one in due}, budget)
+    taken = shares({one.topic: one.wanted for one in due}, budget)
     ranges: Ranges = {}
     for one in due:
         wanted = {position: end - first for position, (first, end) in one.unread.items()}
@@ -86,7 +98,7 @@ def shares(wanted: Mapping[Name, int], budget: int) -> dict[Name, int]:
 
 def divided(ranges: Mapping[Position, tuple[int, int]], parts: int) -> list[Ranges]:
     """The ranges in at most so many parts of like size; a range may be cut."""
-    each = -(-sum(end - first for first, end in ranges.values()) // parts)
+    each = -(-count_of(ranges) // parts)
     divided: list[Ranges] = []
     room = 0
     for position, (first, end) in ranges.items():

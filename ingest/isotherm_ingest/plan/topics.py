@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from isotherm_ingest.plan.places import Kafka
-from isotherm_ingest.plan.retries import pause_s
+from isotherm_ingest.plan.retries import less, more, pause_s
 from isotherm_ingest.plan.shares import Waiting, Window
 from isotherm_ingest.tables.offsets import Position
 
@@ -25,6 +25,8 @@ class Topic:
     has_more: bool = False
     failures: int = 0
     retry_at_s: float = 0.0
+    at_most: int | None = None
+    """So many messages are read at once, since more have failed."""
     gate: dict[Position, int] = field(default_factory=dict)
     """While the topic gains partitions: where the old ones ended when the new ones were first seen."""
 
@@ -64,7 +66,7 @@ class Topic:
             for position, seen in self.through.items()
             if kafka.ends.get(position, 0) > seen
         }
-        return Waiting(self.name, self.window, unread, self.begun_s, self.has_more)
+        return Waiting(self.name, self.window, unread, self.begun_s, self.has_more, self.at_most)
 
     def unread_share(self, kafka: Kafka) -> float:
         """Of what Kafka holds in the fullest partition, the share that is still unread: 1 is the brink of a loss."""
@@ -80,9 +82,11 @@ class Topic:
             if position in self.through:
                 self.through[position] = end
         self.begun_s, self.failures, self.retry_at_s = now_s, 0, 0.0
+        self.at_most = more(self.at_most)
         self.has_more = bool(self.waiting(kafka).messages)
 
-    def fail(self, now_s: float) -> None:
-        """It could not be read, with no other beside it."""
+    def fail(self, tried: int, now_s: float) -> None:
+        """So many messages could not be read, with no other topic beside it."""
         self.failures += 1
+        self.at_most = less(tried)
         self.retry_at_s = now_s + pause_s(self.failures)

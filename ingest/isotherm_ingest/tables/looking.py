@@ -15,6 +15,7 @@ from isotherm_ingest.decode.changes import decoder
 from isotherm_ingest.decode.statement import Wanted
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.plan.places import Found, Place, place
+from isotherm_ingest.plan.shares import count_of
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offsets
 from isotherm_ingest.tables.boundary import advance, valid_through
@@ -88,7 +89,6 @@ class Looking:
             source_parts=self._stream.source_parts,
             out_of_range=self._stream.out_of_range,
         )
-        messages = sum(end - first for first, end in portion.ranges.values())
         return TableTask(
             self._name,
             described(metadata),
@@ -101,7 +101,7 @@ class Looking:
             is_empty=look.now.head is None,
             has_ids=metadata.format_version >= 3 and look.now.head is not None,
             event_time=self._event_time(look.now),
-            buckets=1 if messages <= SMALL else cores,
+            buckets=1 if count_of(portion.ranges) <= SMALL else cores,
         )
 
     def again(self, portion: Portion, look: Look) -> Look | Place:

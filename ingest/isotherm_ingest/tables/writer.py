@@ -19,7 +19,7 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN, INGEST_VALID_THROUGH, JOB_ID
 from isotherm.runtime import clock, logs
 from isotherm_ingest.announce.intents import Intents, Open
-from isotherm_ingest.failures import Verdict, brief, verdict
+from isotherm_ingest.failures import Verdict, WorkFailed, brief, verdict
 from isotherm_ingest.plan.places import Place
 from isotherm_ingest.session import FORCED
 from isotherm_ingest.streams import Stream
@@ -97,7 +97,7 @@ class TableWriter:
         standing = _Standing(self._tools.intents, TableId(look.now.uuid, self.name))
         try:
             if done.error is not None:
-                raise RuntimeError(done.error)
+                raise WorkFailed(done.error)
             self._send_letters(portion, look, done)
             self._tell_untold(done.survey)
             if done.survey.rows == 0:

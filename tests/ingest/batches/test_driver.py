@@ -578,19 +578,21 @@ def test_dead_letters_are_sent_once_while_the_catalog_is_away(pipeline):
 
 
 def test_files_of_a_batch_whose_dead_letters_cannot_be_sent_are_deleted(pipeline):
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.minute()
     pipeline.dead_letters.is_full = True
-    nameless = messages(ORDERS, 1, schema=8, value='{"schema": {}, "payload": {"op": "c"}}')
-    pipeline.send(*messages(ORDERS, 0), *nameless)
-    pipeline.now_s += 60
-    pipeline.turn()
+    pipeline.send(
+        *messages(ORDERS, 1), *messages(ORDERS, 2, schema=8, value='{"schema": {}, "payload": {"op": "c"}}')
+    )
     forgotten = len(pipeline.lake.forgotten)
     pipeline.now_s += 60
     pipeline.turn()
 
-    assert (pipeline.rows("orders"), len(pipeline.lake.forgotten)) == ([], forgotten + 1)
+    # Once where the new schema comes back as a sample, and once where its message cannot be sent.
+    assert (pipeline.rows("orders"), len(pipeline.lake.forgotten)) == ([0], forgotten + 2)
     pipeline.dead_letters.is_full = False
     pipeline.minute()
-    assert (pipeline.rows("orders"), len(pipeline.lake.forgotten)) == ([0], forgotten + 1)
+    assert (pipeline.rows("orders"), len(pipeline.lake.forgotten)) == ([0, 1], forgotten + 2)
 
 
 def test_dead_letters_of_a_topic_that_was_made_again_are_sent_though_their_offsets_were(pipeline):
@@ -622,6 +624,31 @@ def test_a_topic_that_cannot_be_read_is_left_out_of_the_batches_of_the_others():
     pipeline.now_s += 300
     pipeline.minute()
     assert pipeline.rows("t3") == [0, 1, 2]
+
+
+def test_rows_that_are_too_large_together_pass_in_smaller_pieces():
+    pipeline = Pipeline(CONFIG.replace("messages: 4", "messages: 100"))
+    pipeline.send(*messages(ORDERS, *range(90)), *messages(CUSTOMERS, 0))
+    pipeline.session.at_most = {ORDERS: 7}
+    pipeline.minute()
+    assert pipeline.rows("customers") == [0]
+
+    for _ in range(30):
+        pipeline.minute()
+    assert pipeline.rows("orders") == list(range(90))
+
+
+def test_a_table_that_is_behind_catches_up_in_pieces_that_its_workers_can_hold():
+    pipeline = Pipeline(CONFIG.replace("messages: 4", "messages: 100"))
+    pipeline.errors["shop.orders"] = RuntimeError("it cannot be written")
+    pipeline.send(*messages(ORDERS, *range(90)))
+    pipeline.minute()
+    del pipeline.errors["shop.orders"]
+    pipeline.session.at_most = {ORDERS: 7}
+
+    for _ in range(30):
+        pipeline.minute()
+    assert pipeline.rows("orders") == list(range(90))
 
 
 # Shared topics, unknown messages, two drivers

@@ -62,7 +62,7 @@ def test_a_topic_that_cannot_be_read_is_tried_again_later_and_later():
     one = topic(0)
     waits = []
     for _ in range(8):
-        one.fail(100.0)
+        one.fail(1, 100.0)
         waits.append(one.retry_at_s - 100)
 
     assert waits == [2, 4, 8, 16, 32, 64, 120, 120]
