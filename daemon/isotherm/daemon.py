@@ -23,12 +23,12 @@ from typing import TypeVar
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_when_event_set, wait_exponential
 from tenacity.nap import sleep_using_event
 
+from isotherm.clients.storage import spool_in
 from isotherm.contract.topics import CONTROL_PARTITIONS
 from isotherm.core.observations import Observation, Outside, TrySoon
 from isotherm.iceberg import catalog
 from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.iceberg.maintainer import IcebergMaintainer
-from isotherm.iceberg.storage import spool_in
 from isotherm.kafka import control_topic
 from isotherm.kafka.broker import Broker, ensure_topic
 from isotherm.kafka.dead_letter_topic import DEAD_LETTER_TOPIC, KafkaDeadLetters

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from prometheus_client import generate_latest
 
+from isotherm.contract.paths import normalised
 from isotherm.core.deletion import Cause, Mark
-from isotherm.core.paths import normalised
 from isotherm.iceberg.catalog import connect
 from isotherm.runtime import logs
 from isotherm.runtime.config import CatalogConfig

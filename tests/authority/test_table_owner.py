@@ -17,17 +17,17 @@ from pyiceberg.transforms import IdentityTransform
 from typer.testing import CliRunner
 
 from isotherm.cli import app
-from isotherm.core import observations as seen
-from isotherm.core.model.jobs import OutcomeKind
-from isotherm.core.paths import normalised
-from isotherm.iceberg.catalog import IcebergCatalog, connect
-from isotherm.iceberg.metadata_file import (
+from isotherm.clients.metadata_file import (
     MAX_METADATA_BYTES,
     MAX_METADATA_OBJECTS,
     PIECE_BYTES,
     TooLargeError,
     within_limits,
 )
+from isotherm.contract.paths import normalised
+from isotherm.core import observations as seen
+from isotherm.core.model.jobs import OutcomeKind
+from isotherm.iceberg.catalog import IcebergCatalog, connect
 from isotherm.runtime import logs
 from isotherm.runtime.config import CatalogConfig
 from isotherm.service.ports import Unreadable

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from isotherm.contract.paths import deepest, folder, in_all_spellings, is_plain, normalised
 from isotherm.core.deletion import (
     Cause,
     Evidence,
@@ -19,7 +20,6 @@ from isotherm.core.deletion import (
     own_folders,
     pause_ms,
 )
-from isotherm.core.paths import deepest, folder, in_all_spellings, is_plain, normalised
 
 HOME = "s3://lake/shop/orders"
 PATH = f"{HOME}/data/a.parquet"

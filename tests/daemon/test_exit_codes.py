@@ -123,7 +123,7 @@ def test_large_files_are_spooled_where_it_is_said_by_children_too(tmp_path):
     program = f"""
 import subprocess, sys, tempfile
 from pathlib import Path
-from isotherm.iceberg.storage import spool_in
+from isotherm.clients.storage import spool_in
 folder = Path({str(tmp_path / "spool")!r})
 spool_in(folder)
 assert folder.stat().st_mode & 0o777 == 0o700

@@ -7,9 +7,9 @@ import uuid
 
 import pytest
 
+from isotherm.contract.paths import normalised
 from isotherm.contract.summary import JOB_ID
 from isotherm.core.deletion import LEFTOVER_GRACE_MS
-from isotherm.core.paths import normalised
 from isotherm.runtime.clock import now_ms
 from isotherm.store import Fold, Ledger
 from support.announcing import ControlTopic

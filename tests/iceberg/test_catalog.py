@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
+from isotherm.contract.paths import normalised
 from isotherm.core.observations import TrySoon
-from isotherm.core.paths import normalised
 from isotherm.iceberg.catalog import LOOK_LIMIT_S, IcebergCatalog, connect
 from isotherm.iceberg.errors import translated
 from isotherm.iceberg.identify_tables import SILENT_AT_ONCE

@@ -21,11 +21,11 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.types import LongType, NestedField
 
+from isotherm.contract.paths import normalised
 from isotherm.contract.summary import taken_at
 from isotherm.core.deletion import Cause, Mark, Neighbours, own_folders
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.core.paths import normalised
 from isotherm.iceberg.expiry import expire, newest_tokens, read, still_going
 from isotherm.iceberg.lost_refs import lost_refs
 from isotherm.iceberg.manifests.reachability import Stopped, left_behind, never, reached

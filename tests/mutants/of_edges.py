@@ -4,14 +4,14 @@ from mutants.mutant import Mutant
 
 SOURCE = "iceberg/compaction/source.py"
 ROW_SUMS = "iceberg/compaction/row_sums.py"
-CLIENT = "iceberg/catalog_client.py"
+CLIENT = "clients/catalog.py"
 HEALTH = "service/health.py"
 ROUNDS = "telemetry/round_metrics.py"
 TABLES = "telemetry/table_metrics.py"
 BOUNDS = "iceberg/compaction/test_bounds.py::"
 EXECUTOR = "iceberg/compaction/test_executor.py::"
 OF_THE_SUMS = "iceberg/compaction/test_row_sums.py::"
-OF_THE_CLIENT = "iceberg/test_catalog_client.py::"
+OF_THE_CLIENT = "clients/test_catalog.py::"
 HTTP = "telemetry/test_http.py::"
 ALERTS = "telemetry/test_metrics.py::test_what_an_alert_asks_for_is_what_was_seen"
 

@@ -315,14 +315,14 @@ MUTANTS = (
     ),
     Mutant(
         "a table in a namespace with a dot is never looked at",
-        "iceberg/catalog_client.py",
+        "clients/catalog.py",
         "load(dotted.get(identifier, identifier) if isinstance(identifier, str) else identifier)",
         "load(identifier)",
         "iceberg/test_catalog.py::test_a_table_in_a_namespace_with_a_dot_is_looked_at",
     ),
     Mutant(
         "a table below a namespace with a letter beyond ASCII is never listed",
-        "iceberg/catalog_client.py",
+        "clients/catalog.py",
         "if isinstance(namespace, _InQuery):",
         "if False:",
         "iceberg/test_catalog.py::test_tables_are_found_below_a_namespace_whose_name_is_quoted",

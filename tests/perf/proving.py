@@ -5,12 +5,12 @@ from pathlib import Path
 
 from made import with_history
 
+from isotherm.clients.storage import RetryingFileIO
+from isotherm.contract.paths import normalised
 from isotherm.core.deletion import Cause, Mark
-from isotherm.core.paths import normalised
 from isotherm.iceberg.catalog import connect
 from isotherm.iceberg.manifests.reachability import never
 from isotherm.iceberg.remover import deleted, gathered
-from isotherm.iceberg.storage import RetryingFileIO
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import CatalogConfig
 from isotherm.service.deletions import FILES_AT_ONCE

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isotherm.contract.events import encode
+from isotherm.contract.paths import normalised
 from isotherm.core import observations as seen
-from isotherm.core.paths import normalised
 from isotherm.service.ports import Message
 from support.fakes import MemoryEvents, MemoryLetters
 from support.lab import Lab, believed, counted, event_of, settle

@@ -6,9 +6,9 @@ import pytest
 import requests
 
 from isotherm.contract.identity import TableId
+from isotherm.contract.paths import normalised
 from isotherm.core import observations as seen
 from isotherm.core.model.jobs import Action, OutcomeKind
-from isotherm.core.paths import normalised
 from isotherm.service.barrier import AWAY_IN_A_ROW, LONG_S, MOST_ASIDE, Barrier
 from isotherm.service.ports import (
     Fenced,

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from pyiceberg.exceptions import ForbiddenError, NoSuchTableError
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 
+from isotherm.contract.paths import normalised
 from isotherm.contract.summary import JOB_ID
 from isotherm.core import observations as seen
 from isotherm.core.deletion import LEFTOVER_GRACE_MS
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import Action, OutcomeKind
-from isotherm.core.paths import normalised
 from isotherm.service.expiries import together_ms
 from isotherm.store import FolderTakenError, Ledger, StateFolder
 from isotherm.store.backup import back_up

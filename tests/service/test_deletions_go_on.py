@@ -6,10 +6,10 @@ import pytest
 import requests
 from pyiceberg.exceptions import BadRequestError
 
+from isotherm.contract.paths import normalised
 from isotherm.core import observations as seen
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import Action
-from isotherm.core.paths import normalised
 from isotherm.service.ports import Fenced, Unavailable
 from isotherm.store.database import StoreTrouble
 from support.faults import FaultyCatalog

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from isotherm.contract.paths import normalised
 from isotherm.contract.summary import JOB_ID
 from isotherm.core import observations as seen
-from isotherm.core.paths import normalised
 from isotherm.core.planner.plan import plan
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from support.lab import Lab, believed, counted, of, started, uuid_of, wait_for_children

@@ -9,11 +9,11 @@ import pytest
 
 from isotherm.contract.events import Intent, encode
 from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.contract.paths import normalised
 from isotherm.core.deletion import LEFTOVER_GRACE_MS, Cause, Mark
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import Action, CompactionJob
 from isotherm.core.observations import TableGone
-from isotherm.core.paths import normalised
 from isotherm.runtime.clock import now_ms
 from isotherm.service.follow import GONE_AFTER_S, REFUSED_FOR_S
 from isotherm.service.intake import Touched

@@ -7,13 +7,13 @@ import pytest
 
 from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.events import CommitEvent, Intent, decode, encode
+from isotherm.contract.paths import normalised
 from isotherm.contract.summary import INGEST_VALID_THROUGH, JOB_ID
 from isotherm.core import observations as seen
 from isotherm.core.deletion import LEFTOVER_GRACE_MS
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileStats
 from isotherm.core.model.jobs import OutcomeKind
-from isotherm.core.paths import normalised
 from isotherm.service.ports import Message
 from support.any_case import any_case
 from support.lab import (

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from isotherm.contract.events import decode
+from isotherm.contract.paths import normalised
 from isotherm.core import observations as seen
-from isotherm.core.paths import normalised
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.kafka.formats import FORMATS
 from isotherm.service.ports import Refused, StoreAway, Unavailable

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from isotherm.contract.events import Intent, decode, encode
 from isotherm.contract.identity import TableId, partition_key
+from isotherm.contract.paths import normalised
 from isotherm.core import observations as seen
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.tables import PartitionField
 from isotherm.core.partitions import time_span, with_epochs
-from isotherm.core.paths import normalised
 from isotherm.runtime.clock import now_ms
 from isotherm.service.policy_folder import PolicyFolder
 from isotherm.service.ports import TableMissing, Unavailable

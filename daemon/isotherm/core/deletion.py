@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from isotherm.core.paths import deepest, folder, is_plain, normalised
+from isotherm.contract.paths import deepest, folder, is_plain, normalised
 
 LEFTOVER_GRACE_MS = 86_400_000
 """What a failed job wrote waits this long, if a request ever named it. No proxy delays a request for a day."""

@@ -16,12 +16,13 @@ from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
 from requests import Response
 
+from isotherm.clients.catalog import open_catalog
+from isotherm.clients.storage import allow_requests, properties_with_retries
 from isotherm.contract.events import CommitEvent
 from isotherm.contract.identity import PartitionKey
+from isotherm.contract.paths import normalised
 from isotherm.core.model.changes import Change
 from isotherm.core.model.files import FileKind
-from isotherm.core.paths import normalised
-from isotherm.iceberg.catalog_client import open_catalog
 from isotherm.iceberg.errors import is_no_answer, translated
 from isotherm.iceberg.identify_tables import Look
 from isotherm.iceberg.list_tables import Lister
@@ -30,7 +31,6 @@ from isotherm.iceberg.manifests.live import live_files, may_hold
 from isotherm.iceberg.manifests.reachability import SIZES, never
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.scan import scanned
-from isotherm.iceberg.storage import allow_requests, properties_with_retries
 from isotherm.iceberg.threads import THREADS, Beside, IsStopped, Threads
 from isotherm.iceberg.values import (
     ListSize,

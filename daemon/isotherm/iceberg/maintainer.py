@@ -13,6 +13,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 from tenacity.nap import sleep
 
+from isotherm.clients.storage import plain_properties
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite, Take
 from isotherm.core.model.refusals import Reason, Refusal
@@ -25,7 +26,6 @@ from isotherm.iceberg.compaction.table_description import described
 from isotherm.iceberg.errors import translated
 from isotherm.iceberg.lost_refs import lost_refs
 from isotherm.iceberg.remover import deleted, sweep
-from isotherm.iceberg.storage import plain_properties
 from isotherm.iceberg.threads import THREADS, Beside, IsStopped, Threads
 from isotherm.iceberg.values import loaded_table
 from isotherm.runtime.clock import monotonic_s

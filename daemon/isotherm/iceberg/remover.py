@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 
+from isotherm.clients.storage import REQUESTS_AT_ONCE
+from isotherm.contract.paths import normalised
 from isotherm.core.deletion import Cause, Evidence, Finding, Mark, Seen, is_gc_enabled, judge
-from isotherm.core.paths import normalised
 from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.reachability import (
     Stopped,
@@ -20,7 +21,6 @@ from isotherm.iceberg.manifests.reachability import (
     reached,
     youngest,
 )
-from isotherm.iceberg.storage import REQUESTS_AT_ONCE
 from isotherm.iceberg.threads import THREADS, IsStopped, Threads
 from isotherm.runtime.clock import monotonic_s
 from isotherm.service.ports import Sweep, Swept

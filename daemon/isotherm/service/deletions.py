@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from isotherm.contract.identity import TableId
+from isotherm.contract.paths import folder, in_all_spellings
 from isotherm.core.clock_check import SKEW_MS, ClockCheck
 from isotherm.core.deletion import (
     LEFTOVER_GRACE_MS,
@@ -24,7 +25,6 @@ from isotherm.core.deletion import (
 )
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.observations import FilesDeleted, Outside, TrySoon
-from isotherm.core.paths import folder, in_all_spellings
 from isotherm.service.barrier import Barrier
 from isotherm.service.holds import Holds
 from isotherm.service.ownership import has_still

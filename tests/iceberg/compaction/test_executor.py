@@ -45,10 +45,10 @@ from pyiceberg.types import (
 )
 
 from isotherm.contract.identity import PartitionKey
+from isotherm.contract.paths import normalised
 from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import CompactionJob, OutcomeKind, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.core.paths import normalised
 from isotherm.iceberg.compaction.executor import GRACE_S, LAST_WAIT_S, LocalExecutor, exit_code_of
 from isotherm.iceberg.compaction.local_copy import nearby
 from isotherm.iceberg.compaction.projection import nodes, project

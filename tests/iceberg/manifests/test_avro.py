@@ -11,7 +11,7 @@ from pyiceberg.avro.codecs import KNOWN_CODECS
 from pyiceberg.manifest import ManifestContent, ManifestFile
 from zstandard import ZstdCompressor
 
-from isotherm.core.paths import normalised
+from isotherm.contract.paths import normalised
 from isotherm.iceberg.manifests.avro import MAX_BLOCK_BYTES, UnreadableError
 from isotherm.iceberg.manifests.counts import Question, census
 from isotherm.iceberg.manifests.reading import Manifest, read_manifest_list

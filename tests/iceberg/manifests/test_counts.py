@@ -56,8 +56,8 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from isotherm.contract.paths import normalised
 from isotherm.core.model.files import FileKind, size_bucket
-from isotherm.core.paths import normalised
 from isotherm.iceberg.manifests.avro import UnreadableError, file_of
 from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Question, census
 from isotherm.iceberg.manifests.reading import Manifest, read_manifest_list

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from isotherm.core.paths import normalised
+from isotherm.contract.paths import normalised
 from isotherm.iceberg.manifests.avro import (
     MAX_BLOCK_BYTES,
     MAX_UNPACKED_BYTES,

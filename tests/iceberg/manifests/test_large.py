@@ -11,7 +11,7 @@ import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 
-from isotherm.core.paths import normalised
+from isotherm.contract.paths import normalised
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.iceberg.manifests.avro import ALONE_BYTES
 from isotherm.iceberg.manifests.counts import Question, census

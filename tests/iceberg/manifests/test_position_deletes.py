@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from pyiceberg.manifest import FileFormat
 
 from isotherm.contract.identity import PartitionKey
+from isotherm.contract.paths import normalised
 from isotherm.core.model.files import FileKind
-from isotherm.core.paths import normalised
 from isotherm.iceberg.manifests.live import LiveEntry
 from isotherm.iceberg.manifests.position_deletes import DataFiles
 

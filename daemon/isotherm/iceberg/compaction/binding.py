@@ -15,10 +15,10 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import VoidTransform
 
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey, TableId
+from isotherm.contract.paths import is_plain, written_under
 from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import CompactionJob, Take
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.core.paths import is_plain, written_under
 from isotherm.iceberg.compaction.names import destination
 from isotherm.iceberg.manifests.live import LiveEntry, live_files
 from isotherm.iceberg.manifests.position_deletes import DataFiles

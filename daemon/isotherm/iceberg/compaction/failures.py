@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import duckdb
 import pyarrow as pa
 
+from isotherm.clients.retries import is_transient
 from isotherm.core.model.refusals import Reason, RefusalError
-from isotherm.iceberg.retries import is_transient
 
 
 @contextlib.contextmanager

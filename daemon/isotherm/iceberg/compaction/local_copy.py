@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 
 from pyiceberg.io import FileIO
 
-from isotherm.core.paths import is_local, normalised
+from isotherm.contract.paths import is_local, normalised
 
 FOLDER = "/proc/self/fd/" if sys.platform == "linux" else "/dev/fd/"
 """Where the kernel shows the files that this process has open. Linux's own /dev/fd is a link to it."""

@@ -18,9 +18,9 @@ import duckdb
 from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import NameMapping
 
+from isotherm.contract.paths import normalised
 from isotherm.core.model.files import LiveFile
 from isotherm.core.model.jobs import WrittenFile
-from isotherm.core.paths import normalised
 from isotherm.iceberg.compaction.claims import claims
 from isotherm.iceberg.compaction.columns import Column, columns_of
 from isotherm.iceberg.compaction.local_copy import FOLDER, local_paths

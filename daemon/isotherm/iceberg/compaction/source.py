@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 from pyiceberg.table.metadata import TableMetadata
 
+from isotherm.contract.paths import normalised
 from isotherm.core.model.files import LiveFile
 from isotherm.core.model.jobs import CompactionJob
 from isotherm.core.model.refusals import Reason, RefusalError
-from isotherm.core.paths import normalised
 from isotherm.iceberg.compaction.failures import blaming
 from isotherm.iceberg.compaction.local_copy import nearby
 from isotherm.iceberg.compaction.projection import Node, nodes

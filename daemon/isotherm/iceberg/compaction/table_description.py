@@ -10,7 +10,7 @@ from typing import Any
 from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 
-from isotherm.iceberg.storage import properties_with_retries
+from isotherm.clients.storage import properties_with_retries
 
 _HISTORY: dict[str, Any] = {
     "current_snapshot_id": None,

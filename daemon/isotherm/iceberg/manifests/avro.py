@@ -23,7 +23,7 @@ from pyiceberg.avro.reader import Reader
 from pyiceberg.avro.resolver import construct_reader, construct_writer
 from pyiceberg.io import FileIO
 
-from isotherm.iceberg.retries import retried
+from isotherm.clients.retries import retried
 
 MAX_BYTES = 256 * 1024 * 1024
 """Of a manifest. Writers aim at 8 MiB; one of 250 files with ten thousand columns has 90. A larger one is an attack."""

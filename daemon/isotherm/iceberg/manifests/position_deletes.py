@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
 from isotherm.contract.identity import PartitionKey
-from isotherm.core.paths import normalised
+from isotherm.contract.paths import normalised
 from isotherm.iceberg.manifests.live import LiveEntry
 
 _Identity = tuple[str, int | None]

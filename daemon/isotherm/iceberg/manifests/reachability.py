@@ -19,11 +19,11 @@ from pyiceberg.manifest import ManifestEntryStatus, ManifestFile
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV1
 from pyiceberg.table.snapshots import Snapshot
 
+from isotherm.clients.storage import REQUESTS_AT_ONCE
+from isotherm.contract.paths import normalised
 from isotherm.core.deletion import Seen
-from isotherm.core.paths import normalised
 from isotherm.iceberg.manifests.avro import ALONE_BYTES, MAX_BYTES, TooLargeError, UnreadableError
 from isotherm.iceberg.manifests.reading import Manifest, manifests_listed, read_manifest_list
-from isotherm.iceberg.storage import REQUESTS_AT_ONCE
 from isotherm.iceberg.threads import THREADS, IsStopped, Threads
 
 _DAMAGED = (FileNotFoundError, UnreadableError)

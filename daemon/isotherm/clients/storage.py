@@ -32,9 +32,9 @@ from pyiceberg.io import (
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
-from isotherm.core.paths import is_local, is_plain
-from isotherm.iceberg.metadata_file import METADATA_NAMES, MetadataFile
-from isotherm.iceberg.retries import Store, store_of
+from isotherm.clients.metadata_file import METADATA_NAMES, MetadataFile
+from isotherm.clients.retries import Store, store_of
+from isotherm.contract.paths import is_local, is_plain
 
 CONNECT_TIMEOUT_S = "5"
 REQUEST_TIMEOUT_S = "20"

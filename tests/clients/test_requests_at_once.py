@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from isotherm.iceberg.storage import REQUESTS_AT_ONCE
+from isotherm.clients.storage import REQUESTS_AT_ONCE
 
 # In a process of its own: PyArrow takes the number when it opens its first store.
 PROCESS = """
@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing.pool import ThreadPool
 
 from isotherm.iceberg.catalog import connect
-from isotherm.iceberg.storage import REQUESTS_AT_ONCE, RetryingFileIO
+from isotherm.clients.storage import REQUESTS_AT_ONCE, RetryingFileIO
 from isotherm.runtime.config import CatalogConfig
 
 met = threading.Barrier(REQUESTS_AT_ONCE, timeout=20)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from isotherm.iceberg.retries import is_no_answer, is_transient
-from isotherm.iceberg.storage import RetryingFileIO, UnsafeLocationError
+from isotherm.clients.retries import is_no_answer, is_transient
+from isotherm.clients.storage import RetryingFileIO, UnsafeLocationError
 from support.lab import Lab, uuid_of
 from support.object_store import BUCKET, Fault, object_store
 

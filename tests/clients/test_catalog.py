@@ -9,12 +9,12 @@ import pytest
 from pyiceberg.exceptions import BadRequestError
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from isotherm.core.paths import normalised
+from isotherm.clients.retries import ATTEMPTS
+from isotherm.clients.storage import RetryingFileIO, properties_with_retries
+from isotherm.contract.paths import normalised
 from isotherm.iceberg.catalog import IcebergCatalog, connect
 from isotherm.iceberg.compaction.table_description import described, table_of
 from isotherm.iceberg.maintainer import IcebergMaintainer
-from isotherm.iceberg.retries import ATTEMPTS
-from isotherm.iceberg.storage import RetryingFileIO, properties_with_retries
 from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import CatalogConfig

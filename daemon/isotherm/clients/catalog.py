@@ -38,8 +38,8 @@ from requests import ConnectionError as BrokenConnection
 from requests import PreparedRequest, ReadTimeout, Response, Session
 from urllib3.exceptions import HTTPError
 
-from isotherm.iceberg.metadata_file import within_limits
-from isotherm.iceberg.storage import RetryingFileIO
+from isotherm.clients.metadata_file import within_limits
+from isotherm.clients.storage import RetryingFileIO
 from isotherm.runtime.clock import monotonic_s
 
 CONNECT_TIMEOUT_S = 5
