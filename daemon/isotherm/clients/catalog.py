@@ -38,7 +38,7 @@ from requests import ConnectionError as BrokenConnection
 from requests import PreparedRequest, ReadTimeout, Response, Session
 from urllib3.exceptions import HTTPError
 
-from isotherm.clients.metadata_file import within_limits
+from isotherm.clients.metadata_file import newest_of, newest_only, within_limits
 from isotherm.clients.storage import RetryingFileIO
 from isotherm.runtime.clock import monotonic_s
 
@@ -190,7 +190,7 @@ class _RestCatalog(RestCatalog):
     def _config_headers(self, session: Session) -> None:
         """Prepare a new session; called before its first request, which may be the one for a token."""
         super()._config_headers(session)
-        _bound(session, self._timeout_s)
+        _bound(session, self._timeout_s, newest_of(self.properties))
 
     def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
         """Return the namespaces right below one, or those at the top."""
@@ -221,7 +221,7 @@ class _RestCatalog(RestCatalog):
         return table
 
 
-def _bound(session: Session, timeout_s: float) -> None:
+def _bound(session: Session, timeout_s: float, newest: int | None) -> None:
     """Give each request of a session a time-out, whichever adapter sends it (SigV4 brings its own)."""
     send = session.send
 
@@ -230,7 +230,7 @@ def _bound(session: Session, timeout_s: float) -> None:
         kwargs["stream"] = True
         until_s = monotonic_s() + WHOLE_ANSWER * timeout_s
         if request.method in ("GET", "HEAD"):
-            return _whole(send(request, **kwargs), until_s)
+            return _whole(send(request, **kwargs), until_s, newest)
         # `requests` would follow with a GET, whose answer looks like that of a commit.
         answer = _whole(send(request, **{**kwargs, "allow_redirects": False}), until_s)
         if answer.is_redirect:
@@ -243,11 +243,12 @@ def _bound(session: Session, timeout_s: float) -> None:
     session.send = bounded  # type: ignore[method-assign]
 
 
-def _whole(answer: Response, until_s: float) -> Response:
+def _whole(answer: Response, until_s: float, newest: int | None = None) -> Response:
     """The answer with its body read, which must be over by then, and no larger than a table's metadata may be."""
     what = f"the answer to {answer.request.method} {answer.url}"
     try:
-        answer.raw = io.BytesIO(within_limits(_pieces(answer, until_s), what))
+        body = within_limits(_pieces(answer, until_s), what)
+        answer.raw = io.BytesIO(body if newest is None else newest_only(body, newest))
     except HTTPError as err:
         raise BrokenConnection(err, response=answer) from err
     except ValueError:

@@ -32,7 +32,7 @@ from pyiceberg.io import (
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
-from isotherm.clients.metadata_file import METADATA_NAMES, MetadataFile
+from isotherm.clients.metadata_file import METADATA_NAMES, MetadataFile, newest_of
 from isotherm.clients.retries import Store, store_of
 from isotherm.contract.paths import is_local, is_plain
 
@@ -106,7 +106,7 @@ class RetryingFileIO(PyArrowFileIO):
         plain = super().new_input(location)
         file = plain if is_local(location) else RetryingFile(plain, store_of(location, self.properties))
         is_metadata = location in self.metadata_locations or location.endswith(METADATA_NAMES)
-        return MetadataFile(file) if is_metadata else file
+        return MetadataFile(file, newest_of(self.properties)) if is_metadata else file
 
     def new_output(self, location: str) -> Any:
         """A file to write, which is never written over another one: no file of a table ever changes.

@@ -80,7 +80,7 @@ class Outbox:
             self._recall_one(key, value)
         for name in self._lake.names(namespaces):
             try:
-                table = self._lake.load(name)
+                table = self._lake.newest(name, lambda _: True)
             except Exception as err:  # noqa: BLE001 (one table that cannot be read holds up no other; the sweep tells of it)
                 logs.get().warning("table_unreadable", table=name, error=brief(err))
                 self._names.add(name)
@@ -171,8 +171,9 @@ class Outbox:
             BrokerError: not acknowledged; the watermark stays where it was.
         """
         with self._announcing:
-            links = None if now is None else self._since_last(now)
-            table = now if links is not None else self._lake.load(name)
+            if now is None or self._since_last(now) is None:
+                now = self._lake.newest(name, lambda now: self._since_last(now) is not None)
+            table, links = now, None if now is None else self._since_last(now)
             if table is None:
                 with self._lock:
                     self._names.discard(name)

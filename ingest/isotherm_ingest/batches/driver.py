@@ -102,7 +102,7 @@ class Driver:
         known = self._known(name)
         topics = set() if known is None else {topic for topic, _ in known.through}
         try:
-            now = self._tools.lake.load(name)
+            now = self._tools.lake.newest(name, lambda now: now.has_tokens(self._config.pipeline))
             token = None if now is None else now.token(self._config.pipeline)
             topics |= set() if token is None else token.source.vector.keys()
         except Exception as err:  # noqa: BLE001 (its own trouble: its writer meets it again, tells it and waits)

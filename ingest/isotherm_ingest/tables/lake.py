@@ -6,9 +6,10 @@ Tables are made and altered through Spark, which writes them. Nothing here write
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from pyiceberg.catalog import Catalog
@@ -45,11 +46,13 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from isotherm.clients.catalog import open_catalog
+from isotherm.clients.metadata_file import NEWEST
+from isotherm.clients.storage import properties_with_retries
 from isotherm_ingest.announce.pending import Link
 from isotherm_ingest.plan.places import Found
 from isotherm_ingest.sql.text import quoted
-from isotherm_ingest.tables.catalog import open_catalog
-from isotherm_ingest.tables.offsets import Token, find_token, positions_of, tag_name
+from isotherm_ingest.tables.offsets import RECENT_TOKENS, Token, find_token, positions_of, tag_name, tokens_in
 
 PIPELINE_PROPERTY = "ingest.pipeline"
 """Table property of a table that ingest made: whose it is."""
@@ -174,6 +177,13 @@ class TableNow:
             head_sequence,
         )
 
+    def has_tokens(self, pipeline: str) -> bool:
+        """Whether as many snapshots of main say the pipeline's progress as are asked for it."""
+        return (
+            len(list(islice(tokens_in(pipeline, map(summary_of, self.ancestry())), RECENT_TOKENS)))
+            == RECENT_TOKENS
+        )
+
     @cached_property
     def oldest(self) -> Snapshot | None:
         """The oldest of main's snapshots that is still known."""
@@ -185,7 +195,7 @@ class TableNow:
             self.uuid,
             None if token is None else positions_of(token.source.vector),
             {} if token is None else token.source.topic_ids,
-            self.oldest is not None and self.oldest.parent_snapshot_id is not None,
+            token is None and self.oldest is not None and self.oldest.parent_snapshot_id is not None,
         )
 
 
@@ -204,13 +214,21 @@ def is_first(snapshot: Snapshot) -> bool:
     return snapshot.parent_snapshot_id is None and (snapshot.sequence_number or 0) <= 1
 
 
+ANSWER_TIMEOUT_S = 30.0
+"""Between two bytes. A commit that ran into it may have landed; the writer looks for its own token."""
+
+
+NEWEST_SNAPSHOTS = 100
+"""Of a table that is looked at. A week of commits a minute has 10,080, of which the newest says all, mostly."""
+
+
 class Lake:
     """The catalog, for every thread of the driver."""
 
     def __init__(self, name: str, properties: Mapping[str, str]) -> None:
         """Connect lazily, each thread for itself: not every catalog's client is made to be shared."""
         self._name = name
-        self._properties = dict(properties)
+        self._properties = properties_with_retries(properties)
         self._local = threading.local()
 
     @property
@@ -221,17 +239,26 @@ class Lake:
     @property
     def catalog(self) -> Catalog:
         """The client of the calling thread."""
-        if not hasattr(self._local, "catalog"):
-            self._local.catalog = open_catalog(self._name, self._properties)
-        catalog: Catalog = self._local.catalog
+        return self._client("catalog", {})
+
+    def _client(self, kind: str, more: Mapping[str, str]) -> Catalog:
+        if not hasattr(self._local, kind):
+            setattr(
+                self._local, kind, open_catalog(self._name, {**self._properties, **more}, ANSWER_TIMEOUT_S)
+            )
+        catalog: Catalog = getattr(self._local, kind)
         return catalog
 
     def load(self, name: str) -> TableNow | None:
         """The table now, or None where there is none."""
-        try:
-            return TableNow(self.catalog.load_table(name))
-        except (NoSuchTableError, NoSuchNamespaceError):
-            return None
+        return _loaded(self.catalog, name)
+
+    def newest(self, name: str, says_enough: Callable[[TableNow], bool]) -> TableNow | None:
+        """The table now with its newest snapshots, which is quicker; with all of them where these do not say enough."""
+        now = _loaded(self._client("newest", {NEWEST: str(NEWEST_SNAPSHOTS)}), name)
+        if now is None or len(now.snapshots) < NEWEST_SNAPSHOTS or says_enough(now):
+            return now
+        return self.load(name)
 
     def ask(self) -> None:
         """Have the catalog answer anything; raises what it raises."""
@@ -262,22 +289,16 @@ class Lake:
         # A server without nested namespaces may leave the question out, and tell all that it has.
         return [one for one in below if len(one) > len(namespace) and one[: len(namespace)] == namespace]
 
-    def io_properties(self, now: TableNow) -> dict[str, str]:
-        """What workers need to reach a table's files: the catalog's own, and what it lends for the table.
-
-        PyIceberg mixes a table's properties in. Whoever may set them must not choose code, hosts or keys for us.
-        """
-        theirs = now.properties
-        lent = {
-            name: value
-            for name, value in now.table.io.properties.items()
-            if isinstance(value, str) and theirs.get(name) != value
-        }
-        return {**self._properties, **lent}
-
     def spark_name(self, name: str) -> str:
         """The table as Spark's SQL names it."""
         return ".".join(quoted(part) for part in (self._name, *name.split(".")))
+
+
+def _loaded(catalog: Catalog, name: str) -> TableNow | None:
+    try:
+        return TableNow(catalog.load_table(name))
+    except (NoSuchTableError, NoSuchNamespaceError):
+        return None
 
 
 def create_statements(

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyspark.sql import SparkSession
 
+from isotherm.clients.storage import plain_properties
 from isotherm.contract.summary import property_name
 from isotherm.runtime import clock
 from isotherm_ingest.decode.changes import decoder
@@ -50,7 +51,7 @@ class Looking:
             Behind: the batch begins above what the table needs next.
             TableRefused: a person must look.
         """
-        found = self._tools.lake.load(self._name)
+        found = self._tools.lake.newest(self._name, lambda now: now.has_tokens(self._tools.pipeline))
         at, source, valid_through_ms = self._progress(found, portion)
         from_offsets = wanted_from(at, portion)
         if from_offsets is None or not portion.groups:
@@ -92,7 +93,7 @@ class Looking:
         return TableTask(
             self._name,
             described(metadata),
-            self._tools.lake.io_properties(look.now),
+            plain_properties(look.now.table.io),
             columns,
             {(one.topic, one.number): decoder(one.schema, pa.schema(kinds), wanted) for one in look.groups},
             {(one.topic, one.number): misfit(why) for one, why in look.refused.items()},

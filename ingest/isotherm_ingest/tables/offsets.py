@@ -6,8 +6,9 @@ it are filtered out, whatever brought them back. Only values here.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from isotherm.contract.summary import (
     INGEST_PIPELINE,
@@ -121,6 +122,11 @@ def decode(text: str) -> Source:
         raise TokenError(f"offset vector {text[:200]!r} cannot be read: {err}") from err
 
 
+def tokens_in(pipeline: str, summaries: Iterable[Mapping[str, str]]) -> Iterator[Mapping[str, str]]:
+    """Those summaries that have a token of the pipeline."""
+    return (one for one in summaries if one.get(INGEST_PIPELINE) == pipeline and INGEST_TOKEN in one)
+
+
 def find_token(
     pipeline: str,
     ancestors: Iterable[Mapping[str, str]],
@@ -142,14 +148,10 @@ def find_token(
     """
     found: list[Source] = []
     valid_through: list[int] = []
-    for summary in ancestors:
-        if summary.get(INGEST_PIPELINE) != pipeline or INGEST_TOKEN not in summary:
-            continue
+    for summary in islice(tokens_in(pipeline, ancestors), RECENT_TOKENS):
         found.append(decode(summary[INGEST_TOKEN]))
         if (said := valid_through_of(summary)) is not None:
             valid_through.append(said)
-        if len(found) == RECENT_TOKENS:
-            break
     if (
         not found
         and tagged is not None
