@@ -40,6 +40,27 @@ MUTANTS = (
         "if False:",
         EXECUTOR + "test_sums_that_do_not_agree_commit_nothing[job]",
     ),
+    Mutant(
+        "values that are no number are not told",
+        "parquet/statistics.py",
+        "result.nan_value_counts[field_id] = nans",
+        "pass",
+        "iceberg/compaction/test_bounds.py::test_a_delete_by_bounds_takes_no_row_that_has_no_number",
+    ),
+    Mutant(
+        "the proof believes the footers that it is to prove",
+        "iceberg/compaction/row_sums.py",
+        "self._duckdb.execute(\"SET disabled_optimizers = 'statistics_propagation'\")",
+        "pass",
+        "iceberg/compaction/test_row_sums.py::test_bounds_of_floats_are_judged_by_the_values_that_are_numbers",
+    ),
+    Mutant(
+        "a manifest of UUIDs has bounds in an order that not all readers have",
+        "iceberg/manifests/writing.py",
+        "if not all(uuids.has_one_order for uuids in self._uuids.values()):",
+        "if False:",
+        "iceberg/manifests/test_live.py::test_no_reader_passes_over_a_manifest_of_uuids_that_it_needs",
+    ),
     # The table as the commit finds it
     Mutant(
         "files in an old schema are committed under a new one",
