@@ -3,6 +3,7 @@
 from mutants.mutant import Mutant
 
 COMPACTIONS = "service/compactions.py"
+SLOW = "service/test_slow_commits.py::"
 LAST_LOOK = "service/last_look.py"
 EXPIRIES = "service/expiries.py"
 DELETIONS = "service/deletions.py"
@@ -36,8 +37,8 @@ MUTANTS = (
     Mutant(
         "expiries whose commits hang have all of the loop",
         EXPIRIES,
-        "if not self.operations.may_commit(job_id):",
-        "if not self.operations.may_commit(job_id) and False:",
+        "if not self.operations.may_commit(Action.EXPIRE, job_id):",
+        "if not self.operations.may_commit(Action.EXPIRE, job_id) and False:",
         HANGING + "test_expiries_that_hang_have_a_part_of_the_loop",
     ),
     Mutant(
@@ -139,10 +140,31 @@ MUTANTS = (
         "service/test_deletions.py::test_an_act_is_counted_before_the_request_goes_out",
     ),
     Mutant(
+        "the files of a job whose commit is under way are cleaned up",
+        COMPACTIONS,
+        "if job_id == self._committing:",
+        "if False:",
+        SLOW + "test_what_happens_while_a_commit_is_slow_is_seen_before_its_request[halted]",
+    ),
+    Mutant(
+        "the marks of an expiry whose request is under way are dropped",
+        EXPIRIES,
+        "if self._sent is not None and self._sent[0] == job_id:",
+        "if False:",
+        SLOW + "test_what_happens_while_an_expiry_is_slow_is_seen_before_its_request[halted]",
+    ),
+    Mutant(
+        "a stopped daemon lets the commit that it waits for go",
+        COMPACTIONS,
+        "self._go_on(lambda *_: stopped)",
+        "self._go_on(self._last_look)",
+        SLOW + "test_a_daemon_that_stops_lets_no_request_go_that_was_about_to",
+    ),
+    Mutant(
         "an event on one table cancels the jobs of another",
         COMPACTIONS,
-        "if operation.job_id == but or operation.table.uuid != one.uuid:",
-        "if operation.job_id == but:",
+        "for operation in [other for other in self._operations() if other.table.uuid == one.uuid]:",
+        "for operation in self._operations():",
         LAYERS + "test_a_job_is_cancelled_by_what_touches_its_table_and_by_nothing_else",
     ),
     Mutant(
@@ -367,7 +389,7 @@ MUTANTS = (
     Mutant(
         "an expiry is judged by the table as it was minutes ago",
         EXPIRIES,
-        "            self.follower.confirm_loaded(loaded)\n",
+        "        self.follower.confirm_loaded(loaded)\n",
         "",
         LAYERS + "test_an_expiry_is_judged_by_what_the_policy_keeps_at_the_moment_of_its_request",
     ),
