@@ -91,11 +91,13 @@ class Story:
 
     def kill(self) -> None:
         """SIGKILL of the driver, its JVM and its workers."""
+        self.get_busy()
         self.drivers.now.kill()
         self.drivers.start()
 
     def kill_python(self) -> None:
         """SIGKILL of the driver's Python alone: its JVM must not go on."""
+        self.get_busy()
         self.drivers.now.kill(alone=True)
         self.drivers.start()
 
@@ -110,12 +112,14 @@ class Story:
 
     def kill_worker(self) -> None:
         """SIGKILL of a Python worker, or of the process that forks them."""
+        self.get_busy()
         workers = self.drivers.now.workers()
         if workers:
             self.dice.choice(workers).kill()
 
     def pause(self) -> None:
         """SIGSTOP for a while, then SIGCONT."""
+        self.get_busy()
         family = self.drivers.now.pause()
         self.wait(self.dice.uniform(1, 6))
         go_on(family)
@@ -130,9 +134,8 @@ class Story:
 
     def replace_while_paused(self) -> None:
         """A second driver takes over from one that is stopped in the middle of something, and then goes on."""
-        self.until_begun()
+        self.get_busy()
         old = self.drivers.now
-        self.wait(self.dice.random())
         family = old.pause()
         self.drivers.start()
         patience_s = self.dice.choice([10, 25, 40])
@@ -174,6 +177,12 @@ class Story:
     def grow(self) -> None:
         """A topic gains partitions."""
         self.steps[-1] += f" ({self.trading.grow()})"
+
+    def get_busy(self) -> None:
+        """Mostly some moment of the newest driver's work, sometimes one of its start."""
+        if self.dice.random() < 0.8:
+            self.until_begun()
+            self.wait(self.dice.uniform(0, 3))
 
     def until_begun(self) -> None:
         """The newest driver is at work."""
