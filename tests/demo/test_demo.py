@@ -85,18 +85,20 @@ def test_a_run_keeps_every_promise_and_compacts_what_went_cold(folder: Path) -> 
     parts = {"postgres", "kafka", "connect", "ingest_python", "ingest_jvm", "daemon"}
     assert parts <= {name for name, peak in report["peak_memory_mb"].items() if peak > 10}
     assert report["batches_failed"] == 0
+    assert report["keys_moved"] > 0
     assert report["seconds"] > 30
     assert running_in(folder) == []
 
 
 @pytest.mark.stack
 @pytest.mark.timeout(600)
-def test_kills_break_no_promise(folder: Path) -> None:
+def test_kills_and_a_second_driver_break_no_promise(folder: Path) -> None:
     report = report_of(folder, "--for", "60s", "--seed", "3", "--chaos", "kill")
 
     assert dict.fromkeys(PROMISES, True) == report["promises"], report["evidence"]
     assert len(report["kills"]) >= 2
     assert report["restarts"]
+    assert report["drivers_fenced"] == 1
     assert all(table["checksums_equal"] for table in report["tables"])
     assert running_in(folder) == []
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from isotherm.audit.evidence import Judgement
 from isotherm.contract.summary import Origin
+from isotherm.demo.programs import EXIT_TAKEN_OVER
 from isotherm.demo.report import Report, promises, quantiles, table_report
 from isotherm.demo.stage import Stage
 
@@ -14,6 +15,13 @@ def make_report(stage: Stage, startup_s: float) -> Report:
     compared = stage.referee.compare(with_scan=True)
     judged = stage.referee.judge(compared, stage.accounted, logbook.recomputed, logbook.failed)
     troubles = [f"the witness went blind: {witness.error}"] if witness.error else []
+    troubles += [
+        f"a driver of ingest that was to be fenced ended with {code}"
+        for code in stage.programs.fenced
+        if code != EXIT_TAKEN_OVER
+    ]
+    if stage.programs.second is not None:
+        troubles.append("two drivers of ingest run, and none was fenced")
     troubles += [f"{name}: no such table in the lake" for name in compared if name not in witness.tables]
     holds, evidence = promises(judged, troubles)
     tables = tuple(
@@ -43,6 +51,8 @@ def make_report(stage: Stage, startup_s: float) -> Report:
         if stage.chaos
         else (),
         restarts=stage.programs.restarts,
+        keys_moved=stage.workload.keys_moved,
+        drivers_fenced=len(stage.programs.fenced),
         jobs=_jobs(stage),
         full_scans=logbook.full_scans,
         complaints=tuple(logbook.complaints[-20:]),

@@ -26,6 +26,9 @@ PATIENT_S = 40.0
 """For a batch to be finished, when a run ends as it should."""
 HURRIED_S = 8.0
 """When it is broken off: nobody will look at what is left."""
+KILLED_WITHIN_S = 5
+EXIT_TAKEN_OVER = 3
+"""A driver of ingest ends so when it learns that another one has begun after it."""
 CHAOS_PAUSE_S = (9.0, 16.0)
 SPARE_INGEST_S = 45.0
 """Ingest is left alone this long after it was killed: Spark alone takes half of it to start, and something must be
@@ -36,6 +39,7 @@ class Programs:
     """Ingest and the daemon."""
 
     def __init__(self, folder: DemoFolder) -> None:
+        self._folder = folder
         python = [sys.executable, "-m"]
         # A stopped ingest finishes its batch; a stopped daemon, its step.
         self.daemon = Process(
@@ -44,12 +48,11 @@ class Programs:
             folder.logs / "isotherm.log",
             folder=folder.root,
         )
-        self.ingest = Process(
-            "ingest",
-            [*python, "isotherm_ingest.cli", "run", folder.streams_yaml],
-            folder.logs / "ingest.log",
-            folder=folder.root,
-        )
+        self.ingest = self._driver()
+        self.second: Process | None = None
+        """Another driver of ingest, from its start until one of the two is fenced."""
+        self.fenced: list[int | None] = []
+        """Exit codes of the drivers that were fenced."""
         self.restarts: dict[str, int] = {}
         self._killed_at_s: dict[str, float] = {}
         self._old_groups: set[int] = set()
@@ -61,6 +64,38 @@ class Programs:
         self.daemon.start()
         self.ingest.start()
 
+    def _driver(self, **environment: str) -> Process:
+        return Process(
+            "ingest",
+            [sys.executable, "-m", "isotherm_ingest.cli", "run", self._folder.streams_yaml],
+            self._folder.logs / "ingest.log",
+            folder=self._folder.root,
+            environment=environment,
+        )
+
+    def start_second(self) -> bool:
+        """Start ingest once more, beside the one that runs, as a mistaken operator would on another machine.
+
+        Returns whether it was started: there must be one that runs.
+        """
+        with self._lock:
+            if not self.ingest.is_running:
+                return False
+            self.second = self._driver(ISOTHERM_INGEST_HTTP__PORT="0")
+            self.second.start()
+            return True
+
+    def _part_drivers(self) -> None:
+        """One of two drivers has ended: the other one is ingest from now on."""
+        if self.second is None or (self.ingest.is_running and self.second.is_running):
+            return
+        ended, stays = self.ingest, self.second
+        if self.ingest.is_running:
+            ended, stays = stays, ended
+        self.fenced.append(ended.exit_code)
+        self._old_groups.add(ended.pid)
+        self.ingest, self.second = stays, None
+
     def check(self) -> None:
         """Start again what was killed.
 
@@ -70,6 +105,7 @@ class Programs:
         with self._lock:
             if self._is_stopping:
                 return
+            self._part_drivers()
             for program in (self.daemon, self.ingest):
                 if program.is_running or program.exit_code is None:
                     continue
@@ -79,19 +115,26 @@ class Programs:
                 program.start()
                 self.restarts[program.name] = self.restarts.get(program.name, 0) + 1
 
-    def kill(self, program: Process, *, group: bool) -> None:
-        """SIGKILL, to it and its children or to it alone; `check` starts it again."""
+    def kill(self, name: str, *, group: bool) -> bool:
+        """SIGKILL, to a program and its children or to it alone; `check` starts it again.
+
+        Returns whether it was killed: of two drivers of ingest, none is.
+        """
         with self._lock:
+            if name == self.ingest.name and self.second is not None:
+                return False
+            program = self.ingest if name == self.ingest.name else self.daemon
             self._killed_at_s[program.name] = monotonic_s()
             program.kill(signal.SIGKILL, group=group)
+            program.wait(KILLED_WITHIN_S)
+            return True
 
     def stop(self, within_s: float = HURRIED_S) -> None:
         """End both: ask, wait so long, kill; then whatever an earlier life of theirs has left."""
         with self._lock:
             self._is_stopping = True
-        threads = [
-            threading.Thread(target=program.stop, args=(within_s,)) for program in (self.ingest, self.daemon)
-        ]
+        programs = [one for one in (self.ingest, self.second, self.daemon) if one is not None]
+        threads = [threading.Thread(target=program.stop, args=(within_s,)) for program in programs]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -176,14 +219,13 @@ class Chaos:
         """Kill it; whether there was anything to kill."""
         match target:
             case "the daemon":
-                self._programs.kill(self._programs.daemon, group=True)
+                return self._programs.kill("the daemon", group=True)
             case "ingest and its JVM":
-                self._programs.kill(self._programs.ingest, group=True)
+                return self._programs.kill("ingest", group=True)
             case "ingest's Python":
-                self._programs.kill(self._programs.ingest, group=False)
+                return self._programs.kill("ingest", group=False)
             case _:
                 return self._strike_job()
-        return True
 
     def _strike_job(self) -> bool:
         """A job lives a second or two: wait for one, for a while."""
@@ -214,11 +256,13 @@ class Memory:
             _add(now, "daemon", programs.daemon.pid)
         for job in programs.jobs():
             _add(now, "jobs", job.pid)
-        if programs.ingest.is_running:
-            _add(now, "ingest_python", programs.ingest.pid)
-        for child in _children(programs.ingest):
-            with contextlib.suppress(psutil.Error):
-                _add(now, "ingest_jvm" if "java" in child.name() else "ingest_python", child.pid)
+        for driver in (programs.ingest, programs.second):
+            if driver is None or not driver.is_running:
+                continue
+            _add(now, "ingest_python", driver.pid)
+            for child in _children(driver):
+                with contextlib.suppress(psutil.Error):
+                    _add(now, "ingest_jvm" if "java" in child.name() else "ingest_python", child.pid)
         now["demo"] = _rss_mb(os.getpid())
         for name, megabytes in now.items():
             self.peaks[name] = max(self.peaks.get(name, 0.0), round(megabytes, 1))

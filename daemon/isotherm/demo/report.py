@@ -70,6 +70,10 @@ class Report:
     peak_memory_mb: Mapping[str, float]
     kills: tuple[str, ...] = ()
     restarts: Mapping[str, int] = field(default_factory=dict)
+    keys_moved: int = 0
+    """Rows of the source that were given another primary key."""
+    drivers_fenced: int = 0
+    """Drivers of ingest that ended because a second one had begun."""
     jobs: Mapping[str, int] = field(default_factory=dict)
     """Operations in the ledger, by action and end."""
     full_scans: Mapping[str, int] = field(default_factory=dict)
@@ -189,6 +193,8 @@ def _numbers(report: Report) -> RenderableType:
     ]
     if rescans := {why: count for why, count in report.full_scans.items() if why != "first seen"}:
         lines.append(f"full scans: {', '.join(f'{count} times {why}' for why, count in rescans.items())}")
+    if report.drivers_fenced:
+        lines.append("a second driver of ingest began; one of the two was fenced, and ended")
     if report.kills:
         lines.append(f"killed: {', '.join(report.kills)}")
     return Text("\n" + "\n".join(lines) + "\n")

@@ -28,6 +28,8 @@ SETTLE_WITHIN_S = 90
 """For the daemon to finish what is due, once the stream stands still: seconds as a rule, more where all share a core."""
 TOLD_WITHIN_S = 60
 """For the last announcements."""
+SECOND_DRIVER_FROM_S = 60
+"""Only a demo so long has a second driver of ingest: it takes half a minute to start."""
 CHAOS_ENDS_S = 10
 """Chaos ends this long before the workload does."""
 TICK_S = 0.5
@@ -213,7 +215,10 @@ class _Run:
         if self._with_chaos:
             self._stage.begin_chaos()
         ends_s = monotonic_s() + self._for_s
+        second_s = self._for_s * 2 / 3 if self._for_s >= SECOND_DRIVER_FROM_S else 0
         while (left_s := ends_s - monotonic_s()) > 0:
+            if left_s < second_s and self._stage.programs.start_second():
+                second_s = 0
             if self._stage.chaos is not None and left_s < CHAOS_ENDS_S:
                 self._stage.chaos.stop()
             self._tick()
@@ -223,6 +228,7 @@ class _Run:
         self._stage.workload.hold()
 
     def _come_to_rest(self) -> None:
+        self._wait(self._stage.has_one_driver, CATCH_UP_WITHIN_S, "one of two drivers is fenced", pause_s=1)
         behind: list[str] = []
 
         def caught_up() -> bool:

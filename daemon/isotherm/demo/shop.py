@@ -23,6 +23,9 @@ class ShopTable:
     """Name and PostgreSQL type."""
     partition_by: tuple[str, ...]
     event_time: str | None = None
+    is_full: bool = True
+    """REPLICA IDENTITY FULL: messages have the old row. By PostgreSQL's default they have its key, and no large value
+    that an update left alone."""
 
     @property
     def lake_name(self) -> str:
@@ -35,11 +38,12 @@ class ShopTable:
         return tuple(name for name, _ in self.columns)
 
     def ddl(self) -> str:
-        """CREATE TABLE, and REPLICA IDENTITY FULL: a delete then says in which partition its row was."""
+        """The statements that make it."""
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns)
+        identity = "FULL" if self.is_full else "DEFAULT"
         return (
             f"CREATE TABLE {self.name} ({columns}, PRIMARY KEY ({', '.join(self.key)})); "
-            f"ALTER TABLE {self.name} REPLICA IDENTITY FULL"
+            f"ALTER TABLE {self.name} REPLICA IDENTITY {identity}"
         )
 
 
@@ -58,8 +62,10 @@ TABLES = (
             ("profile", "jsonb"),
             ("joined_at", "timestamptz not null"),
             ("changed_at", "timestamptz not null"),
+            ("about", "text storage external"),
         ),
         ("bucket(4, customer_id)",),
+        is_full=False,
     ),
     ShopTable(
         "orders",

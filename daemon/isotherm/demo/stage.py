@@ -174,6 +174,10 @@ class Stage:
         finally:
             ledger.close()
 
+    def has_one_driver(self) -> bool:
+        """Whether a second driver of ingest was never started, or one of the two has ended."""
+        return self.programs.second is None
+
     def is_settled(self) -> bool:
         """Whether the daemon has nothing more to do that is due now, and everything is announced and accounted for."""
         due = any(

@@ -33,6 +33,8 @@ NEVER_NEARER = timedelta(hours=1)
 """Order time stays this far behind the clock."""
 LONGEST_DEMO_S = 3600
 """How long order time may run at full speed; after that it goes on at the pace of the clock."""
+LARGE = 2_500
+"""Characters of a text that PostgreSQL stores apart (TOAST), and that Debezium leaves out where it is unchanged."""
 PRODUCTS = ("tea", "coffee", "cup", "kettle", "spoon", "honey", "biscuit", "filter", "jug", "grinder")
 METHODS = ("card", "invoice", "cash", "voucher")
 
@@ -68,6 +70,8 @@ class Workload:
         self.rows = 0
         """Rows written so far."""
         self.transactions = 0
+        self.keys_moved = 0
+        """Rows that were given another primary key."""
         self.error: str | None = None
         """Why it ended by itself, or None where it did not."""
         self._dsn = dsn
@@ -162,6 +166,8 @@ class Workload:
             self._cancel_order(cursor, self._recent_order())
         if chance() < 0.15:
             self._change_customer(cursor)
+        if chance() < 0.03:
+            self._renumber_payment(cursor, self._recent_order())
 
     def _new_order(self, cursor: "psycopg.Cursor[Any]", at: datetime) -> None:
         pick, chance = self._random.choice, self._random.random
@@ -263,8 +269,27 @@ class Workload:
             self._next_customer += 1
         elif what < 0.25:
             # Only customers who came during the demo, nobody's orders hang on them.
-            newest = self._random.randint(CUSTOMERS + 1, max(self._next_customer, CUSTOMERS + 1))
-            self._execute(cursor, "DELETE FROM customers WHERE customer_id = %s", newest)
+            self._execute(cursor, "DELETE FROM customers WHERE customer_id = %s", self._newcomer())
+        elif what < 0.35:
+            # With the key, the text: that of the old row is in no message.
+            moved = self._execute(
+                cursor,
+                "UPDATE customers SET customer_id = %s, about = %s, changed_at = clock_timestamp() "
+                "WHERE customer_id = %s",
+                self._next_customer,
+                self._about(self._next_customer),
+                self._newcomer(),
+            )
+            self.keys_moved += moved
+            self._next_customer += 1
+        elif what < 0.4:
+            customer_id = self._random.randint(1, CUSTOMERS)
+            self._execute(
+                cursor,
+                "UPDATE customers SET about = %s, changed_at = clock_timestamp() WHERE customer_id = %s",
+                self._about(customer_id),
+                customer_id,
+            )
         else:
             self._execute(
                 cursor,
@@ -275,6 +300,24 @@ class Workload:
                 self._random.randint(1, CUSTOMERS),
             )
 
+    def _renumber_payment(self, cursor: "psycopg.Cursor[Any]", order: Order) -> None:
+        self.keys_moved += self._execute(
+            cursor,
+            "UPDATE payments SET payment_id = %s, changed_at = clock_timestamp() WHERE order_id = %s",
+            self._next_payment,
+            order.order_id,
+        )
+        self._next_payment += 1
+
+    def _newcomer(self) -> int:
+        """Somebody who came during the demo, if he is still there: nobody's orders hang on him."""
+        return self._random.randint(CUSTOMERS + 1, max(self._next_customer, CUSTOMERS + 1))
+
+    def _about(self, customer_id: int) -> str | None:
+        """Mostly more than a row has room for."""
+        text = f"What we know of {customer_id}: likes {self._random.choice(PRODUCTS)}. "
+        return self._random.choice((None, text, (text * 200)[:LARGE], (text * 200)[: 2 * LARGE]))
+
     def _insert_customer(self, cursor: "psycopg.Cursor[Any]", customer_id: int) -> None:
         chance = self._random.random
         profile = {
@@ -284,7 +327,8 @@ class Workload:
         }
         self._execute(
             cursor,
-            "INSERT INTO customers VALUES (%s, %s, %s, %s::bigint * 0.01, %s, %s, %s, %s, clock_timestamp())",
+            "INSERT INTO customers VALUES "
+            "(%s, %s, %s, %s::bigint * 0.01, %s, %s, %s, %s, clock_timestamp(), %s)",
             customer_id,
             f"Customer {customer_id} Müller" if chance() < 0.3 else f"Customer {customer_id}",
             f"c{customer_id}@example.org" if chance() < 0.9 else None,
@@ -295,11 +339,15 @@ class Workload:
             ),
             json.dumps(profile) if chance() < 0.8 else None,
             self._first - timedelta(days=self._random.randint(1, 900)),
+            self._about(customer_id),
         )
 
-    def _execute(self, cursor: "psycopg.Cursor[Any]", statement: Any, *values: Any) -> None:
+    def _execute(self, cursor: "psycopg.Cursor[Any]", statement: Any, *values: Any) -> int:
+        """Gives the rows that were written."""
         cursor.execute(statement, values)
-        self.rows += max(cursor.rowcount, 0)
+        rows = max(cursor.rowcount, 0)
+        self.rows += rows
+        return rows
 
 
 def _now() -> datetime:

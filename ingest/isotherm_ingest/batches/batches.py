@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from isotherm.runtime import clock, logs
 from isotherm_ingest.batches.fan_out import Report, fan_out
 from isotherm_ingest.batches.routing import Named, Routing
-from isotherm_ingest.batches.tables import Tables
+from isotherm_ingest.batches.tables import Front, Tables
 from isotherm_ingest.marks import group_of
 from isotherm_ingest.plan.places import Kafka, Known
 from isotherm_ingest.plan.shares import Ranges
@@ -51,6 +51,7 @@ class Batches:
         known: Callable[[str], Known | None],
         now_s: float,
         only: Mapping[str, str] | None = None,
+        front: Front | None = None,
     ) -> None:
         """Read and write.
 
@@ -61,10 +62,11 @@ class Batches:
             now_s: when the turn began, monotonic.
             only: by topic, the one table that this batch is for. Without it, it is for all, and what belongs to no
                 table goes to the dead letters.
+            front: of a batch that is for all, where its topics were read to.
         """
         number = next(self._numbers)
         started_s = clock.monotonic_s()
-        rows = self._write(number, ranges, kafka, known, now_s, only)
+        rows = self._write(number, ranges, kafka, known, now_s, only, front)
         seconds = clock.monotonic_s() - started_s
         self._tools.metrics.batch_seconds.observe(seconds)
         event = "batch_done" if only is None else "caught_up"
@@ -78,12 +80,13 @@ class Batches:
         known: Callable[[str], Known | None],
         now_s: float,
         only: Mapping[str, str] | None,
+        front: Front | None,
     ) -> int:
         topics = {topic for topic, _ in ranges}
         met: set[Named] = set()
         while True:
             portions = self._portions(number, ranges, kafka, known, met, only)
-            ready = self._tables.prepare(portions, now_s)
+            ready = self._tables.prepare(portions, now_s, front=front)
             routes, problems = self._routing.told(topics, ready)
             task = BatchTask({name: one.task for name, one in ready.items()}, routes, problems)
             report = self._read(self._spark, self._kafka, ranges, task)

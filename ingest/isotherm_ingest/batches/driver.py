@@ -20,7 +20,7 @@ from isotherm_ingest.failures import CatalogAway, brief
 from isotherm_ingest.kafka import Broker
 from isotherm_ingest.marks import Mark, Marks, known_of, named
 from isotherm_ingest.plan.places import Kafka, Known
-from isotherm_ingest.plan.shares import Ranges, batch, count_of, shares
+from isotherm_ingest.plan.shares import Ranges, batch, count_of, oldest, shares
 from isotherm_ingest.plan.topics import Topic
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.offsets import Position
@@ -229,7 +229,7 @@ class Driver:
     def _is_read(self, topics: list[str], ranges: Ranges, kafka: Kafka, now_s: float) -> bool:
         mine = {position: span for position, span in ranges.items() if position[0] in topics}
         try:
-            self._batches.run(mine, kafka, self._known, now_s)
+            self._batches.run(mine, kafka, self._known, now_s, front=self._front())
         except (CatalogAway, Py4JNetworkError, ConnectionError):
             raise
         except Exception as err:  # noqa: BLE001 (a topic that cannot be read is its own trouble, told and tried again)
@@ -249,7 +249,9 @@ class Driver:
         behind = {
             name: there
             for name, spans in behind.items()
-            if (there := {one: span for one, span in spans.items() if one in kafka.ends})
+            if (
+                there := oldest({one: span for one, span in spans.items() if one in kafka.ends}, kafka.starts)
+            )
         }
         lost = [
             name

@@ -25,6 +25,8 @@ from isotherm_ingest.tables.writer import TableWriter, Written
 from isotherm_ingest.threads import context
 
 Outcome = TypeVar("Outcome")
+Front = Mapping[str, Mapping[Position, int]]
+"""By topic, where the next batch of its tables begins."""
 
 
 @dataclass
@@ -150,9 +152,7 @@ class Tables:
         mine = self.of_topic(topic)
         return bool(mine) and all(self._states[name].is_left_out(now_s) for name in mine)
 
-    def behind(
-        self, front: Mapping[str, Mapping[Position, int]], now_s: float
-    ) -> dict[str, dict[Position, tuple[int, int]]]:
+    def behind(self, front: Front, now_s: float) -> dict[str, dict[Position, tuple[int, int]]]:
         """What each table lacks below the front of its topics; those that were served longest ago come first."""
         found = {}
         for name, state in sorted(self._states.items(), key=lambda item: (item[1].served_s, item[0])):
@@ -193,12 +193,17 @@ class Tables:
         ]
 
     def prepare(
-        self, portions: Mapping[str, Portion], now_s: float, *, only_look: bool = False
+        self,
+        portions: Mapping[str, Portion],
+        now_s: float,
+        *,
+        front: Front | None = None,
+        only_look: bool = False,
     ) -> dict[str, Ready]:
         """Have tables look at themselves, side by side; gives what is to be written to those that lack something.
 
-        A table that is not in step, or left out, takes no part. With `only_look` the portions hold nothing, and say where
-        the table is asked to stand.
+        A table that is not in step, or left out, takes no part. `front` is that of the topics in a batch for all tables. With
+        `only_look` the portions hold nothing, and say where the table is asked to stand.
 
         Raises:
             CatalogAway: no table could be looked at, because the catalog does not answer; nobody is to blame.
@@ -207,7 +212,7 @@ class Tables:
             name: self._pool.submit(state.writer.prepare, replace(portion, known=state.known))
             for name, portion in portions.items()
             if not (state := self._states[name]).is_left_out(now_s)
-            and (only_look or _in_step(state, portion))
+            and (only_look or _in_step(state, portion, front or {}))
         }
         found = self._outcomes(futures, portions, now_s)
         for name, one in found.items():
@@ -332,9 +337,13 @@ class Tables:
             raise CatalogAway(brief(err)) from err
 
 
-def _in_step(state: TableState, portion: Portion) -> bool:
-    """Whether the portion begins no higher than what the table needs; of an unknown table its writer will say."""
+def _in_step(state: TableState, portion: Portion, front: Front) -> bool:
+    """Whether the portion begins no higher than what the table needs; of an unknown table its writer will say.
+
+    What the table lacks of other partitions counts too: a key may have moved from one of them to one of these.
+    """
+    begins = {one: first for topic in portion.topics for one, first in front.get(topic, {}).items()}
+    begins |= {position: first for position, (first, _) in portion.ranges.items()}
     return all(
-        (needs := state.needs(position)) is None or needs >= first
-        for position, (first, _) in portion.ranges.items()
+        (needs := state.needs(position)) is None or needs >= first for position, first in begins.items()
     )

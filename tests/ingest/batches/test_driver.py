@@ -531,6 +531,50 @@ def test_partitions_that_came_while_no_driver_ran_wait_for_the_old_ones(pipeline
     assert pipeline.lake.tables["shop.orders"].rows[-1] == (ORDERS, 1, 0)
 
 
+@pytest.mark.parametrize("was_written", [True, False])
+def test_a_table_that_is_behind_reads_old_partitions_before_those_that_came_later(pipeline, was_written):
+    """A key may have moved to a new one, and its older changes must not come after that."""
+    if was_written:
+        pipeline.send(*messages(ORDERS, 0))
+        pipeline.minute()
+    pipeline.errors["shop.orders"] = RuntimeError("broken")
+    old = messages(ORDERS, *range(was_written, 9))
+    pipeline.send(*old)
+    pipeline.minute()
+    new = [replace(one, partition=1) for one in messages(ORDERS, *range(9))]
+    for one in new[:6]:
+        pipeline.send(one)
+        pipeline.minute()
+    pipeline.errors.clear()
+    for one in new[6:]:
+        pipeline.now_s += 300
+        pipeline.send(one)
+        pipeline.minute()
+
+    rows = pipeline.lake.tables["shop.orders"].rows
+    assert sorted(rows) == sorted((ORDERS, number, offset) for number in (0, 1) for offset in range(9))
+    assert rows == sorted(rows)
+
+
+def test_a_table_that_is_behind_is_given_no_new_partition_by_the_batches_of_the_others(pipeline):
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.minute()
+    pipeline.errors["shop.orders"] = RuntimeError("broken")
+    pipeline.send(*messages(ORDERS, 1, 2))
+    pipeline.minute()
+    pipeline.errors.clear()
+    pipeline.now_s += 300
+    pipeline.send(*messages(ORDERS, 0, partition=1))
+    pipeline.minute()
+
+    assert pipeline.lake.tables["shop.orders"].rows == [
+        (ORDERS, 0, 0),
+        (ORDERS, 0, 1),
+        (ORDERS, 0, 2),
+        (ORDERS, 1, 0),
+    ]
+
+
 def test_offsets_of_the_topic_before_say_nothing_of_a_partition_that_gets_its_leader_later(pipeline):
     pipeline.start(CONFIG.replace("table}", 'table}", on_hole: "backfill'))
     pipeline.send(*messages(ORDERS, 0), *messages(ORDERS, 0, 1, 2, partition=1, schema=0))
