@@ -12,19 +12,19 @@ from pyiceberg.manifest import ManifestEntryStatus
 
 from isotherm.contract.identity import partition_key, scalar
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
-from isotherm_ingest.batches.fan_out import done_of
+from isotherm_ingest.batches.fan_out import done_of, filled_of
 from isotherm_ingest.decode.changes import CHANGE, as_type
 from isotherm_ingest.plan.places import Place
 from isotherm_ingest.session import FORCED
 from isotherm_ingest.streams import MIRROR_PROPERTIES
 from isotherm_ingest.tables.lake import Lake, SpecField, TableNow
 from isotherm_ingest.tables.offsets import Source
-from isotherm_ingest.tables.portion import Done, File, Look
+from isotherm_ingest.tables.portion import Done, Filled, Look
 from isotherm_ingest.tables.upsert import Upsert
-from isotherm_ingest.workers.files import described, files_of
+from isotherm_ingest.workers.files import described
 from isotherm_ingest.workers.survey import Surveyor
-from isotherm_ingest.workers.tasks import SURVEY, WAITING, Line, TableTask, as_json, rows_of
-from isotherm_ingest.workers.writing import filled, write
+from isotherm_ingest.workers.tasks import SURVEY, WAITING, Line, TableTask, as_json, lines_of, report
+from isotherm_ingest.workers.writing import fill_stage, write
 from support.spark import CATALOG
 
 COLUMNS = {"id": "BIGINT", "name": "STRING", "region": "STRING", "at": "TIMESTAMP"}
@@ -203,11 +203,10 @@ class Mirror:
             has_ids=now.table.metadata.format_version >= 3 and now.head is not None,
         )
         lines = list(write(task, changes))
-        waiting = [rows_of(one.body) for one in lines if one.kind == WAITING]
+        waiting = [one for one in lines if one.kind == WAITING]
 
-        def fill(old: bytes, kept: tuple[str, ...]) -> tuple[File, ...]:
-            rows = [filled(task, one, rows_of(old), kept) for one in waiting]
-            return tuple(file for one in rows if one.num_rows for file in files_of(task, one, self.key))
+        def fill(old: bytes, kept: tuple[str, ...]) -> Filled:
+            return filled_of(list(lines_of(fill_stage(task, old, kept)(report(waiting)))))
 
         surveyor = Surveyor(None)
         for batch in changes.to_batches():

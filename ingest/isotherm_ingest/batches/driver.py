@@ -138,7 +138,8 @@ class Driver:
             self._read_front(self._due(kafka, now_s), kafka, now_s)
             self._bring(self._tables.behind(self._front(), now_s), kafka, now_s)
             self._tables.look_again(again, kafka, self._cluster, now_s)
-        self._remember(topics, now_s)
+        # Where a table was replaced, what is known of its other topics counts for the new one now.
+        self._remember(topics | self._tables.topics_of(self._tables.due_again(now_s)), now_s)
         self._measure(ends)
         behind = self._tables.behind(self._front(), now_s)
         return bool(self._due(ends, now_s)) or any(

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
 from isotherm_ingest.plan.shares import Ranges, count_of, divided
-from isotherm_ingest.tables.portion import Done, File
+from isotherm_ingest.tables.portion import Done, Fill, Filled
 from isotherm_ingest.workers.decoding import decode_stage
 from isotherm_ingest.workers.reading import read_stage
 from isotherm_ingest.workers.survey import merged, survey_of
@@ -116,7 +116,7 @@ def fan_out(spark: SparkSession, kafka: Mapping[str, Any], ranges: Ranges, task:
 def done_of(
     lines: Sequence[Line],
     letters: Callable[[], Iterable[pa.Table]],
-    fill: Callable[[bytes, tuple[str, ...]], tuple[File, ...]],
+    fill: Fill,
 ) -> Done:
     """What the lines of one table say, together with what fetches its letters and writes what waits."""
     keys = [rows_of(one.body) for one in lines if one.kind == KEYS]
@@ -149,9 +149,15 @@ def _letters(written: DataFrame, table: str) -> Iterator[pa.Table]:
         yield rows_of(bytes(row["body"]))
 
 
-def _fill(
-    written: DataFrame, task: BatchTask, table: str, old: bytes, kept: tuple[str, ...]
-) -> tuple[File, ...]:
+def _fill(written: DataFrame, task: BatchTask, table: str, old: bytes, kept: tuple[str, ...]) -> Filled:
     waiting = _of(written, table, WAITING)
-    files = waiting.mapInArrow(fill_stage(task.tables[table], old, kept), REPORT_DDL).toArrow()
-    return tuple(one.data() for one in lines_of(files.to_batches()))
+    found = waiting.mapInArrow(fill_stage(task.tables[table], old, kept), REPORT_DDL).toArrow()
+    return filled_of(list(lines_of(found.to_batches())))
+
+
+def filled_of(lines: Sequence[Line]) -> Filled:
+    """What the lines of rows that waited say."""
+    return Filled(
+        tuple(one.data() for one in lines if one.kind == FILE),
+        next((one.data() for one in lines if one.kind == ERROR), None),
+    )

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from isotherm.runtime import logs
 from isotherm_ingest.announce.outbox import Outbox
 from isotherm_ingest.failures import CatalogAway, TableRefused, WorkFailed, brief
-from isotherm_ingest.plan.places import Hole, Kafka, Known, Place
+from isotherm_ingest.plan.places import Hole, Kafka, Known, OnHole, Place
 from isotherm_ingest.plan.retries import less, more, pause_s
 from isotherm_ingest.plan.shares import count_of
 from isotherm_ingest.streams import Stream, StreamsConfig
@@ -34,6 +34,7 @@ class TableState:
     """One table, as this driver knows it."""
 
     writer: TableWriter
+    on_hole: OnHole
     topics: set[str] = field(default_factory=set)
     known: Known | None = None
     failures: int = 0
@@ -56,16 +57,17 @@ class TableState:
     def stands_at(self, place: Place, through: Mapping[Position, int]) -> None:
         """Keep where it stands, now that everything below `through` was seen for it."""
         new, old = place.known(through), self.known
-        if old is not None and old.uuid == new.uuid:
+        if old is not None and (old.uuid in {"", new.uuid} or self.on_hole == "accept"):
             # Only of the topics that were judged: what others lack must not be taken for what they had. And nothing of
-            # a topic that was made again since.
+            # a topic that was made again since. A replacement that is accepted goes on where the table before it was.
             same = {
                 topic: one
                 for topic, one in old.topic_ids.items()
                 if new.topic_ids.get(topic, one) in {one, ""}
             }
             through = {one: reached for one, reached in old.through.items() if one[0] in same}
-            others = {one: had for one, had in old.vector.items() if one[0] in same and one not in place.next}
+            had = old.vector if old.uuid == new.uuid else {}
+            others = {one: had[one] for one in had if one[0] in same and one not in place.next}
             judged = {one: had for one, had in place.vector.items() if one in place.next}
             new = replace(
                 new,
@@ -104,7 +106,7 @@ class Tables:
         state = self._states.get(name)
         if state is None:
             writer = self._make_writer(name, stream, self._spark, self._tools)
-            state = self._states[name] = TableState(writer, known=known)
+            state = self._states[name] = TableState(writer, stream.on_hole, known=known)
         for topic in topics:
             state.topics.add(topic)
             self._readers.setdefault(topic, set()).add(name)

@@ -112,6 +112,24 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
+class Filled:
+    """What came of rows that waited."""
+
+    files: tuple[File, ...] = ()
+    error: str | None = None
+    """Why not all of them are written."""
+
+    def check(self) -> None:
+        """Raise RuntimeError where not all of them are written."""
+        if self.error is not None:
+            raise RuntimeError(self.error)
+
+
+Fill = Callable[[bytes, tuple[str, ...]], Filled]
+"""Writes rows that wait for values of the rows in whose place they come, which are given."""
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """What the workers have made of a portion."""
 
@@ -123,8 +141,7 @@ class Done:
     letters: Callable[[], Iterable[pa.Table]] = tuple
     """Messages that cannot be written."""
     letter_count: int = 0
-    fill: Callable[[bytes, tuple[str, ...]], tuple[File, ...]] | None = None
-    """Writes rows that wait for values of the rows in whose place they come, which are given."""
+    fill: Fill | None = None
     error: str | None = None
 
 

@@ -135,7 +135,9 @@ class Upsert:
         try:
             condition = self._java.condition(self._reach.condition)
             if self._done.fill is not None:
-                filled = self._java.data_files(self._done.fill(self._old_values(located), self._old))
+                late = self._done.fill(self._old_values(located), self._old)
+                filled = self._java.data_files(late.files)
+                late.check()
             if located.deleted and self._now.head is not None:
                 where = self._java.condition("") if self._now.is_altered else condition
                 change = DeleteFiles(self._java).write(located.deleted, self._now.head, where)

@@ -96,12 +96,19 @@ def fill_stage(
     """
 
     def fill(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for line in lines_of(batches):
-            rows = filled(table, rows_of(line.body), rows_of(old), kept)
-            if rows.num_rows:
-                yield from report(_files(table, files_of(table, rows, table.key)))
+        yield from report(_filled(table, lines_of(batches), rows_of(old), kept))
 
     return fill
+
+
+def _filled(table: TableTask, lines: Iterable[Line], old: pa.Table, kept: Sequence[str]) -> Iterator[Line]:
+    try:
+        for line in lines:
+            rows = filled(table, rows_of(line.body), old, kept)
+            if rows.num_rows:
+                yield from _files(table, files_of(table, rows, table.key))
+    except Exception as err:  # noqa: BLE001 (told with the files that are written, so that the driver can delete them)
+        yield Line(table.name, ERROR, as_json(f"{type(err).__name__}: {err}"))
 
 
 def filled(table: TableTask, waiting: pa.Table, old: pa.Table, kept: Sequence[str]) -> pa.Table:

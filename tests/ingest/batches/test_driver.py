@@ -499,6 +499,33 @@ def test_a_rollback_is_filled_for_all_topics_of_the_table():
     assert sorted(table.rows) == [(CUSTOMERS, 0, 0), (ORDERS, 0, 0), (ORDERS, 0, 1)]
 
 
+@pytest.mark.parametrize("restart", ["", "after the marks", "before the marks"])
+@pytest.mark.parametrize("topic", [ORDERS, CUSTOMERS])
+def test_a_replacement_that_is_accepted_gets_no_old_row_of_any_topic_of_the_table(topic, restart):
+    """Somebody made the table again, with its rows, and a message of one topic comes first."""
+    config = CONFIG.replace("shop.{table}", 'shop.all", on_hole: "accept')
+    pipeline = Pipeline(config)
+    pipeline.send(*messages(ORDERS, 0, 1), *messages(CUSTOMERS, 0, 1))
+    pipeline.minute()
+    rows = pipeline.lake.tables["shop.all"].rows
+    pipeline.lake.make("shop.all").rows = list(rows)
+    pipeline.send(*messages(topic, 2))
+    pipeline.now_s += 60
+    marked = dict(pipeline.store)
+    pipeline.turn()
+    assert pipeline.sample("holes_total", table="shop.all", why="table_made_again") == 1
+    if restart == "before the marks":
+        pipeline.store = marked
+    if restart:
+        pipeline.start(config)
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, 3), *messages(CUSTOMERS, 3))
+    pipeline.minute()
+
+    expected = [(one, 0, offset) for one in (ORDERS, CUSTOMERS) for offset in (0, 1, 3)]
+    assert sorted(pipeline.lake.tables["shop.all"].rows) == sorted([*expected, (topic, 0, 2)])
+
+
 def test_a_partition_without_a_leader_at_the_start_goes_on_at_its_mark(pipeline):
     nameless = {"schema": 8, "value": '{"schema": {}, "payload": {"op": "c"}}'}
     pipeline.send(*messages(ORDERS, 0), *messages(ORDERS, 0, partition=1, **nameless))

@@ -1,5 +1,6 @@
 """A mirror's rows are those of a plain dict, whatever changes come, however the table is cut; Spark is the judge."""
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 
 import pytest
@@ -223,6 +224,25 @@ def test_what_an_attempt_wrote_for_a_commit_that_was_never_asked_for_is_deleted(
 
     assert before == mirror.files()
     assert mirror.expected() == mirror.found()
+
+
+def test_rows_that_wait_and_can_only_be_written_in_part_leave_no_file(spark, lake_folder):
+    mirror = Mirror(spark, lake_folder, "region")
+    mirror.apply(*(Put(number, {"region": "eu", "name": "large"}) for number in range(5)))
+    before = mirror.files()
+    look, done = mirror.prepared([Put(1, {"region": "us", "name": KEPT})])
+
+    def broken(old, kept):
+        whole = done.fill(old, kept)
+        assert len(mirror.files()) == len(before) + 1
+        return replace(whole, error="OSError: no space left")
+
+    attempt = mirror.attempt(look, replace(done, fill=broken))
+    with pytest.raises(RuntimeError, match="no space left"):
+        attempt.write(attempt.locate(), mirror.summary(), set().update)
+    attempt.close()
+
+    assert before == mirror.files()
 
 
 @pytest.mark.parametrize("version", [2, 3])

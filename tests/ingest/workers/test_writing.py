@@ -1,11 +1,15 @@
 """The second half of the job: in one task or in several, the same rows come out, and each table fails for itself."""
 
+from dataclasses import replace
+
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
+from isotherm_ingest.batches.fan_out import filled_of
 from isotherm_ingest.decode.changes import decoder
 from isotherm_ingest.decode.debezium import change_schema
 from isotherm_ingest.decode.statement import Wanted
@@ -16,15 +20,18 @@ from isotherm_ingest.workers.tasks import (
     ERROR,
     FILE,
     KEYS,
+    WAITING,
     BatchTask,
     TableTask,
+    as_arrow,
     lines_of,
     report,
     rows_of,
 )
-from isotherm_ingest.workers.writing import whole_stage, write_stage
+from isotherm_ingest.workers.writing import fill_stage, whole_stage, write_stage
 from support.wire import ID, from_kafka, key, message, number_of
 
+ORDERS = "shop.public.orders"
 NAMED = [ID, {"field": "name", "type": "string"}]
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "name", StringType()))
 VALUES = [
@@ -112,6 +119,22 @@ def test_a_table_that_cannot_be_written_hinders_no_other(catalog, play):
     assert len(rows(lines, "shop.good")) == 7
     assert {one.table for one in lines if one.kind == ERROR} == {"shop.bad"}
     assert not [one for one in lines if one.kind == FILE and one.table == "shop.bad"]
+
+
+def test_of_rows_that_wait_each_bucket_fails_for_itself_and_the_files_of_the_others_are_told(catalog):
+    task = replace(task_of(catalog.create_table("shop.mirror", SCHEMA), ORDERS), is_empty=False, has_ids=True)
+    routes = {(ORDERS, number_of(VALUES[0])): "shop.mirror"}
+    written = many_tasks(BatchTask({"shop.mirror": task}, routes, {}), [from_kafka(*VALUES, topic=ORDERS)])
+    good, bad = (one for one in written if one.kind == WAITING)
+    old = as_arrow(pa.table({"k0": pa.array([], pa.int64()), "o0": pa.array([], pa.int64())}))
+    fill = fill_stage(task, old, ("_row_id",))
+    lines = list(lines_of(fill(report([good, replace(bad, body=as_arrow(pa.table({"row": [1]})))]))))
+
+    assert {one.kind for one in lines} == {FILE, ERROR}
+    found = filled_of(lines)
+    assert 0 < len(rows(lines, "shop.mirror")) < 7
+    assert [one["file-path"] for one in found.files] == [one.data()["file-path"] for one in lines[:-1]]
+    assert found.error == lines[-1].data()
 
 
 def rows(lines, table):
