@@ -62,6 +62,9 @@ class Lake:
         self.ask()
         return self.tables.get(name)
 
+    def newest(self, name, _says_enough):
+        return self.load(name)
+
     def make(self, name):
         self.made += 1
         self.tables[name] = Table(f"uuid {self.made}")
