@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from isotherm_ingest.decode.debezium import ChangeSchema
-from isotherm_ingest.failures import TableRefused
+from isotherm_ingest.failures import TableRefused, WorkFailed
 from isotherm_ingest.plan.places import Hole, Kafka, Known, Place
 from isotherm_ingest.tables.lake import TableNow
 from isotherm_ingest.tables.offsets import Position, Source
@@ -120,9 +120,9 @@ class Filled:
     """Why not all of them are written."""
 
     def check(self) -> None:
-        """Raise RuntimeError where not all of them are written."""
+        """Raise WorkFailed where not all of them are written."""
         if self.error is not None:
-            raise RuntimeError(self.error)
+            raise WorkFailed(self.error)
 
 
 Fill = Callable[[bytes, tuple[str, ...]], Filled]
