@@ -40,6 +40,13 @@ MUTANTS = (
         "if False:",
         EXECUTOR + "test_sums_that_do_not_agree_commit_nothing[job]",
     ),
+    Mutant(
+        "a manifest of UUIDs has bounds in an order that not all readers have",
+        "iceberg/manifests/writing.py",
+        "if not all(uuids.has_one_order for uuids in self._uuids.values()):",
+        "if False:",
+        "iceberg/manifests/test_live.py::test_no_reader_passes_over_a_manifest_of_uuids_that_it_needs",
+    ),
     # The table as the commit finds it
     Mutant(
         "files in an old schema are committed under a new one",

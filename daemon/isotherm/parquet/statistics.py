@@ -109,7 +109,7 @@ def _add(result: Statistics, column: StatisticsCollector, chunks: list[pq.Column
 def _extremes(iceberg: IcebergType, chunks: list[pq.ColumnChunkMetaData]) -> tuple[Any, Any]:
     """The least and the greatest raw value; None where there is no value, or a chunk does not tell."""
     if not isinstance(iceberg, (DecimalType, StringType, BinaryType, FixedType, *_FORMATS)):
-        # UUIDs have no order that all readers share: older Java compares them as signed numbers.
+        # UUIDs have no order that all readers share: Java compares them as signed numbers.
         return None, None
     least = greatest = None
     for chunk in chunks:

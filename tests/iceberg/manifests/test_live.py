@@ -1,6 +1,7 @@
 """Reading what is live: every kind of partition value finds its files, and whole manifests are skipped for it."""
 
 import datetime as dt
+import struct
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ from pyiceberg.transforms import (
     Transform,
     TruncateTransform,
 )
+from pyiceberg.typedef import Record
 from pyiceberg.types import (
     BinaryType,
     BooleanType,
@@ -255,6 +257,34 @@ def test_a_partition_that_is_a_uuid_is_written_and_found(make: Callable[..., Tab
 
     assert keys == [entry_partition_key(metadata, 0, one) for one in read(table.io, manifest)]
     assert [True, True] == [may_hold(metadata, manifest, key) for key in keys]
+
+
+@pytest.mark.parametrize(
+    ("held", "has_summaries"),
+    [
+        ([ONE], True),
+        ([LAST], True),
+        ([MIDDLE, LAST], True),
+        ([ONE, MIDDLE], False),
+        ([ONE, MIDDLE, LAST], False),
+    ],
+)
+@pytest.mark.parametrize("order", [">QQ", ">qq"])
+def test_no_reader_passes_over_a_manifest_of_uuids_that_it_needs(
+    make: Callable[..., Table], held: list[uuid.UUID], has_summaries: bool, order: str
+) -> None:
+    """Iceberg's Java compares UUIDs as two signed numbers, PyIceberg as bytes. Without summaries a manifest is read."""
+    table = make(UUIDType(), IdentityTransform())
+    metadata, location = table.metadata, f"{table.location()}/m.avro"
+    file = WrittenFile("x", 1, 1, {}, {}, {}, {}, {}, {}, ())
+    new = [added(file, Record(one), 1, 1) for one in held]
+
+    manifest = write_manifest(table.io, metadata, location, 0, ManifestContent.DATA, 1, new)
+
+    assert has_summaries is bool(manifest.partitions)
+    for summary in manifest.partitions or ():
+        low, high = (struct.unpack(order, one) for one in (summary.lower_bound, summary.upper_bound))
+        assert all(low <= struct.unpack(order, one.bytes) <= high for one in held)
 
 
 @pytest.mark.parametrize(

@@ -292,12 +292,14 @@ def _summary_may_hold(summary: PartitionFieldSummary, field_type: IcebergType, v
     low, high = (_bound(field_type, bound) for bound in (summary.lower_bound, summary.upper_bound))
     wanted = typed(value, field_type)
     if isinstance(field_type, UUIDType):
-        # The specification's order, or that of older Java, which compares the halves as signed numbers.
-        return bool(low <= wanted <= high) or _halves(low) <= _halves(wanted) <= _halves(high)
+        # In the order of whoever wrote them: the specification's, or Java's.
+        least, middle, greatest = map(signed_halves, (low, wanted, high))
+        return bool(low <= wanted <= high) or least <= middle <= greatest
     return bool(low <= wanted <= high)
 
 
-def _halves(value: uuid.UUID) -> tuple[int, ...]:
+def signed_halves(value: uuid.UUID) -> tuple[int, ...]:
+    """What Iceberg's Java orders UUIDs by (up to 1.12 at least); by the specification it is their bytes."""
     return struct.unpack(">qq", value.bytes)
 
 

@@ -8,9 +8,10 @@ Version 3 has its place in `_entry_schema` and in the list's `first_row_id`; unt
 bound.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any
+from uuid import UUID
 
 from pydantic_core import to_json
 from pyiceberg.avro.codecs import AVRO_CODEC_KEY
@@ -34,10 +35,10 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Record
-from pyiceberg.types import IntegerType, ListType, NestedField, PrimitiveType, StructType
+from pyiceberg.types import IntegerType, ListType, NestedField, PrimitiveType, StructType, UUIDType
 
 from isotherm.core.model.jobs import WrittenFile
-from isotherm.iceberg.manifests.live import partition_type
+from isotherm.iceberg.manifests.live import partition_type, signed_halves
 from isotherm.iceberg.manifests.reading import READ_VERSION
 
 BLOCK_ENTRIES = 500
@@ -237,6 +238,11 @@ class _Sums:
         self.least: int | None = None
         """The least data sequence number of a live file, or None where there is none."""
         self._values = [_stats_of(field) for field in partition.fields]
+        self._uuids = {
+            place: _Uuids()
+            for place, field in enumerate(partition.fields)
+            if isinstance(field.field_type, UUIDType)
+        }
 
     def add(self, entries: Iterable[ManifestEntry]) -> None:
         for entry in entries:
@@ -248,10 +254,41 @@ class _Sums:
             # Deleted files count, as in Java.
             for place, stats in enumerate(self._values):
                 stats.update(entry.data_file.partition[place])
+            for place, uuids in self._uuids.items():
+                uuids.add(entry.data_file.partition[place])
 
-    def summaries(self) -> list[PartitionFieldSummary]:
-        """What the values of each partition field span."""
+    def summaries(self) -> list[PartitionFieldSummary] | None:
+        """What the values of each partition field span, or None where readers would not agree on it.
+
+        A manifest without summaries is read by everybody. One whose bounds are in another order than the reader's is
+        passed over, and its rows are missing.
+        """
+        if not all(uuids.has_one_order for uuids in self._uuids.values()):
+            return None
         return [stats.to_summary() for stats in self._values]
+
+
+class _Uuids:
+    """The least and the greatest UUID of a partition field, in each order that readers have."""
+
+    def __init__(self) -> None:
+        self._by_bytes: list[UUID] = []
+        self._signed: list[UUID] = []
+
+    def add(self, value: UUID | None) -> None:
+        if value is not None:
+            self._by_bytes = _ends([*self._by_bytes, value])
+            self._signed = _ends([*self._signed, value], signed_halves)
+
+    @property
+    def has_one_order(self) -> bool:
+        """Whether both orders have the same ends, so that what lies between them does for every reader."""
+        return self._by_bytes == self._signed
+
+
+def _ends(values: list[UUID], order: Callable[[UUID], Any] | None = None) -> list[UUID]:
+    """The least and the greatest."""
+    return [min(values, key=order), max(values, key=order)]
 
 
 def _stats_of(field: NestedField) -> PartitionFieldStats:
