@@ -64,7 +64,13 @@ def problem(schema: Schema, file: WrittenFile) -> str | None:
 
 
 @pytest.mark.parametrize(
-    "values", [[NAN, 1.5, None, -2.5, NAN], [float("inf"), NAN, float("-inf"), 0.0], [-0.0, None, 0.0]]
+    "values",
+    [
+        [NAN, 1.5, None, -2.5, NAN],
+        [NAN, 1.5, -2.5, NAN],
+        [float("inf"), NAN, float("-inf"), 0.0],
+        [-0.0, None, 0.0],
+    ],
 )
 def test_bounds_of_floats_are_judged_by_the_values_that_are_numbers(
     tmp_path: Path, values: list[Any]

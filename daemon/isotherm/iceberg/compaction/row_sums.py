@@ -72,6 +72,9 @@ class RowSums:
         self._duckdb.execute("SET disable_parquet_prefetching = true")
         # A footer's `geo` key would turn bytes into geometries, which come back as other bytes.
         self._duckdb.execute("SET enable_geoparquet_conversion = false")
+        # It would take the extremes in a footer for those of all values, though they leave out what is no number. Nor
+        # is it a proof of a footer to believe it.
+        self._duckdb.execute("SET disabled_optimizers = 'statistics_propagation'")
         self._duckdb.execute("SET TimeZone = 'UTC'")
         self._duckdb.execute(f"SET allowed_directories = ['{FOLDER}']")
         self._duckdb.execute("SET allowed_paths = ?", [local_paths(locations)])
