@@ -41,6 +41,13 @@ MUTANTS = (
         EXECUTOR + "test_sums_that_do_not_agree_commit_nothing[job]",
     ),
     Mutant(
+        "values that are no number are not told",
+        "parquet/statistics.py",
+        "result.nan_value_counts[field_id] = nans",
+        "pass",
+        "iceberg/compaction/test_bounds.py::test_a_delete_by_bounds_takes_no_row_that_has_no_number",
+    ),
+    Mutant(
         "the proof believes the footers that it is to prove",
         "iceberg/compaction/row_sums.py",
         "self._duckdb.execute(\"SET disabled_optimizers = 'statistics_propagation'\")",

@@ -7,6 +7,7 @@ in memory.
 import contextlib
 import math
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import BooleanType
 from pyiceberg.utils.properties import property_as_int
 
-from isotherm.parquet.statistics import Statistics, statistics
+from isotherm.parquet.statistics import Statistics, nan_counts, statistics
 
 ROW_GROUP_BYTES = 128 * 1024 * 1024
 """A row group never takes more than this in memory, whatever the table asks for: it is the bulk of what we hold."""
@@ -88,6 +89,8 @@ class Output:
         self._sink: Any = None
         self._writer: Any = None
         self._rows = 0
+        self._nans: Counter[int] = Counter()
+        """Of the open file, by field id."""
         self._group_bytes = min(
             property_as_int(
                 metadata.properties,
@@ -146,6 +149,7 @@ class Output:
             self._open(rows)
         self._writer.write_table(rows, row_group_size=self._group_rows)
         self._rows += rows.num_rows
+        self._nans.update(nan_counts(rows, self.schema))
         self._rows_to_come -= rows.num_rows
         written = self._bytes_written + self._sink.tell()
         self._bytes_per_row = written / (self._rows_written + self._rows)
@@ -189,12 +193,13 @@ class Output:
         size = self._sink.tell()
         self._sink.close()
         # By the table's own names, as its properties know them.
-        found = statistics(self._writer.writer.metadata, self._metadata.schema(), self._metadata.properties)
+        schema, properties = self._metadata.schema(), self._metadata.properties
+        found = statistics(self._writer.writer.metadata, schema, properties, self._nans)
         self._done.append(NewFile(self._location, size, self._rows, found))
         self._rows_written += self._rows
         self._bytes_written += size
         self._writer = self._sink = None
-        self._rows = 0
+        self._rows, self._nans = 0, Counter()
 
 
 def _dictionaries(written: Schema, rows: pa.Table, limit_bytes: int) -> list[str]:

@@ -1,5 +1,9 @@
 """What a manifest says about a new data file: counts and bounds, made of the file's own Parquet footer.
 
+A footer does not tell how many values are no number (NaN), and its extremes leave them out. Engines take a file without
+that count for one without such values: `DELETE … WHERE price < 10` would drop a whole file whose greatest number is 5,
+and with it the rows that have none. So these are counted in the rows themselves (`nan_counts`).
+
 A bound that leaves out a value makes rows vanish from every filtered read, so a column has bounds only where each row
 group tells its own. Parquet C++ writes none for a chunk whose extreme is longer than 4 KiB. PyIceberg's collector
 passes over such a chunk, makes the bounds of the others, and goes through Python's values, which end at year 9999.
@@ -13,6 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.io.pyarrow import MetricModeTypes, StatisticsCollector, compute_statistics_plan
 from pyiceberg.schema import Schema
@@ -63,18 +69,33 @@ class Statistics:
     split_offsets: tuple[int, ...] = ()
 
 
-def statistics(footer: pq.FileMetaData, schema: Schema, properties: Mapping[str, str]) -> Statistics:
+def nan_counts(rows: pa.Table, schema: Schema) -> dict[int, int]:
+    """How many values are no number, by field id, of each column of floats. What is nested has no bounds, nor counts."""
+    return {
+        field.field_id: pc.sum(pc.is_nan(values)).as_py() or 0
+        for field, values in zip(schema.fields, rows.columns, strict=True)
+        if isinstance(field.field_type, FloatType | DoubleType)
+    }
+
+
+def statistics(
+    footer: pq.FileMetaData, schema: Schema, properties: Mapping[str, str], nans: Mapping[int, int]
+) -> Statistics:
     """The statistics of a file with a table's schema, as far as the table's metrics modes ask for them.
 
-    The modes are properties by column name, so this takes the table's own names. The file's may be spelled in another
-    way; its columns are found by their order.
+    Args:
+        footer: the file's.
+        schema: the table's, with the names by which its properties know the columns. The file's may be spelled in
+            another way; its columns are found by their order.
+        properties: the table's, with its metrics modes.
+        nans: how many values are no number, by field id. A column of floats without a count has no bounds.
     """
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     result = Statistics(split_offsets=tuple(sorted(_begins(group.column(0)) for group in groups)))
     # One entry for each column of the footer, in its order.
     plan = list(compute_statistics_plan(schema, dict(properties)).values())
     for place, column in enumerate(plan):
-        _add(result, column, [group.column(place) for group in groups])
+        _add(result, column, [group.column(place) for group in groups], nans.get(column.field_id))
     return result
 
 
@@ -83,18 +104,23 @@ def _begins(chunk: pq.ColumnChunkMetaData) -> int:
     return min(chunk.dictionary_page_offset, offset) if chunk.has_dictionary_page else offset
 
 
-def _add(result: Statistics, column: StatisticsCollector, chunks: list[pq.ColumnChunkMetaData]) -> None:
+def _add(
+    result: Statistics, column: StatisticsCollector, chunks: list[pq.ColumnChunkMetaData], nans: int | None
+) -> None:
     """Add what the chunks of a column tell."""
     field_id, mode = column.field_id, column.mode
     result.column_sizes[field_id] = sum(chunk.total_compressed_size for chunk in chunks)
     if mode.type is MetricModeTypes.NONE:
         return
     result.value_counts[field_id] = sum(chunk.num_values for chunk in chunks)
+    if nans is not None:
+        result.nan_value_counts[field_id] = nans
     told = [chunk.statistics for chunk in chunks]
     if any(one is None or not one.has_null_count for one in told):
         return
     result.null_value_counts[field_id] = sum(one.null_count for one in told)
-    if mode.type is MetricModeTypes.COUNTS:
+    is_float = isinstance(column.iceberg_type, FloatType | DoubleType)
+    if mode.type is MetricModeTypes.COUNTS or (is_float and nans is None):
         return
     least, greatest = _extremes(column.iceberg_type, chunks)
     if least is None or greatest is None:

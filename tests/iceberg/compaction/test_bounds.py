@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.conversions import from_bytes
-from pyiceberg.expressions import EqualTo, GreaterThanOrEqual, IsNull, LessThanOrEqual
+from pyiceberg.expressions import EqualTo, GreaterThanOrEqual, IsNull, LessThan, LessThanOrEqual
 from pyiceberg.expressions.literals import UUIDLiteral
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -246,6 +246,34 @@ def test_no_number_is_no_bound_and_hides_none(catalog: Any, make: Callable[..., 
     assert OutcomeKind.DONE is outcome.kind, outcome
     assert [6, 9] == ids(catalog, LessThanOrEqual("v", 2.5))
     assert (1.5, 2.5) == tuple(from_bytes(DoubleType(), one) for one in bounds(catalog))
+
+
+def test_a_delete_by_bounds_takes_no_row_that_has_no_number(catalog: Any, make: Callable[..., Table]) -> None:
+    """Engines drop a whole file where its bounds match, and no count says that some of its values are no number."""
+    nan = float("nan")
+    make(DoubleType(), [1.5, nan, 2.5, 3.5, nan, nan, 4.5, 0.5])
+
+    outcome = compacted(catalog, NAME, UNPARTITIONED)
+
+    assert OutcomeKind.DONE is outcome.kind, outcome
+    table = catalog.load_table(NAME)
+    table.delete(LessThan("v", 10.0))
+    assert [1, 4, 5] == sorted(table.scan().to_arrow()["id"].to_pylist())
+
+
+@pytest.mark.parametrize(("mode", "counts"), [("none", []), ("counts", [(2, 3)]), ("full", [(2, 3)])])
+def test_values_that_are_no_number_are_counted_over_all_row_groups(
+    catalog: Any, make: Callable[..., Table], mode: str, counts: list[tuple[int, int]]
+) -> None:
+    nan = float("nan")
+    make(FloatType(), [nan, 1.5, None, nan, 2.5, 0.5, 3.5, nan], **{"write.metadata.metrics.default": mode})
+
+    outcome = compacted(catalog, NAME, UNPARTITIONED)
+
+    assert OutcomeKind.DONE is outcome.kind, outcome
+    (file,) = catalog.load_table(NAME).inspect.files().select(["nan_value_counts"]).to_pylist()
+    assert counts == file["nan_value_counts"]
+    assert (mode == "full") is (bounds(catalog) != (None, None))
 
 
 def test_what_a_person_hides_from_manifests_stays_hidden(catalog: Any) -> None:

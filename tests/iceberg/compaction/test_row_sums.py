@@ -22,7 +22,7 @@ from isotherm.iceberg.compaction.claims import claims
 from isotherm.iceberg.compaction.columns import columns_of
 from isotherm.iceberg.compaction.local_copy import nearby
 from isotherm.iceberg.compaction.row_sums import RowSums
-from isotherm.parquet.statistics import statistics
+from isotherm.parquet.statistics import nan_counts, statistics
 
 NAN = float("nan")
 
@@ -41,7 +41,8 @@ def file_of(folder: Path, schema: Schema, columns: list[pa.Array]) -> WrittenFil
         schema=schema.as_arrow(),
     )
     pq.write_table(table, path)
-    told = statistics(pq.ParquetFile(path).metadata, schema, {"write.metadata.metrics.default": "full"})
+    modes = {"write.metadata.metrics.default": "full"}
+    told = statistics(pq.ParquetFile(path).metadata, schema, modes, nan_counts(table, schema))
     return WrittenFile(
         path=str(path),
         size_bytes=path.stat().st_size,
@@ -83,6 +84,8 @@ def test_bounds_of_floats_are_judged_by_the_values_that_are_numbers(
     for lie in (
         {"lower_bounds": {1: to_bytes(DoubleType(), max(numbers) + 1)}},
         {"upper_bounds": {1: to_bytes(DoubleType(), -7.0)}},
+        {"nan_value_counts": {1: 3}},
+        {"nan_value_counts": {}},
     ):
         assert problem(schema, replace(file, **lie)) is not None
 

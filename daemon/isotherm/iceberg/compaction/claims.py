@@ -36,31 +36,39 @@ class Claim:
     field_type: PrimitiveType
     value: str
     nulls: int | None
+    nans: int | None
     values: int | None
     lower: bytes | None
     upper: bytes | None
 
     @property
-    def sql(self) -> tuple[str, str, str]:
-        """Its values that are not null, the least and the greatest: as what Python can hold, in the same order."""
+    def sql(self) -> tuple[str, str, str, str]:
+        """How many values are not null, and how many are no number; the least and the greatest of the others.
+
+        As what Python can hold, in the same order.
+        """
         count = f"count({self.value})"
-        if self.lower is None and self.upper is None:
-            return count, "NULL", "NULL"
         # Not by FILTER: DuckDB takes quadratic time for many aggregates with filters of their own.
+        nans = f"count(CASE WHEN isnan({self.value}) THEN 1 END)" if self._is_float else "0"
+        if self.lower is None and self.upper is None:
+            return count, nans, "NULL", "NULL"
         kept = f"CASE WHEN NOT isnan({self.value}) THEN {self.value} END" if self._is_float else self.value
         low, high = (_comparable(f"{name}({kept})", self.field_type) for name in ("min", "max"))
-        return count, low, high
+        return count, nans, low, high
 
     @property
     def _is_float(self) -> bool:
         return isinstance(self.field_type, FloatType | DoubleType)
 
-    def problem(self, rows: int, count: int, least: Any, greatest: Any) -> str | None:
+    def problem(self, rows: int, count: int, nans: int, least: Any, greatest: Any) -> str | None:
         """What is told of it that does not hold, if anything."""
         if self.values is not None and self.values != rows:
             return f"column {self.name} is said to have {self.values} values in {rows} rows"
         if self.nulls is not None and self.nulls != rows - count:
             return f"column {self.name} is said to have {self.nulls} nulls, and has {rows - count}"
+        has_bounds = self.lower is not None or self.upper is not None
+        if self.nans != nans and (self.nans is not None or (self._is_float and has_bounds)):
+            return f"column {self.name} is said to have {self.nans} values that are no number, and has {nans}"
         if least is None and (count == 0 or self._is_float):
             # Nothing counts: there is no value, or none that is a number.
             return None
@@ -93,6 +101,7 @@ def _claims_of(
             field.field_type,
             as_held(value, column, field.field_type),
             file.null_value_counts.get(field.field_id),
+            file.nan_value_counts.get(field.field_id),
             file.value_counts.get(field.field_id),
             file.lower_bounds.get(field.field_id),
             file.upper_bounds.get(field.field_id),

@@ -164,7 +164,7 @@ class RowSums:
         ).fetchall()
         tally = Tally(rows, rows, int(total))
         for place, claim in enumerate(told):
-            if problem := claim.problem(rows, *found[3 * place : 3 * place + 3]):
+            if problem := claim.problem(rows, *found[4 * place : 4 * place + 4]):
                 return tally, problem
         return tally, None
 
