@@ -77,7 +77,7 @@ MUTANTS = (
     Mutant(
         "the proof believes the bounds that manifests will tell",
         ROW_SUMS,
-        "if problem := claim.problem(rows, *found[3 * place : 3 * place + 3]):",
+        "if problem := claim.problem(rows, *found[4 * place : 4 * place + 4]):",
         "if problem := None:",
         OF_THE_SUMS + "test_bounds_of_floats_are_judged_by_the_values_that_are_numbers",
     ),

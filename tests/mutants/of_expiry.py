@@ -87,6 +87,20 @@ MUTANTS = (
         "service/test_places_of_writers.py::test_a_writer_that_stood_still_finds_its_place",
     ),
     Mutant(
+        "what several branches keep is what one of them does",
+        "core/planner/retention.py",
+        "counts[parent] = max(counts.get(parent, 0), count - 1)",
+        "counts[parent] = count - 1",
+        "core/planner/test_retention.py::test_refs_keep_together_what_each_of_them_keeps",
+    ),
+    Mutant(
+        "what lies in a circle is as good as gone",
+        "core/planner/retention.py",
+        "return kept | dict.fromkeys(parents.keys() - set(newest_first), FOREVER_MS)",
+        "return kept",
+        "core/planner/test_retention.py::test_what_lies_in_a_circle_stays",
+    ),
+    Mutant(
         "a writer's clock says which version of a table is newer",
         "iceberg/expiry.py",
         "return last_sequence_number(metadata) or 0, metadata.last_updated_ms",

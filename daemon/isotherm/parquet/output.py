@@ -20,7 +20,7 @@ from pyiceberg.io.pyarrow import _get_parquet_writer_kwargs, parquet_path_to_id_
 from pyiceberg.schema import Schema, sanitize_column_names
 from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.types import BooleanType
+from pyiceberg.types import BooleanType, UUIDType
 from pyiceberg.utils.properties import property_as_int
 
 from isotherm.parquet.statistics import Statistics, nan_counts, statistics
@@ -181,6 +181,7 @@ class Output:
             store_schema=False,
             # As Java does always: readers pass over pages by it.
             write_page_index=True,
+            write_statistics=_with_statistics(self.schema),
             bloom_filter_options=_bloom_filters(self._metadata, self.schema, rows.num_rows),
             use_dictionary=_dictionaries(self.schema, rows, options["dictionary_pagesize_limit"]),
             **options,
@@ -200,6 +201,16 @@ class Output:
         self._bytes_written += size
         self._writer = self._sink = None
         self._rows, self._nans = 0, Counter()
+
+
+def _with_statistics(written: Schema) -> list[str]:
+    """The paths of the columns whose extremes the footer has: of all but UUIDs.
+
+    Parquet orders UUIDs by their bytes, and Iceberg's Java, up to 1.12, takes the extremes for those of signed numbers.
+    A filter passes over each row group then that has some of both signs.
+    """
+    paths = parquet_path_to_id_mapping(written).items()
+    return [path for path, field_id in paths if not isinstance(written.find_type(field_id), UUIDType)]
 
 
 def _dictionaries(written: Schema, rows: pa.Table, limit_bytes: int) -> list[str]:

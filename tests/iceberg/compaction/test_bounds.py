@@ -248,6 +248,19 @@ def test_no_number_is_no_bound_and_hides_none(catalog: Any, make: Callable[..., 
     assert (1.5, 2.5) == tuple(from_bytes(DoubleType(), one) for one in bounds(catalog))
 
 
+def test_no_footer_has_extremes_of_uuids(catalog: Any, make: Callable[..., Table]) -> None:
+    """Iceberg's Java compares UUIDs in another order than Parquet, and would pass over row groups that it needs."""
+    make(UUIDType(), [uuid.UUID(int=number).bytes for number in (7, 2**127 + 5, 2**128 - 1, 0)])
+
+    outcome = compacted(catalog, NAME, UNPARTITIONED)
+
+    assert OutcomeKind.DONE is outcome.kind, outcome
+    (task,) = catalog.load_table(NAME).scan().plan_files()
+    footer = pq.read_metadata(task.file.file_path.removeprefix("file://"))
+    columns = {column.path_in_schema: column for column in map(footer.row_group(0).column, range(2))}
+    assert {"id": True, "v": False} == {name: one.is_stats_set for name, one in columns.items()}
+
+
 def test_a_delete_by_bounds_takes_no_row_that_has_no_number(catalog: Any, make: Callable[..., Table]) -> None:
     """Engines drop a whole file where its bounds match, and no count says that some of its values are no number."""
     nan = float("nan")

@@ -4,6 +4,7 @@ Those of `main` go from the oldest on. Those that no branch or tag reaches (a ro
 or they were staged and never published) go by age. Those of other branches stay.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -41,19 +42,45 @@ def kept_by_refs(
     its history, and what is younger than `max_age_ms`.
     """
     kept: dict[int, int] = {}
+    counts: dict[int, int] = {}
+    """How many snapshots a branch still keeps from here on backwards, for their number."""
+    ages_ms: dict[int, int] = {}
+    """The longest age to which a branch keeps what lies from here on backwards."""
     for ref in refs:
         kept[ref.snapshot_id] = FOREVER_MS
-        place, visited = 1, {ref.snapshot_id}
-        current = parents.get(ref.snapshot_id) if ref.is_branch else None
-        # Damaged metadata may lead in a circle.
-        while current is not None and current in parents and current not in visited:
-            visited.add(current)
-            is_counted = ref.min_snapshots is not None and place < ref.min_snapshots
-            until_ms = FOREVER_MS if is_counted else committed_at_ms[current] + (ref.max_age_ms or 0)
-            if is_counted or ref.max_age_ms is not None:
-                kept[current] = max(kept.get(current, 0), until_ms)
-            current, place = parents[current], place + 1
-    return kept
+        if ref.is_branch and (ref.min_snapshots or 0) > counts.get(ref.snapshot_id, 0):
+            counts[ref.snapshot_id] = ref.min_snapshots or 0
+        if ref.is_branch and ref.max_age_ms is not None:
+            ages_ms[ref.snapshot_id] = max(ages_ms.get(ref.snapshot_id, ref.max_age_ms), ref.max_age_ms)
+    if not counts and not ages_ms:
+        return kept
+    # Each snapshot once, however many branches it lies behind: a branch for each run of a job is soon a thousand.
+    newest_first = _children_first(parents)
+    for snapshot_id in newest_first:
+        count, age_ms = counts.get(snapshot_id, 0), ages_ms.get(snapshot_id)
+        if count > 0:
+            kept[snapshot_id] = FOREVER_MS
+        elif age_ms is not None:
+            kept[snapshot_id] = max(kept.get(snapshot_id, 0), committed_at_ms[snapshot_id] + age_ms)
+        parent = parents[snapshot_id]
+        if parent is not None and parent in parents:
+            counts[parent] = max(counts.get(parent, 0), count - 1)
+            if age_ms is not None:
+                ages_ms[parent] = max(ages_ms.get(parent, age_ms), age_ms)
+    # Damaged metadata may lead in a circle: nobody can say what lies behind what.
+    return kept | dict.fromkeys(parents.keys() - set(newest_first), FOREVER_MS)
+
+
+def _children_first(parents: Mapping[int, int | None]) -> list[int]:
+    """The snapshots, each behind all of its children; none of those in a circle, or behind one."""
+    children = Counter(parents.values())
+    ordered = [snapshot_id for snapshot_id in parents if not children[snapshot_id]]
+    for snapshot_id in ordered:  # which grows
+        parent = parents[snapshot_id]
+        children[parent] -= 1
+        if parent is not None and parent in parents and not children[parent]:
+            ordered.append(parent)
+    return ordered
 
 
 def places(snapshots: Sequence[Snapshot]) -> dict[str, int]:
