@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+import support.remembered  # noqa: F401 (what is worked out once is so for each test)
 from isotherm.demo.stack import Kafka, Stack
 from support.lab import Lab
 from support.memory_disk import use_memory

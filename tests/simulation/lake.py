@@ -12,7 +12,7 @@ from pyiceberg.io import FileIO, InputFile, OutputFile
 from pyiceberg.table import CommitTableResponse, Table
 from requests import Response
 
-import simulation.remembered  # noqa: F401 (it is there before the first file)
+import support.remembered  # noqa: F401 (it is there before the first file)
 from simulation.world import Broken, World
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from pyiceberg.avro.codecs import AVRO_CODEC_KEY
-from pyiceberg.avro.decoder import BinaryDecoder, StreamingBinaryDecoder, new_decoder
+from pyiceberg.avro.decoder import BinaryDecoder, new_decoder
 from pyiceberg.avro.encoder import BinaryEncoder
 from pyiceberg.avro.file import META_SCHEMA, SYNC_SIZE, AvroFileHeader
 from pyiceberg.avro.reader import Reader
@@ -67,7 +67,7 @@ class AvroData:
         try:
             if not data.startswith(_MAGIC):
                 raise ValueError("it does not begin as an Avro file does")  # noqa: TRY301 (one place says what failed)
-            decoder = StreamingBinaryDecoder(data[:MAX_HEADER_BYTES])
+            decoder = _Decoder(data[:MAX_HEADER_BYTES])
             header: Any = _HEADER.read(decoder)
             self._header, self._codec = header, header.compression_codec()
             self._codec_name: str = header.meta.get(AVRO_CODEC_KEY, "null")

@@ -9,8 +9,9 @@ bound.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 from pydantic_core import to_json
 from pyiceberg.avro.codecs import AVRO_CODEC_KEY
@@ -38,7 +39,7 @@ from pyiceberg.types import IntegerType, ListType, NestedField, PrimitiveType, S
 
 from isotherm.core.model.jobs import WrittenFile
 from isotherm.iceberg.manifests.live import partition_type
-from isotherm.iceberg.manifests.reading import READ_VERSION
+from isotherm.iceberg.manifests.reading import LAYOUTS_KEPT, READ_VERSION
 
 BLOCK_ENTRIES = 500
 """Entries per Avro block: one block each costs a third more time and space, one for all costs memory."""
@@ -123,11 +124,9 @@ def write_manifest(
     coming = iter(entries)
     with AvroOutputFile[ManifestEntry](
         io.new_output(location),
-        file_schema=_entry_schema(partition),
+        file_schema=_entry_schema(2, partition),
         schema_name="manifest_entry",
-        record_schema=manifest_entry_schema_with_data_file(
-            READ_VERSION, _data_file_type(READ_VERSION, partition)
-        ),
+        record_schema=_entry_schema(READ_VERSION, partition),
         metadata={
             "schema": metadata.schema().model_dump_json(),
             "partition-spec": to_json(spec.fields).decode(),
@@ -207,8 +206,9 @@ def _codec(metadata: TableMetadata) -> str:
     return _WRITABLE.get(asked, "deflate")
 
 
-def _entry_schema(partition: StructType) -> Schema:
-    return manifest_entry_schema_with_data_file(2, _data_file_type(2, partition))
+@lru_cache(maxsize=LAYOUTS_KEPT)
+def _entry_schema(version: Literal[2, 3], partition: StructType) -> Schema:
+    return manifest_entry_schema_with_data_file(version, _data_file_type(version, partition))
 
 
 def _data_file_type(version: int, partition: StructType) -> StructType:

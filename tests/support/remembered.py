@@ -1,6 +1,7 @@
 """What PyIceberg works out of schemas again for each Avro file, and what comes to the same each time: worked out once.
 
-A story writes and reads hundreds of small manifests of one schema.
+A story of the simulation writes and reads hundreds of small manifests of one schema, and many other tests write some.
+It begins when this module is imported.
 """
 
 import json
@@ -13,7 +14,7 @@ from pyiceberg.manifest import ManifestWriter
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 MOST: Final = 200
-"""What is remembered of each; our own writer makes new schemas each time, and none of those is met again."""
+"""What is remembered of each."""
 
 
 def remember(owner: Any, name: str, key: Callable[..., Hashable]) -> None:
