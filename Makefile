@@ -31,7 +31,8 @@ demo: venv-java
 	@exec $(PYTHON) -m isotherm.cli demo $(ARGS)
 
 # How the tests are divided between processes: tests/support/division.py. Two of them play tests with servers, which wait
-# more than they compute; the third takes the time that they leave. ARGS="-n 0" makes it one process, for -s or --pdb.
+# more than they compute; the third takes the time that they and their servers leave. ARGS="-n 0" makes it one process,
+# for -s or --pdb.
 DIVIDED := --no-loadscope-reorder
 
 test: venv-java

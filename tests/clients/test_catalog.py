@@ -13,8 +13,9 @@ from isotherm.clients.retries import ATTEMPTS
 from isotherm.clients.storage import RetryingFileIO, properties_with_retries
 from isotherm.contract.paths import normalised
 from isotherm.iceberg.catalog import IcebergCatalog, connect
-from isotherm.iceberg.compaction.table_description import described, table_of
+from isotherm.iceberg.compaction.rewrite import files_of
 from isotherm.iceberg.maintainer import IcebergMaintainer
+from isotherm.parquet.table_description import table_of
 from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import CatalogConfig
@@ -303,8 +304,7 @@ def test_a_rewrite_gets_the_properties_with_which_the_table_is_read_here(vending
     IcebergMaintainer(vending, Executor(), now_ms).start(loaded, "a job")
     ((_, description, properties),) = given
 
-    metadata, _ = table_of(description, properties)
-    assert str(metadata.table_uuid) == loaded.table.uuid
+    assert str(table_of(description).table_uuid) == loaded.table.uuid
     assert VENDED.items() <= properties.items()
     assert all(isinstance(text, str) for text in properties.values())
 
@@ -312,4 +312,4 @@ def test_a_rewrite_gets_the_properties_with_which_the_table_is_read_here(vending
 def test_the_table_of_a_rewrite_chooses_no_code(lab):
     table = lab.create(**EVIL)
 
-    assert isinstance(table_of(described(table.metadata), {})[1], RetryingFileIO)
+    assert isinstance(files_of(table.metadata, {}), RetryingFileIO)

@@ -143,7 +143,7 @@ MUTANTS = (
     ),
     Mutant(
         "the properties of a table choose who reads its files in a rewrite",
-        "iceberg/compaction/table_description.py",
+        "iceberg/compaction/rewrite.py",
         "load_file_io(properties_with_retries(io_properties), metadata.location)",
         "load_file_io(properties_with_retries({**io_properties, **metadata.properties}), metadata.location)",
         OF_THE_CLIENT + "test_the_table_of_a_rewrite_chooses_no_code",

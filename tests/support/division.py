@@ -5,13 +5,14 @@ file, because they share what a fixture of theirs has made. The longest groups b
 alone with one at the end. Servers that belong to a session start once in each process that needs them.
 
 Tests with servers wait more than they compute. Two processes play them, because with a third a broker on two cores
-missed its time-outs. Every further process plays groups without servers, with a lower priority: it takes the time that
-the first two leave. With a fourth the demos' servers starved on two cores: they took four times as long, and failed.
+missed its time-outs. Every further process plays groups without servers, and takes the time that the first two and their
+servers leave. It begins with those that use all cores by themselves: at the end they would keep the others waiting.
 """
 
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,15 +20,14 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-LONGEST = ("tests/demo/test_demo.py", "tests/workloads/test_workloads.py")
-"""With servers and without."""
-LAST = ("tests/mutants/", "tests/simulation/")
-"""They use all cores by themselves, so nothing need run beside them."""
+LONGEST_WITH_SERVERS = "tests/demo/test_demo.py"
+LONGEST = ("tests/mutants/", "tests/simulation/", "tests/workloads/")
+"""Without servers; the first two use all cores."""
 
 WITH_SERVERS = 2
 """So many processes play tests with servers."""
-NICENESS = 5
-"""Of the others. On two cores that are busy it leaves such a process a quarter of one: its tests do not time out."""
+NICENESS = 9
+"""Of the others. On two cores that are busy it leaves such a process an eighth of one: its tests do not time out."""
 
 MARKED = re.compile(r"^(?:@|pytestmark = .*)pytest\.mark\.spark", re.MULTILINE)
 SERVERS = re.compile(r"pytest\.mark\.(?:spark|stack)")
@@ -60,13 +60,18 @@ def stands_back(workerinput: Mapping[str, Any]) -> bool:
 
 
 def take_place(config: pytest.Config) -> None:
-    """Give this process, one of several, its priority."""
+    """Give this process, one of several, and what it starts its priority."""
     if stands_back(config.workerinput):
+        # Linux divides the time between sessions first, and each server has one of its own. In the others' session a
+        # process that is nice to them would get as much as a server.
+        os.setsid()
         os.nice(NICENESS)
+        with suppress(OSError):  # where sessions do not count, this file may not be there
+            Path("/proc/self/autogroup").write_text(str(NICENESS), encoding="ascii")
 
 
 def in_turn(items: list[pytest.Item]) -> None:
-    """Put the tests in the order in which their groups begin: Spark's, the longest, those with servers, the rest."""
+    """Put the tests in the order in which their groups begin: Spark's, others with servers, the rest; the longest first."""
     items.sort(key=turn)
 
 
@@ -74,11 +79,11 @@ def turn(item: pytest.Item) -> int:
     """When a test's group begins, the smallest first."""
     if takes_the_session(item.path):
         return 0
-    if item.nodeid.startswith(LONGEST):
+    if item.nodeid.startswith(LONGEST_WITH_SERVERS):
         return 1
     if item.get_closest_marker("stack"):
         return 2
-    return 4 if item.nodeid.startswith(LAST) else 3
+    return 3 if item.nodeid.startswith(LONGEST) else 4
 
 
 def file_of(nodeid: str) -> str:

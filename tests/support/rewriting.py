@@ -15,10 +15,10 @@ from isotherm.iceberg.compaction.binding import bind
 from isotherm.iceberg.compaction.committer import commit_compaction
 from isotherm.iceberg.compaction.names import leftovers
 from isotherm.iceberg.compaction.rewrite import attempt
-from isotherm.iceberg.compaction.table_description import described
 from isotherm.iceberg.manifests.live import live_files
 from isotherm.iceberg.manifests.reachability import never
 from isotherm.iceberg.remover import deleted, sweep
+from isotherm.parquet.table_description import described
 from isotherm.service.ports import Bound, Sweep, Swept
 
 NOW_MS = 1_700_000_000_000

@@ -43,7 +43,7 @@ import pytest
 {mark}
 @pytest.mark.parametrize("number", range(4))
 def test_it(number):
-    print("niceness", os.nice(0))
+    print("niceness", os.nice(0), "session", os.getsid(0))
 """
 
 
@@ -81,13 +81,15 @@ def test_one_process_plays_all_with_the_session_and_each_file_whole(tmp_path):
 def test_further_processes_play_what_needs_no_server_and_stand_back(tmp_path, processes):
     told = played(tmp_path, "-n", str(processes), "--no-loadscope-reorder", "-rP")
     places = re.findall(r"^\[(gw\d)\].* PASSED (\S+?)::", told, re.MULTILINE)
-    niceness = dict.fromkeys(re.findall(r"^niceness (\d+)", told, re.MULTILINE))
+    said = set(re.findall(r"^niceness (\d+) session (\d+)", told, re.MULTILINE))
 
     assert len(places) == 4 * len(SUITE)
     assert {process for process, file in places if SUITE[file]} == {"gw0", "gw1"}
     assert {process for process, _ in places} == {f"gw{number}" for number in range(processes)}
-    assert {process for process, file in places if "workloads" in file}.isdisjoint({"gw0", "gw1"})
-    assert {int(one) - os.nice(0) for one in niceness} == {0, NICENESS}
+    assert {process for process, file in places if "simulation" in file}.isdisjoint({"gw0", "gw1"})
+    assert {int(niceness) - os.nice(0) for niceness, _ in said} == {0, NICENESS}
+    assert {session for niceness, session in said if int(niceness) == os.nice(0)} == {str(os.getsid(0))}
+    assert len({session for _, session in said}) == processes - 1
 
 
 def test_where_all_needs_servers_two_processes_play_it(tmp_path):
@@ -98,16 +100,16 @@ def test_where_all_needs_servers_two_processes_play_it(tmp_path):
     assert {process for process, _ in places} <= {"gw0", "gw1"}
 
 
-def test_the_longest_begin_first_and_what_uses_all_cores_is_last(tmp_path):
+def test_those_with_servers_begin_first_and_of_each_kind_the_longest(tmp_path):
     files = list(dict.fromkeys(re.findall(r"^(tests/\S+?)::", played(tmp_path), re.MULTILINE)))
 
     assert files == [
         "tests/ingest/test_d.py",
         "tests/ingest/test_e.py",
         "tests/demo/test_demo.py",
-        "tests/workloads/test_workloads.py",
         "tests/daemon/test_c.py",
+        "tests/simulation/test_f.py",
+        "tests/workloads/test_workloads.py",
         "tests/core/test_a.py",
         "tests/core/test_b.py",
-        "tests/simulation/test_f.py",
     ]

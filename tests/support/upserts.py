@@ -12,6 +12,7 @@ from pyiceberg.manifest import ManifestEntryStatus
 
 from isotherm.contract.identity import partition_key, scalar
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
+from isotherm.parquet.table_description import described
 from isotherm_ingest.batches.fan_out import done_of, filled_of
 from isotherm_ingest.decode.changes import CHANGE, as_type
 from isotherm_ingest.plan.places import Place
@@ -21,7 +22,6 @@ from isotherm_ingest.tables.lake import Lake, SpecField, TableNow
 from isotherm_ingest.tables.offsets import Source
 from isotherm_ingest.tables.portion import Done, Filled, Look
 from isotherm_ingest.tables.upsert import Upsert
-from isotherm_ingest.workers.files import described
 from isotherm_ingest.workers.survey import Surveyor
 from isotherm_ingest.workers.tasks import SURVEY, WAITING, Line, TableTask, as_json, lines_of, report
 from isotherm_ingest.workers.writing import fill_stage, write

@@ -22,12 +22,12 @@ from isotherm.iceberg.compaction import committer, fate
 from isotherm.iceberg.compaction.binding import bind
 from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.iceberg.compaction.names import leftovers
-from isotherm.iceberg.compaction.table_description import described
 from isotherm.iceberg.errors import translated
 from isotherm.iceberg.lost_refs import lost_refs
 from isotherm.iceberg.remover import deleted, sweep
 from isotherm.iceberg.threads import THREADS, Asking, Beside, IsStopped, Threads
 from isotherm.iceberg.values import loaded_table
+from isotherm.parquet.table_description import described
 from isotherm.runtime.clock import monotonic_s
 from isotherm.service.ports import (
     Bound,

@@ -5,6 +5,7 @@ raises for what a message says.
 """
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -54,6 +55,26 @@ CHANGE = pa.struct(
 large value, or a column that the message's schema lacks. `untold` names those where null may mean "unchanged", whose
 unchanged value is that of another key, or which may have been another key. Both are null for "none".
 """
+
+
+class OwnColumn(NamedTuple):
+    """A column that a changelog has beside those of the row."""
+
+    field: str
+    """Of `CHANGE`."""
+    type: str
+    """In Spark's words."""
+
+
+CHANGELOG_COLUMNS = {
+    "_op": OwnColumn("op", "STRING"),
+    "_ts": OwnColumn("ts", "TIMESTAMP"),
+    "_topic": OwnColumn("topic", "STRING"),
+    "_topic_partition": OwnColumn("partition", "INT"),
+    "_offset": OwnColumn("offset", "BIGINT"),
+    "_lsn": OwnColumn("lsn", "BIGINT"),
+}
+"""What a changelog says of each change. (`_partition` is Iceberg's own: such a table cannot be read.)"""
 MAX_MS = 253_402_300_799_999
 
 

@@ -56,15 +56,6 @@ from isotherm_ingest.tables.offsets import RECENT_TOKENS, Token, find_token, pos
 
 PIPELINE_PROPERTY = "ingest.pipeline"
 """Table property of a table that ingest made: whose it is."""
-CHANGELOG_COLUMNS = {
-    "_op": "STRING",
-    "_ts": "TIMESTAMP",
-    "_topic": "STRING",
-    "_topic_partition": "INT",
-    "_offset": "BIGINT",
-    "_lsn": "BIGINT",
-}
-"""What a changelog says of each change, beside the row. (`_partition` is Iceberg's own: such a table cannot be read.)"""
 RESERVED_COLUMNS = frozenset(
     {"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"}
 )

@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 
 from isotherm.clients.storage import plain_properties
 from isotherm.contract.summary import property_name
+from isotherm.parquet.table_description import described
 from isotherm.runtime import clock
-from isotherm_ingest.decode.changes import decoder
+from isotherm_ingest.decode.changes import CHANGELOG_COLUMNS, decoder
 from isotherm_ingest.decode.statement import Wanted
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.plan.places import Found, Place, place
@@ -21,12 +22,11 @@ from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offsets
 from isotherm_ingest.tables.boundary import advance, valid_through
 from isotherm_ingest.tables.definition import key_of, missing_properties, refuse_without
-from isotherm_ingest.tables.lake import CHANGELOG_COLUMNS, PIPELINE_PROPERTY, TableNow, is_first
+from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, TableNow, is_first
 from isotherm_ingest.tables.offsets import Position, Source
 from isotherm_ingest.tables.portion import Behind, Halted, Look, Portion, wanted_from
 from isotherm_ingest.tables.schema_fit import SchemaFit
 from isotherm_ingest.tables.tools import Tools
-from isotherm_ingest.workers.files import described
 from isotherm_ingest.workers.survey import Survey
 from isotherm_ingest.workers.tasks import TableTask
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import SparkSession
 
 from isotherm.runtime import logs
+from isotherm_ingest.decode.changes import CHANGELOG_COLUMNS
 from isotherm_ingest.decode.debezium import Column
 from isotherm_ingest.decode.kinds import fits, widened
 from isotherm_ingest.failures import TableRefused
@@ -13,7 +14,6 @@ from isotherm_ingest.sql.text import literal, quoted
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables.definition import definition
 from isotherm_ingest.tables.lake import (
-    CHANGELOG_COLUMNS,
     PIPELINE_PROPERTY,
     RESERVED_COLUMNS,
     TableNow,
@@ -53,7 +53,7 @@ class SchemaFit:
                     f"partition_by names {field.column!r}, which {self._name} does not have: {sorted(columns)}"
                 )
         if self._stream.mode == "changelog":
-            columns |= CHANGELOG_COLUMNS
+            columns |= {name: own.type for name, own in CHANGELOG_COLUMNS.items()}
         properties = {
             **self._stream.table_properties,
             PIPELINE_PROPERTY: self._tools.pipeline,

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from isotherm.parquet.table_description import table_of
 from isotherm_ingest.decode.database import ask
 from isotherm_ingest.tables.offsets import Position
-from isotherm_ingest.workers.files import logged, table_of
+from isotherm_ingest.workers.files import logged
 from isotherm_ingest.workers.messages import NO_SCHEMA, RAW, Group, Sorter, sample
 from isotherm_ingest.workers.partitions import partition_columns
 from isotherm_ingest.workers.survey import Surveyor

@@ -7,7 +7,6 @@ library reads it where the commit is made.
 import contextlib
 import uuid
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, cast
 
 import pyarrow as pa
@@ -17,14 +16,14 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
 from pyiceberg.table.locations import LocationProvider, ObjectStoreLocationProvider, SimpleLocationProvider
-from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.sorting import NullOrder, SortDirection
-from pyiceberg.typedef import IcebergBaseModel
 from pyiceberg.types import LongType, NestedField
 from pyiceberg.utils.properties import property_as_bool, property_as_int
 
 from isotherm.parquet.output import NewFile, Output
-from isotherm_ingest.decode.changes import as_type
+from isotherm.parquet.table_description import table_of
+from isotherm_ingest.decode.changes import CHANGELOG_COLUMNS, as_type
 from isotherm_ingest.workers.partitions import Partition, flat, partitions
 from isotherm_ingest.workers.tasks import TableTask
 
@@ -33,40 +32,6 @@ COMPRESSED = 0.3
 ROW_ID = NestedField(2147483540, "_row_id", LongType(), required=False)
 """Iceberg's own column of format 3: a row that is written again keeps its id."""
 
-CHANGELOG_FIELDS = {
-    "_op": "op",
-    "_ts": "ts",
-    "_topic": "topic",
-    "_topic_partition": "partition",
-    "_offset": "offset",
-    "_lsn": "lsn",
-}
-"""What a changelog says of each change, beside its row."""
-
-_HISTORY: dict[str, Any] = {
-    "current_snapshot_id": None,
-    "last_sequence_number": 0,
-    "last_updated_ms": 0,
-    "snapshots": [],
-    "snapshot_log": [],
-    "metadata_log": [],
-    "refs": {},
-    "statistics": [],
-    "partition_statistics": [],
-}
-
-
-def described(metadata: TableMetadata) -> str:
-    """What a worker must know of a table; the same until somebody changes how it looks."""
-    # Not the metadata's own method, which refuses format 3: it fears that somebody would commit what it gives.
-    return IcebergBaseModel.model_dump_json(metadata.model_copy(update=_HISTORY))
-
-
-@lru_cache(maxsize=1000)
-def table_of(description: str) -> TableMetadata:
-    """The table again."""
-    return TableMetadataUtil.parse_raw(description)
-
 
 def arrow_of(table: TableTask) -> pa.Schema:
     """The table's columns in Arrow."""
@@ -74,7 +39,7 @@ def arrow_of(table: TableTask) -> pa.Schema:
 
 
 def logged(table: TableTask, changes: pa.Table) -> pa.Table:
-    """The rows of a changelog: those of the changes, with the columns of `CHANGELOG_FIELDS`."""
+    """The rows of a changelog: those of the changes, with the columns of `CHANGELOG_COLUMNS`."""
     row, change = (changes.column(name).combine_chunks() for name in ("row", "change"))
     columns = dict(zip(row.type.names, row.flatten(), strict=True))
     kinds = arrow_of(table)
@@ -82,7 +47,7 @@ def logged(table: TableTask, changes: pa.Table) -> pa.Table:
         {
             name: columns[name]
             if name in columns
-            else as_type(change.field(CHANGELOG_FIELDS[name]), kinds.field(name).type)
+            else as_type(change.field(CHANGELOG_COLUMNS[name].field), kinds.field(name).type)
             for name in table.columns
         }
     )

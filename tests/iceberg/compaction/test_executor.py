@@ -55,7 +55,7 @@ from isotherm.iceberg.compaction.projection import nodes, project
 from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.iceberg.compaction.row_sums import RowSums
 from isotherm.iceberg.compaction.source import BATCH_BYTES, BATCH_ROWS, Source, deleted_positions
-from isotherm.iceberg.compaction.table_description import described
+from isotherm.parquet.table_description import described
 from support.rewrites import rewrites_of
 from support.rewriting import bound, cleaned, commit, rewritten
 

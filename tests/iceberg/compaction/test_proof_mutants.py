@@ -39,7 +39,7 @@ from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import CompactionJob
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.proof import mismatch
-from isotherm.iceberg.compaction.table_description import described
+from isotherm.parquet.table_description import described
 
 COMPACTION, PARQUET = "isotherm.iceberg.compaction", "isotherm.parquet"
 SCHEMA = Schema(

@@ -19,7 +19,7 @@ from isotherm.core.model.jobs import OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.iceberg.compaction.rewrite import attempt
-from isotherm.iceberg.compaction.table_description import described
+from isotherm.parquet.table_description import described
 from support.object_store import BUCKET, Fault, ObjectStore, object_store
 from support.rewriting import bound, cleaned, commit, rewritten
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from isotherm_ingest.decode.changes import CHANGELOG_COLUMNS
 from isotherm_ingest.decode.debezium import ChangeSchema, Column
 from isotherm_ingest.decode.kinds import kind_of
-from isotherm_ingest.tables.lake import CHANGELOG_COLUMNS
 from isotherm_ingest.tables.portion import Group
 from isotherm_ingest.tables.schema_fit import changes_for
 
@@ -53,7 +53,7 @@ def test_a_later_column_with_a_name_of_iceberg_s_own_does_not_fit(name):
 
 def test_a_later_column_with_a_name_of_a_changelog_s_own_does_not_fit():
     """It would be dropped without a word, for the table has such a column."""
-    columns = {"id": "INT", **CHANGELOG_COLUMNS}
+    columns = {"id": "INT", **{name: own.type for name, own in CHANGELOG_COLUMNS.items()}}
     message = group(id="int32", _op="string")
 
     assert changes_for(columns, message, "changelog") == (

@@ -10,8 +10,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
+from isotherm.parquet.table_description import described
 from isotherm_ingest.workers.decoding import Decoding
-from isotherm_ingest.workers.files import described
 from isotherm_ingest.workers.messages import Sorter, sample
 from isotherm_ingest.workers.survey import survey_of
 from isotherm_ingest.workers.tasks import (

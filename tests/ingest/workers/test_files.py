@@ -42,8 +42,9 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from isotherm.parquet.table_description import described, table_of
 from isotherm_ingest.decode.changes import CHANGE, as_type
-from isotherm_ingest.workers.files import described, files_of, table_of
+from isotherm_ingest.workers.files import files_of
 from isotherm_ingest.workers.tasks import TableTask
 from isotherm_ingest.workers.writing import write
 

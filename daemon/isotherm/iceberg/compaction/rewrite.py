@@ -15,10 +15,11 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-from pyiceberg.io import FileIO
+from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import IdentityTransform
 
+from isotherm.clients.storage import properties_with_retries
 from isotherm.core.model.jobs import CompactionJob, Rewrite, WrittenFile
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
 from isotherm.iceberg.compaction.failures import blaming, writing
@@ -27,9 +28,9 @@ from isotherm.iceberg.compaction.names import data_location
 from isotherm.iceberg.compaction.projection import project
 from isotherm.iceberg.compaction.row_sums import RowSums, Tally
 from isotherm.iceberg.compaction.source import Source, deleted_positions
-from isotherm.iceberg.compaction.table_description import table_of
 from isotherm.iceberg.manifests.live import partition_record
 from isotherm.parquet.output import NewFile, Output
+from isotherm.parquet.table_description import table_of
 from isotherm.runtime.clock import monotonic_s
 
 HASH_MODULUS = 1 << 128
@@ -47,7 +48,8 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
         RefusalError: an input file is missing or corrupt, or storage does not answer.
     """
     started = monotonic_s()
-    metadata, io = table_of(description, io_properties)
+    metadata = table_of(description)
+    io = files_of(metadata, io_properties)
     inputs = [file.path for file in (*job.data_files, *job.delete_files)]
     sums = RowSums(metadata.schema(), metadata.name_mapping(), job.data_files, inputs)
     deleted = deleted_positions(io, job, sums)
@@ -134,6 +136,11 @@ def _identity_constants(metadata: TableMetadata, job: CompactionJob) -> dict[int
         and one.source_id in known
         and values[place] is not None
     }
+
+
+def files_of(metadata: TableMetadata, io_properties: Mapping[str, str]) -> FileIO:
+    """The table's files; its own properties choose neither code nor hosts nor keys."""
+    return load_file_io(properties_with_retries(io_properties), metadata.location)
 
 
 def read_back(io: FileIO, written: WrittenFile, sums: RowSums) -> Tally:
