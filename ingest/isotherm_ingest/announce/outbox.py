@@ -173,9 +173,7 @@ class Outbox:
         with self._announcing:
             links = None if now is None else self._since_last(now)
             table = now if links is not None else self._lake.load(name)
-            if table is None:
-                with self._lock:
-                    self._names.discard(name)
+            if table is None:  # it may be renamed, or restored, and come back
                 return 0
             last = self._watermarks.get(table.uuid)
             due = pending(table.links() if links is None else links, table.head, last)

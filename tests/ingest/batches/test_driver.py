@@ -567,7 +567,12 @@ def test_a_table_that_is_behind_is_given_no_new_partition_by_the_batches_of_the_
     pipeline.send(*messages(ORDERS, 0, partition=1))
     pipeline.minute()
 
-    assert pipeline.lake.tables["shop.orders"].rows == [(ORDERS, 0, 0), (ORDERS, 0, 1), (ORDERS, 0, 2), (ORDERS, 1, 0)]
+    assert pipeline.lake.tables["shop.orders"].rows == [
+        (ORDERS, 0, 0),
+        (ORDERS, 0, 1),
+        (ORDERS, 0, 2),
+        (ORDERS, 1, 0),
+    ]
 
 
 def test_offsets_of_the_topic_before_say_nothing_of_a_partition_that_gets_its_leader_later(pipeline):
