@@ -17,6 +17,8 @@ from isotherm_ingest.job import EXIT_TAKEN_OVER
 from killer.shop import SHAPES
 from support.daemon_process import eventually
 
+ORDINARY = {"spark", "dead_lettered", "incompatible_schema", "unchanged_values_not_told", "schema_refused"}
+"""What a story brings about by its messages."""
 BEGUN = ("table_committed", "batch_done")
 
 
@@ -39,7 +41,7 @@ class Driver:
         for line in self._tail.lines():
             event = str(line.get("event"))
             self.events[event] += 1
-            if line.get("level") in {"error", "warning"} and event != "spark":
+            if line.get("level") in {"error", "warning"} and event not in ORDINARY:
                 said = line.get("error") or line.get("why") or line.get("hole") or ""
                 self.troubles.append(f"{event} {line.get('table') or ''}: {str(said)[:200]}")
 
@@ -140,6 +142,15 @@ class Drivers:
     def _has_begun(self) -> bool:
         self.now.check()
         return self.now.has_begun
+
+    def part(self, one: Driver, other: Driver) -> None:
+        """Until one of two that were started at once is fenced; the other one is that of now."""
+        eventually(lambda: not (one.process.is_running and other.process.is_running), 240)
+        fenced, stays = (other, one) if one.process.is_running else (one, other)
+        self.until_fenced(fenced)
+        self.all.remove(stays)
+        self.all.append(stays)
+        fenced.may_end, stays.may_end = True, False
 
     def until_fenced(self, old: Driver) -> None:
         """Until a driver has seen that another one has begun; it says so by its exit code."""

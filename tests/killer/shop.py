@@ -21,7 +21,7 @@ PLACEHOLDER = "__debezium_unavailable_value"
 OLD_KEY, NEW_KEY = "__debezium.oldkey", "__debezium.newkey"
 TEXT = {"type": "string", "optional": True}
 WIDER = {**COLUMNS["amount"], "parameters": {"scale": "2", "connect.decimal.precision": "14"}}
-EXTRA = 150
+EXTRA = 60
 """Messages of a table after which it gains a column, and its amounts become wider."""
 AGAIN = 6
 """How many of the newest messages Debezium may send again after a restart of its own."""

@@ -27,7 +27,7 @@ from killer.trading import Trading
 from support.daemon_process import Daemon
 from support.lab import EXPIRING
 
-SETTLED_WITHIN_S = 240
+SETTLED_WITHIN_S = 420
 FAULTS = 6
 PAUSE_S = (0.5, 5.0)
 """Between two faults: often before the last one is got over."""
@@ -123,6 +123,12 @@ class Story:
         family = self.drivers.now.pause()
         self.wait(self.dice.uniform(1, 6))
         go_on(family)
+
+    def replace_by_two(self) -> None:
+        """SIGKILL of the driver; two are started in its place at once, and one of them fences the other."""
+        self.until_begun()
+        self.drivers.now.kill()
+        self.drivers.part(self.drivers.start(), self.drivers.start())
 
     def start_another(self) -> None:
         """A second driver, beside one that writes."""
@@ -222,7 +228,7 @@ class Story:
 
 
 ALL: dict[str, int] = {
-    "kill": 4, "kill_python": 2, "kill_jvm": 1, "kill_worker": 4, "pause": 2, "start_another": 2, "replace_while_paused": 3,
+    "kill": 4, "kill_python": 2, "kill_jvm": 1, "kill_worker": 4, "pause": 2, "replace_by_two": 1, "start_another": 2, "replace_while_paused": 3,
     "lock_catalog": 3, "restart_kafka": 2, "rename_table": 2, "grow": 2,
 }  # fmt: skip
 """The faults, and how often each is drawn."""

@@ -24,9 +24,7 @@ pytestmark = pytest.mark.stack
 def test_killed_and_doubled_it_writes_every_change_once(
     kafka: Kafka, spark_jars: list[Path], tmp_path: Path
 ) -> None:
-    told = play(
-        1, tmp_path / "story", kafka, spark_jars, ["kill_worker", "kill", "start_another"], has_daemon=False
-    )
+    told = play(1, tmp_path / "story", kafka, spark_jars, ["kill_worker", "replace_by_two"], has_daemon=False)
 
     assert told.wrong == [], str(told)
 

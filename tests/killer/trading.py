@@ -12,8 +12,8 @@ from killer.shop import NUMBER, SHAPES, Sent, Trade
 
 SENT_WITHIN_S = 120
 """Kafka may be down meanwhile."""
-PAUSE_S = 0.3
-LONGEST_BURST = 12
+PAUSE_S = 0.4
+LONGEST_BURST = 6
 
 
 class Trading:

@@ -174,9 +174,7 @@ class Outbox:
             if now is None or self._since_last(now) is None:
                 now = self._lake.newest(name, lambda now: self._since_last(now) is not None)
             table, links = now, None if now is None else self._since_last(now)
-            if table is None:
-                with self._lock:
-                    self._names.discard(name)
+            if table is None:  # it may be renamed, or restored, and come back
                 return 0
             last = self._watermarks.get(table.uuid)
             due = pending(table.links() if links is None else links, table.head, last)

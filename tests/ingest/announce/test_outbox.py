@@ -111,3 +111,22 @@ def test_what_others_committed_in_between_is_announced_too(lake):
 
     assert outbox.announce("shop.orders", tables[-1]) == 3
     assert announced(broker) == [one.head for one in tables]
+
+
+def test_a_table_that_gets_its_name_back_is_announced_again(lake):
+    broker = Broker(Session())
+    outbox = Outbox(lake, broker, "shop", "control", "announced", Metrics(), every_s=5)
+    tables = [appended(lake)]
+    outbox.wake("shop.orders")
+
+    def look(now_s):
+        return [outbox.announce(name) for name in outbox.due(now_s)]
+
+    assert look(0.0) + look(0.0) == [1]
+    lake.catalog.rename_table("shop.orders", "shop.away")
+    assert look(6.0) + look(6.0) == [0]
+    lake.catalog.rename_table("shop.away", "shop.orders")
+    tables.append(appended(lake))  # by somebody else
+
+    assert look(12.0) == [1]
+    assert announced(broker) == [one.head for one in tables]
