@@ -31,6 +31,7 @@ class Message:
     schema: int = SCHEMA
     value: str | None = None
     """The envelope of a change of the table that the topic is named for, where it is not said."""
+    timestamp: int = 0
 
 
 def envelope(table, *columns):
@@ -95,7 +96,7 @@ class Session:
 
 
 def _letters(messages):
-    columns = ("topic", "partition", "offset")
+    columns = ("topic", "partition", "offset", "timestamp")
     return pa.table({name: [getattr(one, name) for one in messages] for name in columns})
 
 

@@ -90,9 +90,11 @@ class Batches:
             try:
                 if not report.samples:
                     if only is None:
-                        self._send_letters(report, number, ranges, kafka, ready)
+                        self._send_letters(report, number, ready)
                     rows = self._tables.write(ready, report.done, now_s)
                     self._pass_by(ranges, portions, only)
+                    if only is None:
+                        self._routing.done(ranges)
                     return rows
                 # What is for whom is known now, and all of it is read again.
                 self._tables.forget(ready, report.done)
@@ -101,12 +103,10 @@ class Batches:
             finally:
                 report.close()
 
-    def _send_letters(
-        self, report: Report, number: int, ranges: Ranges, kafka: Kafka, ready: Mapping[str, Ready]
-    ) -> None:
+    def _send_letters(self, report: Report, number: int, ready: Mapping[str, Ready]) -> None:
         """Send on what belongs to no table; where that fails, nothing is written to any."""
         try:
-            self._routing.dead_letter(report, number, ranges, kafka.ids)
+            self._routing.dead_letter(report, number)
         except BaseException:
             self._tables.forget(ready, report.done)
             raise

@@ -4,19 +4,16 @@ A schema is looked at once, in one message of it. What belongs nowhere is sent t
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-
-import pyarrow as pa
 
 from isotherm.runtime import logs
 from isotherm_ingest.batches.fan_out import Report, Sample
-from isotherm_ingest.dead_letters import DeadLetters
+from isotherm_ingest.dead_letters import DeadLetters, Sent
 from isotherm_ingest.decode.debezium import ChangeSchema, change_schema
 from isotherm_ingest.decode.kinds import SchemaError
 from isotherm_ingest.plan.shares import Ranges
 from isotherm_ingest.streams import PLACEHOLDER, Stream, StreamsConfig
-from isotherm_ingest.tables.offsets import Position
 from isotherm_ingest.tables.portion import Group
 
 Named = tuple[str, int]
@@ -41,9 +38,7 @@ class Routing:
         self._config = config
         self._dead_letters = dead_letters
         self._routes: dict[tuple[str, int], Route] = {}
-        self._sent: dict[Position, tuple[str, int, int]] = {}
-        """Of each partition the last range whose dead letters of no table were sent, and the id of its topic. A batch that is
-        tried again begins where that one did, and sends none twice."""
+        self._sent = Sent()
 
     def of(self, topics: Collection[str], met: Collection[Named]) -> Iterator[tuple[Group, str, Stream]]:
         """The messages of some topics that have a table, with the table and its stream; `met` are those that there are."""
@@ -93,28 +88,14 @@ class Routing:
         except SchemaError as err:
             return Route(None, stream, None, f"no_schema:{err}")
 
-    def dead_letter(self, report: Report, batch: int, ranges: Ranges, ids: Mapping[str, str]) -> None:
+    def dead_letter(self, report: Report, batch: int) -> None:
         """Send on what has no table, once: no schema, no envelope, no name."""
-        if report.letter_count:
-            count = self._dead_letters.send(self._unsent(report.letters(), ranges, ids))
+        if report.letter_count and (count := self._dead_letters.send(self._sent.unsent(report.letters()))):
             logs.get().warning("dead_lettered", table=None, rows=count, batch=batch)
-        self._sent |= {one: (ids.get(one[0], ""), *span) for one, span in ranges.items()}
 
-    def _unsent(
-        self, letters: Iterable[pa.Table], ranges: Ranges, ids: Mapping[str, str]
-    ) -> Iterator[pa.Table]:
-        sent = {
-            position: end
-            for position, (topic_id, first, end) in self._sent.items()
-            if position in ranges and (topic_id, first) == (ids.get(position[0], ""), ranges[position][0])
-        }
-        for some in letters:
-            at = zip(
-                *(some.column(name).to_pylist() for name in ("topic", "partition", "offset")), strict=True
-            )
-            yield some.filter(
-                pa.array([offset >= sent.get((topic, number), 0) for topic, number, offset in at], pa.bool_())
-            )
+    def done(self, ranges: Ranges) -> None:
+        """These ranges were written; they are not read again for all tables."""
+        self._sent.forget(ranges)
 
 
 def table_name(template: str, topic: str, schema: ChangeSchema) -> str:
