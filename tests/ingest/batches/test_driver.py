@@ -702,6 +702,27 @@ def test_a_table_that_comes_later_gets_what_its_topic_holds(pipeline):
     assert sorted(offset for *_, offset in pipeline.lake.tables["lake.orders"].rows) == [0, 1, 2]
 
 
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_table_that_the_streams_name_now_is_built_though_its_topic_is_quiet(pipeline, restart):
+    pipeline.send(*messages(ORDERS, *range(6)), *messages(CUSTOMERS, 0))
+    pipeline.minute()
+    config = CONFIG.replace("streams: [", 'streams: [{topics: ".*orders", table: "lake.orders"}, ')
+    pipeline.start(config)
+    pipeline.now_s += 60
+    pipeline.turn()
+    if restart:
+        pipeline.start(config)
+    pipeline.minute()
+
+    assert sorted(offset for *_, offset in pipeline.lake.tables["lake.orders"].rows) == list(range(6))
+    assert (pipeline.rows("orders"), pipeline.rows("customers")) == (list(range(6)), [0])
+
+    pipeline.start(config)
+    reads = pipeline.session.reads
+    pipeline.minute()
+    assert pipeline.session.reads == reads
+
+
 def test_a_driver_that_begins_takes_the_pipeline_over(pipeline):
     first = pipeline.driver
     pipeline.start()
