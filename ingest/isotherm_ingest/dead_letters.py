@@ -1,14 +1,14 @@
 """Messages that cannot be written to their table: sent on, whole, with the reason.
 
-They are acknowledged before the table's commit moves its vector past them, so none is lost; a replay may send one
-twice, told apart by its headers (topic, partition, offset). Key, value and headers are the original bytes. Of a
+They are acknowledged before the table's commit moves its vector past them, so none is lost. A driver that begins may send
+one twice, told apart by its headers (topic, partition, offset). Key, value and headers are the original bytes. Of a
 message that the topic does not take for its size, only ours are sent: where it is, its length and its hash.
 """
 
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 from isotherm.runtime import logs
 from isotherm_ingest.kafka import Broker, Record, TooLargeError
 from isotherm_ingest.metrics import Metrics
+from isotherm_ingest.tables.offsets import Position
 
 _POSITION = ("isotherm.topic", "isotherm.partition", "isotherm.offset")
 CHUNK = 500
@@ -80,6 +81,29 @@ class DeadLetters:
         }
         headers = [*kept, *((name, text.encode()) for name, text in ours.items())]
         return Record(self._topic, row["key"], row["value"], headers)
+
+
+class Sent:
+    """Messages that were sent on, of batches that are not done: one that is tried again sends none of them twice."""
+
+    def __init__(self) -> None:
+        # By its timestamp, too, a message is told from one of another topic that came under the name.
+        self._sent: set[tuple[str, int, int, int]] = set()
+
+    def unsent(self, letters: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """Those of the letters that were not sent. Who asks for the next ones has sent those before."""
+        for some in letters:
+            columns = (
+                some.column(name).to_pylist() for name in ("topic", "partition", "offset", "timestamp")
+            )
+            those = list(zip(*columns, strict=True))
+            yield some.filter(pa.array([one not in self._sent for one in those], pa.bool_()))
+            self._sent.update(those)
+
+    def forget(self, ranges: Mapping[Position, tuple[int, int]]) -> None:
+        """What is in these ranges was written, or needs no writing."""
+        done = {one for one in self._sent if one[2] in range(*ranges.get(one[:2], (0, 0)))}
+        self._sent -= done
 
 
 def _without_body(record: Record) -> Record:

@@ -15,7 +15,9 @@ from isotherm_ingest.batches.fan_out import Report
 from isotherm_ingest.kafka import BrokerError
 from isotherm_ingest.marks import TakenOver
 from isotherm_ingest.tables.portion import Done
+from isotherm_ingest.workers.decoding import UNREADABLE
 from isotherm_ingest.workers.survey import Survey
+from isotherm_ingest.workers.tasks import NO_TABLE
 
 SCHEMA, TOMBSTONE = 7, 0
 """Of every message that names no other; and of those without a value."""
@@ -31,6 +33,9 @@ class Message:
     schema: int = SCHEMA
     value: str | None = None
     """The envelope of a change of the table that the topic is named for, where it is not said."""
+    timestamp: int = 0
+    is_readable: bool = True
+    """Whether anything but its schema can be read."""
 
 
 def envelope(table, *columns):
@@ -85,25 +90,37 @@ class Session:
                 key("id"),
             )
             for one in here
-            if (one.topic, one.schema) not in known
+            if (one.topic, one.schema) not in known and one.is_readable
         }
-        letters = [one for one in here if (one.topic, one.schema) in task.problems]
-        counts = Counter(task.routes.get((one.topic, one.schema)) for one in here)
+        letters, counts = {NO_TABLE: {}}, Counter()
+        for one in here:
+            route = one.topic, one.schema
+            table = task.routes.get(route, NO_TABLE)
+            if route in task.problems:
+                letters[NO_TABLE][one] = task.problems[route]
+            elif not one.is_readable and table is not None and route not in samples:
+                letters.setdefault(table, {})[one] = UNREADABLE
+            else:
+                counts[table] += 1
         return Report(
             tuple((route, *told) for route, told in sorted(samples.items())),
-            {name: Done(Survey(counts[name])) for name in task.tables},
-            lambda: iter([_letters(letters)]),
-            len(letters),
+            {name: self._done(counts[name], letters.get(name, {})) for name in task.tables},
+            lambda: iter([_letters(letters[NO_TABLE])]),
+            len(letters[NO_TABLE]),
             self._close,
         )
+
+    def _done(self, rows, letters):
+        return Done(Survey(rows), letters=lambda: [_letters(letters)], letter_count=len(letters))
 
     def _close(self):
         self.closed += 1
 
 
-def _letters(messages):
-    columns = ("topic", "partition", "offset")
-    return pa.table({name: [getattr(one, name) for one in messages] for name in columns})
+def _letters(problems):
+    columns = ("topic", "partition", "offset", "timestamp")
+    told = {name: [getattr(one, name) for one in problems] for name in columns}
+    return pa.table({**told, "problem": pa.array(problems.values(), pa.string())})
 
 
 class Broker:

@@ -60,8 +60,7 @@ class Batches:
             kafka: what the broker says of the topics.
             known: what the marks say of a table that was not met yet.
             now_s: when the turn began, monotonic.
-            only: by topic, the one table that this batch is for. Without it, it is for all, and what belongs to no
-                table goes to the dead letters.
+            only: by topic, the one table that this batch is for. Without it, it is for all.
             front: of a batch that is for all, where its topics were read to.
         """
         number = next(self._numbers)
@@ -92,10 +91,11 @@ class Batches:
             report = self._read(self._spark, self._kafka, ranges, task)
             try:
                 if not report.samples:
-                    if only is None:
-                        self._send_letters(report, number, ranges, kafka, ready)
+                    self._send_letters(report, number, kafka, ready, of_all=only is None)
                     rows = self._tables.write(ready, report.done, now_s)
                     self._pass_by(ranges, portions, only)
+                    if only is None:
+                        self._routing.done(ranges, kafka.ids)
                     return rows
                 # What is for whom is known now, and all of it is read again.
                 self._tables.forget(ready, report.done)
@@ -105,11 +105,11 @@ class Batches:
                 report.close()
 
     def _send_letters(
-        self, report: Report, number: int, ranges: Ranges, kafka: Kafka, ready: Mapping[str, Ready]
+        self, report: Report, number: int, kafka: Kafka, ready: Mapping[str, Ready], *, of_all: bool
     ) -> None:
         """Send on what belongs to no table; where that fails, nothing is written to any."""
         try:
-            self._routing.dead_letter(report, number, ranges, kafka.ids)
+            self._routing.dead_letter(report, number, kafka.ids, of_all=of_all)
         except BaseException:
             self._tables.forget(ready, report.done)
             raise

@@ -196,11 +196,16 @@ class Driver:
         return kafka
 
     def _front_of(self, kafka: Kafka, topic_id: str, *, by_tables: bool) -> dict[Position, int]:
-        """Where a topic goes on that this driver has not read yet: at its marks, or where its tables are."""
+        """Where a topic goes on that this driver has not read yet: at its marks, or where its tables are.
+
+        Marks of other tables alone are none: the streams name another one now, which is to be built.
+        """
         front = {}
+        marks = {one: self._marked[one] for one in kafka.ends if one in self._marked}
+        is_for_others = bool(named(marks)) and not any(self._tables.of_topic(topic) for topic, _ in marks)
         for position in kafka.ends:
-            mark = self._marked.get(position)
-            if mark is not None and mark.topic_id in {"", topic_id}:
+            mark = marks.get(position)
+            if mark is not None and mark.topic_id in {"", topic_id} and not is_for_others:
                 front[position] = mark.through
             elif by_tables and (needed := self._tables.least(position, topic_id)) is not None:
                 front[position] = needed

@@ -11,13 +11,14 @@ import pyarrow as pa
 
 from isotherm.runtime import logs
 from isotherm_ingest.batches.fan_out import Report, Sample
-from isotherm_ingest.dead_letters import DeadLetters
+from isotherm_ingest.dead_letters import DeadLetters, Sent
 from isotherm_ingest.decode.debezium import ChangeSchema, change_schema
 from isotherm_ingest.decode.kinds import SchemaError
 from isotherm_ingest.plan.shares import Ranges
 from isotherm_ingest.streams import PLACEHOLDER, Stream, StreamsConfig
 from isotherm_ingest.tables.offsets import Position
 from isotherm_ingest.tables.portion import Group
+from isotherm_ingest.workers.decoding import UNREADABLE
 
 Named = tuple[str, int]
 """A topic, and the number of a schema."""
@@ -41,9 +42,9 @@ class Routing:
         self._config = config
         self._dead_letters = dead_letters
         self._routes: dict[tuple[str, int], Route] = {}
-        self._sent: dict[Position, tuple[str, int, int]] = {}
-        """Of each partition the last range whose dead letters of no table were sent, and the id of its topic. A batch that is
-        tried again begins where that one did, and sends none twice."""
+        self._sent = Sent()
+        self._begun: dict[tuple[str, Position], int] = {}
+        """Of each partition, with the id of its topic, where this driver began to read for all tables."""
 
     def of(self, topics: Collection[str], met: Collection[Named]) -> Iterator[tuple[Group, str, Stream]]:
         """The messages of some topics that have a table, with the table and its stream; `met` are those that there are."""
@@ -93,28 +94,36 @@ class Routing:
         except SchemaError as err:
             return Route(None, stream, None, f"no_schema:{err}")
 
-    def dead_letter(self, report: Report, batch: int, ranges: Ranges, ids: Mapping[str, str]) -> None:
-        """Send on what has no table, once: no schema, no envelope, no name."""
-        if report.letter_count:
-            count = self._dead_letters.send(self._unsent(report.letters(), ranges, ids))
-            logs.get().warning("dead_lettered", table=None, rows=count, batch=batch)
-        self._sent |= {one: (ids.get(one[0], ""), *span) for one, span in ranges.items()}
+    def dead_letter(self, report: Report, batch: int, ids: Mapping[str, str], *, of_all: bool) -> None:
+        """Send on what has no table, once: no schema, no envelope, no name.
 
-    def _unsent(
-        self, letters: Iterable[pa.Table], ranges: Ranges, ids: Mapping[str, str]
-    ) -> Iterator[pa.Table]:
-        sent = {
-            position: end
-            for position, (topic_id, first, end) in self._sent.items()
-            if position in ranges and (topic_id, first) == (ids.get(position[0], ""), ranges[position][0])
-        }
+        Args:
+            report: of the batch.
+            batch: its number.
+            ids: of the topics.
+            of_all: whether the batch is for all tables. One for a table that is behind has passed once, then for all.
+        """
+        if report.letter_count:
+            letters = report.letters() if of_all else self._left(report.letters(), ids)
+            if count := self._dead_letters.send(self._sent.unsent(letters)):
+                logs.get().warning("dead_lettered", table=None, rows=count, batch=batch)
+
+    def _left(self, letters: Iterable[pa.Table], ids: Mapping[str, str]) -> Iterator[pa.Table]:
+        """What an earlier driver may have left to the table, because it knew a schema that this one could not learn."""
         for some in letters:
-            at = zip(
-                *(some.column(name).to_pylist() for name in ("topic", "partition", "offset")), strict=True
-            )
-            yield some.filter(
-                pa.array([offset >= sent.get((topic, number), 0) for topic, number, offset in at], pa.bool_())
-            )
+            columns = (some.column(name).to_pylist() for name in ("topic", "partition", "offset", "problem"))
+            is_left = [
+                problem == UNREADABLE
+                and offset < self._begun.get((ids.get(topic, ""), (topic, number)), offset + 1)
+                for topic, number, offset, problem in zip(*columns, strict=True)
+            ]
+            yield some.filter(pa.array(is_left, pa.bool_()))
+
+    def done(self, ranges: Ranges, ids: Mapping[str, str]) -> None:
+        """These ranges were written for all tables, and are not read again for them."""
+        self._sent.forget(ranges)
+        for position, (first, _) in ranges.items():
+            self._begun.setdefault((ids.get(position[0], ""), position), first)
 
 
 def table_name(template: str, topic: str, schema: ChangeSchema) -> str:

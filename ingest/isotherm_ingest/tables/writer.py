@@ -19,6 +19,7 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN, INGEST_VALID_THROUGH, JOB_ID
 from isotherm.runtime import clock, logs
 from isotherm_ingest.announce.intents import Intents, Open
+from isotherm_ingest.dead_letters import Sent
 from isotherm_ingest.failures import Verdict, WorkFailed, brief, verdict
 from isotherm_ingest.plan.places import Place
 from isotherm_ingest.session import FORCED
@@ -69,6 +70,7 @@ class TableWriter:
         self._tools = tools
         self._target = tools.lake.spark_name(name)
         self._looking = Looking(name, stream, self.session, tools)
+        self._sent = Sent()
         self._untold: frozenset[str] = frozenset()
         self._log = logs.get().bind(table=name)
 
@@ -101,6 +103,7 @@ class TableWriter:
             self._send_letters(portion, look, done)
             self._tell_untold(done.survey)
             if done.survey.rows == 0:
+                self._sent.forget(portion.ranges)
                 return Written(0, look.place)
             boundary_ms = self._looking.reached(portion, look, done.survey)
             with standing.closed():
@@ -108,6 +111,7 @@ class TableWriter:
         finally:
             if not standing.is_asked:
                 self.forget(ready, done)
+        self._sent.forget(portion.ranges)
         if isinstance(committed, Place):
             return Written(0, committed)
         landed, place = committed
@@ -130,12 +134,12 @@ class TableWriter:
         problems = Counter[str]()
 
         def counted() -> Iterator[pa.Table]:
-            for some in done.letters():
+            for some in self._sent.unsent(done.letters()):
                 problems.update(some.column("problem").to_pylist())
                 yield some
 
-        count = self._tools.dead_letters.send(counted())
-        self._log.warning("dead_lettered", rows=count, batch=portion.batch)
+        if count := self._tools.dead_letters.send(counted()):
+            self._log.warning("dead_lettered", rows=count, batch=portion.batch)
         for why in sorted(set(look.refused.values())):
             # Of all schemas that are known; the batch may have had none of them.
             if rows := problems[misfit(why)]:

@@ -29,6 +29,9 @@ from isotherm_ingest.workers.tasks import (
     report,
 )
 
+UNREADABLE = "undecodable:no readable change event"
+"""The problem of messages that have a schema, and none of them says what those of the schema look like."""
+
 
 def decode_stage(task: BatchTask) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """What Spark's `mapInArrow` calls for the messages of some Kafka partitions, each with all of its own."""
@@ -84,7 +87,7 @@ class Decoding:
             return
         found = sample(group)
         if found is None:
-            yield self._letter(table, rows, "undecodable:no readable change event")
+            yield self._letter(table, rows, UNREADABLE)
         else:
             self._samples.add(route)
             yield Line(NO_TABLE, SAMPLE, as_json([*route, *found]))

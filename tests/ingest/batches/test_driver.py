@@ -80,6 +80,7 @@ class Writer:
     lake: Lake
     kafka: list
     errors: dict
+    dead_letters: object
 
     def prepare(self, portion):
         if isinstance(self.errors.get(self.name), TableRefused):
@@ -101,11 +102,13 @@ class Writer:
         if self.name in self.errors:
             raise self.errors[self.name]
         portion, at, table = ready.portion, ready.look, self.lake.load(self.name)
+        self.dead_letters.send(done.letters())
         schemas = {(group.topic, group.number) for group in portion.groups}
         mine = [
             one
             for one in self.kafka
             if (one.topic, one.schema) in schemas
+            and one.is_readable
             and (span := portion.ranges.get((one.topic, one.partition)))
             and max(span[0], at.next[one.topic, one.partition]) <= one.offset < span[1]
         ]
@@ -140,8 +143,8 @@ class DeadLetters:
     def send(self, messages):
         if self.is_full:
             raise RuntimeError("the topic takes no more")
-        rows = [Message(**row) for some in messages for row in some.to_pylist()]
-        self.sent += rows
+        rows = [row for some in messages for row in some.to_pylist()]
+        self.sent += [Message(row["topic"], row["offset"], row["partition"]) for row in rows]
         return len(rows)
 
 
@@ -167,7 +170,9 @@ class Pipeline:
             Marks(self.store),
             Tools(self.lake, None, self.dead_letters, self.metrics, "shop"),
             self.outbox,
-            lambda name, stream, *_: Writer(name, stream, self.lake, self.session.kafka, self.errors),
+            lambda name, stream, _, tools: Writer(
+                name, stream, self.lake, self.session.kafka, self.errors, tools.dead_letters
+            ),
             self.session.read,
         )
         self.driver.begin(self.now_s)
@@ -651,6 +656,27 @@ def test_dead_letters_are_sent_once_while_the_catalog_is_away(pipeline):
     assert len(pipeline.dead_letters.sent) == 1
 
 
+def test_a_message_that_nobody_can_read_and_a_table_that_is_behind_are_no_reason_to_lose_it(pipeline):
+    """The driver before knew the schema, and left it to the table. This one does not, and the slice has no other message."""
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.minute()
+    pipeline.errors["shop.orders"] = RuntimeError("its disk is full")
+    pipeline.send(*messages(ORDERS, 1, is_readable=False))
+    pipeline.minute()
+    assert pipeline.dead_letters.sent == []
+
+    pipeline.errors.clear()
+    pipeline.start()
+    pipeline.send(*messages(ORDERS, 2, is_readable=False))
+    pipeline.minute()
+    pipeline.start()
+    pipeline.minute()
+
+    # The second one was sent on when the front passed it, as one that belongs to no table.
+    assert sorted(one.offset for one in pipeline.dead_letters.sent) == [1, 2]
+    assert not pipeline.is_left_out("orders")
+
+
 def test_files_of_a_batch_whose_dead_letters_cannot_be_sent_are_deleted(pipeline):
     pipeline.send(*messages(ORDERS, 0))
     pipeline.minute()
@@ -750,6 +776,27 @@ def test_a_table_that_comes_later_gets_what_its_topic_holds(pipeline):
     assert sorted(offset for *_, offset in pipeline.lake.tables["lake.orders"].rows) == [0, 1, 2]
 
 
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_table_that_the_streams_name_now_is_built_though_its_topic_is_quiet(pipeline, restart):
+    pipeline.send(*messages(ORDERS, *range(6)), *messages(CUSTOMERS, 0))
+    pipeline.minute()
+    config = CONFIG.replace("streams: [", 'streams: [{topics: ".*orders", table: "lake.orders"}, ')
+    pipeline.start(config)
+    pipeline.now_s += 60
+    pipeline.turn()
+    if restart:
+        pipeline.start(config)
+    pipeline.minute()
+
+    assert sorted(offset for *_, offset in pipeline.lake.tables["lake.orders"].rows) == list(range(6))
+    assert (pipeline.rows("orders"), pipeline.rows("customers")) == (list(range(6)), [0])
+
+    pipeline.start(config)
+    reads = pipeline.session.reads
+    pipeline.minute()
+    assert pipeline.session.reads == reads
+
+
 def test_a_driver_that_begins_takes_the_pipeline_over(pipeline):
     first = pipeline.driver
     pipeline.start()
@@ -790,7 +837,8 @@ def play(seed):
             topic, partition = dice.choice([ORDERS, CUSTOMERS]), dice.randrange(3)
             offset = sent.get((topic, partition), 0)
             sent[topic, partition] = offset + 1
-            pipeline.send(Message(topic, offset, partition, schema=dice.choice([SCHEMA, SCHEMA, 0])))
+            schema, is_readable = dice.choice([SCHEMA, SCHEMA, 0]), dice.random() < 0.7
+            pipeline.send(Message(topic, offset, partition, schema=schema, is_readable=is_readable))
         match dice.randrange(8):
             case 0:
                 pipeline.errors["shop.orders"] = RuntimeError("broken")
@@ -820,7 +868,10 @@ def play(seed):
         expected = [
             (one.topic, one.partition, one.offset)
             for one in pipeline.session.kafka
-            if one.topic == topic and one.schema == SCHEMA
+            if one.topic == topic and one.schema == SCHEMA and one.is_readable
         ]
         assert sorted(table.rows if table is not None else []) == sorted(expected)
+    unreadable = [one for one in pipeline.session.kafka if one.schema == SCHEMA and not one.is_readable]
+    sent = {(one.topic, one.partition, one.offset) for one in pipeline.dead_letters.sent}
+    assert sent == {(one.topic, one.partition, one.offset) for one in unreadable}
     pipeline.driver.stop()

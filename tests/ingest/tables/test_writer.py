@@ -61,10 +61,28 @@ class Conf(dict):
 
 
 class DeadLetters:
-    """Takes them all."""
+    """Takes them all, but for one time where it is told to fail after so many pieces."""
+
+    def __init__(self):
+        self.sent, self.fails_after = [], None
 
     def send(self, messages):
-        return sum(some.num_rows for some in messages)
+        count = 0
+        for number, some in enumerate(messages):
+            if number == self.fails_after:
+                self.fails_after = None
+                raise BrokerError("not acknowledged")
+            self.sent += some.column("offset").to_pylist()
+            count += some.num_rows
+        return count
+
+
+def letters(*problems, first=0):
+    columns = ([TOPIC], [0], [0])
+    told = dict(
+        zip(("topic", "partition", "timestamp"), (one * len(problems) for one in columns), strict=True)
+    )
+    return pa.table({**told, "offset": range(first, first + len(problems)), "problem": problems})
 
 
 class Upserts:
@@ -138,10 +156,15 @@ def metrics():
 
 
 @pytest.fixture
-def writer(properties, upserts, broker, metrics):
+def dead_letters():
+    return DeadLetters()
+
+
+@pytest.fixture
+def writer(properties, upserts, broker, metrics, dead_letters):
     intents = Intents(broker, "control", "shop")
     stream = Stream(topics="shop.*", table="shop.{table}")
-    tools = Tools(Lake("lake", properties), intents, DeadLetters(), metrics, "shop")
+    tools = Tools(Lake("lake", properties), intents, dead_letters, metrics, "shop")
     yield TableWriter(NAME, stream, Spark(), tools, upserts)
     intents.stop()
 
@@ -204,15 +227,49 @@ def test_only_a_schema_that_came_is_told_to_be_incompatible(writer):
     now = portion(0, 5)
     ready = writer.prepare(replace(now, groups=(*now.groups, Group(TOPIC, 8, texts))))
     (refused,) = ready.task.refused.values()
-    letters = {"nothing of it": ["undecodable:"], "some": ["undecodable:", refused, refused]}
+    problems = {"nothing of it": ["undecodable:"], "some": ["undecodable:", refused, refused]}
     told = {}
-    for name, problems in letters.items():
-        done = Done(Survey(), letters=lambda found=problems: [pa.table({"problem": found})], letter_count=1)
+    for name, some in problems.items():
+        done = Done(Survey(), letters=lambda found=some: [letters(*found)], letter_count=1)
         with capture_logs() as logs:
             writer.write(ready, done)
         told[name] = [one["rows"] for one in logs if one["event"] == "incompatible_schema"]
 
     assert told == {"nothing of it": [], "some": [2]}
+
+
+def test_dead_letters_are_sent_once_though_the_commit_fails_again_and_again(writer, upserts, dead_letters):
+    upserts.fates = [fails(RuntimeError("no space left"))] * 2 + [upserts.lands] * 2
+    pieces = [letters("undecodable:", "undecodable:"), letters("undecodable:", first=3)]
+    dead_letters.fails_after = 1
+
+    for error in ("not acknowledged", "no space", "no space"):
+        with pytest.raises(RuntimeError, match=error):
+            writer.write(
+                writer.prepare(portion(0, 5)), Done(Survey(rows=1), letters=lambda: pieces, letter_count=3)
+            )
+    more = [*pieces, letters("undecodable:", first=5)]
+    writer.write(writer.prepare(portion(0, 6)), Done(Survey(rows=1), letters=lambda: more, letter_count=4))
+    assert dead_letters.sent == [0, 1, 3, 5]
+
+    # What is done is forgotten: another message may have got the place.
+    other = [letters("undecodable:", first=5)]
+    writer.write(writer.prepare(portion(6, 9)), Done(Survey(rows=1), letters=lambda: other, letter_count=1))
+    assert dead_letters.sent == [0, 1, 3, 5, 5]
+
+
+def test_a_dead_letter_in_the_place_of_one_that_was_sent_is_sent(writer, upserts, dead_letters):
+    """Its topic was made again, or has lost its newest messages."""
+    upserts.fates = [fails(RuntimeError("no space left"))] * 2
+    one = letters("undecodable:")
+    for some in (one, one.set_column(2, "timestamp", [[1]])):
+        with pytest.raises(RuntimeError, match="no space"):
+            writer.write(
+                writer.prepare(portion(0, 5)),
+                Done(Survey(rows=1), letters=lambda some=some: [some], letter_count=1),
+            )
+
+    assert dead_letters.sent == [0, 0]
 
 
 def test_a_table_that_another_driver_makes_and_fills_first_has_its_rows(writer, table):
