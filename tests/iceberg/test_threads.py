@@ -1,8 +1,10 @@
 """Work beside the loop: one thing after another; it goes on as long as it gets on, and is given up where it does not."""
 
-from threading import Barrier, Event
+from threading import Barrier, Event, get_ident
 
-from isotherm.iceberg.threads import Beside, IsStopped
+import pytest
+
+from isotherm.iceberg.threads import Asking, Beside, IsStopped, NobodyAnswersError
 from support.fakes import Clock
 
 LIMIT_S = 10.0
@@ -98,3 +100,61 @@ def test_what_was_forgotten_and_hangs_is_waited_for_no_longer_than_its_limit():
 
     assert list(beside.ended()) == [("next", "done")]
     never.set()
+
+
+def test_what_is_asked_is_answered_in_the_thread_of_whoever_waits():
+    asking: Asking[str, int, int] = Asking(LIMIT_S, 60)
+    asking.start(lambda ask: ask("first") + ask("second"))
+    threads, asked = set(), []
+
+    def answer(question):
+        threads.add(get_ident())
+        asked.append(question)
+        return len(asked)
+
+    assert asking.go_on(answer) == 3
+    assert asked == ["first", "second"]
+    assert threads == {get_ident()}
+    assert asking.go_on(answer) is None
+
+
+def test_an_error_in_an_answer_is_one_of_the_work():
+    asking: Asking[str, int, str] = Asking(LIMIT_S, 60)
+
+    def work(ask):
+        with pytest.raises(ZeroDivisionError):
+            ask("how many")
+        raise KeyError("a mistake")
+
+    asking.start(work)
+
+    assert isinstance(asking.go_on(lambda _: 1 // 0), KeyError)
+
+
+@pytest.mark.parametrize("asks_before", [False, True])
+def test_work_that_was_given_up_gets_no_answer_any_more(asks_before):
+    clock, asks, over, answers = Clock(), Event(), Event(), []
+    asking: Asking[str, str, str] = Asking(LIMIT_S, 0, clock.monotonic_s)
+
+    def work(ask):
+        if not asks_before:
+            asks.wait(30)
+        try:
+            answers.append(ask("may it be sent?"))
+        except NobodyAnswersError as err:
+            answers.append(err)
+        over.set()
+        return "too late"
+
+    asking.start(work)
+    if asks_before:
+        asking.close()
+    else:
+        assert asking.go_on(lambda _: "yes") is None
+        clock.advance(LIMIT_S + 1)
+        assert isinstance(asking.go_on(lambda _: "yes"), TimeoutError)
+        asks.set()
+
+    assert over.wait(30)
+    assert [type(answer) for answer in answers] == [NobodyAnswersError]
+    assert asking.go_on(lambda _: "yes") is None

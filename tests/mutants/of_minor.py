@@ -80,9 +80,9 @@ MUTANTS = (
     ),
     Mutant(
         "a job that is beside appends goes on beside anything else in its table",
-        "service/compactions.py",
-        "if is_beside or is_named or one.partitions is None:",
-        "if is_named or one.partitions is None:",
+        "service/disturbances.py",
+        "    if is_beside:\n",
+        "    if is_beside and touched.is_append:\n",
         "service/test_minor.py::test_a_job_beside_appends_is_ended_by_anything_else_in_its_table",
     ),
     Mutant(

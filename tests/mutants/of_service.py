@@ -3,6 +3,7 @@
 from mutants.mutant import Mutant
 
 COMPACTIONS = "service/compactions.py"
+SLOW = "service/test_slow_commits.py::"
 LAST_LOOK = "service/last_look.py"
 EXPIRIES = "service/expiries.py"
 DELETIONS = "service/deletions.py"
@@ -139,10 +140,24 @@ MUTANTS = (
         "service/test_deletions.py::test_an_act_is_counted_before_the_request_goes_out",
     ),
     Mutant(
+        "the files of a job whose commit is under way are cleaned up",
+        COMPACTIONS,
+        "if job_id == self._committing:",
+        "if False:",
+        SLOW + "test_what_happens_while_a_commit_is_slow_is_seen_before_its_request[halted]",
+    ),
+    Mutant(
+        "a stopped daemon lets the commit that it waits for go",
+        COMPACTIONS,
+        "self._go_on(lambda *_: stopped)",
+        "self._go_on(self._last_look)",
+        SLOW + "test_a_daemon_that_stops_lets_no_request_go_that_was_about_to",
+    ),
+    Mutant(
         "an event on one table cancels the jobs of another",
         COMPACTIONS,
-        "if operation.job_id == but or operation.table.uuid != one.uuid:",
-        "if operation.job_id == but:",
+        "for operation in [other for other in self._operations() if other.table.uuid == one.uuid]:",
+        "for operation in self._operations():",
         LAYERS + "test_a_job_is_cancelled_by_what_touches_its_table_and_by_nothing_else",
     ),
     Mutant(

@@ -596,13 +596,13 @@ def test_a_mistake_at_the_end_of_a_job_ends_that_job_alone(lab):
     service = started(lab)
     until_a_job_runs(service)
     wait_for_children(service)
-    real = service.maintainer.commit
+    real = service.maintainer.start_commit
 
     def crash(*_):
-        service.maintainer.commit = real
+        service.maintainer.start_commit = real
         raise RuntimeError("a mistake of ours")
 
-    service.maintainer.commit = crash
+    service.maintainer.start_commit = crash
     for _ in range(8):
         for _ in range(4):
             service.step(0)

@@ -253,6 +253,29 @@ class InTurn:
         self._waiting.clear()
 
 
+class Asked:
+    """Work beside the loop that asks it: done as a whole, with the loop's answers, in a turn that chance chooses."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._work: Callable[[Callable[[Any], Any]], Any] | None = None
+
+    def start(self, work: Callable[[Callable[[Any], Any]], Any]) -> None:
+        self._work = work
+
+    def go_on(self, answer: Callable[[Any], Any]) -> Any:
+        if self._work is None or self._world.may(0.2):
+            return None
+        work, self._work = self._work, None
+        try:
+            return work(answer)
+        except Exception as err:  # noqa: BLE001 (as a thread would give it)
+            return err
+
+    def close(self) -> None:
+        self._work = None
+
+
 class Turns:
     """How work is done beside the loop: in turn."""
 
@@ -261,6 +284,10 @@ class Turns:
 
     def beside(self, limit_s: float) -> InTurn:
         return InTurn(self._world, limit_s)
+
+    def asking(self, limit_s: float, wait_s: float) -> Asked:
+        del limit_s, wait_s
+        return Asked(self._world)
 
     def each(self, work: Callable[[Any], Any], items: Sequence[Any], at_once: int) -> Iterator[Any]:
         del at_once

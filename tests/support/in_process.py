@@ -49,6 +49,10 @@ class AtOnce:
         del limit_s
         return _Done()
 
+    def asking(self, limit_s, wait_s):
+        del limit_s, wait_s
+        return _Asked()
+
     def each(self, work, items, at_once):
         return THREADS.each(work, items, at_once)
 
@@ -71,3 +75,24 @@ class _Done:
 
     def wait(self, timeout_s):
         """Nothing to wait for."""
+
+
+class _Asked:
+    """One piece of work, done when somebody is there to answer."""
+
+    def __init__(self):
+        self._work = None
+
+    def start(self, work):
+        assert self._work is None
+        self._work = work
+
+    def go_on(self, answer):
+        work, self._work = self._work, None
+        try:
+            return None if work is None else work(answer)
+        except Exception as err:  # noqa: BLE001 (as a thread would give it)
+            return err
+
+    def close(self):
+        self._work = None

@@ -66,6 +66,8 @@ class Lab:
     topic: Topic = field(default_factory=Topic)
     held: list = field(default_factory=list)
     rows: int = 0
+    commit_wait_s: float = 60
+    """For which the loop waits for a commit."""
     ahead_ms: int = 0
     """How far the daemon's time has been moved on: both of its clocks, so that nobody takes it for a jump."""
 
@@ -161,7 +163,7 @@ class Beside(IcebergMaintainer):
     def __init__(self, catalog, executor, now_ms, lab):
         self.requests = FaultyCatalog(catalog)
         """What a test may put before the maintainer's requests: hooks."""
-        super().__init__(self.requests, executor, now_ms, lab.monotonic_s)
+        super().__init__(self.requests, executor, now_ms, lab.monotonic_s, commit_wait_s=lab.commit_wait_s)
         self.lab = lab
 
     def clock_skew_ms(self, loaded):

@@ -19,14 +19,13 @@ from requests import Response
 from isotherm.contract.events import CommitEvent
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.changes import Change
-from isotherm.core.model.files import FileKind
 from isotherm.core.paths import normalised
 from isotherm.iceberg.catalog_client import open_catalog
 from isotherm.iceberg.errors import is_no_answer, translated
 from isotherm.iceberg.identify_tables import Look
 from isotherm.iceberg.list_tables import Lister
 from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Counted, Question, census
-from isotherm.iceberg.manifests.live import live_files, may_hold
+from isotherm.iceberg.manifests.live import may_hold
 from isotherm.iceberg.manifests.reachability import SIZES, never
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.scan import scanned
@@ -340,12 +339,3 @@ class IcebergCatalog:
             counted = census(table.metadata, table.io, manifests, Question(), ENTRY_BY_ENTRY)
             counts = {key: counted.partitions.get(key, Counted()).delta() for key in keys}
             return {key: (count.data, count.deletes) for key, count in counts.items()}
-
-    def live_files(self, loaded: LoadedTable, partition: PartitionKey) -> int:
-        """Data files of one partition at the head, counted again."""
-        table: Table = loaded.handle
-        if loaded.head is None:
-            return 0
-        with translated(f"the manifests of {loaded.table}"):
-            entries = live_files(table.metadata, table.io, snapshot_of(table, loaded.head), partition)
-            return sum(entry.kind is FileKind.DATA for entry in entries)

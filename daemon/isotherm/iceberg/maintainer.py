@@ -26,7 +26,7 @@ from isotherm.iceberg.errors import translated
 from isotherm.iceberg.lost_refs import lost_refs
 from isotherm.iceberg.remover import deleted, sweep
 from isotherm.iceberg.storage import plain_properties
-from isotherm.iceberg.threads import THREADS, Beside, IsStopped, Threads
+from isotherm.iceberg.threads import THREADS, Asking, Beside, IsStopped, Threads
 from isotherm.iceberg.values import loaded_table
 from isotherm.runtime.clock import monotonic_s
 from isotherm.service.ports import (
@@ -44,6 +44,10 @@ BINDING_LIMIT_S = 600.0
 LIMIT_S = 600.0
 """For one step of an expiry's reading, and of a sweep: a store that hangs in a request must not stop all tables. As
 long as files are read or deleted they go on: the proof for a week of commits takes as long as the store takes."""
+COMMIT_LIMIT_S = 600.0
+"""For a commit, from one question to the next: it reads and writes a manifest for each that its files are in."""
+COMMIT_WAIT_S = 5.0
+"""For which the loop waits for a commit before it goes on with its turns. Nearly every commit takes less."""
 CLOCK_LIMIT_S = 5.0
 """For the small file that tells a store's time: the loop waits for it."""
 
@@ -59,6 +63,7 @@ class IcebergMaintainer:
         clock_s: Callable[[], float] = monotonic_s,
         pause: Callable[[float], None] = sleep,
         threads: Threads = THREADS,
+        commit_wait_s: float = COMMIT_WAIT_S,
     ) -> None:
         """Nothing runs yet.
 
@@ -69,6 +74,7 @@ class IcebergMaintainer:
             clock_s: the monotonic clock.
             pause: waits so many seconds between two attempts of a request.
             threads: how work is done beside the loop.
+            commit_wait_s: for which the loop waits for a commit.
         """
         self._catalog = catalog
         self._executor = executor
@@ -79,6 +85,7 @@ class IcebergMaintainer:
         self._bindings: Beside[Bound | Refusal] = threads.beside(BINDING_LIMIT_S)
         self._readings: Beside[ExpiryReading] = threads.beside(LIMIT_S)
         self._sweeps: Beside[Swept] = threads.beside(LIMIT_S)
+        self._commits: Asking[Table, Refusal | None, Outcome] = threads.asking(COMMIT_LIMIT_S, commit_wait_s)
         self._wanted: dict[str, Sweep] = {}
 
     def start_binding(
@@ -144,23 +151,19 @@ class IcebergMaintainer:
         self._bindings.forget(job_id)
         self._readings.forget(job_id)
 
-    def commit(
-        self,
-        name: str,
-        job: CompactionJob,
-        rewrite: Rewrite,
-        may_commit: Callable[[LoadedTable], Refusal | None],
-    ) -> Outcome:
-        """Swap the files in."""
-        return committer.commit_compaction(
-            self._catalog,
-            job,
-            rewrite,
-            lambda table: may_commit(loaded_table(table, name)),
-            self._now_ms(),
-            self._pause,
-            self._clock_s,
+    def start_commit(self, job: CompactionJob, rewrite: Rewrite) -> None:
+        """Begin to swap the files in."""
+        self._commits.start(
+            lambda may_commit: committer.commit_compaction(
+                self._catalog, job, rewrite, may_commit, self._now_ms(), self._pause, self._clock_s
+            )
         )
+
+    def committed(
+        self, name: str, may_commit: Callable[[LoadedTable], Refusal | None]
+    ) -> Outcome | BaseException | None:
+        """What the commit came to, or None where it goes on."""
+        return self._commits.go_on(lambda table: may_commit(loaded_table(table, name)))
 
     def settled(
         self,
@@ -267,6 +270,7 @@ class IcebergMaintainer:
         """End everything that runs."""
         self._bindings.close()
         self._executor.stop()
+        self._commits.close()
         self._readings.close()
         self._sweeps.close()
 

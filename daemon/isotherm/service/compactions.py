@@ -10,6 +10,7 @@ A job belongs to the tenure under which it began (`ownership`). What may stand a
 import uuid as uuids
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
 from isotherm.contract.identity import PartitionKey, TableId
@@ -23,6 +24,7 @@ from isotherm.core.policy.policy import Policy
 from isotherm.service.announcer import Announcer
 from isotherm.service.barrier import Barrier
 from isotherm.service.deletions import Deletions
+from isotherm.service.disturbances import disturbance
 from isotherm.service.follow import Follower
 from isotherm.service.holds import Holds
 from isotherm.service.intake import Touched
@@ -74,6 +76,8 @@ class Compactions:
     """By job id: what was written, once that is over."""
     _ended: deque[tuple[str, Rewrite | Refusal]] = field(default_factory=deque)
     """Rewrites that are over, with the ids of their jobs: they are committed in turn."""
+    _committing: str = ""
+    """The id of the job whose commit is under way, or empty."""
 
     def __len__(self) -> int:
         return len(self._binding) + len(self._running)
@@ -186,54 +190,73 @@ class Compactions:
         )
         return True
 
-    # Ending
-
     def finish(self) -> None:
-        """Commit what was rewritten, or clean up after what failed."""
+        """Commit what was rewritten, one job after another, or clean up after what failed.
+
+        A commit is made beside the loop. The loop waits for it for a moment in each turn, to answer what it asks.
+        """
         self._ended.extend(self.maintainer.finished())
+        while self._committing or self._begin_commit():
+            if not self._go_on(self._last_look):
+                return
+
+    def _begin_commit(self) -> bool:
+        """Begin the commit of the rewrite that ended first. Returns whether one is under way."""
         while self._ended and self.operations.may_commit(self._ended[0][0]):
             job_id, result = self._ended.popleft()
             if job_id not in self._running:
                 continue
             operation, job = self._running[job_id]
-            with self.barrier.around(operation.table.name, f"ending job {job_id}", job_id):
-                self._finish(operation, job, result)
-                continue
-            # What came of it the table knows; it is looked for in the next round.
+            with self._ending(operation):
+                if isinstance(result, Refusal):
+                    self._close(operation, job, Outcome.refused(job_id, result))
+                    continue
+                self.maintainer.start_commit(job, result)
+                self._rewrites[job_id], self._committing = result, job_id
+                return True
             self._let_go(job_id)
+        return False
 
-    def _finish(self, operation: Operation, job: CompactionJob, result: Rewrite | Refusal) -> None:
-        if isinstance(result, Refusal):
-            outcome = Outcome.refused(job.job_id, result)
-        else:
-            self._rewrites[job.job_id] = result
-            outcome = self._commit(operation, job, result)
-            operation = self._running[job.job_id][0].with_rewrite(result)
-        self._close(operation, job, outcome)
+    def _go_on(self, may_commit: Callable[[LoadedTable, CompactionJob], Refusal | None]) -> bool:
+        """Go on with the commit that is under way. Returns whether it is over."""
+        operation, job = self._running[self._committing]
+        result = self.maintainer.committed(operation.table.name, lambda loaded: may_commit(loaded, job))
+        if result is None:
+            return False
+        self._committing = ""
+        with self._ending(operation):
+            operation = self._running[job.job_id][0].with_rewrite(self._rewrites[job.job_id])
+            self._close(operation, job, self._outcome(operation, result))
+            return True
+        # What came of it the table knows; it is looked for in the next round.
+        self._let_go(job.job_id)
+        return True
 
-    def _commit(self, operation: Operation, job: CompactionJob, rewrite: Rewrite) -> Outcome:
-        try:
-            return self.maintainer.commit(
-                operation.table.name, job, rewrite, lambda loaded: self._last_look(loaded, job)
-            )
-        except (Unavailable, TableMissing) as err:
-            # Nobody knows how far it came.
-            head_id = self._running[job.job_id][0].asserted_head_id
-            return Outcome(
-                job.job_id,
-                OutcomeKind.UNKNOWN,
-                Reason.UNKNOWN,
-                str(err),
-                asserted_head_id=head_id,
-                was_sent=True,
-            )
+    def _ending(self, operation: Operation) -> AbstractContextManager[None]:
+        """The barrier around the end of a job."""
+        job_id = operation.job_id
+        return self.barrier.around(operation.table.name, f"ending job {job_id}", job_id)
+
+    def _outcome(self, operation: Operation, result: Outcome | BaseException) -> Outcome:
+        """What a commit came to."""
+        if isinstance(result, Outcome):
+            return result
+        if not isinstance(result, Unavailable | TableMissing | TimeoutError):
+            raise result
+        # Nobody knows how far it came.
+        return Outcome(
+            operation.job_id,
+            OutcomeKind.UNKNOWN,
+            Reason.UNKNOWN,
+            str(result),
+            asserted_head_id=operation.asserted_head_id,
+            was_sent=True,
+        )
 
     def _last_look(self, loaded: LoadedTable, job: CompactionJob) -> Refusal | None:
         """Look at everything once more, and write down that the request goes out. Returns why it must not, or None."""
         tenure = self._tenures.get(job.job_id)
-        against = self.last_look.at(
-            loaded, job, tenure, lambda touched: self.cancel_touched(touched, but=job.job_id)
-        )
+        against = self.last_look.at(loaded, job, tenure, self.cancel_touched)
         if against is not None:
             return against
         # Written down before the request goes out, so that whoever finds the job open knows to look for it.
@@ -288,18 +311,19 @@ class Compactions:
             return None
 
     def _after_commit(self, name: str, partition: PartitionKey, snapshot_id: int | None) -> int:
-        """Take our own snapshot into the state and announce it; gives the partition's live data files."""
+        """Take our own snapshot into the state and announce it. Returns the partition's live data files."""
         try:
             loaded = self.follower.confirm(name)
             if loaded is None:
                 return 0
             if snapshot_id is not None:
                 self.announcer.announce(loaded.table.uuid, snapshot_id)
-            return self.catalog.live_files(loaded, partition)
         except (Unavailable, TableMissing) as err:
             self.follower.suspects.add(name)
             self.listen(TrySoon(f"table {name} after our commit", str(err), Outside.TABLE))
             return 0
+        state = self.fold.states(loaded.table.uuid, [partition]).get(partition)
+        return 0 if state is None else state.data_total.files
 
     def _touch(self, operation: Operation) -> None:
         """Have the partition's verdict made again."""
@@ -308,29 +332,13 @@ class Compactions:
 
     # Cancelling
 
-    def cancel_touched(self, touched: Iterable[Touched], but: str | None = None) -> None:
-        """A foreign event or intent that touches a running job's partition cancels that job, and only that job.
-
-        An append cancels no job that runs beside appends. Anything else in its table does.
-
-        `but` is the job that is being committed: it is judged by the last look itself.
-        """
-        back = Refusal(Reason.CANCELLED, "the stream came back to its partition while it ran")
-        # Perhaps to another one, so this partition is not to blame.
-        anywhere = Refusal(Reason.INTENT, "a writer may write it: it did not say which partitions it writes")
-        no_append = Refusal(
-            Reason.INTENT, "it ran beside writers that append, and one of them may do more by now"
-        )
+    def cancel_touched(self, touched: Iterable[Touched]) -> None:
+        """A foreign event or intent that touches a running job's partition cancels that job, and only that job."""
         for one in touched:
-            for operation in self._operations():
-                if operation.job_id == but or operation.table.uuid != one.uuid:
-                    continue
+            for operation in [other for other in self._operations() if other.table.uuid == one.uuid]:
                 is_beside = operation.job_id in self._beside
-                is_named = one.partitions is not None and operation.partition in one.partitions
-                if is_beside and one.is_append:
-                    continue
-                if is_beside or is_named or one.partitions is None:
-                    self._cancel(operation, no_append if is_beside else back if is_named else anywhere)
+                if (ended := disturbance(one, operation.partition, is_beside=is_beside)) is not None:
+                    self._cancel(operation, ended)
 
     def cancel_moved(self) -> None:
         """Cancel the jobs of tables that this daemon has not had without a break since they began."""
@@ -345,12 +353,17 @@ class Compactions:
                 self._cancel(operation, stopped)
 
     def stop(self) -> None:
-        """Cancel everything that runs, and delete what it wrote."""
+        """Cancel everything that runs, and delete what it wrote; but for a commit that does not end now."""
+        stopped = Refusal(Reason.STOPPED, "the daemon was stopped")
+        if self._committing:
+            self._go_on(lambda *_: stopped)
         for operation in self._operations():
-            self._cancel(operation, Refusal(Reason.STOPPED, "the daemon was stopped"))
+            self._cancel(operation, stopped)
 
     def _cancel(self, operation: Operation, refusal: Refusal) -> None:
         job_id = operation.job_id
+        if job_id == self._committing:
+            return  # its request may be on its way; before the next one the last look finds the same
         with self.barrier.around(operation.table.name, f"cancelling job {job_id}", job_id):
             self.maintainer.cancel(job_id)
             if job_id in self._running:
@@ -367,8 +380,6 @@ class Compactions:
         self._tenures.pop(job_id, None)
         self._beside.discard(job_id)
         return self._rewrites.pop(job_id, None)
-
-    # What nobody knows yet
 
     def settle(self, operation: Operation, job: CompactionJob) -> bool:
         """Look for the fate of a job that a crash, or a catalog without an answer, has left open.

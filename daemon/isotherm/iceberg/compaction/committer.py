@@ -51,8 +51,8 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 1.0
 SENDS = 3
 """Times that one and the same request is sent when its answer is lost. The catalog lets in one of them at most."""
 PATIENCE_S = 10.0
-"""Once requests without success have taken so long, no other is sent: the loop waits for them, and each may cost a
-time-out. The same of looking at the table."""
+"""Once requests without success have taken so long, no other is sent: other commits wait for them, and each may cost
+a time-out. The same of looking at the table."""
 
 MayCommit = Callable[[Table], Refusal | None]
 """Asked last, with the newest metadata: None, or why it must not be."""

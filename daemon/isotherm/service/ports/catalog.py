@@ -171,7 +171,3 @@ class Catalog(Protocol):
     def light(self, loaded: LoadedTable) -> LoadedTable:
         """The same table without what only a confirmation needs: its snapshots but for the head."""
         ...
-
-    def live_files(self, loaded: LoadedTable, partition: PartitionKey) -> int:
-        """Data files of one partition at the head, counted again."""
-        ...

@@ -99,14 +99,17 @@ class Maintainer(Protocol):
         """Stop a binding, a rewrite or the reading for an expiry; it is not reported any more."""
         ...
 
-    def commit(
-        self,
-        name: str,
-        job: CompactionJob,
-        rewrite: Rewrite,
-        may_commit: Callable[[LoadedTable], Refusal | None],
-    ) -> Outcome:
-        """Swap the files in; `may_commit` is asked last and may give a reason to refuse."""
+    def start_commit(self, job: CompactionJob, rewrite: Rewrite) -> None:
+        """Begin to swap the files in, beside the loop; one commit at a time."""
+        ...
+
+    def committed(
+        self, name: str, may_commit: Callable[[LoadedTable], Refusal | None]
+    ) -> Outcome | BaseException | None:
+        """Go on with the commit for a moment. Returns what it came to, or None where it is not over.
+
+        `may_commit` is asked last before each request, by this call, and may give a reason to refuse.
+        """
         ...
 
     def settled(

@@ -1,0 +1,191 @@
+"""A commit that takes long, whatever is slow in it, keeps the loop from nothing else, and is judged as any other.
+
+Everything that may take long happens beside the loop. What the loop knows by then decides before each request.
+"""
+
+from threading import Event
+
+import pytest
+
+from isotherm.contract.events import Intent, encode
+from isotherm.contract.summary import JOB_ID
+from isotherm.core import observations as seen
+from isotherm.core.model.holds import Hold, HoldKind
+from isotherm.core.model.jobs import OutcomeKind
+from isotherm.store.database import to_json
+from support.lab import Lab, of, until_a_job_runs, uuid_of, wait_for_children
+
+
+class Slow:
+    """A request that is under way until a test lets it go on."""
+
+    def __init__(self):
+        self.begun, self.may_go_on, self.over = Event(), Event(), Event()
+
+    def __call__(self, real, *arguments):
+        self.begun.set()
+        assert self.may_go_on.wait(60)
+        try:
+            return real(*arguments)
+        finally:
+            self.over.set()
+
+
+@pytest.fixture
+def lab(tmp_path):
+    lab = Lab(tmp_path, commit_wait_s=0)
+    yield lab
+    lab.executor.stop()
+
+
+def with_a_rewrite(lab):
+    """A table, and a daemon whose rewrite of hour 1 is over; from the second turn on it is committed."""
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(table, hour)
+    service = lab.service()
+    service.start()
+    until_a_job_runs(service)
+    wait_for_children(service)
+    return table, service
+
+
+def ours(table):
+    """The snapshots of this daemon."""
+    return [one for one in table.refresh().snapshots() if JOB_ID in one.summary.additional_properties]
+
+
+def ended(lab, service):
+    """How the first job ended."""
+    for _ in range(200):
+        service.step(0)
+        if jobs := of(lab, seen.JobEnded):
+            return jobs[0]
+        wait_for_children(service)
+    raise AssertionError("the job does not end")
+
+
+@pytest.mark.parametrize("hook", ["on_load", "on_commit"])
+def test_the_loop_turns_while_a_commit_is_under_way(lab, hook):
+    table, service = with_a_rewrite(lab)
+    slow = Slow()
+    setattr(service.maintainer.requests, hook, slow)
+    while not slow.begun.is_set():
+        service.step(0)
+    event = lab.append(table, 7)
+    service.step(0)
+
+    assert service.fold.table(uuid_of(table)).state.head == event.snapshot_id
+    assert of(lab, seen.JobEnded) == []
+    assert len(service.compactions) == 1
+    slow.may_go_on.set()
+    assert ended(lab, service).outcome is OutcomeKind.DONE
+    assert len(ours(table)) == 1
+    service.stop()
+
+
+def held(kind):
+    def put(lab, table, _):
+        hold = Hold(kind, uuid_of(table), "shop.orders", "somebody said so", 1)
+        lab.held.append((hold.key, to_json(hold).encode()))
+
+    return put
+
+
+def an_intent(lab, table, _):
+    at_ms = lab.now_ms()
+    intent = Intent(
+        table_uuid=uuid_of(table),
+        table="shop.orders",
+        intent_id="merge-1",
+        writer="etl",
+        state="open",
+        at_ms=at_ms,
+        expires_at_ms=at_ms + 600_000,
+        partitions=None,
+    )
+    lab.topic.messages.append(encode(intent)[1])
+
+
+def a_late_write(lab, table, _):
+    lab.append(table, 1)
+
+
+def another_daemon(_lab, _table, service):
+    service.events.term = 2
+
+
+@pytest.mark.parametrize(
+    ("happens", "reasons"),
+    [
+        (held(HoldKind.HALT), {"halted"}),
+        (held(HoldKind.PAUSE), {"paused"}),
+        (an_intent, {"hot"}),
+        (a_late_write, {"conflict", "hot"}),
+        (another_daemon, {"owner"}),
+    ],
+    ids=["halted", "paused", "intent", "late", "moved"],
+)
+def test_what_happens_while_a_commit_is_slow_is_seen_before_its_request(lab, happens, reasons):
+    table, service = with_a_rewrite(lab)
+    slow, sent = Slow(), []
+    service.maintainer.requests.on_load = slow
+    service.maintainer.requests.on_commit = lambda real, *arguments: sent.append(real(*arguments))
+    while not slow.begun.is_set():
+        service.step(0)
+    ((operation, _),) = service.ledger.unfinished()
+    happens(lab, table, service)
+    for _ in range(3):
+        service.round()
+        service.step(0)
+    written = list((lab.root / "warehouse").rglob(f"isotherm-{operation.job_id}*.parquet"))
+
+    assert written, "what was written was cleaned up while its commit was under way"
+    slow.may_go_on.set()
+    end = ended(lab, service)
+    assert (end.outcome, sent) == (OutcomeKind.FAILED, [])
+    assert end.reason in reasons
+    assert not list((lab.root / "warehouse").rglob(f"isotherm-{operation.job_id}*"))
+    service.stop()
+
+
+def test_a_commit_that_is_slow_when_the_daemon_stops_is_not_sent_afterwards(lab):
+    table, service = with_a_rewrite(lab)
+    slow, sent = Slow(), []
+    service.maintainer.requests.on_load = slow
+    service.maintainer.requests.on_commit = lambda real, *arguments: sent.append(real(*arguments))
+    while not slow.begun.is_set():
+        service.step(0)
+    service.stop()
+    slow.may_go_on.set()
+    assert slow.over.wait(60)
+
+    # The next daemon finds in the ledger that it had begun, and that the table does not have it.
+    after = lab.service()
+    after.start()
+    assert ended(lab, after).outcome is OutcomeKind.FAILED
+    assert sent == []
+    assert ours(table) == []
+    after.stop()
+
+
+def test_a_daemon_that_stops_lets_no_request_go_that_was_about_to(lab):
+    table, service = with_a_rewrite(lab)
+    slow, sent = Slow(), []
+    service.maintainer.requests.on_load = slow
+    service.maintainer.requests.on_commit = lambda real, *arguments: sent.append(real(*arguments))
+    while not slow.begun.is_set():
+        service.step(0)
+    slow.may_go_on.set()
+    go_on = service.maintainer.committed
+
+    def to_the_end(*arguments):
+        while (end := go_on(*arguments)) is None:
+            pass
+        return end
+
+    service.maintainer.committed = to_the_end
+    service.stop()
+
+    assert sent == []
+    assert ours(table) == []
