@@ -37,8 +37,8 @@ MUTANTS = (
     Mutant(
         "expiries whose commits hang have all of the loop",
         EXPIRIES,
-        "if not self.operations.may_commit(job_id):",
-        "if not self.operations.may_commit(job_id) and False:",
+        "if not self.operations.may_commit(Action.EXPIRE, job_id):",
+        "if not self.operations.may_commit(Action.EXPIRE, job_id) and False:",
         HANGING + "test_expiries_that_hang_have_a_part_of_the_loop",
     ),
     Mutant(
@@ -145,6 +145,13 @@ MUTANTS = (
         "if job_id == self._committing:",
         "if False:",
         SLOW + "test_what_happens_while_a_commit_is_slow_is_seen_before_its_request[halted]",
+    ),
+    Mutant(
+        "the marks of an expiry whose request is under way are dropped",
+        EXPIRIES,
+        "if self._sent is not None and self._sent[0] == job_id:",
+        "if False:",
+        SLOW + "test_what_happens_while_an_expiry_is_slow_is_seen_before_its_request[halted]",
     ),
     Mutant(
         "a stopped daemon lets the commit that it waits for go",
@@ -382,7 +389,7 @@ MUTANTS = (
     Mutant(
         "an expiry is judged by the table as it was minutes ago",
         EXPIRIES,
-        "            self.follower.confirm_loaded(loaded)\n",
+        "        self.follower.confirm_loaded(loaded)\n",
         "",
         LAYERS + "test_an_expiry_is_judged_by_what_the_policy_keeps_at_the_moment_of_its_request",
     ),

@@ -261,13 +261,13 @@ def test_an_expiry_that_landed_is_found_by_a_daemon_that_was_away_for_weeks_and_
     lab = Lab(tmp_path, policy=GRACE.replace("delete_after: 1h", "delete_after: 30d"))
     table = filled(lab)
     service = started(lab)
-    real = service.maintainer.expire
+    real = service.maintainer.expired
 
     def die(*arguments):
         real(*arguments)
         raise KeyboardInterrupt
 
-    service.maintainer.expire = die
+    service.maintainer.expired = die
     with pytest.raises(KeyboardInterrupt):
         turn(service, 20)
     marked = service.ledger.deletions(uuid_of(table))["marked"]

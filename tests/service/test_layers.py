@@ -575,8 +575,8 @@ def test_an_expiry_whose_end_nobody_knows_confirms_no_mark(tmp_path):
 @pytest.mark.parametrize("lost", [("q3",), None], ids=["a tag was dropped", "nobody can say"])
 def test_where_an_expiry_may_have_dropped_a_tag_no_file_goes(tmp_path, lost):
     _, table, service = expiring(tmp_path)
-    real = service.maintainer.expire
-    service.maintainer.expire = lambda *arguments: replace(real(*arguments), lost_refs=lost)
+    real = service.maintainer.expired
+    service.maintainer.expired = lambda *arguments: replace(real(*arguments), lost_refs=lost)
     wait_for_children(service)
     service.expiries.finish()
 

@@ -1,4 +1,4 @@
-"""A commit that takes long, whatever is slow in it, keeps the loop from nothing else, and is judged as any other.
+"""A commit, or an expiry, that takes long, whatever is slow in it, keeps the loop from nothing else, and is judged as any other.
 
 Everything that may take long happens beside the loop. What the loop knows by then decides before each request.
 """
@@ -13,7 +13,7 @@ from isotherm.core import observations as seen
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.store.database import to_json
-from support.lab import Lab, of, until_a_job_runs, uuid_of, wait_for_children
+from support.lab import EXPIRING, Lab, of, until_a_job_runs, uuid_of, wait_for_children
 
 
 class Slow:
@@ -189,3 +189,89 @@ def test_a_daemon_that_stops_lets_no_request_go_that_was_about_to(lab):
 
     assert sent == []
     assert ours(table) == []
+
+
+# --- expiries
+
+
+ONLY_EXPIRY = EXPIRING.replace("compact: {min_files: 3}", "compact: {enabled: false}")
+
+
+@pytest.fixture
+def expiring(tmp_path):
+    lab = Lab(tmp_path, policy=ONLY_EXPIRY, commit_wait_s=0)
+    yield lab
+    lab.executor.stop()
+
+
+def with_an_expiry(lab, hook):
+    """A table, and a daemon whose expiry hangs in a request; with what was sent."""
+    table = lab.create()
+    for _ in range(5):
+        lab.append(table, 1)
+    service = lab.service()
+    service.start()
+    slow, sent = Slow(), []
+    service.maintainer.requests.on_commit = lambda real, *arguments: sent.append(real(*arguments))
+    setattr(service.maintainer.requests, hook, slow)
+    while not slow.begun.is_set():
+        service.step(0)
+    return table, service, slow, sent
+
+
+@pytest.mark.parametrize("hook", ["on_load", "on_commit"])
+def test_the_loop_turns_while_an_expiry_is_under_way(expiring, hook):
+    table, service, slow, _ = with_an_expiry(expiring, hook)
+    event = expiring.append(table, 7)
+    service.step(0)
+
+    assert service.fold.table(uuid_of(table)).state.head == event.snapshot_id
+    assert of(expiring, seen.JobEnded) == []
+    assert len(service.expiries) == 1
+    slow.may_go_on.set()
+    assert ended(expiring, service).outcome is OutcomeKind.DONE
+    assert len(table.refresh().snapshots()) < 6
+    service.stop()
+
+
+def a_rollback(_lab, table, _service):
+    known = [one.snapshot_id for one in table.refresh().metadata.snapshots]
+    table.manage_snapshots().rollback_to_snapshot(known[-2]).commit()
+
+
+@pytest.mark.parametrize(
+    ("happens", "reason"),
+    [
+        (held(HoldKind.HALT), "halted"),
+        (held(HoldKind.PAUSE), "paused"),
+        (a_rollback, "stale"),
+        (another_daemon, "owner"),
+    ],
+    ids=["halted", "paused", "rollback", "moved"],
+)
+def test_what_happens_while_an_expiry_is_slow_is_seen_before_its_request(expiring, happens, reason):
+    table, service, slow, sent = with_an_expiry(expiring, "on_load")
+    happens(expiring, table, service)
+    for _ in range(3):
+        service.round()
+        service.step(0)
+
+    assert service.ledger.deletions(uuid_of(table)).get("marked"), "its marks were dropped under way"
+    slow.may_go_on.set()
+    end = ended(expiring, service)
+    assert (end.outcome, end.reason, sent) == (OutcomeKind.FAILED, reason, [])
+    assert service.ledger.deletions(uuid_of(table)) == {}
+    service.stop()
+
+
+def test_an_expiry_that_is_slow_when_the_daemon_stops_is_not_sent_afterwards(expiring):
+    _, service, slow, sent = with_an_expiry(expiring, "on_load")
+    service.stop()
+    slow.may_go_on.set()
+    assert slow.over.wait(60)
+    after = expiring.service()
+    after.start()
+
+    assert ended(expiring, after).outcome is OutcomeKind.FAILED
+    assert sent == []
+    after.stop()

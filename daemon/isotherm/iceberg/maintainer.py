@@ -45,9 +45,9 @@ LIMIT_S = 600.0
 """For one step of an expiry's reading, and of a sweep: a store that hangs in a request must not stop all tables. As
 long as files are read or deleted they go on: the proof for a week of commits takes as long as the store takes."""
 COMMIT_LIMIT_S = 600.0
-"""For a commit, from one question to the next: it reads and writes a manifest for each that its files are in."""
+"""For a commit, or an expiry, from one question to the next: a commit reads and writes a manifest for each that its files are in."""
 COMMIT_WAIT_S = 5.0
-"""For which the loop waits for a commit before it goes on with its turns. Nearly every commit takes less."""
+"""For which the loop waits for either before it goes on with its turns. Nearly every one takes less."""
 CLOCK_LIMIT_S = 5.0
 """For the small file that tells a store's time: the loop waits for it."""
 
@@ -86,6 +86,7 @@ class IcebergMaintainer:
         self._readings: Beside[ExpiryReading] = threads.beside(LIMIT_S)
         self._sweeps: Beside[Swept] = threads.beside(LIMIT_S)
         self._commits: Asking[Table, Refusal | None, Outcome] = threads.asking(COMMIT_LIMIT_S, commit_wait_s)
+        self._expiries: Asking[Table, Refusal | None, Expired] = threads.asking(COMMIT_LIMIT_S, commit_wait_s)
         self._wanted: dict[str, Sweep] = {}
 
     def start_binding(
@@ -204,24 +205,26 @@ class IcebergMaintainer:
             for job_id, result in self._readings.ended()
         ]
 
-    def expire(
-        self,
-        table: TableId,
-        reading: ExpiryReading,
-        job_id: str,
-        may_send: Callable[[LoadedTable], Refusal | None],
-    ) -> Expired:
-        """Expire snapshots."""
-        return expiry.expire(
-            self._catalog,
-            table.name,
-            table.uuid,
-            reading,
-            job_id,
-            lambda found: may_send(loaded_table(found, table.name)),
-            self._now_ms(),
-            self._pause,
+    def start_expiring(self, table: TableId, reading: ExpiryReading, job_id: str) -> None:
+        """Begin to expire snapshots."""
+        self._expiries.start(
+            lambda may_send: expiry.expire(
+                self._catalog,
+                table.name,
+                table.uuid,
+                reading,
+                job_id,
+                may_send,
+                self._now_ms(),
+                self._pause,
+            )
         )
+
+    def expired(
+        self, name: str, may_send: Callable[[LoadedTable], Refusal | None]
+    ) -> Expired | BaseException | None:
+        """What the expiry came to, or None where it goes on."""
+        return self._expiries.go_on(lambda table: may_send(loaded_table(table, name)))
 
     def lost_refs(self, loaded: LoadedTable, base: str, taken: Sequence[int]) -> Sequence[str] | None:
         """Branches and tags that a catalog dropped with the snapshots that an expiry took, since that metadata."""
@@ -271,6 +274,7 @@ class IcebergMaintainer:
         self._bindings.close()
         self._executor.stop()
         self._commits.close()
+        self._expiries.close()
         self._readings.close()
         self._sweeps.close()
 

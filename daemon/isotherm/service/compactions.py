@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.decisions import Request
 from isotherm.core.model.holds import HoldKind
-from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite, Take
+from isotherm.core.model.jobs import Action, CompactionJob, Outcome, OutcomeKind, Rewrite, Take
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import JobStarted, Outside, TrySoon
 from isotherm.core.planner.view import Flight
@@ -202,7 +202,7 @@ class Compactions:
 
     def _begin_commit(self) -> bool:
         """Begin the commit of the rewrite that ended first. Returns whether one is under way."""
-        while self._ended and self.operations.may_commit(self._ended[0][0]):
+        while self._ended and self.operations.may_commit(Action.COMPACT, self._ended[0][0]):
             job_id, result = self._ended.popleft()
             if job_id not in self._running:
                 continue

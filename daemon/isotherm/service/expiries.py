@@ -1,12 +1,13 @@
 """Expiries from request to outcome: read beside the loop, marked, committed, written down.
 
 An expiry stands in the ledger before it begins. What it leaves without a reader is found out beside the loop, which may
-take minutes; the commit itself is one look and one request. The files are marked before that, and wait for their grace
-after it (`deletions`).
+take minutes; so is the commit itself, which asks before each request. The files are marked before that, and wait for
+their grace after it (`deletions`).
 """
 
 import uuid as uuids
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from zlib import crc32
 
@@ -28,6 +29,7 @@ from isotherm.service.planning import Verdicts
 from isotherm.service.ports import (
     Catalog,
     EventSource,
+    Expired,
     ExpiryReading,
     Listener,
     LoadedTable,
@@ -77,6 +79,8 @@ class Expiries:
     """By job id: the expiry that is read or marked for, and the tenure of its table under which that began."""
     _marking: dict[str, tuple[ExpiryReading, int]] = field(default_factory=dict)
     """By job id: what was read for an expiry, and how many of its files are marked; one after another."""
+    _sent: tuple[str, ExpiryReading] | None = None
+    """The id of the job whose request is under way, and what was read for it."""
 
     def __len__(self) -> int:
         return len(self._running)
@@ -133,14 +137,19 @@ class Expiries:
         return True
 
     def finish(self) -> None:
-        """Mark some files of the expiries for which everything is read; commit where all are marked."""
+        """Mark some files of the expiries for which everything is read; commit where all are marked.
+
+        A commit is made beside the loop. The loop waits for it for a moment in each turn, to answer what it asks.
+        """
         self._take_read()
+        if self._sent is not None and not self._go_on(self._last_look):
+            return
         if not self._marking:
             return
         job_id, (reading, marked) = next(iter(self._marking.items()))
-        if not self.operations.may_commit(job_id):
+        if not self.operations.may_commit(Action.EXPIRE, job_id):
             return
-        operation, tenure = self._running[job_id]
+        operation, _ = self._running[job_id]
         end = marked + MARKED_AT_ONCE
         marks = [Mark(path, job_id, Cause.EXPIRED, reading.seen) for path in reading.files[marked:end]]
         snapshots = () if marked else reading.snapshots
@@ -148,9 +157,17 @@ class Expiries:
         if end < len(reading.files):
             self._marking[job_id] = (reading, end)
             return
-        del self._marking[job_id], self._running[job_id]
-        with self.barrier.around(operation.table.name, f"ending job {job_id}", job_id):
-            self._commit(operation, reading, tenure)
+        del self._marking[job_id]
+        with self._ending(operation):
+            if self._send(job_id, reading):
+                self._go_on(self._last_look)
+            return
+        self._running.pop(job_id, None)
+
+    def _ending(self, operation: Operation) -> AbstractContextManager[None]:
+        """The barrier around the end of an expiry; where that goes wrong, the next round finds it in the ledger."""
+        job_id = operation.job_id
+        return self.barrier.around(operation.table.name, f"ending job {job_id}", job_id)
 
     def _take_read(self) -> None:
         """Take over what was read; where there is nothing to expire, that is the end."""
@@ -179,9 +196,11 @@ class Expiries:
                 self._cancel(job_id, stopped)
 
     def stop(self) -> None:
-        """Cancel everything that is read."""
+        """Cancel everything that is read, and send nothing more."""
+        stopped = Refusal(Reason.STOPPED, "the daemon was stopped")
+        self._go_on(lambda _: stopped)
         for job_id in list(self._running):
-            self._cancel(job_id, Refusal(Reason.STOPPED, "the daemon was stopped"))
+            self._cancel(job_id, stopped)
 
     def settle(self, operation: Operation) -> bool:
         """Were the snapshots of an expiry that was left open really taken? Then their files may go after the grace.
@@ -218,41 +237,76 @@ class Expiries:
         self._failed(operation, Refusal(Reason.CANCELLED, why + "has the snapshots"))
         return True
 
-    def _commit(self, operation: Operation, reading: ExpiryReading, tenure: int | None) -> None:
-        uuid, job_id = operation.table.uuid, operation.job_id
-        row = self.fold.table(uuid)
-        table = operation.table if row is None else row.state.table
+    def _send(self, job_id: str, reading: ExpiryReading) -> bool:
+        """Begin to expire. Returns whether it began."""
+        operation, tenure = self._running[job_id]
+        uuid = operation.table.uuid
         if (against := self._against(uuid, tenure)) is not None:
+            del self._running[job_id]
             self.ledger.drop_marks(job_id)
             self._failed(operation, against)
-            return
+            return False
+        row = self.fold.table(uuid)
+        self.maintainer.start_expiring(operation.table if row is None else row.state.table, reading, job_id)
+        self._sent = job_id, reading
+        return True
 
-        def may_send(loaded: LoadedTable) -> Refusal | None:
-            nonlocal operation
-            # While it was read for, which takes minutes, somebody may have rolled the table back.
-            self.follower.confirm_loaded(loaded)
-            if (against := self._against(uuid, tenure) or self._outdated(operation, reading)) is not None:
-                return against
-            operation = replace(
-                operation, base_metadata=loaded.metadata_location, asserted_head_id=loaded.head
-            )
-            self.ledger.save(operation)
-            try:
-                self.holds.act()
-            except Unavailable as err:
-                return Refusal(Reason.TOPIC, str(err))
-            return None
+    def _go_on(self, may_send: Callable[[LoadedTable], Refusal | None]) -> bool:
+        """Go on with the expiry whose request is under way. Returns whether it is over."""
+        if self._sent is None:
+            return True
+        job_id, reading = self._sent
+        operation, _ = self._running[job_id]
+        row = self.fold.table(operation.table.uuid)
+        name = operation.table.name if row is None else row.state.table.name
+        result = self.maintainer.expired(name, may_send)
+        if result is None:
+            return False
+        operation, _ = self._running.pop(job_id)
+        self._sent = None
+        with self._ending(operation):
+            self._ended(operation, reading, name, result)
+        return True
 
-        expired = self.maintainer.expire(table, reading, job_id, may_send)
-        outcome = expired.outcome
+    def _last_look(self, loaded: LoadedTable) -> Refusal | None:
+        """Look at everything once more, and write down that the request goes out. Returns why it must not, or None."""
+        if self._sent is None:
+            raise RuntimeError("no expiry is under way")
+        job_id, reading = self._sent
+        operation, tenure = self._running[job_id]
+        # While it was read for, which takes minutes, somebody may have rolled the table back.
+        self.follower.confirm_loaded(loaded)
+        against = self._against(operation.table.uuid, tenure) or self._outdated(operation, reading)
+        if against is not None:
+            return against
+        operation = replace(operation, base_metadata=loaded.metadata_location, asserted_head_id=loaded.head)
+        self._running[job_id] = operation, tenure
+        self.ledger.save(operation)
+        try:
+            self.holds.act()
+        except Unavailable as err:
+            return Refusal(Reason.TOPIC, str(err))
+        return None
+
+    def _ended(
+        self, operation: Operation, reading: ExpiryReading, name: str, result: Expired | BaseException
+    ) -> None:
+        """What an expiry came to. Where nobody knows, its files stay marked until somebody does."""
+        if isinstance(result, TimeoutError):
+            why = f"the catalog did not answer: {result}"
+            unknown = Outcome(operation.job_id, OutcomeKind.UNKNOWN, Reason.NO_ANSWER, why, was_sent=True)
+            result = Expired(unknown)
+        if isinstance(result, BaseException):
+            raise result
+        outcome = result.outcome
         if outcome.kind is OutcomeKind.DONE:
             operation = replace(operation, files_marked=len(reading.files))
-            self._landed(operation, reading.snapshots, expired.lost_refs, outcome)
-            self.follower.suspects.add(table.name)
+            self._landed(operation, reading.snapshots, result.lost_refs, outcome)
+            self.follower.suspects.add(name)
             return
         if outcome.kind is OutcomeKind.FAILED:
             # Should a request land after all, its files stay as orphans.
-            self.ledger.drop_marks(job_id)
+            self.ledger.drop_marks(operation.job_id)
         self.operations.end(operation, outcome)
 
     def _against(self, uuid: str, tenure: int | None) -> Refusal | None:
@@ -318,6 +372,8 @@ class Expiries:
         return int((Policy() if resolved is None else resolved.policy).expire.delete_after)
 
     def _cancel(self, job_id: str, refusal: Refusal) -> None:
+        if self._sent is not None and self._sent[0] == job_id:
+            return  # its request may be on its way; before the next one the last look finds the same
         operation, _ = self._running.pop(job_id)
         is_marking = self._marking.pop(job_id, None) is not None
         with self.barrier.around(operation.table.name, f"cancelling job {job_id}", job_id):

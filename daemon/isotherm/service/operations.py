@@ -1,9 +1,9 @@
 """The end of an operation: written into the ledger, and told."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind
+from isotherm.core.model.jobs import Action, CompactionJob, Outcome, OutcomeKind
 from isotherm.core.observations import JobEnded
 from isotherm.service.ports import Listener
 from isotherm.store.ledger import Ledger, Operation
@@ -13,7 +13,8 @@ LATE_MS = 86_400_000
 
 
 LOOP_SHARE = 5
-"""Commits that come to nothing have such a part of the loop's time at most: each may hold it for a time-out."""
+"""Commits that come to nothing have such a part of the time at most: the loop waits for each for some seconds, and one
+that hangs for a time-out is no better a moment later."""
 HOLDS_S = 5.0
 """A commit that took less holds nobody up."""
 
@@ -26,17 +27,17 @@ class Operations:
     listen: Listener
     now_ms: Callable[[], int]
     monotonic_s: Callable[[], float]
-    _committing: tuple[str, float] = "", 0.0
-    """The job whose commit began last, and when."""
+    _committing: dict[Action, tuple[str, float]] = field(default_factory=dict)
+    """By action: the job whose commit began last, and when. There is one at a time."""
     _next_s: float = float("-inf")
     """When the next one may begin."""
 
-    def may_commit(self, job_id: str) -> bool:
+    def may_commit(self, action: Action, job_id: str) -> bool:
         """Whether the commit of a job may begin now; it is counted as begun."""
         now_s = self.monotonic_s()
         if now_s < self._next_s:
             return False
-        self._committing = job_id, now_s
+        self._committing[action] = job_id, now_s
         return True
 
     def end(
@@ -51,12 +52,12 @@ class Operations:
             still_running: other jobs that run on.
         """
         self.ledger.save(operation.ended(outcome, self.now_ms()), job)
-        committing, began_s = self._committing
+        committing, began_s = self._committing.get(operation.action, ("", 0.0))
         if outcome.kind is not OutcomeKind.DONE and operation.job_id == committing:
             now_s = self.monotonic_s()
             if now_s - began_s >= HOLDS_S:
                 self._next_s = now_s + (LOOP_SHARE - 1) * (now_s - began_s)
-            self._committing = "", 0.0
+            del self._committing[operation.action]
         self.listen(
             JobEnded(
                 table=operation.table,

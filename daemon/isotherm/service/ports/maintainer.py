@@ -144,14 +144,17 @@ class Maintainer(Protocol):
         """Readings that ended since the last call, by job id."""
         ...
 
-    def expire(
-        self,
-        table: TableId,
-        reading: ExpiryReading,
-        job_id: str,
-        may_send: Callable[[LoadedTable], Refusal | None],
-    ) -> Expired:
-        """Expire snapshots; `may_send` is asked before each request, with the table that it is based on."""
+    def start_expiring(self, table: TableId, reading: ExpiryReading, job_id: str) -> None:
+        """Begin to expire snapshots, beside the loop; one expiry at a time."""
+        ...
+
+    def expired(
+        self, name: str, may_send: Callable[[LoadedTable], Refusal | None]
+    ) -> Expired | BaseException | None:
+        """Go on with the expiry for a moment. Returns what it came to, or None where it is not over.
+
+        `may_send` is asked before each request, by this call, with the table that it is based on.
+        """
         ...
 
     def lost_refs(self, loaded: LoadedTable, base: str, taken: Sequence[int]) -> Sequence[str] | None:
