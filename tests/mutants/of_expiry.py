@@ -3,9 +3,67 @@
 from mutants.mutant import Mutant
 
 EXPIRY = "iceberg/test_expiry.py::"
+ASTRAY = "service/test_astray.py::"
 REACHED = "iceberg/manifests/test_numbers.py::"
 
 MUTANTS = (
+    # What no branch or tag reaches
+    Mutant(
+        "what a rollback left goes at once, so that it cannot be taken back",
+        "store/fold/tables.py",
+        "max(s.since_ms, now_ms)",
+        "s.since_ms",
+        ASTRAY + "test_what_a_rollback_left_goes_once_it_has_been_left_for_long_enough",
+    ),
+    Mutant(
+        "a rollback that was taken back still counts",
+        "store/fold/tables.py",
+        "gone = known.keys() - {one.snapshot_id for one in astray}",
+        "gone = known.keys() - known.keys()",
+        ASTRAY + "test_a_rollback_that_is_taken_back_has_lost_nothing",
+    ),
+    Mutant(
+        "what another branch has in its history counts as reached by nothing",
+        "iceberg/values.py",
+        "            heads.append(ref.snapshot_id)\n",
+        "            reached.add(ref.snapshot_id)\n",
+        ASTRAY + "test_what_a_branch_has_in_its_history_or_a_tag_names_is_not_astray",
+    ),
+    Mutant(
+        "what was staged goes as soon as anything else",
+        "core/planner/retention.py",
+        "STAGED_FOR_MS if snapshot.is_staged else 0",
+        "0",
+        ASTRAY + "test_what_was_staged_and_never_published_goes_after_a_day_and_no_sooner",
+    ),
+    Mutant(
+        "the base of a job goes once a rollback has left it",
+        "core/planner/retention.py",
+        "        and one.snapshot_id not in bases\n",
+        "",
+        "core/planner/test_plan.py::test_the_base_of_a_job_that_a_rollback_left_stays",
+    ),
+    Mutant(
+        "a writer's newest place goes with what a rollback left",
+        "core/planner/retention.py",
+        "            not one.token\n",
+        "            True\n",
+        "core/planner/test_plan.py::test_what_no_branch_or_tag_reaches_goes_by_age_alone",
+    ),
+    Mutant(
+        "all that a snapshot that is astray shares with its parent is marked",
+        "iceberg/manifests/reachability.py",
+        "            or snapshot.snapshot_id in parents\n",
+        "",
+        ASTRAY + "test_what_a_rollback_left_goes_once_it_has_been_left_for_long_enough",
+    ),
+    Mutant(
+        "the files of what was cherry-picked are marked",
+        "iceberg/manifests/reachability.py",
+        "            or _picked_from(snapshot) in going\n",
+        "",
+        ASTRAY + "test_files_of_a_staged_snapshot_that_was_published_stay",
+    ),
     # iceberg.expiry
     Mutant(
         "no place of ingest is kept",

@@ -11,6 +11,7 @@ from typing import Any
 
 import fastavro
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
 from isotherm.contract.summary import INGEST_TOKEN, JOB_ID, property_name
@@ -207,8 +208,10 @@ class Judge:
             assert snapshot is not None
             if self.world.now_ms - snapshot.timestamp_ms < KEEP_FOR_MS:
                 raise Broken(f"snapshot {snapshot_id} is gone and was young")
-            if snapshot_id in line[:KEEP_LAST] or snapshot_id not in line:
-                raise Broken(f"snapshot {snapshot_id} is gone: one of the newest, or not behind the head")
+            if snapshot_id in line[:KEEP_LAST]:
+                raise Broken(f"snapshot {snapshot_id} is gone: one of the newest")
+            if snapshot_id not in line and snapshot_id in _reached(before):
+                raise Broken(f"snapshot {snapshot_id} is gone: a branch or tag reaches it, and not main")
         self._refs_stay(before, after, gone)
         self._places_stay(before, after)
         staying: set[str] = set()
@@ -268,6 +271,15 @@ def _ancestors(metadata: TableMetadata, snapshot_id: int | None = None) -> list[
     while current is not None and current in parents:
         found.append(current)
         current = parents[current]
+    return found
+
+
+def _reached(metadata: TableMetadata) -> set[int]:
+    """What any branch has in its history, or a tag names."""
+    found = set(_ancestors(metadata))
+    for ref in metadata.refs.values():
+        is_tag = ref.snapshot_ref_type is SnapshotRefType.TAG
+        found |= {ref.snapshot_id} if is_tag else set(_ancestors(metadata, ref.snapshot_id))
     return found
 
 

@@ -52,6 +52,12 @@ def is_counter(name: str) -> bool:
     return name.startswith("total-") or name == DUPLICATE_DELETES
 
 
+STAGED_AS = "wap.id"
+"""Under which name a snapshot was staged, to be published after a look at it."""
+PICKED_FROM = "source-snapshot-id"
+"""The staged snapshot that a cherry-pick has published."""
+
+
 def token_of(summary: Mapping[str, str]) -> str:
     """The name of whose place in its source the snapshot with this summary keeps, or empty if it keeps none."""
     if INGEST_TOKEN in summary:

@@ -318,7 +318,7 @@ class IcebergCatalog:
         metadata = table.metadata.model_copy(update=small)
         handle = Table(table.name(), metadata, table.metadata_location, table.io, table.catalog, table.config)
         kept = {} if head is None else {head.snapshot_id: loaded.snapshots[head.snapshot_id]}
-        return replace(loaded, handle=handle, snapshots=kept, parents=dict.fromkeys(kept))
+        return replace(loaded, handle=handle, snapshots=kept, parents=dict.fromkeys(kept), astray=())
 
     def recount(
         self, loaded: LoadedTable, keys: Collection[PartitionKey]

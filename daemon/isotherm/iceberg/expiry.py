@@ -6,7 +6,7 @@ still go, has the files marked, and sends the request at once: what came in betw
 proof before each deletion reads those (`deletion`).
 
 Which snapshots may go is the planner's decision. Here it is checked once more against the metadata of the commit: no
-ref may name one of them, and all must lie on `main` behind its head.
+ref may name one of them, and each must lie on `main` behind its head, or be reached by no branch or tag at all.
 """
 
 import random
@@ -47,7 +47,7 @@ from isotherm.iceberg.lost_refs import lost_refs
 from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.reachability import last_sequence_number, left_behind, never, youngest
 from isotherm.iceberg.threads import THREADS, IsStopped, Threads
-from isotherm.iceberg.values import kept_until_ms
+from isotherm.iceberg.values import astray, kept_until_ms
 from isotherm.service.ports import Expired, ExpiryReading
 
 ATTEMPTS = 20
@@ -275,8 +275,9 @@ def _age(metadata: TableMetadata) -> tuple[int, int]:
 
 
 def still_going(metadata: TableMetadata, snapshots: Iterable[int], now_ms: int) -> tuple[int, ...]:
-    """Of the planned ones, those that lie on `main` behind its head and that no branch or tag keeps."""
+    """Of the planned ones, those behind the head of `main` that no branch or tag keeps, and those that none reaches."""
     kept, behind = kept_until_ms(metadata), _behind(metadata)
+    behind |= {snapshot.snapshot_id for snapshot in astray(metadata)}
     named = {ref.snapshot_id for ref in metadata.refs.values()}
     return tuple(
         one for one in snapshots if one in behind and one not in named and kept.get(one, 0) <= now_ms

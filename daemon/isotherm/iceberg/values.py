@@ -17,9 +17,17 @@ from pyiceberg.transforms import VoidTransform
 from isotherm.contract.announcement import announcement
 from isotherm.contract.events import CommitEvent
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.contract.summary import JOB_ID, NUMBER, is_counter, origin_of, token_of, valid_through_of
+from isotherm.contract.summary import (
+    JOB_ID,
+    NUMBER,
+    STAGED_AS,
+    is_counter,
+    origin_of,
+    token_of,
+    valid_through_of,
+)
 from isotherm.core.model.changes import Change, PartitionDelta
-from isotherm.core.model.tables import PartitionField, Snapshot, TableFacts
+from isotherm.core.model.tables import Astray, PartitionField, Snapshot, TableFacts
 from isotherm.core.planner.retention import FOREVER_MS, Ref, kept_by_refs
 from isotherm.iceberg.manifests.counts import Question, census
 from isotherm.iceberg.manifests.reading import read_manifest_list
@@ -51,6 +59,7 @@ def loaded_table(table: Table, name: str, known: ListSize | None = None) -> Load
         head=None if head is None else head.snapshot_id,
         snapshots=snapshots,
         parents=parents,
+        astray=tuple(_stray(snapshot) for snapshot in astray(metadata)),
         metadata_location=table.metadata_location,
         handle=table,
     )
@@ -130,6 +139,37 @@ def kept_until_ms(metadata: TableMetadata) -> dict[int, int]:
         refs,
         {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots},
         {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in metadata.snapshots},
+    )
+
+
+def astray(metadata: TableMetadata) -> list[PyIcebergSnapshot]:
+    """The snapshots that no branch has in its history and no tag names, as Iceberg's Java tells them."""
+    parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots}
+    reached: set[int] = set()
+    heads = [metadata.current_snapshot_id]
+    for ref in metadata.refs.values():
+        if ref.snapshot_ref_type is SnapshotRefType.BRANCH:
+            heads.append(ref.snapshot_id)
+        else:
+            reached.add(ref.snapshot_id)
+    in_history: set[int] = set()
+    for head in heads:
+        current = head
+        while current is not None and current in parents and current not in in_history:
+            in_history.add(current)
+            current = parents[current]
+    reached |= in_history
+    return [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in reached]
+
+
+def _stray(snapshot: PyIcebergSnapshot) -> Astray:
+    summary = summary_of(snapshot)
+    return Astray(
+        snapshot.snapshot_id,
+        snapshot.sequence_number or 0,
+        snapshot.timestamp_ms,
+        token_of(summary),
+        is_staged=STAGED_AS in summary,
     )
 
 

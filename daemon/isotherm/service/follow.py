@@ -234,7 +234,7 @@ class Follower:
                 self._scan(loaded, row, "its totals did not add up")
                 return
             state = replace(row.state, table=loaded.table, on_faith=0)
-            self._fold.save_table(state, facts, loaded.head, loaded.log())
+            self._fold.save_table(state, facts, loaded.head, loaded.log(), loaded.astray)
             if _verdicts_rest_on(facts) != known:
                 self._fold.touch(uuid, None)
             self._ledger.learn(uuid, row.state.lateness)
@@ -335,7 +335,7 @@ class Follower:
             appends=scan.appends,
             before=None if before is None else before.state,
         )
-        self._fold.replace(state, loaded.facts, partitions, loaded.log())
+        self._fold.replace(state, loaded.facts, partitions, loaded.log(), loaded.astray)
         since_ms = self._ledger.accounts_since(uuid)
         with self._ledger.transaction():
             for snapshot in loaded.log():

@@ -98,6 +98,7 @@ class Verdicts:
             partitions=partitions,
             due_since_ms=self._fold.due_since(uuid, partitions),
             snapshots=self._fold.snapshots(uuid) if whole else None,
+            astray=self._fold.astray(uuid) if whole else (),
             flights=tuple(flights),
             quarantined=quarantines_of(holds),
             halted=halt_of(holds),

@@ -12,6 +12,7 @@ from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.holds import Hold, HoldKind, Quarantine
 from isotherm.core.model.jobs import Action
+from isotherm.core.model.tables import Astray
 from isotherm.core.planner.backlog import MAX_ROUNDS, after, backlog
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import Flight
@@ -534,6 +535,57 @@ def test_what_somebody_may_still_need_stays(fields, kept):
     _, going = expiry(20, **fields)
 
     assert set(range(1, 11)) - kept == set(going)
+
+
+WRITER = "ingest.a"
+
+
+def stray(number, ago_ms, **fields):
+    return Astray(1000 + number, 1000 + number, NOW - ago_ms, **fields)
+
+
+@pytest.mark.parametrize(
+    ("one", "goes"),
+    [
+        (stray(1, 10 * 60_000), True),
+        (stray(1, 10 * 60_000 - 1), False),
+        (stray(1, DAY - 1, is_staged=True), False),
+        (stray(1, DAY, is_staged=True), True),
+        (stray(1, 14 * DAY - 1, token=WRITER), False),
+        (stray(1, 14 * DAY, token=WRITER), True),
+    ],
+    ids=["old", "young", "staged", "staged long ago", "a place", "an old place"],
+)
+def test_what_no_branch_or_tag_reaches_goes_by_age_alone(one, goes):
+    _, going = expiry(20, astray=(one,))
+
+    assert list(going) == [*range(1, 11), *([1001] if goes else [])]
+
+
+def test_the_verdict_says_how_many_no_branch_or_tag_reaches():
+    decision, _ = expiry(20, astray=(stray(1, 10 * 60_000), stray(2, 0)))
+
+    assert decision.why == "11 of 22 snapshots may go, due at 2, 1 of them reached by no branch or tag"
+
+
+def test_a_place_that_a_newer_snapshot_of_main_has_keeps_nothing_that_is_astray():
+    newer = tuple(replace(s, sequence_number=2000, token=WRITER) for s in snapshots(1))
+    _, going = expiry(1, snapshots=newer, astray=(stray(1, HOUR, token=WRITER), stray(2, HOUR)))
+
+    assert going == (1001, 1002)
+
+
+def test_the_base_of_a_job_that_a_rollback_left_stays():
+    flights = (Flight("j", Action.COMPACT, key(1), 1001, NOW),)
+    _, going = expiry(20, astray=(stray(1, DAY), stray(2, DAY)), flights=flights)
+
+    assert list(going) == [*range(1, 11), 1002]
+
+
+def test_what_is_astray_wakes_the_verdict_when_it_is_old_enough():
+    decision, _ = expiry(1, snapshots=snapshots(1), astray=(stray(1, 0), stray(2, 0)))
+
+    assert decision.wake.at_ms == NOW + 10 * 60_000
 
 
 TOKENS = {2: "ingest.a", 4: "ingest.a", 5: "kafka.connect.offsets.control.sink", 6: "ingest.a"}

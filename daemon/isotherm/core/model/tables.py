@@ -34,6 +34,20 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class Astray:
+    """A snapshot that no branch has in its history and no tag names: left by a rollback, or staged to be published."""
+
+    snapshot_id: int
+    sequence_number: int
+    since_ms: int
+    """When it was first seen so, or committed, whichever came later: a rollback may be taken back."""
+    token: str = ""
+    """As of any other snapshot."""
+    is_staged: bool = False
+    """It was written to be looked at before it is published (`wap.id`)."""
+
+
+@dataclass(frozen=True, slots=True)
 class TableFacts:
     """What the table's metadata said when the catalog last confirmed its head, apart from its log of snapshots."""
 

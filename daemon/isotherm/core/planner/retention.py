@@ -1,15 +1,21 @@
-"""Which snapshots nobody needs any more, and which the table's own branches and tags keep."""
+"""Which snapshots nobody needs any more, and which the table's own branches and tags keep.
+
+Those of `main` go from the oldest on. Those that no branch or tag reaches (a rollback left them, a branch was dropped,
+or they were staged and never published) go by age. Those of other branches stay.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from isotherm.core.model.tables import Snapshot
+from isotherm.core.model.tables import Astray, Snapshot
 from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Expire
 from isotherm.core.units import DAY_MS
 
 FOREVER_MS = 2**62
 """Later than any clock."""
+STAGED_FOR_MS = DAY_MS
+"""What was staged is kept for so long at least: whoever looks at it before it is published may take their time."""
 PLACE_FOR_MS = 14 * DAY_MS
 """A writer that has committed nothing for so long does not come back to its place."""
 
@@ -62,6 +68,8 @@ def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...],
     of a running job, and what was not announced and consumed yet. Nor, for a while, the newest snapshot that keeps a
     writer's place, and what came after it: the writer looks for it from the head on, from parent to parent. But no
     history is worth a metadata.json that is too large, which each commit writes anew.
+
+    What no branch or tag reaches (`astray`) goes by age alone, as in Iceberg's Java.
     """
     snapshots = view.snapshots or ()
     bases = {flight.base_snapshot_id for flight in view.flights}
@@ -77,7 +85,7 @@ def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...],
     going: list[int] = []
     held: dict[str, int] = {}
     for number, snapshot in enumerate(snapshots[: max(len(snapshots) - expire.keep_last, 0)]):
-        if now_ms - snapshot.committed_at_ms < expire.keep_for:
+        if ripe_ms(snapshot, expire) > now_ms:
             continue
         keeper = None
         if snapshot.is_pinned or snapshot.kept_until_ms > now_ms:
@@ -95,5 +103,36 @@ def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...],
             going.append(snapshot.snapshot_id)
         else:
             held[keeper] = held.get(keeper, 0) + 1
-    why = "".join(f", {count} {keeper}" for keeper, count in sorted(held.items()))
-    return tuple(going), why
+    stray = _expirable_astray(view, expire, now_ms, is_too_large=is_too_large)
+    why = f", {len(stray)} of them reached by no branch or tag" if stray else ""
+    why += "".join(f", {count} {keeper}" for keeper, count in sorted(held.items()))
+    return (*going, *stray), why
+
+
+def _expirable_astray(view: View, expire: Expire, now_ms: int, *, is_too_large: bool) -> list[int]:
+    """What no branch or tag reaches, and nobody needs any more, the longest first."""
+    bases = {flight.base_snapshot_id for flight in view.flights}
+    newest: dict[str, int] = {}
+    for snapshot in view.snapshots or ():
+        newest[snapshot.token] = snapshot.sequence_number
+    return [
+        one.snapshot_id
+        for one in view.astray
+        if ripe_ms(one, expire) <= now_ms
+        and one.snapshot_id not in bases
+        # A writer may look for its newest place there, too, once the rollback is taken back.
+        and (
+            not one.token
+            or is_too_large
+            or one.sequence_number < newest.get(one.token, 0)
+            or now_ms - one.since_ms >= PLACE_FOR_MS
+        )
+    ]
+
+
+def ripe_ms(snapshot: Snapshot | Astray, expire: Expire) -> int:
+    """When a snapshot is old enough to go, in milliseconds since the epoch."""
+    if isinstance(snapshot, Snapshot):
+        return snapshot.committed_at_ms + expire.keep_for
+    least_ms = STAGED_FOR_MS if snapshot.is_staged else 0
+    return snapshot.since_ms + max(expire.keep_for, least_ms)

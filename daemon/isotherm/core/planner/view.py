@@ -10,7 +10,7 @@ from isotherm.contract.events import Intent
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.holds import Hold, Quarantine
 from isotherm.core.model.jobs import Action
-from isotherm.core.model.tables import PartitionField, Snapshot, TableFacts
+from isotherm.core.model.tables import Astray, PartitionField, Snapshot, TableFacts
 from isotherm.core.model.writers import Word
 from isotherm.core.state import PartitionState, TableState
 
@@ -58,6 +58,8 @@ class View:
     snapshots: tuple[Snapshot, ...] | None = None
     """The ancestors of the head that still exist, oldest first, the head last. None where nobody looked this time;
     then nothing is decided of the table as a whole."""
+    astray: tuple[Astray, ...] = ()
+    """The snapshots that no branch or tag reaches, where somebody looked."""
     flights: tuple[Flight, ...] = ()
     due_since_ms: Mapping[PartitionKey, int] = field(default_factory=dict)
     """Since when those partitions have been due that were so before."""

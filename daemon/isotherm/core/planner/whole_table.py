@@ -8,10 +8,10 @@ from collections.abc import Iterable
 
 from isotherm.core.model.decisions import NEVER, Decision, Verdict, Wake, sooner
 from isotherm.core.model.jobs import Action
-from isotherm.core.model.tables import Snapshot
+from isotherm.core.model.tables import Astray, Snapshot
 from isotherm.core.planner.debt import Trigger
 from isotherm.core.planner.held import after_failures, standstill
-from isotherm.core.planner.retention import PLACE_FOR_MS, expirable, places
+from isotherm.core.planner.retention import PLACE_FOR_MS, expirable, places, ripe_ms
 from isotherm.core.planner.schedules import Pace
 from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Expire, Mode, Policy
@@ -89,7 +89,7 @@ def decide_expiry(
 ) -> tuple[Decision, tuple[int, ...]]:
     """The verdict on expiry, and the snapshots that would go."""
     going, kept_why = expirable(view, expire, now_ms)
-    gone, total = set(going), max(len(snapshots), view.facts.snapshots)
+    gone, total = set(going), max(len(snapshots), view.facts.snapshots) + len(view.astray)
     # An expiry reads and writes the whole metadata file: what it costs is in proportion to what it takes.
     enough = max(expire.at_once, total // WORTH_PART)
     # A time that is ahead was told by another clock.
@@ -101,7 +101,8 @@ def decide_expiry(
         why += f", and once in {span_text(expire.every)}: in {span_text(again_at_ms - now_ms)}"
     many = len(going) / enough
     triggers = [Trigger("expire.at_once", many if rested >= 1 else min(many, rested), why)]
-    oldest_ms = next((s.committed_at_ms + expire.keep_for for s in snapshots if s.snapshot_id in gone), None)
+    every: tuple[Snapshot | Astray, ...] = (*snapshots, *view.astray)
+    oldest_ms = min((ripe_ms(s, expire) for s in every if s.snapshot_id in gone), default=None)
     if oldest_ms is not None:
         overdue_ms = max(now_ms - oldest_ms, 0)
         said = f"the oldest could have gone {span_text(overdue_ms)} ago, {span_text(expire.at_latest)} at the latest"
@@ -113,12 +114,11 @@ def decide_expiry(
         part = len(going) * WORTH_WHERE_LARGE / total
         triggers.append(Trigger("expire.max_metadata_size", min(size / limit, part), said))
     ripening = sorted(
-        at_ms
-        for s in snapshots
-        if s.snapshot_id not in gone and (at_ms := s.committed_at_ms + expire.keep_for) > now_ms
+        at_ms for s in every if s.snapshot_id not in gone and (at_ms := ripe_ms(s, expire)) > now_ms
     )
     times: list[float] = [s.kept_until_ms for s in snapshots if not s.is_pinned]
     times += [snapshots[number].committed_at_ms + PLACE_FOR_MS for number in places(snapshots).values()]
+    times += [one.since_ms + PLACE_FOR_MS for one in view.astray if one.token]
     # A schedule may make less than the whole enough; to be looked at too early does no harm.
     for part in {1.0, *(one.from_score for one, _ in pace.schedules if Action.EXPIRE in one.do)}:
         for needed in (enough * part, total * part / WORTH_WHERE_LARGE):

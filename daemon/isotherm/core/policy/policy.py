@@ -177,7 +177,8 @@ class Expire(Settings):
         Floor(10 * 60_000, "a query of some minutes would lose the snapshot that it reads"),
         TableProperty("history.expire.max-snapshot-age-ms"),
     ] = 7 * 86_400_000
-    """Snapshots younger than this stay. Longer than the longest query and the longest time travel that is needed."""
+    """Snapshots younger than this stay. Longer than the longest query and the longest time travel that is needed.
+    What no branch or tag reaches stays for as long after it was first seen so, and what was staged for a day at least."""
     keep_last: Annotated[
         Count,
         Field(ge=1),
@@ -192,8 +193,7 @@ class Expire(Settings):
     at_latest: Span = 86_400_000
     """Due also when the oldest snapshot is this much older than `keep_for`, however few may go."""
     max_metadata_size: Annotated[Size, Field(ge=1024)] = 32 * 1024**2
-    """Due also when metadata.json is larger than this and a quarter of the snapshots may go: every commit writes all
-    of it."""
+    """Due also when metadata.json is larger than this and a quarter of the snapshots may go: each commit writes it."""
     delete_after: Annotated[
         Span, Floor(10 * 60_000, "a query that began before the expiry would lose its files")
     ] = 3_600_000

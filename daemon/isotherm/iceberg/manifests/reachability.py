@@ -19,6 +19,7 @@ from pyiceberg.manifest import ManifestEntryStatus, ManifestFile
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV1
 from pyiceberg.table.snapshots import Snapshot
 
+from isotherm.contract.summary import PICKED_FROM
 from isotherm.core.deletion import Seen
 from isotherm.core.paths import normalised
 from isotherm.iceberg.manifests.avro import ALONE_BYTES, MAX_BYTES, TooLargeError, UnreadableError
@@ -66,8 +67,9 @@ def left_behind(
 
     Manifest lists, manifests, data and delete files, statistics. It costs what goes, not what stays. A snapshot has
     the manifests of its parent and those that it wrote, so what a staying snapshot shares with the going ones is also
-    in the nearest staying ones: children of going snapshots, and those whose parent is not in the table any more. They
-    are compared with the going ones, and of the manifests only those are read that one side alone has.
+    in the nearest staying ones: children and parents of going snapshots, those whose parent is not in the table any
+    more, and what was cherry-picked from a going one. They are compared with the going ones, and of the manifests only
+    those are read that one side alone has.
 
     A file is named too much where manifests name it twice, or where a younger snapshot added it again. So this is no
     proof: `reached` must show of each file that nothing needs it. What a damaged list or manifest of a going snapshot
@@ -120,11 +122,24 @@ def _by_path(manifests: Iterable[ManifestFile]) -> dict[str, ManifestFile]:
 def _nearest(metadata: TableMetadata, going: Collection[int]) -> list[Snapshot]:
     """The staying snapshots that may share something with going ones that no other staying one does."""
     staying = {one.snapshot_id for one in metadata.snapshots if one.snapshot_id not in going}
+    parents = {one.parent_snapshot_id for one in metadata.snapshots if one.snapshot_id in going}
     return [
         snapshot
         for snapshot in metadata.snapshots
-        if snapshot.snapshot_id in staying and snapshot.parent_snapshot_id not in staying
+        if snapshot.snapshot_id in staying
+        and (
+            snapshot.parent_snapshot_id not in staying
+            or snapshot.snapshot_id in parents
+            or _picked_from(snapshot) in going
+        )
     ]
+
+
+def _picked_from(snapshot: Snapshot) -> int | None:
+    """The staged snapshot whose files this one has added once more, or None where it picked none."""
+    said = {} if snapshot.summary is None else snapshot.summary.additional_properties
+    source = said.get(PICKED_FROM, "")
+    return int(source) if source.isdecimal() and len(source) < len(str(2**64)) else None
 
 
 def reached(

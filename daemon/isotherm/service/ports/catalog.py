@@ -9,7 +9,7 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.appends import NO_APPENDS, Appends
 from isotherm.core.model.changes import Change
 from isotherm.core.model.files import FileKind, FileStats
-from isotherm.core.model.tables import Snapshot, TableFacts
+from isotherm.core.model.tables import Astray, Snapshot, TableFacts
 from isotherm.core.state import PartitionState
 
 
@@ -23,6 +23,8 @@ class LoadedTable:
     snapshots: Mapping[int, Snapshot]
     """Every snapshot in the metadata, of all branches."""
     parents: Mapping[int, int | None]
+    astray: tuple[Astray, ...]
+    """Those that no branch or tag reaches, as old as they are."""
     metadata_location: str
     handle: Any
     """The adapter's own; a PyIceberg table in the real one."""

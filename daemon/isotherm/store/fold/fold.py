@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from isotherm.contract.identity import PartitionKey
-from isotherm.core.model.tables import Snapshot, TableFacts
+from isotherm.core.model.tables import Astray, Snapshot, TableFacts
 from isotherm.core.state import PartitionState, TableState
 from isotherm.store.database import StoreBusy, StoreError, connect
 from isotherm.store.fold.journal import Journal
@@ -78,7 +78,7 @@ class Fold(Tables, Partitions, Journal, Writers):
 
     def drop(self, uuid: str) -> None:
         """Forget a table, but for what writers said of it: a table that comes back is still theirs to write."""
-        for name in ("tables", "partitions", "snapshots", "journal"):
+        for name in ("tables", "partitions", "snapshots", "astray", "journal"):
             self.db.execute(f"DELETE FROM {name} WHERE uuid = ?", (uuid,))  # noqa: S608 (our own table names)
 
     def replace(
@@ -87,11 +87,12 @@ class Fold(Tables, Partitions, Journal, Writers):
         facts: TableFacts,
         partitions: Mapping[PartitionKey, PartitionState],
         snapshots: Sequence[Snapshot],
+        astray: Sequence[Astray] = (),
     ) -> None:
         """A table after a full scan: its partitions and journal are new, intents and words stay."""
         uuid = state.table.uuid
         with self.transaction():
             self.db.execute("DELETE FROM partitions WHERE uuid = ?", (uuid,))
             self.db.execute("DELETE FROM journal WHERE uuid = ?", (uuid,))
-            self.save_table(state, facts, state.head, snapshots)
+            self.save_table(state, facts, state.head, snapshots, astray)
             self.begin_partitions(uuid, partitions)

@@ -1,6 +1,6 @@
 """The tables of the fold."""
 
-VERSION = 10
+VERSION = 11
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (ledger TEXT, rules TEXT);
@@ -18,6 +18,10 @@ CREATE TABLE IF NOT EXISTS snapshots (
     uuid TEXT NOT NULL, place INTEGER NOT NULL, snapshot_id INTEGER NOT NULL, sequence_number INTEGER NOT NULL,
     committed_at_ms INTEGER NOT NULL, token TEXT NOT NULL, is_pinned INTEGER NOT NULL, kept_until_ms INTEGER NOT NULL,
     PRIMARY KEY (uuid, place)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS astray (
+    uuid TEXT NOT NULL, snapshot_id INTEGER NOT NULL, sequence_number INTEGER NOT NULL, since_ms INTEGER NOT NULL,
+    token TEXT NOT NULL, is_staged INTEGER NOT NULL, PRIMARY KEY (uuid, snapshot_id)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS partitions (
     uuid TEXT NOT NULL, key TEXT NOT NULL, state TEXT NOT NULL,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from isotherm.core.model.decisions import Decision
-from isotherm.core.model.tables import Snapshot, TableFacts
+from isotherm.core.model.tables import Astray, Snapshot, TableFacts
 from isotherm.core.state import TableState
 from isotherm.store.database import Part, StoreError, from_row, to_json
 
@@ -159,6 +159,7 @@ class Tables(Part):
         facts: TableFacts,
         confirmed_head: int | None,
         snapshots: Sequence[Snapshot],
+        astray: Sequence[Astray] = (),
     ) -> None:
         """Keep a table's state, and what its metadata said when its head was confirmed."""
         uuid = state.table.uuid
@@ -180,6 +181,7 @@ class Tables(Part):
             ),
         )
         self._save_snapshots(uuid, snapshots)
+        self._save_astray(uuid, astray, facts.confirmed_at_ms)
 
     def save_state(self, state: TableState) -> None:
         """Keep a table's state alone: the steady path of an event."""
@@ -215,6 +217,36 @@ class Tables(Part):
         self.db.executemany(
             "INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [(uuid, place, *entry) for place, entry in enumerate(fresh, start=following)],
+        )
+
+    def _save_astray(self, uuid: str, astray: Sequence[Astray], now_ms: int) -> None:
+        """Keep what no branch or tag reaches. Each counts from when it was first seen so, for as long as it is."""
+        known = {one.snapshot_id: one for one in self.astray(uuid)}
+        gone = known.keys() - {one.snapshot_id for one in astray}
+        self.db.executemany(
+            "DELETE FROM astray WHERE uuid = ? AND snapshot_id = ?", [(uuid, one) for one in gone]
+        )
+        # A clock that was ahead may have said when; a time to come says nothing.
+        self.db.execute("UPDATE astray SET since_ms = ?2 WHERE uuid = ?1 AND since_ms > ?2", (uuid, now_ms))
+        self.db.executemany(
+            "INSERT INTO astray VALUES (?, ?, ?, ?, ?, ?)",
+            [
+                (uuid, s.snapshot_id, s.sequence_number, max(s.since_ms, now_ms), s.token, s.is_staged)
+                for s in astray
+                if s.snapshot_id not in known
+            ],
+        )
+
+    def astray(self, uuid: str) -> tuple[Astray, ...]:
+        """The snapshots that no branch or tag reaches, the longest first."""
+        rows = self.db.execute(
+            "SELECT snapshot_id, sequence_number, since_ms, token, is_staged FROM astray WHERE uuid = ? "
+            "ORDER BY since_ms, sequence_number, snapshot_id",
+            (uuid,),
+        )
+        return tuple(
+            Astray(snapshot_id, number, since_ms, token, bool(is_staged))
+            for snapshot_id, number, since_ms, token, is_staged in rows
         )
 
     def snapshots(self, uuid: str) -> tuple[Snapshot, ...]:
