@@ -7,6 +7,7 @@ import pytest
 import support.builders as b
 from isotherm.contract.identity import TableId
 from isotherm.core import observations as seen
+from isotherm.core.lateness import Lateness
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import LoopConfig
@@ -14,7 +15,18 @@ from isotherm.service.expiries import MARKED_AT_ONCE
 from isotherm.service.planning import DECIDED_AT_ONCE, DUE_AT_ONCE
 from isotherm.store.fold import JOURNAL_LENGTH, Fold
 from perf.made import make
-from support.lab import EAGER, EXPIRING, NEVER_DUE, Lab, believed, counted, of, uuid_of, wait_for_children
+from support.lab import (
+    EAGER,
+    EXPIRING,
+    NEVER_DUE,
+    Lab,
+    believed,
+    counted,
+    of,
+    started,
+    uuid_of,
+    wait_for_children,
+)
 
 PARTITIONS = 3 * DECIDED_AT_ONCE + 10
 
@@ -230,3 +242,32 @@ def test_a_table_that_rests_is_confirmed_ever_more_rarely_and_each_hour_at_least
 
     assert asked == {"fresh": 1, "an hour": 6, "a day": 60, "empty": 1}
     assert announced == 5
+
+
+def test_what_a_table_has_taught_is_forgotten_long_after_it_is_gone_and_not_before_all_were_looked_for(
+    tmp_path,
+):
+    lab = Lab(tmp_path, policy=NEVER_DUE)
+    uuid = uuid_of(lab.create())
+    lab.append(lab.catalog.load_table("shop.orders"), 1)
+    service = started(lab)
+    service.step(0)
+    long_ago_ms = lab.now_ms() - 91 * 86_400_000
+    for one in (uuid, "gone"):
+        service.ledger.learn(one, TAUGHT, long_ago_ms)
+    service.rounds.has_found_all = False
+    lab.ahead_ms += 3_600_000
+    service.pruning.turn()
+    assert service.ledger.learnt("gone") == TAUGHT
+
+    service.rounds.has_found_all = True
+    lab.ahead_ms += 3_600_000
+    service.pruning.turn()
+
+    assert service.ledger.learnt("gone") == Lateness()
+    assert service.ledger.learnt(uuid) == TAUGHT
+    service.stop()
+    lab.executor.stop()
+
+
+TAUGHT = Lateness(updated_at_ms=1)

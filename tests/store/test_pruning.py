@@ -7,6 +7,7 @@ import pytest
 
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.deletion import Cause, Mark
+from isotherm.core.lateness import Lateness
 from isotherm.core.model.decisions import Decision, Plan, Verdict
 from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason
@@ -219,3 +220,28 @@ def test_a_debt_is_counted_from_when_it_first_was_due_whatever_it_waits_for(verd
     decided(verdict, score, 200)
 
     assert fold.tally("u").oldest_due_at_ms == since
+
+
+def test_what_is_kept_of_a_table_goes_long_after_the_table_in_slices(ledger):
+    old, young = NOW - 91 * DAY_MS, NOW - 89 * DAY_MS
+    for number in range(25):
+        ledger.learn(f"gone{number}", Lateness(), old)
+        ledger.account(f"gone{number}", [account(1, old), account(2, old, announced=False)])
+        ledger.place(f"gone{number}", f"s3://lake/gone{number}")
+    for uuid, at_ms in (("there", old), ("moved", young)):
+        ledger.learn(uuid, Lateness(), at_ms)
+        ledger.account(uuid, [account(1, at_ms), account(2, at_ms, announced=False)])
+    ledger.mark("gone1", "j", [Mark("waits", "j", Cause.EXPIRED, None)], old, due_at_ms=old)
+
+    def kept():
+        return [ledger.db.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] for table in KEPT]
+
+    assert kept() == [27, 54, 25, 1]
+    assert not ledger.prune(NOW)
+    assert kept() == [27, 54, 25, 1]
+    assert [ledger.prune_gone(["there"], NOW, limit=10) for _ in range(4)] == [True, True, False, False]
+    assert kept() == [2, 4, 25, 1]
+    assert ledger.home("gone1") == "s3://lake/gone1"
+
+
+KEPT = ("lateness", "accounts", "places", "deletions")

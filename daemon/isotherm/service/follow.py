@@ -237,7 +237,7 @@ class Follower:
             self._fold.save_table(state, facts, loaded.head, loaded.log(), loaded.astray)
             if _verdicts_rest_on(facts) != known:
                 self._fold.touch(uuid, None)
-            self._ledger.learn(uuid, row.state.lateness)
+            self._ledger.learn(uuid, row.state.lateness, self._now_ms())
 
     def _travel(self, row: TableRow, loaded: LoadedTable) -> TableRow:
         """From the state's head to the catalog's: undo what is not in its history, check, apply what is missing."""

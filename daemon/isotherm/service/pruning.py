@@ -37,4 +37,5 @@ class Pruning:
         if self.health.is_assigned and self.rounds.has_found_all:
             # Until then a table that is ours may look like another's.
             has_more = self.deletions.give_up() or has_more
+            has_more = self.ledger.prune_gone(self.fold.names(), self.now_ms()) or has_more
         self._again_at_s = now_s + (SLICE_EVERY_S if has_more else EVERY_S)

@@ -141,9 +141,12 @@ class Accounts(Part):
         found = [(from_row(Change, zlib.decompress(value).decode()), at_ms) for value, at_ms in rows]
         return sorted(found, key=lambda one: (one[0].sequence_number, one[0].committed_at_ms))
 
-    def learn(self, uuid: str, lateness: Lateness) -> None:
+    def learn(self, uuid: str, lateness: Lateness, now_ms: int) -> None:
         """Keep what a table has taught about late writes."""
-        self.db.execute("INSERT OR REPLACE INTO lateness VALUES (?, ?)", (uuid, to_json(lateness)))
+        self.db.execute(
+            "INSERT OR REPLACE INTO lateness (uuid, value, at_ms) VALUES (?, ?, ?)",
+            (uuid, to_json(lateness), now_ms),
+        )
 
     def learnt(self, uuid: str) -> Lateness:
         """What a table has taught about late writes; nothing, where it is new."""

@@ -7,7 +7,8 @@ What holds tables back (halts, pauses, quarantines) stands on a topic too, so th
 (`holds`); here is what was read there, and what is still to be told.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from isotherm.core.observations import PoliciesLoaded
@@ -38,7 +39,8 @@ _IS_FOLLOWED = (
     "announced AND EXISTS (SELECT 1 FROM accounts AS later INDEXED BY accounts_told WHERE later.uuid = accounts.uuid "
     "AND later.announced AND later.sequence_number > accounts.sequence_number)"
 )
-"""Of the newest announced snapshot of a table the account stays, however old: up to it everything was announced."""
+"""Of the newest announced snapshot of a table the account stays, however old, for as long as the table is there: up to
+it everything was announced."""
 _HISTORY = (
     ("deletions", "uuid, path", "ended_at_ms", "TRUE"),
     ("accounts", "uuid, snapshot_id", "received_at_ms", _IS_FOLLOWED),
@@ -139,6 +141,34 @@ class Ledger(Operations, Deletions, Accounts, Holds, Silences, ReadTables):
             for kind, than_ms in zip(_HISTORY, (week_ms, before_ms, now_ms - KEEP_CHANGES_MS), strict=True):
                 counts.append(self._forget(*kind, now_ms if too_large else than_ms, limit))
         self.db.execute(f"PRAGMA incremental_vacuum({GIVEN_BACK_AT_ONCE})")
+        return any(count >= limit for count in counts)
+
+    def prune_gone(self, tables: Collection[str], now_ms: int, limit: int = PRUNED_AT_ONCE) -> bool:
+        """Forget some of what is kept of each table for as long as it is there; whether there is more of it.
+
+        What proofs rest on stays: where tables lie, and files that wait.
+
+        Args:
+            tables: the uuids of those that are there.
+            now_ms: the time.
+            limit: rows of each kind.
+        """
+        gone = "uuid NOT IN (SELECT value FROM json_each(?3))"
+        kinds = (
+            ("lateness", "uuid", "at_ms", "TRUE"),
+            ("accounts", "uuid, snapshot_id", "received_at_ms", "announced"),
+            ("accounts", "uuid, snapshot_id", "received_at_ms", "NOT announced"),
+        )
+        there = json.dumps(list(tables))
+        with self.transaction():
+            counts = [
+                self.db.execute(
+                    f"DELETE FROM {table} WHERE ({key}) IN "  # noqa: S608 (our own words)
+                    f"(SELECT {key} FROM {table} WHERE {time} < ?1 AND {which} AND {gone} LIMIT ?2)",
+                    (now_ms - KEEP_MS, limit, there),
+                ).rowcount
+                for table, key, time, which in kinds
+            ]
         return any(count >= limit for count in counts)
 
     def _forget(self, table: str, key: str, time: str | None, which: str, than_ms: int, limit: int) -> int:

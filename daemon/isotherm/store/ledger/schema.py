@@ -106,4 +106,9 @@ CREATE TABLE reads (
     uuid TEXT PRIMARY KEY, scans REAL NOT NULL, at_ms INTEGER NOT NULL, since_ms INTEGER NOT NULL
 ) WITHOUT ROWID;
 """
-VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5, _VERSION_6)
+_VERSION_7 = """
+ALTER TABLE lateness ADD COLUMN at_ms INTEGER NOT NULL DEFAULT 0;
+UPDATE lateness SET at_ms = CAST(strftime('%s', 'now') AS INTEGER) * 1000;
+"""
+"""`at_ms` is when the table was confirmed last: what it has taught is forgotten long after it is gone."""
+VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5, _VERSION_6, _VERSION_7)
