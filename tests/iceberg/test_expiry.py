@@ -26,7 +26,7 @@ from isotherm.core.deletion import Cause, Mark, Neighbours, own_folders
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.paths import normalised
-from isotherm.iceberg.expiry import expire, newest_tokens, read, still_going
+from isotherm.iceberg.expiry import expire, is_before, newest_tokens, read, still_going
 from isotherm.iceberg.lost_refs import lost_refs
 from isotherm.iceberg.manifests.reachability import Stopped, left_behind, never, reached
 from isotherm.iceberg.remover import sweep
@@ -663,6 +663,59 @@ def test_a_writer_whose_clock_is_behind_is_no_replica_that_lags(catalog: Any, ta
 
     assert lost[0] < ahead.timestamp_ms
     assert OutcomeKind.DONE is outcome.kind, outcome
+
+
+def stamped(table: Table, by_ms: int) -> Table:
+    """The same version, with another time of its last change."""
+    late = table.metadata.model_copy(update={"last_updated_ms": table.metadata.last_updated_ms + by_ms})
+    return Table(table.name(), late, table.metadata_location, table.io, table.catalog)
+
+
+def test_a_property_that_a_slow_clock_has_set_is_no_replica_that_lags(catalog: Any, table: Table) -> None:
+    reading = read(load(catalog), ids(table)[:3], now_ms())
+    lost = []
+
+    def slower(real: Any, *arguments: Any) -> Any:
+        if not lost:
+            lost.append(load(catalog).transaction().set_properties({"a": "b"}).commit_transaction())
+            raise CommitFailedException("409")
+        return real(*arguments)
+
+    def by_a_slow_clock(real: Any, *arguments: Any) -> Any:
+        return stamped(real(*arguments), -60_000) if lost else real(*arguments)
+
+    outcome = expired(FaultyCatalog(catalog, slower, by_a_slow_clock), reading).outcome
+
+    assert OutcomeKind.DONE is outcome.kind, outcome
+
+
+def test_a_replica_that_lags_is_one_though_its_writers_clock_was_ahead(catalog: Any, table: Table) -> None:
+    """Its version would say that the snapshots are there: the marks would be dropped, and the request has landed."""
+    old = stamped(load(catalog), 60_000)
+    table.transaction().set_properties({"a": "b"}).commit_transaction()
+    reading = read(load(catalog), ids(load(catalog))[:3], now_ms())
+    landed = []
+
+    def doubled(real: Any, *arguments: Any) -> Any:
+        landed.append(real(*arguments))
+        raise ForbiddenError("no")
+
+    def lagging(real: Any, *arguments: Any) -> Any:
+        return old if landed else real(*arguments)
+
+    outcome = expired(FaultyCatalog(catalog, doubled, lagging), reading).outcome
+
+    assert OutcomeKind.UNKNOWN is outcome.kind, outcome
+
+
+def test_of_two_versions_the_later_one_has_the_higher_sequence_number(catalog: Any, table: Table) -> None:
+    """Also where the log of versions reaches from neither to the other."""
+    old = stamped(load(catalog), 60_000)
+    append(table, 20)
+    new = load(catalog)
+    new.metadata = new.metadata.model_copy(update={"metadata_log": []})
+
+    assert (is_before(old, new), is_before(new, old), is_before(new, new)) == (True, False, False)
 
 
 def test_a_look_that_takes_long_is_taken_again_and_then_given_up(catalog: Any, table: Table) -> None:

@@ -89,9 +89,23 @@ MUTANTS = (
     Mutant(
         "a writer's clock says which version of a table is newer",
         "iceberg/expiry.py",
-        "return last_sequence_number(metadata) or 0, metadata.last_updated_ms",
-        "return 0, metadata.last_updated_ms",
-        EXPIRY + "test_a_writer_whose_clock_is_behind_is_no_replica_that_lags",
+        "    if number != others:\n",
+        "    if False:\n",
+        EXPIRY + "test_of_two_versions_the_later_one_has_the_higher_sequence_number",
+    ),
+    Mutant(
+        "a version that names ours before it is told by its writer's clock to be older",
+        "iceberg/expiry.py",
+        "if version.metadata_location == other.metadata_location or _names(version, other):",
+        "if version.metadata_location == other.metadata_location:",
+        EXPIRY + "test_a_property_that_a_slow_clock_has_set_is_no_replica_that_lags",
+    ),
+    Mutant(
+        "an older version whose writer's clock was ahead counts as the newer one",
+        "iceberg/expiry.py",
+        "return _names(other, version) or version",
+        "return version",
+        EXPIRY + "test_a_replica_that_lags_is_one_though_its_writers_clock_was_ahead",
     ),
     Mutant(
         "a tag that comes between look and commit is dropped",

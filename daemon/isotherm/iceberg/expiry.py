@@ -160,10 +160,8 @@ class _Expiry:
     may_send: Callable[[Table], Refusal | None]
     now_ms: int
     pause: Callable[[float], None]
-    base: str = ""
-    """The metadata that the last request was based on, or empty if none was sent."""
-    base_age: tuple[int, int] = (0, 0)
-    """How new that was."""
+    base: Table | None = None
+    """The version of the table that the last request was based on, or None if none was sent."""
 
     def run(self) -> Expired:
         """Until it is done or refused."""
@@ -172,11 +170,11 @@ class _Expiry:
             if attempt:
                 self.pause(random.uniform(0, min(LONGEST_PAUSE_S, 0.01 * 2**attempt)))  # noqa: S311 (jitter)
             table = self.catalog.load_table(self.name)
-            if refusal := self._refusal(table.metadata):
+            if refusal := self._refusal(table):
                 return refusal
             if (against := self.may_send(table)) is not None:
                 return self._failed(against)
-            self.base, self.base_age = table.metadata_location, _age(table.metadata)
+            self.base = table
             try:
                 answer = self.catalog.commit_table(
                     table,
@@ -198,9 +196,7 @@ class _Expiry:
                     return self._looked(
                         Reason.REFUSED, "the catalog said that it is done, and its answer shows it is not"
                     )
-                return replace(
-                    self._done(), lost_refs=lost_refs(self.catalog, table.io, landed, self.base, self.going)
-                )
+                return self._done(table, landed)
         return self._looked(
             Reason.CONFLICT, f"lost {ATTEMPTS} races against other commits, the last: {trouble}"
         )
@@ -219,9 +215,8 @@ class _Expiry:
             left = {snapshot.snapshot_id for snapshot in table.metadata.snapshots} & set(self.going)
             if str(table.metadata.table_uuid) == self.uuid and not left:
                 # An expiry cannot be told from another's, nor need it be.
-                lost = lost_refs(self.catalog, table.io, table.metadata, self.base, self.going)
-                return replace(self._done(), lost_refs=lost)
-            if refused is not None and not self._is_older(table.metadata):
+                return self._done(table, table.metadata)
+            if refused is not None and not self._is_older(table):
                 return self._failed(Refusal(refused, why))
         outcome = Outcome(
             self.job_id,
@@ -232,17 +227,18 @@ class _Expiry:
         )
         return Expired(outcome)
 
-    def _is_older(self, metadata: TableMetadata) -> bool:
+    def _is_older(self, table: Table) -> bool:
         """Whether this is the table from before our last request: a replica that lags says nothing of that."""
-        return _age(metadata) < self.base_age
+        return self.base is not None and is_before(table, self.base)
 
     @property
     def going(self) -> tuple[int, ...]:
         """The snapshots."""
         return self.reading.snapshots
 
-    def _refusal(self, metadata: TableMetadata) -> Expired | None:
-        if self._is_older(metadata):
+    def _refusal(self, table: Table) -> Expired | None:
+        metadata = table.metadata
+        if self._is_older(table):
             # Asked for on top of it, a second request would hide how old it is.
             return self._looked(Reason.CONFLICT, "the catalog shows the table as it was before the request")
         if str(metadata.table_uuid) != self.uuid:
@@ -260,18 +256,35 @@ class _Expiry:
             return self._failed(Refusal(Reason.STALE, why))
         return None
 
-    def _done(self) -> Expired:
+    def _done(self, table: Table, landed: TableMetadata) -> Expired:
+        base = "" if self.base is None else self.base.metadata_location
+        lost = lost_refs(self.catalog, table.io, landed, base, self.going)
         why = f"{len(self.going)} snapshots expired, {len(self.reading.files)} files have no reader any more"
         why += f"; {self.reading.damage}" if self.reading.damage else ""
-        return Expired(Outcome(self.job_id, OutcomeKind.DONE, Reason.COMMITTED, why, was_sent=True))
+        done = Outcome(self.job_id, OutcomeKind.DONE, Reason.COMMITTED, why, was_sent=True)
+        return Expired(done, lost)
 
     def _failed(self, refusal: Refusal) -> Expired:
         return Expired(replace(Outcome.refused(self.job_id, refusal), was_sent=bool(self.base)))
 
 
-def _age(metadata: TableMetadata) -> tuple[int, int]:
-    """What grows with each version of a table. Two writers' clocks may differ, so their times count last."""
-    return last_sequence_number(metadata) or 0, metadata.last_updated_ms
+def is_before(version: Table, other: Table) -> bool:
+    """Whether this version of a table came before another one.
+
+    Each commit of rows has a higher sequence number, and each version names the hundred or so before it. The clocks of two
+    writers may differ, so their times count only where neither tells.
+    """
+    number, others = (last_sequence_number(one.metadata) or 0 for one in (version, other))
+    if number != others:
+        return number < others
+    if version.metadata_location == other.metadata_location or _names(version, other):
+        return False
+    return _names(other, version) or version.metadata.last_updated_ms < other.metadata.last_updated_ms
+
+
+def _names(version: Table, other: Table) -> bool:
+    """Whether a version names the other one among those before it."""
+    return any(entry.metadata_file == other.metadata_location for entry in version.metadata.metadata_log)
 
 
 def still_going(metadata: TableMetadata, snapshots: Iterable[int], now_ms: int) -> tuple[int, ...]:
