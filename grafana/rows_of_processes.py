@@ -88,6 +88,13 @@ def surroundings() -> list[timeseries.Panel]:
             (f"sum by (what) (increase(isotherm_unavailable_total[{RATE}]))", "{{what}}"),
             (f"sum(increase(isotherm_events_rejected_total[{RATE}]))", "messages rejected"),
         ),
+        graph(
+            "Threads that hang",
+            "Threads in which a catalog, a store or a library hangs, and that were given up. With eight names of the "
+            "catalog no other is asked for; with sixteen of one kind of work no other is begun.",
+            "short",
+            ("max(isotherm_hanging_threads)", "threads"),
+        ),
     ]
 
 

@@ -1,6 +1,7 @@
 """What a catalog and a table's files may answer: only the catalog's own word makes a table gone."""
 
 import json
+import threading
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event
@@ -12,7 +13,7 @@ from isotherm.core.observations import TrySoon
 from isotherm.core.paths import normalised
 from isotherm.iceberg.catalog import LOOK_LIMIT_S, IcebergCatalog, connect
 from isotherm.iceberg.errors import translated
-from isotherm.iceberg.identify_tables import SILENT_AT_ONCE
+from isotherm.iceberg.identify_tables import MOST_HANGING, SILENT_AT_ONCE
 from isotherm.iceberg.threads import Beside
 from isotherm.runtime.config import CatalogConfig
 from isotherm.service.catalog_lists import CatalogLists
@@ -297,6 +298,7 @@ class Hanging:
 
     def __init__(self, lab, names):
         self.now_s, self.asked, self.over, self.names = 0.0, SimpleQueue(), Event(), names
+        self.hung, self.ended = [], SimpleQueue()
         self.catalog = IcebergCatalog(lab.catalog, threads=self)
         self.real, self.catalog.lies = self.catalog.lies, self.lies
 
@@ -307,13 +309,30 @@ class Hanging:
         if name in self.names:
             self.asked.put(name)
             self.over.wait(60)
+            self.ended.put(name)
         return self.real(name)
+
+    def let_go(self):
+        """Have what hangs end."""
+        self.over.set()
+        for name in self.hung:
+            assert self.ended.get(timeout=30) in self.names, name
+        while self.catalog.hanging() and any(
+            one.name == "isotherm-beside-looking" for one in threading.enumerate()
+        ):
+            pass
+
+    def looked_again(self, listed):
+        """What a look comes to in which no name hangs that was not given up before."""
+        self.catalog.start_looking(listed)
+        self.catalog.wait(30)
+        return self.catalog.looked()
 
     def looked(self, listed):
         """What a look comes to, when each name that hangs has had its time."""
         self.catalog.start_looking(listed)
         for _ in self.names:
-            self.asked.get(timeout=30)
+            self.hung.append(self.asked.get(timeout=30))
             self.now_s += LOOK_LIMIT_S + 1
             if (looked := self.catalog.looked()) is not None:
                 return looked
@@ -351,3 +370,32 @@ def test_where_name_after_name_hangs_the_others_are_not_asked_for(hanging):
 
     assert set(looked.silent) == set(names[:SILENT_AT_ONCE])
     assert set(looked.unasked) == set(names[SILENT_AT_ONCE:])
+
+
+def test_a_name_that_hangs_for_ever_costs_one_thread_however_often_it_is_looked_at(hanging):
+    names = [f"shop.t{number}" for number in range(3)]
+    lab = hanging("shop.t0")
+    before = lab.catalog.hanging()
+    first = lab.looked(names)
+    again = [lab.looked_again(names) for _ in range(5)]
+
+    assert [set(looked.silent) for looked in (first, *again)] == [{"shop.t0"}] * 6
+    assert [set(looked.found) for looked in (first, *again)] == [{"shop.t1", "shop.t2"}] * 6
+    assert lab.asked.empty()
+    assert lab.catalog.hanging() - before == 1
+    lab.let_go()
+    assert lab.catalog.hanging() == before
+    assert set(lab.looked_again(names).found) == set(names)
+
+
+def test_where_many_names_hang_for_ever_no_other_is_asked_for(hanging):
+    names = [f"shop.t{number}" for number in range(9)]
+    lab = hanging(*names[:4])
+    lab.looked(names)
+    lab.names = names[4:MOST_HANGING]
+    lab.looked(names)
+    looked = lab.looked_again(names)
+
+    assert set(looked.silent) == set(names[:MOST_HANGING])
+    assert list(looked.unasked) == names[MOST_HANGING:]
+    assert lab.asked.empty()

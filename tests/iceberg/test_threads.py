@@ -4,7 +4,7 @@ from threading import Barrier, Event, get_ident
 
 import pytest
 
-from isotherm.iceberg.threads import Asking, Beside, IsStopped, NobodyAnswersError
+from isotherm.iceberg.threads import MOST_LEFT, Asking, Beside, IsStopped, NobodyAnswersError, Threads
 from support.fakes import Clock
 
 LIMIT_S = 10.0
@@ -158,3 +158,46 @@ def test_work_that_was_given_up_gets_no_answer_any_more(asks_before):
     assert over.wait(30)
     assert [type(answer) for answer in answers] == [NobodyAnswersError]
     assert asking.go_on(lambda _: "yes") is None
+
+
+def test_where_many_threads_hang_for_ever_no_other_is_begun():
+    clock, over, begun = Clock(), Event(), []
+    beside: Beside[str] = Beside(LIMIT_S, clock.monotonic_s)
+
+    def hangs(_):
+        begun.append(1)
+        return str(over.wait(30))
+
+    ended = []
+    for number in range(MOST_LEFT + 5):
+        beside.start(f"{number}", hangs)
+        beside.wait(0)
+        clock.advance(LIMIT_S + 1)
+        ended += beside.ended()
+    assert [type(error) for _, error in ended] == [TimeoutError] * (MOST_LEFT + 5)
+    assert len(begun) == MOST_LEFT
+
+    over.set()
+    beside.start("next", lambda _: "done")
+    ended = []
+    while not ended or ended[-1][1] != "done":
+        beside.wait(30)
+        ended += beside.ended()
+        beside.start("next", lambda _: "done")
+    assert ended[-1] == ("next", "done")
+
+
+def test_what_the_loop_waits_for_hangs_in_no_more_threads_than_so_many():
+    over, begun = Event(), []
+    threads = Threads()
+
+    def hangs():
+        begun.append(1)
+        return str(over.wait(30))
+
+    for _ in range(MOST_LEFT + 5):
+        with pytest.raises(TimeoutError):
+            threads.within(0, hangs)
+    over.set()
+
+    assert len(begun) == MOST_LEFT

@@ -232,6 +232,8 @@ class RoundPlanned:
     """Its ledger or its clock is not to be believed: this daemon only tells what it would delete."""
     away: tuple[Outside, ...] = ()
     """What the round could not do without, and had to."""
+    hanging: int = 0
+    """Threads in which something hangs that was given up."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from isotherm.iceberg.manifests.reachability import SIZES, never
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.scan import scanned
 from isotherm.iceberg.storage import allow_requests, properties_with_retries
-from isotherm.iceberg.threads import THREADS, Beside, IsStopped, Threads
+from isotherm.iceberg.threads import ALL_LEFT, THREADS, Beside, IsStopped, Threads
 from isotherm.iceberg.values import (
     ListSize,
     added_manifests,
@@ -114,6 +114,8 @@ class IcebergCatalog:
         self._looks: Beside[Looked] = threads.beside(LOOK_LIMIT_S)
         self._look: Look | None = None
         """The one that was begun last."""
+        self._asking: set[str] = set()
+        """The names whose question has not ended."""
         self._breaker = breaker or Breaker()
         self._lister = Lister(lambda: self.catalog, self._asked, self._breaker, threads)
         self.clock = _CatalogClock(now_ms)
@@ -182,7 +184,7 @@ class IcebergCatalog:
 
     def start_looking(self, names: Sequence[str]) -> None:
         """Begin to look at some names, beside the loop."""
-        self._go_on_looking(Look(self.lies, self._lister.listed_once(), deque(names)))
+        self._go_on_looking(Look(self.lies, self._lister.listed_once(), deque(names), self._asking))
 
     def _go_on_looking(self, look: Look) -> None:
         self._look = look
@@ -196,6 +198,11 @@ class IcebergCatalog:
             if self._look is not None:
                 self._go_on_looking(self._look.without_first(f"{type(result).__name__}: {result}"))
         return None
+
+    @staticmethod
+    def hanging() -> int:
+        """How many threads of this process were given up and have not ended."""
+        return ALL_LEFT.count()
 
     def wait(self, timeout_s: float) -> None:
         """Return when the look has ended, or the time is over."""

@@ -14,6 +14,8 @@ from isotherm.service.ports import Lies, Looked, Refused, StoreAway, TableMissin
 
 TRIES = 3
 """A name that is not answered for is asked for so often, the last times behind all others."""
+MOST_HANGING = 8
+"""Names whose question has not ended though it was given up. With so many, none is asked for."""
 SILENT_AT_ONCE = 5
 """So many in a row without an answer, and nobody answers: the others are not asked for."""
 
@@ -28,6 +30,8 @@ class Look:
     """Whether the catalog still lists a name that it has no table for. Raises TableMissing, Unavailable."""
     waiting: deque[str]
     """The names to ask for. The first is the one that is being asked for."""
+    asking: set[str] = field(default_factory=set)
+    """The names whose question has not ended, those of earlier looks too: they are not asked for again."""
     tries: Counter[str] = field(default_factory=Counter)
     in_a_row: int = 0
     """Names without an answer since the last one with an answer."""
@@ -44,14 +48,28 @@ class Look:
             is_stopped: asked before each.
         """
         pause_s = 0.0
-        while self.waiting and not pause_s and self.in_a_row < SILENT_AT_ONCE and not is_stopped():
-            pause_s = self._ask(self.waiting[0])
+        for name in [one for one in self.waiting if one in self.asking]:
+            self.waiting.remove(name)
+            self.silent[name] = "its last question has not ended yet"
+        while self._goes_on(is_stopped) and not pause_s:
+            pause_s = self._asked_for(self.waiting[0])
         # Those that were asked for, and have tries left, were silent too.
         behind = {name: "the catalog did not answer" for name in self.waiting if self.tries[name]}
         unasked = [name for name in self.waiting if not self.tries[name]]
         return Looked(
             self.found, self.gone, self.missing, self.unread, {**self.silent, **behind}, unasked, pause_s
         )
+
+    def _goes_on(self, is_stopped: IsStopped) -> bool:
+        may_ask = self.in_a_row < SILENT_AT_ONCE and len(self.asking) < MOST_HANGING
+        return bool(self.waiting) and may_ask and not is_stopped()
+
+    def _asked_for(self, name: str) -> float:
+        self.asking.add(name)
+        try:
+            return self._ask(name)
+        finally:
+            self.asking.discard(name)
 
     def _ask(self, name: str) -> float:
         """Ask for a name, the first that waits. Returns the pause that the catalog wants, with the name still first."""
@@ -94,6 +112,7 @@ class Look:
             self.lies,
             self.is_listed,
             deque(name for name in waiting[1:] if name not in answered),
+            self.asking,
             Counter(self.tries),
             self.in_a_row + len(hanging),
             dict(self.found),

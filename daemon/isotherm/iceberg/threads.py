@@ -8,7 +8,7 @@ from concurrent.futures import Future, wait
 from multiprocessing.pool import ThreadPool
 from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from isotherm.runtime.clock import monotonic_s
 
@@ -20,16 +20,50 @@ IsStopped = Callable[[], bool]
 """Asked between two steps, by any thread: true ends the work. Whoever asks has got on."""
 
 
+MOST_LEFT = 16
+"""Threads of one kind of work that were given up and have not ended. With so many, no other is begun."""
+
+
+class Left:
+    """Threads that were given up, and that a library keeps: each ends when that returns, or with the process."""
+
+    def __init__(self) -> None:
+        self._ends: list[Future[Any]] = []
+
+    def note(self, end: Future[Any]) -> None:
+        """One more, by the future that its end will set."""
+        self._ends.append(end)
+
+    def count(self) -> int:
+        """How many have not ended."""
+        self._ends = [end for end in self._ends if not end.done()]
+        return len(self._ends)
+
+    def refusal(self) -> TimeoutError | None:
+        """Why no thread may be begun, or None where one may."""
+        count = self.count()
+        why = f"{count} threads hang in what was given up before; no other is begun until one of them ends"
+        return TimeoutError(why) if count >= MOST_LEFT else None
+
+
+ALL_LEFT = Left()
+"""Those of every kind of work in this process."""
+
+
 class Beside(Generic[Result]):
     """Work beside the loop: one thing after another in one thread, each under a name, stoppable, and with a limit.
 
     The limit is for one step: work that keeps asking whether it is stopped goes on. Work that never asks is one step.
     What takes longer than the limit is given up: its thread is left to itself (it ends with the process), and the next
     thing gets a new one. Such work may still do what it was about to; it must be safe at any time. What was forgotten
-    keeps the next thing waiting until it has ended, for as long as the limit: else threads would pile up.
+    keeps the next thing waiting until it has ended, for as long as the limit: else threads would pile up. Where many hang
+    for ever, the next thing is not begun, and ends at once with a TimeoutError.
     """
 
-    def __init__(self, limit_s: float, clock_s: Callable[[], float] = monotonic_s) -> None:
+    def __init__(
+        self, limit_s: float, clock_s: Callable[[], float] = monotonic_s, left: Left | None = None
+    ) -> None:
+        self._left = left or Left()
         self._limit_s = limit_s
         self._clock_s = clock_s
         self._waiting: dict[str, Callable[[IsStopped], Result]] = {}
@@ -52,6 +86,7 @@ class Beside(Generic[Result]):
             elif self._clock_s() - progress.at_s > self._limit_s:
                 progress.stop.set()
                 self._running = None
+                self._give_up(future)
                 yield name, TimeoutError(f"not done after {self._limit_s:.0f}s")
         self._go_on()
 
@@ -90,9 +125,13 @@ class Beside(Generic[Result]):
             if not forgotten.done() and self._clock_s() - since_s <= self._limit_s:
                 return
             self._forgotten = None
+            self._give_up(forgotten)
         name = next(iter(self._waiting))
         work, future, progress = self._waiting.pop(name), Future[Result](), _Progress(self._clock_s)
         self._running = (name, future, progress)
+        if (refusal := self._left.refusal()) is not None:
+            future.set_exception(refusal)
+            return
 
         def run() -> None:
             try:
@@ -101,6 +140,10 @@ class Beside(Generic[Result]):
                 future.set_exception(err)
 
         Thread(target=run, name=f"isotherm-beside-{name}", daemon=True).start()
+
+    def _give_up(self, future: Future[Result]) -> None:
+        self._left.note(future)
+        ALL_LEFT.note(future)
 
 
 class NobodyAnswersError(Exception):
@@ -120,6 +163,7 @@ class Asking(Generic[Question, Answer, Result]):
     """
 
     def __init__(self, limit_s: float, wait_s: float, clock_s: Callable[[], float] = monotonic_s) -> None:
+        self._left = Left()
         self._limit_s = limit_s
         self._wait_s = wait_s
         self._clock_s = clock_s
@@ -130,6 +174,10 @@ class Asking(Generic[Question, Answer, Result]):
         if self._running is not None:
             raise RuntimeError("what was begun before is not over")
         self._running = asker = _Asker[Question, Answer, Result](work, self._clock_s())
+        if (refusal := self._left.refusal()) is not None:
+            asker.end.set_exception(refusal)
+            asker.happened.put(None)
+            return
         Thread(target=asker.run, name="isotherm-asking", daemon=True).start()
 
     def go_on(self, answer: Callable[[Question], Answer]) -> Result | BaseException | None:
@@ -157,6 +205,8 @@ class Asking(Generic[Question, Answer, Result]):
         """Answer nothing any more: what was not allowed before is not done."""
         if self._running is not None:
             self._running.give_up()
+            self._left.note(self._running.end)
+            ALL_LEFT.note(self._running.end)
             self._running = None
 
 
@@ -227,6 +277,9 @@ class _Progress:
 class Threads:
     """How work is done beside the loop."""
 
+    _left_within = Left()
+    """Of what the loop waited for itself."""
+
     def beside(self, limit_s: float) -> "Beside[Result]":
         """For one thing after another, each step with this limit."""
         return Beside(limit_s)
@@ -241,7 +294,7 @@ class Threads:
         Raises:
             TimeoutError: it took longer.
         """
-        done: Beside[Result] = self.beside(limit_s)
+        done: Beside[Result] = Beside(limit_s, left=self._left_within)
         done.start("", lambda _: work())
         done.wait(limit_s)
         for _, result in done.ended():

@@ -199,7 +199,8 @@ class Rounds:
         requests = sum(len(one.requests) for one in self._plans)
         held = self.deletions.everywhere() is not None
         seconds = self.monotonic_s() - self._began_s
-        self.listen(RoundPlanned(len(self._plans), requests, started, seconds, held, self._away()))
+        hanging = self.survey.catalog.hanging()
+        self.listen(RoundPlanned(len(self._plans), requests, started, seconds, held, self._away(), hanging))
         self.give_up()
 
     def _away(self) -> tuple[Outside, ...]:

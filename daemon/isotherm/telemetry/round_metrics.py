@@ -26,6 +26,10 @@ class RoundMetrics:
         self.away = series.gauge(
             "isotherm_away", "1 while a round has to do without something outside.", "what"
         )
+        self.hanging = series.gauge(
+            "isotherm_hanging_threads",
+            "Threads in which a catalog, a store or a library hangs, and that were given up.",
+        )
         self.deletions_held = series.gauge(
             "isotherm_deletions_held",
             "1 while the daemon deletes nothing, because it does not believe its ledger or its clock.",
@@ -45,6 +49,7 @@ class RoundMetrics:
             case seen.RoundPlanned():
                 self.rounds.observe(what.seconds)
                 self.deletions_held.set(what.deletions_held)
+                self.hanging.set(what.hanging)
                 self.last_round.set(self._now_ms() / 1000)
                 for kind in (Outside.CATALOG, Outside.CONTROL_END, Outside.HOLDS):
                     self.away.labels(kind).set(kind in what.away)

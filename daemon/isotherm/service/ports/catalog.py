@@ -136,6 +136,10 @@ class Catalog(Protocol):
         """What the look came to, once; None while it goes on, or where none was begun."""
         ...
 
+    def hanging(self) -> int:
+        """How many questions and other work were given up and have not ended: each keeps a thread."""
+        ...
+
     def change(self, loaded: LoadedTable, snapshot_id: int) -> Change:
         """What one snapshot did, from the manifests that its manifest list says it added."""
         ...
