@@ -65,6 +65,7 @@ def test_the_list_has_every_kind_of_observation_that_leaves_something_to_see():
         seen.TableGone,
         seen.TableMoved,
         seen.TableRecovered,
+        seen.TableRefused,
         seen.HoldChanged,
     }
 

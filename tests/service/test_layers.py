@@ -18,9 +18,10 @@ from isotherm.runtime.clock import now_ms
 from isotherm.service.follow import GONE_AFTER_S, REFUSED_FOR_S
 from isotherm.service.intake import Touched
 from isotherm.service.ledger_age import LedgerAge
-from isotherm.service.ports import NotYetKnown, Refused, TableMissing
+from isotherm.service.ports import NotYetKnown, Refused, TableMissing, Unreadable
 from isotherm.store import Ledger
 from isotherm.store.ledger import Account, Operation
+from isotherm.telemetry.metrics import Metrics
 from support.fakes import MemoryHolds
 from support.lab import EXPIRING, Lab, started, uuid_of, wait_for_children, with_a_job
 
@@ -295,7 +296,7 @@ def test_a_table_that_is_refused_and_not_listed_for_an_hour_is_gone(lab, what):
         service.step(0)
 
     lab.ahead_ms += 120_000
-    with suppress(Refused):
+    with suppress(Unreadable):
         service.follower.confirm("shop.orders")
 
     gone = [one.why for one in lab.seen if isinstance(one, TableGone)]
@@ -597,4 +598,43 @@ def test_another_table_under_the_name_says_nothing_of_an_expiry(lab):
 
     assert service.expiries.settle(operation) is False
     assert service.ledger.deletions(uuid) == {"marked": 1}
+    service.stop()
+
+
+def test_a_table_that_is_listed_and_refused_for_an_hour_has_no_gauges_but_that_it_fails(lab):
+    """It may be dropped, and its debt would raise an alert for ever; or a right is missing, which somebody must be told."""
+    metrics = Metrics(lab.now_ms, "test")
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3):
+        lab.append(table, hour)
+    service = lab.service(listen=metrics)
+    service.start()
+
+    def gauges():
+        return {
+            family.name
+            for family in metrics.registry.collect()
+            if family.type == "gauge"
+            for sample in family.samples
+            if sample.labels.get("table") == "shop.orders"
+        }
+
+    for _ in range(3):
+        service.step(0)
+    before = gauges()
+    assert len(before) > 10
+    load = service.catalog.load
+    front(service, "listed")
+    for waits_s in (0, REFUSED_FOR_S - 60, 3_600):
+        assert gauges() == before
+        lab.ahead_ms += int(waits_s * 1000)
+        service.follower.suspects.add("shop.orders")
+        service.round()
+    assert gauges() == {"isotherm_table_failing"}
+
+    service.catalog.load = load
+    lab.ahead_ms += 4 * 3_600_000
+    service.follower.suspects.add("shop.orders")
+    service.round()
+    assert gauges() == before
     service.stop()

@@ -338,6 +338,15 @@ class EventsLost:
 
 
 @dataclass(frozen=True, slots=True)
+class TableRefused:
+    """The catalog has refused to show a table for an hour, and lists it: what was last seen of it says nothing now."""
+
+    table: TableId
+    """Its uuid is empty: nobody knows which table it is by now."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class TableMoved:
     """The group gave a table to another daemon, or it was renamed: this is its old name."""
 
@@ -394,6 +403,7 @@ Observation = (
     | LedgerLost
     | EventsLost
     | TableMoved
+    | TableRefused
     | TrySoon
     | PoliciesLoaded
 )

@@ -15,7 +15,7 @@ from isotherm.contract.identity import TableId
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.model.tables import Snapshot, TableFacts
 from isotherm.core.model.writers import Word
-from isotherm.core.observations import StateDrifted, TableGone, TableScanned
+from isotherm.core.observations import StateDrifted, TableGone, TableRefused, TableScanned
 from isotherm.core.partitions import with_epochs
 from isotherm.core.policy.precedence import PROPERTIES
 from isotherm.core.state import StateError, TableState, built, with_pauses
@@ -105,7 +105,7 @@ class Follower:
         Raises:
             Unavailable: the catalog, or the files behind it, do not answer or make no sense.
             TableMissing: the catalog says that it does not have it, which is asked again before it is believed.
-            Refused: the same, where it lists the table, or may list it.
+            Refused: the same, where it lists the table, or may list it; Unreadable: it has done so for an hour.
         """
         try:
             loaded = self._catalog.load(name)
@@ -115,10 +115,7 @@ class Follower:
                 return None
             raise
         except Refused as err:
-            if self._fold.named(name) and self._note_missing(name, Refused, REFUSED_FOR_S):
-                self._gone(
-                    name, f"{err}; nor does the catalog list it: it was dropped, or a right is missing"
-                )
+            if self._fold.named(name) and self._is_gone_by_now(name, err):
                 return None
             raise
         self._missing_since_s.pop(name, None)
@@ -137,6 +134,19 @@ class Follower:
                 raise Unreadable(str(err)) from err
         self.suspects.discard(name)
         return loaded
+
+    def _is_gone_by_now(self, name: str, refused: Refused) -> bool:
+        """Whether a table that is refused is gone. Raises Unreadable: it is listed, and has been refused for an hour."""
+        if self._note_missing(name, Refused, REFUSED_FOR_S):
+            self._gone(
+                name, f"{refused}; nor does the catalog list it: it was dropped, or a right is missing"
+            )
+            return True
+        if self._monotonic_s() - self._missing_since_s[name][Refused] >= REFUSED_FOR_S:
+            # Whichever it is, what was last seen of it is no news any more.
+            self._listen(TableRefused(TableId("", name), str(refused)))
+            raise Unreadable(f"{refused}; for long: a right is missing, or it was dropped") from refused
+        return False
 
     def tell_apart(self, table: TableId) -> bool:
         """Halt a table of which this is a second entry. Returns whether it is no second name of a table that we know.

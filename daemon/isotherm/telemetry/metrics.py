@@ -68,6 +68,7 @@ class Metrics:
                 | seen.TableRecovered()
                 | seen.TableGone()
                 | seen.TableMoved()
+                | seen.TableRefused()
             ):
                 self._tables(what)
             case seen.JobStarted() | seen.JobEnded() | seen.SnapshotsExpired() | seen.FilesDeleted():

@@ -13,6 +13,7 @@ Standing = (
     | seen.TableRecovered
     | seen.TableGone
     | seen.TableMoved
+    | seen.TableRefused
 )
 
 
@@ -91,7 +92,7 @@ class TableMetrics:
             case seen.TableGone():
                 self._series.forget(what.table.name)
                 self.tables_gone.inc()
-            case seen.TableMoved():
+            case seen.TableMoved() | seen.TableRefused():
                 self._series.forget(what.table.name)
             case _:
                 assert_never(what)
