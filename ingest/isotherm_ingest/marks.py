@@ -9,7 +9,7 @@ fenced, and learns it with its next commit.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,14 @@ TRANSACTION_MS = 600_000
 """A driver that is paused for less within a commit is not taken for dead. Brokers allow 15 minutes by default."""
 MOST_TEXT = 4_000
 """Bytes beside one offset; brokers take 4,096 (`offset.metadata.max.bytes`)."""
+
+
+_FENCED = {
+    KafkaError._FENCED,  # noqa: SLF001 (the library's public constant)
+    KafkaError.PRODUCER_FENCED,
+    KafkaError.INVALID_PRODUCER_EPOCH,
+}
+"""Of what ends a producer, what says that there is a newer one."""
 
 
 class TakenOver(RuntimeError):  # noqa: N818 (nobody's mistake)
@@ -51,8 +59,14 @@ def group_of(pipeline: str) -> str:
 class Marks:
     """The marks of one pipeline."""
 
-    def __init__(self, properties: Mapping[str, Any], pipeline: str) -> None:
+    def __init__(
+        self,
+        properties: Mapping[str, Any],
+        pipeline: str,
+        make_producer: Callable[[dict[str, Any]], Producer] = Producer,
+    ) -> None:
         """Connect lazily."""
+        self._make_producer = make_producer
         self._common = {**properties, "log_level": 0}
         self._group = group_of(pipeline)
         self._producer: Producer | None = None
@@ -67,7 +81,7 @@ class Marks:
         if self._producer is not None:
             return
         producer = kafka_client(
-            Producer,
+            self._make_producer,
             {**self._common, "transactional.id": self._group, "transaction.timeout.ms": TRANSACTION_MS},
         )
         try:
@@ -96,6 +110,7 @@ class Marks:
             TakenOver: another driver has begun.
             BrokerError: Kafka does not answer; nothing is lost, the next commit says it again.
         """
+        self.take_over()
         self._end_commit()
         for piece in _pieces(marks):
             offsets = [
@@ -132,14 +147,21 @@ class Marks:
         self._is_committing = False
 
     def _give_up(self, error: KafkaError) -> None:
-        if error.fatal():
-            raise TakenOver(error.str())
+        """Abort, so that the next commit can begin. Raises TakenOver.
+
+        A broker that restarts in the middle of a commit may end a producer that nobody has fenced; then a new one begins.
+        """
         assert self._producer is not None  # noqa: S101 (as above)
-        try:
-            self._producer.abort_transaction(TIMEOUT_S)
-        except KafkaException as err:
-            if err.args[0].fatal():
-                raise TakenOver(err.args[0].str()) from err
+        if not error.fatal():
+            try:
+                self._producer.abort_transaction(TIMEOUT_S)
+            except KafkaException as err:
+                error = err.args[0]
+        if error.fatal() and error.code() in _FENCED:
+            raise TakenOver(error.str())
+        if error.fatal():
+            logs.get().warning("producer_ended", error=error.str(), hint="a new one begins")
+            self._producer = None
 
     def close(self) -> None:
         """Leave."""

@@ -1,7 +1,9 @@
 """Marks on a real broker: committed, fenced, and read again."""
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
 
+from isotherm_ingest.kafka import BrokerError
 from isotherm_ingest.marks import Mark, Marks, TakenOver, decoded, encoded, known_of, named
 
 pytestmark = pytest.mark.stack
@@ -33,6 +35,31 @@ def test_marks_are_read_again_and_a_driver_that_began_before_is_fenced(kafka, ma
     written(second, {("marks.a", 0): Mark(9)})
     first.close()
     second.close()
+
+
+class Ended(Producer):
+    """A producer whose first commit arrives, and whose answer is lost with its broker."""
+
+    is_first = True
+
+    def commit_transaction(self, *args):
+        super().commit_transaction(*args)
+        if Ended.is_first:
+            Ended.is_first = False
+            raise KafkaException(KafkaError(KafkaError.INVALID_TXN_STATE, "in an invalid state", fatal=True))
+
+
+def test_a_producer_that_ends_while_nobody_has_taken_over_is_followed_by_another(kafka):
+    """A broker that restarts ends it so. Exit code 3 would keep the supervisor from starting ingest again."""
+    kafka.create_topic("marks.ended")
+    marks = Marks({"bootstrap.servers": kafka.bootstrap_servers}, "ended", Ended)
+    marks.take_over()
+    with pytest.raises(BrokerError):
+        written(marks, {("marks.ended", 0): Mark(7)})
+
+    written(marks, {("marks.ended", 0): Mark(8)})
+    assert marks.read([("marks.ended", 0)]) == {("marks.ended", 0): Mark(8)}
+    marks.close()
 
 
 def test_more_marks_than_one_commit_takes_are_committed_in_pieces(kafka, made):

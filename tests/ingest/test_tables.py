@@ -206,6 +206,19 @@ def test_a_column_that_comes_later_is_added(lab: Lab) -> None:
     assert latest(expected.values()) == latest(lab.rows("orders"))
 
 
+def test_a_table_is_made_for_what_came_first(lab: Lab) -> None:
+    """Of two schemas that do not fit together, in its first batch."""
+    narrow = {name: COLUMNS[name] for name in ("id", "paid", "at")}
+    other = narrow | {"paid": COLUMNS["name"]}
+    for table, first, second in (("orders", other, narrow), ("customers", narrow, other)):
+        sources = [Source(table, columns) for columns in (first, second)]
+        lab.send(table, *(source.insert(key, paid=None) for key, source in enumerate(sources)))
+    lab.ingest()
+
+    assert [0] == [row["id"] for row in lab.rows("orders")] == [row["id"] for row in lab.rows("customers")]
+    assert {b"incompatible_schema"} == {letter.headers["isotherm.reason"] for letter in lab.dead()}
+
+
 def test_a_column_that_was_dropped_comes_back_with_a_message_that_has_it(lab: Lab) -> None:
     """At the source and in the lake; what the driver remembers of older messages is no such message."""
     old = Source("payments")

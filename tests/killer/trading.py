@@ -63,6 +63,7 @@ class Trading:
             while len(self._producer.list_topics(topic, 30).topics[topic].partitions) < 2 * trade.partitions:
                 self._producer = self._connected()
             trade.partitions *= 2
+            self._transactions = None  # it would not know them
         return f"{topic} has {trade.partitions} partitions"
 
     def _run(self) -> None:

@@ -47,8 +47,11 @@ class Routing:
         """Of each partition, with the id of its topic, where this driver began to read for all tables."""
 
     def of(self, topics: Collection[str], met: Collection[Named]) -> Iterator[tuple[Group, str, Stream]]:
-        """The messages of some topics that have a table, with the table and its stream; `met` are those that there are."""
-        for (topic, number), route in sorted(self._routes.items(), key=lambda item: item[0]):
+        """The messages of some topics that have a table, with the table and its stream; `met` are those that there are.
+
+        Those that came first come first: a table is made for them, where two schemas do not fit together.
+        """
+        for (topic, number), route in self._routes.items():
             if (
                 topic in topics
                 and route.table is not None

@@ -76,7 +76,7 @@ class Sorter:
         self._numbers: dict[tuple[bytes | None, bytes | None], int] = {}
 
     def groups(self, batch: pa.RecordBatch) -> Iterator[Group]:
-        """The messages of a batch by topic and schema; tombstones are left out."""
+        """The messages of a batch by topic and schema, in the order of their first ones; tombstones are left out."""
         places: dict[tuple[str, int], list[int]] = {}
         bodies: dict[tuple[str, int], list[bytes]] = {}
         is_cut: dict[tuple[str, int], list[bool]] = {}
@@ -89,12 +89,8 @@ class Sorter:
             places.setdefault(group, []).append(place)
             bodies.setdefault(group, []).append(body)
             is_cut.setdefault(group, []).append(body is not value)
-        for group in sorted(places):
-            rows = (
-                batch
-                if len(places[group]) == batch.num_rows
-                else batch.take(pa.array(places[group], pa.int64()))
-            )
+        for group, mine in places.items():
+            rows = batch if len(mine) == batch.num_rows else batch.take(pa.array(mine, pa.int64()))
             yield Group(*group, rows, bodies[group], is_cut[group])
 
     def _number(self, schema: bytes | None, key: bytes | None) -> int:

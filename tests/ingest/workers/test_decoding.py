@@ -107,6 +107,14 @@ def test_of_messages_that_nobody_knows_one_is_a_sample_and_what_is_none_is_a_let
     assert letters(played(task([ID]), from_kafka(cut))[LETTERS]) == {0: "undecodable"}
 
 
+def test_samples_come_in_the_order_of_their_messages():
+    """A table is made for the first of them."""
+    values = [message([ID, {"field": f"c{place}", "type": "string"}]) for place in range(6)]
+    found = played(task([ID]), from_kafka(*values))
+
+    assert [one.data()[2].encode() for one in found[SAMPLE]] == values
+
+
 def test_messages_of_no_table_are_letters_with_the_reason_and_unwanted_ones_are_left():
     other = message(NAMED, after={"id": 1, "name": "n"})
     found = played(
