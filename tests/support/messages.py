@@ -59,6 +59,8 @@ class Session:
         self.kept_from, self.unreadable = {}, set()
         self.at_most = {}
         """By topic, how many messages fit into a worker's memory."""
+        self.meanwhile = []
+        """What happens before the next read, and after it was planned."""
         self.sparkContext = self
 
     defaultParallelism = 1  # noqa: N815 (Spark's name)
@@ -66,6 +68,8 @@ class Session:
     def read(self, _spark, _kafka, ranges, task):
         """As the job of a batch: samples of what nobody knows, or what was found for each table."""
         self.reads += 1
+        if self.meanwhile:
+            self.meanwhile.pop()()
         if self.unreadable & {topic for topic, _ in ranges}:
             raise RuntimeError("a message that no reader takes")
         for (topic, partition), (first, _) in ranges.items():

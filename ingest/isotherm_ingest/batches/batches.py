@@ -1,7 +1,8 @@
 """One batch: some ranges of Kafka, read once, written for all tables, and committed table by table."""
 
 import itertools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -33,6 +34,7 @@ class Batches:
         tools: Tools,
         tables: Tables,
         cluster: str,
+        topic_ids: Callable[[Collection[str]], Mapping[str, str]],
         read: Reader = fan_out,
     ) -> None:
         self._kafka = reader_properties(config.kafka.properties, group_of(config.pipeline))
@@ -40,6 +42,7 @@ class Batches:
         self._tools = tools
         self._tables = tables
         self._cluster = cluster
+        self._topic_ids = topic_ids
         self._read = read
         self._routing = Routing(config, tools.dead_letters)
         self._numbers = itertools.count(1)
@@ -91,7 +94,9 @@ class Batches:
             report = self._read(self._spark, self._kafka, ranges, task)
             try:
                 if not report.samples:
-                    self._send_letters(report, number, kafka, ready, of_all=only is None)
+                    with self._forgetting(report, ready):
+                        self._refuse_others(topics, kafka)
+                        self._routing.dead_letter(report, number, kafka.ids, of_all=only is None)
                     rows = self._tables.write(ready, report.done, now_s)
                     self._pass_by(ranges, portions, only)
                     if only is None:
@@ -104,15 +109,21 @@ class Batches:
             finally:
                 report.close()
 
-    def _send_letters(
-        self, report: Report, number: int, kafka: Kafka, ready: Mapping[str, Ready], *, of_all: bool
-    ) -> None:
-        """Send on what belongs to no table; where that fails, nothing is written to any."""
+    @contextmanager
+    def _forgetting(self, report: Report, ready: Mapping[str, Ready]) -> Iterator[None]:
+        """What fails here keeps every table from being written."""
         try:
-            self._routing.dead_letter(report, number, kafka.ids, of_all=of_all)
+            yield
         except BaseException:
             self._tables.forget(ready, report.done)
             raise
+
+    def _refuse_others(self, topics: Collection[str], kafka: Kafka) -> None:
+        """Refuse what was read of topics that were made again since they were looked at: nobody knows of which they are."""
+        now = self._topic_ids(topics)
+        others = sorted(topic for topic, one in now.items() if kafka.ids.get(topic, one) != one)
+        if others:
+            raise RuntimeError(f"{others[0]} was made again while it was read")
 
     def _pass_by(
         self, ranges: Ranges, portions: Mapping[str, Portion], only: Mapping[str, str] | None

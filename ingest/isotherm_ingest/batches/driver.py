@@ -73,7 +73,7 @@ class Driver:
         self._marked: dict[Position, Mark] = {}
         self._cluster = broker.cluster_id()
         self._tables = Tables(config, spark, tools, outbox, make_writer)
-        self._batches = Batches(config, spark, tools, self._tables, self._cluster, read)
+        self._batches = Batches(config, spark, tools, self._tables, self._cluster, broker.topic_ids, read)
         every_s = min(config.window_of(stream).every_s for stream in config.streams)
         self.pause_s = min(LONGEST_PAUSE_S, every_s / 5)
         """Between two turns, where nothing is left to do."""

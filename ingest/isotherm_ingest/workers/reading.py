@@ -7,6 +7,7 @@ import base64
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from operator import methodcaller
 from typing import Any, cast
 
 import pyarrow as pa
@@ -26,6 +27,9 @@ _LOOK_S = 0.02
 """How long a call waits for more than there is."""
 _AT_ONCE = 1_000
 _NOT_THERE = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED}
+_headers_of = methodcaller("headers")
+"""Where a name is no text, the client answers with half a list, and an error that it does not raise. Python looks for such
+errors where C calls a method, and not always where Python does: then the error comes later, or the process dies."""
 _EMPTY = -1
 """Where no message came yet, and the end of a partition is not known."""
 
@@ -170,8 +174,8 @@ def _batch(rows: Sequence[Message]) -> pa.RecordBatch:
 def _headers(message: Message) -> str | None:
     """As JSON: names, and values in base64."""
     try:
-        headers = message.headers()
-    except UnicodeDecodeError:  # of a name; the client hands over all of them or none
+        headers = _headers_of(message)
+    except SystemError:  # a name is no text; the client hands over all of them or none
         return None
     if headers is None:
         return None

@@ -470,6 +470,22 @@ def test_a_topic_that_was_away_for_a_while_is_read_from_its_start_at_once(pipeli
     assert pipeline.rows("orders") == [0, 0, 1, 2]
 
 
+def test_what_was_read_of_a_topic_that_was_made_again_meanwhile_is_of_nobody(pipeline):
+    def made_again():
+        pipeline.session.kafka[:] = [*messages(ORDERS, 0, 1, 2), *messages(CUSTOMERS, 0)]
+        pipeline.broker.ids[ORDERS] = "another id"
+
+    pipeline.send(*messages(ORDERS, 0, 1), *messages(CUSTOMERS, 0))
+    pipeline.session.meanwhile = [made_again]
+    pipeline.now_s += 60
+    pipeline.turn()
+    assert (pipeline.rows("orders"), pipeline.rows("customers")) == ([], [0])
+
+    pipeline.minute()
+    assert (pipeline.rows("orders"), pipeline.rows("customers")) == ([0, 1, 2], [0])
+    assert not pipeline.is_left_out("orders")
+
+
 def test_retention_that_passed_halts_the_table_alone(pipeline):
     pipeline.send(*messages(ORDERS, 0), *messages(CUSTOMERS, 0))
     pipeline.minute()

@@ -1,8 +1,10 @@
 """Workers read exactly their ranges from a real broker, and say what is gone instead of reading on."""
 
 import base64
+import ctypes
 import json
 
+import confluent_kafka
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -67,6 +69,39 @@ def test_a_message_comes_with_all_that_it_has(kafka, properties):
     assert json.loads(other["headers"]) == [
         {"key": "trace", "value": base64.b64encode(b"\0\xff").decode()}, {"key": "empty", "value": ""}, {"key": "none"},
     ]  # fmt: skip
+
+
+def test_a_message_with_a_header_whose_name_is_no_text_comes_without_its_headers(kafka, properties):
+    kafka.create_topic("reading.names", 1)
+    many = 100  # Python calls a method otherwise that is called often
+    send_with_header(kafka, b"reading.names", b"\xff\xfe", many)
+    send_with_header(kafka, b"reading.names", b"name", 1)
+
+    *bad, good = (
+        row["headers"]
+        for batch in read(properties, {("reading.names", 0): (0, many + 1)})
+        for row in batch.to_pylist()
+    )
+    assert bad == [None] * many
+    assert json.loads(good) == [{"key": "name", "value": "AA=="}]
+
+
+def send_with_header(kafka, topic, name, count):
+    """By librdkafka itself, which takes any bytes as a name."""
+    library = ctypes.CDLL(confluent_kafka.cimpl.__file__)
+    library.rd_kafka_conf_new.restype = library.rd_kafka_new.restype = ctypes.c_void_p
+    library.rd_kafka_producev.restype = ctypes.c_int
+    conf = ctypes.c_void_p(library.rd_kafka_conf_new())
+    assert (
+        library.rd_kafka_conf_set(conf, b"bootstrap.servers", kafka.bootstrap_servers.encode(), None, 0) == 0
+    )
+    producer = ctypes.c_void_p(library.rd_kafka_new(0, conf, None, 0))
+    topic, name, value = (ctypes.c_char_p(one) for one in (topic, name, b"\0"))
+    for _ in range(count):
+        # rd_kafka_vtype_t: a topic, a header, and the end.
+        assert library.rd_kafka_producev(producer, 1, topic, 9, name, value, ctypes.c_ssize_t(1), 0) == 0
+    assert library.rd_kafka_flush(producer, 30_000) == 0
+    library.rd_kafka_destroy(producer)
 
 
 def test_what_was_aborted_is_left_out_and_a_range_may_end_with_the_marker_of_a_transaction(kafka, properties):
