@@ -4,8 +4,10 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib.resources import files
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from isotherm_ingest.streams import StreamsConfig, spark_catalog
@@ -24,8 +26,6 @@ FORCED = {
 DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     # A batch is small; each task more costs some 10 ms.
     "spark.sql.shuffle.partitions": "2",
     # Each of its stages is a job of its own, which costs more than it saves on small ones.
@@ -36,6 +36,11 @@ DEFAULTS = {
     "spark.ui.retainedStages": "20",
     "spark.ui.retainedTasks": "200",
     "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+}
+LOCAL = {
+    # Nobody else has to reach this process. On a cluster, executors do: Spark takes the host's name there.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
 }
 WORKERS = {
     # Messages are decoded in Python, by Arrow and DuckDB.
@@ -50,27 +55,36 @@ tables took 2.5 CPU-seconds without it and 5 with it, after ten batches). Its de
 is full after two minutes, and everything is interpreted from then on. Say your own options for large batches."""
 
 
-def session_conf(config: StreamsConfig) -> dict[str, str]:
-    """Every property of the session."""
+def session_conf(config: StreamsConfig, submitted: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Every property of the session.
+
+    Args:
+        config: streams.yaml.
+        submitted: what spark-submit was told, where it started us.
+    """
+    told = {key: value for key, value in (submitted or {}).items() if key != "spark.app.name"}
+    master = told.get("spark.master", config.spark.master)
+    local = master.startswith("local")
     name = f"spark.sql.catalog.{config.catalog.name}"
     conf = {
         "spark.app.name": f"isotherm-ingest {config.pipeline}",
-        "spark.master": config.spark.master,
+        "spark.master": master,
         "spark.driver.memory": config.spark.driver_memory,
         **DEFAULTS,
+        **(LOCAL if local else {}),
         **WORKERS,
         name: "org.apache.iceberg.spark.SparkCatalog",
         **{f"{name}.{key}": value for key, value in spark_catalog(config.catalog).items()},
         **config.spark.conf,
+        **told,
         **FORCED,
         # A cached table shows an old head, and a MERGE would be validated from it.
         f"{name}.cache-enabled": "false",
     }
-    local = config.spark.master.startswith("local")
     if config.spark.jars and local:
         # Nothing is copied then, and JDBC finds its driver.
         conf["spark.driver.extraClassPath"] = ":".join(config.spark.jars)
-    elif config.spark.jars:
+    elif config.spark.jars and "spark.jars" not in told:
         conf["spark.jars"] = ",".join(config.spark.jars)
     if config.spark.packages:
         conf["spark.jars.packages"] = ",".join(config.spark.packages)
@@ -92,17 +106,30 @@ def start_session(config: StreamsConfig) -> SparkSession:
     stops = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, stops)
     handlers = {one: signal.signal(one, signal.SIG_IGN) for one in stops}
-    if config.spark.master.startswith("local"):
-        os.environ["PYSPARK_PYTHON"] = sys.executable  # not whatever python3 the PATH has
     try:
+        conf = session_conf(config, _submitted())
+        if conf["spark.master"].startswith("local"):
+            os.environ["PYSPARK_PYTHON"] = sys.executable  # not whatever python3 the PATH has
+        elif "spark.pyspark.python" in conf:
+            os.environ["PYSPARK_PYTHON"] = conf[
+                "spark.pyspark.python"
+            ]  # only spark-submit does that by itself
         builder = SparkSession.builder
-        for key, value in session_conf(config).items():
+        for key, value in conf.items():
             builder = builder.config(key, value)
         return builder.getOrCreate()
     finally:
         for one, handler in handlers.items():
             signal.signal(one, handler)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, stops)
+
+
+def _submitted() -> dict[str, str]:
+    """What spark-submit was told, where it started us: its JVM runs already, and what we say would win over it."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    SparkContext._ensure_initialized()  # noqa: SLF001 (without it, SparkConf does not know that JVM)
+    return dict(SparkConf().getAll())
 
 
 def stop_session(spark: SparkSession) -> None:

@@ -100,7 +100,7 @@ class SparkSettings(Settings):
     """The Spark session of the job."""
 
     master: str = "local[2]"
-    """Where it runs; `local[n]` is this process with n cores. By spark-submit, its own master wins."""
+    """Where it runs; `local[n]` is this process with n cores. What spark-submit was told wins."""
     driver_memory: str = Field("1g", pattern=r"^\d+[mg]$")
     """Heap of the driver. 1g is enough for batches of 100,000 rows; raise it with `batch_messages`."""
     jars: tuple[str, ...] = ()

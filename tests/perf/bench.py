@@ -26,6 +26,8 @@ SUBJECTS = {
     "capacity": "what is promised of one core and 1 GiB: four fleets",
     "replaying": "a month of one-minute commits, simulated",
     "ingest": "what a change costs on its way, against a bare stream and MERGE",
+    "ingest-tables": "batches of many small tables, minutes without work, a table with a long past",
+    "ingest-peers": "how long a change takes, and Iceberg's sink for Kafka Connect on the same topic",
     "decisions": "two dozen tables, and what the policies make of them",
 }
 COLUMNS = ("name", "value", "unit", "baseline", "ratio")
@@ -44,7 +46,7 @@ def main():
         if name not in wanted:
             continue
         progress.print(f"{name}: {what}")
-        rows += import_module(name).benchmarks(
+        rows += import_module(name.replace("-", "_")).benchmarks(
             lambda text: progress.print(f"  {time.monotonic() - started:4.0f} s  {text}", style="dim")
         )
     print_table(rows)

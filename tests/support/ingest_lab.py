@@ -170,6 +170,12 @@ streams:
         for name in sorted(self.outbox.names):
             self.outbox.announce(name)
 
+    def announce_due(self) -> None:
+        """What the outbox's own thread does once it is woken."""
+        while due := self.outbox.due(clock.monotonic_s()):
+            for name, now in sorted(due.items()):
+                self.outbox.announce(name, now)
+
     def rows(self, table: str) -> list[dict[str, Any]]:
         return [
             row.asDict(recursive=True) for row in self.spark.table(f"{CATALOG}.{self.name}.{table}").collect()

@@ -1,0 +1,42 @@
+"""The properties of the Spark session: whose word wins, in one process and on a cluster."""
+
+from isotherm.runtime.yaml_reader import parse_yaml
+from isotherm_ingest.session import FORCED, session_conf
+from isotherm_ingest.streams import StreamsConfig
+
+STREAMS = """
+pipeline: shop
+catalog: {name: lake, properties: {type: rest, uri: "http://catalog"}}
+kafka: {properties: {bootstrap.servers: "kafka:9092"}}
+spark: {master: MASTER, jars: [a.jar], conf: {spark.executor.cores: "2"}}
+streams: [{topics: "x", table: "shop.x"}]
+"""
+CLUSTER = "spark://host:7077"
+
+
+def config(master):
+    return parse_yaml(STREAMS.replace("MASTER", f'"{master}"'), "streams.yaml", StreamsConfig)
+
+
+def test_what_spark_submit_was_told_wins_over_streams_yaml():
+    told = {"spark.master": CLUSTER, "spark.executor.cores": "4", "spark.jars": "b.jar"}
+
+    conf = session_conf(config("local[2]"), told)
+
+    assert told == {key: conf[key] for key in told}
+    assert "spark.driver.extraClassPath" not in conf
+
+
+def test_what_the_promises_stand_on_wins_over_spark_submit():
+    told = {**dict.fromkeys(FORCED, "other"), "spark.sql.catalog.lake.cache-enabled": "true"}
+
+    conf = session_conf(config("local[2]"), {"spark.app.name": "submit.py", **told})
+
+    assert FORCED.items() <= conf.items()
+    assert "false" == conf["spark.sql.catalog.lake.cache-enabled"]
+    assert "isotherm-ingest shop" == conf["spark.app.name"]
+
+
+def test_executors_of_a_cluster_are_not_sent_to_their_own_machine_for_the_driver():
+    assert "127.0.0.1" == session_conf(config("local[2]"))["spark.driver.host"]
+    assert not {"spark.driver.host", "spark.driver.bindAddress"} & session_conf(config(CLUSTER)).keys()
