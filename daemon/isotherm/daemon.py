@@ -25,7 +25,8 @@ from tenacity.nap import sleep_using_event
 
 from isotherm.clients.storage import spool_in
 from isotherm.contract.topics import CONTROL_PARTITIONS
-from isotherm.core.observations import Observation, Outside, TrySoon
+from isotherm.core.model.outside import Outside
+from isotherm.core.observations import Observation, TrySoon
 from isotherm.iceberg import catalog
 from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.iceberg.maintainer import IcebergMaintainer

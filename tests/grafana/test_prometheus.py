@@ -13,6 +13,7 @@ from grafana.queries import daemon_metrics, ingest_metrics, panel_queries, progr
 from isotherm.contract.identity import TableId
 from isotherm.core import observations as seen
 from isotherm.core.model.jobs import Action, OutcomeKind
+from isotherm.core.model.outside import Outside
 from support.lab import EXPIRING, Lab, settle
 
 TABLE = TableId("uuid-1", "shop.orders")
@@ -55,7 +56,7 @@ def something_of_everything() -> list[seen.Observation]:
         seen.HoldRejected("no/key", "no JSON"),
         seen.LedgerLost("it is new"),
         seen.EventsLost("the topic was made again"),
-        seen.TrySoon("the catalog", "timed out", seen.Outside.CATALOG),
+        seen.TrySoon("the catalog", "timed out", Outside.CATALOG),
         seen.PoliciesLoaded(ok=True, files=1, complaints=""),
     ]  # fmt: skip
 

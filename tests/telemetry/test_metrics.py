@@ -10,6 +10,7 @@ from prometheus_client import generate_latest
 from isotherm.contract.identity import TableId
 from isotherm.core import observations as seen
 from isotherm.core.model.jobs import Action, OutcomeKind
+from isotherm.core.model.outside import Outside
 from isotherm.core.model.refusals import Reason
 from isotherm.runtime import logs
 from isotherm.telemetry.metrics import Metrics
@@ -53,15 +54,15 @@ def a_round(**changes):
 
 ORDERS = TableId("uuid of t0", "t0")
 ALERTING = [
-    ([a_round(away=(seen.Outside.CATALOG,))], 'isotherm_away{what="catalog"} 1.0'),
-    ([a_round(away=(seen.Outside.CATALOG,))], 'isotherm_away{what="holds"} 0.0'),
-    ([a_round(away=(seen.Outside.HOLDS,)), a_round()], 'isotherm_away{what="holds"} 0.0'),
-    ([a_round(away=(seen.Outside.CONTROL_END,))], 'isotherm_away{what="control_end"} 1.0'),
+    ([a_round(away=(Outside.CATALOG,))], 'isotherm_away{what="catalog"} 1.0'),
+    ([a_round(away=(Outside.CATALOG,))], 'isotherm_away{what="holds"} 0.0'),
+    ([a_round(away=(Outside.HOLDS,)), a_round()], 'isotherm_away{what="holds"} 0.0'),
+    ([a_round(away=(Outside.CONTROL_END,))], 'isotherm_away{what="control_end"} 1.0'),
     ([a_round(deletions_held=True)], "isotherm_deletions_held 1.0"),
     ([a_round(deletions_held=True), a_round()], "isotherm_deletions_held 0.0"),
     ([seen.LedgerLost("new")], "isotherm_deletions_held 1.0"),
     ([a_round()], "isotherm_last_round_timestamp_seconds 7200.0"),
-    ([seen.TrySoon("t0", "503", seen.Outside.STORAGE)], 'isotherm_unavailable_total{what="storage"} 1.0'),
+    ([seen.TrySoon("t0", "503", Outside.STORAGE)], 'isotherm_unavailable_total{what="storage"} 1.0'),
     ([seen.TableHalted(ORDERS, Reason.MISMATCH, "rows")], 'isotherm_table_halted{table="t0"} 1.0'),
     ([replace(planned("t0"), halted=True)], 'isotherm_table_halted{table="t0"} 1.0'),
     (

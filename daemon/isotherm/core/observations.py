@@ -9,24 +9,8 @@ from enum import StrEnum
 from isotherm.contract.identity import TableId
 from isotherm.core.model.holds import HoldKind
 from isotherm.core.model.jobs import Action, OutcomeKind
+from isotherm.core.model.outside import Outside
 from isotherm.core.model.refusals import Reason
-
-
-class Outside(StrEnum):
-    """What the daemon needs of the world, as metrics and alerts name it."""
-
-    BROKER = "broker"
-    CATALOG = "catalog"
-    CONTROL_END = "control_end"
-    """The end of the control topic: without it nothing is compacted."""
-    HOLDS = "holds"
-    """The topic with halts, pauses and quarantines: without it nothing begins."""
-    SOURCES = "sources"
-    STATE = "state"
-    """The folder with the daemon's own stores."""
-    STORAGE = "storage"
-    TABLE = "table"
-    """One table, for whatever reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from isotherm.core.observations import Outside, TableFailed, TableRecovered, TrySoon
+from isotherm.core.model.outside import Outside
+from isotherm.core.observations import TableFailed, TableRecovered, TrySoon
 from isotherm.service.ports import (
     Fenced,
     Listener,

@@ -7,7 +7,8 @@ certain time says so (`asked_since`), and asks again later.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from isotherm.core.observations import Outside, TrySoon
+from isotherm.core.model.outside import Outside
+from isotherm.core.observations import TrySoon
 from isotherm.service.ports import Catalog, Listener, Listing
 from isotherm.service.survey.silences import BREAK_S, Silences
 from isotherm.store.ledger import Ledger

@@ -17,8 +17,9 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.decisions import Request
 from isotherm.core.model.holds import HoldKind
 from isotherm.core.model.jobs import Action, CompactionJob, Outcome, OutcomeKind, Rewrite, Take
+from isotherm.core.model.outside import Outside
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.core.observations import JobStarted, Outside, TrySoon
+from isotherm.core.observations import JobStarted, TrySoon
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Policy
 from isotherm.service.announcer import Announcer

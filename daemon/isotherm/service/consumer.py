@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from isotherm.contract.identity import TableId
-from isotherm.core.observations import EventApplied, Outside, TrySoon
+from isotherm.core.model.outside import Outside
+from isotherm.core.observations import EventApplied, TrySoon
 from isotherm.core.planner.view import Flight
 from isotherm.service.barrier import Barrier
 from isotherm.service.compactions import Compactions

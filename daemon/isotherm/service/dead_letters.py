@@ -6,7 +6,8 @@ that does not answer holds nothing up; what it did not take is still where the l
 
 from dataclasses import dataclass, field
 
-from isotherm.core.observations import EventRejected, Outside, TrySoon
+from isotherm.core.model.outside import Outside
+from isotherm.core.observations import EventRejected, TrySoon
 from isotherm.service.ports import DeadLetters, Listener, Message, Unavailable
 
 TOLD_A_BATCH = 10

@@ -24,7 +24,8 @@ from isotherm.core.deletion import (
     own_folders,
 )
 from isotherm.core.model.jobs import CompactionJob, Rewrite
-from isotherm.core.observations import FilesDeleted, Outside, TrySoon
+from isotherm.core.model.outside import Outside
+from isotherm.core.observations import FilesDeleted, TrySoon
 from isotherm.service.barrier import Barrier
 from isotherm.service.holds import Holds
 from isotherm.service.ownership import has_still

@@ -14,8 +14,9 @@ from zlib import crc32
 from isotherm.core.deletion import Cause, Mark
 from isotherm.core.model.decisions import Request
 from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
+from isotherm.core.model.outside import Outside
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.core.observations import Outside, SnapshotsExpired, TrySoon
+from isotherm.core.observations import SnapshotsExpired, TrySoon
 from isotherm.core.planner.retention import expirable
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Policy

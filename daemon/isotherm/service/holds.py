@@ -17,8 +17,9 @@ from isotherm.contract.events import END_MS
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.backoff import setback
 from isotherm.core.model.holds import Hold, HoldKind
+from isotherm.core.model.outside import Outside
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.core.observations import HoldChanged, HoldRejected, LedgerLost, Outside, TableHalted, TrySoon
+from isotherm.core.observations import HoldChanged, HoldRejected, LedgerLost, TableHalted, TrySoon
 from isotherm.service.barrier import FATAL
 from isotherm.service.ledger_age import SUFFIX, LedgerAge
 from isotherm.service.ports import HoldReading, HoldTopic, Listener, NotAsked, Unavailable

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from isotherm.contract.announcement import DAEMON
 from isotherm.contract.events import EventError
-from isotherm.core.observations import Heard, Outside, SourceHeard, TrySoon
+from isotherm.core.model.outside import Outside
+from isotherm.core.observations import Heard, SourceHeard, TrySoon
 from isotherm.service.barrier import FATAL
 from isotherm.service.dead_letters import SetAside
 from isotherm.service.ports import (

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from isotherm.contract.identity import TableId
 from isotherm.core.model.decisions import Plan, Request
 from isotherm.core.model.jobs import Action
-from isotherm.core.observations import EventsLost, Outside, RoundPlanned, TableMoved, TrySoon
+from isotherm.core.model.outside import Outside
+from isotherm.core.observations import EventsLost, RoundPlanned, TableMoved, TrySoon
 from isotherm.core.planner.view import Flight
 from isotherm.service.admission import Admission, work_key
 from isotherm.service.barrier import Barrier

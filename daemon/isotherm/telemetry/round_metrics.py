@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import assert_never
 
 from isotherm.core import observations as seen
-from isotherm.core.observations import Outside
+from isotherm.core.model.outside import Outside
 from isotherm.telemetry.event_metrics import SECONDS
 from isotherm.telemetry.series import Series
 

@@ -18,7 +18,8 @@ from pyspark.sql import SparkSession
 
 from isotherm.contract.identity import PartitionKey, partition_key, scalar
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
-from isotherm_ingest.failures import TableChanged
+from isotherm.runtime import logs
+from isotherm_ingest.failures import TableChanged, brief
 from isotherm_ingest.tables.lake import TableNow
 from isotherm_ingest.tables.portion import File
 
@@ -139,6 +140,13 @@ class JavaTable:
 
     def _as_left(self) -> TableNow | None:
         """The table after our commit, if that is all that has happened to it since the look."""
+        try:
+            return self._left()
+        except Exception as err:  # noqa: BLE001 (the commit has landed, whatever this says; the table is loaded then)
+            logs.get().warning("commit_not_described", table=self._now.name, error=brief(err))
+            return None
+
+    def _left(self) -> TableNow | None:
         current = self.table.operations().current()
         before, table = current.previousFiles(), self._now.table
         if not before.size() or before.get(before.size() - 1).file() != table.metadata_location:

@@ -68,6 +68,15 @@ def proof(state: TableState, policy: Policy, now_ms: int) -> Finding | None:
     return Finding("minor", True, why, wake, OPTION)
 
 
+def on_record(state: TableState, policy: Policy) -> int | None:
+    """Since when the table's writers only append, where that may allow a job; None where it may not.
+
+    Once it is another time, what was decided with it holds no more, in no partition.
+    """
+    is_enough = policy.compact.minor_after is not None and state.appends.count >= ENOUGH_APPENDS
+    return state.appends.since_ms if is_enough else None
+
+
 def old_files(
     partition: PartitionState, state: TableState, policy: Policy, hot: Finding | None, now_ms: int
 ) -> Old | Finding | None:

@@ -4,19 +4,18 @@ The same functions as in the service: `state.apply` for every change, `plan` and
 round, `simulate.compact` for what a job leaves. A round looks only at the partitions that were touched or whose kept
 decision may change by itself (`Wake`), as the service's rounds do. The service plans every few seconds; so that rounds
 may be rarer here, one also follows the end of a job where another partition waits for its turn. Our own recorded
-maintenance is left out.
+maintenance is left out. Time is the history's; there is no clock here.
 
 What is exact: files that were appended, and when. What is assumed: how long a job takes, that every change is heard
-of when it was, that no job fails. What is not known: intents and open windows (they are not in a history, so jobs
-that an intent would have held back end as conflicts here), manifests, metadata files and orphans (not replayed), and
-what removals by others would have cost on larger files (see `history.carried_over`).
-
-Time is the history's; there is no clock here.
+of when it was, that no job fails. What is not known: intents and open windows (jobs that an intent would have held back
+end as conflicts here), manifests, metadata files and orphans (not replayed), and what removals by others would have
+cost on larger files (see `history.carried_over`).
 """
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from isotherm.contract.events import OpenWindow
 from isotherm.contract.identity import PartitionKey
@@ -29,6 +28,7 @@ from isotherm.core.model.jobs import JOB_BYTES_PER_S, JOB_OVERHEAD_MS, Action, T
 from isotherm.core.model.tables import Snapshot
 from isotherm.core.model.writers import Word
 from isotherm.core.partitions import with_epochs
+from isotherm.core.planner.minor import on_record
 from isotherm.core.planner.plan import NOTHING_SAID, plan
 from isotherm.core.planner.taking import SMALL, rewritten
 from isotherm.core.planner.turns import Room, admit
@@ -40,8 +40,7 @@ from isotherm.core.replay.lookups import KeptDecisions, SnapshotLog, Waits
 from isotherm.core.state import PartitionState, apply, built
 from isotherm.core.units import DAY_MS, HOUR_MS
 
-SAMPLES = 500
-"""Points of a timeline: more than a terminal has columns, few enough to keep."""
+SAMPLES = 500  # of a timeline: more than a terminal has columns, few enough to keep
 NEVER_MS = float("inf")
 A_WRITER = "ingest"
 """Whose place a snapshot keeps: a change does not say which writer's, nor whether it does, so all count as one."""
@@ -211,6 +210,7 @@ class _Life:
             totals={},
         )
         applied = apply(self._state, self.partitions, change, self._facts.fields, self._now_ms)
+        proved_ms = on_record(self._state, self._policy)
         self._state = applied.state
         for key, partition in applied.partitions.items():
             if partition is None:
@@ -221,10 +221,10 @@ class _Life:
                 self.partitions[key] = partition
                 files = sum(stats.files for stats in partition.data.values())
                 self._sums.most_files = max(self._sums.most_files, files)
-        self._kept.touch(key for key in applied.partitions if key in self.partitions)
-        for delta in change.partitions.values():
-            for bucket, stats in delta.data.items():
-                self._sizes[bucket] += stats.files
+        is_lost = proved_ms not in {None, on_record(self._state, self._policy)}
+        self._kept.touch(key for key in (self if is_lost else applied).partitions if key in self.partitions)
+        for bucket, stats in chain.from_iterable(one.data.items() for one in change.partitions.values()):
+            self._sizes[bucket] += stats.files
         self._snapshots.add(
             Snapshot(
                 change.snapshot_id,

@@ -22,8 +22,9 @@ from itertools import takewhile
 
 from isotherm.contract.identity import TableId
 from isotherm.contract.paths import written_under
+from isotherm.core.model.outside import Outside
 from isotherm.core.model.refusals import Reason
-from isotherm.core.observations import Outside, TrySoon
+from isotherm.core.observations import TrySoon
 from isotherm.service.barrier import Barrier
 from isotherm.service.ports import Catalog, Listener, Listing, LoadedTable, Looked
 from isotherm.service.survey.look import Look

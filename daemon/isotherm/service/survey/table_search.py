@@ -8,7 +8,8 @@ everything says nothing of it.
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from isotherm.core.observations import Outside, TrySoon
+from isotherm.core.model.outside import Outside
+from isotherm.core.observations import TrySoon
 from isotherm.service.ports import Listener
 from isotherm.store.ledger import SEARCH, Ledger
 

@@ -1,0 +1,20 @@
+"""What the daemon needs of the world."""
+
+from enum import StrEnum
+
+
+class Outside(StrEnum):
+    """One of the things, as metrics and alerts name it."""
+
+    BROKER = "broker"
+    CATALOG = "catalog"
+    CONTROL_END = "control_end"
+    """The end of the control topic: without it nothing is compacted."""
+    HOLDS = "holds"
+    """The topic with halts, pauses and quarantines: without it nothing begins."""
+    SOURCES = "sources"
+    STATE = "state"
+    """The folder with the daemon's own stores."""
+    STORAGE = "storage"
+    TABLE = "table"
+    """One table, for whatever reason."""
