@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from isotherm.cli import app
 from isotherm.core import observations as seen
 from isotherm.telemetry.metrics import Metrics
+from support.announcing import ControlTopic
 from support.daemon_process import Daemon, eventually
 from support.lab import EAGER, EXPIRING, of, settle, started, wait_for_children
 
@@ -25,10 +26,10 @@ NOT_ALLOWED = "Principal 'isotherm' is not authorized for op UPDATE_TABLE"
 
 
 class Stream:
-    """Commits to a table every second, from a thread of its own."""
+    """Commits to a table every second, and announces it, from a thread of its own."""
 
-    def __init__(self, lab, table):
-        self._lab, self._table = lab, table
+    def __init__(self, lab, table, topic):
+        self._lab, self._table, self._topic = lab, table, topic
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._write, daemon=True)
         self.errors = []
@@ -44,7 +45,7 @@ class Stream:
     def _write(self):
         while not self._over.wait(1):
             try:
-                self._lab.append(self._table, 9, announce=False)
+                self._topic.announce(self._lab.append(self._table, 9, announce=False))
             except Exception as err:  # noqa: BLE001 (whatever stops the stream is what the test looks for)
                 self.errors.append(err)
 
@@ -60,13 +61,14 @@ def test_beside_a_stream_it_compacts_expires_and_deletes_in_nested_namespaces(re
     for hours in ((1,), (1,), (1, 9)):
         lab.append(deep, *hours, announce=False)
     in_deep = lab.rows
+    topic = ControlTopic(servers.bootstrap_servers, "rest-stream")
     for hours in ((1,), (1,), (1, 9)):
-        lab.append(streamed, *hours, announce=False)
+        topic.announce(lab.append(streamed, *hours, announce=False))
     looked = lab.writer.load_table("a.b.streamed")  # the stream's own handle is for its thread alone
     tagged = looked.snapshots()[1].snapshot_id
     daemon = Daemon(lab, servers.bootstrap_servers, "rest-stream", catalog={"timeout_s": 5})
     try:
-        with Stream(lab, streamed) as stream:
+        with Stream(lab, streamed, topic) as stream:
             streamed.manage_snapshots().create_tag(tagged, "q3").commit()
             daemon.until("job_started")
             lab.guard.expire_tokens()
