@@ -135,30 +135,44 @@ def plus(delta, data, deletes, *, added):
 
 
 SIZES = st.sampled_from([KIB, MIB, 40 * MIB, 100 * MIB, 130 * MIB])
+# Strategies are made here, once: making them at each draw took hypothesis longer than drawing.
+FIELDS = st.sampled_from([HOURLY, BUCKETS])
+HOURS = {HOURLY: st.integers(-3, 2), BUCKETS: st.integers(0, 3)}
+PLACES = {
+    fields: st.lists(st.tuples(hours, SIZES, st.integers(1, 1000)), min_size=1, max_size=4)
+    for fields, hours in HOURS.items()
+}
+COUNTS = st.integers(0, 30)
+PAUSES = st.sampled_from([SECOND, MINUTE, 7 * MINUTE, 40 * MINUTE])
+APPENDS = ["append"] * 4
+KINDS = {
+    True: st.sampled_from(APPENDS),
+    False: st.sampled_from([*APPENDS, "delete", "merge", "rewrite", "ours"]),
+}
+DELETED = st.integers(1, 500)
+MERGED = st.integers(1, 3)
 
 
 @st.composite
 def writers(draw, *, appends_only=False, fields=None, before=0):
     """`before` so many files were appended, one after another."""
-    fields = fields or draw(st.sampled_from([HOURLY, BUCKETS]))
+    fields = fields or draw(FIELDS)
     writer = Writer(fields)
-    hours = st.integers(-3, 2) if fields is HOURLY else st.integers(0, 3)
     for _ in range(before):
         writer.at_ms += MINUTE
         writer.append((key(writer.at_ms // HOUR if fields is HOURLY else 0), MIB, 10))
-    for _ in range(draw(st.integers(0, 30))):
-        writer.at_ms += draw(st.sampled_from([SECOND, MINUTE, 7 * MINUTE, 40 * MINUTE]))
+    for _ in range(draw(COUNTS)):
+        writer.at_ms += draw(PAUSES)
         stream = (writer.at_ms // HOUR) if fields is HOURLY else 0
-        where = key(stream + draw(hours))
-        kinds = ["append"] * 4 if appends_only else ["append"] * 4 + ["delete", "merge", "rewrite", "ours"]
-        match draw(st.sampled_from(kinds)):
+        where = key(stream + draw(HOURS[fields]))
+        match draw(KINDS[appends_only]):
             case "append":
-                places = draw(st.lists(st.tuples(hours, SIZES, st.integers(1, 1000)), min_size=1, max_size=4))
+                places = draw(PLACES[fields])
                 writer.append(*((key(stream + hour), size, rows) for hour, size, rows in places))
             case "delete":
-                writer.delete_rows(where, draw(st.integers(1, 500)))
+                writer.delete_rows(where, draw(DELETED))
             case "merge":
-                writer.rewrite(where, draw(st.integers(1, 3)))
+                writer.rewrite(where, draw(MERGED))
             case "rewrite":
                 writer.rewrite(where, 1000, operation="replace")
             case "ours":
