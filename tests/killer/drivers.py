@@ -19,6 +19,8 @@ from support.daemon_process import eventually
 
 ORDINARY = {"spark", "dead_lettered", "incompatible_schema", "unchanged_values_not_told", "schema_refused"}
 """What a story brings about by its messages."""
+PATIENCE_S = 600
+"""A machine that plays other tests, too, has taken five minutes from a start to the first batch."""
 BEGUN = ("table_committed", "batch_done")
 
 
@@ -83,6 +85,10 @@ class Driver:
                 one.kill()
         self.process.wait(30)
 
+    def tell_what_it_does(self) -> None:
+        """Have its JVM write the stacks of all threads to its log: whoever reads it sees what is waited for."""
+        _signalled([one for one in self.family() if one.name() == "java"], signal.SIGQUIT)
+
     def pause(self) -> list[psutil.Process]:
         """SIGSTOP, to all of them; gives who was stopped."""
         return _signalled(self.family(), signal.SIGSTOP)
@@ -137,7 +143,7 @@ class Drivers:
 
     def until_begun(self) -> None:
         """Until the last one has been through a batch."""
-        eventually(self._has_begun, 240)
+        eventually(self._has_begun, PATIENCE_S)
 
     def _has_begun(self) -> bool:
         self.now.check()
@@ -145,7 +151,7 @@ class Drivers:
 
     def part(self, one: Driver, other: Driver) -> None:
         """Until one of two that were started at once is fenced; the other one is that of now."""
-        eventually(lambda: not (one.process.is_running and other.process.is_running), 240)
+        eventually(lambda: not (one.process.is_running and other.process.is_running), PATIENCE_S)
         fenced, stays = (other, one) if one.process.is_running else (one, other)
         self.until_fenced(fenced)
         self.all.remove(stays)
@@ -154,7 +160,9 @@ class Drivers:
 
     def until_fenced(self, old: Driver) -> None:
         """Until a driver has seen that another one has begun; it says so by its exit code."""
-        code = old.process.wait(120)
+        code = old.process.wait(PATIENCE_S)
+        if code is None:
+            old.tell_what_it_does()
         assert code == EXIT_TAKEN_OVER, f"{old.process.name} ended with {code}: {old.process.log_tail(5)}"
 
     def stop(self) -> None:

@@ -27,7 +27,7 @@ from killer.trading import Trading
 from support.daemon_process import Daemon
 from support.lab import EXPIRING
 
-SETTLED_WITHIN_S = 420
+SETTLED_WITHIN_S = 600
 FAULTS = 6
 PAUSE_S = (0.5, 5.0)
 """Between two faults: often before the last one is got over."""

@@ -21,6 +21,7 @@ from killer.story import play
 pytestmark = pytest.mark.stack
 
 
+@pytest.mark.timeout(900)
 def test_killed_and_doubled_it_writes_every_change_once(
     kafka: Kafka, spark_jars: list[Path], tmp_path: Path
 ) -> None:
