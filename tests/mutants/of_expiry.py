@@ -166,8 +166,8 @@ MUTANTS = (
     Mutant(
         "after a request nobody says that one was sent",
         "iceberg/expiry.py",
-        "self.base, self.base_age = table.metadata_location, _age(table.metadata)",
-        "pass",
+        "            self.base = table\n",
+        "",
         EXPIRY + "test_after_a_lost_answer_a_look_says_what_came_of_it",
     ),
     Mutant(
