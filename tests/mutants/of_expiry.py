@@ -171,6 +171,13 @@ MUTANTS = (
         EXPIRY + "test_after_a_lost_answer_a_look_says_what_came_of_it",
     ),
     Mutant(
+        "of the log of snapshots only the entries of those that go are gone",
+        "iceberg/snapshot_log.py",
+        "log[begins:]",
+        "log",
+        "iceberg/test_snapshot_log.py::test_no_time_gets_another_snapshot_than_it_had",
+    ),
+    Mutant(
         "an expiry is done because a proxy says so",
         "iceberg/expiry.py",
         "if {snapshot.snapshot_id for snapshot in landed.snapshots} & set(self.going):",

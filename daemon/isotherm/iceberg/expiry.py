@@ -46,6 +46,7 @@ from isotherm.iceberg.errors import FATAL
 from isotherm.iceberg.lost_refs import lost_refs
 from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.reachability import last_sequence_number, left_behind, never, youngest
+from isotherm.iceberg.snapshot_log import RemoveWithLog
 from isotherm.iceberg.threads import THREADS, IsStopped, Threads
 from isotherm.iceberg.values import astray, kept_until_ms
 from isotherm.service.ports import Expired, ExpiryReading
@@ -324,7 +325,9 @@ def _requirements(
 
 def _updates(catalog: Catalog, table: Table, going: Sequence[int]) -> tuple[TableUpdate, ...]:
     # To REST catalogs one snapshot an update: servers on Iceberg's Java library before 1.9 refuse a list.
-    parts = [[one] for one in going] if isinstance(catalog, RestCatalog) else [list(going)]
+    is_rest = isinstance(catalog, RestCatalog)
+    parts = [[one] for one in going] if is_rest else [list(going)]
+    remove = RemoveSnapshotsUpdate if is_rest else RemoveWithLog
     # Table statistics go with their snapshot by themselves; those of partitions would name its file for ever.
     removals: tuple[TableUpdate, ...] = (
         *(
@@ -332,7 +335,7 @@ def _updates(catalog: Catalog, table: Table, going: Sequence[int]) -> tuple[Tabl
             for statistics in table.metadata.partition_statistics
             if statistics.snapshot_id in going
         ),
-        *(RemoveSnapshotsUpdate(**{"snapshot-ids": part}) for part in parts),
+        *(remove(**{"snapshot-ids": part}) for part in parts),
     )
     tokens = newest_tokens(table.metadata)
     if all(table.metadata.properties.get(name) == token for name, token in tokens.items()):

@@ -1,0 +1,25 @@
+"""The log of a table: which snapshot was its current one, and since when. By it engines read a table as of a time.
+
+When snapshots are removed, PyIceberg takes their entries out of the log and leaves all others. Then the one before seems
+to have been current until the next one, and who reads as of a time in between gets other rows, without a word. So the
+log begins anew behind the newest entry that goes, as Iceberg's Java has it: before that there is no answer.
+"""
+
+from typing import Any
+
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.update import RemoveSnapshotsUpdate, _apply_table_update
+
+
+class RemoveWithLog(RemoveSnapshotsUpdate):
+    """Snapshots go, and all of the log up to the newest of them; where PyIceberg itself applies the commit."""
+
+
+@_apply_table_update.register(RemoveWithLog)
+def removed_with_log(update: RemoveWithLog, base_metadata: TableMetadata, context: Any) -> TableMetadata:
+    """The metadata without these snapshots."""
+    log, going = base_metadata.snapshot_log, set(update.snapshot_ids)
+    begins = max((place for place, entry in enumerate(log, start=1) if entry.snapshot_id in going), default=0)
+    shortened = base_metadata.model_copy(update={"snapshot_log": log[begins:]})
+    removed: TableMetadata = _apply_table_update.dispatch(RemoveSnapshotsUpdate)(update, shortened, context)
+    return removed
