@@ -264,6 +264,17 @@ def test_what_happens_while_an_expiry_is_slow_is_seen_before_its_request(expirin
     service.stop()
 
 
+def test_what_a_person_holds_back_just_before_an_expirys_request_is_seen(expiring):
+    """No round lies between, so the last look itself reads the topic."""
+    table, service, slow, sent = with_an_expiry(expiring, "on_load")
+    held(HoldKind.PAUSE)(expiring, table, service)
+    slow.may_go_on.set()
+    while len(service.expiries):
+        service.expiries.finish()
+
+    assert sent == []
+
+
 def test_an_expiry_that_is_slow_when_the_daemon_stops_is_not_sent_afterwards(expiring):
     _, service, slow, sent = with_an_expiry(expiring, "on_load")
     service.stop()

@@ -24,6 +24,7 @@ from isotherm.service.barrier import Barrier
 from isotherm.service.deletions import Deletions
 from isotherm.service.follow import Follower
 from isotherm.service.holds import Holds
+from isotherm.service.last_look import DRAIN_TIMEOUT_S
 from isotherm.service.operations import LATE_MS, Operations
 from isotherm.service.ownership import MOVED, has_still, why_moved
 from isotherm.service.planning import Verdicts
@@ -275,7 +276,9 @@ class Expiries:
             raise RuntimeError("no expiry is under way")
         job_id, reading = self._sent
         operation, tenure = self._running[job_id]
-        # While it was read for, which takes minutes, somebody may have rolled the table back.
+        # While it was read for, which takes minutes, somebody may have paused the table, or rolled it back.
+        if not self.holds.refresh(DRAIN_TIMEOUT_S):
+            return Refusal(Reason.TOPIC, f"what is held back could not be read within {DRAIN_TIMEOUT_S:.0f}s")
         self.follower.confirm_loaded(loaded)
         against = self._against(operation.table.uuid, tenure) or self._outdated(operation, reading)
         if against is not None:
