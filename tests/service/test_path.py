@@ -580,3 +580,19 @@ def test_the_self_audit_comes_to_every_partition_of_every_table_and_finds_nothin
     ]
     assert all(one.wrong == 0 for one in found)
     assert not of(lab, seen.StateDrifted)
+
+
+def test_events_whose_parent_has_expired_by_the_time_they_are_confirmed_are_accounted_for(lab):
+    """PyIceberg takes the parent out of a snapshot when that expires, so it is not what its event said any more."""
+    table = lab.create()
+    first = lab.append(table, 1).snapshot_id
+    service = lab.settled()
+    for hour in (1, 2):
+        lab.append(table, hour)
+    service.consume(service.events.poll(0))
+    table.refresh().maintenance.expire_snapshots().by_id(first).commit()
+    service.step(0)
+
+    assert of(lab, seen.TableFailed) == []
+    assert counted(lab.scan()) == believed(service, uuid_of(table))
+    assert service.fold.table(uuid_of(table)).confirmed_head == table.refresh().metadata.current_snapshot_id

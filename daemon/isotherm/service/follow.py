@@ -258,12 +258,12 @@ class Follower:
         if row.state.head is not None:
             for _ in range(self._believed_wrongly(row, loaded, ancestors[places[row.state.head] :])):
                 row = self._undone(row, loaded)
-        if row.state.head is None:
-            missing = list(ancestors)
-            if missing and loaded.parents[missing[-1]] is not None:
-                raise _NoPathError("the beginning of the table's history has expired")
-        else:
-            missing = list(ancestors[: places[row.state.head]])
+        head = row.state.head
+        missing = ancestors if head is None else ancestors[: places.get(head, 0)]
+        if head is not None and head not in places:
+            raise _NoPathError(f"snapshot {head} has expired")
+        if head is None and missing and loaded.parents[missing[-1]] is not None:
+            raise _NoPathError("the beginning of the table's history has expired")
         return self._catch_up(row, loaded, missing)
 
     def _catch_up(self, row: TableRow, loaded: LoadedTable, missing: Sequence[int]) -> TableRow:
