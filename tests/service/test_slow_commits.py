@@ -149,6 +149,47 @@ def test_what_happens_while_a_commit_is_slow_is_seen_before_its_request(lab, hap
     service.stop()
 
 
+class SlowToWrite:
+    """Files that take long to write."""
+
+    def __init__(self, io, slow):
+        self.io, self.slow = io, slow
+
+    def __getattr__(self, name):
+        return getattr(self.io, name)
+
+    def new_output(self, location):
+        self.slow(lambda: None)
+        return self.io.new_output(location)
+
+
+def test_a_table_that_moved_on_while_manifests_were_written_is_judged_as_it_is_now(lab):
+    table, service = with_a_rewrite(lab)
+    slow, sent = Slow(), []
+
+    def load(real, *arguments):
+        version = real(*arguments)
+        version.io = SlowToWrite(version.io, slow)
+        return version
+
+    def commit(real, *arguments):
+        sent.append(arguments)
+        return real(*arguments)
+
+    service.maintainer.requests.on_load = load
+    service.maintainer.requests.on_commit = commit
+    while not slow.begun.is_set():
+        service.step(0)
+    lab.append(table, 7)
+    service.step(0)
+    lab.ahead_ms += 60_000
+    slow.may_go_on.set()
+
+    assert ended(lab, service).outcome is OutcomeKind.DONE
+    assert len(sent) == 1
+    service.stop()
+
+
 def test_a_commit_that_is_slow_when_the_daemon_stops_is_not_sent_afterwards(lab):
     table, service = with_a_rewrite(lab)
     slow, sent = Slow(), []

@@ -53,6 +53,8 @@ SENDS = 3
 PATIENCE_S = 10.0
 """Once requests without success have taken so long, no other is sent: other commits wait for them, and each may cost
 a time-out. The same of looking at the table."""
+FRESH_S = 1.0
+"""Where reading and writing manifests took longer, the table is looked at again before anybody is asked about it."""
 
 MayCommit = Callable[[Table], Refusal | None]
 """Asked last, with the newest metadata: None, or why it must not be."""
@@ -83,6 +85,11 @@ def commit_compaction(
     if problem := mismatch(job, rewrite):
         return Outcome(job.job_id, OutcomeKind.FAILED, Reason.MISMATCH, problem)
     return _Commit(catalog, job, rewrite, may_commit, now_ms, pause, clock_s).run()
+
+
+def _place(metadata: TableMetadata) -> tuple[int | None, ...]:
+    """What a request is made for: where it differs by now, the request comes too late."""
+    return metadata.current_snapshot_id, metadata.current_schema_id, last_sequence_number(metadata)
 
 
 def _loaded(
@@ -163,6 +170,7 @@ class _Commit:
                 # Another commit was faster, or a replica of the catalog is behind: a moment later it may be seen.
                 self.pause(random.uniform(0, min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**attempt)))  # noqa: S311 (jitter)
             table = self._load()
+            began_s = self.clock_s()
             if done := self._already(table):
                 return done
             if self._is_older(table.metadata):
@@ -172,10 +180,9 @@ class _Commit:
                 return done
             check_table(self.job, self.rewrite, table.metadata, live)
             check_files(self.rewrite, table.io)
-            try:
-                requirements, updates = self.snapshot.request(table, live, attempt)
-            except OSError as err:
-                raise RefusalError(Reason.STORAGE, f"writing the manifests: {err}") from err
+            requirements, updates = self._request(table, live, attempt)
+            if self.clock_s() - began_s > FRESH_S and _place(self._load().metadata) != _place(table.metadata):
+                continue  # whoever is asked knows what came meanwhile, and would have to go back for this
             if done := self._send(table, requirements, updates):
                 return done
         if done := self._already(self._load()):
@@ -242,6 +249,15 @@ class _Commit:
         )
 
     # --- sending
+
+    def _request(
+        self, table: Table, live: list[LiveEntry], attempt: int
+    ) -> tuple[tuple[TableRequirement, ...], tuple[TableUpdate, ...]]:
+        """The request, with its manifests written."""
+        try:
+            return self.snapshot.request(table, live, attempt)
+        except OSError as err:
+            raise RefusalError(Reason.STORAGE, f"writing the manifests: {err}") from err
 
     def _send(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
