@@ -13,7 +13,6 @@ from typing import Any, cast
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from isotherm.runtime.clock import monotonic_s
 from isotherm.runtime.kafka_client import kafka_client
 from isotherm_ingest.plan.shares import Ranges
 from isotherm_ingest.tables.offsets import Position
@@ -104,10 +103,11 @@ def _messages(
 ) -> Iterator[Message]:
     left = {position: end for position, (first, end) in ranges.items() if first < end}
     seen = dict.fromkeys(left, _EMPTY)
-    until = monotonic_s() + silent_s
+    in_vain = 0  # not a time: who decodes, or the machine, may hold this up for long
     while left:
         some = consumer.consume(_AT_ONCE, _LOOK_S)
-        if not some and (monotonic_s() > until or any(one.code() in _NOT_THERE for one in told)):
+        in_vain += not some
+        if not some and (in_vain * _LOOK_S > silent_s or any(one.code() in _NOT_THERE for one in told)):
             raise ReadError(_why(left, seen, silent_s, told))
         ended: set[Position] = set()
         for message in some:
@@ -117,7 +117,7 @@ def _messages(
                 continue
             offset, error = int(message.offset() or 0), message.error()
             if error is None and offset < end:
-                until = monotonic_s() + silent_s
+                in_vain = 0
                 yield message
             elif error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 (a public constant)
                 raise ReadError(f"{position[0]}/{position[1]}: {error.str()}")
