@@ -33,7 +33,7 @@ MUTANTS = (
         MINOR,
         "partition, margin = partition.as_of(now_ms), ",
         "margin = ",
-        "seed 910002254",
+        LAWS + "test_no_file_is_taken_that_came_within_the_margin",
     ),
     Mutant(
         "what came before such a file is as old as it seems",

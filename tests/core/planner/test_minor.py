@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from isotherm.contract.events import Intent
@@ -103,6 +103,7 @@ def test_of_a_quarter_of_an_hour_of_which_a_part_is_young_all_of_it_waits():
     st.integers(0, 30),
     st.lists(st.sampled_from([0, HOUR // 2, 2 * HOUR, 200 * HOUR]), max_size=5),
 )
+@example([(0, 1, 20 * KIB)] * ENOUGH_APPENDS, "1m", 0, [200 * HOUR])
 def test_no_file_is_taken_that_came_within_the_margin(steps, quiet_for, later, behind_ms):
     """Whatever came when, and though this machine's clock was behind at the last ones, and was put right.
 
