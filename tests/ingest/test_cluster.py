@@ -80,7 +80,7 @@ streams:
         process.start()
         yield process
     finally:
-        process.stop(60)
+        process.stop(5)  # spark-submit does not end by itself, and what was asked of it is judged by now
 
 
 def test_a_worker_that_is_lost_in_the_middle_costs_no_row_and_doubles_none(
