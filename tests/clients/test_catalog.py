@@ -9,6 +9,8 @@ import pytest
 from pyiceberg.exceptions import BadRequestError
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
+from isotherm.clients.catalog import open_catalog
+from isotherm.clients.metadata_file import NEWEST
 from isotherm.clients.retries import ATTEMPTS
 from isotherm.clients.storage import RetryingFileIO, properties_with_retries
 from isotherm.contract.paths import normalised
@@ -313,3 +315,32 @@ def test_the_table_of_a_rewrite_chooses_no_code(lab):
     table = lab.create(**EVIL)
 
     assert isinstance(files_of(table.metadata, {}), RetryingFileIO)
+
+
+def test_nobody_but_the_caller_leaves_snapshots_out(lab):
+    """Whoever deletes files takes what no snapshot names for gone."""
+    table = lab.create()
+    for hour in (1, 2, 3):
+        lab.append(table, hour)
+    asked = {**lab.properties, NEWEST: "1"}
+    whole = open_catalog("lake", properties_with_retries(asked), 5).load_table("shop.orders")
+    cut = open_catalog("lake", properties_with_retries(lab.properties), 5, newest=1).load_table("shop.orders")
+
+    assert (len(whole.metadata.snapshots), len(cut.metadata.snapshots)) == (3, 1)
+
+
+def test_no_server_leaves_snapshots_out():
+    """By its configuration; what it answers is what it has."""
+    asked = []
+
+    def answer(_, path):
+        asked.append(path)
+        if "config" in path:
+            return 200, {"defaults": {NEWEST: "1"}, "overrides": {NEWEST: "1"}}
+        return 200, {"namespaces": []}
+
+    with http_server(answer) as url:
+        catalog = open_catalog("lake", {"type": "rest", "uri": url}, 5)
+        assert catalog.list_namespaces() == []
+    assert asked
+    assert NEWEST not in catalog.properties

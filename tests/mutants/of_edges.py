@@ -16,6 +16,14 @@ HTTP = "telemetry/test_http.py::"
 ALERTS = "telemetry/test_metrics.py::test_what_an_alert_asks_for_is_what_was_seen"
 
 MUTANTS = (
+    # What is read of a table
+    Mutant(
+        "a property of the catalog leaves snapshots out",
+        CLIENT,
+        "catalog.properties.pop(NEWEST, None)",
+        "pass",
+        OF_THE_CLIENT + "test_nobody_but_the_caller_leaves_snapshots_out",
+    ),
     # The reader that rewrites
     Mutant(
         "the last deleted position of a batch stays",

@@ -38,7 +38,7 @@ from requests import ConnectionError as BrokenConnection
 from requests import PreparedRequest, ReadTimeout, Response, Session
 from urllib3.exceptions import HTTPError
 
-from isotherm.clients.metadata_file import newest_of, newest_only, within_limits
+from isotherm.clients.metadata_file import NEWEST, newest_of, newest_only, within_limits
 from isotherm.clients.storage import RetryingFileIO
 from isotherm.runtime.clock import monotonic_s
 
@@ -54,9 +54,23 @@ RETRIES = 2
 """PyIceberg asks for ten of Glue and of a signed REST catalog. The loop tries again by itself, and says so."""
 
 
-def open_catalog(name: str, properties: Mapping[str, str], timeout_s: float) -> Catalog:
-    """The catalog that PyIceberg's properties, its own file and its environment variables describe."""
-    return _knowing_names(_checking(_opened(name, properties, timeout_s)))
+def open_catalog(
+    name: str, properties: Mapping[str, str], timeout_s: float, newest: int | None = None
+) -> Catalog:
+    """The catalog that PyIceberg's properties, its own file and its environment variables describe.
+
+    Args:
+        name: of the catalog.
+        properties: PyIceberg's.
+        timeout_s: of one request.
+        newest: how many snapshots of a table are wanted, as `metadata_file.newest_only` counts; None for all.
+    """
+    catalog = _opened(name, properties, timeout_s)
+    # Nobody else may choose this: who deletes needs all of them.
+    catalog.properties.pop(NEWEST, None)
+    if newest is not None:
+        catalog.properties[NEWEST] = str(newest)
+    return _knowing_names(_checking(catalog))
 
 
 def _opened(name: str, properties: Mapping[str, str], timeout_s: float) -> Catalog:
@@ -190,7 +204,7 @@ class _RestCatalog(RestCatalog):
     def _config_headers(self, session: Session) -> None:
         """Prepare a new session; called before its first request, which may be the one for a token."""
         super()._config_headers(session)
-        _bound(session, self._timeout_s, newest_of(self.properties))
+        _bound(session, self._timeout_s, lambda: newest_of(self.properties))
 
     def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
         """Return the namespaces right below one, or those at the top."""
@@ -208,7 +222,8 @@ class _RestCatalog(RestCatalog):
         return super()._encode_namespace_path(namespace)
 
     def _load_file_io(self, properties: Properties = EMPTY_DICT, location: str | None = None) -> FileIO:
-        return self._clients.of(properties, location)
+        theirs = {name: value for name, value in properties.items() if name != NEWEST}
+        return self._clients.of(theirs, location)
 
     def _response_to_table(self, identifier_tuple: tuple[str, ...], table_response: TableResponse) -> Table:
         """Make a table of an answer; its files' client does not see the properties in its metadata."""
@@ -221,7 +236,7 @@ class _RestCatalog(RestCatalog):
         return table
 
 
-def _bound(session: Session, timeout_s: float, newest: int | None) -> None:
+def _bound(session: Session, timeout_s: float, newest: Callable[[], int | None]) -> None:
     """Give each request of a session a time-out, whichever adapter sends it (SigV4 brings its own)."""
     send = session.send
 
@@ -230,7 +245,7 @@ def _bound(session: Session, timeout_s: float, newest: int | None) -> None:
         kwargs["stream"] = True
         until_s = monotonic_s() + WHOLE_ANSWER * timeout_s
         if request.method in ("GET", "HEAD"):
-            return _whole(send(request, **kwargs), until_s, newest)
+            return _whole(send(request, **kwargs), until_s, newest())
         # `requests` would follow with a GET, whose answer looks like that of a commit.
         answer = _whole(send(request, **{**kwargs, "allow_redirects": False}), until_s)
         if answer.is_redirect:

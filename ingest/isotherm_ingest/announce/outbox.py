@@ -135,10 +135,15 @@ class Outbox:
         self._context()
         while not self._done.is_set():
             if self._sweep_begun_s is None:
-                self._wake.wait(max(0.0, self._sweep_at_s - clock.monotonic_s()))
+                self._wake.wait(max(0.0, self.next_sweep_s - clock.monotonic_s()))
             self._wake.clear()
             self._announce_each(self.due(clock.monotonic_s()))
         self._announce_each(dict.fromkeys(self.names))
+
+    @property
+    def next_sweep_s(self) -> float:
+        """When all tables are looked at next, where no sweep goes on."""
+        return self._sweep_at_s
 
     def due(self, now_s: float) -> dict[str, TableNow | None]:
         """Take the tables to look at now, those that we committed to as that left them, where it is known.
@@ -151,8 +156,10 @@ class Outbox:
                 took_s = now_s - self._sweep_begun_s
                 self._sweep_at_s = max(self._sweep_begun_s + self._every_s, now_s + REST * took_s)
                 self._sweep_begun_s = None
-            if self._sweep_begun_s is None and self._names and now_s >= self._sweep_at_s:
-                self._sweep_begun_s, self._sweep = now_s, sorted(self._names)
+            if self._sweep_begun_s is None and now_s >= self._sweep_at_s:
+                self._sweep_at_s = now_s + self._every_s
+                self._sweep = sorted(self._names)
+                self._sweep_begun_s = now_s if self._sweep else None
             if self._sweep:
                 due.setdefault(self._sweep.pop(), None)
         return due

@@ -47,7 +47,6 @@ from pyiceberg.types import (
 )
 
 from isotherm.clients.catalog import open_catalog
-from isotherm.clients.metadata_file import NEWEST
 from isotherm.clients.storage import properties_with_retries
 from isotherm_ingest.announce.pending import Link
 from isotherm_ingest.plan.places import Found
@@ -230,13 +229,11 @@ class Lake:
     @property
     def catalog(self) -> Catalog:
         """The client of the calling thread."""
-        return self._client("catalog", {})
+        return self._client("catalog", None)
 
-    def _client(self, kind: str, more: Mapping[str, str]) -> Catalog:
+    def _client(self, kind: str, newest: int | None) -> Catalog:
         if not hasattr(self._local, kind):
-            setattr(
-                self._local, kind, open_catalog(self._name, {**self._properties, **more}, ANSWER_TIMEOUT_S)
-            )
+            setattr(self._local, kind, open_catalog(self._name, self._properties, ANSWER_TIMEOUT_S, newest))
         catalog: Catalog = getattr(self._local, kind)
         return catalog
 
@@ -246,7 +243,7 @@ class Lake:
 
     def newest(self, name: str, says_enough: Callable[[TableNow], bool]) -> TableNow | None:
         """The table now with its newest snapshots, which is quicker; with all of them where these do not say enough."""
-        now = _loaded(self._client("newest", {NEWEST: str(NEWEST_SNAPSHOTS)}), name)
+        now = _loaded(self._client("newest", NEWEST_SNAPSHOTS), name)
         if now is None or len(now.snapshots) < NEWEST_SNAPSHOTS or says_enough(now):
             return now
         return self.load(name)

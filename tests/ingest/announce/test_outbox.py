@@ -33,6 +33,12 @@ def test_our_own_commits_do_not_put_off_the_look_for_those_of_others():
     assert looked_at.count("shop.quiet") == 2
 
 
+def test_without_a_table_the_next_sweep_is_waited_for():
+    outbox = Outbox(None, None, "shop", "control", "announced", Metrics(), every_s=5)
+    assert outbox.due(0.0) == {}
+    assert outbox.next_sweep_s == 5.0
+
+
 def test_a_sweep_of_many_tables_delays_no_commit_and_rests_twenty_times_as_long_as_it_takes():
     many = {f"shop.t{number}" for number in range(100)}
     outbox = watching(*many, "shop.busy")
