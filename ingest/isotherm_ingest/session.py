@@ -111,9 +111,8 @@ def start_session(config: StreamsConfig) -> SparkSession:
         if conf["spark.master"].startswith("local"):
             os.environ["PYSPARK_PYTHON"] = sys.executable  # not whatever python3 the PATH has
         elif "spark.pyspark.python" in conf:
-            os.environ["PYSPARK_PYTHON"] = conf[
-                "spark.pyspark.python"
-            ]  # only spark-submit does that by itself
+            # Only spark-submit does that by itself.
+            os.environ["PYSPARK_PYTHON"] = conf["spark.pyspark.python"]
         builder = SparkSession.builder
         for key, value in conf.items():
             builder = builder.config(key, value)

@@ -257,7 +257,7 @@ class StreamsConfig(_Renamed):
     tables_at_once: int = Field(4, ge=1, le=64)
     """Tables written at the same time. More than twice the cores does not help."""
     announce_every: Span = "5s"
-    """How often tables are looked at for snapshots of others, while no batch commits."""
+    """How often tables are looked at for snapshots of others; rarer where looking at all of them takes long."""
     spark: SparkSettings = SparkSettings()
     http: PortConfig = PortConfig(port=9465)
     """Where /metrics of the driver is."""
