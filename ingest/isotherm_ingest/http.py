@@ -1,6 +1,7 @@
 """/metrics, /livez and /readyz of the driver. No orders, no secrets, loopback by default.
 
 /livez: the driver has come around lately, or waits for what is away; only a driver that hangs is to be started again.
+Where it hangs is logged when that is first said.
 /readyz: its last turn went well; else 503 with what is missing.
 """
 
@@ -13,7 +14,9 @@ import waitress
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import make_wsgi_app
 
+from isotherm.runtime import logs
 from isotherm.runtime.clock import monotonic_s
+from isotherm_ingest.threads import whereabouts
 
 HANGS_AFTER_S = 1_800.0
 """A turn is one batch of the front and one slice of what is behind: minutes at most, where nothing hangs."""
@@ -27,14 +30,25 @@ class Health:
 
     turned_s: float
     trouble: str = "not begun yet"
+    is_told: bool = False
+    """That it hangs, and where, since it last came around."""
 
     def turned(self, now_s: float, trouble: str = "") -> None:
         """A turn is over, or something is waited for."""
-        self.turned_s, self.trouble = now_s, trouble
+        self.turned_s, self.trouble, self.is_told = now_s, trouble, False
 
     def is_alive(self, now_s: float) -> bool:
         """Whether it has come around lately."""
         return now_s - self.turned_s < HANGS_AFTER_S
+
+    def why_dead(self, now_s: float) -> str:
+        """Why it is to be started again, or nothing. Where it hangs is logged once."""
+        if self.is_alive(now_s):
+            return ""
+        if not self.is_told:
+            self.is_told = True
+            logs.get().error("driver_hangs", for_s=round(now_s - self.turned_s), threads=whereabouts())
+        return "the driver hangs"
 
 
 def serve(registry: CollectorRegistry, health: Health, host: str, port: int) -> int:
@@ -62,7 +76,7 @@ def application(
                 page: Iterable[bytes] = metrics(environ, start)
                 return page
             case "/livez":
-                return _text(start, "" if health.is_alive(clock_s()) else "the driver hangs")
+                return _text(start, health.why_dead(clock_s()))
             case "/readyz":
                 return _text(start, health.trouble)
             case _:

@@ -6,7 +6,8 @@ cannot be sent raises, for an event that is lost would be a promise broken.
 
 import re
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,6 +24,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from isotherm.contract.topics import PARTITIONER
+from isotherm.runtime import logs
 from isotherm.runtime.clock import monotonic_s
 from isotherm.runtime.kafka_client import kafka_client
 from isotherm_ingest.tables.offsets import Position
@@ -68,15 +70,23 @@ class Record:
 class Broker:
     """One producer and one admin client, for every thread of the driver."""
 
-    def __init__(self, properties: Mapping[str, Any]) -> None:
+    def __init__(
+        self, properties: Mapping[str, Any], make_producer: Callable[[dict[str, Any]], Producer] = Producer
+    ) -> None:
         """Connect lazily; the first call says whether anybody is there.
 
         Raises:
             PropertyError: librdkafka does not take the properties.
         """
         self._properties = {**properties, "log_level": 0}
-        self._producer = kafka_client(
-            Producer,
+        self._make_producer = make_producer
+        self._producer = self._connected()
+        self._replacing = threading.Lock()
+        self._admin = kafka_client(AdminClient, self._properties)
+
+    def _connected(self) -> Producer:
+        return kafka_client(
+            self._make_producer,
             {
                 **self._properties,
                 "acks": "all",
@@ -88,7 +98,16 @@ class Broker:
                 "compression.type": "lz4",
             },
         )
-        self._admin = kafka_client(AdminClient, self._properties)
+
+    def _replace(self, ended: Producer, error: KafkaError) -> None:
+        """Begin again with another producer, where this one has ended and no other thread has seen it before us.
+
+        A broker that has lost its newest messages ends each producer that has sent them.
+        """
+        with self._replacing:
+            if self._producer is ended:
+                logs.get().warning("producer_ended", error=error.str(), hint="a new one begins")
+                self._producer = self._connected()
 
     def send(self, records: Sequence[Record]) -> None:
         """Send, and wait until every replica has them all.
@@ -97,7 +116,17 @@ class Broker:
             TooLargeError: only those that it names were not acknowledged.
             BrokerError: one of them was not acknowledged; any of them may have arrived.
         """
-        failures: list[str] = []
+        producer = self._producer
+        try:
+            self._send(producer, records)
+        except KafkaException as err:
+            error = err.args[0]
+            if error.fatal() or error.code() == KafkaError._FATAL:  # noqa: SLF001 (the library's public constant)
+                self._replace(producer, error)
+            raise BrokerError(f"topic {records[0].topic}: {error.str()}") from err
+
+    def _send(self, producer: Producer, records: Sequence[Record]) -> None:
+        failures: list[KafkaError] = []
         too_large: list[Record] = []
         acknowledged = threading.Semaphore(0)
 
@@ -105,41 +134,21 @@ class Broker:
             if error is not None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
                 too_large.append(record)
             elif error is not None:
-                failures.append(str(error))
+                failures.append(error)
             acknowledged.release()
 
         for record in records:
-            self._produce(record, partial(delivered, record))
+            _produce(producer, record, partial(delivered, record))
         deadline = monotonic_s() + TIMEOUT_S + 1
         for _ in records:
             while not acknowledged.acquire(blocking=False):
-                self._producer.poll(0.05)
+                producer.poll(0.05)
                 if monotonic_s() > deadline:
                     raise BrokerError(f"topic {records[0].topic}: no answer in {TIMEOUT_S:g} s")
         if failures:
-            raise BrokerError(f"topic {records[0].topic}: {failures[0]}")
+            raise KafkaException(failures[0])
         if too_large:
             raise TooLargeError(too_large)
-
-    def _produce(self, record: Record, delivered: Any) -> None:
-        while True:
-            try:
-                self._producer.produce(
-                    record.topic,
-                    key=record.key,
-                    value=record.value,
-                    headers=list(record.headers),
-                    on_delivery=delivered,
-                )
-            except BufferError:  # the local queue is full; delivery makes room
-                self._producer.poll(0.1)
-            except KafkaException as err:
-                if err.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
-                    delivered(err.args[0], None)
-                    return
-                raise BrokerError(f"topic {record.topic}: {err}") from err
-            else:
-                return
 
     def ensure_topic(self, topic: str, config: Mapping[str, str], partitions: int = 1) -> None:
         """Make a topic, where there is none."""
@@ -246,7 +255,29 @@ class Broker:
 
     def flush(self) -> None:
         """Wait for what is still under way."""
-        self._producer.flush(TIMEOUT_S)
+        with suppress(KafkaException):  # of a producer that has ended, nothing is
+            self._producer.flush(TIMEOUT_S)
+
+
+def _produce(producer: Producer, record: Record, delivered: Any) -> None:
+    while True:
+        try:
+            producer.produce(
+                record.topic,
+                key=record.key,
+                value=record.value,
+                headers=list(record.headers),
+                on_delivery=delivered,
+            )
+        except BufferError:  # the local queue is full; delivery makes room
+            producer.poll(0.1)
+        except KafkaException as err:
+            if err.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
+                raise
+            delivered(err.args[0], None)
+            return
+        else:
+            return
 
 
 def _answers(futures: Mapping[Any, Any], what: str) -> dict[Any, Any]:

@@ -5,12 +5,16 @@ of transactions. Tools that show the lag of groups show ours. Beside each offset
 tables at that moment (`Known`), so that a driver that begins can tell a table that has less from one that needs no more.
 
 The offsets are committed by a transactional producer. A driver that begins takes the pipeline over: the one before is
-fenced, and learns it with its next commit.
+fenced, and learns it with its next commit. Each mark names the driver that wrote it, so that one whose producer has ended
+sees whether another driver has begun meanwhile, and does not fence it.
 """
 
 import json
+import threading
+import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -27,7 +31,9 @@ TRANSACTION_MS = 600_000
 """A driver that is paused for less within a commit is not taken for dead. Brokers allow 15 minutes by default."""
 MOST_TEXT = 4_000
 """Bytes beside one offset; brokers take 4,096 (`offset.metadata.max.bytes`)."""
-
+HANGS_AFTER_S = TIMEOUT_S + 5
+"""librdkafka looks at no time-out while it waits for the group's coordinator. After a restart of the broker it has waited
+for ten minutes (confluentinc/librdkafka#5456, #5511)."""
 
 _FENCED = {
     KafkaError._FENCED,  # noqa: SLF001 (the library's public constant)
@@ -49,6 +55,8 @@ class Mark:
     topic_id: str = ""
     tables: Mapping[str, tuple[str, int | None, int]] = field(default_factory=dict)
     """Of each table of the topic: its uuid, what it had by its own word, and below what nothing is left for it."""
+    by: str = field(default="", compare=False)
+    """The driver that has written it; empty where somebody else has set the offset."""
 
 
 def group_of(pipeline: str) -> str:
@@ -64,9 +72,14 @@ class Marks:
         properties: Mapping[str, Any],
         pipeline: str,
         make_producer: Callable[[dict[str, Any]], Producer] = Producer,
+        hangs_after_s: float = HANGS_AFTER_S,
     ) -> None:
         """Connect lazily."""
         self._make_producer = make_producer
+        self._hangs_after_s = hangs_after_s
+        self._id = uuid.uuid4().hex[:12]
+        self._written: set[Position] = set()
+        """What bears our id, unless another driver has written it since."""
         self._common = {**properties, "log_level": 0}
         self._group = group_of(pipeline)
         self._producer: Producer | None = None
@@ -77,9 +90,17 @@ class Marks:
         )
 
     def take_over(self) -> None:
-        """Fence whoever wrote the marks before, once; asked again, it does nothing. Raises BrokerError."""
+        """Fence whoever wrote the marks before, once; asked again, it does nothing.
+
+        Raises:
+            TakenOver: our own producer has ended, and another driver has begun meanwhile.
+            BrokerError: Kafka does not answer.
+        """
         if self._producer is not None:
             return
+        for position, mark in self.read(sorted(self._written)).items():
+            if mark.by not in {"", self._id}:
+                raise TakenOver(f"another driver has marked {position[0]}/{position[1]}")
         producer = kafka_client(
             self._make_producer,
             {**self._common, "transactional.id": self._group, "transaction.timeout.ms": TRANSACTION_MS},
@@ -112,26 +133,49 @@ class Marks:
         """
         self.take_over()
         self._end_commit()
-        for piece in _pieces(marks):
+        for piece in _pieces({position: replace(mark, by=self._id) for position, mark in marks.items()}):
             offsets = [
                 TopicPartition(topic, partition, mark.through, metadata=text)
                 for (topic, partition), (mark, text) in piece.items()
             ]
             self._commit(offsets)
+            self._written |= piece.keys()
             yield {position: mark for position, (mark, _) in piece.items()}
 
     def _commit(self, offsets: list[TopicPartition]) -> None:
         assert self._producer is not None  # noqa: S101 (a driver takes over before it writes)
         try:
             self._producer.begin_transaction()
-            self._producer.send_offsets_to_transaction(
-                offsets, self._consumer.consumer_group_metadata(), TIMEOUT_S
-            )
+            self._send(self._producer, offsets)
         except KafkaException as err:
             self._give_up(err.args[0])
             raise BrokerError(f"committed offsets: {err.args[0].str()}") from err
         self._is_committing = True
         self._end_commit()
+
+    def _send(self, producer: Producer, offsets: list[TopicPartition]) -> None:
+        """Add offsets to the transaction. A producer that does not come back from it is left to itself.
+
+        Whatever it does later is refused, because the next one fences it.
+        """
+        answer = Future[None]()
+
+        def send() -> None:
+            try:
+                group = self._consumer.consumer_group_metadata()
+                producer.send_offsets_to_transaction(offsets, group, TIMEOUT_S)
+                answer.set_result(None)
+            except BaseException as err:  # noqa: BLE001 (raised where the answer is waited for)
+                answer.set_exception(err)
+
+        threading.Thread(target=send, name="marks", daemon=True).start()
+        try:
+            answer.result(self._hangs_after_s)
+        except TimeoutError as err:
+            self._producer = None
+            why = f"no answer in {self._hangs_after_s:g} s"
+            logs.get().warning("producer_ended", error=why, hint="a new one begins")
+            raise BrokerError(f"committed offsets: {why}") from err
 
     def _end_commit(self) -> None:
         """Ask for the commit until it is answered, also where an earlier call gave up."""
@@ -194,17 +238,18 @@ def encoded(mark: Mark) -> str:
         key=lambda item: (item[1][1] == mark.through, item[1][2] >= mark.through, item[0]),
     )
     kept: dict[str, list[Any]] = {}
-    text = _text(mark.topic_id, kept)
-    for name, (uuid, had, through) in behind_first:
-        longer = _text(mark.topic_id, {**kept, name: [uuid, had, through]})
+    text = _text(mark, kept)
+    for name, (table_uuid, had, through) in behind_first:
+        longer = _text(mark, {**kept, name: [table_uuid, had, through]})
         if len(longer.encode()) > MOST_TEXT:
             break
-        kept[name], text = [uuid, had, through], longer
+        kept[name], text = [table_uuid, had, through], longer
     return text
 
 
-def _text(topic_id: str, tables: Mapping[str, list[Any]]) -> str:
-    return json.dumps({"id": topic_id, "tables": tables}, separators=(",", ":"), ensure_ascii=False)
+def _text(mark: Mark, tables: Mapping[str, list[Any]]) -> str:
+    said = {"id": mark.topic_id, "by": mark.by, "tables": tables}
+    return json.dumps(said, separators=(",", ":"), ensure_ascii=False)
 
 
 def decoded(through: int, text: str) -> Mark:
@@ -212,10 +257,10 @@ def decoded(through: int, text: str) -> Mark:
     try:
         data = json.loads(text) if text else {}
         tables = {
-            str(name): (str(uuid), None if had is None else int(had), int(reached))
-            for name, (uuid, had, reached) in data.get("tables", {}).items()
+            str(name): (str(table_uuid), None if had is None else int(had), int(reached))
+            for name, (table_uuid, had, reached) in data.get("tables", {}).items()
         }
-        return Mark(through, str(data.get("id", "")), tables)
+        return Mark(through, str(data.get("id", "")), tables, str(data.get("by", "")))
     except (ValueError, TypeError, AttributeError) as err:
         logs.get().warning("mark_unreadable", error=str(err), text=text[:200])
         return Mark(through)
@@ -227,10 +272,10 @@ def known_of(marks: Mapping[Position, Mark], table: str) -> Known | None:
     ids = {position[0]: marks[position].topic_id for position in said}
     if not said:
         return None
-    uuid = next(reversed(said.values()))[0]
-    mine = {position: one for position, one in said.items() if one[0] == uuid}
+    table_uuid = next(reversed(said.values()))[0]
+    mine = {position: one for position, one in said.items() if one[0] == table_uuid}
     return Known(
-        uuid,
+        table_uuid,
         {position: had for position, (_, had, _) in mine.items() if had is not None},
         {position: reached for position, (_, _, reached) in mine.items()},
         ids,

@@ -1,6 +1,7 @@
 """The Spark session of the driver: jars, catalog, and the settings that ingest's promises stand on."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,7 +24,11 @@ FORCED = {
     # Java's older dates know no 5 to 14 October 1582: a delete file would name another partition than its data file.
     "spark.sql.datetime.java8API.enabled": "true",
 }
+SECRETS = r"(?i)secret|password|token|access[.]?key|credential|authorization"
+"""Properties whose values are nobody's to read, by their names. Spark's own words, and those of REST catalogs."""
 DEFAULTS = {
+    # In the event log, in the UI and in plans.
+    "spark.redaction.regex": SECRETS,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # A batch is small; each task more costs some 10 ms.
@@ -97,6 +102,15 @@ def session_conf(config: StreamsConfig, submitted: Mapping[str, str] | None = No
     return conf
 
 
+def public(conf: Mapping[str, str]) -> dict[str, str]:
+    """What the JVM is started with: a command line, which each user of the machine can read. It is told the rest later."""
+    return {
+        name: value
+        for name, value in conf.items()
+        if not name.startswith("spark.sql.catalog.") and not re.search(SECRETS, name)
+    }
+
+
 def start_session(config: StreamsConfig) -> SparkSession:
     """Start Spark in this process.
 
@@ -113,6 +127,10 @@ def start_session(config: StreamsConfig) -> SparkSession:
         elif "spark.pyspark.python" in conf:
             # Only spark-submit does that by itself.
             os.environ["PYSPARK_PYTHON"] = conf["spark.pyspark.python"]
+        if "PYSPARK_GATEWAY_PORT" not in os.environ:
+            # Spark would start the JVM with all of it.
+            started_with = SparkConf(loadDefaults=False).setAll(list(public(conf).items()))
+            SparkContext._ensure_initialized(conf=started_with)  # noqa: SLF001 (there is no other way in)
         builder = SparkSession.builder
         for key, value in conf.items():
             builder = builder.config(key, value)

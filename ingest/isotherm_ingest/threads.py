@@ -1,10 +1,19 @@
-"""What a thread must know of the one that made it: the fields that stand in every line of the log.
+"""What a thread must know of the one that made it, and where each of them is.
 
-Python gives a new thread an empty context, and Spark calls us from threads of its own.
+A new thread of Python's begins with an empty context, and Spark calls us from threads of its own. So the fields of
+each line of the log are handed on.
 """
 
 import contextvars
+import sys
+import threading
+import traceback
 from collections.abc import Callable
+from pathlib import Path
+
+OURS = Path(__file__).parent
+DEEPEST = 4
+"""Calls of our own that are told of one thread, the last first."""
 
 
 def context() -> Callable[[], None]:
@@ -16,3 +25,18 @@ def context() -> Callable[[], None]:
             variable.set(value)
 
     return take_over
+
+
+def whereabouts() -> dict[str, str]:
+    """Of each thread that is in code of ingest, the calls that it has not come back from, the last first."""
+    names = {one.ident: one.name for one in threading.enumerate()}
+    found = {}
+    for ident, frame in sys._current_frames().items():  # noqa: SLF001 (public, for debuggers as this one)
+        calls = traceback.extract_stack(frame)[::-1]
+        ours = [one for one in calls if OURS in Path(one.filename).parents]
+        if ours and ident != threading.get_ident():
+            told = [
+                f"{Path(one.filename).name}:{one.lineno} {one.name}" for one in [calls[0], *ours[:DEEPEST]]
+            ]
+            found[names.get(ident, str(ident))] = " < ".join(dict.fromkeys(told))
+    return found

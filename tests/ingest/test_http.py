@@ -1,12 +1,32 @@
 """What the driver's port answers."""
 
+import threading
 import urllib.request
 from wsgiref.util import setup_testing_defaults
 
 import pytest
+from structlog.testing import capture_logs
 
+from isotherm.contract.identity import TableId
+from isotherm_ingest.announce.intents import Intents
 from isotherm_ingest.http import HANGS_AFTER_S, Health, application, serve
 from isotherm_ingest.metrics import Metrics
+from support.messages import Broker, Session
+
+TABLE = TableId("uuid", "shop.orders")
+
+
+class Hanging:
+    """A broker that takes a message and does not come back."""
+
+    def __init__(self, broker):
+        self.broker = broker
+        self.is_asked, self.may_go_on = threading.Event(), threading.Event()
+
+    def send(self, records):
+        self.is_asked.set()
+        self.may_go_on.wait(60)
+        self.broker.send(records)
 
 
 def asked(path, health, now_s=100.0):
@@ -34,6 +54,30 @@ def test_only_a_driver_that_hangs_is_to_be_started_again(age_s, status):
     health.turned(100.0, "the catalog is away")
 
     assert asked("/livez", health, 100.0 + age_s)[0] == status
+
+
+def test_where_a_driver_hangs_is_logged_once():
+    broker = Hanging(Broker(Session()))
+    renewer = threading.Thread(target=Intents(broker, "control", "shop").open, name="stuck", args=(TABLE, ()))
+    renewer.start()
+    assert broker.is_asked.wait(60)
+    health = Health(100.0)
+    with capture_logs() as said:
+        answers = [asked("/livez", health, 100.0 + HANGS_AFTER_S) for _ in range(2)]
+        health.turned(9_000.0)
+        answers.append(asked("/livez", health, 9_000.0))
+    broker.may_go_on.set()
+    renewer.join(60)
+
+    assert answers == [("503", "the driver hangs\n")] * 2 + [("200", "ok\n")]
+    (line,) = said
+    assert (line["event"], line["for_s"]) == ("driver_hangs", HANGS_AFTER_S)
+    assert [one.split()[1] for one in line["threads"]["stuck"].split(" < ")] == [
+        "wait",
+        "_send",
+        "_stand",
+        "open",
+    ]
 
 
 def test_the_port_serves_metrics_and_nothing_else():

@@ -1,5 +1,7 @@
 """Marks on a real broker: committed, fenced, and read again."""
 
+import threading
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
@@ -60,6 +62,62 @@ def test_a_producer_that_ends_while_nobody_has_taken_over_is_followed_by_another
     written(marks, {("marks.ended", 0): Mark(8)})
     assert marks.read([("marks.ended", 0)]) == {("marks.ended", 0): Mark(8)}
     marks.close()
+
+
+class Hanging(Producer):
+    """A producer whose first commit waits for the group's coordinator, and does not come back."""
+
+    is_first = True
+    over = threading.Event()
+
+    def send_offsets_to_transaction(self, *args):
+        if Hanging.is_first:
+            Hanging.is_first = False
+            Hanging.over.wait(60)
+        super().send_offsets_to_transaction(*args)
+
+
+@pytest.fixture
+def hanging(kafka):
+    """Makes the marks of a driver whose first commit hangs."""
+    Hanging.is_first = True
+    Hanging.over.clear()
+    yield lambda name: Marks({"bootstrap.servers": kafka.bootstrap_servers}, name, Hanging, hangs_after_s=0.3)
+    Hanging.over.set()
+
+
+def test_a_producer_that_does_not_come_back_is_followed_by_another(kafka, hanging):
+    """After a restart of the broker, librdkafka has waited for ten minutes, whatever it was told."""
+    kafka.create_topic("marks.hanging")
+    marks = hanging("hanging")
+    marks.take_over()
+    with pytest.raises(BrokerError, match=r"no answer in 0\.3 s"):
+        written(marks, {("marks.hanging", 0): Mark(7)})
+
+    written(marks, {("marks.hanging", 0): Mark(8)})
+    assert marks.read([("marks.hanging", 0)]) == {("marks.hanging", 0): Mark(8)}
+    marks.close()
+
+
+def test_a_driver_whose_producer_has_ended_does_not_fence_one_that_has_begun_meanwhile(kafka, hanging, made):
+    position = ("marks.meanwhile", 0)
+    kafka.create_topic(position[0])
+    first, second = hanging("meanwhile"), made("meanwhile")
+    first.take_over()
+    Hanging.is_first = False
+    written(first, {position: Mark(7)})
+    Hanging.is_first = True
+    with pytest.raises(BrokerError):
+        written(first, {position: Mark(8)})
+    second.take_over()
+    written(second, second.read([position]))
+
+    with pytest.raises(TakenOver):
+        written(first, {position: Mark(9)})
+    written(second, {position: Mark(10)})
+    assert second.read([position]) == {position: Mark(10)}
+    first.close()
+    second.close()
 
 
 def test_more_marks_than_one_commit_takes_are_committed_in_pieces(kafka, made):

@@ -86,6 +86,13 @@ def told(rows: list[Any]) -> list[str]:
     return sorted(str([_plain(value) for value in row]) for row in rows)
 
 
+def command_line(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:  # a worker that has just ended
+        return ""
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, Decimal):
         return format(value, "f")
@@ -128,6 +135,8 @@ def test_every_type_through_a_kill_and_a_stop(shop_stack: Stack, running: Proces
         # SIGKILL of the Python alone: its JVM must not outlive it, and nothing may be doubled.
         family = psutil.Process(running.pid).children(recursive=True)
         assert family
+        # Of the catalog's properties, some are secrets, and each user of the machine can read a command line.
+        assert not [one for one in family if "spark.sql.catalog" in command_line(one)]
         running.kill(signal.SIGKILL, group=False)
         _, alive = psutil.wait_procs(family, 30)
         assert [] == [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]

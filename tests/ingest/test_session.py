@@ -1,7 +1,7 @@
 """The properties of the Spark session: whose word wins, in one process and on a cluster."""
 
 from isotherm.runtime.yaml_reader import parse_yaml
-from isotherm_ingest.session import FORCED, session_conf
+from isotherm_ingest.session import FORCED, public, session_conf
 from isotherm_ingest.streams import StreamsConfig
 
 STREAMS = """
@@ -40,3 +40,26 @@ def test_what_the_promises_stand_on_wins_over_spark_submit():
 def test_executors_of_a_cluster_are_not_sent_to_their_own_machine_for_the_driver():
     assert "127.0.0.1" == session_conf(config("local[2]"))["spark.driver.host"]
     assert not {"spark.driver.host", "spark.driver.bindAddress"} & session_conf(config(CLUSTER)).keys()
+
+
+def test_no_secret_is_on_the_command_line_of_the_jvm():
+    """Each user of the machine can read it."""
+    secrets = ["credential: 'id:hidden'", "s3.secret-access-key: hidden", "token: hidden"]
+    own = "header.X-Api-Key: hidden, header.Authorization: hidden"
+    text = STREAMS.replace('"http://catalog"', f'"http://catalog", {", ".join(secrets)}')
+    text = text.replace("}}\nkafka", f"}}, spark: {{{own}}}}}\nkafka").replace("MASTER", '"local[2]"')
+    text = text.replace(
+        'spark.executor.cores: "2"', 'spark.authenticate.secret: hidden, spark.executor.cores: "2"'
+    )
+
+    conf = session_conf(parse_yaml(text, "streams.yaml", StreamsConfig))
+    started_with = public(conf)
+
+    assert len([one for one in conf.values() if "hidden" in one]) == 6
+    assert "hidden" not in str(started_with)
+    assert {
+        "spark.master",
+        "spark.driver.memory",
+        "spark.driver.extraClassPath",
+        "spark.executor.cores",
+    } <= started_with.keys()

@@ -12,7 +12,7 @@ from isotherm.contract.events import Intent
 from isotherm.contract.identity import partition_key
 from isotherm.contract.summary import INGEST_TOKEN, kept_token, property_name
 from isotherm.runtime.clock import monotonic_s
-from isotherm_ingest.decode.changes import CHANGELOG_COLUMNS
+from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS
 from isotherm_ingest.marks import TakenOver
 from isotherm_ingest.tables.portion import Done, Ready
 from isotherm_ingest.tables.writer import TableWriter, Written

@@ -1,6 +1,7 @@
 """Ingest's drivers as processes: started, killed, paused and fenced."""
 
 import json
+import os
 import signal
 import sys
 from collections import Counter
@@ -29,7 +30,7 @@ class Driver:
 
     def __init__(self, config: Path, log: Path) -> None:
         """Start it."""
-        command = [sys.executable, "-m", "isotherm_ingest.cli", "run", config]
+        command = [sys.executable, "-X", "faulthandler", "-m", "isotherm_ingest.cli", "run", config]
         self.process = Process(log.stem, command, log)
         self._tail = Tail(log)
         self.events = Counter[str]()
@@ -86,8 +87,9 @@ class Driver:
         self.process.wait(30)
 
     def tell_what_it_does(self) -> None:
-        """Have its JVM write the stacks of all threads to its log: whoever reads it sees what is waited for."""
+        """Have it write the stacks of all threads to its log, and end: whoever reads it sees what was waited for."""
         _signalled([one for one in self.family() if one.name() == "java"], signal.SIGQUIT)
+        os.kill(self.process.pid, signal.SIGABRT)
 
     def pause(self) -> list[psutil.Process]:
         """SIGSTOP, to all of them; gives who was stopped."""
@@ -183,7 +185,12 @@ class Drivers:
 
 
 def streams_yaml(
-    namespace: str, servers: str, properties: dict[str, str], jars: list[Path], **more: Any
+    namespace: str,
+    servers: str,
+    properties: dict[str, str],
+    jars: list[Path],
+    on_hole: str = "halt",
+    **more: Any,
 ) -> str:
     """The pipeline of a story."""
     streams = [
@@ -193,6 +200,7 @@ def streams_yaml(
             "mode": shape.mode,
             "partition_by": list(shape.spec),
             "properties": {"format-version": str(shape.version)},
+            "on_hole": on_hole,
         }
         for shape in SHAPES
     ]

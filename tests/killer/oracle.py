@@ -4,8 +4,9 @@ Nothing of ingest is used. A table is read by PyIceberg, and every version of it
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
@@ -31,6 +32,8 @@ class Read:
     key: bytes | None
     value: bytes | None
     headers: Mapping[str, bytes | None]
+    at: str
+    """When it was sent. It tells messages of two topics apart that had one name."""
 
 
 def read(servers: str, topics: list[str]) -> list[Read]:
@@ -68,18 +71,22 @@ def _messages(consumer: Consumer, left: int) -> Iterator[Read]:
             continue
         headers = dict(message.headers() or [])
         yield Read(
-            message.topic(), message.partition(), message.offset(), message.key(), message.value(), headers
-        )
+            message.topic(), message.partition(), message.offset(), message.key(), message.value(), headers,
+            str(datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC).replace(tzinfo=None)),
+        )  # fmt: skip
 
 
 class Oracle:
     """What one story's tables must be."""
 
-    def __init__(self, namespace: str, servers: str, sent: Mapping[int, Sent]) -> None:
+    def __init__(
+        self, namespace: str, servers: str, sent: Mapping[int, Sent], gone: Sequence[Read] = ()
+    ) -> None:
+        """`gone` was in topics that were deleted."""
         self._namespace = namespace
         topics = [f"{namespace}.public.{shape.name}" for shape in SHAPES]
         self._known = sent
-        found = [(sent[int(one.headers[NUMBER] or b"")], one) for one in read(servers, topics)]
+        found = [(sent[int(one.headers[NUMBER] or b"")], one) for one in [*gone, *read(servers, topics)]]
         self._found = sorted(found, key=lambda pair: pair[0].number)
         self._servers = servers
 
@@ -116,20 +123,29 @@ class Oracle:
             *(f"  too many {one[:300]}" for one in list(many)[:2]),
         ]
 
-    def wrong_letters(self, topic: str) -> list[str]:
-        """Poison that was not sent on, and good messages that were."""
-        reasons: dict[tuple[str, int, int], set[str]] = {}
+    def wrong_letters(self, topic: str, of: str | None = None) -> list[str]:
+        """Poison that was not sent on, and good messages that were; of all topics, or of one."""
+        reasons: dict[tuple[str, int, int, str], set[str]] = {}
         for one in read(self._servers, [topic]):
             told = {
                 name: (text or b"").decode()
                 for name, text in one.headers.items()
                 if name.startswith("isotherm.")
             }
-            place = told["isotherm.topic"], int(told["isotherm.partition"]), int(told["isotherm.offset"])
+            place = (
+                told["isotherm.topic"],
+                int(told["isotherm.partition"]),
+                int(told["isotherm.offset"]),
+                told["isotherm.timestamp"],
+            )
+            if of not in {None, place[0]}:
+                continue
             reasons.setdefault(place, set()).add(told["isotherm.reason"])
         wrong = []
         for sent, one in self._found:
-            said = reasons.pop((one.topic, one.partition, one.offset), set())
+            if of not in {None, one.topic}:
+                continue
+            said = reasons.pop((one.topic, one.partition, one.offset, one.at), set())
             if bool(said) != sent.is_poison or not said <= sent.reasons:
                 wrong.append(
                     f"{one.topic}/{one.partition}/{one.offset}: dead letter {said}, not {set(sent.reasons)}"

@@ -130,6 +130,10 @@ class Trade:
             self.columns = {**self.columns, "amount": WIDER, "extra": TEXT}
         return sent
 
+    def tombstone(self) -> Sent:
+        """A message that holds nothing."""
+        return self._message(self._any_key(), None)
+
     # Good changes
 
     def _insert(self) -> Sent:

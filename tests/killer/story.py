@@ -4,11 +4,13 @@ At the end the faults are over, one driver is left alone, and the tables must ho
 same trade and the same faults; at which moment of a batch each of them strikes, the machine decides.
 """
 
+import os
 import random
+import signal
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,11 +23,13 @@ from isotherm.demo.stack.ports import free_ports
 from isotherm.runtime.clock import monotonic_s
 from isotherm_ingest.job import EXIT_SPARK_GONE
 from killer.drivers import Drivers, go_on, streams_yaml
-from killer.oracle import Oracle
+from killer.lakes import KINDS, StoryLake, lake_behind_rest, lake_in_a_file
+from killer.oracle import Oracle, Read, read
 from killer.shop import SHAPES
 from killer.trading import Trading
 from support.daemon_process import Daemon
 from support.lab import EXPIRING
+from support.rest_catalog import RestServer
 
 SETTLED_WITHIN_S = 600
 FAULTS = 6
@@ -68,21 +72,23 @@ class Story:
     """The parts of one story, while it is played."""
 
     def __init__(
-        self, seed: int, folder: Path, kafka: Kafka, jars: list[Path], properties: dict[str, str]
+        self, seed: int, folder: Path, kafka: Kafka, jars: list[Path], lake: StoryLake, on_hole: str
     ) -> None:
         self.seed = seed
         self.dice = random.Random(f"faults {seed}")
         self.kafka = kafka
         self.folder = folder
         self.namespace = f"k{seed}"
-        self.database = folder / "catalog.db"
-        self.properties = properties
+        self.lake = lake
+        self.gone: list[Read] = []
+        """Messages of topics that were deleted."""
         self.steps: list[str] = []
         self._began_s = monotonic_s()
         servers = kafka.bootstrap_servers
-        self.catalog: Catalog = load_catalog("lake", **properties)
+        self.catalog: Catalog = load_catalog("lake", **lake.properties)
         self.trading = Trading(self.namespace, servers, seed)
-        self.drivers = Drivers(folder, streams_yaml(self.namespace, servers, properties, jars))
+        text = streams_yaml(self.namespace, servers, lake.properties, jars, on_hole)
+        self.drivers = Drivers(folder, text)
 
     def say(self, text: str) -> None:
         self.steps.append(f"{monotonic_s() - self._began_s:6.1f} s  {text}")
@@ -153,7 +159,7 @@ class Story:
 
     def lock_catalog(self) -> None:
         """The catalog's database takes no request for some seconds."""
-        with closing(sqlite3.connect(self.database, timeout=30, isolation_level=None)) as connection:
+        with closing(sqlite3.connect(self.lake.database, timeout=30, isolation_level=None)) as connection:
             connection.execute("BEGIN EXCLUSIVE")
             self.wait(self.dice.uniform(1, 12))
             connection.execute("ROLLBACK")
@@ -166,6 +172,52 @@ class Story:
         self.kafka.stop()
         self.wait(self.dice.uniform(0, 5))
         self.kafka.start([port, *free_ports(1)])
+
+    def stall_kafka(self) -> None:
+        """SIGSTOP of the broker: connections stand, and nobody answers."""
+        pid = self.kafka.process.pid
+        os.kill(pid, signal.SIGSTOP)
+        self.wait(self.dice.uniform(1, 30))
+        os.kill(pid, signal.SIGCONT)
+
+    def starve(self) -> None:
+        """The driver gets a tenth of the time, as on a machine that has too much to do."""
+        until_s = monotonic_s() + self.dice.uniform(3, 12)
+        while monotonic_s() < until_s:
+            family = self.drivers.now.pause()
+            self.wait(0.18)
+            go_on(family)
+            self.wait(0.02)
+
+    def lose_answers(self) -> None:
+        """Requests to a REST catalog are lost, or their answers are, or they are heard twice. Others are locked."""
+        front = self.lake.front
+        if front is None:
+            self.lock_catalog()
+            return
+        for _ in range(self.dice.randint(1, 4)):
+            front.add(
+                self.dice.choice(["POST", "POST", "*"]),
+                "/tables/",
+                self.dice.choice(KINDS),
+                self.dice.randint(1, 3),
+            )
+        self.wait(self.dice.uniform(1, 8))
+        front.heal()
+
+    def remake_topic(self) -> None:
+        """A topic is deleted and made again once its tables have all of it, while it is read."""
+        self.until_begun()
+        shape = self.dice.choice(SHAPES)
+        topic = self.trading.topic(shape.name)
+        self.steps[-1] += f" ({topic})"
+        with self.trading.resting():
+            oracle = self._oracle()
+            self._settle(lambda: oracle.wrong_rows(self.catalog, shape))
+            self._settle(lambda: oracle.wrong_letters(f"{self.namespace}.dead", topic))
+            self.trading.send_tombstones(shape.name, self.dice.randint(0, 500))
+            self.gone += read(self.kafka.bootstrap_servers, [topic])
+            self.trading.remake(shape.name)
 
     def rename_table(self) -> None:
         """Somebody renames a table, and gives it its name back after some seconds."""
@@ -198,11 +250,22 @@ class Story:
         """Let time pass."""
         threading.Event().wait(seconds)
 
+    def _oracle(self) -> Oracle:
+        return Oracle(self.namespace, self.kafka.bootstrap_servers, self.trading.sent, self.gone)
+
+    def _settle(self, look: Callable[[], list[str]]) -> None:
+        """Wait until a look finds nothing wrong."""
+        until_s = monotonic_s() + SETTLED_WITHIN_S
+        while wrong := look():
+            assert monotonic_s() < until_s, f"before its topic is made again: {wrong}"
+            self.drivers.now.check()
+            self.wait(0.5)
+
     # The end
 
     def wrong(self) -> list[str]:
         """Everything that is not as it must be, once ingest was left alone for long enough."""
-        oracle = Oracle(self.namespace, self.kafka.bootstrap_servers, self.trading.sent)
+        oracle = self._oracle()
         looks: list[Callable[[], list[str]]] = [
             *(lambda shape=shape: oracle.wrong_rows(self.catalog, shape) for shape in SHAPES),
             lambda: oracle.wrong_letters(f"{self.namespace}.dead"),
@@ -228,29 +291,43 @@ class Story:
 
 
 ALL: dict[str, int] = {
-    "kill": 4, "kill_python": 2, "kill_jvm": 1, "kill_worker": 4, "pause": 2, "replace_by_two": 1, "start_another": 2, "replace_while_paused": 3,
-    "lock_catalog": 3, "restart_kafka": 2, "rename_table": 2, "grow": 2,
+    "kill": 4, "kill_python": 2, "kill_jvm": 1, "kill_worker": 4, "pause": 2, "starve": 2, "replace_by_two": 1,
+    "start_another": 2, "replace_while_paused": 3, "lock_catalog": 2, "lose_answers": 3, "restart_kafka": 2,
+    "stall_kafka": 2, "rename_table": 2, "grow": 2, "remake_topic": 2,
 }  # fmt: skip
 """The faults, and how often each is drawn."""
+ON_HOLE = ("backfill", "accept")
+"""Of streams whose topics are made again. Whoever accepts a hole would fill a new table while one is renamed."""
 
 
 def play(
-    seed: int, folder: Path, kafka: Kafka, jars: list[Path], faults: list[str] | None = None, **more: Any
+    seed: int,
+    folder: Path,
+    kafka: Kafka,
+    jars: list[Path],
+    faults: list[str] | None = None,
+    rest: RestServer | None = None,
+    **more: Any,
 ) -> Told:
-    """Tell the story of a seed, or one with these faults."""
+    """Tell the story of a seed, or one with these faults; with a REST server, half of the seeds are told on one."""
     folder.mkdir(parents=True)
-    properties = {
-        "type": "sql",
-        "uri": f"sqlite:///{folder}/catalog.db",
-        "warehouse": f"file://{folder}/warehouse",
-    }
-    story = Story(seed, folder, kafka, jars, properties)
     dice = random.Random(f"story {seed}")
     has_daemon = more.get("has_daemon", dice.random() < 0.6)
     drawn = faults or dice.choices(list(ALL), list(ALL.values()), k=FAULTS)
+    on_hole = "halt"
+    if "remake_topic" in drawn:
+        on_hole = dice.choice(ON_HOLE)
+        drawn = [name for name in drawn if name != "rename_table"]
+    on_rest = rest is not None and dice.random() < 0.5
+    there = lake_behind_rest(folder, rest) if rest and on_rest else nullcontext(lake_in_a_file(folder))
+    with there as lake:
+        return _played(Story(seed, folder, kafka, jars, lake, on_hole), drawn, dice, has_daemon=has_daemon)
+
+
+def _played(story: Story, drawn: list[str], dice: random.Random, *, has_daemon: bool) -> Told:
     try:
-        with daemon(story) if has_daemon else nobody():
-            story.say("with the daemon" if has_daemon else "without the daemon")
+        with daemon(story) if has_daemon else nullcontext():
+            story.say(f"{'with' if has_daemon else 'without'} the daemon, catalog: {story.lake.kind}")
             story.drivers.start()
             story.trading.make_tables()
             story.until_begun()
@@ -272,7 +349,7 @@ def play(
 @contextmanager
 def daemon(story: Story) -> Iterator[None]:
     """The daemon beside ingest: it compacts, and expires snapshots."""
-    lab = SimpleNamespace(root=story.folder, policy=POLICY, properties=story.properties)
+    lab = SimpleNamespace(root=story.folder, policy=POLICY, properties=story.lake.properties)
     one = Daemon(
         lab, story.kafka.bootstrap_servers, f"{story.namespace}.control", loop={"intent_timeout_s": 10}
     )
@@ -286,9 +363,3 @@ def daemon(story: Story) -> Iterator[None]:
         )
     finally:
         one.end()
-
-
-@contextmanager
-def nobody() -> Iterator[None]:
-    """No daemon."""
-    yield

@@ -3,12 +3,15 @@
 import itertools
 import random
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from killer.shop import NUMBER, SHAPES, Sent, Trade
+from support.daemon_process import eventually
 
 SENT_WITHIN_S = 120
 """Kafka may be down meanwhile."""
@@ -65,6 +68,28 @@ class Trading:
             trade.partitions *= 2
             self._transactions = None  # it would not know them
         return f"{topic} has {trade.partitions} partitions"
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """No trade meanwhile; Kafka has all that there was."""
+        with self._lock:
+            yield
+
+    def send_tombstones(self, table: str, count: int) -> None:
+        """Messages that hold nothing for any table; only while trade rests."""
+        trade = self._trade(table)
+        self._send([trade.tombstone() for _ in range(count)], self._producer)
+
+    def remake(self, table: str) -> None:
+        """Delete a topic, and make it again, as large as it was; only while trade rests."""
+        topic, trade = self.topic(table), self._trade(table)
+        self._admin.delete_topics([topic])[topic].result(60)
+        eventually(lambda: topic not in self._admin.list_topics(timeout=30).topics, SENT_WITHIN_S)
+        self._admin.create_topics([NewTopic(topic, trade.partitions)])[topic].result(60)
+        self._producer, self._transactions = self._connected(), None
+
+    def _trade(self, table: str) -> Trade:
+        return next(one for one in self._trades if one.shape.name == table)
 
     def _run(self) -> None:
         try:

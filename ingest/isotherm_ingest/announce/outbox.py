@@ -10,6 +10,7 @@ stops nothing but the announcing, which catches up.
 import json
 import threading
 from collections.abc import Mapping
+from operator import itemgetter
 
 from isotherm.contract.events import encode
 from isotherm.contract.summary import property_name
@@ -24,6 +25,9 @@ from isotherm_ingest.threads import context
 
 REST = 20
 """Times as long as looking at all tables took, until they are looked at again: a twentieth of a core, however many."""
+LAST_LOOK_S = 5.0
+"""For commits of others, when ingest ends. The next driver announces what is left: to look at a thousand tables takes
+longer than a supervisor waits for the end."""
 EVENTS_AT_ONCE = 200
 """Events sent before the watermark moves; a crash sends at most these again."""
 
@@ -40,8 +44,10 @@ class Outbox:
         announced_topic: str,
         metrics: Metrics,
         every_s: float,
+        last_look_s: float = LAST_LOOK_S,
     ) -> None:
         """Nothing is read or sent before `begin`."""
+        self._last_look_s = last_look_s
         self._lake = lake
         self._broker = broker
         self._pipeline = pipeline
@@ -125,7 +131,7 @@ class Outbox:
             return frozenset(self._names)
 
     def stop(self) -> None:
-        """Announce what is left, and end."""
+        """Announce what is left of our own commits, look for those of others for a while, and end."""
         self._done.set()
         self._wake.set()
         if self._thread.is_alive():
@@ -138,7 +144,12 @@ class Outbox:
                 self._wake.wait(max(0.0, self.next_sweep_s - clock.monotonic_s()))
             self._wake.clear()
             self._announce_each(self.due(clock.monotonic_s()))
-        self._announce_each(dict.fromkeys(self.names))
+        with self._lock:
+            ours, self._due = self._due, {}
+        self._announce_each(ours)
+        self._announce_each(
+            dict.fromkeys(self.names - ours.keys()), until_s=clock.monotonic_s() + self._last_look_s
+        )
 
     @property
     def next_sweep_s(self) -> float:
@@ -164,8 +175,10 @@ class Outbox:
                 due.setdefault(self._sweep.pop(), None)
         return due
 
-    def _announce_each(self, tables: Mapping[str, TableNow | None]) -> None:
-        for name, now in sorted(tables.items()):
+    def _announce_each(self, tables: Mapping[str, TableNow | None], until_s: float = float("inf")) -> None:
+        for name, now in sorted(tables.items(), key=itemgetter(0)):
+            if clock.monotonic_s() >= until_s:
+                return
             try:
                 self.announce(name, now)
             except Exception as err:  # noqa: BLE001 (any failure of catalog, storage or broker: the next round tries again)
@@ -178,9 +191,10 @@ class Outbox:
             BrokerError: not acknowledged; the watermark stays where it was.
         """
         with self._announcing:
-            if now is None or self._since_last(now) is None:
-                now = self._lake.newest(name, lambda now: self._since_last(now) is not None)
             table, links = now, None if now is None else self._since_last(now)
+            if links is None:
+                table = self._lake.newest(name, lambda now: self._since_last(now) is not None)
+                links = None if table is None else self._since_last(table)
             if table is None:  # it may be renamed, or restored, and come back
                 return 0
             last = self._watermarks.get(table.uuid)

@@ -86,6 +86,7 @@ class Driver:
         """Take the pipeline over, and find out where every table stands that was written before.
 
         Raises:
+            TakenOver: another driver has begun meanwhile.
             BrokerError: Kafka does not answer.
             CatalogAway: the catalog does not.
         """
@@ -93,6 +94,7 @@ class Driver:
         self._tools.lake.ask()
         self._topics.clear()
         kafka = self._list_topics(now_s)
+        self._commit(self._marked)  # the marks name this driver from now on
         for name in sorted({*self._outbox.names, *named(self._marked)}):
             self._begin_table(name, kafka)
         self._tables.look_again(self._tables.names(), kafka, self._cluster, now_s)
@@ -318,11 +320,14 @@ class Driver:
             for position, mark in self._marks_of(self._topics[name], known).items()
             if all_again or self._marked.get(position) != mark
         }
-        for committed in self._marks.write(marks):
-            self._marked |= committed
+        self._commit(marks)
         self._unsaid.clear()
         if all_again:
             self._reminded_s = now_s
+
+    def _commit(self, marks: Mapping[Position, Mark]) -> None:
+        for committed in self._marks.write(marks):
+            self._marked |= committed
 
     def _marks_of(self, topic: Topic, known: Mapping[str, Known]) -> dict[Position, Mark]:
         """How far the topic was seen through, with what is known of its tables, also of those that are gone."""

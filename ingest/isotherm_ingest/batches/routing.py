@@ -12,7 +12,7 @@ import pyarrow as pa
 from isotherm.runtime import logs
 from isotherm_ingest.batches.fan_out import Report, Sample
 from isotherm_ingest.dead_letters import DeadLetters, Sent
-from isotherm_ingest.decode.debezium import ChangeSchema, change_schema
+from isotherm_ingest.decode.debezium_schema import ChangeSchema, change_schema
 from isotherm_ingest.decode.kinds import SchemaError
 from isotherm_ingest.plan.shares import Ranges
 from isotherm_ingest.streams import PLACEHOLDER, Stream, StreamsConfig

@@ -25,6 +25,8 @@ from isotherm_ingest.tables.writer import TableWriter, Written
 from isotherm_ingest.threads import context
 
 Outcome = TypeVar("Outcome")
+LOOK = -1
+"""Stands for the number of a batch where a table is only looked at, or nothing could be read for it."""
 Front = Mapping[str, Mapping[Position, int]]
 """By topic, where the next batch of its tables begins."""
 
@@ -122,7 +124,7 @@ class Tables:
     def fail(self, name: str, tried: int, err: Exception, now_s: float) -> None:
         """So many messages could not be read, for this table alone."""
         self._states[name].at_most = less(tried)
-        self._failed(name, -1, err, now_s)
+        self._failed(name, LOOK, err, now_s)
 
     def takes(self, name: str, messages: int) -> int:
         """How many of the messages that it lacks are brought to a table at once."""
@@ -183,7 +185,7 @@ class Tables:
             for topic in self._states[name].topics & by_topic.keys():
                 mine = mine.also(by_topic[topic])
             spans = {position: (end, end) for position, end in mine.ends.items()}
-            portions[name] = Portion(-1, (), spans, mine, cluster)
+            portions[name] = Portion(LOOK, (), spans, mine, cluster)
         self.prepare(portions, now_s, only_look=True)
 
     def due_again(self, now_s: float) -> list[str]:
@@ -286,6 +288,8 @@ class Tables:
             for position, (first, end) in ranges.items():
                 if position[0] in state.topics and first <= through.get(position, first - 1) < end:
                     through[position] = end
+            if through != state.known.through:
+                state.at_most = more(state.at_most)
             state.known = replace(state.known, through=through)
 
     def stop(self) -> None:
@@ -295,8 +299,9 @@ class Tables:
     def _succeeded(self, name: str, portion: Portion, written: Written) -> None:
         state = self._states[name]
         self._tell(name, written.place.told)
-        if written.rows:
+        if portion.batch != LOOK:
             state.at_most = more(state.at_most)
+        if written.rows:
             self._outbox.wake(name, written.now)
         state.stands_at(written.place, {position: end for position, (_, end) in portion.ranges.items()})
         if state.failures:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from isotherm_ingest.decode.debezium import ChangeSchema, Column
+from isotherm_ingest.decode.debezium_schema import ChangeSchema, Column
 from isotherm_ingest.decode.kinds import OutOfRange
 
 ROW_OPS = "('r', 'c', 'u', 'd')"

@@ -135,8 +135,19 @@ class JavaTable:
         delta.validateWith(Fence(read_at, summary.get(INGEST_PIPELINE, "")))
         for key, value in summary.items():
             delta.set(key, value)
+        spared = Spared()
+        delta.deleteWith(spared)
         delta.commit()
+        self._delete(spared.paths)
         return Committed(self._id_of(summary), self._as_left())
+
+    def _delete(self, paths: Iterable[str]) -> None:
+        """Delete what attempts wrote that came to nothing, now that a later one has landed."""
+        for path in paths:
+            try:
+                self.table.io().deleteFile(path)
+            except Exception as err:  # noqa: BLE001 (whatever storage says: it stays until orphans are removed)
+                logs.get().warning("file_not_deleted", table=self._now.name, path=path, error=brief(err))
 
     def _as_left(self) -> TableNow | None:
         """The table after our commit, if that is all that has happened to it since the look."""
@@ -226,6 +237,27 @@ class Fence:
         """What Py4J asks for."""
 
         implements = ("org.apache.iceberg.SnapshotAncestryValidator",)
+
+
+class Spared:
+    """What Iceberg would delete, kept.
+
+    Where a commit is refused, Iceberg deletes the manifests and manifest lists that it wrote for it. But a proxy, or
+    Iceberg's own client after an answer 503, may have sent the request twice: the first copy has landed, the second one is
+    refused, and its answer says nothing of the first. The snapshot would be there without its manifest list.
+    """
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+
+    def accept(self, path: str) -> None:
+        """Java's name for what it does with a path."""
+        self.paths.append(path)
+
+    class Java:
+        """What Py4J asks for."""
+
+        implements = ("java.util.function.Consumer",)
 
 
 def key_of(spec: Any, partition: Any) -> PartitionKey:

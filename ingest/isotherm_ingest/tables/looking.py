@@ -13,7 +13,7 @@ from isotherm.clients.storage import plain_properties
 from isotherm.contract.summary import property_name
 from isotherm.parquet.table_description import described
 from isotherm.runtime import clock
-from isotherm_ingest.decode.changes import CHANGELOG_COLUMNS, decoder
+from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS, decoder
 from isotherm_ingest.decode.statement import Wanted
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.plan.places import Found, Place, place
@@ -41,6 +41,7 @@ class Looking:
         self._name = name
         self._stream = stream
         self._tools = tools
+        self._session = session
         self._fit = SchemaFit(name, stream, session, tools)
         self._running: dict[Position, int] = {}
 
@@ -76,7 +77,7 @@ class Looking:
             valid_through_ms,
         )
 
-    def task(self, portion: Portion, look: Look, cores: int) -> TableTask:
+    def task(self, portion: Portion, look: Look) -> TableTask:
         """What the workers must know to write the portion."""
         metadata = look.now.table.metadata
         columns = tuple(look.now.columns)
@@ -102,8 +103,13 @@ class Looking:
             is_empty=look.now.head is None,
             has_ids=metadata.format_version >= 3 and look.now.head is not None,
             event_time=self._event_time(look.now),
-            buckets=1 if count_of(portion.ranges) <= SMALL else cores,
+            buckets=1 if count_of(portion.ranges) <= SMALL else self._cores,
         )
+
+    @property
+    def _cores(self) -> int:
+        """Asked for again each time: executors come late, and go."""
+        return int(self._session.sparkContext.defaultParallelism)
 
     def again(self, portion: Portion, look: Look) -> Look | Place:
         """The same write, for the table as it is now.

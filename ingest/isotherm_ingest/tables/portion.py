@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from isotherm_ingest.decode.debezium import ChangeSchema
+from isotherm_ingest.decode.debezium_schema import ChangeSchema
 from isotherm_ingest.failures import TableRefused, WorkFailed
 from isotherm_ingest.plan.places import Hole, Kafka, Known, Place
 from isotherm_ingest.tables.lake import TableNow

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import SparkSession
 
 from isotherm.runtime import logs
-from isotherm_ingest.decode.changes import CHANGELOG_COLUMNS
-from isotherm_ingest.decode.debezium import Column
+from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS
+from isotherm_ingest.decode.debezium_schema import Column
 from isotherm_ingest.decode.kinds import fits, widened
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.sql.text import literal, quoted

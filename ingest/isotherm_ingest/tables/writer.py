@@ -66,7 +66,6 @@ class TableWriter:
         self.session = spark.newSession()
         for key, value in FORCED.items():
             self.session.conf.set(key, value)
-        self._cores = spark.sparkContext.defaultParallelism
         self._tools = tools
         self._target = tools.lake.spark_name(name)
         self._looking = Looking(name, stream, self.session, tools)
@@ -84,7 +83,7 @@ class TableWriter:
         look = self._looking.look(portion)
         if isinstance(look, Place):
             return look
-        return Ready(portion, look, self._looking.task(portion, look, self._cores))
+        return Ready(portion, look, self._looking.task(portion, look))
 
     def write(self, ready: Ready, done: Done) -> Written:
         """Commit what the workers have written.

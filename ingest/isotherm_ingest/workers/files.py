@@ -23,7 +23,7 @@ from pyiceberg.utils.properties import property_as_bool, property_as_int
 
 from isotherm.parquet.output import NewFile, Output
 from isotherm.parquet.table_description import table_of
-from isotherm_ingest.decode.changes import CHANGELOG_COLUMNS, as_type
+from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS, as_type
 from isotherm_ingest.workers.partitions import Partition, flat, partitions
 from isotherm_ingest.workers.tasks import TableTask
 

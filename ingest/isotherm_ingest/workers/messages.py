@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from isotherm_ingest.decode import debezium
-from isotherm_ingest.decode.changes import MESSAGES
+from isotherm_ingest.decode import debezium_schema
+from isotherm_ingest.decode.debezium_messages import MESSAGES
 
 RAW = pa.schema(
     [
@@ -31,7 +31,7 @@ _MOVED = '"key":"__debezium.oldkey"'
 """In the headers of the insert by which Debezium says that a row has got another key."""
 NO_SCHEMA = 0
 """Stands for no schema at all."""
-_SCHEMA, _PAYLOAD = debezium.SCHEMA.encode(), debezium.PAYLOAD.encode()
+_SCHEMA, _PAYLOAD = debezium_schema.SCHEMA.encode(), debezium_schema.PAYLOAD.encode()
 _DELETE = b'"op":"d"'
 _KNOWN = 10_000
 """Schemas whose numbers are kept; garbage may bring any number of them."""

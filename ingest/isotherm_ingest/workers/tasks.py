@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from isotherm_ingest.decode.changes import Decoder
+from isotherm_ingest.decode.debezium_messages import Decoder
 from isotherm_ingest.tables.offsets import Position
 
 Route = tuple[str, int]

@@ -6,8 +6,8 @@ from itertools import groupby
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from isotherm_ingest.decode.changes import as_type
 from isotherm_ingest.decode.database import ask
+from isotherm_ingest.decode.debezium_messages import as_type
 from isotherm_ingest.workers.decoding import Decoding
 from isotherm_ingest.workers.files import ROW_ID, files_of, logged
 from isotherm_ingest.workers.newest import newest, waited

@@ -136,3 +136,25 @@ def test_a_table_that_gets_its_name_back_is_announced_again(lake):
 
     assert look(12.0) == [1]
     assert announced(broker) == [one.head for one in tables]
+
+
+@pytest.mark.parametrize(("last_look_s", "of_others"), [(0.0, 0), (60.0, 2)])
+def test_a_stop_announces_our_own_commits_and_looks_for_those_of_others_for_a_while(
+    lake, last_look_s, of_others
+):
+    broker = Broker(Session())
+    broker.read_all = lambda _: []
+    outbox = Outbox(
+        lake, broker, "shop", "control", "announced", Metrics(), every_s=5, last_look_s=last_look_s
+    )
+    for name in ("shop.others", "shop.also_others"):
+        table = lake.catalog.create_table(name, ROWS.schema, properties={"ingest.pipeline": "shop"})
+        table.append(ROWS)
+    own = appended(lake)
+    outbox.wake("shop.orders", own)
+    outbox.stop()
+    outbox.begin(frozenset({"shop"}))
+    outbox.stop()
+
+    assert announced(broker)[0] == own.head
+    assert len(announced(broker)) == 1 + of_others

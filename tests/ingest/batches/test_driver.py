@@ -19,7 +19,7 @@ from isotherm_ingest.tables.offsets import Source, Token, vector_of
 from isotherm_ingest.tables.portion import Halted, Ready, wanted_from
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.writer import Written
-from support.messages import SCHEMA, Broker, Marks, Message, Session
+from support.messages import SCHEMA, TOMBSTONE, Broker, Marks, Message, Session
 
 ORDERS, CUSTOMERS = "shop.public.orders", "shop.public.customers"
 CONFIG = """
@@ -163,11 +163,12 @@ class Pipeline:
         if config is not None:
             self.config = parse_yaml(config, "streams.yaml", StreamsConfig)
         self.metrics, self.outbox = Metrics(), Outbox(self.lake)
+        self.marks = marks = Marks(self.store)
         self.driver = Driver(
             self.config,
             self.session,
             self.broker,
-            Marks(self.store),
+            marks,
             Tools(self.lake, None, self.dead_letters, self.metrics, "shop"),
             self.outbox,
             lambda name, stream, _, tools: Writer(
@@ -767,6 +768,23 @@ def test_a_table_that_is_behind_catches_up_in_pieces_that_its_workers_can_hold()
     assert pipeline.rows("orders") == list(range(90))
 
 
+def test_what_holds_nothing_for_a_table_is_not_passed_in_pieces_as_small_as_its_rows_are_large():
+    """Tombstones, or messages of another table of the topic, by the million."""
+    pipeline = Pipeline(CONFIG.replace("messages: 4", "messages: 100"))
+    pipeline.errors["shop.orders"] = RuntimeError("it cannot be written")
+    pipeline.send(*messages(ORDERS, 0, 1), *messages(ORDERS, *range(2, 2_000), schema=TOMBSTONE))
+    pipeline.minute()
+    del pipeline.errors["shop.orders"]
+    pipeline.session.at_most = {ORDERS: 1}
+    for _ in range(20):
+        pipeline.minute()
+    assert pipeline.rows("orders") == [0, 1]
+
+    pipeline.send(*messages(ORDERS, 2_000))
+    pipeline.minute()
+    assert pipeline.rows("orders") == [0, 1, 2_000]
+
+
 # Shared topics, unknown messages, two drivers
 
 
@@ -824,6 +842,16 @@ def test_a_driver_that_begins_takes_the_pipeline_over(pipeline):
     pipeline.minute()
 
     assert pipeline.rows("orders") == [0, 1]
+
+
+def test_a_driver_that_begins_puts_its_name_on_the_marks_at_once(pipeline):
+    """One before it, whose producer has ended, must see it before its first batch is over."""
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.minute()
+    before = pipeline.marks.written
+    pipeline.start()
+
+    assert pipeline.marks.written == before == {(ORDERS, 0)}
 
 
 def test_what_waits_is_told_by_topic(pipeline):

@@ -4,8 +4,8 @@ import json
 
 import pyarrow as pa
 
-from isotherm_ingest.decode.changes import decoder
-from isotherm_ingest.decode.debezium import change_schema
+from isotherm_ingest.decode.debezium_messages import decoder
+from isotherm_ingest.decode.debezium_schema import change_schema
 from isotherm_ingest.decode.kinds import SchemaError, kind_of
 from isotherm_ingest.decode.statement import Wanted
 from support.wire import array, arrow, decimal, key, message, raw, typed

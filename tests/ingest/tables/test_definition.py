@@ -2,7 +2,7 @@
 
 import pytest
 
-from isotherm_ingest.decode.debezium import change_schema
+from isotherm_ingest.decode.debezium_schema import change_schema
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables.definition import definition, key_of, missing_properties

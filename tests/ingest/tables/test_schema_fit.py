@@ -2,8 +2,8 @@
 
 import pytest
 
-from isotherm_ingest.decode.changes import CHANGELOG_COLUMNS
-from isotherm_ingest.decode.debezium import ChangeSchema, Column
+from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS
+from isotherm_ingest.decode.debezium_schema import ChangeSchema, Column
 from isotherm_ingest.decode.kinds import kind_of
 from isotherm_ingest.tables.portion import Group
 from isotherm_ingest.tables.schema_fit import changes_for

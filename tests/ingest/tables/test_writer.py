@@ -13,7 +13,7 @@ from isotherm.contract.events import decode
 from isotherm.contract.identity import PartitionKey
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
 from isotherm_ingest.announce.intents import Intents
-from isotherm_ingest.decode.debezium import change_schema
+from isotherm_ingest.decode.debezium_schema import change_schema
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.kafka import BrokerError
 from isotherm_ingest.metrics import Metrics
@@ -189,6 +189,18 @@ def test_a_column_that_was_dropped_comes_back_with_a_message_and_not_before(writ
 
     writer.prepare(replace(now, groups=(newer, Group(TOPIC, 8, schema))))
     assert "ADD COLUMN `dropped` STRING" in writer.session.statements[-1]
+
+
+def test_a_large_table_is_written_by_as_many_tasks_as_there_are_cores_now(writer):
+    """Executors come after the driver has begun, and go."""
+    large = portion(0, 20_001)
+    found = []
+    for cores in (2, 8, 4):
+        writer.session.defaultParallelism = cores
+        found.append(writer.prepare(large).task.buckets)
+
+    assert found == [2, 8, 4]
+    assert writer.prepare(portion(0, 20_000)).task.buckets == 1
 
 
 def written(writer, portion):

@@ -43,7 +43,7 @@ from pyiceberg.types import (
 )
 
 from isotherm.parquet.table_description import described, table_of
-from isotherm_ingest.decode.changes import CHANGE, as_type
+from isotherm_ingest.decode.debezium_messages import CHANGE, as_type
 from isotherm_ingest.workers.files import files_of
 from isotherm_ingest.workers.tasks import TableTask
 from isotherm_ingest.workers.writing import write

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotherm_ingest.decode.changes import CHANGE
+from isotherm_ingest.decode.debezium_messages import CHANGE
 from isotherm_ingest.workers.newest import newest
 from isotherm_ingest.workers.tasks import TableTask
 from isotherm_ingest.workers.writing import filled

@@ -11,8 +11,8 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from isotherm.parquet.table_description import described
 from isotherm_ingest.batches.fan_out import filled_of
-from isotherm_ingest.decode.changes import decoder
-from isotherm_ingest.decode.debezium import change_schema
+from isotherm_ingest.decode.debezium_messages import decoder
+from isotherm_ingest.decode.debezium_schema import change_schema
 from isotherm_ingest.decode.statement import Wanted
 from isotherm_ingest.workers.decoding import decode_stage
 from isotherm_ingest.workers.files import arrow_of

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from isotherm_ingest.decode.database import UnreadError, run
-from isotherm_ingest.decode.debezium import ChangeSchema
+from isotherm_ingest.decode.debezium_schema import ChangeSchema
 from isotherm_ingest.decode.statement import (
     Wanted,
     hidden_keys,

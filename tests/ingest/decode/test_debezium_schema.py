@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from isotherm_ingest.decode.debezium import change_schema, key_fields
+from isotherm_ingest.decode.debezium_schema import change_schema, key_fields
 from isotherm_ingest.decode.kinds import SchemaError, fits, kind_of, widened
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"

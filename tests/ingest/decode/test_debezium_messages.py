@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from isotherm_ingest.decode.changes import decoder
-from isotherm_ingest.decode.debezium import change_schema
+from isotherm_ingest.decode.debezium_messages import decoder
+from isotherm_ingest.decode.debezium_schema import change_schema
 from isotherm_ingest.decode.statement import Wanted
 from support.wire import (
     DATE,
