@@ -81,12 +81,15 @@ def seeds(request):
 
 
 @pytest.fixture(scope="session")
-def spark_jars(tmp_path_factory):
-    """What a Spark session needs beside Spark's own jars."""
+def spark_jars(tmp_path_factory, pytestconfig):
+    """What a Spark session needs beside Spark's own jars. Drivers start from an archive of their classes then."""
     from isotherm.demo.stack import find_java, jar_paths
+    from support.class_archive import start_drivers_from_archive
 
     find_java()
-    return jar_paths("spark", tmp_path_factory.mktemp("jars"))
+    jars = jar_paths("spark", tmp_path_factory.mktemp("jars"))
+    start_drivers_from_archive(pytestconfig.rootpath / ".pytest_cache" / "classes", jars)
+    return jars
 
 
 @pytest.fixture(scope="session")

@@ -128,8 +128,10 @@ BLAMED = {
     Reason.CORRUPT_FILE,
     Reason.CRASHED,
     Reason.DEADLINE,
+    Reason.DELETES_ELSEWHERE,
     Reason.ENCRYPTED,
     Reason.EQUALITY_DELETES,
+    Reason.FILE_TWICE,
     Reason.FORMAT_V1,
     Reason.FORMAT_V3,
     Reason.FORMAT_V4,
@@ -142,6 +144,7 @@ BLAMED = {
     Reason.MISSING_FILE,
     Reason.OUT_OF_MEMORY,
     Reason.REFUSED,
+    Reason.TWO_SPELLINGS,
     Reason.UNEXPECTED,
 }
 """Ends that count against a partition; for the catalog's refusal of a request nobody else can be found."""

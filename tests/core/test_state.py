@@ -8,7 +8,7 @@ from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.identity import partition_key
 from isotherm.contract.summary import Origin
 from isotherm.core.model.changes import PartitionDelta
-from isotherm.core.model.files import FileKind, FileStats, total
+from isotherm.core.model.files import FileKind, FileStats, size_bucket, total
 from isotherm.core.state import PartitionState, StateError, apply, built
 from isotherm.core.units import HOUR_MS
 from support.builders import (
@@ -16,6 +16,7 @@ from support.builders import (
     HOUR,
     HOURLY,
     KIB,
+    MIB,
     MINUTE,
     NOW,
     TABLE,
@@ -23,6 +24,7 @@ from support.builders import (
     change,
     files,
     key,
+    partition,
     removed,
     table_state,
 )
@@ -327,3 +329,63 @@ def test_of_several_partitions_of_an_hour_one_that_was_quiet_is_a_return(order):
         returns.append(round(sum(age.returns for age in state.lateness.ages)))
 
     assert returns == [0, 1, 2, 3]
+
+
+def merge_on_read(count, size, sign=1):
+    """What a commit does that writes position-delete files, or with -1 takes them away."""
+    stats = FileStats(sign * count, sign * count, sign * count * size)
+    kind, moved = FileKind.POSITION_DELETES, FileStats(count, count, count * size)
+    came_and_left = {"added": moved} if sign > 0 else {"removed": moved}
+    return PartitionDelta(deletes={kind: stats}, delete_sizes={size_bucket(size): stats}, **came_and_left)
+
+
+def after_each(before, deltas):
+    """A partition after some writes, one after another."""
+    state, partitions = table_state(head=1), {key(): before}
+    for number, delta in enumerate(deltas, 2):
+        done = apply(state, partitions, change(number, number - 1, {key(): delta}), HOURLY, NOW)
+        state, partitions = done.state, done.partitions
+    return partitions[key()]
+
+
+def test_the_sizes_of_position_deletes_are_kept():
+    small, large = merge_on_read(3, 1000), merge_on_read(1, MIB)
+    done = after_each(partition(2), [small, large, merge_on_read(2, 1000, -1)])
+
+    assert done.delete_sizes == {
+        size_bucket(1000): FileStats(1, 1, 1000),
+        size_bucket(MIB): FileStats(1, 1, MIB),
+    }
+    assert done.position_deletes == done.delete_sizes
+
+
+def test_a_merge_of_all_deletes_mends_what_was_stored_without_their_sizes():
+    kind, mib = FileKind.POSITION_DELETES, size_bucket(MIB)
+    before = replace(partition(2), deletes={kind: FileStats(10, 10, 10_000)})
+    came = after_each(before, [merge_on_read(5, 1000)])
+    sizes = {size_bucket(1000): FileStats(-15, -15, -15_000), mib: FileStats(1, 15, MIB)}
+    merge = PartitionDelta(deletes={kind: FileStats(-14, 0, MIB - 15_000)}, delete_sizes=sizes)
+    merged = after_each(came, [merge])
+
+    assert sum(one.files for one in came.position_deletes.values()) == 15
+    assert merged.position_deletes == {mib: FileStats(1, 15, MIB)}
+    assert after_each(merged, [merge_on_read(1, 10)]).position_deletes == {
+        mib: FileStats(1, 15, MIB),
+        size_bucket(10): FileStats(1, 1, 10),
+    }
+
+
+@pytest.mark.parametrize(
+    ("made", "rests"),
+    [
+        (PartitionDelta(deletes={FileKind.POSITION_DELETES: FileStats(-9, 0, 0)}), False),
+        (PartitionDelta(deletes={FileKind.EQUALITY_DELETES: FileStats(-10, -10, -1000)}), True),
+    ],
+    ids=["position deletes are merged", "equality deletes become position deletes"],
+)
+def test_data_rests_from_a_job_that_has_read_it_and_not_from_one_that_only_merged_deletes(made, rests):
+    deletes = {kind: FileStats(10, 10, 1000) for kind in made.deletes}
+    ours = change(2, 1, {key(): made}, origin=Origin.MAINTENANCE)
+    done = apply(table_state(head=1), {key(): replace(partition(2), deletes=deletes)}, ours, HOURLY, NOW)
+
+    assert done.partitions[key()].compacted_at_ms == (ours.committed_at_ms if rests else None)

@@ -64,6 +64,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.stack
+@pytest.mark.usefixtures("spark_jars")
 @pytest.mark.timeout(600)
 def test_a_run_keeps_every_promise_and_compacts_what_went_cold(folder: Path) -> None:
     report = report_of(folder, "--for", "30s", "--seed", "1")
@@ -91,6 +92,7 @@ def test_a_run_keeps_every_promise_and_compacts_what_went_cold(folder: Path) -> 
 
 
 @pytest.mark.stack
+@pytest.mark.usefixtures("spark_jars")
 @pytest.mark.timeout(600)
 def test_kills_and_a_second_driver_break_no_promise(folder: Path) -> None:
     report = report_of(folder, "--for", "60s", "--seed", "3", "--chaos", "kill")

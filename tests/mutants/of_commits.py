@@ -6,9 +6,14 @@ COMMITTER = "iceberg/compaction/committer.py"
 PROOF = "iceberg/compaction/proof.py"
 COMMIT_CHECKS = "iceberg/compaction/commit_checks.py"
 SNAPSHOT = "iceberg/compaction/replace_snapshot.py"
-FATE = "iceberg/compaction/fate.py"
+DELETES = "iceberg/manifests/deletes.py"
+OUTCOME = "iceberg/compaction/commit_outcome.py"
+BINDING = "iceberg/compaction/binding.py"
 CONFLICTS = "iceberg/compaction/test_commit_conflicts.py::"
+TWICE = "iceberg/compaction/test_files_named_twice.py::"
 EXECUTOR = "iceberg/compaction/test_executor.py::"
+OF_DELETES = "iceberg/manifests/test_deletes.py::"
+BY_VALUES = "iceberg/compaction/test_equality_deletes.py::"
 
 MUTANTS = (
     # What is written against what was read
@@ -32,6 +37,132 @@ MUTANTS = (
         "if not expected == rewrite.rows_written == listed:",
         "if not expected == rewrite.rows_written:",
         EXECUTOR + "test_sums_that_do_not_agree_commit_nothing[files]",
+    ),
+    Mutant(
+        "merged deletes that differ are committed",
+        PROOF,
+        "if merged.hash_read != merged.hash_written:",
+        "if False:",
+        EXECUTOR + "test_sums_that_do_not_agree_commit_nothing[hash of deletes]",
+    ),
+    Mutant(
+        "fewer deletes than were read are committed",
+        PROOF,
+        "if not merged.positions_read == merged.positions_written == listed:",
+        "if False:",
+        EXECUTOR + "test_sums_that_do_not_agree_commit_nothing[deletes read]",
+    ),
+    Mutant(
+        "deletes on data of another spec are merged",
+        DELETES,
+        'if delete.spec_id == spec_id and normalised(delete.referenced_data_file or "") not in others',
+        "if delete.spec_id == spec_id",
+        OF_DELETES + "test_what_names_data_of_another_spec_is_not_merged",
+    ),
+    Mutant(
+        "merged deletes do not apply to the youngest data",
+        SNAPSHOT,
+        "deleted_at = max(",
+        "deleted_at = min(",
+        "iceberg/compaction/test_delete_files.py::test_data_that_came_between_two_deletes_stays_without_its_rows",
+    ),
+    Mutant(
+        "equality deletes leave while they apply to data that stays",
+        DELETES,
+        "if (delete.spec_id, delete.partition) != (spec_id, partition) or staying.may_be_named_by(delete):",
+        "if (delete.spec_id, delete.partition) != (spec_id, partition):",
+        OF_DELETES + "test_equality_deletes_are_over_once_no_older_data_of_their_partition_is_left",
+    ),
+    Mutant(
+        "equality deletes leave that apply to data of another spec",
+        DELETES,
+        "number >= delete.sequence_number for of, number in",
+        "True for of, number in",
+        OF_DELETES + "test_deletes_that_apply_everywhere_stay_while_any_spec_has_older_data",
+    ),
+    Mutant(
+        "a job of a partition takes out the equality deletes that apply everywhere",
+        DELETES,
+        "if (delete.spec_id, delete.partition) != (spec_id, partition) or",
+        "if delete.spec_id != spec_id or",
+        "iceberg/manifests/test_deletes.py::test_equality_deletes_are_over_once_no_older_data_of_their_partition_is_left",
+    ),
+    Mutant(
+        "a key is null where a partition says its value and the column was dropped",
+        "iceberg/compaction/rewrite.py",
+        "if isinstance(one.transform, IdentityTransform) and values[place] is not None",
+        "if isinstance(one.transform, IdentityTransform) and values[place] is not None and one.source_id in metadata.schema().field_ids",
+        "iceberg/compaction/test_equality_scope.py::test_a_partition_says_the_value_of_a_key_that_its_files_lack_also_once_the_column_is_dropped",
+    ),
+    Mutant(
+        "equality deletes by a fixed length are applied, of which Java finds the last key",
+        "iceberg/compaction/key_columns.py",
+        "if isinstance(of, FixedType):",
+        "if False:",
+        "iceberg/compaction/test_equality_scope.py::test_keys_of_a_fixed_length_are_refused",
+    ),
+    Mutant(
+        "equality deletes without ids are read by the table's names",
+        "iceberg/compaction/equality_keys.py",
+        "if self._mapping is not None and not source.has_ids:",
+        "if False:",
+        "iceberg/compaction/test_equality_scope.py::test_a_delete_file_without_ids_is_read_by_the_order_of_its_columns_or_not_at_all",
+    ),
+    Mutant(
+        "equality deletes leave of which nothing was written for files that stay",
+        SNAPSHOT,
+        "rest = unsaid if is_said and job.converts_equality else staying",
+        "rest = unsaid if is_said else staying",
+        BY_VALUES + "test_a_merge_of_position_deletes_leaves_equality_deletes_to_what_they_apply_to",
+    ),
+    Mutant(
+        "a rollback to before equality deletes that apply everywhere does not stand against a commit",
+        "iceberg/manifests/live.py",
+        "manifest.partition_spec_id in everywhere",
+        "manifest.partition_spec_id in ()",
+        BY_VALUES + "test_a_rollback_to_before_deletes_that_apply_everywhere_refuses_the_commit",
+    ),
+    Mutant(
+        "equality deletes that both engines passed over are not missed",
+        "iceberg/compaction/row_sums.py",
+        "if left := [one.path for one in younger if one.identity not in asked]:",
+        "if left := set():",
+        "iceberg/compaction/test_proof_mutants.py::test_a_mutant_of_equality_deletes_in_pieces_is_found",
+    ),
+    Mutant(
+        "a merged manifest takes the place of others that hold another number of files",
+        SNAPSHOT,
+        "if one.existing_files_count == live_entries(group):",
+        "if True:",
+        "iceberg/compaction/test_merged_manifests.py::test_manifests_whose_list_counts_other_files_stay_where_they_are",
+    ),
+    Mutant(
+        "files are lost where manifests are merged",
+        SNAPSHOT,
+        "            for manifest in group\n",
+        "            for manifest in group[1:]\n",
+        "iceberg/compaction/test_merged_manifests.py::test_every_file_is_there_as_it_was_in_fewer_manifests",
+    ),
+    Mutant(
+        "files that left since manifests were merged come back",
+        SNAPSHOT,
+        "if listed.issuperset(paths):",
+        "if True:",
+        "iceberg/compaction/test_merged_manifests.py::test_what_left_while_manifests_were_merged_does_not_come_back",
+    ),
+    Mutant(
+        "one of two copies of a manifest is lost where the other is merged",
+        "iceberg/manifests/merging.py",
+        "if times[one.manifest_path] == 1 and live_entries([one])",
+        "if live_entries([one])",
+        "iceberg/compaction/test_merged_manifests.py::test_a_manifest_that_is_listed_twice_stays_twice",
+    ),
+    Mutant(
+        "manifests of two specs become one",
+        "iceberg/manifests/merging.py",
+        "alike.setdefault((manifest.partition_spec_id, manifest.content), [])",
+        "alike.setdefault((0, manifest.content), [])",
+        "iceberg/manifests/test_merging.py::test_what_is_merged_is_alike_small_and_many",
     ),
     Mutant(
         "files of another job are committed",
@@ -67,6 +198,13 @@ MUTANTS = (
         "if not all(uuids.has_one_order for uuids in self._uuids.values()):",
         "if False:",
         "iceberg/manifests/test_live.py::test_no_reader_passes_over_a_manifest_of_uuids_that_it_needs",
+    ),
+    Mutant(
+        "a manifest with both zeros has the bounds of one",
+        "iceberg/manifests/writing.py",
+        "(minus if low == zero else low)",
+        "low",
+        "iceberg/manifests/test_live.py::test_no_reader_passes_over_a_manifest_of_zeros_that_it_needs",
     ),
     # The table as the commit finds it
     Mutant(
@@ -183,8 +321,8 @@ MUTANTS = (
     Mutant(
         "deleted rows come back in files that the job leaves alone",
         SNAPSHOT,
-        "or (entry.kind is FileKind.POSITION_DELETES and not staying.may_be_named_by(entry))",
-        "or entry.kind is FileKind.POSITION_DELETES",
+        "return not (unsaid if is_said else staying).may_be_named_by(entry)",
+        "return True",
         CONFLICTS + "test_deletes_that_apply_to_files_that_stay_stay",
     ),
     Mutant(
@@ -235,8 +373,8 @@ MUTANTS = (
     Mutant(
         "deletes that came after the rewrite began do not apply to its files",
         SNAPSHOT,
-        "added(file, partition, self.snapshot_id, job.base_sequence_number)",
-        "added(file, partition, self.snapshot_id, table.metadata.next_sequence_number())",
+        "data, rewrite.files, job.base_sequence_number)",
+        "data, rewrite.files, table.metadata.next_sequence_number())",
         CONFLICTS + "test_new_files_keep_the_starting_sequence_number",
     ),
     Mutant(
@@ -249,28 +387,28 @@ MUTANTS = (
     # The fate of a job
     Mutant(
         "a commit that landed is not found in the history",
-        FATE,
+        OUTCOME,
         "if snapshot.summary is not None and snapshot.summary.get(JOB_ID) == job.job_id:",
         "if False:",
         CONFLICTS + "test_committing_twice_changes_nothing",
     ),
     Mutant(
         "live files of an expired commit count as a crash's leftovers",
-        FATE,
+        OUTCOME,
         'if any(f"/isotherm-{job.job_id}-" in entry.path for entry in live):',
         "if False:",
         CONFLICTS + "test_a_commit_whose_snapshot_was_expired_before_anyone_looked",
     ),
     Mutant(
         "another table under the name says what became of a job",
-        FATE,
+        OUTCOME,
         "if loaded.table.uuid == uuid:",
         "if True:",
         CONFLICTS + "test_another_table_under_the_name_says_nothing_of_a_job",
     ),
     Mutant(
         "a commit that landed is settled as failed by a replica that lags",
-        FATE,
+        OUTCOME,
         "if may_land and all(",
         "if False and all(",
         CONFLICTS + "test_a_replica_that_lags_does_not_make_a_landed_commit_a_failed_one",
@@ -284,16 +422,51 @@ MUTANTS = (
     ),
     Mutant(
         "a request that may still land counts as lost",
-        FATE,
+        OUTCOME,
         "if head_id != asserted_head_id or any(strangers(job, live)):",
         "if True:",
         CONFLICTS + "test_a_request_whose_end_is_not_known_leaves_everything",
     ),
     Mutant(
         "a request that cannot land any more is waited for without end",
-        FATE,
+        OUTCOME,
         "if head_id != asserted_head_id or any(strangers(job, live)):",
         "if False:",
         CONFLICTS + "test_a_request_whose_end_is_not_known_can_no_longer_land_once_the_head_moved",
+    ),
+    Mutant(
+        "one copy of a file is rewritten, and both leave",
+        BINDING,
+        "torn = [identity for identity, count in taken.items() if copies[identity] != count]",
+        "torn = list[tuple[str, int | None]]()",
+        TWICE + "test_a_job_that_would_rewrite_one_copy_of_two_is_refused",
+    ),
+    Mutant(
+        "deletes on a file with two ages are merged into one file",
+        BINDING,
+        "torn += [file.identity for file in named if copies[file.identity] > 1]",
+        "torn += []",
+        TWICE + "test_deletes_on_a_file_with_two_ages_are_not_merged",
+    ),
+    Mutant(
+        "a file that was added again meanwhile leaves with its copy",
+        OUTCOME,
+        "if copies[identity] > count}",
+        "if False}",
+        TWICE + "test_a_file_that_is_added_again_meanwhile_refuses_the_commit",
+    ),
+    Mutant(
+        "deletes that no reader applies are applied",
+        "iceberg/compaction/deleted_rows.py",
+        "if path in spellings and set(spellings[path]) != {name}:",
+        "if False:",
+        EXECUTOR + "test_deletes_that_spell_a_path_in_another_way_are_neither_applied_nor_dropped",
+    ),
+    Mutant(
+        "deletes on a file of another partition leave as if it were gone",
+        BINDING,
+        "    if not missing:\n",
+        "    if True:\n",
+        "iceberg/compaction/test_deletes_elsewhere.py::test_the_partition_in_which_it_lies_is_not_compacted",
     ),
 )

@@ -3,6 +3,7 @@
 from mutants.mutant import Mutant
 
 SOURCE = "iceberg/compaction/source.py"
+DELETED_ROWS = "iceberg/compaction/deleted_rows.py"
 ROW_SUMS = "iceberg/compaction/row_sums.py"
 CLIENT = "clients/catalog.py"
 HEALTH = "service/health.py"
@@ -27,14 +28,14 @@ MUTANTS = (
     # The reader that rewrites
     Mutant(
         "the last deleted position of a batch stays",
-        SOURCE,
+        DELETED_ROWS,
         "low, high = bisect_left(positions, start), bisect_left(positions, start + rows)",
         "low, high = bisect_left(positions, start), bisect_left(positions, start + rows - 1)",
         EXECUTOR + "test_deletes_apply_by_path_position_and_sequence_number",
     ),
     Mutant(
         "a rewrite takes rows out of files that are younger than the delete",
-        SOURCE,
+        DELETED_ROWS,
         "older = pc.if_else(is_younger, None, paths)",
         "older = paths",
         EXECUTOR + "test_deletes_apply_by_path_position_and_sequence_number",

@@ -347,7 +347,7 @@ MUTANTS = (
     Mutant(
         "an expiry that may land yet is settled as failed",
         "service/expiries.py",
-        "and not has_gone_on and self.now_ms()",
+        "and may_land and self.now_ms()",
         "and False and self.now_ms()",
         "service/test_deletions_go_on.py::test_an_expiry_whose_answer_was_lost_keeps_no_other_waiting_once_the_table_has_gone_on",
     ),
@@ -361,8 +361,22 @@ MUTANTS = (
     Mutant(
         "an expiry whose answer was lost keeps the others waiting for a day",
         "service/expiries.py",
-        "and not has_gone_on and self.now_ms()",
+        "and may_land and self.now_ms()",
         "and self.now_ms()",
         "service/test_deletions_go_on.py::test_an_expiry_whose_answer_was_lost_keeps_no_other_waiting_once_the_table_has_gone_on",
+    ),
+    Mutant(
+        "an expiry goes by what was known of a table that must be scanned again",
+        "service/expiries.py",
+        "if not row.is_trusted:",
+        "if False:",
+        "service/test_slow_commits.py::test_an_expiry_of_a_table_whose_scan_is_put_off_is_not_sent",
+    ),
+    Mutant(
+        "an expiry that was given up, and goes on, is settled as failed",
+        "service/expiries.py",
+        "not has_gone_on or self.maintainer.is_expiring(operation.job_id)",
+        "not has_gone_on",
+        "service/test_slow_commits.py::test_an_expiry_that_was_given_up_and_goes_on_afterwards_leaves_no_files",
     ),
 )

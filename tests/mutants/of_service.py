@@ -35,6 +35,14 @@ MUTANTS = (
         HANGING + "test_commits_that_hang_have_a_part_of_the_loop[stream]",
     ),
     Mutant(
+        "a commit that hung for ten minutes keeps all others waiting for forty",
+        "service/operations.py",
+        "min(now_s - began_s, HOLDS_AT_MOST_S)",
+        "(now_s - began_s)",
+        HANGING
+        + "test_a_commit_that_hung_for_long_beside_the_loop_keeps_other_tables_waiting_for_two_minutes",
+    ),
+    Mutant(
         "expiries whose commits hang have all of the loop",
         EXPIRIES,
         "if not self.operations.may_commit(Action.EXPIRE, job_id):",
@@ -337,7 +345,7 @@ MUTANTS = (
     # Dead stores
     Mutant(
         "operations left open in dead buckets take the loop's time",
-        "service/settling.py",
+        "service/unfinished_operations.py",
         "if self.barrier.is_away or self.monotonic_s() >= deadline_s:",
         "if self.barrier.is_away:",
         "service/test_barrier.py::test_what_was_left_open_in_dead_buckets_costs_a_turn_of_the_loop_one_time_out",
@@ -566,5 +574,19 @@ MUTANTS = (
         "instr(location, value)) ORDER BY number",
         "instr(location, value)) ORDER BY number DESC",
         "store/test_places.py::test_the_first_place_stays_the_first",
+    ),
+    Mutant(
+        "what came after the first account is told apart by the writers' clocks",
+        "service/follow.py",
+        "was_there = oldest is None or (not is_later and place < oldest)",
+        "was_there = oldest is None or at_ms < oldest[1]",
+        "service/test_lost_stores.py::test_a_snapshot_by_a_clock_that_is_behind_is_announced_though_the_fold_is_lost",
+    ),
+    Mutant(
+        "a fold is believed beside a ledger that is older",
+        "service/ledger_age.py",
+        "if not ledger.is_known(uuid, head):",
+        "if False:",
+        "service/test_lost_stores.py::test_what_was_found_and_not_announced_yet_is_announced_though_an_older_ledger_was_put_back",
     ),
 )

@@ -7,27 +7,27 @@ HOLDS = "service/holds.py"
 AGE = "service/ledger_age.py"
 SEARCH, UNKNOWN, MISSING = (
     "service/survey/survey.py",
-    "service/survey/names_without_answer.py",
+    "service/survey/unanswered_names.py",
     "service/survey/table_search.py",
 )
 IDENTIFY = "iceberg/identify_tables.py"
 BARRIER = "service/barrier.py"
 FOLLOW = "service/follow.py"
 INTAKE = "service/intake.py"
-SILENCES = "service/survey/silences.py"
+SILENCES = "service/survey/silences_kept.py"
 LAYERS = "service/test_layers.py::"
 
 MUTANTS = (
     Mutant(
         "an outage of the catalog is a silence of each name",
-        "service/survey/names_without_answer.py",
+        "service/survey/unanswered_names.py",
         "if now_s <= away_from_s:",
         "if True:",
         "service/test_survey_patience.py::test_an_outage_of_the_whole_catalog_is_no_silence_of_a_name",
     ),
     Mutant(
         "an outage before a restart is a silence of each name",
-        "service/survey/names_without_answer.py",
+        "service/survey/unanswered_names.py",
         "until_s = min(self.monotonic_s(), self._away_from_s)",
         "until_s = self.monotonic_s()",
         "service/test_survey_patience.py::test_an_outage_of_the_whole_catalog_is_no_silence_of_a_name",

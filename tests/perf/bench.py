@@ -25,6 +25,7 @@ SUBJECTS = {
     "fleet": "1,000 tables of 1,000 partitions",
     "capacity": "what is promised of one core and 1 GiB: four fleets",
     "replaying": "a month of one-minute commits, simulated",
+    "compacting": "what a compaction takes, against DuckDB's COPY and against Spark",
     "ingest": "what a change costs on its way, against a bare stream and MERGE",
     "ingest-tables": "batches of many small tables, minutes without work, a table with a long past",
     "ingest-peers": "how long a change takes, and Iceberg's sink for Kafka Connect on the same topic",

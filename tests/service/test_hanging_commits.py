@@ -1,6 +1,7 @@
 """Commits that get no answer cost neither the loop its turns, nor the disk a copy of the files each minute."""
 
 from itertools import pairwise
+from threading import Event
 
 import pytest
 from pyiceberg.exceptions import CommitStateUnknownException
@@ -96,6 +97,40 @@ def test_commits_that_hang_have_a_part_of_the_loop(tmp_path, is_written):
 
     assert len(sent_s) >= 4
     assert max(took_s) < 2 * TIME_OUT_S
+    service.stop()
+    lab.executor.stop()
+
+
+def test_a_commit_that_hung_for_long_beside_the_loop_keeps_other_tables_waiting_for_two_minutes(tmp_path):
+    lab = a_lab(tmp_path)
+    lab.commit_wait_s = 0
+    hanging, other = lab.create("shop.hanging"), lab.create("shop.other")
+    for hour in (1, 1, 1, 9, 9):
+        lab.append(hanging, hour)
+    lab.append(other, 1)
+    service, sent, committed_s, is_over = started(lab), Event(), [], Event()
+
+    def commit(real, table, *more):
+        if table.name()[-1] == "hanging":
+            sent.set()
+            assert is_over.wait(60)
+            raise ReadTimeout("Read timed out")
+        committed_s.append(lab.monotonic_s())
+        return real(table, *more)
+
+    service.maintainer.requests.on_commit = commit
+    while not sent.is_set():
+        turns(lab, service, 1, step_s=1)
+    lab.ahead_ms += 590_000
+    for hour in (1, 1, 9, 9):
+        lab.append(other, hour)
+    is_over.set()
+    while not of(lab, seen.JobEnded):
+        turns(lab, service, 1, step_s=1)
+    ended_s = lab.monotonic_s()
+    turns(lab, service, 30)
+
+    assert 100 < committed_s[0] - ended_s < 180
     service.stop()
     lab.executor.stop()
 

@@ -78,24 +78,20 @@ def test_a_wait_that_was_over_for_a_week_is_lifted_whether_its_partition_is_ther
     table = lab.create()
     lab.append(table, 1)
     day_ms = 86_400_000
+    ends = {days: lab.now_ms() - days * day_ms for days in (6, 8)}
     waits = {
-        days: hold_of(
-            table,
-            HoldKind.QUARANTINE,
-            partition=PartitionKey(f'{{"1000":{days}}}'),
-            until_ms=lab.now_ms() - days * day_ms,
-        )
-        for days in (6, 8)
+        days: hold_of(table, HoldKind.QUARANTINE, partition=PartitionKey(f'{{"1000":{days}}}'), until_ms=end)
+        for days, end in ends.items()
     }
-    for hold in (*waits.values(), hold_of(table, HoldKind.PAUSE, until_ms=lab.now_ms() - 8 * day_ms)):
+    for hold in (*waits.values(), hold_of(table, HoldKind.PAUSE, until_ms=ends[8])):
         put(lab, hold)
     service = started(lab)
     settle(service)
 
     kept = service.ledger.holds(uuid_of(table))
     assert {(one.kind, one.until_ms) for one in kept} == {
-        (HoldKind.PAUSE, waits[8].until_ms),
-        (HoldKind.QUARANTINE, waits[6].until_ms),
+        (HoldKind.PAUSE, ends[8]),
+        (HoldKind.QUARANTINE, ends[6]),
     }
     assert dict(lab.held)[waits[8].key] is None
     lab.ahead_ms += 2 * day_ms

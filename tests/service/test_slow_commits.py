@@ -3,6 +3,7 @@
 Everything that may take long happens beside the loop. What the loop knows by then decides before each request.
 """
 
+from pathlib import Path
 from threading import Event
 
 import pytest
@@ -12,6 +13,8 @@ from isotherm.contract.summary import JOB_ID
 from isotherm.core import observations as seen
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import OutcomeKind
+from isotherm.iceberg.maintainer import COMMIT_LIMIT_S
+from isotherm.iceberg.threads import Asking, Threads
 from isotherm.store.database import to_json
 from support.lab import EXPIRING, Lab, of, until_a_job_runs, uuid_of, wait_for_children
 
@@ -245,12 +248,19 @@ def expiring(tmp_path):
     lab.executor.stop()
 
 
-def with_an_expiry(lab, hook):
-    """A table, and a daemon whose expiry hangs in a request; with what was sent."""
+def with_an_expiry(lab, hook, scan_s=0):
+    """A table, and a daemon whose expiry hangs in a request; with what was sent. A scan takes so long."""
     table = lab.create()
     for _ in range(5):
         lab.append(table, 1)
     service = lab.service()
+    scan = service.catalog.scan
+
+    def scanned(loaded):
+        lab.ahead_ms += scan_s * 1000
+        return scan(loaded)
+
+    service.catalog.scan = scanned
     service.start()
     slow, sent = Slow(), []
     service.maintainer.requests.on_commit = lambda real, *arguments: sent.append(real(*arguments))
@@ -305,6 +315,18 @@ def test_what_happens_while_an_expiry_is_slow_is_seen_before_its_request(expirin
     service.stop()
 
 
+def test_an_expiry_of_a_table_whose_scan_is_put_off_is_not_sent(expiring):
+    """What is known of the table is what it was before the rollback, and says nothing of what must stay now."""
+    table, service, slow, sent = with_an_expiry(expiring, "on_load", scan_s=5)
+    a_rollback(expiring, table, service)
+    slow.may_go_on.set()
+    end = ended(expiring, service)
+
+    assert (end.outcome, end.reason, sent) == (OutcomeKind.FAILED, "stale", [])
+    assert len(table.refresh().snapshots()) == 5
+    service.stop()
+
+
 def test_what_a_person_holds_back_just_before_an_expirys_request_is_seen(expiring):
     """No round lies between, so the last look itself reads the topic."""
     table, service, slow, sent = with_an_expiry(expiring, "on_load")
@@ -327,3 +349,38 @@ def test_an_expiry_that_is_slow_when_the_daemon_stops_is_not_sent_afterwards(exp
     assert ended(expiring, after).outcome is OutcomeKind.FAILED
     assert sent == []
     after.stop()
+
+
+class ByTheLab(Threads):
+    """Threads that are given up by the lab's clock."""
+
+    def __init__(self, lab):
+        self.lab = lab
+
+    def asking(self, limit_s, wait_s):
+        return Asking(limit_s, wait_s, self.lab.monotonic_s)
+
+
+def test_an_expiry_that_was_given_up_and_goes_on_afterwards_leaves_no_files(expiring):
+    """A catalog that is only a pointer looks at the table again, and takes the request also where that has gone on."""
+    expiring.threads = ByTheLab(expiring)
+    table, service, slow, _ = with_an_expiry(expiring, "on_commit")
+    before = len(table.refresh().snapshots())
+    expiring.ahead_ms += 1000 * int(COMMIT_LIMIT_S + 1)
+    for _ in range(3):
+        expiring.append(table, 7)
+        service.step(0)
+        expiring.ahead_ms += 600_000
+    assert of(expiring, seen.JobEnded)[0].outcome is OutcomeKind.UNKNOWN
+    slow.may_go_on.set()
+    assert slow.over.wait(60)
+    for _ in range(20):
+        expiring.ahead_ms += 600_000
+        service.step(0)
+        wait_for_children(service)
+
+    assert len(table.refresh().snapshots()) < before + 3
+    assert [one.outcome for one in of(expiring, seen.JobEnded)[:2]] == [OutcomeKind.UNKNOWN, OutcomeKind.DONE]
+    lists = {Path(one.manifest_list.removeprefix("file://")) for one in table.refresh().snapshots()}
+    assert set((expiring.root / "warehouse").rglob("snap-*.avro")) == lists
+    service.stop()

@@ -15,9 +15,9 @@ from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.iceberg.identify_tables import SILENT_AT_ONCE, TRIES, Look
 from isotherm.service.barrier import Barrier
 from isotherm.service.ports import Lies, NotAsked, Refused, StoreAway, TableMissing, Unavailable, Unreadable
-from isotherm.service.survey.names_without_answer import LONGEST_PAUSE_S, SILENT_AGAIN_S
 from isotherm.service.survey.survey import NAMES_AT_ONCE, PATIENCE_S, PAUSE_S, TWICE_S, Survey
 from isotherm.service.survey.table_search import AGAIN_AFTER_S
+from isotherm.service.survey.unanswered_names import LONGEST_PAUSE_S, SILENT_AGAIN_S
 from isotherm.store import Ledger
 from support.in_process import AtOnce
 from support.lab import started, uuid_of

@@ -2,14 +2,14 @@
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pyiceberg.table.metadata import TableMetadataUtil
 
-from isotherm.core.model.jobs import CompactionJob, Rewrite, WrittenFile
+from isotherm.core.model.jobs import CompactionJob, MergedDeletes, Rewrite, WrittenFile
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import Observation, PoliciesLoaded, TableFailed
 from isotherm.iceberg.catalog import IcebergCatalog
@@ -70,10 +70,13 @@ class Executor:
         for job_id in list(self._running):
             self.cancel(job_id)
 
-    def _write(self, job: CompactionJob, table: str) -> tuple[str, list[int]] | None:
+    def _write(
+        self, job: CompactionJob, table: str
+    ) -> tuple[tuple[str, list[int]], tuple[str, list[tuple[str, int]]]] | None:
+        """Rows, and deletes on files that stay, each with the file that holds them."""
         files = self._world.files
         try:
-            deleted = [tuple(one) for file in job.delete_files for one in json.loads(files[file.path])]
+            deleted = {tuple(one) for file in job.delete_files for one in json.loads(files[file.path])}
             rows = [
                 row
                 for file in job.data_files
@@ -82,10 +85,14 @@ class Executor:
             ]
         except KeyError:
             return None
-        path = data_location(job, TableMetadataUtil.parse_raw(table), 0)
-        if rows:
-            files[path] = json.dumps(rows).encode()
-        return path, rows
+        metadata = TableMetadataUtil.parse_raw(table)
+        staying = {file.path for file in job.staying}
+        left = sorted((name, place) for name, place in deleted if name in staying)
+        data, deletes = data_location(job, metadata, 0), data_location(job, metadata, 1)
+        for path, content in ((data, rows), (deletes, left)):
+            if content:
+                files[path] = json.dumps(content).encode()
+        return (data, rows), (deletes, left)
 
     def _rewrite(self, job: CompactionJob, table: str) -> Rewrite | Refusal:
         written = self._write(job, table)
@@ -94,18 +101,12 @@ class Executor:
         if self._world.may(self._world.faults.rewrite_fails):
             self._world.tell("a rewrite fails")
             return Refusal(Reason.UNEXPECTED, "chance")
-        path, rows = written
+        (path, rows), (_, left) = written
         read = sum(file.rows for file in job.data_files)
         sums = hash(tuple(sorted(rows))) % 2**64
-        nothing: dict[int, Any] = {}
-        files = (
-            (WrittenFile(path, len(self._world.files[path]), len(rows), *([nothing] * 6), ()),)
-            if rows
-            else ()
-        )
         return Rewrite(
             job_id=job.job_id,
-            files=files,
+            files=self._written(path, rows),
             rows_read=read,
             rows_deleted=read - len(rows),
             hash_read=sums,
@@ -116,7 +117,14 @@ class Executor:
             seconds=1.0,
             peak_memory_bytes=1,
             schema_id=0,
+            merged=MergedDeletes(self._written(written[1][0], left), len(left), len(left), 0, 0),
         )
+
+    def _written(self, path: str, content: Sequence[Any]) -> tuple[WrittenFile, ...]:
+        nothing: dict[int, Any] = {}
+        if not content:
+            return ()
+        return (WrittenFile(path, len(self._world.files[path]), len(content), *([nothing] * 6), ()),)
 
 
 class Maintainer(IcebergMaintainer):

@@ -19,11 +19,12 @@ from simulation.world import Broken, World
 from simulation.writers import Writers
 
 AFTER, QUIET_COMMITS, QUIET_AT_MOST_MS = 1, 2, 86_400_000
+PAUSE_MS, ENOUGH_PAUSES = 300_000, 3
 KEEP_FOR_MS, KEEP_LAST, GRACE_MS, PLACE_FOR_MS = 600_000, 3, 1_800_000, 13 * 86_400_000
 POLICY = f"""
 tables: "shop.*"
 cold: {{after: {AFTER}, quiet_for: 0s, quiet_commits: {QUIET_COMMITS}, quiet_at_most: 1d, silent_for: 30d}}
-compact: {{min_files: 3, rest: 4m}}
+compact: {{min_files: 3, rest: 4m, max_position_deletes: 2, max_delete_ratio: 9}}
 expire: {{keep_for: 10m, keep_last: {KEEP_LAST}, at_once: 2, every: 0s, delete_after: 30m}}
 override: [expire.keep_last]
 """
@@ -58,12 +59,16 @@ class Judge:
     manifests: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     writes: dict[int, tuple[int, frozenset[int]]] = field(default_factory=dict)
     """By foreign snapshot: when it came, and the hours that it touched."""
+    written_ms: dict[tuple[str, int], list[int]] = field(default_factory=dict)
+    """When foreign commits touched an hour of a table, by its uuid, also those that were undone."""
     appended: dict[int, frozenset[str]] = field(default_factory=dict)
     """By foreign snapshot that did nothing but add data files: these."""
     replaced_hot: int = 0
     ghosts: set[str] = field(default_factory=set)
     """Files of what a REST catalog dropped though a ref had just named it: a person can bring it back from them."""
     replaced: int = 0
+    merged: int = 0
+    """Of these, those that wrote delete files."""
     expired: int = 0
     deleted: int = 0
 
@@ -157,11 +162,12 @@ class Judge:
         now = read.live | read.deletes
         hours = frozenset({was.get(path, now.get(path, 0)) for path in was.keys() ^ now.keys()})
         if JOB_ID not in snapshot.summary.additional_properties:
-            self.writes[snapshot.snapshot_id] = (self.world.now_ms, hours)
+            self._written(before, snapshot.snapshot_id, hours)
             if was.keys() <= now.keys() and not read.deletes.keys() - was.keys():
                 self.appended[snapshot.snapshot_id] = frozenset(now.keys() - was.keys())
             return
         self.replaced += 1
+        self.merged += bool(read.deletes.keys() - was.keys())
         self.world.tell(f"replaced in {name}: hours {sorted(hours)}")
         if before.current_snapshot_id != snapshot.parent_snapshot_id:
             raise Broken(f"{name}: a replace on {snapshot.parent_snapshot_id}, which is not the head")
@@ -174,7 +180,7 @@ class Judge:
         newest = max([*written, *read.live.values()], default=0)
         for hour in hours:
             hot = ""
-            if any(hour in touched for touched in recent):
+            if any(hour in touched for touched in recent) and not self._is_in_a_pause(before, hour):
                 hot = f"one of the last {QUIET_COMMITS} commits wrote it"
             elif newest and hour + 1 + AFTER > newest + 1:
                 hot = f"the stream is in {newest}"
@@ -186,6 +192,16 @@ class Judge:
                 is_open = told and self.world.now_ms < merge.expires_at_ms and not self.world.is_late
                 if merge.uuid == str(before.table_uuid) and merge.hour == hour and is_open:
                     raise Broken(f"{name}: hour {hour} was hot: an open intent names it")
+
+    def _written(self, table: TableMetadata, snapshot_id: int, hours: frozenset[int]) -> None:
+        self.writes[snapshot_id] = (self.world.now_ms, hours)
+        for hour in hours:
+            self.written_ms.setdefault((str(table.table_uuid), hour), []).append(self.world.now_ms)
+
+    def _is_in_a_pause(self, table: TableMetadata, hour: int) -> bool:
+        """Whether an hour's writers make pauses, and it is one of them: then commits need not pass it by."""
+        written_ms = self.written_ms.get((str(table.table_uuid), hour), [])
+        return len(written_ms) > ENOUGH_PAUSES and self.world.now_ms - written_ms[-1] >= PAUSE_MS
 
     def _disturbs(self, before: TableMetadata, gone: Collection[str]) -> str:
         """Why a hot hour may not be touched though the policy allows it: its writers do not only append, or a file is

@@ -470,6 +470,7 @@ def told(seed: int, steps: int = STEPS) -> Told:
         judge = story.judge
         done = {
             "replaced": judge.replaced,
+            "merged": judge.merged,
             "beside": judge.replaced_hot,
             "expired": judge.expired,
             "deleted": judge.deleted,

@@ -24,6 +24,8 @@ FOUND = (658155783, 658156073, 659560950, 910002254)
 """Stories that once ended with work left: delete files that name no file any more were begun again and again, and the
 end of a compaction stayed open, because nobody committed any more. In the last one a clock was behind by two hours when
 a file came: once it was right again, the file counted as old."""
+IN_PAUSES = (1268, 1578, 3356)
+"""Stories in which an hour is compacted in one of its writers' pauses, and no other commit has passed it by."""
 AT_A_TIME = 100
 """Stories between two looks at the clock."""
 
@@ -46,7 +48,7 @@ def all_told(pool: ProcessPoolExecutor, seeds: Iterable[int]) -> Iterable[Told]:
 
 @pytest.mark.timeout(900)
 def test_no_promise_is_broken_and_nothing_is_left_to_do(pool):
-    stories = list(all_told(pool, (*FOUND, *SEEDS)))
+    stories = list(all_told(pool, (*FOUND, *IN_PAUSES, *SEEDS)))
     broken = [one for one in stories if one.broken]
     counts = sum((Counter(one.counts) for one in stories), Counter())
 
@@ -55,7 +57,7 @@ def test_no_promise_is_broken_and_nothing_is_left_to_do(pool):
     assert min(counts[what] for what in ("replaced", "expired", "deleted")) > len(stories), (
         "it is about something"
     )
-    assert counts["beside"] > 0
+    assert min(counts["beside"], counts["merged"]) > 0
 
 
 def test_a_seed_says_everything(pool):

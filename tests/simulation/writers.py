@@ -41,6 +41,8 @@ from simulation.world import START_MS, Version, World, grown
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "at", TimestamptzType()))
 SPEC = PartitionSpec(PartitionField(2, 1000, HourTransform(), "at_hour"))
 UNCOMPRESSED = "null"
+LARGE_EVERY, LARGE_BYTES = 2, 70 * 1024**2
+"""In every second hour manifests say that data files are large: deletes on them are merged rather than applied."""
 
 
 def create(world: World, name: str, location: str | None = None, **properties: str) -> Version:
@@ -50,7 +52,13 @@ def create(world: World, name: str, location: str | None = None, **properties: s
         partition_spec=SPEC,
         sort_order=UNSORTED_SORT_ORDER,
         location=location or f"s3://lake/{name.replace('.', '/')}",
-        properties={"format-version": "2", "write.avro.compression-codec": "uncompressed", **properties},
+        properties={
+            "format-version": "2",
+            "write.avro.compression-codec": "uncompressed",
+            # Commits of ours merge manifests, though stories are short.
+            "commit.manifest.min-count-to-merge": "4",
+            **properties,
+        },
     )
     return world.put(name, metadata.model_copy(update={"last_updated_ms": world.now_ms}))
 
@@ -143,7 +151,7 @@ class Writers:
         return self._commit(name, Operation.APPEND, before | rows, added=files, token=token)
 
     def delete_rows(self, name: str) -> Snapshot | None:
-        """A position-delete file for some row of one file."""
+        """A position-delete file for some row of one file, and another for the row behind it."""
         head = self.head(name)
         if head is None or not self.files(head):
             return None
@@ -151,8 +159,10 @@ class Writers:
         hour, _ = self.files(head)[path]
         ids = json.loads(self.world.files[path])
         place = self.world.chance.randrange(len(ids))
-        rows = self.world.rows[head.snapshot_id] - {ids[place]}
-        return self._commit(name, Operation.DELETE, rows, deletes=[(hour, [[path, place]])])
+        places = {place, (place + 1) % len(ids)}
+        rows = self.world.rows[head.snapshot_id] - {ids[one] for one in places}
+        deletes = [(hour, [[path, one]]) for one in sorted(places)]
+        return self._commit(name, Operation.DELETE, rows, deletes=deletes)
 
     def overwrite(self, name: str, hour: int) -> Snapshot | None:
         """All of an hour is replaced by other rows."""
@@ -255,7 +265,8 @@ class Writers:
         return any(entry.data_file.file_path in removed for entry in self.entries(manifest))
 
     def _file(self, path: str, hour: int, count: int) -> DataFile:
-        return _data_file(path, hour, count, len(self.world.files[path]), DataFileContent.DATA)
+        size = len(self.world.files[path]) if hour % LARGE_EVERY else LARGE_BYTES
+        return _data_file(path, hour, count, size, DataFileContent.DATA)
 
     def _manifest(self, metadata: TableMetadata, snapshot_id: int, entries: Iterable[Any]) -> ManifestFile:
         location = f"{metadata.location}/metadata/m-{snapshot_id}-{self._number()}.avro"

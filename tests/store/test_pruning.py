@@ -123,6 +123,29 @@ def test_it_is_done_a_little_at_a_time(ledger):
     assert ledger.announced_through("u") == 24
 
 
+def test_of_a_table_without_sequence_numbers_one_account_stays_too(ledger):
+    """In version 1 every snapshot has the number 0."""
+    for number in range(20):
+        ledger.account("u", [replace(account(number, number), sequence_number=0)])
+    while ledger.prune(NOW, limit=10):
+        pass
+
+    assert [one.snapshot_id for one in ledger.accounts("u")] == [19]
+    assert ledger.announced_through("u") == 0
+
+
+def test_of_snapshots_that_one_scan_found_the_account_of_the_newest_stays(ledger):
+    """Whatever their ids: those after the one that stays would be announced again."""
+    found = [
+        replace(account(9 - number, 0), sequence_number=0, committed_at_ms=number) for number in range(5)
+    ]
+    ledger.account("u", found)
+    while ledger.prune(NOW, limit=10):
+        pass
+
+    assert ledger.accounts("u") == [found[-1]]
+
+
 def test_a_ledger_that_grows_too_large_forgets_the_oldest_history_and_nothing_open(tmp_path):
     ledger = Ledger(tmp_path / "ledger.db")
     for number in range(3000):

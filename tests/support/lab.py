@@ -19,6 +19,7 @@ from isotherm.contract.summary import origin_of
 from isotherm.iceberg.catalog import IcebergCatalog, connect
 from isotherm.iceberg.maintainer import IcebergMaintainer
 from isotherm.iceberg.manifests.reading import read_manifest_list
+from isotherm.iceberg.threads import THREADS, Threads
 from isotherm.iceberg.values import loaded_table
 from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.clock import monotonic_s, now_ms
@@ -68,6 +69,8 @@ class Lab:
     rows: int = 0
     commit_wait_s: float = 60
     """For which the loop waits for a commit."""
+    threads: Threads = THREADS
+    """How the maintainer works beside the loop."""
     ahead_ms: int = 0
     """How far the daemon's time has been moved on: both of its clocks, so that nobody takes it for a jump."""
 
@@ -163,7 +166,8 @@ class Beside(IcebergMaintainer):
     def __init__(self, catalog, executor, now_ms, lab):
         self.requests = FaultyCatalog(catalog)
         """What a test may put before the maintainer's requests: hooks."""
-        super().__init__(self.requests, executor, now_ms, lab.monotonic_s, commit_wait_s=lab.commit_wait_s)
+        clock_s, wait_s = lab.monotonic_s, lab.commit_wait_s
+        super().__init__(self.requests, executor, now_ms, clock_s, threads=lab.threads, commit_wait_s=wait_s)
         self.lab = lab
 
     def clock_skew_ms(self, loaded):

@@ -174,6 +174,7 @@ class Marks:
 
     def __init__(self, store):
         self._store = store
+        self.written = set()
 
     def take_over(self):
         self._store["owner"] = self
@@ -185,6 +186,7 @@ class Marks:
         if marks and self._store["owner"] is not self:
             raise TakenOver("fenced")
         self._store |= marks
+        self.written |= marks.keys()
         yield marks
 
     def close(self):

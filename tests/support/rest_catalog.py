@@ -37,8 +37,9 @@ class RestServer:
         self._folder = folder
         self._numbers = itertools.count()
         log = folder / "rest.log"
-        py4j = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
-        jars = [*jar_paths("rest-catalog", folder), *py4j]
+        of_spark = Path(pyspark.__file__).parent / "jars"
+        jars = [*jar_paths("rest-catalog", folder), *of_spark.glob("py4j-*.jar")]
+        jars += of_spark.glob("hadoop-client-*.jar")  # files of this machine
         self.process = Process(
             "the REST catalog", java_command(jars, "py4j.GatewayServer", "0", heap_mb=256), log, folder=folder
         )
@@ -48,24 +49,38 @@ class RestServer:
     def catalog(self, store: ObjectStore) -> str:
         """A new catalog without tables, whose own files are on the store; gives its address."""
         number = next(self._numbers)
+        return self._serve(
+            self._folder / f"catalog-{number}.db",
+            {
+                "warehouse": f"s3://{BUCKET}/rest-{number}",
+                "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+                "s3.endpoint": store.endpoint,
+                "s3.path-style-access": "true",
+                "s3.access-key-id": "catalog",
+                "s3.secret-access-key": "catalog",
+                "client.region": "us-east-1",
+            },
+        )
+
+    def catalog_of_files(self, folder: Path, database: Path) -> str:
+        """A new catalog without tables, with files in a folder of this machine; gives its address."""
+        files = {"warehouse": f"file://{folder}", "io-impl": "org.apache.iceberg.hadoop.HadoopFileIO"}
+        return self._serve(database, files)
+
+    def _serve(self, database: Path, files: dict[str, str]) -> str:
         gateway = self._gateway()
         java = gateway.jvm
         properties = {
             "catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
-            "uri": f"jdbc:sqlite:{self._folder}/catalog-{number}.db",
+            "uri": f"jdbc:sqlite:{database}",
             "jdbc.schema-version": "V1",
             # SQLite has one writer.
             "clients": "1",
-            "warehouse": f"s3://{BUCKET}/rest-{number}",
-            "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-            "s3.endpoint": store.endpoint,
-            "s3.path-style-access": "true",
-            "s3.access-key-id": "catalog",
-            "s3.secret-access-key": "catalog",
-            "client.region": "us-east-1",
+            **files,
         }
         rest, jetty = java.org.apache.iceberg.rest, java.org.eclipse.jetty
-        catalog = java.org.apache.iceberg.CatalogUtil.buildIcebergCatalog("lake", properties, None)
+        hadoop = java.org.apache.hadoop.conf.Configuration()
+        catalog = java.org.apache.iceberg.CatalogUtil.buildIcebergCatalog("lake", properties, hadoop)
         servlet = rest.RESTCatalogServlet(rest.RESTCatalogAdapter(catalog))
         handler = jetty.ee10.servlet.ServletContextHandler()
         handler.addServlet(jetty.ee10.servlet.ServletHolder(servlet), "/*")

@@ -24,6 +24,13 @@ from isotherm.service.ports import Bound, Sweep, Swept
 NOW_MS = 1_700_000_000_000
 """Long ago: a commit never goes back behind its parent's time, so this shows that it need not be right."""
 TARGET_BYTES = 128 * 1024 * 1024
+COLUMNS = "id BIGINT, name STRING, amount DECIMAL(9,2), at TIMESTAMP, flag BOOLEAN"
+SOME = (
+    "SELECT id, concat('n', id % 7) AS name, CAST(id % 4 AS DECIMAL(9,2)) / 4 AS amount, "
+    "timestamp_seconds(1700000000 + id * 300) AS at, id % 2 = 0 AS flag FROM range({}, {}, 1, 1)"
+)
+"""Rows from a number on up to another, for those columns."""
+
 _numbers = itertools.count(1)
 
 
@@ -102,6 +109,23 @@ def rows(spark: Any, name: str, snapshot_id: int | None = None) -> list[str]:
     version = f" VERSION AS OF {snapshot_id}" if snapshot_id is not None else ""
     found = spark.sql(f"SELECT * FROM lake.{name}{version}").collect()
     return sorted(str(row.asDict(recursive=True)) for row in found)
+
+
+def counters(spark: Any, name: str) -> tuple[dict[str, int], dict[str, int]]:
+    """The totals of the newest summary, and the same from Spark's own table of files."""
+    summary = spark.sql(
+        f"SELECT summary FROM lake.{name}.snapshots s JOIN lake.{name}.refs r USING (snapshot_id) WHERE r.name = 'main'"
+    ).first()[0]
+    said = {key: int(value) for key, value in summary.items() if key.startswith("total-")}
+    found = spark.sql(
+        "SELECT count_if(content = 0) AS `total-data-files`, count_if(content > 0) AS `total-delete-files`, "
+        "coalesce(sum(record_count) FILTER (WHERE content = 0), 0) AS `total-records`, "
+        "coalesce(sum(file_size_in_bytes), 0) AS `total-files-size`, "
+        "coalesce(sum(record_count) FILTER (WHERE content = 1), 0) AS `total-position-deletes`, "
+        "coalesce(sum(record_count) FILTER (WHERE content = 2), 0) AS `total-equality-deletes` "
+        f"FROM lake.{name}.files"
+    ).first()
+    return said, found.asDict()
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from isotherm.contract.identity import partition_key, scalar
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
 from isotherm.parquet.table_description import described
 from isotherm_ingest.batches.fan_out import done_of, filled_of
-from isotherm_ingest.decode.changes import CHANGE, as_type
+from isotherm_ingest.decode.debezium_messages import CHANGE, as_type
 from isotherm_ingest.plan.places import Place
 from isotherm_ingest.session import FORCED
 from isotherm_ingest.streams import MIRROR_PROPERTIES

@@ -5,8 +5,8 @@ import json
 
 import pyarrow as pa
 
-from isotherm_ingest.decode.changes import MESSAGES, Decoder, decoder
-from isotherm_ingest.decode.debezium import change_schema
+from isotherm_ingest.decode.debezium_messages import MESSAGES, Decoder, decoder
+from isotherm_ingest.decode.debezium_schema import change_schema
 from isotherm_ingest.decode.statement import Wanted
 from isotherm_ingest.workers.messages import Sorter
 

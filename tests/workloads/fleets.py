@@ -10,8 +10,8 @@ from isotherm.contract.identity import TableId
 from isotherm.core.model.decisions import Plan
 from isotherm.core.model.jobs import job_ms
 from isotherm.core.planner.debt import debt
+from isotherm.core.planner.file_selection import rewritten
 from isotherm.core.planner.plan import plan
-from isotherm.core.planner.taking import rewritten
 from isotherm.core.planner.turns import Room, admit
 from isotherm.core.policy.policy import Policy
 from support.builders import BUCKETS, GIB, HOUR, KIB, MIB, MINUTE, NOW, facts, key, table_state, view

@@ -40,8 +40,8 @@ class Measured:
     settled_p95: int
     jobs: int
     repeats: float
-    """Part of the jobs whose partition was compacted less than a day before, and written since: the parts of a large job
-    are none."""
+    """Part of the jobs that rewrite data of a partition which was compacted less than a day before, and written since: the
+    parts of a large job are none."""
     thrown_away: int
     wasted_bytes: int
     in_a_row: int
@@ -136,6 +136,8 @@ def _repeats(done, history):
     for job in done:
         ended_ms = before.get(job.partition, -DAY)
         times = writes_ms[job.partition]
+        if not job.take.rewrites_data:
+            continue
         is_written = bisect_right(times, job.started_at_ms) > bisect_right(times, ended_ms)
         repeats += is_written and job.started_at_ms - ended_ms < DAY
         before[job.partition] = job.ended_at_ms

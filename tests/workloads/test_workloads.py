@@ -6,16 +6,14 @@ takes its lines away.
 
 import pytest
 
-from isotherm.core.model.decisions import Verdict
-from isotherm.core.planner.plan import plan
 from isotherm.core.policy.policy import Compact, Policy
-from isotherm.core.replay.replay import replay
-from support.builders import DAY, HOUR, KIB, MIB, MINUTE, facts, table_state, view
-from workloads import appends, updates
+from support.builders import DAY, HOUR, KIB, MIB, MINUTE
+from workloads import appends
 from workloads.catalogue import CASES, WORKLOADS, Kind, outcome
 from workloads.expiring import STREAMS, expiries_a_day
 from workloads.fleets import one_large_job, one_large_partition, one_old_table, one_that_is_read
-from workloads.measuring import ASSUMED, measured
+from workloads.measuring import measured
+from workloads.updates import keyed_deletes
 
 GOALS = {
     "written twice at most": lambda got: got.write_amplification <= 2.05,
@@ -43,19 +41,16 @@ OF_ONE = {
     "one_delete_row": ("written 2.5 times at most",),
     "old_table": ("written twice at most",),
     "regions": ("written twice at most", "below 120 files"),
+    "hourly_merge": ("written 2.5 times at most",),
+    "fortnight": ("written twice at most", "below 120 files"),
     "delete_files": ("below 120 files, once settled",),
     "well_sized_batch": ("left as it is",),
 }
-EXEMPT = {("keyed_upserts", "not left alone")}
-"""What no policy can reach: equality deletes are followed, not applied."""
-
-NO_MERGE = "delete files are not merged by themselves: only rewriting the data takes them away"
 NO_RHYTHM = (
     "its writers pause by chance, so one job in four is in vain, and sometimes two of one bucket in a row"
 )
 
 NOT_YET: dict[tuple[str, str | None, str], str] = {
-    ("mirror_zipf", None, "written 2.5 times at most"): NO_MERGE,
     ("buckets", None, "never in vain twice in a row"): NO_RHYTHM,
     ("buckets", "buckets", "never in vain twice in a row"): NO_RHYTHM,
 }
@@ -80,8 +75,6 @@ def asked():
     """Every goal of every case."""
     for name, example in CASES:
         for goal in (*OF_ALL, *OF_KIND[WORKLOADS[name].kind], *OF_ONE.get(name, ())):
-            if (name, goal) in EXEMPT:
-                continue
             yield one_asked(name, example, goal, name, example, goal)
 
 
@@ -121,6 +114,13 @@ def test_a_backlog_that_is_read_much_keeps_the_others_waiting_for_minutes():
     assert max(one.waited_ms for one in waits) <= 5 * MINUTE
 
 
+def test_the_keys_of_a_partition_are_not_read_each_hour_for_a_few_rows_that_are_deleted():
+    """From the second job on each waits until its rest is over, or much more is owed."""
+    got = measured(keyed_deletes(days=3), Policy())
+
+    assert 3 <= got.jobs <= 6
+
+
 @pytest.mark.parametrize(
     "stream", [one_asked(name, None, "once a day", stream) for name, stream in STREAMS.items()]
 )
@@ -134,17 +134,6 @@ def test_what_is_not_reached_yet_is_asked():
     asked_of_streams = {(name, None, "once a day") for name in STREAMS}
 
     assert set(NOT_YET) <= asked_of_one | asked_of_many | asked_of_streams
-
-
-def test_upserts_that_cannot_be_compacted_are_told():
-    past = updates.keyed_upserts(3)
-    left = replay(past, Policy(), ASSUMED, samples=1).partitions
-    state = table_state(boundary_ms=past.ends_at_ms + 9 * DAY)
-    seen = view(left, state=state, facts=facts(fields=past.facts.fields), snapshots=None)
-    decisions = plan(seen, Policy(), past.ends_at_ms + 9 * DAY).of_partitions
-
-    assert {one.verdict for one in decisions} == {Verdict.UNSUPPORTED}
-    assert all("files of equality deletes cannot be applied yet" in one.why for one in decisions)
 
 
 @pytest.mark.parametrize(("size", "most"), [(MIB, 2.05), (20 * KIB, 5)])

@@ -92,6 +92,24 @@ def regions(days=10):
     return writer.history(days)
 
 
+def hourly_merge(days=10):
+    """A table of 100 GiB without partitions; a MERGE each hour updates a million rows, in 200 data and 200 delete files."""
+    writer = Writer((), before={None: old(800, 128 * MIB)})
+    for at_ms in every(HOUR, days):
+        write = wrote(200, MIB, delete_files=200, delete_rows=1_000_000)
+        writer.commit(at_ms, {None: write}, through_ms=at_ms)
+    return writer.history(days)
+
+
+def fortnight(days=10):
+    """Days of 512 MiB; a batch every half hour writes a file of 2 MiB into each of the last fourteen."""
+    before = {START // DAY - age: old(4, 128 * MIB) for age in range(14)}
+    writer = Writer(DAYS, before=before, is_ingest=False)
+    for at_ms in every(30 * MINUTE, days):
+        writer.commit(at_ms, {at_ms // DAY - age: wrote(1, 2 * MIB) for age in range(14)})
+    return writer.history(days)
+
+
 def one_delete_row(days=3):
     """Ten days of 100 GiB; an hour after the beginning 100 late files of 100 KiB and one delete row reach the oldest."""
     today = START // DAY
@@ -124,4 +142,14 @@ def keyed_upserts(days=3):
     for at_ms in every(MINUTE, days):
         write = wrote(1, MIB, delete_files=1, delete_rows=UPDATED, kind=FileKind.EQUALITY_DELETES)
         writer.commit(at_ms, {at_ms // DAY: write}, through_ms=at_ms)
+    return writer.history(days)
+
+
+def keyed_deletes(days=3):
+    """A bucket of 4 GiB; ten commits each hour delete a few of its rows by their keys."""
+    writer = Writer(field("bucket[16]"), before={0: old(32, 128 * MIB)}, is_ingest=False)
+    write = wrote(0, MIB, delete_files=1, delete_rows=10, kind=FileKind.EQUALITY_DELETES)
+    for at_ms in every(HOUR, days):
+        for number in range(10):
+            writer.commit(at_ms + number * MINUTE, {0: write})
     return writer.history(days)

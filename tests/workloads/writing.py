@@ -38,17 +38,20 @@ def wrote(files, size, *, delete_files=0, delete_rows=0, kind=FileKind.POSITION_
     """What one commit did to a partition: data files of a size, and delete files with so many rows in all."""
     data = FileStats(files, files * size // ROW_BYTES, files * size)
     deletes = FileStats(delete_files, delete_rows, max(delete_rows * DELETE_ROW_BYTES, delete_files * KIB))
+    is_positions = delete_files > 0 and kind is FileKind.POSITION_DELETES
     return PartitionDelta(
         data={size_bucket(size): data} if files else {},
         deletes={kind: deletes} if delete_files else {},
         added=data + (deletes if delete_files else NO_FILES),
+        delete_sizes={size_bucket(deletes.bytes // delete_files): deletes} if is_positions else {},
     )
 
 
 def old(files, size, *, written_at_ms=START - 30 * DAY, delete_files=0, delete_rows=0):
     """A partition that was there before the history begins."""
     delta = wrote(files, size, delete_files=delete_files, delete_rows=delete_rows)
-    return PartitionState(delta.data, delta.deletes, written_at_ms, written_at_ms, 0)
+    sizes = delta.delete_sizes
+    return PartitionState(delta.data, delta.deletes, written_at_ms, written_at_ms, 0, delete_sizes=sizes)
 
 
 class Writer:

@@ -22,7 +22,7 @@ from isotherm.audit.intents import (
     time_text,
     told_stories,
 )
-from isotherm.audit.minor import why_not_beside
+from isotherm.audit.minor_compaction import why_not_beside
 from isotherm.contract.identity import PartitionKey, partition_values
 from isotherm.runtime.text import counted
 

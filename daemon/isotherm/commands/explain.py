@@ -26,7 +26,7 @@ from isotherm.core.model.jobs import Action
 from isotherm.core.planner.coldness import findings, first_hot
 from isotherm.core.planner.debt import debt
 from isotherm.core.planner.minor import OPTION, Old, old_files
-from isotherm.core.planner.plan import REST_SCORE, plan, rest_text, rests_until
+from isotherm.core.planner.plan import REST_SCORE, job_bytes, plan, rest_text, rests_until
 from isotherm.core.planner.schedules import Pace
 from isotherm.core.planner.view import Surroundings, View
 from isotherm.core.policy.policy import Policy
@@ -145,7 +145,7 @@ def _of_partition(
         *_coldness(key, view.partitions[key], view.around, resolved, now_ms),
         *_minor(key, view.partitions[key], view.around, resolved, now_ms),
         *_debt(view.partitions[key], resolved),
-        *_rest(key, view, decision, resolved, now_ms),
+        *rest_conditions(key, view, decision, resolved, now_ms),
         *_windows(resolved, now_ms),
     )
     return Explanation(
@@ -169,7 +169,7 @@ def _coldness(
         "quiet": "cold.quiet_for",
         "lateness": "cold.late_write_risk",
     }
-    found = findings(key, state, around, resolved.policy.cold, now_ms)
+    found = findings(key, state, around, resolved.policy.cold, now_ms, job_bytes(resolved.policy))
     return [
         Condition(
             one.rule,
@@ -186,7 +186,7 @@ def _minor(
     key: PartitionKey, state: PartitionState, around: Surroundings, resolved: Resolved, now_ms: int
 ) -> list[Condition]:
     """Whether its old files may be merged while it is hot, where the policy speaks of that."""
-    hot = first_hot(key, state, around, resolved.policy.cold, now_ms)
+    hot = first_hot(key, state, around, resolved.policy.cold, now_ms, job_bytes(resolved.policy))
     found = old_files(state, around.state, resolved.policy, hot, now_ms)
     if found is None:
         return []
@@ -209,7 +209,7 @@ def _debt(state: PartitionState, resolved: Resolved) -> list[Condition]:
     ]
 
 
-def _rest(
+def rest_conditions(
     key: PartitionKey, view: View, decision: Decision, resolved: Resolved, now_ms: int
 ) -> list[Condition]:
     """Whether its last job was not long ago, where that is so."""
@@ -218,7 +218,8 @@ def _rest(
     until_ms = rests_until(key, partition, view.around, resolved.policy, now_ms, is_hot=is_hot)
     if until_ms is None:
         return []
-    is_over = score >= REST_SCORE
+    merges = debt(partition, resolved.policy.compact).merge(None) is not None
+    is_over = score >= REST_SCORE or (merges and not is_hot)
     word = Verdict.DUE if is_over else Verdict.RESTING
     origin = _origin(resolved, "compact.rest")
     return [Condition("rest", word, is_over, rest_text(until_ms, score), origin)]

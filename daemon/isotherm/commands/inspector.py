@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from isotherm.commands.believed import Believed, believed_of
+from isotherm.commands.stored_table import StoredTable, stored_table
 from isotherm.core.model.decisions import Plan
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.partitions import label
@@ -226,10 +226,10 @@ class Inspector:
             writers_announce=bool(words) and all(word.announces for word in words),
         )
 
-    def state(self, table: str) -> tuple[Believed, StateAnswer]:
+    def state(self, table: str) -> tuple[StoredTable, StateAnswer]:
         """What the daemon believes, as it is kept and as it is shown."""
-        believed = believed_of(self._fold, self.row(table))
-        row = believed.row
+        stored = stored_table(self._fold, self.row(table))
+        row = stored.row
         shown = StateAnswer(
             table=table,
             head=row.state.head,
@@ -243,17 +243,17 @@ class Inspector:
                     deletes=one.state.deletes_total,
                     verdict="undecided" if one.verdict is None else str(one.verdict),
                 )
-                for one in believed.partitions
+                for one in stored.partitions
             ),
             reads_per_day=self.verdicts.reads_per_day(row.state.table.uuid),
         )
-        return believed, shown
+        return stored, shown
 
-    def compared(self, believed: Believed, shown: StateAnswer) -> StateAnswer:
+    def compared(self, stored: StoredTable, shown: StateAnswer) -> StateAnswer:
         """How a full scan of the very same head differs from what the daemon believes."""
-        catalog, row = self._catalog(), believed.row
+        catalog, row = self._catalog(), stored.row
         scan = catalog.scan(catalog.at(catalog.load(row.state.table.name), row.state.head))
-        kept = {one.key: (one.state.data, one.state.deletes) for one in believed.partitions}
+        kept = {one.key: (one.state.data, one.state.deletes) for one in stored.partitions}
         scanned = {key: (one.data, one.deletes) for key, one in scan.partitions.items()}
         differences = tuple(
             f"{label(key, row.facts.fields)}: {difference_text(kept.get(key), scanned.get(key))}"

@@ -24,7 +24,7 @@ from isotherm.commands.terminal import (
     print_json,
 )
 from isotherm.core.model.decisions import Decision
-from isotherm.core.planner.cases import Judged, judge_case
+from isotherm.core.planner.run_policy_tests import Judged, judge_case
 from isotherm.core.policy.diff import FieldChange, policy_changes
 from isotherm.core.policy.json_schema import schema
 from isotherm.core.policy.patterns import example_table, specificity

@@ -8,7 +8,7 @@ history begins after it, and says so.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from isotherm.commands.believed import believed_of
+from isotherm.commands.stored_table import stored_table
 from isotherm.contract.identity import PartitionKey
 from isotherm.contract.summary import Origin
 from isotherm.core.model.tables import Snapshot
@@ -49,8 +49,8 @@ def read_history(
         Unavailable: the catalog does not answer, or the daemon goes on faster than its state can be read.
         TableMissing: the catalog does not have the table any more.
     """
-    believed = believed_of(fold, row)
-    row, partitions = believed.row, {one.key: one.state for one in believed.partitions}
+    stored = stored_table(fold, row)
+    row, partitions = stored.row, {one.key: one.state for one in stored.partitions}
     table, head = row.state.table, row.state.head
     loaded = catalog.load(table.name)
     if loaded.table.uuid != table.uuid:

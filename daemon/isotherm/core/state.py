@@ -18,18 +18,11 @@ from isotherm.contract.summary import DUPLICATE_DELETES, Origin
 from isotherm.core.appends import NO_APPENDS, Appends, Arrival, arrivals_after, without
 from isotherm.core.lateness import NOT_WRITTEN, RETURN_MS, UNTAUGHT, Lateness, Written
 from isotherm.core.model.changes import Change, PartitionDelta
-from isotherm.core.model.files import (
-    DELETE_KINDS,
-    NO_FILES,
-    FileKind,
-    FileStats,
-    bucket_bounds,
-    summed,
-    total,
-)
+from isotherm.core.model.files import NO_FILES, FileKind, FileStats, bucket_bounds, size_bucket, summed, total
 from isotherm.core.model.tables import PartitionField
 from isotherm.core.partitions import TimeSpan, time_span
 from isotherm.core.reached import boundary_of_rows
+from isotherm.core.summary_totals import gap_to, moved_counters, totals_after
 
 
 class StateError(Exception):
@@ -49,13 +42,15 @@ class PartitionState:
     last_write_number: int = 0
     """The table's count of foreign commits when this partition was last written."""
     compacted_at_ms: int | None = None
-    """When we last compacted it, or None where that is not on record."""
+    """When we last rewrote data files of it, or read all for its equality deletes. None: that is not on record."""
     pauses_ms: tuple[int, ...] = ()
     """How long its writers stayed away, the last `PAUSES` times that they did so for `PAUSE_FROM_MS` and more."""
     arrivals: tuple[Arrival, ...] = ()
     """The latest appends, oldest first: they tell which files are old while it is still written."""
     stamped_at_ms: int | None = None
     """The last write's own time, if that lay too far ahead of this machine's clock to be believed."""
+    delete_sizes: Mapping[int, FileStats] = field(default_factory=dict)
+    """The position-delete files among `deletes` by size bucket, as far as that is known: ask `position_deletes`."""
 
     def as_of(self, now_ms: int) -> "PartitionState":
         """The same by a clock that shows this time: if it has reached the last write's own time, it was behind."""
@@ -78,6 +73,18 @@ class PartitionState:
     def has_deletes(self) -> bool:
         """Whether there are data files, and delete files that may apply to them."""
         return bool(self.data) and bool(self.deletes)
+
+    @property
+    def position_deletes(self) -> Mapping[int, FileStats]:
+        """Position-delete files by size bucket. Where their sizes do not add up, all count as of their mean size.
+
+        So does what a version has stored that did not keep sizes. A merge of all of them, or a scan, mends it.
+        """
+        here = self.deletes.get(FileKind.POSITION_DELETES, NO_FILES)
+        sizes = self.delete_sizes.values()
+        if total(sizes) == here and all(min(one.files, one.rows, one.bytes) >= 0 for one in sizes):
+            return self.delete_sizes
+        return {size_bucket(here.bytes // max(here.files, 1)): here}
 
     def came_by(self, number: int) -> Mapping[int, FileStats]:
         """The data files that came up to a sequence number, as far as arrivals are kept apart; by size bucket."""
@@ -177,7 +184,7 @@ def apply(
             # Which files are young matters where a partition is written on and on, and costs as much as all else of it.
             is_over = span is not None and state.boundary_ms is not None and span.end_ms <= state.boundary_ms
             arrivals = () if is_over else one.arrivals
-            after[key] = replace(one, compacted_at_ms=change.committed_at_ms, arrivals=arrivals)
+            after[key] = replace(one, compacted_at_ms=_compacted_ms(one, change, key), arrivals=arrivals)
         elif one is not None:
             before = partitions.get(key, NO_PARTITION)
             arrivals = _arrivals(before, change, key, state.sequence_number, at_ms)
@@ -185,9 +192,9 @@ def apply(
             after[key] = replace(one, arrivals=arrivals, stamped_at_ms=stamped_ms)
     born = sum(left is not None and key not in partitions for key, left in after.items())
     gone = sum(left is None and key in partitions for key, left in after.items())
-    totals = _totals_after(state.totals, change.partitions.values())
-    gap = _gap(change.totals, totals)
-    moved = _moved(state.summary_gap, gap, change.totals.get(DUPLICATE_DELETES, 0))
+    totals = totals_after(state.totals, change.partitions.values())
+    gap = gap_to(change.totals, totals)
+    moved = moved_counters(state.summary_gap, gap, change.totals.get(DUPLICATE_DELETES, 0))
     new_state = replace(
         state,
         head=change.snapshot_id,
@@ -241,7 +248,7 @@ def built(
         lateness=lateness,
         appends=appends,
         totals=totals,
-        summary_gap=_gap(head.totals, totals),
+        summary_gap=gap_to(head.totals, totals),
         miscounted=_miscounted(before, head.snapshot_id, totals),
     )
 
@@ -265,19 +272,31 @@ def _partition_after(
             raise StateError(f"partition {key} would hold {stats}")
     if not data and not deletes:
         return None
+    sizes = summed(before.position_deletes, delta.delete_sizes)
+    after = replace(before, data=data, deletes=deletes, delete_sizes=sizes)
+    if sizes:
+        after = replace(after, delete_sizes=after.position_deletes)
     if written_at_ms is None:
-        return replace(before, data=data, deletes=deletes)
+        return after
     is_replaced = bool(before.data) and delta.removed.files >= before.data_total.files
     return replace(
-        before,
-        data=data,
-        deletes=deletes,
+        after,
         compacted_at_ms=None if is_replaced else before.compacted_at_ms,
         pauses_ms=_pauses_after(before, written_at_ms),
         first_write_at_ms=written_at_ms if before.first_write_at_ms is None else before.first_write_at_ms,
         last_write_at_ms=_last_write_ms(before, written_at_ms),
         last_write_number=number,
     )
+
+
+def _compacted_ms(partition: PartitionState, change: Change, key: PartitionKey) -> int | None:
+    """A job that only merged position deletes is none from which data rests: it read no data.
+
+    One that made position deletes of equality deletes has read all of it.
+    """
+    delta = change.partitions[key]
+    has_read = any(delta.data.values()) or delta.deletes.get(FileKind.EQUALITY_DELETES, NO_FILES).files < 0
+    return change.committed_at_ms if has_read else partition.compacted_at_ms
 
 
 def _last_write_ms(before: PartitionState, written_at_ms: int) -> int:
@@ -323,47 +342,6 @@ def _arrivals(
     last_ms, delta = before.stamped_at_ms or before.last_write_at_ms, change.partitions[key]
     kept = before.arrivals
     return arrivals_after(kept, change, delta, number=number, written_before_ms=last_ms, at_ms=at_ms)
-
-
-def _totals_after(
-    before: Mapping[FileKind, FileStats], deltas: Iterable[PartitionDelta]
-) -> dict[FileKind, FileStats]:
-    totals = {kind: before.get(kind, NO_FILES) for kind in FileKind}
-    for delta in deltas:
-        totals[FileKind.DATA] += total(delta.data.values())
-        for kind, stats in delta.deletes.items():
-            totals[kind] += stats
-    return totals
-
-
-def _gap(summary: Mapping[str, int], totals: Mapping[FileKind, FileStats]) -> dict[str, int]:
-    """The summary's counters less ours, for those that it has (spec, "Snapshot Summary")."""
-    deletes = total(totals[kind] for kind in DELETE_KINDS)
-    ours = {
-        "total-data-files": totals[FileKind.DATA].files,
-        "total-records": totals[FileKind.DATA].rows,
-        "total-delete-files": deletes.files,
-        "total-position-deletes": totals[FileKind.POSITION_DELETES].rows
-        + totals[FileKind.DELETION_VECTORS].rows,
-        "total-equality-deletes": totals[FileKind.EQUALITY_DELETES].rows,
-        "total-files-size": totals[FileKind.DATA].bytes + deletes.bytes,
-    }
-    if totals[FileKind.DELETION_VECTORS]:
-        # Of a vector, Iceberg's Java counts the bytes of its blob here, and those of its Puffin file in the manifest.
-        del ours["total-files-size"]
-    return {name: summary[name] - count for name, count in ours.items() if name in summary}
-
-
-def _moved(before: Mapping[str, int], gap: Mapping[str, int], duplicates: int) -> frozenset[str]:
-    """The counters whose difference to ours changed, unless duplicates that left say why.
-
-    A file that manifests name twice leaves twice, as it came; Java takes it away from its totals once.
-    """
-    moves = {name: value - before.get(name, 0) for name, value in gap.items() if value != before.get(name, 0)}
-    files = moves.get("total-data-files", 0) + moves.get("total-delete-files", 0)
-    if duplicates and files == duplicates and min(moves.values()) > 0:
-        return frozenset()
-    return frozenset(moves)
 
 
 def _boundary_after(before_ms: int | None, change: Change, fields: tuple[PartitionField, ...]) -> int | None:

@@ -18,7 +18,7 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite, Take
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg import expiry
-from isotherm.iceberg.compaction import committer, fate
+from isotherm.iceberg.compaction import commit_outcome, committer
 from isotherm.iceberg.compaction.binding import bind
 from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.iceberg.compaction.names import leftovers
@@ -88,6 +88,8 @@ class IcebergMaintainer:
         self._commits: Asking[Table, Refusal | None, Outcome] = threads.asking(COMMIT_LIMIT_S, commit_wait_s)
         self._expiries: Asking[Table, Refusal | None, Expired] = threads.asking(COMMIT_LIMIT_S, commit_wait_s)
         self._wanted: dict[str, Sweep] = {}
+        self._expiring: set[str] = set()
+        """Jobs whose thread expires snapshots now."""
 
     def start_binding(
         self,
@@ -176,7 +178,7 @@ class IcebergMaintainer:
         may_land: bool,
     ) -> Outcome | None:
         """What came of a commit whose answer is missing."""
-        return fate.settled(load, names, job, asserted_head_id, may_land=may_land)
+        return commit_outcome.settled(load, names, job, asserted_head_id, may_land=may_land)
 
     def leftovers(self, loaded: LoadedTable, job: CompactionJob) -> Sequence[str]:
         """The data files that a job has written so far."""
@@ -207,18 +209,28 @@ class IcebergMaintainer:
 
     def start_expiring(self, table: TableId, reading: ExpiryReading, job_id: str) -> None:
         """Begin to expire snapshots."""
-        self._expiries.start(
-            lambda may_send: expiry.expire(
-                self._catalog,
-                table.name,
-                table.uuid,
-                reading,
-                job_id,
-                may_send,
-                self._now_ms(),
-                self._pause,
-            )
-        )
+
+        def work(may_send: Callable[[Table], Refusal | None]) -> Expired:
+            self._expiring.add(job_id)
+            try:
+                return expiry.expire(
+                    self._catalog,
+                    table.name,
+                    table.uuid,
+                    reading,
+                    job_id,
+                    may_send,
+                    self._now_ms(),
+                    self._pause,
+                )
+            finally:
+                self._expiring.discard(job_id)
+
+        self._expiries.start(work)
+
+    def is_expiring(self, job_id: str) -> bool:
+        """Whether the thread of an expiry goes on, also of one that was given up."""
+        return job_id in self._expiring
 
     def expired(
         self, name: str, may_send: Callable[[LoadedTable], Refusal | None]

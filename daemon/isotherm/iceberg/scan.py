@@ -62,6 +62,7 @@ def scanned(table: Table, loaded: LoadedTable) -> Scan:
         partitions[key] = PartitionState(
             data=delta.data,
             deletes=delta.deletes,
+            delete_sizes=delta.delete_sizes,
             first_write_at_ms=times[last[key]],
             last_write_at_ms=times[last[key]],
             last_write_number=last[key],

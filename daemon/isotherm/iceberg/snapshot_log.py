@@ -2,7 +2,7 @@
 
 When snapshots are removed, PyIceberg takes their entries out of the log and leaves all others. Then the one before seems
 to have been current until the next one, and who reads as of a time in between gets other rows, without a word. So the
-log begins anew behind the newest entry that goes, as Iceberg's Java has it: before that there is no answer.
+log begins behind the newest entry that goes, as in Iceberg's Java. For earlier times there is no answer then.
 """
 
 from typing import Any

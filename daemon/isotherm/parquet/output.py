@@ -247,14 +247,25 @@ _CODECS = {
 """Codecs by their names in `write.parquet.compression-codec`, which Java takes in any case, and PyArrow's for them."""
 
 
+_LEVELS = {"gzip": range(1, 10), "zstd": range(-7, 23)}
+"""The levels of compression that a codec knows. Java passes over a level where there is none."""
+
+
 def _writer_options(properties: Mapping[str, str]) -> dict[str, Any]:
-    """What PyIceberg makes of the table's properties; a codec that PyArrow cannot write becomes zstd."""
+    """What PyIceberg makes of the table's properties; a codec that PyArrow cannot write becomes zstd.
+
+    A level that the codec does not know is left out: it may be meant for the codec of other files.
+    """
     name = TableProperties.PARQUET_COMPRESSION
     codec = properties.get(name, TableProperties.PARQUET_COMPRESSION_DEFAULT).lower()
     with warnings.catch_warnings():
         # It warns of each property that its own writer does not know; once a file is noise.
         warnings.simplefilter("ignore")
-        return {**_get_parquet_writer_kwargs(dict(properties)), "compression": _CODECS.get(codec, "zstd")}
+        options = _get_parquet_writer_kwargs(dict(properties))
+    compression = _CODECS.get(codec, "zstd")
+    level = options["compression_level"]
+    is_known = level in _LEVELS.get(compression, ())
+    return {**options, "compression": compression, "compression_level": level if is_known else None}
 
 
 def _bloom_filters(metadata: TableMetadata, written: Schema, rows: int) -> dict[str, dict[str, Any]] | None:

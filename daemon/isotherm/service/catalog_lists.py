@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from isotherm.core.model.outside import Outside
 from isotherm.core.observations import TrySoon
 from isotherm.service.ports import Catalog, Listener, Listing
-from isotherm.service.survey.silences import BREAK_S, Silences
+from isotherm.service.survey.silences_kept import BREAK_S, Silences
 from isotherm.store.ledger import Ledger
 
 PATIENCE_S = 86_400.0

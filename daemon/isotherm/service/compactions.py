@@ -25,10 +25,10 @@ from isotherm.core.policy.policy import Policy
 from isotherm.service.announcer import Announcer
 from isotherm.service.barrier import Barrier
 from isotherm.service.deletions import Deletions
-from isotherm.service.disturbances import disturbance
 from isotherm.service.follow import Follower
 from isotherm.service.holds import Holds
 from isotherm.service.intake import Touched
+from isotherm.service.job_cancellation import disturbance
 from isotherm.service.last_look import LastLook
 from isotherm.service.operations import LATE_MS, Operations
 from isotherm.service.ownership import MOVED, has_still
@@ -171,7 +171,7 @@ class Compactions:
             self._set_back(operation, bound)
             return False
         job, uuid = bound.job, operation.table.uuid
-        read = sum(file.size_bytes for file in (*job.data_files, *job.delete_files))
+        read = sum(file.size_bytes for file in job.read_files)
         operation = replace(operation, files_before=bound.live_data_files, bytes_planned=read)
         self.ledger.save(operation, job)
         self.maintainer.start(loaded, job)

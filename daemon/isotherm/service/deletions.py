@@ -395,4 +395,4 @@ def _key(uuid: str) -> str:
 
 
 def _paths(rewrite: Rewrite) -> tuple[str, ...]:
-    return tuple(file.path for file in rewrite.files)
+    return tuple(file.path for file in rewrite.all_files)

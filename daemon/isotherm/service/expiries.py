@@ -230,9 +230,10 @@ class Expiries:
             return True
         # The request asserts the head that it saw. If the table has gone on from there, it is refused, however late it
         # comes; should somebody roll back to that very head before, it leaves orphans. A head from before says nothing:
-        # a replica that lags shows it.
+        # a replica that lags shows it. Where the catalog is only a pointer, our own thread looks at the table again.
         has_gone_on = operation.asserted_head_id in loaded.ancestors()[1:]
-        if operation.base_metadata and not has_gone_on and self.now_ms() - operation.started_at_ms < LATE_MS:
+        may_land = not has_gone_on or self.maintainer.is_expiring(operation.job_id)
+        if operation.base_metadata and may_land and self.now_ms() - operation.started_at_ms < LATE_MS:
             return False  # it may be on its way yet
         self.ledger.drop_marks(operation.job_id)
         why = f"the daemon ended while it ran, or got no answer ({operation.outcome_why or 'none'}), and the table "
@@ -329,6 +330,8 @@ class Expiries:
         resolved = None if row is None else self.verdicts.policy_of(row)
         if row is None or resolved is None:
             return Refusal(Reason.POLICY, self.verdicts.not_maintained(row))
+        if not row.is_trusted:
+            return Refusal(Reason.STALE, "the table must be scanned again: what must stay is not known now")
         now_ms = self.now_ms()
         view = self.verdicts.view(row, (), partitions={})
         going, _ = expirable(view, resolved.policy.expire, now_ms)

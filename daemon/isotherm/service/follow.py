@@ -346,35 +346,30 @@ class Follower:
             before=None if before is None else before.state,
         )
         self._fold.replace(state, loaded.facts, partitions, loaded.log(), loaded.astray)
-        since_ms = self._ledger.accounts_since(uuid)
         with self._ledger.transaction():
-            for snapshot in loaded.log():
-                was_there = since_ms is None or snapshot.committed_at_ms < since_ms
-                self._account_found(uuid, snapshot, now_ms, was_there=was_there)
+            self._account_all(uuid, loaded.log(), now_ms)
         ended_s = self._monotonic_s()
         seconds = ended_s - started_s
         if seconds > CHEAP_SCAN_S:
             self._scan_not_before_s[uuid] = ended_s + seconds * (1 / SCAN_SHARE - 1)
         self._listen(TableScanned(loaded.table, why, scan.files, seconds, scan.read_slowly))
 
-    def _account_found(self, uuid: str, snapshot: Snapshot, now_ms: int, *, was_there: bool) -> None:
-        """A snapshot that a scan came upon.
+    def _account_all(self, uuid: str, log: Sequence[Snapshot], now_ms: int) -> None:
+        """Account for the snapshots that a scan came upon, oldest first.
 
         What was there before the first of which there is an account counts as announced: its announcement is not ours
-        to make. A later one was missed, and what is known already stays as it is known.
+        to make. A later one was missed, and what is known already stays as it is known. Which is later the table says:
+        the clocks of its writers may differ.
         """
-        if self._ledger.is_known(uuid, snapshot.snapshot_id):
-            return
-        account = Account(
-            snapshot.snapshot_id,
-            snapshot.sequence_number,
-            "found",
-            snapshot.committed_at_ms,
-            now_ms,
-            None,
-            was_there,
-        )
-        self._ledger.account(uuid, [account])
+        oldest, is_later = self._ledger.oldest_account(uuid), False
+        for snapshot in log:
+            if self._ledger.is_known(uuid, snapshot.snapshot_id):
+                is_later = True
+                continue
+            number, at_ms = place = snapshot.sequence_number, snapshot.committed_at_ms
+            was_there = oldest is None or (not is_later and place < oldest)
+            account = Account(snapshot.snapshot_id, number, "found", at_ms, now_ms, None, was_there)
+            self._ledger.account(uuid, [account])
 
     def _gone(self, name: str, why: str) -> None:
         self.suspects.discard(name)

@@ -94,6 +94,17 @@ def doubt_by_tables(fold: Fold, ledger: Ledger) -> str | None:
     return None
 
 
+def scan_what_the_ledger_lacks(fold: Fold, ledger: Ledger) -> None:
+    """Have each table scanned whose head this ledger has no account of, although the fold beside it has.
+
+    An older copy was put back, or the daemon died between its two stores. The fold would find nothing new in the table,
+    and what came meanwhile, and nobody announced, would never be announced. The scan accounts for it.
+    """
+    for uuid, head in fold.confirmed_heads().items():
+        if not ledger.is_known(uuid, head):
+            fold.distrust(uuid)
+
+
 def _read(value: bytes) -> tuple[int | None, str]:
     """The count and the process in a record; None where it is none of ours."""
     try:

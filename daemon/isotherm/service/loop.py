@@ -29,6 +29,7 @@ from isotherm.service.health import Health
 from isotherm.service.holds import Holds
 from isotherm.service.intake import Intake
 from isotherm.service.last_look import LastLook
+from isotherm.service.ledger_age import scan_what_the_ledger_lacks
 from isotherm.service.operations import Operations
 from isotherm.service.planning import Verdicts
 from isotherm.service.policy_folder import PolicyFolder
@@ -38,9 +39,9 @@ from isotherm.service.pruning import Pruning
 from isotherm.service.relay import Relay, Sources
 from isotherm.service.rounds import Rounds
 from isotherm.service.scan_reports import ScanCounter, ScanReports
-from isotherm.service.settling import Settling
 from isotherm.service.spot_check import Recount
 from isotherm.service.survey import Survey
+from isotherm.service.unfinished_operations import UnfinishedOperations
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger
 
@@ -252,7 +253,9 @@ class Service:
     def _build_rounds(self, operations: Operations) -> None:
         """Build what begins work, by events and in rounds."""
         work = (self.compactions, self.expiries, operations)
-        settling = Settling(self.fold, self.ledger, *work, self.barrier, self.now_ms, self.monotonic_s)
+        unfinished = UnfinishedOperations(
+            self.fold, self.ledger, *work, self.barrier, self.now_ms, self.monotonic_s
+        )
         self.consumer = Consumer(
             self.fold,
             self.ledger,
@@ -289,7 +292,7 @@ class Service:
                 self.config.executors.local.jobs_at_once,
                 self.config.budgets.bytes_per_hour,
             ),
-            settling,
+            unfinished,
             self.barrier,
             self.health,
             self.consumer.read_to_the_end,
@@ -312,6 +315,7 @@ class Service:
             self.ledger.settle_in()
             for uuid in self.fold.names():
                 self.fold.distrust(uuid)  # the scan accounts for the snapshots that were there
+        scan_what_the_ledger_lacks(self.fold, self.ledger)
         self.fold.grow_beside(self.ledger.id)
         self.scans.start()
         self.fold.decide_by(f"{RULES} {Policy().hash}")  # a new version may judge the same facts otherwise

@@ -17,6 +17,9 @@ LOOP_SHARE = 5
 that hangs for a time-out is no better a moment later."""
 HOLDS_S = 5.0
 """A commit that took less holds nobody up."""
+HOLDS_AT_MOST_S = 30.0
+"""What takes longer goes on beside the loop, which waits for five seconds of it, and for its last looks. A table whose
+commits hang for ten minutes must not keep those of others waiting for forty more."""
 
 
 @dataclass(slots=True)
@@ -56,7 +59,7 @@ class Operations:
         if outcome.kind is not OutcomeKind.DONE and operation.job_id == committing:
             now_s = self.monotonic_s()
             if now_s - began_s >= HOLDS_S:
-                self._next_s = now_s + (LOOP_SHARE - 1) * (now_s - began_s)
+                self._next_s = now_s + (LOOP_SHARE - 1) * min(now_s - began_s, HOLDS_AT_MOST_S)
             del self._committing[operation.action]
         self.listen(
             JobEnded(

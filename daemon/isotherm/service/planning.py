@@ -13,7 +13,7 @@ from isotherm.core.observations import TablePlanned
 from isotherm.core.planner.backlog import backlog
 from isotherm.core.planner.coldness import first_hot
 from isotherm.core.planner.minor import why_not
-from isotherm.core.planner.plan import plan
+from isotherm.core.planner.plan import job_bytes, plan
 from isotherm.core.planner.turns import Room
 from isotherm.core.planner.view import Flight, Surroundings, View
 from isotherm.core.policy.policy import Policy
@@ -185,7 +185,7 @@ class Verdicts:
         if partition is None:
             return "nothing is in it any more"
         around = self.view(row, (), partitions={}, whole=False).around
-        hot = first_hot(key, partition, around, policy.cold, now_ms)
+        hot = first_hot(key, partition, around, policy.cold, now_ms, job_bytes(policy))
         if hot is None or not beside_appends:
             return None if hot is None else hot.why
         return why_not(partition, row.state, policy, hot, now_ms)

@@ -29,8 +29,8 @@ from isotherm.service.ledger_age import look_for_a_lost_ledger
 from isotherm.service.look_order import LookOrder
 from isotherm.service.planning import DECIDED_AT_ONCE, Verdicts
 from isotherm.service.ports import EventSource, Listener, NotAsked, Unavailable
-from isotherm.service.settling import Settling
 from isotherm.service.survey import Survey
+from isotherm.service.unfinished_operations import UnfinishedOperations
 from isotherm.store.database import StoreError
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger
@@ -66,7 +66,7 @@ class Rounds:
     poller: Poller
     survey: Survey
     admission: Admission
-    settling: Settling
+    unfinished: UnfinishedOperations
     barrier: Barrier
     health: Health
     read_to_the_end: Callable[[], bool]
@@ -118,7 +118,7 @@ class Rounds:
             ("cancelling what is held back", self.compactions.cancel_held),
             (
                 "looking for the fate of open operations",
-                lambda: self.settling.turn(budget_s, knows_all=knows_all),
+                lambda: self.unfinished.turn(budget_s, knows_all=knows_all),
             ),
         ):
             self.barrier.guard(what, part)

@@ -5,12 +5,15 @@ from dataclasses import replace
 import pytest
 
 from isotherm.contract.identity import UNPARTITIONED
-from isotherm.core.lateness import UNTAUGHT, files_come_within
+from isotherm.core.lateness import UNTAUGHT, Written, files_come_within
+from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.tables import PartitionField
+from isotherm.core.partitions import TimeSpan
 from isotherm.core.planner.coldness import boundary_rule, findings, first_hot, quiet_rule
+from isotherm.core.planner.plan import job_bytes
 from isotherm.core.planner.view import Surroundings
-from isotherm.core.policy.policy import Cold
-from support.builders import BUCKETS, DAY, HOUR, HOURLY, MIB, MINUTE, NOW, key, partition, table_state
+from isotherm.core.policy.policy import Cold, Policy
+from support.builders import BUCKETS, DAY, HOUR, HOURLY, MIB, MINUTE, NOW, files, key, partition, table_state
 
 DAILY = (PartitionField(1000, "day", "day", "timestamptz"),)
 YEARLY = (PartitionField(1000, "year", "year", "timestamptz"),)
@@ -100,25 +103,31 @@ def test_a_partition_is_as_quiet_as_the_last_writes_own_time_says_once_that_is_o
 
 
 @pytest.mark.parametrize("pauses_ms", [(20 * MINUTE,) * 3, (20 * MINUTE, HOUR, 16 * MINUTE, 20 * MINUTE)])
-def test_commits_of_others_say_nothing_where_each_pause_of_its_writers_is_long(pauses_ms):
-    """A batch each twenty minutes that writes every bucket: no commit of the table ever goes by without it."""
+@pytest.mark.parametrize(("where", "fields"), [(key(1), BUCKETS), (HOUR_100, HOURLY)])
+def test_commits_of_others_say_nothing_where_each_pause_of_its_writers_is_long(pauses_ms, where, fields):
+    """A batch each twenty minutes that writes every partition: no commit of the table ever goes by without it."""
     state = table_state(foreign_commits=7)
     written = partition(10, MIB, last_write_at_ms=NOW - 16 * MINUTE, number=7)
     seldom = replace(written, pauses_ms=pauses_ms)
-    around = Surroundings(state, BUCKETS)
+    around = Surroundings(state, fields)
 
-    assert quiet_rule(key(1), written, around, Cold(), NOW).is_hot
-    assert not quiet_rule(key(1), seldom, around, Cold(), NOW).is_hot
+    assert quiet_rule(where, written, around, Cold(), NOW).is_hot
+    assert not quiet_rule(where, seldom, around, Cold(), NOW).is_hot
     for too_few in (pauses_ms[:2], (*pauses_ms, 14 * MINUTE)):
-        assert quiet_rule(key(1), replace(written, pauses_ms=too_few), around, Cold(), NOW).is_hot
+        assert quiet_rule(where, replace(written, pauses_ms=too_few), around, Cold(), NOW).is_hot
 
 
-def test_of_partitions_with_a_time_the_commits_count_whatever_their_pauses_were():
-    state = table_state(foreign_commits=7)
-    written = partition(10, MIB, last_write_at_ms=NOW - 16 * MINUTE, number=7)
+def test_a_pause_is_five_minutes_long_however_little_quiet_a_policy_asks_for():
+    """Shorter ones are not on record, so that none was shorter says nothing."""
+    written = partition(10, MIB, last_write_at_ms=NOW - 4 * MINUTE, number=7)
     seldom = replace(written, pauses_ms=(20 * MINUTE,) * 3)
+    around, cold = Surroundings(table_state(foreign_commits=7), HOURLY), Cold(quiet_for="0s")
+    early = quiet_rule(HOUR_100, seldom, around, cold, NOW)
 
-    assert quiet_rule(HOUR_100, seldom, Surroundings(state, HOURLY), Cold(), NOW).is_hot
+    assert early.is_hot
+    assert early.wake.at_ms == NOW + MINUTE
+    assert quiet_rule(HOUR_100, written, around, cold, NOW).wake.at_ms == NOW + 56 * MINUTE
+    assert not quiet_rule(HOUR_100, seldom, around, cold, NOW + MINUTE).is_hot
 
 
 def test_of_a_table_that_became_unpartitioned_the_partition_of_all_new_files_needs_no_other_commits():
@@ -126,3 +135,24 @@ def test_of_a_table_that_became_unpartitioned_the_partition_of_all_new_files_nee
     written = partition(10, MIB, last_write_at_ms=NOW - 16 * MINUTE, number=7)
 
     assert not quiet_rule(UNPARTITIONED, written, Surroundings(state, BUCKETS), Cold(), NOW).is_hot
+
+
+def test_the_risk_is_that_of_what_a_job_reads_and_not_of_the_whole_partition():
+    """A batch each half hour writes each of ten days: a job of ten minutes would meet it, and one of ten seconds not."""
+    lateness, at_ms = UNTAUGHT, NOW
+    days = [TimeSpan(number * DAY, (number + 1) * DAY) for number in range(10)]
+    for _ in range(400):
+        at_ms += 30 * MINUTE
+        lateness = lateness.after(dict.fromkeys(days, Written(1, was_quiet=True)), 10 * DAY, 10, at_ms)
+    around = Surroundings(table_state(boundary_ms=10 * DAY, lateness=lateness, foreign_commits=400), DAILY)
+    large = partition(80, 128 * MIB, last_write_at_ms=at_ms, number=1)
+    crumbs = replace(large, data={**large.data, **files(30, MIB)})
+    laden = replace(crumbs, deletes={FileKind.POSITION_DELETES: FileStats(5, 90_000, MIB)})
+
+    def hot(one, of=None):
+        return first_hot(key(5), one, around, Cold(after=0), at_ms + 2 * HOUR, of)
+
+    assert hot(crumbs).rule == "lateness"
+    assert hot(crumbs, job_bytes(Policy())) is None
+    assert "within the 8m 37s of a job" in hot(laden, job_bytes(Policy())).why
+    assert job_bytes(Policy())(crumbs) == 30 * MIB

@@ -53,6 +53,7 @@ DELETES = st.dictionaries(
     st.sampled_from([FileKind.POSITION_DELETES, FileKind.DELETION_VECTORS, FileKind.EQUALITY_DELETES]),
     st.integers(1, 5000),
 )
+DELETE_ROW_BYTES = st.sampled_from([10, MIB])
 LAST_DAYS = st.integers(NOW - 2 * DAY, NOW + HOUR)
 COMPACTED = st.one_of(st.none(), LAST_DAYS)
 COMMITS = st.integers(0, 100)
@@ -65,10 +66,10 @@ def partition_states(draw):
     for size, count in draw(SIZES).items():
         data |= files(count, size)
     written_ms = draw(LAST_DAYS)
-    deletes = draw(DELETES)
+    deletes, row_bytes = draw(DELETES), draw(DELETE_ROW_BYTES)
     return PartitionState(
         data=data,
-        deletes={kind: FileStats(1 + rows // 100, rows, 10 * rows) for kind, rows in deletes.items()},
+        deletes={kind: FileStats(1 + rows // 100, rows, row_bytes * rows) for kind, rows in deletes.items()},
         last_write_at_ms=written_ms,
         last_write_number=draw(COMMITS),
         compacted_at_ms=draw(COMPACTED),
@@ -148,6 +149,7 @@ OF_COMPACT = st.fixed_dictionaries(
         "min_files": st.integers(2, 60),
         "minor_after": st.sampled_from([None, "0s", "12h"]),
         "max_delete_ratio": st.floats(0.01, 2),
+        "max_position_deletes": st.integers(1, 60),
         "max_equality_deletes": st.integers(1, 60),
         "max_deletion_vectors": st.integers(1, 60),
     }
@@ -221,13 +223,15 @@ def obviously(world, policy, now):
                 # A file joins when all that is smaller, and its like, have its size.
                 if not small_files or all_bytes - stats.bytes // stats.files >= begin:
                     small_files, small_bytes = all_files, all_bytes
-        if set(state.deletes) - {FileKind.POSITION_DELETES}:
+        if FileKind.DELETION_VECTORS in state.deletes:
             continue  # nobody can apply these yet
-        deleted = sum(stats.rows for stats in state.deletes.values())
+        deleted = state.deletes.get(FileKind.POSITION_DELETES, FileStats()).rows
+        joins = state.deletes.get(FileKind.EQUALITY_DELETES, FileStats()).files
         many = small_files >= policy.compact.min_files
         full = small_files >= policy.compact.fill_files and small_bytes >= target
         dirty = rows > 0 and deleted / rows >= policy.compact.max_delete_ratio
-        if many or full or dirty:
+        joined = rows > 0 and joins >= policy.compact.max_equality_deletes
+        if many or full or dirty or joined:
             due.add(name)
     return due
 
@@ -244,14 +248,17 @@ def test_it_finds_what_the_obvious_planner_finds(world):
 
 @given(maintained(), policies())
 def test_with_every_limit_a_verdict_keeps_the_laws(world, policy):
-    """Whatever the policy says: a job leaves a score below 1, planning again finds nothing, no job does nothing."""
+    """Whatever the policy says: a job leaves a score below 1, or data that rests; planning again finds nothing, and no job
+    does nothing.
+    """
     planned = plan(world, policy, NOW)
     again = plan(after(world, planned, policy), policy, NOW)
-    scores = {(d.action, d.partition): d.score for d in again.decisions}
+    left = {(d.action, d.partition): d for d in again.decisions}
 
     assert again.requests == ()
     for request in planned.requests:
-        assert scores[request.decision.action, request.decision.partition] < 1
+        then = left[request.decision.action, request.decision.partition]
+        assert then.score < 1 or then.verdict is Verdict.RESTING
         if request.decision.action is Action.COMPACT:
             state = world.partitions[request.decision.partition]
             assert request.decision.files >= 2 or state.has_deletes
@@ -407,12 +414,12 @@ def test_a_verdict_says_why_with_numbers(fields, verdict, why):
     assert (verdict, why) == (decision.verdict, decision.why)
 
 
-def test_equality_deletes_are_unsupported_in_words():
-    state = replace(partition(10), deletes={FileKind.EQUALITY_DELETES: FileStats(2, 500, 9)})
+def test_deletion_vectors_are_unsupported_in_words():
+    state = replace(partition(10), deletes={FileKind.DELETION_VECTORS: FileStats(2, 500, 9)})
     decision = plan(view({key(1): state}), POLICY, NOW).of_partitions[0]
 
     assert decision.verdict is Verdict.UNSUPPORTED
-    assert decision.why.startswith("2 files of equality deletes cannot be applied yet")
+    assert decision.why.startswith("2 files of deletion vectors cannot be applied yet")
 
 
 @pytest.mark.parametrize(("count", "verdict"), [(10, Verdict.HOT), (1, Verdict.CLEAN)])
@@ -473,6 +480,92 @@ def test_a_partition_that_is_written_again_rests_from_its_last_job(
         assert decision.why.startswith(
             f"cold, but rests from its last job until {clock_text(until_ms)}, unless its score reaches 15 (it is 2.50): "
         )
+
+
+def with_deletes(data_bytes, delete_files, delete_bytes=MIB):
+    """A partition of two files that rests, with position deletes of few rows."""
+    deletes = {FileKind.POSITION_DELETES: FileStats(delete_files, delete_files, delete_bytes)}
+    return PartitionState(
+        data=files(2, data_bytes // 2, rows=10**6),
+        deletes=deletes,
+        last_write_at_ms=NOW - HOUR,
+        compacted_at_ms=NOW - 2 * HOUR,
+    )
+
+
+@pytest.mark.parametrize("data_bytes", [MIB, 63 * MIB, 65 * MIB, 10 * GIB])
+def test_while_its_data_rests_a_partition_of_any_size_has_its_deletes_merged(data_bytes):
+    decision = plan(view({key(1): with_deletes(data_bytes, 210)}), POLICY, NOW).of_partitions[0]
+
+    assert decision.verdict is Verdict.DUE
+    assert decision.take.merges_deletes
+    assert not decision.take.rewrites_data
+    assert decision.why == (
+        "cold and due: 210 of 200 position-delete files, while its data rests until "
+        f"{clock_text(NOW + DAY - 2 * HOUR)}; 210 files, 1.0 MiB to rewrite, deletes are merged"
+    )
+
+
+def test_what_is_merged_while_data_rests_says_its_own_number():
+    """Its small files owe more, and wait for the end of the rest."""
+    state = with_deletes(10 * GIB, 210)
+    world = view({key(1): replace(state, data={**state.data, **files(40)})})
+    planned = plan(world, POLICY, NOW)
+
+    assert "210 of 200 position-delete files, while" in planned.of_partitions[0].why
+    assert plan(after(world, planned, POLICY), POLICY, NOW).of_partitions[0].verdict is Verdict.RESTING
+
+
+def test_a_schedule_does_not_merge_the_deletes_of_a_partition_that_rests():
+    """A few hundred times a night otherwise. And what rests is kept until its rest is over, not until a schedule opens."""
+    schedule = Schedule(cron="0 12 * * *", lasts="1h", do=("compact",), from_score=0.1)
+    policy = Policy(compact=POLICY.compact, work=Work(schedules=(schedule,)))
+    noon_ms = NOW // DAY * DAY + DAY // 2
+    state = with_deletes(10 * GIB, 60)
+    state = replace(
+        state,
+        data={**state.data, **files(40)},
+        last_write_at_ms=noon_ms - 3 * HOUR,
+        compacted_at_ms=noon_ms - 4 * HOUR,
+    )
+    world = view({key(1): state})
+    before, open_ = (plan(world, policy, at_ms).of_partitions[0] for at_ms in (noon_ms - HOUR, noon_ms))
+
+    assert before.wake.at_ms == noon_ms + DAY - 4 * HOUR
+    assert {before.verdict, open_.verdict} == {Verdict.RESTING}
+
+
+@pytest.mark.parametrize(("from_score", "converts"), [(0.5, True), (0.01, False)])
+def test_a_schedule_converts_no_equality_deletes_of_which_it_would_apply_the_positions(from_score, converts):
+    always = Schedule(cron="0 0 * * *", lasts="1d", do=("compact",), from_score=from_score)
+    deletes = {FileKind.EQUALITY_DELETES: FileStats(10, 10**4, MIB)}
+    state = PartitionState(data=files(30, 128 * MIB, rows=10**4), deletes=deletes, last_write_at_ms=0)
+    policy, world = Policy(work=Work(schedules=(always,))), view({key(1): state})
+    planned = plan(world, policy, NOW)
+
+    assert planned.of_partitions[0].take.converts_equality is converts
+    assert not plan(after(world, planned, policy), policy, NOW).requests
+
+
+def test_a_schedule_does_not_merge_what_was_merged():
+    """Twenty full files became twenty, as often as it was planned while the schedule was open."""
+    always = Schedule(cron="0 0 * * *", lasts="1d", do=("compact",), from_score=0.05)
+    deletes = {FileKind.POSITION_DELETES: FileStats(20, 10**7, 20 * 64 * MIB)}
+    state = PartitionState(data=files(800, 128 * MIB, rows=10**9), deletes=deletes, last_write_at_ms=0)
+    planned = plan(view({key(1): state}), Policy(work=Work(schedules=(always,))), NOW)
+
+    assert planned.of_partitions[0].verdict is Verdict.CLEAN
+
+
+def test_deletes_that_are_merged_along_make_no_job_larger_than_a_budget_allows():
+    """It would wait for ever."""
+    deletes = {FileKind.POSITION_DELETES: FileStats(60, 6000, 100 * MIB)}
+    state = PartitionState(data=files(100, 20 * MIB, rows=10**6), deletes=deletes, last_write_at_ms=0)
+    policy = Policy(work=Work(bytes_per_hour=GIB))
+    decision = plan(view({key(1): state}), policy, NOW).of_partitions[0]
+
+    assert decision.verdict is Verdict.DUE
+    assert decision.bytes <= GIB
 
 
 def test_a_rest_that_only_a_schedule_makes_is_told_until_the_schedule_closes():
@@ -750,8 +843,11 @@ def test_without_its_snapshots_nothing_is_decided_of_the_table():
 @pytest.mark.parametrize(
     ("kind", "why"),
     [
-        (FileKind.EQUALITY_DELETES, "debt 1.20: 12 of 10 equality-delete files, 500 rows in them"),
-        (FileKind.DELETION_VECTORS, "debt 5.00: 500 delete rows on 1000 rows, limit 10%"),
+        (
+            FileKind.EQUALITY_DELETES,
+            "12 of 10 equality-delete files, 500 rows in them; at most 22 files, 10.0 MiB to rewrite",
+        ),
+        (FileKind.DELETION_VECTORS, "debt 1.67: 500 delete rows on 1000 rows, limit 30%"),
     ],
 )
 def test_each_kind_of_delete_has_its_own_debt(kind, why):

@@ -172,15 +172,17 @@ def test_no_table_waits_longer_than_the_docs_say(tables, slots):
     longest = max(minutes for minutes, *_ in tables)
     highest = max(priority for _, priority, _, _ in tables)
     most = max(weight(reads) for *_, reads in tables)
-    served, running, last, worst = {}, [], {}, {}
+    served, running, last, worst, plans = {}, [], {}, {}, []
+    for number, (_, _, saved, _) in enumerate(tables):
+        decision = replace(ONE.decision, saved_bytes=saved)
+        plans.append(planned(Request(TableId(str(number), str(number)), decision, due_since_ms=NOW)))
     for minute in range(24 * 60):
         now = NOW + minute * MINUTE
         running = [end for end in running if end > minute]
-        plans, rooms = [], {}
-        for number, (_, priority, saved, reads) in enumerate(tables):
-            decision = replace(ONE.decision, saved_bytes=saved)
-            plans.append(planned(Request(TableId(str(number), str(number)), decision, due_since_ms=NOW)))
-            rooms[str(number)] = Room(priority, served_at_ms=served.get(str(number)), reads_per_day=reads)
+        rooms = {
+            str(number): Room(priority, served_at_ms=served.get(str(number)), reads_per_day=reads)
+            for number, (_, priority, _, reads) in enumerate(tables)
+        }
         for one in admit(plans, len(running), slots, None, now, rooms):
             name = one.table.name
             worst[name] = max(worst.get(name, 0), minute - last.get(name, 0))
@@ -191,6 +193,16 @@ def test_no_table_waits_longer_than_the_docs_say(tables, slots):
         alone = len(tables) * (longest + 1) / slots + longest + 1
         for_reads = min(60 * (most - weight(reads)), alone * (most > weight(reads)))
         assert worst.get(str(name), 24 * 60) <= alone + 60 * (highest - priority) + for_reads
+
+
+def test_nobody_is_ranked_for_slots_that_are_not_free():
+    class Untouched(dict):
+        def get(self, *_):
+            raise AssertionError
+
+    plans = [planned(request(name, KIB)) for name in "ab"]
+
+    assert admit(plans, 2, 2, None, NOW, Untouched({"a": Room()})) == ()
 
 
 def test_expiry_costs_no_slot():

@@ -5,7 +5,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from isotherm.core.planner.cases import judge_case
+from isotherm.core.planner.run_policy_tests import judge_case
 from isotherm.core.policy.policy import RULES
 from isotherm.core.policy.precedence import PolicyFile
 from isotherm.runtime.settings import ConfigError

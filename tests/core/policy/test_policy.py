@@ -1,3 +1,5 @@
+import fnmatch
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -449,6 +451,14 @@ class TestConflicts:
     )
     def test_whether_two_patterns_overlap(self, one, two, expected):
         assert overlap(one, two) is expected
+
+    def test_two_characters_are_compared_once_however_often_patterns_have_them(self, monkeypatch):
+        compared = []
+        real = fnmatch.fnmatchcase
+        monkeypatch.setattr(fnmatch, "fnmatchcase", lambda *pair: compared.append(pair) or real(*pair))
+
+        assert not overlap("*" + "kl" * 100 + "y", "*" + "lk" * 100 + "z")
+        assert len(compared) < 2000
 
 
 @pytest.mark.parametrize("pattern", ["*", "shop.*", "shop.orders", "s?op.*", "[ab]*.x", "[!a]b"])

@@ -10,7 +10,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from isotherm.contract.summary import Origin
-from isotherm.core.policy.after import LEARNED
+from isotherm.core.policy.cold_after import LEARNED
 from isotherm.core.policy.diff import policy_changes
 from isotherm.core.policy.policy import Cold, Compact, Policy
 from isotherm.core.replay.candidates import MOST, SINGLE, Candidate, beside, changed, near, together
@@ -19,7 +19,7 @@ from isotherm.core.replay.replay import Assumed, replay
 from isotherm.core.replay.trial import POINTS, Figures, Trial, tried, watched
 from support.builders import DAY, HOUR, KIB, MIB, MINUTE
 from workloads.appends import hourly, monthly, nightly_batch, well_sized_batch
-from workloads.updates import buckets, mirror_uniform
+from workloads.updates import buckets, keyed_upserts, mirror_uniform
 from workloads.writing import HOURS, START, Writer, every, old, wrote
 
 ASSUMED = Assumed(plan_every_ms=9 * MINUTE)
@@ -216,6 +216,7 @@ def _with(policy, said, changes):
         (NIGHTLY, "cold.after", "compact.max_position_deletes"),
         (mirror_uniform(0.1), "compact.max_position_deletes", "compact.max_deletion_vectors"),
         (buckets(0.02), "cold.quiet_for", "cold.after"),
+        (keyed_upserts(0.1), "compact.max_equality_deletes", "compact.max_position_deletes"),
     ],
 )
 def test_only_what_the_history_can_show_is_tried(history, tried_, not_tried):
@@ -371,6 +372,17 @@ def test_a_table_that_is_written_all_the_time_is_never_cold():
 
     assert choice.advice is Advice.NEVER_COLD
     assert "writers come back to one every 4m" in choice.why
+    assert choice.why.endswith("or, because they only append, say `compact.minor_after`.")
+
+
+def test_old_files_beside_writers_that_do_more_than_append_are_not_proposed():
+    writer = Writer((), is_ingest=False)
+    for at_ms in every(4 * MINUTE, 2):
+        writer.commit(at_ms, {None: wrote(1, MIB, delete_files=1, delete_rows=1)})
+    _, choice = searched(writer.history(2))
+
+    assert choice.advice is Advice.NEVER_COLD
+    assert choice.why.endswith("or leave partitions behind.")
 
 
 @pytest.mark.parametrize(

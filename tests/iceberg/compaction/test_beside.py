@@ -8,7 +8,7 @@ from pyiceberg.manifest import FileFormat
 from isotherm.contract.identity import UNPARTITIONED, TableId
 from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import CompactionJob
-from isotherm.iceberg.compaction.fate import strangers
+from isotherm.iceberg.compaction.commit_outcome import strangers
 from isotherm.iceberg.manifests.live import LiveEntry
 
 

@@ -5,6 +5,7 @@ Foreign writers are PyIceberg here, and Spark where PyIceberg has no such operat
 
 import itertools
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +29,7 @@ from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.catalog import IcebergCatalog
-from isotherm.iceberg.compaction import fate
+from isotherm.iceberg.compaction import commit_outcome
 from isotherm.iceberg.compaction.committer import ATTEMPTS, SENDS
 from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot
 from isotherm.iceberg.manifests.live import LiveEntry, live_files
@@ -40,25 +41,42 @@ NAME = "db.t"
 _ids = itertools.count(1000)
 
 
-@pytest.fixture
-def catalog(tmp_path: Path) -> Any:
-    """An embedded catalog with one table: two partitions of three small files each, a fourth file for both."""
-    found = load_catalog(
-        "lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w"
-    )
-    found.create_namespace("db")
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a catalog of one table: two partitions of three small files each, a fourth file for both."""
+    folder = tmp_path_factory.mktemp("catalog") / "made"
+    folder.mkdir()
+    catalog = catalog_in(folder)
+    catalog.create_namespace("db")
     schema = Schema(
         NestedField(1, "id", LongType(), required=False),
         NestedField(2, "part", IntegerType(), required=False),
         NestedField(3, "text", StringType(), required=False),
     )
     spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "part"))
-    table = found.create_table(NAME, schema, partition_spec=spec, properties={"format-version": "2"})
+    table = catalog.create_table(NAME, schema, partition_spec=spec, properties={"format-version": "2"})
     for start in (0, 10, 20):
         append(table, 1, start)
         append(table, 2, start)
     table.append(pa.concat_tables([some(1, 30), some(2, 30)]))
-    return found
+    catalog.engine.dispose()
+    return folder
+
+
+@pytest.fixture
+def catalog(made: Path) -> Any:
+    """An embedded catalog, as it was made. Its paths are absolute, so it is put back where it was for each test."""
+    kept = made.with_name("kept")
+    if kept.exists():
+        shutil.rmtree(made)
+    else:
+        made.rename(kept)
+    shutil.copytree(kept, made)
+    return catalog_in(made)
+
+
+def catalog_in(folder: Path) -> Any:
+    return load_catalog("lake", type="sql", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}/w")
 
 
 def some(part: int, start: int, count: int = 10) -> pa.Table:
@@ -90,7 +108,7 @@ def metadata_files(catalog: Any, job: CompactionJob | Outcome) -> list[str]:
 
 
 def settled(catalog: Any, job: CompactionJob, asserted_head_id: int | None = None) -> Outcome | None:
-    return fate.settled(IcebergCatalog(catalog).load, [NAME], job, asserted_head_id, may_land=True)
+    return commit_outcome.settled(IcebergCatalog(catalog).load, [NAME], job, asserted_head_id, may_land=True)
 
 
 def assert_done(catalog: Any, outcome: Outcome, before: list[Any]) -> None:
@@ -545,7 +563,9 @@ def test_a_replica_that_lags_does_not_make_a_landed_commit_a_failed_one(
     assert OutcomeKind.UNKNOWN is outcome.kind
     assert settled(lagging, job, outcome.asserted_head_id) is None
     # After a day it is believed.
-    late = fate.settled(IcebergCatalog(lagging).load, [NAME], job, outcome.asserted_head_id, may_land=False)
+    late = commit_outcome.settled(
+        IcebergCatalog(lagging).load, [NAME], job, outcome.asserted_head_id, may_land=False
+    )
     assert late is not None
     left[0] = 0
     found = settled(lagging, job, outcome.asserted_head_id)
@@ -754,7 +774,7 @@ def test_a_catalog_that_did_not_answer_is_not_asked_again_for_the_fate_of_a_job(
 
     cautious = IcebergCatalog(Silent())  # type: ignore[arg-type]
     for _ in range(3):
-        assert fate.settled(cautious.load, ["shop.renamed", NAME], job, None) is None
+        assert commit_outcome.settled(cautious.load, ["shop.renamed", NAME], job, None) is None
     assert asked == ["shop.renamed"]
 
 

@@ -1,25 +1,27 @@
 """A compaction as Spark sees it: the same rows, true counters, and a table that it goes on working with."""
 
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.contract.summary import JOB_ID, POLICY_HASH
 from isotherm.core.model.jobs import OutcomeKind, Take
-from support.rewriting import compact_all, compacted, fresh, partitions, rows, try_to_bind
+from support.rewriting import (
+    COLUMNS,
+    SOME,
+    compact_all,
+    compacted,
+    counters,
+    fresh,
+    partitions,
+    rows,
+    try_to_bind,
+)
 
 pytestmark = pytest.mark.spark
 
-COLUMNS = "id BIGINT, name STRING, amount DECIMAL(9,2), at TIMESTAMP, flag BOOLEAN"
-SOME = (
-    "SELECT id, concat('n', id % 7) AS name, CAST(id % 4 AS DECIMAL(9,2)) / 4 AS amount, "
-    "timestamp_seconds(1700000000 + id * 300) AS at, id % 2 = 0 AS flag FROM range({}, {}, 1, 1)"
-)
 MERGE = """
     MERGE INTO lake.{} t USING (SELECT explode(sequence({}, 60, {})) AS id) s ON t.id = s.id
     WHEN MATCHED AND t.id % 2 = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET name = 'changed'
@@ -40,23 +42,6 @@ def filled(spark: Any, name: str) -> None:
         spark.sql(f"INSERT INTO lake.{name} " + SOME.format(start, start + 20))
     spark.sql(f"INSERT INTO lake.{name} VALUES (NULL, NULL, NULL, NULL, NULL), (NULL, 'x', NULL, NULL, NULL)")
     spark.sql(MERGE.format(name, 0, 5))
-
-
-def counters(spark: Any, name: str) -> tuple[dict[str, int], dict[str, int]]:
-    """The totals of the newest summary, and the same from Spark's own table of files."""
-    summary = spark.sql(
-        f"SELECT summary FROM lake.{name}.snapshots s JOIN lake.{name}.refs r USING (snapshot_id) WHERE r.name = 'main'"
-    ).first()[0]
-    said = {key: int(value) for key, value in summary.items() if key.startswith("total-")}
-    found = spark.sql(
-        "SELECT count_if(content = 0) AS `total-data-files`, count_if(content > 0) AS `total-delete-files`, "
-        "coalesce(sum(record_count) FILTER (WHERE content = 0), 0) AS `total-records`, "
-        "coalesce(sum(file_size_in_bytes), 0) AS `total-files-size`, "
-        "coalesce(sum(record_count) FILTER (WHERE content = 1), 0) AS `total-position-deletes`, "
-        "coalesce(sum(record_count) FILTER (WHERE content = 2), 0) AS `total-equality-deletes` "
-        f"FROM lake.{name}.files"
-    ).first()
-    return said, found.asDict()
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -284,42 +269,6 @@ def test_files_that_are_not_parquet_are_refused_in_words(spark: Any, lake: Any) 
         refusal = try_to_bind(lake.load_table(name), PartitionKey("{}"))
 
         assert refusal.reason == "format_orc"
-
-
-def test_equality_deletes_of_a_spec_of_voids_apply_everywhere(spark: Any, lake: Any, tmp_path: Path) -> None:
-    """A table of version 1 keeps a dropped partition field as void; an upsert of Flink may delete under that spec."""
-    with fresh(spark, "db.voids", "id BIGINT, part INT", "PARTITIONED BY (part)") as name:
-        spark.sql(f"DROP TABLE lake.{name}")
-        spark.sql(
-            f"CREATE TABLE lake.{name} (id BIGINT, part INT) USING iceberg PARTITIONED BY (part) "
-            "TBLPROPERTIES ('format-version'='1')"
-        )
-        for start in (0, 5):
-            spark.sql(f"INSERT INTO lake.{name} SELECT id, 1 FROM range({start}, {start + 5}, 1, 1)")
-        spark.sql(f"ALTER TABLE lake.{name} DROP PARTITION FIELD part")
-        spark.sql(f"ALTER TABLE lake.{name} SET TBLPROPERTIES ('format-version'='2')")
-        path = tmp_path / "equality.parquet"
-        field = pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})
-        pq.write_table(pa.table([[4]], schema=pa.schema([field])), path)
-        jvm = spark.sparkContext._jvm
-        table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, f"lake.{name}")
-        ids = spark.sparkContext._gateway.new_array(jvm.int, 1)
-        ids[0] = 1
-        delete = (
-            jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(table.spec())
-            .ofEqualityDeletes(ids)
-            .withPath(f"file:{path}")
-            .withFormat("parquet")
-            .withFileSizeInBytes(path.stat().st_size)
-            .withRecordCount(1)
-            .build()
-        )
-        table.newRowDelta().addDeletes(delete).commit()
-        assert spark.sql(f"SELECT * FROM lake.{name}").count() == 9
-
-        refusal = try_to_bind(lake.load_table(name), PartitionKey('{"1000":1}'))
-
-        assert refusal.reason == "equality_deletes", refusal
 
 
 def test_retention_of_the_branch_and_other_refs_stay(spark: Any, lake: Any) -> None:

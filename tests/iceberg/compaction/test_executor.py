@@ -49,12 +49,13 @@ from isotherm.contract.paths import normalised
 from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import CompactionJob, OutcomeKind, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.iceberg.compaction.deleted_rows import deleted_rows
 from isotherm.iceberg.compaction.executor import GRACE_S, LAST_WAIT_S, LocalExecutor, exit_code_of
 from isotherm.iceberg.compaction.local_copy import nearby
 from isotherm.iceberg.compaction.projection import nodes, project
 from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.iceberg.compaction.row_sums import RowSums
-from isotherm.iceberg.compaction.source import BATCH_BYTES, BATCH_ROWS, Source, deleted_positions
+from isotherm.iceberg.compaction.source import BATCH_BYTES, BATCH_ROWS, Source
 from isotherm.parquet.table_description import described
 from support.rewrites import rewrites_of
 from support.rewriting import bound, cleaned, commit, rewritten
@@ -362,14 +363,14 @@ def flipped(path: Path) -> None:
 
 def test_one_wrong_value_is_a_mismatch_and_commits_nothing(catalog: Any, job: CompactionJob) -> None:
     """The sums are of what storage gives back: here storage gives back another value."""
-    from isotherm.iceberg.compaction.rewrite import read_back
+    from isotherm.iceberg.compaction.row_sums import RowSums
 
     table = catalog.load_table(NAME)
     honest = rewritten(table, job)
     path = Path(honest.files[0].path.removeprefix("file://"))
     flipped(path)
-    tally = read_back(
-        table.io, honest.files[0], RowSums(table.schema(), None, locations=[honest.files[0].path])
+    tally = RowSums(table.schema(), None, locations=[honest.files[0].path]).verified(
+        table.io, honest.files[0]
     )
     assert (tally.rows, honest.hash_written == tally.hash) == (60, False)
 
@@ -392,6 +393,10 @@ LIES: dict[str, Callable[[Rewrite], Rewrite]] = {
         files=(replace(one.files[0], rows=one.files[0].rows - 1), *one.files[1:]),
     ),
     "job": lambda one: replace(one, job_id="another"),
+    "deletes read": lambda one: replace(one, merged=replace(one.merged, positions_read=1)),
+    "deletes written": lambda one: replace(one, merged=replace(one.merged, positions_written=1)),
+    "hash of deletes": lambda one: replace(one, merged=replace(one.merged, hash_written=1)),
+    "delete files": lambda one: replace(one, merged=replace(one.merged, files=one.files)),
 }
 
 
@@ -426,8 +431,8 @@ def test_deletes_apply_by_path_position_and_sequence_number(
     deletes = (
         # Twice the same position, one behind the end, one of a file that is not ours.
         delete_file(folder, 4, {first: [0, 0, 3, 99], "file:///elsewhere.parquet": [1]}),
-        # The same position again, in another file, and the path as Spark spells it.
-        delete_file(folder, 5, {first.replace("file:///", "file:/"): [3, 19]}),
+        # The same position again, in another file.
+        delete_file(folder, 5, {first: [3, 19]}),
         # As old as the data: applies. Older than the data: does not.
         delete_file(folder, 2, {second: [5], third: [5]}),
     )
@@ -440,6 +445,23 @@ def test_deletes_apply_by_path_position_and_sequence_number(
     found = pq.read_table(result.files[0].path.removeprefix("file://"), partitioning=None)
     gone = {0, 3, 19, 25}
     assert [one for one in range(60) if one not in gone] == found.column("id").to_pylist()
+
+
+def test_deletes_that_spell_a_path_in_another_way_are_neither_applied_nor_dropped(
+    catalog: Any, job: CompactionJob, tmp_path: Path
+) -> None:
+    """Every reader compares paths letter by letter, and shows these rows."""
+    folder = tmp_path / "deletes"
+    folder.mkdir()
+    name = job.data_files[0].path.replace("file:///", "file:/")
+    table = catalog.load_table(NAME)
+    job = replace(job, delete_files=(delete_file(folder, 5, {name: [3]}),))
+
+    result = attempt(job, described(table.metadata), catalog.properties)
+
+    assert isinstance(result, Refusal)
+    assert result.reason is Reason.TWO_SPELLINGS
+    assert name in result.why
 
 
 def test_a_deleted_position_takes_a_few_bytes_however_long_the_names_of_its_file_are(
@@ -462,7 +484,8 @@ def test_a_deleted_position_takes_a_few_bytes_however_long_the_names_of_its_file
     before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
     pa.set_memory_pool(pool)
     try:
-        deleted = deleted_positions(catalog.load_table(NAME).io, job, sums)
+        table = catalog.load_table(NAME)
+        deleted = deleted_rows(table.io, job, table.metadata, {}, sums)
     finally:
         pa.set_memory_pool(before)
 
@@ -553,12 +576,12 @@ def test_rows_that_a_dictionary_makes_small_are_read_a_few_at_a_time(
     table = pa.Table.from_arrays([pa.DictionaryArray.from_arrays(places, documents)], names=["part"])
     pq.write_table(table.cast(pa.schema([field.with_type(pa.dictionary(pa.int32(), pa.string()))])), path)
     assert path.stat().st_size < 1024 * 1024
-    metadata = catalog.load_table(NAME).metadata
+    columns = catalog.load_table(NAME).schema().field_ids
 
     sizes = [
         (batch.num_rows, batch.nbytes)
         for batch in Source(
-            str(path), replace(job.data_files[0], path=str(path), rows=65_000), metadata
+            str(path), replace(job.data_files[0], path=str(path), rows=65_000), columns, None
         ).batches()
     ]
 
@@ -578,7 +601,7 @@ def large_source(
     is_dictionary = pa.types.is_dictionary(column.type)
     pq.write_table(table, path, compression="none", use_dictionary=is_dictionary, store_schema=store_schema)
     file = replace(job.data_files[0], path=str(path), rows=len(column))
-    return Source(str(path), file, catalog.load_table(NAME).metadata)
+    return Source(str(path), file, catalog.load_table(NAME).schema().field_ids, None)
 
 
 @pytest.mark.parametrize("store_schema", [False, True])
@@ -626,6 +649,8 @@ def test_what_a_table_asks_of_its_files_is_written(catalog: Any, asked: str) -> 
     table = catalog.load_table(NAME)
     properties = {
         "write.parquet.compression-codec": asked,
+        # As zstd knows it, and none of these.
+        "write.parquet.compression-level": "19",
         "write.parquet.bloom-filter-enabled.column.id": "true",
         "write.parquet.bloom-filter-enabled.column.nowhere": "true",
     }

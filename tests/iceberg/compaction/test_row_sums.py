@@ -2,6 +2,7 @@
 
 import math
 import re
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from pyiceberg.types import DoubleType, IcebergType, LongType, NestedField
 
 from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import WrittenFile
+from isotherm.core.model.refusals import RefusalError
 from isotherm.iceberg.compaction.claims import claims
 from isotherm.iceberg.compaction.columns import columns_of
 from isotherm.iceberg.compaction.local_copy import nearby
@@ -182,3 +184,38 @@ def test_a_column_that_has_the_name_of_the_rows_number_hides_no_position(tmp_pat
 
     assert [one.rows for one in tallies] == [4, 3]
     assert (tallies[0].live, tallies[0].hash) == (tallies[1].live, tallies[1].hash)
+
+
+def test_millions_of_deletes_on_files_that_stay_are_no_matter_of_their_names(tmp_path: Path) -> None:
+    """A name is long, and there is no room to hold it for each deleted row: such a merge would fail for ever."""
+    name, rows = "s3://b/" + 500 * "x", 1_500_000
+    positions = pa.table(
+        {"file_path": pa.repeat(pa.scalar(name), rows), "pos": pa.array(range(rows), pa.int64())}
+    )
+    pq.write_table(positions, tmp_path / "deletes.parquet")
+    stays = LiveFile(name, FileKind.DATA, 1, rows, 1)
+    sums = RowSums(Schema(), None, [stays], [str(tmp_path / "deletes.parquet")])
+    with nearby(PyArrowFileIO(), str(tmp_path / "deletes.parquet")) as path:
+        for _ in range(2):
+            sums.delete(path, 1, rows)
+
+    assert sums.deletes_on({0: stays}, by_keys=False).rows == rows
+
+
+def test_what_was_asked_of_each_file_takes_no_memory_for_each_pair_of_files() -> None:
+    """Two thousand data files and five hundred deletes, of ten thousand each in a neglected table of upserts."""
+
+    def files(kind: FileKind, count: int, number: int) -> list[LiveFile]:
+        return [LiveFile(f"file:/{kind}{place}", kind, 1, 1, number) for place in range(count)]
+
+    data, deletes = files(FileKind.DATA, 2000, 1), files(FileKind.EQUALITY_DELETES, 500, 2)
+    tracemalloc.start()
+    try:
+        sums = RowSums(Schema(), None, data, (), deletes)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak_bytes < 10_000_000
+    with pytest.raises(RefusalError, match="500 equality-delete files were not asked of data file 1999"):
+        sums.sum("unread", 1999, {})

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from isotherm.contract.identity import PartitionKey
-from isotherm.core.model.jobs import OutcomeKind
+from isotherm.core.model.jobs import OutcomeKind, Take
 from support.gate import PATIENCE_S, Gate
 from support.rewriting import bound, cleaned, commit, compacted, fresh, rewritten, rows
 
@@ -88,6 +88,35 @@ def test_a_merge_that_is_open_on_another_partition_goes_through(
     history = [one.snapshot_id for one in lake.load_table(table).metadata.snapshots]
     head = lake.load_table(table).metadata.current_snapshot()
     assert [job.base_snapshot_id, ours.snapshot_id, head.snapshot_id] == history[-3:]
+    assert ours.snapshot_id == head.parent_snapshot_id
+
+
+@pytest.mark.parametrize("granularity", ["file", "partition"])
+def test_a_merge_that_has_planned_on_a_partition_whose_deletes_are_merged(
+    spark: Any, lake: Any, gate: Gate, table: str, source: None, granularity: str
+) -> None:
+    """Data files that it names are still there. But with deletes by file it puts new ones in the place of old ones, and
+    says so: where these are gone it fails, as it does where data files are, and has to be computed again.
+    """
+    spark.sql(f"ALTER TABLE lake.{table} SET TBLPROPERTIES ('write.delete.granularity' = '{granularity}')")
+    before = lake.load_table(table)
+    job = bound(before, HOT, take=Take(merges_deletes=True))
+    rewrite = rewritten(before, job)
+    with ThreadPoolExecutor(1) as pool:
+        merge = pool.submit(lambda: spark.sql(MERGE.format(name=table)).collect())
+        gate.wait(merge)
+        ours = commit(lake, job, rewrite)
+        assert not merge.done()
+        gate.open()
+        if granularity == "file":
+            with pytest.raises(Exception, match="Missing required files to delete"):
+                merge.result(timeout=PATIENCE_S)
+            spark.sql(MERGE.format(name=table))
+        merge.exception(timeout=PATIENCE_S)
+
+    assert (ours.kind, len(job.delete_files)) == (OutcomeKind.DONE, 2)
+    assert expected_rows() == rows(spark, table)
+    head = lake.load_table(table).metadata.current_snapshot()
     assert ours.snapshot_id == head.parent_snapshot_id
 
 

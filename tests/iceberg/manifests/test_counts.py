@@ -238,6 +238,7 @@ def test_kinds_and_sizes_are_summed_up(tmp_path, large_bytes):
         FileKind.DELETION_VECTORS: [1, 4, 1000],
         FileKind.EQUALITY_DELETES: [1, 5, 1000],
     }
+    assert counted.delete_sizes == {size_bucket(1000): [1, 3, 1000]}
     assert counted.added == [25, 44 + 12, 2 * sum(sizes) + 3000]
 
 

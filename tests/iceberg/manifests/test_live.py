@@ -1,6 +1,7 @@
 """Reading what is live: every kind of partition value finds its files, and whole manifests are skipped for it."""
 
 import datetime as dt
+import math
 import struct
 import uuid
 from collections.abc import Callable
@@ -39,11 +40,13 @@ from pyiceberg.types import (
     BooleanType,
     DateType,
     DecimalType,
+    DoubleType,
     FloatType,
     IcebergType,
     IntegerType,
     LongType,
     NestedField,
+    PrimitiveType,
     StringType,
     TimestamptzType,
     UUIDType,
@@ -285,6 +288,27 @@ def test_no_reader_passes_over_a_manifest_of_uuids_that_it_needs(
     for summary in manifest.partitions or ():
         low, high = (struct.unpack(order, one) for one in (summary.lower_bound, summary.upper_bound))
         assert all(low <= struct.unpack(order, one.bytes) <= high for one in held)
+
+
+@pytest.mark.parametrize("kind", [(FloatType(), "<f"), (DoubleType(), "<d")], ids=["float", "double"])
+@pytest.mark.parametrize("held", [[0.0, -0.0], [-0.0, 0.0], [1.5, 0.0, -0.0], [-1.5, -0.0, 0.0]])
+def test_no_reader_passes_over_a_manifest_of_zeros_that_it_needs(
+    make: Callable[..., Table], kind: tuple[PrimitiveType, str], held: list[float]
+) -> None:
+    """To Iceberg's Java -0.0 is less than 0.0, to Python they are the same."""
+    type_, layout = kind
+    table = make(type_, IdentityTransform())
+    file = WrittenFile("x", 1, 1, {}, {}, {}, {}, {}, {}, ())
+    new = [added(file, Record(one), 1, 1) for one in held]
+
+    manifest = write_manifest(
+        table.io, table.metadata, f"{table.location()}/m.avro", 0, ManifestContent.DATA, 1, new
+    )
+
+    (summary,) = manifest.partitions or ()
+    ends = [struct.unpack(layout, one)[0] for one in (summary.lower_bound, summary.upper_bound)]
+    least, *_, greatest = sorted(held, key=lambda one: (one, math.copysign(1, one)))
+    assert list(map(str, (least, greatest))) == list(map(str, ends))
 
 
 @pytest.mark.parametrize(

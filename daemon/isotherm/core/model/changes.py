@@ -23,6 +23,8 @@ class PartitionDelta:
     reached_ms: int | None = None
     """How far the event time of the rows that came reaches, by the upper bounds of the time column in the manifests.
     None where no file says so."""
+    delete_sizes: Mapping[int, FileStats] = field(default_factory=dict)
+    """The part of `deletes` that is position deletes, by size bucket. Empty where nobody knows it."""
 
 
 @dataclass(frozen=True, slots=True)

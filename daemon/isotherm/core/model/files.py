@@ -92,6 +92,8 @@ class LiveFile:
     content_offset: int | None = None
     """Where a deletion vector begins in its Puffin file: files are told apart by (path, offset)."""
     referenced_data_file: str | None = None
+    equality_ids: tuple[int, ...] = ()
+    """Of equality deletes: the field ids of the columns by which they name rows."""
 
     @property
     def identity(self) -> tuple[str, int | None]:

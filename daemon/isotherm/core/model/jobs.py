@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Self
 
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.core.model.files import LiveFile
+from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.refusals import Reason, Refusal
 
 JOB_OVERHEAD_MS = 10_000
@@ -18,6 +18,11 @@ JOB_BYTES_PER_S = 20 * 1024**2
 
 MAX_JOB_BYTES = 10 * 1024**3
 """What one job reads at most: some nine minutes. What is larger is done in parts."""
+
+
+MERGED_FILE_BYTES = 64 * 1024**2
+"""Size of the files into which delete files are merged: Iceberg's own `write.delete.target-file-size-bytes`, whatever the
+table says. Of a small one there would be as many files as before."""
 
 
 def job_ms(size_bytes: int) -> int:
@@ -43,10 +48,28 @@ class Take:
     """Those that are smaller than this."""
     with_deletes: bool = False
     """And those that delete files may name."""
+    merges_deletes: bool = False
+    """And of the position deletes on files that stay a few are made; their data is not touched."""
+    deletes_below_bytes: int | None = None
+    """Of those that are merged only the ones that are smaller than this. None: all."""
+    converts_equality: bool = False
+    """And equality deletes become position deletes, merged with those; of files that stay the key columns are read."""
     at_most_bytes: int | None = None
     """So much of them, but two files at least (one, with deletes). None: all."""
     through_number: int | None = None
     """Those alone that came with this sequence number or an earlier one, beside writers that go on to append. None: all."""
+
+    @property
+    def rewrites_data(self) -> bool:
+        """Whether it takes any data file at all."""
+        return self.below_bytes > 0 or self.with_deletes
+
+    @property
+    def merged_bytes(self) -> int | None:
+        """How much of the deletes it merges at most, or None for all: half of a job that rewrites data as well."""
+        if self.at_most_bytes is None:
+            return None
+        return self.at_most_bytes // 2 if self.rewrites_data else self.at_most_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +86,7 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class CompactionJob:
-    """A compaction bound to the files that it replaces: all live files of one partition and one spec, or a part."""
+    """A compaction bound to the files that it replaces: live files of one partition and one spec."""
 
     job_id: str
     table: TableId
@@ -74,7 +97,7 @@ class CompactionJob:
     base_sequence_number: int
     data_files: tuple[LiveFile, ...]
     delete_files: tuple[LiveFile, ...]
-    """Every delete file that may apply to one of the data files."""
+    """Every delete file that may apply to one of the data files, and those that are merged."""
     bystanders: frozenset[tuple[str, int | None]]
     """The partition's other live files, which stay: whatever else appears refuses the commit."""
     target_size_bytes: int
@@ -84,11 +107,37 @@ class CompactionJob:
     """None where a version wrote it that did not know."""
     beside_appends: bool = False
     """Files that others append meanwhile do not stand against it: the partition is hot, and its writers only append."""
+    merges_deletes: bool = False
+    """All its position-delete files leave: what they say of files that stay is written again."""
+    staying: tuple[LiveFile, ...] = ()
+    """Where deletes are merged, the data files that stay and that these deletes may name."""
+    converts_equality: bool = False
+    """What its equality deletes say of files that stay is written too, as positions."""
+
+    @property
+    def named_files(self) -> tuple[LiveFile, ...]:
+        """The data files of which its delete files may speak."""
+        return self.data_files + self.staying
+
+    @property
+    def read_files(self) -> tuple[LiveFile, ...]:
+        """The files that are read: data files that stay too, where rows are looked for in them."""
+        return self.data_files + self.delete_files + (self.staying if self.converts_equality else ())
+
+    @property
+    def equality_deletes(self) -> tuple[LiveFile, ...]:
+        """Those of its delete files that name rows by the values of columns."""
+        return tuple(file for file in self.delete_files if file.kind is FileKind.EQUALITY_DELETES)
+
+    @property
+    def position_deletes(self) -> tuple[LiveFile, ...]:
+        """Those of its delete files that name rows by path and position."""
+        return tuple(file for file in self.delete_files if file.kind is FileKind.POSITION_DELETES)
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A data file that an executor wrote: what a manifest entry needs. Bounds are Iceberg's single-value bytes."""
+    """A file that an executor wrote: what a manifest entry needs. Bounds are Iceberg's single-value bytes."""
 
     path: str
     size_bytes: int
@@ -100,6 +149,23 @@ class WrittenFile:
     lower_bounds: Mapping[int, bytes]
     upper_bounds: Mapping[int, bytes]
     split_offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MergedDeletes:
+    """The position deletes on files that stay, in new files, with the sums that prove it."""
+
+    files: tuple[WrittenFile, ...]
+    positions_read: int
+    """Distinct positions of rows that are there, and that the deletes before may remove."""
+    positions_written: int
+    """Rows of the new files, read back from storage."""
+    hash_read: int
+    """Sum modulo 2^128 of the hashes of path and position."""
+    hash_written: int
+
+
+NOTHING_MERGED = MergedDeletes((), 0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +189,12 @@ class Rewrite:
     peak_memory_bytes: int
     schema_id: int | None = None
     """The schema in which the files are written."""
+    merged: MergedDeletes = NOTHING_MERGED
+
+    @property
+    def all_files(self) -> tuple[WrittenFile, ...]:
+        """Data and delete files."""
+        return self.files + self.merged.files
 
 
 class OutcomeKind(StrEnum):

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from isotherm.core.model.decisions import Plan, Request
 from isotherm.core.model.files import NO_FILES, FileStats, total
 from isotherm.core.model.jobs import Action, Take
+from isotherm.core.planner.file_selection import rewritten, taken
 from isotherm.core.planner.plan import plan
-from isotherm.core.planner.taking import rewritten, taken
 from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Policy
 

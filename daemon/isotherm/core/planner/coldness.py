@@ -7,6 +7,7 @@ kept until then. What only an event says may make a partition hot, never cold.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from isotherm.contract.identity import PartitionKey, partition_values
 from isotherm.core.model.decisions import NEVER, Wake
@@ -14,9 +15,9 @@ from isotherm.core.model.jobs import MAX_JOB_BYTES, job_ms
 from isotherm.core.partitions import TimeSpan, time_span
 from isotherm.core.planner import pauses
 from isotherm.core.planner.view import Surroundings
-from isotherm.core.policy.after import LEARNED, UNTAUGHT_INTERVALS
+from isotherm.core.policy.cold_after import LEARNED, UNTAUGHT_INTERVALS
 from isotherm.core.policy.policy import Cold
-from isotherm.core.state import PartitionState
+from isotherm.core.state import PAUSE_FROM_MS, PartitionState
 from isotherm.core.units import HOUR_MS, MINUTE_MS, clock_text, span_text
 
 HEAR_AGAIN_MS = 60_000
@@ -45,27 +46,47 @@ class Finding:
     """The field of the policy that it rests on, where that is not the rule's own."""
 
 
+JobBytes = Callable[[PartitionState], int]
+"""What a job of a partition would read, if one began now."""
+
 Rule = Callable[[PartitionKey, PartitionState, Surroundings, Cold, int], Finding]
 
 
 def findings(
-    key: PartitionKey, partition: PartitionState, around: Surroundings, cold: Cold, now_ms: int
+    key: PartitionKey,
+    partition: PartitionState,
+    around: Surroundings,
+    cold: Cold,
+    now_ms: int,
+    job_bytes: JobBytes | None = None,
 ) -> tuple[Finding, ...]:
     """What every rule says, in the order of `RULES`."""
     partition = partition.as_of(now_ms)
-    return tuple(rule(key, partition, around, cold, now_ms) for rule in RULES)
+    return tuple(rule(key, partition, around, cold, now_ms) for rule in _rules(job_bytes))
 
 
 def first_hot(
-    key: PartitionKey, partition: PartitionState, around: Surroundings, cold: Cold, now_ms: int
+    key: PartitionKey,
+    partition: PartitionState,
+    around: Surroundings,
+    cold: Cold,
+    now_ms: int,
+    job_bytes: JobBytes | None = None,
 ) -> Finding | None:
-    """What the first rule says that finds the partition hot. Returns None where it is cold."""
+    """What the first rule says that finds the partition hot. Returns None where it is cold.
+
+    `job_bytes` says what a job would read, which may be a small part of the partition.
+    """
     partition = partition.as_of(now_ms)
-    for rule in RULES:
+    for rule in _rules(job_bytes):
         finding = rule(key, partition, around, cold, now_ms)
         if finding.is_hot:
             return finding
     return None
+
+
+def _rules(job_bytes: JobBytes | None) -> tuple[Rule, ...]:
+    return RULES if job_bytes is None else (*RULES[:-1], partial(lateness_rule, job_bytes=job_bytes))
 
 
 def intent_rule(
@@ -173,15 +194,18 @@ def quiet_rule(
     if not partition_values(key):
         # Each commit writes the only partition: others that went by say nothing.
         return Finding("quiet", False, f"quiet for {span_text(quiet_ms)}")
-    if time_span(key, around.fields) is None and pauses.are_longer(partition, cold.quiet_for):
+    pause_ms = max(cold.quiet_for, PAUSE_FROM_MS)
+    are_long = pauses.are_longer(partition, pause_ms)
+    if are_long and quiet_ms >= pause_ms:
         # Nor do they where each commit writes all partitions, or this one comes once in a while.
-        why = f"quiet for {span_text(quiet_ms)}, and each pause of its writers was longer than {span_text(cold.quiet_for)}"
+        why = f"quiet for {span_text(quiet_ms)}, and each pause of its writers was longer than {span_text(pause_ms)}"
         return Finding("quiet", False, why)
     commits = around.state.foreign_commits - partition.last_write_number
     if commits < cold.quiet_commits and quiet_ms < cold.quiet_at_most:
         why = f"quiet for {commits} of {cold.quiet_commits} commits of the table"
+        enough_ms = min(cold.quiet_at_most, pause_ms) if are_long else cold.quiet_at_most
         wake = Wake(
-            at_ms=partition.last_write_at_ms + cold.quiet_at_most,
+            at_ms=partition.last_write_at_ms + enough_ms,
             commits=partition.last_write_number + cold.quiet_commits,
         )
         return Finding("quiet", True, why, wake)
@@ -189,16 +213,25 @@ def quiet_rule(
 
 
 def lateness_rule(
-    key: PartitionKey, partition: PartitionState, around: Surroundings, cold: Cold, now_ms: int
+    key: PartitionKey,
+    partition: PartitionState,
+    around: Surroundings,
+    cold: Cold,
+    now_ms: int,
+    job_bytes: JobBytes | None = None,
 ) -> Finding:
-    """The table's own history says that a write before a job would end is unlikely."""
+    """The table's own history says that a write before a job would end is unlikely.
+
+    A job of small files may read a hundredth of a large partition. Where nobody says what it would read, it is all.
+    """
     span, boundary_ms = time_span(key, around.fields), around.state.boundary_ms
     if span is None or boundary_ms is None:
         return Finding("lateness", False, "no time in its partition spec")
     if around.words and all(word.announces for word in around.words):
         return Finding("lateness", False, "every known writer says beforehand what it will touch")
+    whole = partition.data_total.bytes + partition.deletes_total.bytes
     # What is larger is done in parts.
-    size = min(partition.data_total.bytes + partition.deletes_total.bytes, MAX_JOB_BYTES)
+    size = min(whole if job_bytes is None else job_bytes(partition), MAX_JOB_BYTES)
     horizon_ms = job_ms(size)
     risk = around.state.lateness.risk(span, boundary_ms, horizon_ms)
     if risk is None:

@@ -1,18 +1,32 @@
 """What a partition costs its readers for want of maintenance, in the terms of a policy.
 
-There are two works, decided apart, and each takes what it needs: files that are too small, and delete files. The score
-is debt divided by its threshold; 1.0 or more is due, and a job brings it below 1.
+There are two works, decided apart, and each takes what it needs: files that are too small, and delete files. Many delete
+rows are applied to their data. Many delete files of few rows become one file of position deletes, and their data is left
+as it is. The score is debt divided by its threshold; 1.0 or more is due, and a job brings it below 1.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from isotherm.core.model.files import FileKind, FileStats
-from isotherm.core.model.jobs import Take
-from isotherm.core.planner.taking import SMALL, outputs, tier
+from isotherm.core.model.jobs import MERGED_FILE_BYTES, Take
+from isotherm.core.planner.file_selection import (
+    MERGED_FROM_BYTES,
+    SMALL,
+    fewer_deletes,
+    outputs,
+    tier,
+    tier_of_deletes,
+)
 from isotherm.core.policy.policy import Compact
 from isotherm.core.state import PartitionState
 from isotherm.core.units import size_text
+
+POSITION_DELETES = "compact.max_position_deletes"
+EQUALITY_DELETES = "compact.max_equality_deletes"
+
+MERGED_ALONG = 0.1
+"""From this part of its threshold on, deletes are merged by a job that rewrites small files anyway."""
 
 FEWER_FILES_PER_GIB = 8
 """Files that are nearly large enough are left alone where rewriting a GiB of them leaves fewer than so many less."""
@@ -42,6 +56,16 @@ class Debt:
     """The small files that are worth rewriting together lie below this size."""
     small_files: int
     """So many."""
+    can_merge: bool = False
+    """Whether merging position-delete files brings their number below its threshold."""
+    merge_below_bytes: int | None = None
+    """Those that are worth merging lie below this size. None: all do."""
+    is_light: bool = False
+    """Whether the partition holds so little that deletes are applied as cheaply as they are merged."""
+    converted_bytes: int | None = None
+    """What is read to make position deletes of all equality deletes, or None where that would not be the end of them."""
+    converted_score: float = 0.0
+    """The score of all delete rows at the most, once they are."""
 
     @property
     def triggers(self) -> tuple[Trigger, ...]:
@@ -73,8 +97,49 @@ class Debt:
         """What a job would take: each work that reaches the threshold, and if none does the one that speaks."""
         speaks = min(threshold, self.score)
         takes_files = self.small_files > 1 and self.of_files[0].score >= speaks
-        takes_deletes = any(trigger.score >= speaks for trigger in self.of_deletes)
-        return Take(self.below_bytes if takes_files else 0, takes_deletes, at_most_bytes)
+        deletes = {trigger.option for trigger in self.of_deletes if trigger.score >= speaks}
+        cheap = set() if self.is_light else set(self._without_data(threshold, at_most_bytes))
+        applies = bool(deletes - cheap)
+        converts = EQUALITY_DELETES in deletes and not applies
+        # A job that is there anyway merges them too, where that takes some requests from each reader.
+        least = MERGED_ALONG if takes_files else speaks
+        merges = not (applies or converts) and POSITION_DELETES in cheap and self._merges(least)
+        return Take(
+            below_bytes=self.below_bytes if takes_files else 0,
+            with_deletes=applies,
+            merges_deletes=converts or merges,
+            deletes_below_bytes=self.merge_below_bytes if merges else None,
+            converts_equality=converts,
+            at_most_bytes=at_most_bytes,
+        )
+
+    def _without_data(self, threshold: float, at_most_bytes: int | None) -> Iterable[str]:
+        """The deletes of which fewer are left after a job that rewrites no data."""
+        if self.can_merge:
+            yield POSITION_DELETES
+        read_bytes = self.converted_bytes
+        fits = read_bytes is not None and (at_most_bytes is None or read_bytes <= at_most_bytes)
+        # Under a schedule less is due: what is made of them would be applied by the next job.
+        if fits and self.converted_score < threshold:
+            yield EQUALITY_DELETES
+
+    def merge(self, at_most_bytes: int | None) -> Take | None:
+        """What a job would take that merges deletes and rewrites no data, if they are due by themselves."""
+        if not self.can_merge or not self._merges(1.0):
+            return None
+        return Take(
+            merges_deletes=True,
+            deletes_below_bytes=self.merge_below_bytes,
+            at_most_bytes=at_most_bytes,
+        )
+
+    @property
+    def why_merge(self) -> str:
+        """What the trigger says by which deletes are merged."""
+        return next(one.why for one in self.of_deletes if one.option == POSITION_DELETES)
+
+    def _merges(self, least: float) -> bool:
+        return any(one.score >= least for one in self.of_deletes if one.option == POSITION_DELETES)
 
 
 def debt(partition: PartitionState, compact: Compact) -> Debt:
@@ -103,7 +168,45 @@ def debt(partition: PartitionState, compact: Compact) -> Debt:
         ),
     ]
     of_deletes = list(_delete_triggers(partition, compact)) if partition.has_deletes else []
-    return Debt(_highest_first(of_files), _highest_first(of_deletes), below_bytes, small.files)
+    can_merge = _can_merge(partition, compact)
+    return Debt(
+        _highest_first(of_files),
+        _highest_first(of_deletes),
+        below_bytes,
+        small.files,
+        can_merge,
+        tier_of_deletes(partition, compact.max_position_deletes) if can_merge else None,
+        partition.data_total.bytes <= MERGED_FROM_BYTES,
+        _converted_bytes(partition, compact),
+        _delete_rows(partition) / max(partition.data_total.rows, 1) / compact.max_delete_ratio,
+    )
+
+
+def _can_merge(partition: PartitionState, compact: Compact) -> bool:
+    """Whether merging position-delete files brings their number below its threshold."""
+    deletes = partition.deletes.get(FileKind.POSITION_DELETES, FileStats())
+    return deletes.files > 1 and outputs(deletes.bytes, MERGED_FILE_BYTES) < compact.max_position_deletes
+
+
+def _converted_bytes(partition: PartitionState, compact: Compact) -> int | None:
+    """What is read to make position deletes of the equality deletes, or None where these would be too many at once.
+
+    Each of their rows may delete one row; a key that is new deletes none.
+    """
+    equality = partition.deletes.get(FileKind.EQUALITY_DELETES, FileStats())
+    positions = partition.deletes.get(FileKind.POSITION_DELETES, FileStats())
+    rows, most = _delete_rows(partition), compact.max_delete_ratio * partition.data_total.rows
+    # All of them are merged with it, where there are two.
+    files = 1 + outputs(equality.bytes + positions.bytes, MERGED_FILE_BYTES)
+    if not equality or rows >= most or files >= compact.max_position_deletes:
+        return None
+    return partition.data_total.bytes + equality.bytes + positions.bytes
+
+
+def _delete_rows(partition: PartitionState) -> int:
+    """Rows of equality and position deletes."""
+    kinds = (FileKind.EQUALITY_DELETES, FileKind.POSITION_DELETES)
+    return sum(partition.deletes.get(kind, FileStats()).rows for kind in kinds)
 
 
 def _highest_first(triggers: Iterable[Trigger]) -> tuple[Trigger, ...]:
@@ -128,11 +231,15 @@ def _delete_triggers(partition: PartitionState, compact: Compact) -> Iterable[Tr
     if positions:
         most = compact.max_position_deletes
         why = f"{positions.files} of {most} position-delete files"
-        yield Trigger("compact.max_position_deletes", positions.files / most, why)
+        score = positions.files / most
+        if score < 1 and fewer_deletes(partition, tier_of_deletes(partition, most)) < 1:
+            # They were merged before: whatever a schedule says, that is no work, nor is it worth rewriting their data.
+            score, why = 0.0, f"{why}, as few as their size allows"
+        yield Trigger(POSITION_DELETES, score, why)
     if equality:
         most = compact.max_equality_deletes
         why = f"{equality.files} of {most} equality-delete files, {equality.rows} rows in them"
-        yield Trigger("compact.max_equality_deletes", equality.files / most, why)
+        yield Trigger(EQUALITY_DELETES, equality.files / most, why)
     if vectors:
         most = compact.max_deletion_vectors
         why = f"{vectors.files} of {most} deletion vectors"

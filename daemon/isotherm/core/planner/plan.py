@@ -17,12 +17,12 @@ from isotherm.core.model.jobs import MAX_JOB_BYTES, Action, Take, job_ms
 from isotherm.core.model.tables import TableFacts
 from isotherm.core.partitions import label, time_span
 from isotherm.core.planner import pauses
-from isotherm.core.planner.coldness import Finding, first_hot
+from isotherm.core.planner.coldness import Finding, JobBytes, first_hot
 from isotherm.core.planner.debt import Debt, debt
+from isotherm.core.planner.file_selection import taken, taken_and_saved_bytes
 from isotherm.core.planner.held import after_failures, standstill
 from isotherm.core.planner.minor import Old, old_files
 from isotherm.core.planner.schedules import Pace
-from isotherm.core.planner.taking import taken_and_saved_bytes
 from isotherm.core.planner.turns import rank
 from isotherm.core.planner.view import Surroundings, View
 from isotherm.core.planner.whole_table import decide_expiry, decide_manifests, decide_metadata, decide_orphans
@@ -31,7 +31,7 @@ from isotherm.core.state import PartitionState
 from isotherm.core.units import HOUR_MS, clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 
-RULES = 7
+RULES = 15
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
 REST_SCORE = 15.0
@@ -88,13 +88,13 @@ def _decide_compaction(
     now_ms: int,
 ) -> Decision:
     threshold, schedule = pace.threshold(Action.COMPACT)
-    hot = first_hot(key, partition, view.around, policy.cold, now_ms)
+    hot = first_hot(key, partition, view.around, policy.cold, now_ms, job_bytes(policy))
     rests_until_ms = rests_until(key, partition, view.around, policy, now_ms, is_hot=hot is not None)
     beside = _beside(partition, hot, rests_until_ms, view, policy, pace, now_ms)
     old = beside.old
     owed = debt(partition if old is None else old.partition, policy.compact)
     at_most = most_bytes(partition, view, policy, now_ms, in_a_pause=old is None)
-    take = owed.take(threshold if rests_until_ms is None else REST_SCORE, at_most)
+    take, rests_until_ms, owed_why = _take(owed, threshold, rests_until_ms, at_most)
     take = take if old is None else replace(take, through_number=old.through_number)
     target = int(policy.compact.target_file_size)
     job, saved = taken_and_saved_bytes(partition, take, target)
@@ -132,10 +132,36 @@ def _decide_compaction(
     )
     ripe = "cold and due" if old is None else "minor"
     if waits is not None:
-        why = f"{ripe}, but {waits[0]}: {owed.why}{beside.why}"
+        why = f"{ripe}, but {waits[0]}: {owed_why}{beside.why}"
         return verdict(Verdict.WAITING, why, sooner(waits[1], until, beside.wake))
     by = f" by the schedule {schedule} (from {threshold:g} on)" if owed.score < 1 else ""
-    return verdict(Verdict.DUE, f"{ripe}{by}: {owed.why}{beside.why}; {_price(job, take)}")
+    return verdict(Verdict.DUE, f"{ripe}{by}: {owed_why}{beside.why}; {_price(job, take)}")
+
+
+def job_bytes(policy: Policy) -> JobBytes:
+    """What a job would read of a partition under a policy, at the most."""
+
+    def of(partition: PartitionState) -> int:
+        take = debt(partition, policy.compact).take(1.0, MAX_JOB_BYTES)
+        return taken(partition, take).bytes
+
+    return of
+
+
+def _take(
+    owed: Debt, threshold: float, rests_until_ms: int | None, at_most_bytes: int
+) -> tuple[Take, int | None, str]:
+    """What a job would take, until when it rests, and why.
+
+    Data rests from being rewritten, and a merge of deletes rewrites none. But a schedule does not end a rest: deletes
+    would be merged every few minutes for as long as it is open.
+    """
+    if rests_until_ms is None:
+        return owed.take(threshold, at_most_bytes), None, owed.why
+    merge = owed.merge(at_most_bytes) if owed.score < REST_SCORE else None
+    if merge is None:
+        return owed.take(REST_SCORE, at_most_bytes), rests_until_ms, owed.why
+    return merge, None, f"{owed.why_merge}, while its data rests until {clock_text(rests_until_ms)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +207,12 @@ def _beside(
 def _price(job: FileStats, take: Take) -> str:
     """What a job reads, in words. Which files deletes name is known once their manifests are read."""
     at_most = "at most " if take.with_deletes else ""
-    return f"{at_most}{counted(job.files, 'file')}, {size_text(job.bytes)} to rewrite"
+    work = "read" if take.converts_equality and not take.rewrites_data else "rewrite"
+    if take.converts_equality:
+        merged = ", equality deletes become position deletes"
+    else:
+        merged = ", deletes are merged" if take.merges_deletes else ""
+    return f"{at_most}{counted(job.files, 'file')}, {size_text(job.bytes)} to {work}{merged}"
 
 
 def _too_little(owed: Debt, rests_until_ms: int | None, pace: Pace) -> tuple[Verdict, str, Wake] | None:
@@ -238,9 +269,8 @@ def _unsupported(partition: PartitionState, facts: TableFacts) -> str | None:
     """What of a partition that is due keeps the executors from it."""
     if facts.format_version != 2:
         return f"format version {facts.format_version} is followed, not yet rewritten"
-    for kind in (FileKind.EQUALITY_DELETES, FileKind.DELETION_VECTORS):
-        if partition.deletes.get(kind):
-            return f"{partition.deletes[kind].files} files of {kind.replace('_', ' ')} cannot be applied yet"
+    if vectors := partition.deletes.get(FileKind.DELETION_VECTORS):
+        return f"{vectors.files} files of deletion vectors cannot be applied yet"
     return None
 
 

@@ -71,6 +71,8 @@ def admit(
     by_table = sorted(plans, key=lambda one: (one.table.name, one.table.uuid))
     cheap = [request for one in by_table for request in one.requests if request.decision.partition is None]
     cheap.sort(key=lambda request: begun_at_ms.get(request.table.uuid, 0))
+    if running >= jobs_at_once:
+        return tuple(cheap)  # most rounds end here: nobody is ranked for slots that are not free
     queues = [
         _Queue(
             [r for r in one.requests if r.decision.partition is not None],

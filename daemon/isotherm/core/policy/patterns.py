@@ -142,7 +142,11 @@ def _pieces(pattern: str) -> list[str]:
     return re.findall(r"\[!?\]?[^\]]*\]|.", pattern, flags=re.DOTALL)
 
 
+@lru_cache(maxsize=10_000)
 def _meet(one: str, other: str) -> bool:
-    """Whether two pieces for one character each have a character in common."""
+    """Whether two pieces for one character each have a character in common.
+
+    Names are made of few characters. So the answers are kept: two folders of wildcards ask for some million of them.
+    """
     characters = {*string.printable, *one, *other}
     return any(fnmatch.fnmatchcase(c, one) and fnmatch.fnmatchcase(c, other) for c in characters)

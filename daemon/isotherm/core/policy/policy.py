@@ -17,7 +17,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic.fields import FieldInfo
 
 from isotherm.core.model.jobs import Action
-from isotherm.core.policy.after import LEARNED, After, after_written
+from isotherm.core.policy.cold_after import LEARNED, After, after_written
 from isotherm.core.policy.windows import checked_cron
 from isotherm.core.policy.zone_names import UTC_NAME, checked_zone
 from isotherm.core.units import MAX_COUNT, Count, Size, Span, Unit, size_written, span_written
@@ -97,8 +97,8 @@ class Cold(Settings):
     quiet_for: Span = 15 * 60_000
     """Nobody wrote into the partition for this long. Longer where writers pause in the middle of their work."""
     quiet_commits: Count = 10
-    """Nor within the last so many commits of the table. The main rule for buckets. It does not count where a partition has
-    no time, and each pause of its writers that is known was longer than `quiet_for`: a batch may write all of them."""
+    """Nor within the last so many commits of the table. The main rule for buckets. It does not count where each pause of a
+    partition's writers that is known was longer than `quiet_for` (and five minutes): a batch may write all partitions."""
     quiet_at_most: Span = 3_600_000
     """Caps `quiet_commits`: after this long, the number of commits does not matter any more."""
     silent_for: Span = 86_400_000
@@ -148,21 +148,21 @@ class Compact(Settings):
     files less for each GiB."""
     rest: Span = 86_400_000
     """A partition that is written again after a job of it rests for so long, unless it owes fifteen times as much as is
-    due: who is written on and on is not rewritten on and on. After a job in vain, because a writer came back, it waits a
-    twenty-fourth of this, then twice as long, up to all of it. Shorter where partitions live for hours; some hours below
-    a day where work waits for a window of the night."""
+    due: who is written on and on is not rewritten on and on. Meanwhile position-delete files are merged, once they are due
+    by themselves. After a job in vain, because a writer came back, it waits a twenty-fourth of this, then twice as long, up
+    to all of it. Shorter where partitions live for hours; a few hours below a day where windows are of the night."""
     minor_after: Span | None = None
     """Minor compaction: after so long in which everybody else only appended to the table, small files are merged in
     partitions that are still written too. Files younger than `cold.quiet_for` (an hour at most) stay as they are, and no
     append fails because of it. For partitions that are written for a day and longer, of a writer that never updates or
-    deletes; a week shows weekly jobs. Who deletes by hand pauses the table first (`isotherm pause`), or may have to try
-    again and again. By default hot partitions are left alone."""
-    max_delete_ratio: float = Field(0.1, gt=0, le=MAX_COUNT)
-    """Due also when rows in position deletes and deletion vectors reach this part of the partition's rows."""
+    deletes; a week shows weekly jobs. Who deletes by hand pauses the table first, or may have to try again and again."""
+    max_delete_ratio: float = Field(0.3, gt=0, le=MAX_COUNT)
+    """Due also when rows in position deletes and deletion vectors reach this part of the partition's rows: then they are
+    applied. Lower where a table is read much oftener than it is updated."""
     max_position_deletes: Annotated[Count, Field(ge=1)] = 200
-    """Due also at this many position-delete files: each is one more request for every reader."""
+    """Due also at this many position-delete files. Small ones are merged, or applied where their data is small too."""
     max_equality_deletes: Annotated[Count, Field(ge=1)] = 10
-    """Due also at this many equality-delete files: each reader joins every one of them with all older rows."""
+    """Due also at this many equality-delete files, each joined with older rows by readers: applied, or made positions."""
     max_deletion_vectors: Annotated[Count, Field(ge=1)] = 100
     """Due also at this many deletion vectors: each is one more request for every reader."""
 

@@ -17,7 +17,6 @@ from typing import Annotated, Any, NoReturn, Self
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from isotherm.core.policy.case import Case
 from isotherm.core.policy.patterns import MAX_LENGTH, matches, specificity, trouble_of
 from isotherm.core.policy.policy import (
     FLOORS,
@@ -26,6 +25,7 @@ from isotherm.core.policy.policy import (
     Policy,
     Sections,
 )
+from isotherm.core.policy.policy_test_case import Case
 
 BUILT_IN = "built-in"
 """The origin of a value that nobody said."""

@@ -12,6 +12,7 @@ from itertools import pairwise
 from statistics import median
 
 from isotherm.contract.summary import Origin
+from isotherm.core.appends import is_append
 from isotherm.core.policy.policy import Policy
 from isotherm.core.replay.candidates import MOST, Candidate, beside, near, together
 from isotherm.core.replay.history import History
@@ -38,7 +39,7 @@ class Advice(StrEnum):
     CHANGE = "change"
     KEEP = "keep"
     NEVER_COLD = "never_cold"
-    """No policy can help, because writers never leave a partition alone."""
+    """No policy that waits for cold partitions can help, because writers never leave one alone."""
     TOO_LITTLE = "too_little_history"
 
 
@@ -189,9 +190,14 @@ def _keep(trials: Sequence[Trial], reads_a_day: float) -> str:
 def _never_cold(trials: Sequence[Trial], on: Watched) -> str:
     gaps = [after - before for times in on.writes_ms.values() for before, after in pairwise(times)]
     back = f": writers come back to one every {span_text(round(median(gaps)))}" if gaps else ""
+    writes = [one.change for one in on.history.recorded if one.change.is_foreign_write]
+    # It is not tried: that they go on so is for a person to say.
+    beside = (
+        "; or, because they only append, say `compact.minor_after`" if all(map(is_append, writes)) else ""
+    )
     return (
         f"Under none of {len(trials)} policies was a partition with small "
-        f"files ever cold{back}. Let writers commit less often and more at once, or leave partitions behind."
+        f"files ever cold{back}. Let writers commit less often and more at once, or leave partitions behind{beside}."
     )
 
 

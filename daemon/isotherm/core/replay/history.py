@@ -84,6 +84,7 @@ def counted_back(
     deletes: dict[PartitionKey, dict[FileKind, FileStats]] = {
         k: dict(p.deletes) for k, p in partitions.items()
     }
+    sizes = {key: partition.position_deletes for key, partition in partitions.items()}
     for change in changes:
         for key, delta in change.partitions.items():
             buckets, kinds = data.setdefault(key, {}), deletes.setdefault(key, {})
@@ -91,6 +92,7 @@ def counted_back(
                 buckets[bucket] = buckets.get(bucket, NO_FILES) - stats
             for kind, stats in delta.deletes.items():
                 kinds[kind] = kinds.get(kind, NO_FILES) - stats
+            sizes[key] = _less(sizes.get(key, {}), delta.delete_sizes)
     before = {}
     for key, buckets in data.items():
         left = {bucket: stats for bucket, stats in buckets.items() if stats}
@@ -99,7 +101,8 @@ def counted_back(
             if min(stats.files, stats.rows, stats.bytes) < 0:
                 raise StateError(f"partition {key} would have held {stats} before the recorded changes")
         if left or left_deletes:
-            before[key] = PartitionState(left, left_deletes, at_ms, at_ms, 0)
+            one = PartitionState(left, left_deletes, at_ms, at_ms, 0, delete_sizes=sizes.get(key, {}))
+            before[key] = replace(one, delete_sizes=one.position_deletes)
     return before
 
 
@@ -147,7 +150,9 @@ def _carried(delta: PartitionDelta, here: PartitionState) -> PartitionDelta:
 
 def difference(after: PartitionState, before: PartitionState) -> PartitionDelta:
     """What makes the one of the other; what came and what left are not told apart."""
-    return PartitionDelta(_less(after.data, before.data), _less(after.deletes, before.deletes))
+    sizes = _less(after.position_deletes, before.position_deletes)
+    data, deletes = _less(after.data, before.data), _less(after.deletes, before.deletes)
+    return PartitionDelta(data, deletes, delete_sizes=sizes)
 
 
 def _is_growth(stats: FileStats) -> bool:

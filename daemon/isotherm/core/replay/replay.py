@@ -28,9 +28,9 @@ from isotherm.core.model.jobs import JOB_BYTES_PER_S, JOB_OVERHEAD_MS, Action, T
 from isotherm.core.model.tables import Snapshot
 from isotherm.core.model.writers import Word
 from isotherm.core.partitions import with_epochs
+from isotherm.core.planner.file_selection import SMALL, rewritten
 from isotherm.core.planner.minor import on_record
 from isotherm.core.planner.plan import NOTHING_SAID, plan
-from isotherm.core.planner.taking import SMALL, rewritten
 from isotherm.core.planner.turns import Room, admit
 from isotherm.core.planner.view import Flight, Surroundings, View
 from isotherm.core.policy.policy import Mode, Policy

@@ -15,7 +15,7 @@ from isotherm.contract.summary import Origin
 from isotherm.core.model.decisions import COMMIT_BYTES
 from isotherm.core.model.jobs import Take
 from isotherm.core.partitions import time_span, with_epochs
-from isotherm.core.planner.taking import saved_bytes
+from isotherm.core.planner.file_selection import saved_bytes
 from isotherm.core.policy.policy import Policy
 from isotherm.core.replay.account import Replayed, SimulatedJob
 from isotherm.core.replay.candidates import Candidate

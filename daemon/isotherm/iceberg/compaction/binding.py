@@ -5,24 +5,27 @@ came in between. What we cannot rewrite yet is refused here, with a word for met
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import FileFormat
-from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import VoidTransform
 
-from isotherm.contract.identity import UNPARTITIONED, PartitionKey, TableId
-from isotherm.contract.paths import is_plain, written_under
-from isotherm.core.model.files import FileKind
+from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.contract.paths import is_plain, normalised, written_under
+from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import CompactionJob, Take
-from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.core.model.refusals import Reason, Refusal, RefusalError
+from isotherm.iceberg.compaction.key_columns import key_columns
 from isotherm.iceberg.compaction.names import destination
+from isotherm.iceberg.manifests.deletes import DataFiles, is_over, mergeable, oldest_data
 from isotherm.iceberg.manifests.live import LiveEntry, live_files
-from isotherm.iceberg.manifests.position_deletes import DataFiles
-from isotherm.iceberg.manifests.reachability import never
+from isotherm.iceberg.manifests.reachability import never, reached
+from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.threads import IsStopped
 from isotherm.service.ports import Bound
 
@@ -54,39 +57,156 @@ def bind(
     if refusal := _refusal_of_table(metadata):
         return refusal
     live = live_files(metadata, io, snapshot, partition, is_stopped=is_stopped)
-    deletes = [entry for entry in live if entry.kind is FileKind.POSITION_DELETES]
-    wanted = _wanted([entry for entry in live if entry.kind is FileKind.DATA], deletes, take)
-    spec_id = _spec_with_most_files(wanted) if spec_id is None else spec_id
-    data = [entry for entry in live if entry.spec_id == spec_id and entry.kind is FileKind.DATA]
-    oldest = min((entry.sequence_number for entry in data), default=snapshot.sequence_number or 0)
-    equality = list(_equality_deletes(metadata, io, snapshot, partition, live, oldest, is_stopped))
-    if refusal := _refusal_of_files(data, deletes, equality) or _refusal_beside(live, take):
+    choice = _choice(live, partition, spec_id, take, _oldest(io, snapshot, take))
+    if refusal := (
+        _refusal_of_files(metadata, choice)
+        or _refusal_beside(live, take)
+        or choice.refusal(take)
+        or _refusal_of_copies(live, choice)
+        or _refusal_of_deletes_elsewhere(metadata, io, snapshot, live, is_stopped)
+    ):
         return refusal
-    chosen = _chosen([entry for entry in wanted if entry.spec_id == spec_id], take)
-    rewritten = DataFiles(chosen)
-    applicable = [delete for delete in deletes if rewritten.may_be_named_by(delete)]
-    if not chosen or (len(chosen) == 1 and not applicable):
-        of = f"{len(chosen)} of {len(data)} data files is smaller than {take.below_bytes} bytes"
-        return Refusal(Reason.NOTHING_TO_DO, f"{of}, and no delete applies")
-    taken = {entry.identity for entry in (*chosen, *applicable)}
-    job = CompactionJob(
-        job_id=job_id,
-        table=table,
-        partition=partition,
-        partition_label=partition_label,
-        spec_id=spec_id,
-        base_snapshot_id=snapshot.snapshot_id,
-        base_sequence_number=snapshot.sequence_number or 0,
-        data_files=tuple(entry.live_file() for entry in sorted(chosen, key=_in_order)),
-        delete_files=tuple(entry.live_file() for entry in sorted(applicable, key=_in_order)),
-        bystanders=frozenset(entry.identity for entry in live if entry.identity not in taken),
-        target_size_bytes=target_size_bytes,
-        policy_hash=policy_hash,
-        why=why,
-        destination=destination(metadata, spec_id, partition),
-        beside_appends=take.through_number is not None,
+    return Bound(
+        CompactionJob(
+            job_id=job_id,
+            table=table,
+            partition=partition,
+            partition_label=partition_label,
+            spec_id=choice.spec_id,
+            base_snapshot_id=snapshot.snapshot_id,
+            base_sequence_number=snapshot.sequence_number or 0,
+            data_files=_ordered(choice.chosen),
+            delete_files=_ordered(choice.applicable),
+            staying=tuple(choice.staying()) if choice.is_merge else (),
+            bystanders=frozenset(entry.identity for entry in live if entry.identity not in choice.taken),
+            target_size_bytes=target_size_bytes,
+            policy_hash=policy_hash,
+            why=why,
+            destination=destination(metadata, choice.spec_id, partition),
+            beside_appends=take.through_number is not None,
+            merges_deletes=choice.is_merge,
+            converts_equality=bool(choice.converted),
+        ),
+        sum(entry.kind is FileKind.DATA for entry in live),
     )
-    return Bound(job, sum(entry.kind is FileKind.DATA for entry in live))
+
+
+def _oldest(io: FileIO, snapshot: Snapshot, take: Take) -> Mapping[int, int]:
+    """The oldest data of every spec, where a job is about deletes that may apply to all of them."""
+    if not (take.converts_equality or take.with_deletes):
+        return {}
+    return oldest_data(read_manifest_list(io, snapshot.manifest_list))
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """Which files of a partition a job takes."""
+
+    spec_id: int
+    data: Sequence[LiveEntry]
+    """All data files of the spec."""
+    deletes: Sequence[LiveEntry]
+    """All position-delete files of the partition."""
+    chosen: Sequence[LiveEntry]
+    """The data files that are rewritten."""
+    applicable: Sequence[LiveEntry]
+    """The deletes that are read: those that may name rows of one of these files, and those that are merged."""
+    merged: Sequence[LiveEntry]
+    """Position deletes of which one file is made."""
+    converted: Sequence[LiveEntry]
+    """Equality deletes that become position deletes."""
+    dead: Sequence[LiveEntry]
+    """Deletes that apply to nothing, where a job is about deletes: nobody reads them, and they leave with its commit."""
+
+    @property
+    def identities(self) -> Iterator[tuple[str, int | None]]:
+        """Of every file that the job takes; of one that the table names twice as often as it is taken."""
+        return (entry.identity for entry in (*self.chosen, *self.applicable))
+
+    @cached_property
+    def taken(self) -> frozenset[tuple[str, int | None]]:
+        return frozenset(self.identities)
+
+    @property
+    def is_merge(self) -> bool:
+        """Whether what deletes say of files that stay is written again."""
+        return bool(self.merged or self.converted)
+
+    def staying(self) -> Iterator[LiveFile]:
+        """The data files that stay and that the deletes may name, by path, as position-delete files must have them."""
+        stay = [entry for entry in self.data if entry.identity not in self.taken]
+        read = [delete for delete in self.applicable if delete.kind is FileKind.POSITION_DELETES]
+        named = DataFiles(stay).named_by(read)
+        newest = max((delete.sequence_number for delete in self.converted), default=0)
+        for entry in sorted(stay, key=lambda entry: entry.path):
+            if entry.identity in named or entry.sequence_number < newest:
+                yield entry.live_file()
+
+    def refusal(self, take: Take) -> Refusal | None:
+        """Where one file would become one file."""
+        if len(self.chosen) + len(self.applicable) > 1 or self.converted or self.dead:
+            return None
+        of = f"{len(self.chosen)} of {len(self.data)} data files is smaller than {take.below_bytes} bytes"
+        return Refusal(Reason.NOTHING_TO_DO, f"{of}, and {len(self.applicable)} delete files apply")
+
+
+def _choice(
+    live: Sequence[LiveEntry],
+    partition: PartitionKey,
+    spec_id: int | None,
+    take: Take,
+    oldest: Mapping[int, int],
+) -> _Choice:
+    deletes = [entry for entry in live if entry.kind is FileKind.POSITION_DELETES]
+    equality = [entry for entry in live if entry.kind is FileKind.EQUALITY_DELETES]
+    every = [entry for entry in live if entry.kind is FileKind.DATA]
+    wanted = _wanted(every, [*deletes, *equality], take)
+    # Deletes that apply everywhere come with every partition, and are the business of their own.
+    own = [entry for entry in equality if entry.partition == partition]
+    dead = _dead(every, [*deletes, *own], partition, oldest) if take.with_deletes else []
+    if spec_id is None:
+        of_deletes = [
+            *(deletes if take.merges_deletes else ()),
+            *(own if take.converts_equality else ()),
+        ]
+        spec_id = _spec_with_most_files([*wanted, *of_deletes, *dead])
+    data = [entry for entry in live if entry.spec_id == spec_id and entry.kind is FileKind.DATA]
+    # Those that apply elsewhere too would stay, and become due again.
+    gone = DataFiles([])
+    converts = own if take.converts_equality else []
+    converted = [one for one in converts if is_over(one, gone, partition, spec_id, oldest)]
+    merged = mergeable(deletes, live, spec_id, take) if take.merges_deletes else []
+    merged_bytes = sum(delete.size_bytes for delete in (*merged, *converted))
+    chosen = _chosen([entry for entry in wanted if entry.spec_id == spec_id], take, merged_bytes)
+    rewritten, leaving = DataFiles(chosen), {delete.identity for delete in (*merged, *converted)}
+    applicable = [
+        delete
+        for delete in (*deletes, *equality)
+        if delete.identity in leaving or rewritten.may_be_named_by(delete)
+    ]
+    dead = [entry for entry in dead if entry.spec_id == spec_id]
+    if dead and len(chosen) == 1 and not applicable:
+        chosen = []
+    return _Choice(spec_id, data, deletes, chosen, applicable, merged, converted, dead)
+
+
+def _dead(
+    data: Sequence[LiveEntry],
+    deletes: Iterable[LiveEntry],
+    partition: PartitionKey,
+    oldest: Mapping[int, int],
+) -> list[LiveEntry]:
+    """Those of a partition's deletes that apply to nothing: `replace_snapshot` takes them out with any commit."""
+    staying = DataFiles(data)
+    return [
+        delete
+        for delete in deletes
+        if (
+            is_over(delete, staying, partition, delete.spec_id, oldest)
+            if delete.kind is FileKind.EQUALITY_DELETES
+            else not staying.may_be_named_by(delete)
+        )
+    ]
 
 
 def _refusal_of_table(metadata: TableMetadata) -> Refusal | None:
@@ -103,22 +223,71 @@ def _refusal_of_table(metadata: TableMetadata) -> Refusal | None:
     return None if clash is None else Refusal(Reason.AMBIGUOUS_FIELDS, clash)
 
 
-def _refusal_of_files(
-    data: Iterable[LiveEntry], deletes: Iterable[LiveEntry], equality: list[LiveEntry]
-) -> Refusal | None:
+def _refusal_of_files(metadata: TableMetadata, choice: _Choice) -> Refusal | None:
     """Why these files cannot be compacted, if they cannot."""
-    if equality:
-        return Refusal(
-            Reason.EQUALITY_DELETES,
-            f"{len(equality)} equality-delete files apply, for instance {equality[0].path}",
-        )
-    for entry in (*data, *deletes):
+    equality = [entry for entry in choice.applicable if entry.kind is FileKind.EQUALITY_DELETES]
+    for entry in (*choice.data, *choice.deletes, *equality):
         if entry.file_format != FileFormat.PARQUET:
             name = entry.file_format.value.lower()
             return Refusal(Reason(f"format_{name}"), f"{entry.path} is an {name} file; only Parquet is read")
         if entry.is_encrypted:
             return Refusal(Reason.ENCRYPTED, f"{entry.path} is encrypted")
+    try:
+        for ids in {entry.equality_ids for entry in equality}:
+            key_columns(metadata, ids)
+    except RefusalError as err:
+        return err.refusal
     return None
+
+
+def _refusal_of_copies(live: Iterable[LiveEntry], choice: _Choice) -> Refusal | None:
+    """Why files that the table names twice cannot be compacted, if they cannot.
+
+    Whoever picks a snapshot twice adds its files twice, and readers have their rows twice. A file leaves with all its
+    copies, so all must be rewritten. Deletes apply to each copy by its own age, but they name the path of all.
+    """
+    copies = Counter(entry.identity for entry in live)
+    taken = Counter(choice.identities)
+    torn = [identity for identity, count in taken.items() if copies[identity] != count]
+    if choice.applicable:
+        named = (*choice.chosen, *(choice.staying() if choice.is_merge else ()))
+        torn += [file.identity for file in named if copies[file.identity] > 1]
+    if not torn:
+        return None
+    first = min(torn, key=str)
+    why = f"the table names {first[0]} {copies[first]} times, and one job cannot tell these apart"
+    return Refusal(Reason.FILE_TWICE, why)
+
+
+def _refusal_of_deletes_elsewhere(
+    metadata: TableMetadata,
+    io: FileIO,
+    snapshot: Snapshot,
+    live: Sequence[LiveEntry],
+    is_stopped: IsStopped,
+) -> Refusal | None:
+    """Why a partition with deletes on a file of another partition cannot be compacted, if there are any.
+
+    By the specification a delete file lies where its data file lies. Readers apply one that names a single file wherever
+    that lies; here it would count as one whose file is gone, and leave. So the whole snapshot is asked for such files.
+    """
+    here = {normalised(entry.path) for entry in live if entry.kind is FileKind.DATA}
+    wanted = {
+        path
+        for entry in live
+        if entry.kind is FileKind.POSITION_DELETES and (path := entry.referenced_data_file) is not None
+    }
+    missing = {path for path in wanted if normalised(path) not in here}
+    if not missing:
+        return None
+    alone = metadata.model_copy(
+        update={"snapshots": [snapshot], "statistics": [], "partition_statistics": []}
+    )
+    found = reached(alone, io, missing, None, is_stopped)
+    if not found:
+        return None
+    why = f"{len(found)} files of other partitions have their deletes here, for instance {min(found)}"
+    return Refusal(Reason.DELETES_ELSEWHERE, why)
 
 
 def _refusal_beside(live: Iterable[LiveEntry], take: Take) -> Refusal | None:
@@ -133,54 +302,31 @@ def _wanted(data: Sequence[LiveEntry], deletes: Sequence[LiveEntry], take: Take)
     """The data files that a job is about: those that are small enough, and those that deletes may name."""
     if take.through_number is not None:
         data = [entry for entry in data if entry.sequence_number <= take.through_number]
-    named = DataFiles(data).named_by(deletes) if take.with_deletes else frozenset()
+    named = {entry.identity for entry in _named(data, deletes)} if take.with_deletes else frozenset()
     return [entry for entry in data if entry.size_bytes < take.below_bytes or entry.identity in named]
 
 
-def _chosen(wanted: Iterable[LiveEntry], take: Take) -> list[LiveEntry]:
-    """As many of them as one job may take: the smallest first, or with deletes the oldest.
+def _named(data: Sequence[LiveEntry], deletes: Iterable[LiveEntry]) -> list[LiveEntry]:
+    """Those of the data files that these deletes may name."""
+    named = DataFiles(data).named_by(deletes)
+    return [entry for entry in data if entry.identity in named]
+
+
+def _chosen(wanted: Iterable[LiveEntry], take: Take, merged_bytes: int) -> list[LiveEntry]:
+    """As many of them as one job may take beside what it merges: the smallest first, or with deletes the oldest.
 
     A delete file leaves when no file is left that is as old as it. So deletes leave in the order in which they came, also
     where writers bring new ones all the time.
     """
     chosen: list[LiveEntry] = []
-    least, left_bytes = 1 if take.with_deletes else 2, take.at_most_bytes
+    least = 1 if take.with_deletes else 2
+    left_bytes = None if take.at_most_bytes is None else max(take.at_most_bytes - merged_bytes, 0)
     for entry in sorted(wanted, key=_in_order if take.with_deletes else _in_size):
         if left_bytes is not None and len(chosen) >= least and entry.size_bytes > left_bytes:
             break
         chosen.append(entry)
         left_bytes = None if left_bytes is None else left_bytes - entry.size_bytes
     return chosen
-
-
-def _equality_deletes(
-    metadata: TableMetadata,
-    io: FileIO,
-    snapshot: Snapshot,
-    partition: PartitionKey,
-    live: list[LiveEntry],
-    after: int,
-    is_stopped: IsStopped,
-) -> Iterator[LiveEntry]:
-    """Equality deletes of the partition, and those of unpartitioned specs, which apply everywhere.
-
-    Only those with a sequence number above `after`.
-    """
-    yield from (
-        entry for entry in live if entry.kind is FileKind.EQUALITY_DELETES and entry.sequence_number > after
-    )
-    unpartitioned = {spec_id for spec_id, spec in metadata.specs().items() if _is_unpartitioned(spec)}
-    if partition == UNPARTITIONED or not unpartitioned:
-        return
-    for entry in live_files(metadata, io, snapshot, UNPARTITIONED, is_stopped=is_stopped):
-        is_equality = entry.kind is FileKind.EQUALITY_DELETES
-        if is_equality and entry.spec_id in unpartitioned and entry.sequence_number > after:
-            yield entry
-
-
-def _is_unpartitioned(spec: PartitionSpec) -> bool:
-    """Whether a spec divides nothing, by the specification: what version 1 leaves of a dropped field is a void one."""
-    return all(isinstance(field.transform, VoidTransform) for field in spec.fields)
 
 
 def _ambiguous_field(metadata: TableMetadata) -> str | None:
@@ -206,6 +352,10 @@ def _ambiguous_field(metadata: TableMetadata) -> str | None:
 def _spec_with_most_files(wanted: Iterable[LiveEntry]) -> int:
     counts = Counter(entry.spec_id for entry in wanted)
     return max(counts, key=lambda spec_id: (counts[spec_id], spec_id), default=0)
+
+
+def _ordered(entries: Iterable[LiveEntry]) -> tuple[LiveFile, ...]:
+    return tuple(entry.live_file() for entry in sorted(entries, key=_in_order))
 
 
 def _in_size(entry: LiveEntry) -> tuple[int, int, str]:

@@ -10,7 +10,7 @@ from pyiceberg.table.metadata import TableMetadata
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Reason, RefusalError
-from isotherm.iceberg.compaction.fate import strangers
+from isotherm.iceberg.compaction.commit_outcome import strangers
 from isotherm.iceberg.manifests.live import LiveEntry
 
 
@@ -56,7 +56,7 @@ def check_files(rewrite: Rewrite, io: FileIO) -> None:
     Raises:
         RefusalError: it is not, or its store does not answer.
     """
-    for file in rewrite.files:
+    for file in rewrite.all_files:
         try:
             size = len(io.new_input(file.path))
         except FileNotFoundError as err:

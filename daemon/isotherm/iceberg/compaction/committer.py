@@ -33,7 +33,7 @@ from tenacity.nap import sleep
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
 from isotherm.iceberg.compaction.commit_checks import check_files, check_table
-from isotherm.iceberg.compaction.fate import landed
+from isotherm.iceberg.compaction.commit_outcome import landed
 from isotherm.iceberg.compaction.proof import mismatch
 from isotherm.iceberg.compaction.replace_snapshot import ReplaceSnapshot
 from isotherm.iceberg.errors import FATAL
@@ -241,7 +241,7 @@ class _Commit:
 
     def _live_already(self, live: list[LiveEntry]) -> Outcome | None:
         """The snapshot of a commit may have been expired before anyone looked; its files are live all the same."""
-        ours = {file.path for file in self.rewrite.files}
+        ours = {file.path for file in self.rewrite.all_files}
         if not any(entry.path in ours for entry in live):
             return None
         return self._outcome(

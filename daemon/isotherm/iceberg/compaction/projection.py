@@ -35,7 +35,7 @@ def nodes(schema: pa.Schema, mapping: NameMapping | None = None) -> tuple[Node, 
     Raises:
         ValueError: the file has nested columns without ids, and the table has no names for them.
     """
-    own = tuple(_own(field) for field in schema)
+    own = _own_nodes(schema)
     if any(_has_id(node) for node in own):
         return own
     if mapping is not None:
@@ -46,6 +46,15 @@ def nodes(schema: pa.Schema, mapping: NameMapping | None = None) -> tuple[Node, 
                 f"column {field.name} is nested and has no field ids, and the table has no name mapping"
             )
     return tuple(Node(place) for place in range(1, len(schema) + 1))
+
+
+def has_ids(schema: pa.Schema) -> bool:
+    """Whether a file says the ids of its columns itself."""
+    return any(_has_id(node) for node in _own_nodes(schema))
+
+
+def _own_nodes(schema: pa.Schema) -> tuple[Node, ...]:
+    return tuple(_own(field) for field in schema)
 
 
 def _own(field: pa.Field) -> Node:

@@ -4,7 +4,7 @@ The process of the job read both with DuckDB, and summed up a hash of each row (
 with each other and with what the manifests say. What differs is a mismatch, and a mismatch commits nothing.
 """
 
-from isotherm.core.model.jobs import CompactionJob, Rewrite
+from isotherm.core.model.jobs import CompactionJob, MergedDeletes, Rewrite
 
 
 def mismatch(job: CompactionJob, rewrite: Rewrite) -> str | None:
@@ -25,5 +25,21 @@ def mismatch(job: CompactionJob, rewrite: Rewrite) -> str | None:
         return (
             f"the {expected} rows read back differ from those that were read: "
             f"sum of hashes {rewrite.hash_written:x}, not {rewrite.hash_read:x}"
+        )
+    return _of_deletes(rewrite.merged)
+
+
+def _of_deletes(merged: MergedDeletes) -> str | None:
+    """The same of deletes on files that stay."""
+    listed = sum(file.rows for file in merged.files)
+    if not merged.positions_read == merged.positions_written == listed:
+        return (
+            f"{merged.positions_read} rows are deleted in files that stay; {merged.positions_written} were read back, "
+            f"and the new delete files say {listed}"
+        )
+    if merged.hash_read != merged.hash_written:
+        return (
+            f"the {listed} deleted rows read back differ from those that were read: "
+            f"sum of hashes {merged.hash_written:x}, not {merged.hash_read:x}"
         )
     return None

@@ -4,7 +4,7 @@ Written for each attempt; what was rewritten for a lost one is used again where 
 that is written is noted, so that whatever the commit comes to can say what it leaves behind.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -30,11 +30,19 @@ from pyiceberg.table.update import (
 
 from isotherm.contract.summary import JOB_ID, NUMBER, POLICY_HASH
 from isotherm.core.model.files import FileKind
-from isotherm.core.model.jobs import CompactionJob, Rewrite
+from isotherm.core.model.jobs import CompactionJob, Rewrite, WrittenFile
+from isotherm.iceberg.manifests.deletes import DataFiles, is_over, oldest_data
 from isotherm.iceberg.manifests.live import LiveEntry, identity, partition_record
-from isotherm.iceberg.manifests.position_deletes import DataFiles
+from isotherm.iceberg.manifests.merging import groups, live_entries
 from isotherm.iceberg.manifests.reading import Manifest, entries, read_manifest_list
-from isotherm.iceberg.manifests.writing import added, deleted, existing, write_manifest, write_manifest_list
+from isotherm.iceberg.manifests.writing import (
+    added,
+    added_deletes,
+    deleted,
+    existing,
+    write_manifest,
+    write_manifest_list,
+)
 
 _TOTALS = (
     ("total-data-files", "added-data-files", "deleted-data-files"),
@@ -81,9 +89,14 @@ class ReplaceSnapshot:
     """The partition's live files by manifest; they never change."""
     restated: dict[str, ManifestFile] = field(default_factory=dict)
     """What was written in the place of a manifest, by the manifest's path."""
-    new: ManifestFile | None = None
+    merged: dict[tuple[str, ...], ManifestFile] | None = None
+    """What the first attempt wrote in the place of several manifests, by their paths; None before it."""
+    new: dict[ManifestContent, ManifestFile] = field(default_factory=dict)
+    """What was written of the new files; they never change either."""
     written: list[str] = field(default_factory=list)
     """Every manifest and list that this commit wrote."""
+    unmerged: str = ""
+    """Why manifests that should have been merged stay as they are, if some do."""
     left_out: tuple[str, ...] = ()
     """Totals that the parent's summary has and that are no numbers: Iceberg's Java leaves them out as well."""
 
@@ -97,7 +110,8 @@ class ReplaceSnapshot:
             raise ValueError("the table has no current snapshot")
         if not self.snapshot_id:
             self.snapshot_id = metadata.new_snapshot_id()
-        leaving = self._leaving(live)
+        listed = list(read_manifest_list(table.io, head.manifest_list))
+        leaving = self._leaving(live, listed)
         sequence_number = metadata.next_sequence_number()
         location = self._location(
             metadata, f"snap-{self.snapshot_id}-{attempt}-isotherm-{self.job.job_id}.avro"
@@ -106,7 +120,7 @@ class ReplaceSnapshot:
         self.left_out = tuple(
             total for total, *_ in _TOTALS if total in before and not NUMBER.fullmatch(before[total])
         )
-        manifests = self._manifests(table, head, {entry.identity for entry in leaving})
+        manifests = self._manifests(table, listed, {entry.identity for entry in leaving})
         self.written.append(location)
         write_manifest_list(
             table.io, metadata, location, self.snapshot_id, head.snapshot_id, sequence_number, manifests
@@ -130,30 +144,36 @@ class ReplaceSnapshot:
             if self.left_out
             else ""
         )
-        return f"snapshot {self.snapshot_id} of {self.job.table.name}{odd}"
+        return f"snapshot {self.snapshot_id} of {self.job.table.name}{odd}{self.unmerged}"
 
-    def _leaving(self, live: list[LiveEntry]) -> list[LiveEntry]:
-        """The job's data files, and every position-delete file that applies to nothing that stays."""
-        replaced = {file.identity for file in self.job.data_files}
-        staying = DataFiles(
-            entry for entry in live if entry.kind is FileKind.DATA and entry.identity not in replaced
-        )
-        return [
-            entry
-            for entry in live
-            if entry.identity in replaced
-            or (entry.kind is FileKind.POSITION_DELETES and not staying.may_be_named_by(entry))
-        ]
+    def _leaving(self, live: list[LiveEntry], manifests: Sequence[ManifestFile]) -> list[LiveEntry]:
+        """The job's data files, the deletes that it merged, and those that apply to nothing that stays."""
+        job = self.job
+        replaced, read = ({file.identity for file in files} for files in (job.data_files, job.delete_files))
+        data = [entry for entry in live if entry.kind is FileKind.DATA and entry.identity not in replaced]
+        # Of these it is written what the job's deletes say of them.
+        said = {file.identity for file in job.staying} if job.merges_deletes else set()
+        staying, unsaid = DataFiles(data), DataFiles(one for one in data if one.identity not in said)
+        oldest = oldest_data(manifests)
+
+        def leaves(entry: LiveEntry) -> bool:
+            is_said = entry.identity in read
+            if entry.kind is FileKind.POSITION_DELETES:
+                return not (unsaid if is_said else staying).may_be_named_by(entry)
+            if entry.kind is FileKind.EQUALITY_DELETES:
+                rest = unsaid if is_said and job.converts_equality else staying
+                return is_over(entry, rest, job.partition, job.spec_id, oldest)
+            return entry.identity in replaced
+
+        return [entry for entry in live if leaves(entry)]
 
     def _manifests(
-        self, table: Table, head: Snapshot, leaving: set[tuple[str, int | None]]
+        self, table: Table, listed: Iterable[ManifestFile], leaving: set[tuple[str, int | None]]
     ) -> list[ManifestFile]:
         """The new list: our manifest, restated ones where files leave, and the rest as it is."""
-        found: list[ManifestFile] = []
-        if self.rewrite.files:
-            found.append(self._new_manifest(table))
+        found = list(self._new_manifests(table))
         kept: list[ManifestFile] = []
-        for manifest in read_manifest_list(table.io, head.manifest_list):
+        for manifest in listed:
             if not manifest.has_added_files() and not manifest.has_existing_files():
                 continue
             held = self.known.get(manifest.manifest_path, ())
@@ -161,18 +181,70 @@ class ReplaceSnapshot:
                 found.append(self._restated(table, manifest, leaving))
             else:
                 kept.append(manifest)
-        return found + kept
+        return found + self._merged(table, kept)
 
-    def _new_manifest(self, table: Table) -> ManifestFile:
-        if self.new is None:
-            job, metadata = self.job, table.metadata
-            partition = partition_record(metadata, job.spec_id, job.partition)
-            new = [
-                added(file, partition, self.snapshot_id, job.base_sequence_number)
-                for file in self.rewrite.files
-            ]
-            self.new = self._write(table, job.spec_id, ManifestContent.DATA, new)
-        return self.new
+    def _merged(self, table: Table, kept: list[ManifestFile]) -> list[ManifestFile]:
+        """The other manifests, of which small ones are merged where they are many.
+
+        The first attempt alone takes the time for that: a stream whose commits come faster would win each race.
+        """
+        if self.merged is None:
+            self.merged = {}
+            for group in groups(kept, table.metadata.properties):
+                if (one := self._one_of(table, group)) is not None:
+                    self.merged[tuple(manifest.manifest_path for manifest in group)] = one
+        listed = {manifest.manifest_path for manifest in kept}
+        gone: set[str] = set()
+        found: list[ManifestFile] = []
+        for paths, one in self.merged.items():
+            # Where one of them is gone by now, or has lost a file, the others stay as they are.
+            if listed.issuperset(paths):
+                found.append(one)
+                gone.update(paths)
+        return found + [manifest for manifest in kept if manifest.manifest_path not in gone]
+
+    def _one_of(self, table: Table, group: Sequence[ManifestFile]) -> ManifestFile | None:
+        """One manifest with the live entries of several, or None where that is not safe to say: then they stay."""
+        live = (
+            existing(entry)
+            for manifest in group
+            for entry in entries(
+                Manifest.read(table.io, manifest.manifest_path, manifest.manifest_length), manifest
+            )
+            if entry.status != ManifestEntryStatus.DELETED
+        )
+        try:
+            one = self._write(table, group[0].partition_spec_id, group[0].content, live)
+        except Exception as err:  # noqa: BLE001 (a damaged one is no reason against a swap that does not concern it)
+            why = f"{type(err).__name__}: {err}"
+        else:
+            if one.existing_files_count == live_entries(group):
+                return one
+            why = f"they hold {one.existing_files_count} files, their list says {live_entries(group)}"
+        self.unmerged += f"; {len(group)} manifests from {group[0].manifest_path} on are not merged: {why}"
+        return None
+
+    def _new_manifests(self, table: Table) -> Iterator[ManifestFile]:
+        job, rewrite = self.job, self.rewrite
+        # Merged deletes say nothing of files that are younger than the youngest of them.
+        merged = job.delete_files if job.converts_equality else job.position_deletes
+        deleted_at = max((file.sequence_number for file in merged), default=job.base_sequence_number)
+        data, deletes = ManifestContent.DATA, ManifestContent.DELETES
+        if rewrite.files:
+            yield self._new_manifest(table, data, rewrite.files, job.base_sequence_number)
+        if rewrite.merged.files:
+            yield self._new_manifest(table, deletes, rewrite.merged.files, deleted_at)
+
+    def _new_manifest(
+        self, table: Table, content: ManifestContent, files: Iterable[WrittenFile], sequence_number: int
+    ) -> ManifestFile:
+        if content not in self.new:
+            spec_id = self.job.spec_id
+            partition = partition_record(table.metadata, spec_id, self.job.partition)
+            make = added if content is ManifestContent.DATA else added_deletes
+            new = [make(file, partition, self.snapshot_id, sequence_number) for file in files]
+            self.new[content] = self._write(table, spec_id, content, new)
+        return self.new[content]
 
     def _restated(
         self, table: Table, manifest: ManifestFile, leaving: set[tuple[str, int | None]]
@@ -235,11 +307,20 @@ def _summary(
         counts.added_data_files += 1
         counts.added_records += file.rows
         counts.added_file_size += file.size_bytes
+    for file in rewrite.merged.files:
+        counts.added_delete_files += 1
+        counts.added_pos_delete_files += 1
+        counts.added_pos_deletes += file.rows
+        counts.added_file_size += file.size_bytes
     for entry in leaving:
         counts.removed_file_size += entry.size_bytes
         if entry.kind is FileKind.DATA:
             counts.removed_data_files += 1
             counts.deleted_records += entry.rows
+        elif entry.kind is FileKind.EQUALITY_DELETES:
+            counts.removed_delete_files += 1
+            counts.removed_eq_delete_files += 1
+            counts.removed_eq_deletes += entry.rows
         else:
             # No others leave: `_leaving`.
             counts.removed_delete_files += 1

@@ -1,5 +1,7 @@
 """The work of one compaction job: data files in, deletes applied, larger files out, and the sums that prove it.
 
+Deletes on files that stay become one file, if the job says so (`delete_files`).
+
 It holds one batch of rows and one row group at a time, and the positions that deletes name: memory does not grow with the
 partition. Files are written under names that follow from the job id alone, so that whatever a crash leaves behind
 can be found (`written_locations`). Nothing here touches a catalog or decides what counts; it runs in a process of
@@ -22,18 +24,18 @@ from pyiceberg.transforms import IdentityTransform
 from isotherm.clients.storage import properties_with_retries
 from isotherm.core.model.jobs import CompactionJob, Rewrite, WrittenFile
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
+from isotherm.iceberg.compaction.delete_files import merged_deletes
+from isotherm.iceberg.compaction.deleted_rows import deleted_rows
 from isotherm.iceberg.compaction.failures import blaming, writing
 from isotherm.iceberg.compaction.local_copy import nearby
 from isotherm.iceberg.compaction.names import data_location
 from isotherm.iceberg.compaction.projection import project
-from isotherm.iceberg.compaction.row_sums import RowSums, Tally
-from isotherm.iceberg.compaction.source import Source, deleted_positions
+from isotherm.iceberg.compaction.row_sums import HASH_MODULUS, RowSums, Tally
+from isotherm.iceberg.compaction.source import Source
 from isotherm.iceberg.manifests.live import partition_record
 from isotherm.parquet.output import NewFile, Output
 from isotherm.parquet.table_description import table_of
 from isotherm.runtime.clock import monotonic_s
-
-HASH_MODULUS = 1 << 128
 
 
 def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, str]) -> Rewrite:
@@ -50,19 +52,19 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
     started = monotonic_s()
     metadata = table_of(description)
     io = files_of(metadata, io_properties)
-    inputs = [file.path for file in (*job.data_files, *job.delete_files)]
-    sums = RowSums(metadata.schema(), metadata.name_mapping(), job.data_files, inputs)
-    deleted = deleted_positions(io, job, sums)
-    live_rows = sum(file.rows - deleted.count(file) for file in job.data_files)
-    output = _output(io, job, metadata, live_rows)
-    constants = _identity_constants(metadata, job)
+    mapping, constants = metadata.name_mapping(), _identity_constants(metadata, job)
+    inputs = [file.path for file in job.read_files]
+    sums = RowSums(metadata.schema(), mapping, job.named_files, inputs, job.equality_deletes)
+    deleted = deleted_rows(io, job, metadata, constants, sums)
+    output = _output(io, job, metadata, sum(file.rows - deleted.count(file) for file in job.data_files))
+    wanted = {field.field_id for field in metadata.schema().fields}
     found: list[Tally] = []
     try:
         for number, file in enumerate(job.data_files):
             with blaming(file.path), nearby(io, file.path) as path, ThreadPoolExecutor(1) as beside:
                 # Both engines release the interpreter: the second core sums while this one writes.
                 tally = beside.submit(sums.sum, path, number, constants)
-                source = Source(path, file, metadata)
+                source = Source(path, file, wanted, mapping)
                 start = 0
                 for batch in source.batches():
                     kept = batch.filter(deleted.keep(file, start, batch.num_rows))
@@ -76,9 +78,10 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
     except BaseException:
         output.abandon()
         raise
+    merged = merged_deletes(io, job, metadata, deleted, sums, len(written))
     sums.close()
     sums = RowSums(metadata.schema(), None, locations=[file.path for file in written])
-    back = [read_back(io, file, sums) for file in written]
+    back = [sums.verified(io, file) for file in written]
     return Rewrite(
         job_id=job.job_id,
         files=tuple(written),
@@ -87,11 +90,12 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
         hash_read=sum(tally.hash for tally in found) % HASH_MODULUS,
         hash_written=sum(tally.hash for tally in back) % HASH_MODULUS,
         rows_written=sum(tally.rows for tally in back),
-        bytes_read=sum(file.size_bytes for file in (*job.data_files, *job.delete_files)),
-        bytes_written=sum(file.size_bytes for file in written),
+        bytes_read=sum(file.size_bytes for file in job.read_files),
+        bytes_written=sum(file.size_bytes for file in (*written, *merged.files)),
         seconds=monotonic_s() - started,
         peak_memory_bytes=_peak_memory_bytes(),
         schema_id=metadata.current_schema_id,
+        merged=merged,
     )
 
 
@@ -128,28 +132,16 @@ def _identity_constants(metadata: TableMetadata, job: CompactionJob) -> dict[int
     """Values of columns that data files may lack because their partition says them (tables that came from Hive)."""
     spec = metadata.specs()[job.spec_id]
     values = partition_record(metadata, job.spec_id, job.partition)
-    known = metadata.schema().field_ids
     return {
         one.source_id: values[place]
         for place, one in enumerate(spec.fields)
-        if isinstance(one.transform, IdentityTransform)
-        and one.source_id in known
-        and values[place] is not None
+        if isinstance(one.transform, IdentityTransform) and values[place] is not None
     }
 
 
 def files_of(metadata: TableMetadata, io_properties: Mapping[str, str]) -> FileIO:
     """The table's files; its own properties choose neither code nor hosts nor keys."""
     return load_file_io(properties_with_retries(io_properties), metadata.location)
-
-
-def read_back(io: FileIO, written: WrittenFile, sums: RowSums) -> Tally:
-    """The rows that storage gives back, which are as their statistics say."""
-    with blaming(written.path), nearby(io, written.path) as path:
-        tally, problem = sums.read_back(path, written)
-    if problem is not None:
-        raise RefusalError(Reason.MISMATCH, f"{written.path}: {problem}")
-    return tally
 
 
 def _peak_memory_bytes() -> int:

@@ -15,22 +15,31 @@ from dataclasses import dataclass
 from typing import Any
 
 import duckdb
+from pyiceberg.io import FileIO
 from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import NameMapping
 
 from isotherm.contract.paths import normalised
 from isotherm.core.model.files import LiveFile
 from isotherm.core.model.jobs import WrittenFile
+from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.iceberg.compaction.claims import claims
 from isotherm.iceberg.compaction.columns import Column, columns_of
-from isotherm.iceberg.compaction.local_copy import FOLDER, local_paths
-from isotherm.iceberg.compaction.row_hash import row_hash
+from isotherm.iceberg.compaction.failures import blaming
+from isotherm.iceberg.compaction.key_columns import KeyColumn
+from isotherm.iceberg.compaction.local_copy import FOLDER, local_paths, nearby
+from isotherm.iceberg.compaction.row_hash import key, row_hash
+
+HASH_MODULUS = 1 << 128
 
 MEMORY_BYTES = 256 * 1024 * 1024
 """DuckDB reads page by page: a row group of 250 MB fits."""
 
 BYTES_PER_DELETE = 48
 """A deleted position in a table, once more while they are sorted, or in the hash table of the join."""
+
+KEYS_IN_MEMORY = 6
+"""The keys of equality deletes in a table and in the hash table of a join, in times of what they take with Arrow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +60,16 @@ class RowSums:
         mapping: NameMapping | None,
         data: Sequence[LiveFile] = (),
         locations: Iterable[str] = (),
+        equality: Sequence[LiveFile] = (),
     ) -> None:
-        """It may read these locations, where they are local, and copies that have no name.
+        """Nothing is read yet.
 
-        `data` are the data files of which deletes speak, by number.
+        Args:
+            target: the schema in which rows are summed up.
+            mapping: gives ids to the columns of files that have none.
+            data: the data files of which deletes speak, by number.
+            locations: may be read, where they are local; and copies that have no name.
+            equality: the equality deletes that must have been asked of each data file before it is summed up.
         """
         self._target, self._mapping = target, mapping
         self._duckdb = duckdb.connect(
@@ -87,6 +102,16 @@ class RowSums:
         """The data files that deletes name; None as long as the positions lie as they came."""
         self._data: dict[str, list[tuple[int, int]]] = {}
         """By normalised path, the number and the sequence number of each data file."""
+        self._keys: dict[tuple[tuple[int, ...], ...], tuple[str, Sequence[KeyColumn]]] = {}
+        """By the columns that they name, the table with keys of equality deletes."""
+        self._keys_bytes = 0
+        self._held: list[tuple[str, int | None]] = []
+        """The equality deletes whose keys these are."""
+        self._shared: frozenset[tuple[str, int | None]] | None = None
+        """The same, as one set for all data files that are asked; None while keys are added."""
+        self._equality, self._ages = equality, [file.sequence_number for file in data]
+        self._asked: dict[int, list[frozenset[tuple[str, int | None]]]] = {}
+        """For each data file the equality deletes that it was asked for: a set that many share, and not one for each."""
         for number, file in enumerate(data):
             self._data.setdefault(normalised(file.path), []).append((number, file.sequence_number))
 
@@ -96,8 +121,7 @@ class RowSums:
 
     def delete(self, path: str, sequence_number: int, rows: int) -> None:
         """Take the positions that a delete file names out of data files that are not younger than it."""
-        limit = MEMORY_BYTES + BYTES_PER_DELETE * (self._deletes + rows)
-        self._duckdb.execute(f"SET memory_limit = '{limit}B'")
+        self._limit_memory(rows)
         names = self._duckdb.execute(
             f"SELECT DISTINCT CAST(file_path AS VARCHAR) FROM read_parquet('{path}')"  # noqa: S608 (made here)
         ).fetchall()
@@ -120,6 +144,63 @@ class RowSums:
         self._deletes += kept
         self._touched = None
 
+    def add_keys(self, path: str, delete: LiveFile, columns: Sequence[KeyColumn], size_bytes: int) -> None:
+        """Take the keys that an equality-delete file names by these columns; they take so much memory with Arrow."""
+        held = columns_of(self._duckdb, path, self._mapping)
+        ways = tuple(column.way for column in columns)
+        parts = [part for one in columns for part in key(held, one, {})]
+        values = ", ".join(f"{part} AS k{place}" for place, part in enumerate(parts))
+        self._keys_bytes += size_bytes
+        self._limit_memory()
+        source = f"SELECT {values}, {delete.sequence_number} AS number FROM {self._source(path, held)}"  # noqa: S608 (made here)
+        if ways not in self._keys:
+            self._keys[ways] = f"keys{len(self._keys)}", columns
+            self._duckdb.execute(f"CREATE TABLE {self._keys[ways][0]} AS {source} LIMIT 0")
+        ((rows,),) = self._duckdb.execute(f"INSERT INTO {self._keys[ways][0]} {source}").fetchall()
+        if rows != delete.rows:
+            why = f"{delete.path} has {rows} rows, its manifest says {delete.rows}"
+            raise RefusalError(Reason.CORRUPT_FILE, why)
+        self._held.append(delete.identity)
+        self._shared = None
+
+    def delete_by_keys(self, path: str, number: int, file: LiveFile, constants: Mapping[int, Any]) -> None:
+        """Take out the rows of the data file of this number whose key a younger delete file names."""
+        held = columns_of(self._duckdb, path, self._mapping)
+        for table, columns in self._keys.values():
+            parts = [part for one in columns for part in key(held, one, constants)]
+            same = " AND ".join(f"({part}) IS NOT DISTINCT FROM k{place}" for place, part in enumerate(parts))
+            younger = f"(SELECT * FROM {table} WHERE number > {file.sequence_number})"  # noqa: S608 (made here)
+            ((found,),) = self._duckdb.execute(
+                f"INSERT INTO deleted SELECT {number}, position "  # noqa: S608 (made here)
+                f"FROM {self._source(path, held)} SEMI JOIN {younger} ON {same}"
+            ).fetchall()
+            self._deletes += found
+            self._limit_memory()
+        if self._shared is None:
+            self._shared = frozenset(self._held)
+        self._asked.setdefault(number, []).append(self._shared)
+        self._touched = None
+
+    def _check_asked(self, number: int) -> None:
+        """Where a delete file was passed over, both engines would have passed over it."""
+        asked = frozenset[tuple[str, int | None]]().union(*self._asked.get(number, ()))
+        younger = (one for one in self._equality if one.sequence_number > self._ages[number])
+        if left := [one.path for one in younger if one.identity not in asked]:
+            why = f"{len(left)} equality-delete files were not asked of data file {number}: {min(left)}"
+            raise RefusalError(Reason.MISMATCH, why)
+
+    def forget_keys(self) -> None:
+        """Let go of the keys, not of what they removed."""
+        for table, _ in self._keys.values():
+            self._duckdb.execute(f"DROP TABLE {table}")
+        self._keys, self._keys_bytes, self._held = {}, 0, []
+        self._shared = None
+
+    def _limit_memory(self, more_deletes: int = 0) -> None:
+        positions_bytes = BYTES_PER_DELETE * (self._deletes + more_deletes)
+        limit = MEMORY_BYTES + positions_bytes + KEYS_IN_MEMORY * self._keys_bytes
+        self._duckdb.execute(f"SET memory_limit = '{limit}B'")
+
     def _sort(self) -> set[int]:
         """Put the positions of each data file together, so that DuckDB need not look at the others for it."""
         self._duckdb.execute(
@@ -135,7 +216,11 @@ class RowSums:
         """The rows of the data file of this number, which can be read at this path.
 
         `constants` are values of columns that the file lacks, by field id, as manifests hold them.
+
+        Raises:
+            RefusalError: deletes that may apply to it are not known yet.
         """
+        self._check_asked(number)
         columns = columns_of(self._duckdb, path, self._mapping)
         parts = row_hash(columns, self._target, constants)
         source = self._source(path, columns)
@@ -151,6 +236,41 @@ class RowSums:
         if number in self._touched:
             ((rows,),) = self._duckdb.execute(f"SELECT count(*) FROM read_parquet('{path}')").fetchall()  # noqa: S608
         return Tally(rows, live, int(total))
+
+    def deletes_on(self, files: Mapping[int, LiveFile], *, by_keys: bool) -> Tally:
+        """The rows that are deleted in data files of these numbers, with the sum of the hashes of path and position.
+
+        Raises:
+            RefusalError: with `by_keys`, equality deletes that may apply to one are not known yet.
+        """
+        for number in files if by_keys else ():
+            self._check_asked(number)
+        self._duckdb.execute("CREATE TABLE staying (number INTEGER, path VARCHAR, rows BIGINT)")
+        if files:
+            columns = [
+                list(files),
+                [one.path for one in files.values()],
+                [one.rows for one in files.values()],
+            ]
+            self._duckdb.execute("INSERT INTO staying SELECT unnest(?), unnest(?), unnest(?)", columns)
+        ((rows, total),) = self._duckdb.execute(
+            "SELECT count(*), coalesce(sum(hash(path, position)::HUGEINT), 0) "
+            "FROM (SELECT DISTINCT number, position FROM deleted) JOIN staying USING (number) "
+            "WHERE position BETWEEN 0 AND rows - 1"
+        ).fetchall()
+        return Tally(rows, 0, int(total))
+
+    def verified(self, io: FileIO, file: WrittenFile) -> Tally:
+        """The rows of a file that was written, as storage gives them back.
+
+        Raises:
+            RefusalError: its statistics tell what is not true of them, or it cannot be read.
+        """
+        with blaming(file.path), nearby(io, file.path) as path:
+            tally, problem = self.read_back(path, file)
+        if problem is not None:
+            raise RefusalError(Reason.MISMATCH, f"{file.path}: {problem}")
+        return tally
 
     def read_back(self, path: str, file: WrittenFile) -> tuple[Tally, str | None]:
         """The rows of a file that was written, and what its statistics tell that is not true of them, if anything."""

@@ -1,27 +1,14 @@
-"""Rows of the files that a job reads, batch by batch, and the positions that its deletes remove.
+"""Rows of a file that a job reads, batch by batch: memory holds one."""
 
-Memory holds one batch and the deleted positions; it does not grow with the partition.
-"""
-
-from array import array
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyiceberg.io import FileIO
-from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.name_mapping import NameMapping
 
-from isotherm.contract.paths import normalised
 from isotherm.core.model.files import LiveFile
-from isotherm.core.model.jobs import CompactionJob
 from isotherm.core.model.refusals import Reason, RefusalError
-from isotherm.iceberg.compaction.failures import blaming
-from isotherm.iceberg.compaction.local_copy import nearby
-from isotherm.iceberg.compaction.projection import Node, nodes
-from isotherm.iceberg.compaction.row_sums import RowSums
+from isotherm.iceberg.compaction.projection import Node, has_ids, nodes
 
 BATCH_BYTES = 16 * 1024 * 1024
 """Rows are read in batches of at most about this size in memory, and of no more than `BATCH_ROWS`."""
@@ -39,9 +26,22 @@ ARROW_SCHEMA = b"ARROW:schema"
 
 
 class Source:
-    """A Parquet file, batch by batch, of the columns that the table still has."""
+    """A Parquet file, batch by batch, of some of its columns."""
 
-    def __init__(self, path: str, file: LiveFile, metadata: TableMetadata) -> None:
+    def __init__(
+        self, path: str, file: LiveFile, known: Collection[int], mapping: NameMapping | None
+    ) -> None:
+        """Look into its footer.
+
+        Args:
+            path: where it can be read.
+            file: what its manifest says of it.
+            known: the field ids of the top-level columns that are wanted.
+            mapping: gives ids to the columns of files that have none.
+
+        Raises:
+            RefusalError: it is not what the manifest says, or its columns cannot be told apart.
+        """
         content = pa.OSFile(path)
         self._parquet = pq.ParquetFile(
             content,
@@ -57,11 +57,11 @@ class Source:
                 Reason.CORRUPT_FILE, f"{file.path} has {rows} rows, its manifest says {file.rows}"
             )
         schema = self._parquet.schema_arrow
+        self.has_ids = has_ids(schema)
         try:
-            every = nodes(schema, metadata.name_mapping())
+            every = nodes(schema, mapping)
         except ValueError as err:
             raise RefusalError(Reason.CORRUPT_FILE, f"{file.path}: {err}") from err
-        known = {field.field_id for field in metadata.schema().fields}
         # One column at least, for the number of rows.
         wanted = [place for place, node in enumerate(every) if node.field_id in known] or [0]
         self._names = list(dict.fromkeys(schema.field(place).name for place in wanted))
@@ -109,96 +109,3 @@ def _without_arrow(footer: pq.FileMetaData) -> pq.FileMetaData:
     # These keys stand behind the names of columns; one of the same length that nobody knows leaves the rest as it is.
     before, _, behind = stream.getvalue().to_pybytes().rpartition(ARROW_SCHEMA)
     return pq.read_metadata(pa.py_buffer(before + ARROW_SCHEMA.lower() + behind))
-
-
-@dataclass
-class Deleted:
-    """The positions that deletes remove, by data file: distinct, in order."""
-
-    by_path: dict[str, "array[int]"] = field(default_factory=dict)
-
-    def keep(self, file: LiveFile, start: int, rows: int) -> pa.Array:
-        """A mask of the rows that stay, of those that begin at a position."""
-        positions: Sequence[int] = self.by_path.get(normalised(file.path), ())
-        low, high = bisect_left(positions, start), bisect_left(positions, start + rows)
-        if low == high:
-            return pa.repeat(pa.scalar(True), rows)
-        gone = pa.array(positions[low:high], type=pa.int64())
-        return pc.invert(pc.is_in(pa.arange(start, start + rows), value_set=gone))
-
-    def count(self, file: LiveFile) -> int:
-        """How many rows of a data file are deleted; positions behind its end delete nothing."""
-        positions: Sequence[int] = self.by_path.get(normalised(file.path), ())
-        return bisect_left(positions, file.rows)
-
-
-def deleted_positions(io: FileIO, job: CompactionJob, sums: RowSums) -> Deleted:
-    """What the job's delete files say about its data files: by path, by position, and not about younger files.
-
-    The sums read the same files, and find out for themselves.
-    """
-    paths = pa.array([normalised(file.path) for file in job.data_files], pa.string())
-    written_at = pa.array([file.sequence_number for file in job.data_files], pa.int64())
-    # Eight bytes for a position: there may be a hundred million.
-    found = [array("q") for _ in job.data_files]
-    for delete in job.delete_files:
-        with blaming(delete.path), nearby(io, delete.path) as path:
-            for number, positions in _positions_in(path, delete, paths, written_at):
-                found[number].frombytes(_bytes(positions))
-            sums.delete(path, delete.sequence_number, delete.rows)
-    by_path = zip(paths.to_pylist(), found, strict=True)
-    return Deleted({path: _distinct(positions) for path, positions in by_path if positions})
-
-
-def _positions_in(
-    path: str, delete: LiveFile, paths: pa.Array, written_at: pa.Array
-) -> Iterator[tuple[int, pa.Array]]:
-    """The positions that a delete file names in data files that are not younger, with the places of these files.
-
-    They come batch by batch, in no order.
-    """
-    parquet = pq.ParquetFile(pa.OSFile(path), pre_buffer=False, read_dictionary=["file_path"])
-    if parquet.metadata.num_rows != delete.rows:
-        raise RefusalError(
-            Reason.CORRUPT_FILE,
-            f"{delete.path} has {parquet.metadata.num_rows} rows, its manifest says {delete.rows}",
-        )
-    is_younger = pc.greater(written_at, pa.scalar(delete.sequence_number, pa.int64()))
-    older = pc.if_else(is_younger, None, paths)
-    for batch in parquet.iter_batches(columns=["file_path", "pos"], use_threads=False):
-        # By the dictionary: a name is long, and there for many rows.
-        names = batch.column("file_path")
-        spelled = pa.array([normalised(name) for name in names.dictionary.to_pylist()], pa.string())
-        numbers = pc.index_in(spelled, value_set=older).take(names.indices)
-        positions = batch.column("pos").cast(pa.int64())
-        ours = pc.and_(numbers.is_valid(), positions.is_valid())
-        yield from _by_number(numbers.filter(ours), positions.filter(ours))
-
-
-def _by_number(numbers: pa.Array, positions: pa.Array) -> Iterator[tuple[int, pa.Array]]:
-    """Positions in pieces that have one number each."""
-    if pc.any(pc.less(numbers[1:], numbers[:-1])).as_py():
-        order = pc.sort_indices(numbers)
-        numbers, positions = numbers.take(order), positions.take(order)
-    start = 0
-    runs = pc.run_end_encode(numbers)
-    for number, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
-        yield number, positions[start:end]
-        start = end
-
-
-def _bytes(numbers: pa.Array) -> memoryview:
-    """The content of an array of 64-bit numbers without nulls."""
-    return memoryview(numbers.buffers()[1])[8 * numbers.offset : 8 * (numbers.offset + len(numbers))]
-
-
-def _distinct(positions: "array[int]") -> "array[int]":
-    """The same positions, each once, in order."""
-    view = pa.Array.from_buffers(pa.int64(), len(positions), [None, pa.py_buffer(positions)])
-    if pc.all(pc.less(view[:-1], view[1:])).as_py():
-        return positions
-    ordered = view.take(pc.sort_indices(view))
-    is_last = pa.concat_arrays([pc.not_equal(ordered[:-1], ordered[1:]), pa.array([True])])
-    result = array("q")
-    result.frombytes(_bytes(ordered.filter(is_last)))
-    return result

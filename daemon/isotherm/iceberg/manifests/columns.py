@@ -42,7 +42,7 @@ from pyiceberg.types import (
 )
 
 from isotherm.iceberg.manifests.avro import UnreadableError, file_of, number
-from isotherm.iceberg.manifests.brief import DATA_FILE, PARTITION_FIELD, UPPER_BOUNDS
+from isotherm.iceberg.manifests.entry_projection import DATA_FILE, PARTITION_FIELD, UPPER_BOUNDS
 from isotherm.iceberg.manifests.event_time import TimeColumn
 from isotherm.iceberg.manifests.reading import Manifest
 

@@ -26,8 +26,8 @@ from isotherm.core.model.changes import PartitionDelta
 from isotherm.core.model.files import FileKind, FileStats, bucket_bounds, size_bucket
 from isotherm.core.reached import by_rows
 from isotherm.iceberg.manifests.avro import ALONE_BYTES, UnreadableError
-from isotherm.iceberg.manifests.brief import Brief
 from isotherm.iceberg.manifests.columns import NotReadError, read_columns
+from isotherm.iceberg.manifests.entry_projection import Brief
 from isotherm.iceberg.manifests.event_time import TimeColumn, time_column
 from isotherm.iceberg.manifests.live import file_kind
 from isotherm.iceberg.manifests.reading import Manifest
@@ -59,12 +59,14 @@ class Counted:
 
     data: dict[int, list[int]] = field(default_factory=dict)
     deletes: dict[FileKind, list[int]] = field(default_factory=dict)
+    delete_sizes: dict[int, list[int]] = field(default_factory=dict)
+    """Position deletes by size bucket."""
     added: list[int] = field(default_factory=lambda: [0, 0, 0])
     removed: list[int] = field(default_factory=lambda: [0, 0, 0])
     number: int = 0
     """The greatest number of a writer's snapshot that added one of its files."""
     ours: int = 0
-    """The same of our own snapshots."""
+    """The same of our own snapshots, and of data files."""
     reached: list[tuple[int, int]] = field(default_factory=list)
     """How far the event time of files that came reaches, in milliseconds, and how many rows they have."""
 
@@ -73,6 +75,7 @@ class Counted:
         return PartitionDelta(
             data={bucket: FileStats(*sums) for bucket, sums in self.data.items()},
             deletes={kind: FileStats(*sums) for kind, sums in self.deletes.items()},
+            delete_sizes={bucket: FileStats(*sums) for bucket, sums in self.delete_sizes.items()},
             added=FileStats(*self.added),
             removed=FileStats(*self.removed),
             reached_ms=by_rows(self.reached),
@@ -178,12 +181,16 @@ class _Sheet:
             sums = partition.data.setdefault(one.bucket, [0, 0, 0])
         else:
             sums = partition.deletes.setdefault(one.kind, [0, 0, 0])
-        _add(sums, one, -1 if one.removed else 1)
+        sign = -1 if one.removed else 1
+        _add(sums, one, sign)
+        if one.kind is FileKind.POSITION_DELETES:
+            _add(partition.delete_sizes.setdefault(one.bucket, [0, 0, 0]), one, sign)
         _add(partition.removed if one.removed else partition.added, one, 1)
         partition.number = max(partition.number, one.number)
         if one.reached_ms is not None and one.kind is FileKind.DATA and not one.removed:
             partition.reached.append((one.reached_ms, one.rows))
-        partition.ours = max(partition.ours, one.ours)
+        if one.kind is FileKind.DATA:
+            partition.ours = max(partition.ours, one.ours)
         self.census.files += one.files
 
     def _key(self, spec_id: int, fields: tuple[PartitionField, ...], values: tuple[Any, ...]) -> PartitionKey:

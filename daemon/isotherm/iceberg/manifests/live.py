@@ -18,6 +18,7 @@ from pyiceberg.manifest import (
     DataFile,
     DataFileContent,
     FileFormat,
+    ManifestContent,
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
@@ -26,6 +27,7 @@ from pyiceberg.manifest import (
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.transforms import VoidTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
     BinaryType,
@@ -81,6 +83,10 @@ class LiveEntry:
     """The least and the greatest data file that a position-delete file can name; None where unknown."""
     referenced_data_file: str | None = None
     """The one data file that a position-delete file names, if it names one: by a field, or by equal bounds."""
+    equality_ids: tuple[int, ...] = ()
+    """The columns by which equality deletes name rows."""
+    is_global: bool = False
+    """Equality deletes of a spec that divides nothing: they apply to data of every spec and partition."""
 
     @property
     def identity(self) -> tuple[str, int | None]:
@@ -97,6 +103,7 @@ class LiveEntry:
             sequence_number=self.sequence_number,
             content_offset=self.content_offset,
             referenced_data_file=self.referenced_data_file,
+            equality_ids=self.equality_ids,
         )
 
 
@@ -130,6 +137,8 @@ def live_files(
 ) -> list[LiveEntry]:
     """The live files of a snapshot, of one partition (whatever their spec) or of all.
 
+    With those of a partition come the equality deletes of specs that divide nothing: they apply everywhere.
+
     In memory are the files that are asked for, and one manifest. `known` keeps what was found in each manifest between
     calls: a manifest never changes, and a commit that lost a race looks at the same ones again.
 
@@ -138,31 +147,45 @@ def live_files(
     """
     known = {} if known is None else known
     found: list[LiveEntry] = []
+    everywhere = frozenset() if partition in (None, UNPARTITIONED) else dividing_nothing(metadata)
     for manifest in read_manifest_list(io, snapshot.manifest_list):
-        if partition is not None and not may_hold(metadata, manifest, partition):
+        is_global = manifest.content == ManifestContent.DELETES and manifest.partition_spec_id in everywhere
+        if partition is not None and not is_global and not may_hold(metadata, manifest, partition):
             continue
         if is_stopped():
             raise Stopped
         path = manifest.manifest_path
         if path not in known:
-            known[path] = tuple(_live_in(metadata, io, manifest, partition))
+            live = _live_in(metadata, io, manifest, None if is_global else partition)
+            known[path] = tuple(one for one in live if not is_global or one.kind is FileKind.EQUALITY_DELETES)
         found += known[path]
     return found
+
+
+def dividing_nothing(metadata: TableMetadata) -> frozenset[int]:
+    """The specs without partitions, by the specification: what version 1 leaves of a dropped field is a void one."""
+    return frozenset(
+        spec_id
+        for spec_id, spec in metadata.specs().items()
+        if all(isinstance(field.transform, VoidTransform) for field in spec.fields)
+    )
 
 
 def _live_in(
     metadata: TableMetadata, io: FileIO, manifest: ManifestFile, partition: PartitionKey | None
 ) -> Iterator[LiveEntry]:
     written = Manifest.read(io, manifest.manifest_path, manifest.manifest_length)
+    spec_id = manifest.partition_spec_id
+    is_whole = spec_id in dividing_nothing(metadata)
     for entry in entries(written, manifest):
         if entry.status == ManifestEntryStatus.DELETED:
             continue
-        key = entry_partition_key(metadata, manifest.partition_spec_id, entry)
+        key = entry_partition_key(metadata, spec_id, entry)
         if partition is None or key == partition:
-            yield _live_entry(entry, manifest.partition_spec_id, key if partition is None else partition)
+            yield _live_entry(entry, spec_id, key if partition is None else partition, is_whole=is_whole)
 
 
-def _live_entry(entry: ManifestEntry, spec_id: int, partition: PartitionKey) -> LiveEntry:
+def _live_entry(entry: ManifestEntry, spec_id: int, partition: PartitionKey, *, is_whole: bool) -> LiveEntry:
     file = entry.data_file
     path, offset = identity(entry)
     kind = file_kind(file.content, puffin=file.file_format == FileFormat.PUFFIN)
@@ -181,6 +204,8 @@ def _live_entry(entry: ManifestEntry, spec_id: int, partition: PartitionKey) -> 
         is_encrypted=file.key_metadata is not None,
         path_bounds=bounds,
         referenced_data_file=_referenced(file, bounds) if names_data_files else None,
+        equality_ids=tuple(file.equality_ids or ()) if kind is FileKind.EQUALITY_DELETES else (),
+        is_global=kind is FileKind.EQUALITY_DELETES and is_whole,
     )
 
 

@@ -47,7 +47,7 @@ from pyiceberg.types import DoubleType, IcebergType, ListType, MapType, StructTy
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 from isotherm.iceberg.manifests.avro import MAX_BYTES, MAX_LIST_BYTES, AvroData, UnreadableError, content
-from isotherm.iceberg.manifests.brief import Brief, BriefReader
+from isotherm.iceberg.manifests.entry_projection import Brief, BriefReader
 
 READ_VERSION: Final = 3
 LAYOUTS_KEPT = 256

@@ -36,7 +36,16 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Record
-from pyiceberg.types import IntegerType, ListType, NestedField, PrimitiveType, StructType, UUIDType
+from pyiceberg.types import (
+    DoubleType,
+    FloatType,
+    IntegerType,
+    ListType,
+    NestedField,
+    PrimitiveType,
+    StructType,
+    UUIDType,
+)
 
 from isotherm.core.model.jobs import WrittenFile
 from isotherm.iceberg.manifests.live import partition_type, signed_halves
@@ -58,9 +67,28 @@ def added(file: WrittenFile, partition: Record, snapshot_id: int, sequence_numbe
     Its data sequence number is given (deletes that came after it was read must go on applying); its file sequence number is
     that of the snapshot, which it inherits.
     """
+    # Of what was read nobody knows how it was sorted: 0 is "unsorted".
+    return _added(file, partition, snapshot_id, sequence_number, DataFileContent.DATA, sort_order_id=0)
+
+
+def added_deletes(
+    file: WrittenFile, partition: Record, snapshot_id: int, sequence_number: int
+) -> ManifestEntry:
+    """The entry of a new position-delete file, which applies to no data file that is younger than its sequence number."""
+    return _added(file, partition, snapshot_id, sequence_number, DataFileContent.POSITION_DELETES)
+
+
+def _added(
+    file: WrittenFile,
+    partition: Record,
+    snapshot_id: int,
+    sequence_number: int,
+    content: DataFileContent,
+    sort_order_id: int | None = None,
+) -> ManifestEntry:
     data_file = DataFile.from_args(
         READ_VERSION,
-        content=DataFileContent.DATA,
+        content=content,
         file_path=file.path,
         file_format=FileFormat.PARQUET,
         partition=partition,
@@ -73,8 +101,7 @@ def added(file: WrittenFile, partition: Record, snapshot_id: int, sequence_numbe
         lower_bounds=dict(file.lower_bounds),
         upper_bounds=dict(file.upper_bounds),
         split_offsets=list(file.split_offsets),
-        # Of what was read nobody knows how it was sorted: 0 is "unsorted".
-        sort_order_id=0,
+        sort_order_id=sort_order_id,
     )
     return ManifestEntry.from_args(
         READ_VERSION,
@@ -265,7 +292,18 @@ class _Sums:
         """
         if not all(uuids.has_one_order for uuids in self._uuids.values()):
             return None
-        return [stats.to_summary() for stats in self._values]
+        return [_with_both_zeros(stats) for stats in self._values]
+
+
+def _with_both_zeros(stats: PartitionFieldStats) -> PartitionFieldSummary:
+    """The bounds of a field's values. Java takes -0.0 for less than 0.0, and Python for equal: a bound of zero includes both."""
+    found = stats.to_summary()
+    low, high = found.lower_bound, found.upper_bound
+    if isinstance(stats._type, FloatType | DoubleType) and low is not None and high is not None:  # noqa: SLF001
+        zero = bytes(len(low))
+        minus = zero[:-1] + b"\x80"
+        low, high = (minus if low == zero else low), (zero if high == minus else high)
+    return PartitionFieldSummary(found.contains_null, found.contains_nan, low, high)
 
 
 class _Uuids:

@@ -157,6 +157,10 @@ class Maintainer(Protocol):
         """
         ...
 
+    def is_expiring(self, job_id: str) -> bool:
+        """Whether an expiry goes on, also one that was given up: its request may go out yet."""
+        ...
+
     def lost_refs(self, loaded: LoadedTable, base: str, taken: Sequence[int]) -> Sequence[str] | None:
         """Branches and tags that a catalog dropped with the snapshots that an expiry took, since that metadata."""
         ...

@@ -28,9 +28,9 @@ from isotherm.core.observations import TrySoon
 from isotherm.service.barrier import Barrier
 from isotherm.service.ports import Catalog, Listener, Listing, LoadedTable, Looked
 from isotherm.service.survey.look import Look
-from isotherm.service.survey.names_without_answer import Answer, NamesWithoutAnswer
-from isotherm.service.survey.silences import Silences
+from isotherm.service.survey.silences_kept import Silences
 from isotherm.service.survey.table_search import AGAIN_AFTER_S, TableSearch
+from isotherm.service.survey.unanswered_names import Answer, UnansweredNames
 from isotherm.store.ledger import SURVEY, Ledger
 
 NAMES_AT_ONCE = 500
@@ -88,7 +88,7 @@ class Survey:
     _ahead_ms: int | None = None
     """The least by which the wall clock was ahead of the monotonic one since those looks. No file that was marked
     after a look began has an earlier time than the look has by this: a clock may be set, and marks have its time."""
-    _unknown: NamesWithoutAnswer = field(init=False)
+    _unknown: UnansweredNames = field(init=False)
     _gone: dict[str, float] = field(default_factory=dict)
     """Names that were dropped since the list was made, and when that was answered.
 
@@ -109,7 +109,7 @@ class Survey:
         silences, unsettled = (
             Silences(self.ledger, kind, PATIENCE_S, self.now_ms) for kind in ("table", "second name")
         )
-        self._unknown = NamesWithoutAnswer(self.monotonic_s, TWICE_S, silences, unsettled)
+        self._unknown = UnansweredNames(self.monotonic_s, TWICE_S, silences, unsettled)
         self._missing = TableSearch(self.ledger, self.listen)
 
     def lists(self, name: str) -> bool:

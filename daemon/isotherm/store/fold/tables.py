@@ -71,6 +71,11 @@ class Tables(Part):
         """The name of every table, by uuid."""
         return dict(self.db.execute("SELECT uuid, name FROM tables ORDER BY name").fetchall())
 
+    def confirmed_heads(self) -> dict[str, int]:
+        """The head of every table that the catalog has confirmed, by uuid."""
+        rows = self.db.execute("SELECT uuid, confirmed_head FROM tables WHERE confirmed_head IS NOT NULL")
+        return dict(rows.fetchall())
+
     def agenda(self, now_ms: int, every_ms: int) -> list[str]:
         """The uuids of the tables that a planning round must look at, by name.
 

@@ -60,10 +60,14 @@ class Accounts(Part):
             (now_ms, uuid),
         )
 
-    def accounts_since(self, uuid: str) -> int | None:
-        """The commit time of a table's oldest snapshot in the accounts, or None where there is none."""
-        row = self.db.execute("SELECT MIN(committed_at_ms) FROM accounts WHERE uuid = ?", (uuid,)).fetchone()
-        return None if row[0] is None else int(row[0])
+    def oldest_account(self, uuid: str) -> tuple[int, int] | None:
+        """The sequence number and commit time of a table's oldest snapshot in the accounts, or None where there is none."""
+        row = self.db.execute(
+            "SELECT sequence_number, committed_at_ms FROM accounts WHERE uuid = ? "
+            "ORDER BY sequence_number, committed_at_ms LIMIT 1",
+            (uuid,),
+        ).fetchone()
+        return None if row is None else (int(row[0]), int(row[1]))
 
     def is_known(self, uuid: str, snapshot_id: int) -> bool:
         """Whether a snapshot was accounted for before."""

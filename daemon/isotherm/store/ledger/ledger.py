@@ -37,10 +37,12 @@ GIVEN_BACK_AT_ONCE = 1000
 """Pages of the file that one call gives back."""
 _IS_FOLLOWED = (
     "announced AND EXISTS (SELECT 1 FROM accounts AS later INDEXED BY accounts_told WHERE later.uuid = accounts.uuid "
-    "AND later.announced AND later.sequence_number > accounts.sequence_number)"
+    "AND later.announced AND (later.sequence_number, later.received_at_ms, later.committed_at_ms, later.snapshot_id) > "
+    "(accounts.sequence_number, accounts.received_at_ms, accounts.committed_at_ms, accounts.snapshot_id))"
 )
 """Of the newest announced snapshot of a table the account stays, however old, for as long as the table is there: up to
-it everything was announced."""
+it everything was announced. In tables of version 1 every snapshot has the number 0, and a scan receives all of a table at
+one moment: then the time of the commit tells, because ids are drawn by chance."""
 _HISTORY = (
     ("deletions", "uuid, path", "ended_at_ms", "TRUE"),
     ("accounts", "uuid, snapshot_id", "received_at_ms", _IS_FOLLOWED),

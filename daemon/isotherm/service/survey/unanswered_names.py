@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from isotherm.service.survey.silences import Silences
+from isotherm.service.survey.silences_kept import Silences
 
 SILENT_AGAIN_S = 60.0
 """A name that was not answered for is asked for again after this; twice as long each time."""
@@ -46,7 +46,7 @@ class _Silence:
 
 
 @dataclass(slots=True)
-class NamesWithoutAnswer:
+class UnansweredNames:
     """What is known of the names without an answer."""
 
     monotonic_s: Callable[[], float]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from isotherm.commands.believed import believed_of
+from isotherm.commands.stored_table import stored_table
 from isotherm.service.ports import Unavailable
 from isotherm.store import Fold
 from support.lab import Lab, counted, settle
@@ -41,12 +41,12 @@ def test_a_table_and_its_partitions_are_of_one_head(lab):
     service, goes_on = at_work(lab)
     fold = Watched(lab.root / "state" / "fold.db", iter([goes_on, goes_on]))
     ((_, row),) = fold.tables().items()
-    believed = believed_of(fold, row)
+    stored = stored_table(fold, row)
 
-    assert believed.row.state.head == lab.catalog.load_table("shop.orders").metadata.current_snapshot_id
-    assert {
-        one.key: (dict(one.state.data), dict(one.state.deletes)) for one in believed.partitions
-    } == counted(lab.scan())
+    assert stored.row.state.head == lab.catalog.load_table("shop.orders").metadata.current_snapshot_id
+    assert {one.key: (dict(one.state.data), dict(one.state.deletes)) for one in stored.partitions} == counted(
+        lab.scan()
+    )
     service.stop()
 
 
@@ -55,5 +55,5 @@ def test_a_daemon_that_never_rests_is_told_of(lab):
     fold = Watched(lab.root / "state" / "fold.db", iter([goes_on] * 20))
     ((_, row),) = fold.tables().items()
     with pytest.raises(Unavailable, match="changes faster than it can be read"):
-        believed_of(fold, row)
+        stored_table(fold, row)
     service.stop()

@@ -4,7 +4,7 @@ import pytest
 
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileKind, FileStats
-from isotherm.core.planner.cases import decision_on, judge_case, view_of
+from isotherm.core.planner.run_policy_tests import decision_on, judge_case, view_of
 from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import PolicyFile, resolve
 from isotherm.runtime.settings import ConfigError

@@ -16,8 +16,8 @@ from isotherm.core.model.tables import PartitionField, Snapshot, TableFacts
 from isotherm.core.partitions import with_epochs
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import Surroundings, View
-from isotherm.core.policy.case import FIELD_ID, Case
 from isotherm.core.policy.policy import Policy
+from isotherm.core.policy.policy_test_case import FIELD_ID, Case
 from isotherm.core.state import PartitionState, TableState
 
 ROWS_PER_FILE = 1000

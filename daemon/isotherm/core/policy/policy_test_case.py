@@ -1,6 +1,6 @@
 """The `tests:` of a policy file: facts about one partition or table at one time, and what should be decided.
 
-Only what a person writes stands here, and how it is read. `planner.cases` turns a case into a view and judges it.
+Only what a person writes stands here, and how it is read. `planner.run_policy_tests` turns a case into a view and judges it.
 """
 
 import re

@@ -1,5 +1,6 @@
 """What became of a job: a look at its table's history, whatever the ledger or an answer says."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from pyiceberg.table import Table
@@ -87,11 +88,20 @@ def known_files(job: CompactionJob) -> set[tuple[str, int | None]]:
 def strangers(
     job: CompactionJob, live: Iterable[LiveEntry]
 ) -> tuple[set[tuple[str, int | None]], set[tuple[str, int | None]]]:
-    """The partition's files that came since a job was bound, and those that left; without what may stand beside it."""
-    here, known = {entry.identity: entry for entry in live}, known_files(job)
+    """The partition's files that came since a job was bound, and those that left; without what may stand beside it.
+
+    One that the job takes has come if the table names it more often than before: all that it names would leave.
+    """
+    here, copies = dict[tuple[str, int | None], LiveEntry](), Counter[tuple[str, int | None]]()
+    for entry in live:
+        here[entry.identity] = entry
+        copies[entry.identity] += 1
+    known = known_files(job)
     came = {
         identity for identity, entry in here.items() if identity not in known and not _is_beside(job, entry)
     }
+    taken = Counter(file.identity for file in (*job.data_files, *job.delete_files))
+    came |= {identity for identity, count in taken.items() if copies[identity] > count}
     return came, known - here.keys()
 
 

@@ -7,8 +7,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
+from isotherm.core.model.decisions import COMMIT_BYTES
 from isotherm.core.model.files import NO_FILES, FileKind, FileStats, bucket_bounds, size_bucket, total
-from isotherm.core.model.jobs import Take
+from isotherm.core.model.jobs import MERGED_FILE_BYTES, Take
 from isotherm.core.state import PartitionState
 
 SMALL = 0.75
@@ -21,6 +22,9 @@ OPEN_BYTES = 4 * 1024**2
 
 _NAMED = (FileKind.POSITION_DELETES, FileKind.DELETION_VECTORS)
 """Deletes of which each row takes a row away."""
+
+MERGED_FROM_BYTES = COMMIT_BYTES
+"""Where the data of a partition takes less, deletes are applied rather than merged: a job costs as much by itself."""
 
 
 def tier(data: Mapping[int, FileStats], target_bytes: int) -> tuple[int, FileStats]:
@@ -40,6 +44,27 @@ def tier(data: Mapping[int, FileStats], target_bytes: int) -> tuple[int, FileSta
     return below_bytes, best
 
 
+def tier_of_deletes(partition: PartitionState, most: int) -> int | None:
+    """The size below which position-delete files are worth merging. None: all of them are.
+
+    As with data, so each row is read and written once for each doubling of its file, and not whenever new ones are
+    many. What stays is a handful of files, of which each is larger than all below it. Where so few would still be too
+    many, all are merged. A file that is as large as merged ones become stays for good.
+    """
+    files = partition.deletes.get(FileKind.POSITION_DELETES, NO_FILES).files
+    below_bytes, small = tier(partition.position_deletes, MERGED_FILE_BYTES)
+    stay = files - small.files
+    is_work = small.files > 1 or files < most
+    is_enough = is_work and stay + outputs(small.bytes, MERGED_FILE_BYTES) < most
+    return below_bytes if stay and is_enough else None
+
+
+def fewer_deletes(partition: PartitionState, below_bytes: int | None) -> int:
+    """How many position-delete files fewer there are once those below a size are merged. None: all of them."""
+    small = total(_small_deletes(partition, below_bytes).values())
+    return small.files - outputs(small.bytes, MERGED_FILE_BYTES)
+
+
 def outputs(size_bytes: int, target_bytes: int) -> int:
     """Into how many files an executor writes so many bytes."""
     return max(1, round(size_bytes / target_bytes))
@@ -47,8 +72,8 @@ def outputs(size_bytes: int, target_bytes: int) -> int:
 
 def taken(partition: PartitionState, take: Take) -> FileStats:
     """What a job would read: data files, and deletes where it is about them."""
-    data, deletes = _work(partition, take)
-    return data + deletes
+    data, _, deletes = _work(partition, take)
+    return data + deletes + _looked_through(partition, take, data)
 
 
 def saved_bytes(partition: PartitionState, take: Take, target_bytes: int) -> int:
@@ -58,28 +83,33 @@ def saved_bytes(partition: PartitionState, take: Take, target_bytes: int) -> int
 
 def taken_and_saved_bytes(partition: PartitionState, take: Take, target_bytes: int) -> tuple[FileStats, int]:
     """Both, because the planner asks for both each time."""
-    data, deletes = _work(partition, take)
-    return data + deletes, _saved_bytes(data, deletes, target_bytes)
+    data, applied, deletes = _work(partition, take)
+    read = data + deletes + _looked_through(partition, take, data)
+    return read, _saved_bytes(data, applied, deletes, target_bytes)
 
 
-def _work(partition: PartitionState, take: Take) -> tuple[FileStats, FileStats]:
-    """Data files that a job reads, and deletes that it applies."""
+def _work(partition: PartitionState, take: Take) -> tuple[FileStats, FileStats, FileStats]:
+    """Data files that a job reads, deletes that it applies, and all deletes that it reads."""
     data = total(_selected(partition, take).values())
-    return data, total(_applied(partition, take, data).values())
+    applied = total(_applied(partition, take, data).values())
+    return data, applied, applied + _merged(partition, take)
 
 
-def _saved_bytes(data: FileStats, deletes: FileStats, target_bytes: int) -> int:
-    if not data:
-        return 0
-    fewer = data.files - outputs(data.bytes, target_bytes) + deletes.files
-    in_vain = min(deletes.rows, data.rows) * data.bytes // max(data.rows, 1)
-    return max(fewer, 0) * OPEN_BYTES + in_vain + deletes.bytes
+def _saved_bytes(data: FileStats, applied: FileStats, deletes: FileStats, target_bytes: int) -> int:
+    fewer = data.files - outputs(data.bytes, target_bytes) if data else 0
+    merged = deletes.files - applied.files
+    made = outputs(deletes.bytes - applied.bytes, MERGED_FILE_BYTES)
+    fewer += applied.files + max(merged - made, 0)
+    in_vain = min(applied.rows, data.rows) * data.bytes // max(data.rows, 1)
+    return max(fewer, 0) * OPEN_BYTES + in_vain + applied.bytes
 
 
 def rewritten(partition: PartitionState, take: Take, target_bytes: int) -> PartitionState:
     """The partition after the job. Its deletes are spread evenly over its files: nothing better is known here."""
     selected = _selected(partition, take)
     done = total(selected.values())
+    if _merged(partition, take):
+        partition = _with_merged(partition, take)
     if not done:
         return partition
     applied = _applied(partition, take, done)
@@ -93,8 +123,11 @@ def rewritten(partition: PartitionState, take: Take, target_bytes: int) -> Parti
         files = outputs(done.bytes, target_bytes)
         bucket = size_bucket(done.bytes // files)
         data[bucket] = data.get(bucket, NO_FILES) + FileStats(files, rows, done.bytes)
+    if not applied:
+        return replace(partition, data=data)
     stay = {kind: stats - applied.get(kind, NO_FILES) for kind, stats in partition.deletes.items()}
-    return replace(partition, data=data, deletes={kind: stats for kind, stats in stay.items() if stats})
+    deletes = {kind: stats for kind, stats in stay.items() if stats}
+    return replace(partition, data=data, deletes=deletes, delete_sizes={})
 
 
 def _selected(partition: PartitionState, take: Take) -> dict[int, FileStats]:
@@ -102,6 +135,8 @@ def _selected(partition: PartitionState, take: Take) -> dict[int, FileStats]:
     if take.with_deletes:
         return _some_of_all(partition, _share(partition, take))
     left_bytes, least, selected = take.at_most_bytes, 2, {}
+    if left_bytes is not None:
+        left_bytes = max(left_bytes - _merged(partition, take).bytes, 0)
     data = partition.data if take.through_number is None else partition.came_by(take.through_number)
     for bucket, stats in sorted(data.items()):
         if bucket_bounds(bucket)[1] > take.below_bytes:
@@ -153,6 +188,59 @@ def _applied(partition: PartitionState, take: Take, done: FileStats) -> dict[Fil
         applied[kind] = stats if is_last else FileStats(files, max(rows, 0), int(stats.bytes * share))
         rows_left -= applied[kind].rows if kind in _NAMED else 0
     return applied
+
+
+def _looked_through(partition: PartitionState, take: Take, data: FileStats) -> FileStats:
+    """The data in which a job looks for rows that equality deletes name, beside what it rewrites."""
+    return partition.data_total - data if take.converts_equality else NO_FILES
+
+
+def _merged(partition: PartitionState, take: Take) -> FileStats:
+    """The deletes of which few files are made."""
+    return _merged_positions(partition, take) + _converted(partition, take)
+
+
+def _converted(partition: PartitionState, take: Take) -> FileStats:
+    """The equality deletes among them."""
+    return partition.deletes.get(FileKind.EQUALITY_DELETES, NO_FILES) if take.converts_equality else NO_FILES
+
+
+def _merged_positions(partition: PartitionState, take: Take) -> FileStats:
+    """The position deletes among them: as many as one job may read, and never one alone."""
+    if not take.merges_deletes:
+        return NO_FILES
+    deletes = total(_small_deletes(partition, take.deletes_below_bytes).values())
+    if deletes.files < 2:
+        return NO_FILES
+    if take.merged_bytes is None or deletes.bytes <= take.merged_bytes:
+        return deletes
+    return _part(deletes, min(max(take.merged_bytes * deletes.files // deletes.bytes, 2), deletes.files))
+
+
+def _small_deletes(partition: PartitionState, below_bytes: int | None) -> Mapping[int, FileStats]:
+    """The position deletes that are small enough to be merged, by size bucket."""
+    sizes = partition.position_deletes
+    if below_bytes is None:
+        return sizes
+    return {bucket: stats for bucket, stats in sizes.items() if bucket_bounds(bucket)[1] <= below_bytes}
+
+
+def _with_merged(partition: PartitionState, take: Take) -> PartitionState:
+    """The partition once as few files as will do are made of some of its deletes."""
+    merged, converted = _merged_positions(partition, take), _converted(partition, take)
+    read = merged + converted
+    files = outputs(read.bytes, MERGED_FILE_BYTES)
+    made = FileStats(files, min(read.rows, partition.data_total.rows), read.bytes)
+    left = partition.deletes.get(FileKind.POSITION_DELETES, NO_FILES) - merged + made
+    going = _small_deletes(partition, take.deletes_below_bytes) if merged else {}
+    sizes = {bucket: stats for bucket, stats in partition.position_deletes.items() if bucket not in going}
+    # Of a part nobody knows which files it is made of, so all that is left counts as of its mean size.
+    bucket = size_bucket(made.bytes // files)
+    sizes = {**sizes, bucket: sizes.get(bucket, NO_FILES) + made} if total(going.values()) == merged else {}
+    deletes = {**partition.deletes, FileKind.POSITION_DELETES: left}
+    if converted:
+        del deletes[FileKind.EQUALITY_DELETES]
+    return replace(partition, deletes=deletes, delete_sizes=sizes)
 
 
 def _part(stats: FileStats, files: int) -> FileStats:

@@ -19,7 +19,7 @@ UNFINISHED_AT_ONCE = 20
 
 
 @dataclass(slots=True)
-class Settling:
+class UnfinishedOperations:
     """Ends what is open in the ledger and not under way."""
 
     fold: Fold

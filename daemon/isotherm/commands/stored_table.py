@@ -10,14 +10,14 @@ ATTEMPTS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Believed:
+class StoredTable:
     """A table and its partitions at one head."""
 
     row: TableRow
     partitions: tuple[PartitionRow, ...]
 
 
-def believed_of(fold: Fold, row: TableRow) -> Believed:
+def stored_table(fold: Fold, row: TableRow) -> StoredTable:
     """Read a table and its partitions beside a daemon that may be at work.
 
     Raises:
@@ -29,5 +29,5 @@ def believed_of(fold: Fold, row: TableRow) -> Believed:
         partitions = tuple(fold.partitions(uuid))
         after = fold.table(uuid)
         if before is not None and after is not None and before.state == after.state:
-            return Believed(after, partitions)
+            return StoredTable(after, partitions)
     raise Unavailable(f"the state of {row.state.table} changes faster than it can be read; try again")

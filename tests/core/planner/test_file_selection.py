@@ -1,0 +1,385 @@
+"""What a job takes: crumbs wait for company, a part never reads more than it may, and the parts come to an end."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isotherm.core.model.files import NO_FILES, FileKind, FileStats, size_bucket, summed, total
+from isotherm.core.model.jobs import Take
+from isotherm.core.planner.debt import debt
+from isotherm.core.planner.file_selection import outputs, rewritten, saved_bytes, taken, tier
+from isotherm.core.policy.policy import Compact
+from isotherm.core.state import PartitionState
+from support.builders import GIB, KIB, MIB, files, partition
+
+TARGET = 128 * MIB
+
+
+def of_sizes(sizes):
+    """A partition of files of these sizes, a row for each KiB."""
+    data = {}
+    for size in sizes:
+        bucket = size_bucket(size)
+        data[bucket] = data.get(bucket, NO_FILES) + FileStats(1, 1 + size // KIB, size)
+    return PartitionState(data=data)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "joined"),
+    [
+        ([MIB] * 60, 60),
+        ([MIB] * 3 + [60 * MIB], 3),
+        ([MIB] * 60 + [60 * MIB], 61),
+        ([20 * KIB] * 19 + [400 * KIB] * 2, 21),
+        ([KIB, 50 * MIB, 50 * MIB], 3),
+        ([KIB, 60 * MIB], 1),
+        ([128 * MIB] * 5, 0),
+        ([], 0),
+    ],
+)
+def test_a_file_joins_once_all_that_is_smaller_has_its_size(sizes, joined):
+    below_bytes, found = tier(of_sizes(sizes).data, TARGET)
+
+    assert found.files == joined
+    assert sum(size < below_bytes for size in sizes) == joined
+
+
+@given(st.lists(st.integers(1, 2 * TARGET), max_size=40), st.integers(1024, 2 * TARGET))
+def test_the_files_by_name_are_those_that_were_counted(sizes, target):
+    """Whoever binds a job has only the size below which files are taken."""
+    below_bytes, found = tier(of_sizes(sizes).data, target)
+    named = [size for size in sizes if size < below_bytes]
+
+    assert (len(named), sum(named)) == (found.files, found.bytes)
+    assert all(size < 0.75 * target for size in named)
+
+
+@given(st.integers(2, 30), st.integers(1, 600), st.integers(KIB, MIB))
+def test_a_row_is_rewritten_about_once_for_each_doubling_of_its_file(min_files, crumbs, size):
+    """However many crumbs come one after another, each job is paid by what came since the last one."""
+    state, rewritten_bytes = PartitionState(), 0
+    for _ in range(crumbs):
+        state = plus(state, size)
+        owed = debt(state, Compact(min_files=min_files))
+        if owed.has_gain and owed.score >= 1:
+            take = owed.take(1.0, None)
+            rewritten_bytes += taken(state, take).bytes
+            state = rewritten(state, take, TARGET)
+
+    # A bucket is half an octave, and a file joins already where what is below it is in the same one.
+    assert rewritten_bytes <= crumbs * size * 2 * (math.log2(crumbs) + 1)
+
+
+def plus(state, size):
+    bucket = size_bucket(size)
+    return replace(
+        state, data={**state.data, bucket: state.data.get(bucket, NO_FILES) + FileStats(1, 1, size)}
+    )
+
+
+PARTS = st.builds(
+    lambda few, many, large, deletes: PartitionState(
+        data={**files(few, 90 * KIB), **files(many, MIB), **files(large, 128 * MIB)},
+        deletes={FileKind.POSITION_DELETES: FileStats(deletes, 10 * deletes, KIB * deletes)}
+        if deletes
+        else {},
+    ),
+    st.integers(0, 50),
+    st.integers(0, 50),
+    st.integers(0, 20),
+    st.integers(0, 200),
+)
+
+
+@given(PARTS, st.integers(1, 4 * GIB), st.booleans())
+def test_a_part_reads_no_more_than_it_may(state, at_most, with_deletes):
+    take = Take(96 * MIB, with_deletes=with_deletes, at_most_bytes=at_most)
+    least = taken(state, replace(take, at_most_bytes=1))
+
+    # One file of any kind is the least; what is above is one file at most for each kind.
+    assert taken(state, take).bytes <= max(at_most, least.bytes) + 128 * MIB
+    assert taken(state, take).files <= taken(state, replace(take, at_most_bytes=None)).files
+
+
+@given(PARTS, st.integers(64 * MIB, 4 * GIB))
+def test_parts_come_to_an_end_and_lose_no_row(state, at_most):
+    policy = Compact(min_files=2, max_delete_ratio=0.01)
+    for _ in range(2000):
+        owed = debt(state, policy)
+        if owed.score < 1 or not owed.has_gain:
+            break
+        take = owed.take(1.0, at_most)
+        before, state = state, rewritten(state, take, TARGET)
+        gone = before.deletes_total.rows - state.deletes_total.rows
+        assert state != before
+        assert before.data_total.rows - gone <= state.data_total.rows <= before.data_total.rows
+    else:
+        pytest.fail(f"still due after 2,000 parts: {owed.why}")
+
+
+def test_one_delete_row_does_not_make_the_whole_partition_part_of_the_small_files():
+    state = replace(
+        partition(100, 100 * KIB),
+        data={**files(100, 100 * KIB), **files(800, 128 * MIB)},
+        deletes={FileKind.POSITION_DELETES: FileStats(1, 1, KIB)},
+    )
+    owed = debt(state, Compact(min_files=20))
+    take = owed.take(1.0, None)
+
+    assert owed.score == 5
+    assert take.with_deletes is False
+    assert taken(state, take) == FileStats(100, 10_000, 100 * 100 * KIB)
+
+
+def test_delete_files_alone_do_not_take_the_small_files():
+    state = replace(partition(5, MIB), deletes={FileKind.POSITION_DELETES: FileStats(250, 250, KIB)})
+    owed = debt(state, Compact(min_files=20, max_delete_ratio=1000))
+
+    assert owed.why == "250 of 200 position-delete files"
+    assert owed.take(1.0, None) == Take(0, with_deletes=True)
+
+
+def test_many_delete_files_of_few_rows_are_merged_and_their_data_is_left_alone():
+    state = replace(
+        partition(4, 128 * MIB),
+        deletes={FileKind.POSITION_DELETES: FileStats(250, 300, MIB)},
+    )
+    policy = Compact(max_delete_ratio=1)
+    take = debt(state, policy).take(1.0, None)
+    after = rewritten(state, take, TARGET)
+
+    assert take == Take(merges_deletes=True)
+    assert taken(state, take) == FileStats(250, 300, MIB)
+    assert saved_bytes(state, take, TARGET) == 249 * 4 * MIB
+    assert after.deletes == {FileKind.POSITION_DELETES: FileStats(1, 300, MIB)}
+    assert after.data == state.data
+    assert debt(after, policy).score < 1
+
+
+@pytest.mark.parametrize(
+    ("data", "deletes", "options"),
+    [
+        (partition(4, 128 * MIB), FileStats(250, 300, MIB), {"max_delete_ratio": 0.1}),
+        (partition(5, MIB), FileStats(250, 300, MIB), {}),
+        (partition(4, 128 * MIB), FileStats(250, 300, MIB), {"max_position_deletes": 1}),
+    ],
+    ids=["too many rows", "data that is rewritten as soon", "a limit that one file reaches"],
+)
+def test_deletes_are_applied_where_merging_them_is_no_way(data, deletes, options):
+    state = replace(data, deletes={FileKind.POSITION_DELETES: deletes})
+
+    assert debt(state, Compact(**{"max_delete_ratio": 1, **options})).take(1.0, None) == Take(
+        with_deletes=True
+    )
+
+
+def test_small_files_and_many_deletes_on_large_ones_are_one_job():
+    state = replace(
+        partition(100, 100 * KIB),
+        data={**files(100, 100 * KIB), **files(8, 128 * MIB)},
+        deletes={FileKind.POSITION_DELETES: FileStats(250, 250, KIB)},
+    )
+    take = debt(state, Compact(min_files=20, max_delete_ratio=1)).take(1.0, None)
+
+    assert take.merges_deletes
+    assert take.below_bytes > 0
+    assert taken(state, take).files == 350
+    assert debt(rewritten(state, take, TARGET), Compact(min_files=20, max_delete_ratio=1)).score < 1
+
+
+UPSERTED = replace(
+    partition(4, 128 * MIB),
+    deletes={
+        FileKind.EQUALITY_DELETES: FileStats(12, 300, MIB),
+        FileKind.POSITION_DELETES: FileStats(2, 5, KIB),
+    },
+)
+
+
+def test_equality_deletes_of_few_rows_become_position_deletes_and_their_data_is_left_alone():
+    policy = Compact(max_delete_ratio=1)
+    take = debt(UPSERTED, policy).take(1.0, GIB)
+    after = rewritten(UPSERTED, take, TARGET)
+
+    assert take == Take(merges_deletes=True, converts_equality=True, at_most_bytes=GIB)
+    # Keys are looked for in all of the data, and it is not written.
+    assert taken(UPSERTED, take) == UPSERTED.data_total + UPSERTED.deletes_total
+    assert after.data == UPSERTED.data
+    assert after.deletes == {FileKind.POSITION_DELETES: FileStats(1, 305, MIB + KIB)}
+    assert debt(after, policy).score < 1
+
+
+@pytest.mark.parametrize(
+    ("state", "options", "at_most"),
+    [
+        (UPSERTED, {"max_delete_ratio": 0.1}, GIB),
+        (UPSERTED, {}, 400 * MIB),
+        (UPSERTED, {}, 0),
+        (UPSERTED, {"max_position_deletes": 1}, GIB),
+        (replace(partition(5, MIB), deletes=UPSERTED.deletes), {}, GIB),
+    ],
+    ids=[
+        "so many that positions would be due",
+        "data that one job cannot read",
+        "no room at all",
+        "a limit that one file reaches",
+        "data that is rewritten as soon",
+    ],
+)
+def test_equality_deletes_are_applied_where_positions_are_no_way(state, options, at_most):
+    take = debt(state, Compact(**{"max_delete_ratio": 1, **options})).take(1.0, at_most)
+
+    assert take == Take(with_deletes=True, at_most_bytes=at_most)
+
+
+def with_deletes(sizes, data=None):
+    """A partition with position-delete files of these sizes, a row for each KiB; large enough to have them merged."""
+    found = of_sizes(sizes).data
+    deletes = {FileKind.POSITION_DELETES: total(found.values())} if found else {}
+    return PartitionState(data=data or files(80, 128 * MIB, rows=10**9), deletes=deletes, delete_sizes=found)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "merged"),
+    [
+        ([100 * KIB] * 200 + [GIB], 200),
+        ([100 * KIB] * 200 + [10 * MIB], 201),
+        ([100 * KIB] * 200 + [60 * MIB, 400 * MIB, 2 * GIB], 200),
+        ([KIB] + [MIB] * 200, 201),
+        ([100 * KIB] * 200, 200),
+    ],
+)
+def test_a_merged_delete_file_is_merged_again_once_all_that_is_smaller_has_its_size(sizes, merged):
+    state = with_deletes(sizes)
+    take = debt(state, Compact()).merge(None)
+    after = rewritten(state, take, TARGET)
+    left = len(sizes) - merged + outputs(sum(sorted(sizes)[:merged]), 64 * MIB)
+
+    assert taken(state, take).files == merged
+    assert taken(state, take).bytes == sum(sorted(sizes)[:merged])
+    assert after.deletes[FileKind.POSITION_DELETES] == total(after.position_deletes.values())
+    assert after.deletes[FileKind.POSITION_DELETES].files == left
+    assert debt(after, Compact()).score < 1
+
+
+@given(
+    st.lists(st.integers(1, 100 * MIB), min_size=2, max_size=80),
+    st.integers(2, 80),
+    st.sampled_from([None, MIB, GIB]),
+)
+def test_a_merge_brings_the_files_below_their_limit_whatever_their_sizes(sizes, limit, at_most):
+    state, policy = with_deletes(sizes), Compact(max_position_deletes=limit)
+    for _ in range(len(sizes)):
+        take = debt(state, policy).merge(at_most)
+        if take is None:
+            break
+        before, state = state, rewritten(state, take, TARGET)
+
+        assert state.deletes_total.files <= before.deletes_total.files
+        assert state.deletes_total.bytes == before.deletes_total.bytes
+        assert at_most is not None or debt(state, policy).merge(None) is None
+    cannot = outputs(sum(sizes), 64 * MIB) >= limit
+    assert cannot or at_most is not None or state.deletes_total.files < limit
+
+
+@pytest.mark.parametrize(
+    ("sizes", "merged"),
+    [
+        ([64 * MIB] * 30, 0),
+        ([64 * MIB] * 30 + [KIB], 0),
+        ([64 * MIB] * 30 + [KIB] * 5, 5),
+        ([50 * MIB] * 30, 0),
+        ([40 * MIB] * 30, 30),
+        ([KIB] * 19, 0),
+        ([KIB] * 20, 20),
+    ],
+)
+def test_deletes_that_were_merged_are_not_merged_again_along_with_small_files(sizes, merged):
+    """Nor by a schedule: twenty files of 64 MiB became twenty, over and over."""
+    crumbs = files(80, 128 * MIB, rows=10**9) | files(30, MIB, rows=10)
+    state = with_deletes(sizes, data=crumbs)
+    owed = debt(state, Compact())
+
+    assert taken(state, owed.take(1.0, None)).files == 30 + merged
+    assert not owed.take(1.0, None).with_deletes
+    if not merged and len(sizes) > 20:
+        clean = debt(replace(state, data=files(80, 128 * MIB, rows=10**9)), Compact())
+        assert clean.score < 0.01
+        assert clean.of_deletes[1].why.endswith("of 200 position-delete files, as few as their size allows")
+
+
+@given(st.integers(200, 400), st.integers(KIB, 64 * KIB))
+def test_a_delete_row_is_written_again_about_once_for_each_doubling(files_a_time, size):
+    state, read = with_deletes([]), 0
+    times = 60
+    for _ in range(times):
+        came = with_deletes([size] * files_a_time).delete_sizes
+        sizes = summed(state.position_deletes, came)
+        deletes = {FileKind.POSITION_DELETES: total(sizes.values())}
+        state = replace(state, deletes=deletes, delete_sizes=sizes)
+        take = debt(state, Compact()).merge(None)
+        assert take is not None
+        read += taken(state, take).bytes
+        state = rewritten(state, take, TARGET)
+
+    assert state.deletes_total.files <= 2 * (math.log2(times) + state.deletes_total.bytes / (64 * MIB))
+    assert read <= (2 + math.log2(times)) * state.deletes_total.bytes
+
+
+def test_deletes_whose_sizes_do_not_add_up_count_as_of_their_mean_size():
+    """So does what was stored before sizes were kept, and what a policy's test says."""
+    there = with_deletes([100 * KIB] * 200 + [GIB])
+    unknown = replace(there, delete_sizes={})
+    wrong = replace(there, delete_sizes={**there.delete_sizes, 3: FileStats(-1, -1, -5)})
+    take = debt(unknown, Compact()).merge(None)
+
+    assert list(unknown.position_deletes.values()) == list(unknown.deletes.values())
+    assert wrong.position_deletes == unknown.position_deletes
+    assert debt(unknown, Compact()) == debt(wrong, Compact())
+    assert taken(unknown, take).files == 201
+    assert PartitionState().position_deletes == {}
+
+
+def test_many_position_delete_files_are_due_however_few_their_rows():
+    state = replace(
+        partition(40, 128 * MIB), deletes={FileKind.POSITION_DELETES: FileStats(50_000, 50_000, GIB)}
+    )
+
+    assert debt(state, Compact()).score == 250
+
+
+def test_nearly_full_files_are_left_alone():
+    """Twelve files of 70 MiB would become seven: that is six files less for each GiB."""
+    few = debt(partition(12, 70 * MIB), Compact(min_files=20))
+    many = debt(partition(19, 30 * MIB), Compact(min_files=20))
+
+    assert few.score < 1 <= many.score
+
+
+def test_what_is_saved_grows_with_what_is_removed():
+    take = Take(96 * MIB, with_deletes=True)
+    small = partition(100, MIB)
+    laden = replace(small, deletes={FileKind.POSITION_DELETES: FileStats(10, 100, KIB)})
+
+    assert saved_bytes(small, take, TARGET) == 99 * 4 * MIB
+    assert saved_bytes(laden, take, TARGET) > saved_bytes(small, take, TARGET) + 40 * MIB
+
+
+@pytest.mark.parametrize("deletes_bytes", [200 * MIB, 3 * GIB])
+def test_small_files_and_the_deletes_that_are_merged_along_are_no_more_than_one_job_may_read(deletes_bytes):
+    """Whatever is more than a budget ever allows waits for ever."""
+    state = replace(
+        partition(),
+        data={**files(200, 50 * MIB), **files(8, 128 * MIB)},
+        deletes={FileKind.POSITION_DELETES: FileStats(150, 300, deletes_bytes)},
+    )
+    policy, jobs = Compact(min_files=4, max_delete_ratio=1), 0
+    while (owed := debt(state, policy)).score >= 1:
+        take = owed.take(1.0, GIB)
+        assert taken(state, take).bytes <= GIB
+        state, jobs = rewritten(state, take, TARGET), jobs + 1
+
+    assert 10 < jobs < 40

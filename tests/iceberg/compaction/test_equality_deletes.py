@@ -1,0 +1,425 @@
+"""Equality deletes are applied, or become position deletes: every reader has the same rows, judged by Spark."""
+
+import random
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from isotherm.contract.identity import PartitionKey
+from isotherm.core.model.jobs import OutcomeKind, Take
+from isotherm.core.model.refusals import Reason, Refusal
+from support.equality import delete_by, keys
+from support.rewriting import (
+    COLUMNS,
+    SOME,
+    bound,
+    commit,
+    compacted,
+    counters,
+    fresh,
+    rewritten,
+    rows,
+    try_to_bind,
+)
+
+pytestmark = pytest.mark.spark
+
+EVEN, ODD, WHOLE = PartitionKey('{"1000":true}'), PartitionKey('{"1000":false}'), PartitionKey("{}")
+APPLIED = Take(with_deletes=True)
+CONVERTED = Take(merges_deletes=True, converts_equality=True)
+ID = ("id", pa.int64(), 1)
+
+
+def files(spark: Any, name: str) -> list[tuple[Any, ...]]:
+    """Content and rows of the live files."""
+    found = spark.sql(f"SELECT content, record_count FROM lake.{name}.files").collect()
+    return sorted(tuple(row) for row in found)
+
+
+def data(spark: Any, name: str) -> set[str]:
+    return {row[0] for row in spark.sql(f"SELECT file_path FROM lake.{name}.data_files").collect()}
+
+
+def upserted(spark: Any, name: str, folder: Path) -> None:
+    """Some rows, and each of some keys deleted and written again, as Flink does; rows that nobody had are deleted too."""
+    for start in (0, 20, 40):
+        spark.sql(f"INSERT INTO lake.{name} " + SOME.format(start, start + 20))
+        for flag, first in (("true", start), ("false", start + 1)):
+            table = keys(ID, rows=[(first,), (first + 8,), (first - 10,), (1000,)])
+            delete_by(spark, name, folder, table, [1], f"flag={flag}")
+        spark.sql(f"INSERT INTO lake.{name} " + SOME.format(start, start + 2))
+
+
+@pytest.mark.parametrize("take", [APPLIED, CONVERTED], ids=["applied", "converted"])
+def test_rows_are_the_same_and_the_deletes_are_gone(
+    spark: Any, lake: Any, tmp_path: Path, take: Take
+) -> None:
+    with fresh(spark, "db.upserts", COLUMNS, "PARTITIONED BY (flag)") as name:
+        upserted(spark, name, tmp_path)
+        spark.sql(f"DELETE FROM lake.{name} WHERE id IN (14, 15, 34, 54)")
+        before, base, had = (
+            rows(spark, name),
+            lake.load_table(name).metadata.current_snapshot_id,
+            data(spark, name),
+        )
+
+        for key in (EVEN, ODD):
+            assert compacted(lake, name, key, take=take).kind is OutcomeKind.DONE
+            assert rows(spark, name) == before
+
+        assert rows(spark, name, base) == before
+        assert [one for one in files(spark, name) if one[0] == 2] == []
+        assert [one[0] for one in files(spark, name) if one[0]] == ([] if take is APPLIED else [1] * 3)
+        assert (data(spark, name) == had) is (take is CONVERTED)
+        said, found = counters(spark, name)
+        assert found == said
+        # What a converted file says of rows is applied by the next job.
+        assert compacted(lake, name, EVEN).kind is OutcomeKind.DONE
+        assert rows(spark, name) == before
+
+
+def test_small_files_are_rewritten_and_deletes_stay_for_the_others(
+    spark: Any, lake: Any, tmp_path: Path
+) -> None:
+    with fresh(spark, "db.stay", COLUMNS, "PARTITIONED BY (flag)") as name:
+        spark.sql(f"INSERT INTO lake.{name} " + SOME.format(1000, 6000))
+        upserted(spark, name, tmp_path)
+        delete_by(spark, name, tmp_path, keys(ID, rows=[(1002,), (8,), (24,)]), [1], "flag=true")
+        before = rows(spark, name)
+
+        outcome = compacted(lake, name, EVEN, take=Take(below_bytes=4000))
+
+        assert outcome.kind is OutcomeKind.DONE
+        assert rows(spark, name) == before
+        # They are older than what is left of it; those of the other partition are as they were.
+        assert [one[1] for one in files(spark, name) if one[0] == 2] == [3, 4, 4, 4, 4, 4, 4]
+        assert compacted(lake, name, EVEN, take=CONVERTED).kind is OutcomeKind.DONE
+        assert rows(spark, name) == before
+        assert [one[1] for one in files(spark, name) if one[0]] == [2, 4, 4, 4]
+
+
+def test_a_merge_of_position_deletes_leaves_equality_deletes_to_what_they_apply_to(
+    spark: Any, lake: Any, tmp_path: Path
+) -> None:
+    with fresh(spark, "db.beside", COLUMNS, "PARTITIONED BY (flag)") as name:
+        spark.sql(f"INSERT INTO lake.{name} " + SOME.format(1000, 6000))
+        upserted(spark, name, tmp_path)
+        spark.sql(f"DELETE FROM lake.{name} WHERE id IN (1004, 14)")
+        spark.sql(f"DELETE FROM lake.{name} WHERE id IN (1006, 16)")
+        delete_by(spark, name, tmp_path, keys(ID, rows=[(1002,), (8,), (24,)]), [1], "flag=true")
+        before = rows(spark, name)
+
+        outcome = compacted(lake, name, EVEN, take=Take(below_bytes=4000, merges_deletes=True))
+
+        assert outcome.kind is OutcomeKind.DONE
+        assert rows(spark, name) == before
+        assert [one[1] for one in files(spark, name) if one[0] == 2] == [3, 4, 4, 4, 4, 4, 4]
+        assert [one[1] for one in files(spark, name) if one[0] == 1] == [2]
+
+
+def test_equality_deletes_that_are_older_than_all_data_leave(spark: Any, lake: Any, tmp_path: Path) -> None:
+    """Somebody else rewrote the data, and nobody would ever have anything to apply them to."""
+    with fresh(spark, "db.dead_keys", COLUMNS, "PARTITIONED BY (flag)") as name:
+        for start in (0, 20):
+            spark.sql(f"INSERT INTO lake.{name} " + SOME.format(start, start + 20))
+        delete_by(spark, name, tmp_path, keys(ID, rows=[(2,), (4,)]), [1], "flag=true")
+        delete_by(spark, name, tmp_path, keys(ID, rows=[(3,)]), [1], "flag=false")
+        spark.sql(f"ALTER TABLE lake.{name} SET TBLPROPERTIES ('write.delete.mode' = 'copy-on-write')")
+        spark.sql(f"DELETE FROM lake.{name} WHERE id IN (6, 26)")
+        before, had = rows(spark, name), data(spark, name)
+
+        assert [one[1] for one in files(spark, name) if one[0]] == [1, 2]
+        assert compacted(lake, name, EVEN, take=APPLIED).kind is OutcomeKind.DONE
+        assert [one[1] for one in files(spark, name) if one[0]] == [1]
+        assert (rows(spark, name), data(spark, name)) == (before, had)
+
+
+def test_a_part_of_the_files_takes_no_delete_away(spark: Any, lake: Any, tmp_path: Path) -> None:
+    with fresh(spark, "db.parts", COLUMNS, "PARTITIONED BY (flag)") as name:
+        upserted(spark, name, tmp_path)
+        before, jobs = rows(spark, name), 0
+        while any(one[0] == 2 for one in files(spark, name)):
+            part = Take(with_deletes=True, at_most_bytes=1)
+            for key in (EVEN, ODD):
+                job = try_to_bind(lake.load_table(name), key, take=part)
+                if isinstance(job, Refusal):
+                    assert job.reason is Reason.NOTHING_TO_DO
+                    continue
+                assert commit(lake, job, rewritten(lake.load_table(name), job)).kind is OutcomeKind.DONE
+                jobs += 1
+                assert rows(spark, name) == before
+        assert jobs == 10
+
+
+WIDE = (
+    "id INT, text STRING, price DECIMAL(9,2), day DATE, at TIMESTAMP, local TIMESTAMP_NTZ, raw BINARY, ok BOOLEAN, "
+    "inner STRUCT<a: INT, deep: STRUCT<b: STRING>>, other INT"
+)
+"""Ids 1 to 10; `inner` has 11 and 12, `deep` 13."""
+ROW = (
+    "CAST(id AS INT), IF(id % 5 = 0, NULL, concat('t', id % 4)), IF(id % 7 = 0, NULL, CAST(id % 3 AS DECIMAL(9,2)) / 4), "
+    "IF(id % 6 = 0, NULL, date_add(DATE '1969-12-30', CAST(id % 4 AS INT))), timestamp_micros(id % 3 - 1), "
+    "IF(id % 4 = 0, NULL, TIMESTAMP_NTZ '0001-01-01 00:00:00'), IF(id % 3 = 0, NULL, CAST(concat('b', id % 2) AS BINARY)), "
+    "IF(id % 4 = 0, NULL, id % 2 = 0), "
+    "IF(id % 5 = 1, NULL, named_struct('a', IF(id % 2 = 0, NULL, CAST(id % 3 AS INT)), 'deep', "
+    "IF(id % 7 = 2, NULL, named_struct('b', IF(id % 3 = 0, NULL, 'x'))))), CAST(id % 2 AS INT)"
+)
+
+
+def inner(*path: tuple[str, int], of: pa.DataType) -> pa.Field:
+    """A column within structs."""
+    (name, field_id), *rest = path
+    kind = pa.struct([inner(*rest, of=of)]) if rest else of
+    return pa.field(name, kind, metadata={"PARQUET:field_id": str(field_id)})
+
+
+KEYS = {
+    "a number": (keys(("id", pa.int32(), 1), rows=[(3,), (11,), (None,)]), [1]),
+    "text, and none": (keys(("text", pa.string(), 2), rows=[("t1",), (None,)]), [2]),
+    "decimals": (keys(("price", pa.decimal128(9, 2), 3), rows=[(Decimal("0.25"),), (None,)]), [3]),
+    "days before 1970": (keys(("day", pa.date32(), 4), rows=[(-2,), (1,)]), [4]),
+    "times": (keys(("at", pa.timestamp("us", "UTC"), 5), rows=[(-1,)]), [5]),
+    "local times": (keys(("local", pa.timestamp("us"), 6), rows=[(-62135596800000000,)]), [6]),
+    "bytes": (keys(("raw", pa.binary(), 7), rows=[(b"b1",), (None,)]), [7]),
+    "truth": (keys(("ok", pa.bool_(), 8), rows=[(True,), (None,)]), [8]),
+    "several": (
+        keys(
+            ("id", pa.int32(), 1),
+            ("text", pa.string(), 2),
+            ("ok", pa.bool_(), 8),
+            rows=[(3, "t3", False), (4, "t0", None), (5, None, False), (6, "t2", False), (7, "t3", None)],
+        ),
+        [1, 2, 8],
+    ),
+    "within a struct": (
+        keys(inner(("inner", 9), ("a", 11), of=pa.int32()), rows=[({"a": 1},), (None,)]),
+        [11],
+    ),
+    "deep, and none": (
+        keys(
+            inner(("inner", 9), ("deep", 12), ("b", 13), of=pa.string()),
+            rows=[({"deep": None},), ({"deep": {"b": "x"}},)],
+        ),
+        [13],
+    ),
+}
+
+
+@pytest.mark.parametrize("take", [APPLIED, CONVERTED], ids=["applied", "converted"])
+@pytest.mark.parametrize("case", KEYS)
+def test_keys_of_every_type_and_none_at_all(
+    spark: Any, lake: Any, tmp_path: Path, case: str, take: Take
+) -> None:
+    table, ids = KEYS[case]
+    with fresh(spark, "db.keys", WIDE) as name:
+        for start in (0, 15):
+            spark.sql(f"INSERT INTO lake.{name} SELECT {ROW} FROM range({start}, {start + 15}, 1, 1)")
+        delete_by(spark, name, tmp_path, table, ids)
+        spark.sql(f"INSERT INTO lake.{name} SELECT {ROW} FROM range(0, 8, 1, 1)")
+        before = rows(spark, name)
+        assert 8 < len(before) < 38
+
+        assert compacted(lake, name, WHOLE, take=take).kind is OutcomeKind.DONE
+
+        assert rows(spark, name) == before
+        assert [one for one in files(spark, name) if one[0] == 2] == []
+
+
+@pytest.mark.parametrize("take", [APPLIED, CONVERTED], ids=["applied", "converted"])
+def test_columns_that_became_something_else_since(spark: Any, lake: Any, tmp_path: Path, take: Take) -> None:
+    """Renamed, widened, moved, dropped (it counts all the same), and one that older files do not have."""
+    with fresh(spark, "db.evolved", "id INT, text STRING, price DECIMAL(5,2)") as name:
+        spark.sql(
+            f"INSERT INTO lake.{name} SELECT CAST(id AS INT), concat('t', id % 3), 1.25 FROM range(0, 12, 1, 1)"
+        )
+        delete_by(spark, name, tmp_path, keys(("id", pa.int32(), 1), rows=[(3,)]), [1])
+        delete_by(spark, name, tmp_path, keys(("text", pa.string(), 2), rows=[("t1",)]), [2])
+        spark.sql(f"ALTER TABLE lake.{name} RENAME COLUMN id TO number")
+        spark.sql(f"ALTER TABLE lake.{name} ALTER COLUMN number TYPE BIGINT")
+        spark.sql(f"ALTER TABLE lake.{name} ALTER COLUMN price TYPE DECIMAL(11,2)")
+        spark.sql(f"ALTER TABLE lake.{name} ADD COLUMN added STRING FIRST")
+        spark.sql(f"ALTER TABLE lake.{name} DROP COLUMN text")
+        spark.sql(f"INSERT INTO lake.{name} SELECT IF(id = 20, NULL, 'a'), id, 2.5 FROM range(18, 24, 1, 1)")
+        delete_by(spark, name, tmp_path, keys(("n", pa.int64(), 1), rows=[(6,), (21,)]), [1])
+        delete_by(
+            spark,
+            name,
+            tmp_path,
+            keys(
+                ("p", pa.decimal128(11, 2), 3),
+                ("x", pa.string(), 4),
+                rows=[(Decimal("2.50"), None), (Decimal("1.25"), "a")],
+            ),
+            [3, 4],
+        )
+        before = rows(spark, name)
+        assert len(before) == 12 - 4 - 2 + 6 - 2
+
+        assert compacted(lake, name, WHOLE, take=take).kind is OutcomeKind.DONE
+
+        assert rows(spark, name) == before
+        assert [one for one in files(spark, name) if one[0] == 2] == []
+        # Both formats of a column are still told apart by whoever reads old snapshots.
+        said, found = counters(spark, name)
+        assert found == said
+
+
+def voids(spark: Any, lake: Any, name: str, folder: Path) -> None:
+    """A table of version 1 keeps a dropped partition field as void; an upsert of Flink may delete under that spec."""
+    spark.sql(f"DROP TABLE lake.{name}")
+    spark.sql(
+        f"CREATE TABLE lake.{name} (id BIGINT, part INT) USING iceberg PARTITIONED BY (part) "
+        "TBLPROPERTIES ('format-version'='1')"
+    )
+    for start in (0, 5):
+        spark.sql(f"INSERT INTO lake.{name} SELECT id, 1 FROM range({start}, {start + 5}, 1, 1)")
+    spark.sql(f"ALTER TABLE lake.{name} DROP PARTITION FIELD part")
+    spark.sql(f"ALTER TABLE lake.{name} SET TBLPROPERTIES ('format-version'='2')")
+    delete_by(spark, name, folder, keys(ID, rows=[(4,)]), [1])
+
+
+ONE = PartitionKey('{"1000":1}')
+
+
+def test_deletes_of_a_spec_without_partitions_stay_while_they_apply_anywhere(
+    spark: Any, lake: Any, tmp_path: Path
+) -> None:
+    with fresh(spark, "db.voids", "id BIGINT, part INT") as name:
+        voids(spark, lake, name, tmp_path)
+        spark.sql(f"INSERT INTO lake.{name} SELECT id, 2 FROM range(3, 9, 1, 1)")
+        before = rows(spark, name)
+        assert len(before) == 15
+
+        refused = try_to_bind(lake.load_table(name), WHOLE, take=CONVERTED)
+        assert isinstance(refused, Refusal), refused
+
+        assert compacted(lake, name, ONE).kind is OutcomeKind.DONE
+
+        assert rows(spark, name) == before
+        assert files(spark, name) == [(0, 6), (0, 9), (2, 1)]
+        # Now they apply to nothing, of whatever spec.
+        assert compacted(lake, name, WHOLE, take=CONVERTED).kind is OutcomeKind.DONE
+        assert rows(spark, name) == before
+        assert files(spark, name) == [(0, 6), (0, 9)]
+
+
+def test_a_rollback_to_before_deletes_that_apply_everywhere_refuses_the_commit(
+    spark: Any, lake: Any, tmp_path: Path
+) -> None:
+    with fresh(spark, "db.rolled", "id BIGINT, part INT") as name:
+        voids(spark, lake, name, tmp_path)
+        parent = lake.load_table(name).metadata.current_snapshot().parent_snapshot_id
+        job = bound(lake.load_table(name), ONE)
+        rewrite = rewritten(lake.load_table(name), job)
+        spark.sql(f"CALL lake.system.rollback_to_snapshot('{name}', {parent})")
+        before = rows(spark, name)
+        assert len(before) == 10
+
+        outcome = commit(lake, job, rewrite)
+
+        assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, Reason.CONFLICT)
+        assert rows(spark, name) == before
+
+
+@pytest.mark.parametrize("take", [APPLIED, CONVERTED], ids=["applied", "converted"])
+def test_deletes_that_come_meanwhile_refuse_the_commit(
+    spark: Any, lake: Any, tmp_path: Path, take: Take
+) -> None:
+    with fresh(spark, "db.meanwhile", COLUMNS, "PARTITIONED BY (flag)") as name:
+        upserted(spark, name, tmp_path)
+        job = bound(lake.load_table(name), EVEN, take=take)
+        rewrite = rewritten(lake.load_table(name), job)
+        delete_by(spark, name, tmp_path, keys(ID, rows=[(2,), (22,)]), [1], "flag=true")
+        before = rows(spark, name)
+
+        outcome = commit(lake, job, rewrite)
+
+        assert (outcome.kind, outcome.reason) == (OutcomeKind.FAILED, Reason.CONFLICT)
+        assert rows(spark, name) == before
+
+
+def test_floats_name_no_rows(spark: Any, lake: Any, tmp_path: Path) -> None:
+    with fresh(spark, "db.floats", "id BIGINT, x DOUBLE") as name:
+        spark.sql(f"INSERT INTO lake.{name} VALUES (1, 0.0), (2, -0.0)")
+        spark.sql(f"INSERT INTO lake.{name} VALUES (3, 1.0)")
+        delete_by(spark, name, tmp_path, keys(("x", pa.float64(), 2), rows=[(0.0,)]), [2])
+
+        refusal = try_to_bind(lake.load_table(name), WHOLE)
+
+        assert isinstance(refusal, Refusal)
+        assert refusal.reason is Reason.EQUALITY_DELETES
+        assert "column x is a double" in refusal.why
+
+
+def test_a_delete_file_without_its_columns_is_named(spark: Any, lake: Any, tmp_path: Path) -> None:
+    from isotherm.iceberg.compaction.rewrite import attempt
+    from isotherm.parquet.table_description import described
+
+    with fresh(spark, "db.lacks", "id BIGINT, x INT") as name:
+        spark.sql(f"INSERT INTO lake.{name} VALUES (1, 1)")
+        spark.sql(f"INSERT INTO lake.{name} VALUES (2, 2)")
+        delete_by(spark, name, tmp_path, keys(ID, rows=[(1,)]), [2])
+        table = lake.load_table(name)
+
+        refusal = attempt(bound(table, WHOLE), described(table.metadata), lake.properties)
+
+        assert isinstance(refusal, Refusal)
+        assert refusal.reason is Reason.CORRUPT_FILE
+        assert "lacks the column 2" in refusal.why
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_is_written_and_in_which_order(spark: Any, lake: Any, tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    with fresh(spark, "db.chance", "id BIGINT, text STRING, flag BOOLEAN", "PARTITIONED BY (flag)") as name:
+        row = "SELECT id, IF(id % 4 = 0, NULL, concat('t', id % 3)), id % 2 = 0"
+        jobs = 0
+        for _ in range(14):
+            number = chance.randrange(30)
+            match chance.choice(["insert", "insert", "by id", "by text", "by both", "delete", "job", "job"]):
+                case "insert":
+                    spark.sql(f"INSERT INTO lake.{name} {row} FROM range({number}, {number + 12}, 1, 1)")
+                case "delete":
+                    spark.sql(f"DELETE FROM lake.{name} WHERE id BETWEEN {number} AND {number + 2}")
+                case "job":
+                    jobs += job_of_chance(spark, lake, name, chance)
+                case how:
+                    some = list(range(number, number + 6))
+                    texts = [None if one % 4 == 0 else f"t{one % 3}" for one in some]
+                    text = ("text", pa.string(), 2)
+                    table, ids = {
+                        "by id": (keys(ID, rows=[(one,) for one in some]), [1]),
+                        "by text": (keys(text, rows=[(texts[0],)]), [2]),
+                        "by both": (keys(ID, text, rows=list(zip(some, texts, strict=True))), [1, 2]),
+                    }[how]
+                    delete_by(spark, name, tmp_path, table, ids, f"flag={chance.choice(['true', 'false'])}")
+        for _ in range(3):
+            jobs += job_of_chance(spark, lake, name, chance)
+        assert jobs
+
+
+def job_of_chance(spark: Any, lake: Any, name: str, chance: random.Random) -> int:
+    """A job of some kind in some partition, if there is one; the rows are the same after it."""
+    take = Take(
+        below_bytes=chance.choice([0, 1500, 10**6]),
+        with_deletes=(applies := chance.random() < 0.4),
+        merges_deletes=(merges := not applies and chance.random() < 0.7),
+        converts_equality=merges and chance.random() < 0.7,
+        at_most_bytes=chance.choice([None, 3000]),
+    )
+    table = lake.load_table(name)
+    if table.metadata.current_snapshot() is None:
+        return 0
+    job = try_to_bind(table, chance.choice([EVEN, ODD]), take=take)
+    if isinstance(job, Refusal):
+        assert job.reason is Reason.NOTHING_TO_DO, job
+        return 0
+    before = rows(spark, name)
+    assert commit(lake, job, rewritten(table, job)).kind is OutcomeKind.DONE
+    assert rows(spark, name) == before, take
+    said, found = counters(spark, name)
+    assert found == said, take
+    return 1

@@ -1,0 +1,97 @@
+"""A data file that a table names twice, as after a snapshot that was picked twice: no copy leaves unseen."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isotherm.core.model.jobs import OutcomeKind, Take
+from isotherm.core.model.refusals import Reason, Refusal
+from support.deleted_rows import delete_row
+from support.lab import Lab
+from support.rewriting import bound, commit, partitions, rewritten, try_to_bind
+
+ALL = Take(10**9)
+
+
+def filled(lab: Lab) -> Any:
+    """Three commits of two rows."""
+    table = lab.create(**{"format-version": "2"})
+    for _ in range(3):
+        lab.append(table, 1, announce=False)
+    return table
+
+
+def first_again(table: Any) -> None:
+    """Add the oldest file once more. Whoever picks a snapshot twice does the same."""
+    (job,) = (bound(table, key, take=ALL) for key in partitions(table))
+    table.add_files([job.data_files[0].path], check_duplicate_files=False)
+    table.refresh()
+
+
+def ids(table: Any) -> list[int]:
+    return sorted(table.refresh().scan().to_arrow()["id"].to_pylist())
+
+
+@pytest.mark.parametrize("take", [Take(10**9, through_number=3), Take(10**9, at_most_bytes=1)])
+def test_a_job_that_would_rewrite_one_copy_of_two_is_refused(tmp_path: Path, take: Take) -> None:
+    """Both would leave, and the rows of one were written."""
+    lab = Lab(tmp_path)
+    table = filled(lab)
+    (key,) = partitions(table)
+    if take.at_most_bytes is not None:
+        # It takes two of three copies.
+        first_again(table)
+    first_again(table)
+
+    refused = try_to_bind(table, key, take=take)
+
+    assert isinstance(refused, Refusal)
+    assert refused.reason is Reason.FILE_TWICE
+
+
+def test_where_all_copies_are_rewritten_every_row_stays(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    table = filled(lab)
+    first_again(table)
+    (key,) = partitions(table)
+    before = ids(table)
+    job = bound(table, key, take=ALL)
+
+    outcome = commit(lab.catalog, job, rewritten(table, job))
+
+    assert outcome.kind is OutcomeKind.DONE
+    assert before == ids(table) == sorted([0, 1, *range(6)])
+    assert len(list(table.scan().plan_files())) == 1
+
+
+@pytest.mark.parametrize("take", [ALL, Take(10**9, through_number=3)])
+def test_a_file_that_is_added_again_meanwhile_refuses_the_commit(tmp_path: Path, take: Take) -> None:
+    lab = Lab(tmp_path)
+    table = filled(lab)
+    (key,) = partitions(table)
+    job = bound(table, key, take=take)
+    rewrite = rewritten(table, job)
+    first_again(table)
+    before = ids(table)
+
+    outcome = commit(lab.catalog, job, rewrite)
+
+    assert (OutcomeKind.FAILED, Reason.CONFLICT) == (outcome.kind, outcome.reason)
+    assert before == ids(table)
+
+
+def test_deletes_on_a_file_with_two_ages_are_not_merged(tmp_path: Path) -> None:
+    """A delete between the two applies to the elder copy alone; merged with a younger one it would apply to both."""
+    lab = Lab(tmp_path)
+    table = filled(lab)
+    (key,) = partitions(table)
+    first, second, _ = bound(table, key, take=ALL).data_files
+    delete_row(lab, table, first.path, 0, key)
+    table.add_files([first.path], check_duplicate_files=False)
+    delete_row(lab, table, second.path, 0, key)
+
+    refused = try_to_bind(table.refresh(), key, take=Take(merges_deletes=True))
+
+    assert isinstance(refused, Refusal)
+    assert refused.reason is Reason.FILE_TWICE

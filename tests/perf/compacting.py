@@ -1,0 +1,254 @@
+"""What a compaction takes: against DuckDB's COPY of the same rows, and against Spark's own rewrite; small jobs.
+
+Two partitions of two dozen files each. Ours are two jobs at once, from binding to commit, with the proof.
+Spark's session is started before; what that takes is left out.
+"""
+
+import itertools
+import resource
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+from measure import in_turns, row
+from pyiceberg.catalog import load_catalog
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, StringType, TimestamptzType
+
+from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.contract.paths import normalised
+from isotherm.core.model.files import FileKind
+from isotherm.core.model.jobs import OutcomeKind, Take
+from isotherm.demo.stack import find_java, jar_paths
+from isotherm.iceberg.compaction.binding import bind
+from isotherm.iceberg.compaction.committer import commit_compaction
+from isotherm.iceberg.compaction.executor import LocalExecutor
+from isotherm.iceberg.compaction.rewrite import attempt
+from isotherm.iceberg.manifests.live import live_files
+from isotherm.parquet.table_description import described
+from isotherm.runtime.clock import now_ms
+from support.equality import delete_by, keys
+from support.spark import Lake, start_session
+
+FILES, ROWS = 24, 20_000
+"""Of each partition, and of each file."""
+UPSERTS, KEYS = 6, 2_000
+"""Files of equality deletes for each partition, and keys in each."""
+TARGET = 128 * 1024**2
+ROUNDS = 3
+SMALL = 5
+"""Jobs of ten files of a hundred rows."""
+SCHEMA = Schema(
+    NestedField(1, "id", LongType(), required=False),
+    NestedField(2, "part", IntegerType(), required=False),
+    NestedField(3, "at", TimestamptzType(), required=False),
+    NestedField(4, "amount", DoubleType(), required=False),
+    NestedField(5, "name", StringType(), required=False),
+    NestedField(6, "note", StringType(), required=False),
+)
+PARTS = (0, 1)
+AS_A_PERSON_WOULD = {
+    "spark__sql__adaptive__enabled": "true",
+    "spark__sql__codegen__wholeStage": "true",
+    "spark__sql__codegen__factoryMode": "FALLBACK",
+    "spark__driver__memory": "2g",
+}
+"""The tests' session is made for small queries."""
+
+
+def benchmarks(say):
+    with lake() as (catalog, spark, folder):
+        say(f"a table of {2 * FILES} files, {2 * FILES * ROWS:,} rows")
+        table = filled(catalog, "bench.large", FILES, ROWS)
+        copied = folder / "copied"
+        copied.mkdir()
+        say("DuckDB copies, Spark and we compact it, in turns")
+        took = in_turns(
+            {
+                "copy": lambda: copy(table, copied),
+                "ours": lambda: compact(table),
+                "spark": lambda: rewrite_by(spark, table),
+            },
+            ROUNDS,
+            clock=time.perf_counter,
+        )
+        rows = [
+            seconds("compaction against DuckDB COPY", took["ours"], took["copy"]),
+            seconds("compaction against Spark", took["ours"], took["spark"]),
+        ]
+        say(f"the same with {UPSERTS} files of {KEYS:,} equality deletes in each partition")
+        upserted(spark, table, folder)
+        took = in_turns(
+            {
+                "ours": lambda: compact(table),
+                "converted": lambda: compact(table, Take(merges_deletes=True, converts_equality=True)),
+                "spark": lambda: rewrite_by(spark, table),
+            },
+            ROUNDS,
+            clock=time.perf_counter,
+        )
+        rows += [
+            seconds("compaction with equality deletes against Spark", took["ours"], took["spark"]),
+            seconds("equality deletes made positions, against applied", took["converted"], took["ours"]),
+        ]
+        say(f"{SMALL} small jobs, each in a process of its own")
+        return [*rows, small(catalog)]
+
+
+@contextmanager
+def lake():
+    """A catalog, and a Spark session that sees it."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        find_java()
+        place = Lake(folder)
+        catalog = load_catalog("lake", **place.pyiceberg_properties)
+        catalog.create_namespace("bench")
+        spark = start_session(place, jar_paths("spark", folder), folder, **AS_A_PERSON_WOULD)
+        spark.sparkContext.setLogLevel("ERROR")
+        try:
+            yield catalog, spark, folder
+        finally:
+            spark.stop()
+
+
+def filled(catalog, name, files, rows):
+    """A table with so many files in each partition."""
+    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "part"))
+    table = catalog.create_table(name, SCHEMA, partition_spec=spec, properties={"format-version": "2"})
+    for number in range(files):
+        count = rows * len(PARTS)
+        ids = pa.array(range(number * count, (number + 1) * count), pa.int64())
+        chance = pc.random(count, initializer=number)
+        table.append(
+            pa.table(
+                {
+                    "id": ids,
+                    "part": pc.cast(pc.bit_wise_and(ids, 1), pa.int32()),
+                    "at": pc.cast(pc.multiply(ids, 1_000_000), pa.timestamp("us", "UTC")),
+                    "amount": chance,
+                    "name": pc.cast(
+                        pc.cast(pc.multiply(chance, 50_000), pa.int64(), safe=False), pa.string()
+                    ),
+                    "note": pc.binary_join_element_wise(
+                        pc.cast(pc.multiply(chance, 7.0), pa.string()), pc.cast(ids, pa.string()), " of "
+                    ),
+                }
+            )
+        )
+    return table
+
+
+def copy(table, folder):
+    """The rows of each partition in one file, as a tool without Iceberg would write them."""
+    head = table.current_snapshot()
+    for part in PARTS:
+        found = live_files(table.metadata, table.io, head, PartitionKey(f'{{"1000":{part}}}'))
+        paths = [normalised(one.path) for one in found if one.kind is FileKind.DATA]
+        with duckdb.connect(config={"threads": 2}) as connection:
+            connection.execute(
+                f"COPY (SELECT * FROM read_parquet(?)) TO '{folder}/{part}.parquet' (FORMAT parquet, CODEC zstd)",
+                [paths],
+            )
+
+
+_numbers = itertools.count()
+
+
+def job_for(table, part, take):
+    """A job for a partition."""
+    bound = bind(
+        table.metadata,
+        table.io,
+        table.current_snapshot(),
+        PartitionKey(f'{{"1000":{part}}}'),
+        job_id=f"bench{next(_numbers)}",
+        table=TableId(str(table.metadata.table_uuid), ".".join(table.name())),
+        partition_label=f"part={part}",
+        take=take,
+        target_size_bytes=TARGET,
+        policy_hash="",
+        why="a benchmark",
+    )
+    return bound.job
+
+
+def compact(table, take=None):
+    """Both partitions at once, and back again for the next round."""
+    base = table.refresh().metadata.current_snapshot_id
+    executor = LocalExecutor(jobs_at_once=len(PARTS))
+    jobs = [job_for(table, part, take or Take(TARGET, with_deletes=True)) for part in PARTS]
+    for job in jobs:
+        executor.start(job, described(table.metadata), table.catalog.properties)
+    ended = {}
+    while len(ended) < len(jobs):
+        executor.wait(60)
+        ended.update(executor.poll())
+    for job in jobs:
+        outcome = commit_compaction(table.catalog, job, ended[job.job_id], lambda _: None, now_ms())
+        if outcome.kind is not OutcomeKind.DONE:
+            raise AssertionError(outcome)
+    back_to(table, base)
+
+
+def back_to(table, snapshot_id):
+    table.refresh().manage_snapshots().rollback_to_snapshot(snapshot_id).commit()
+
+
+def rewrite_by(spark, table):
+    """Spark's own procedure, on all files."""
+    base, name = table.refresh().metadata.current_snapshot_id, ".".join(table.name())
+    options = {
+        "rewrite-all": "true",
+        "target-file-size-bytes": TARGET,
+        "max-concurrent-file-group-rewrites": 2,
+    }
+    said = ", ".join(f"'{key}', '{value}'" for key, value in options.items())
+    (done,) = spark.sql(
+        f"CALL lake.system.rewrite_data_files(table => '{name}', options => map({said}))"
+    ).collect()
+    if done["rewritten_data_files_count"] != len(PARTS) * FILES:
+        raise AssertionError(done)
+    back_to(table, base)
+
+
+def upserted(spark, table, folder):
+    """Equality deletes of some keys of each partition, younger than all data."""
+    name, most = ".".join(table.name()), FILES * ROWS
+    for number in range(UPSERTS):
+        for part in PARTS:
+            chosen = [(2 * ((number * KEYS + place) * 7919 % most) + part,) for place in range(KEYS)]
+            delete_by(spark, name, folder, keys(("id", pa.int64(), 1), rows=chosen), [1], f"part={part}")
+    table.refresh()
+
+
+def small(catalog):
+    """The CPU time of a small job, most of which is the start of its process; against the work alone."""
+    table = filled(catalog, "bench.small", 10, 50)
+    job, executor = job_for(table, 0, Take(TARGET)), LocalExecutor()
+    arguments = described(table.metadata), table.catalog.properties
+    before = of_children_s()
+    for number in range(SMALL):
+        executor.start(replace(job, job_id=f"small{number}"), *arguments)
+        while not executor.poll():
+            executor.wait(60)
+    alone = in_turns({"alone": lambda: attempt(replace(job, job_id=f"alone{next(_numbers)}"), *arguments)}, 3)
+    return seconds(
+        "a small job, against its work alone (CPU)", (of_children_s() - before) / SMALL, alone["alone"]
+    )
+
+
+def of_children_s():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def seconds(name, ours_s, baseline_s):
+    return row(name, ours_s, "s", baseline_s, baseline_s / ours_s)

@@ -1,0 +1,49 @@
+"""Equality deletes as Flink and Kafka Connect write them: Spark reads them, and Iceberg's Java alone can commit them."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+_numbers = itertools.count(1)
+
+
+def keys(*fields: pa.Field | tuple[str, pa.DataType, int], rows: Any) -> pa.Table:
+    """Rows of an equality-delete file; a column is (name, type, field id), or a field that has its ids."""
+    made = [
+        one
+        if isinstance(one, pa.Field)
+        else pa.field(one[0], one[1], metadata={"PARQUET:field_id": str(one[2])})
+        for one in fields
+    ]
+    return pa.Table.from_pylist(
+        [dict(zip([field.name for field in made], row, strict=True)) for row in rows], schema=pa.schema(made)
+    )
+
+
+def delete_by(
+    spark: Any,
+    name: str,
+    folder: Path,
+    table: pa.Table,
+    ids: Any,
+    partition: str | None = None,
+    spec_id: int | None = None,
+) -> None:
+    """Commit these keys as equality deletes, in a partition by its path (`flag=true`), or in none."""
+    path = folder / f"equality-{next(_numbers)}.parquet"
+    pq.write_table(table, path)
+    jvm = spark.sparkContext._jvm
+    java = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, f"lake.{name}")
+    of = spark.sparkContext._gateway.new_array(jvm.int, len(ids))
+    for place, field_id in enumerate(ids):
+        of[place] = field_id
+    spec = java.spec() if spec_id is None else java.specs().get(spec_id)
+    builder = jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(spec).ofEqualityDeletes(of)
+    builder = builder.withPath(f"file:{path}").withFormat("parquet").withRecordCount(table.num_rows)
+    builder = builder.withFileSizeInBytes(path.stat().st_size)
+    if partition is not None:
+        builder = builder.withPartitionPath(partition)
+    java.newRowDelta().addDeletes(builder.build()).commit()
