@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -49,7 +50,7 @@ class Player:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        # `make test` runs every one of them; here one of each file shows that they can be played.
+        # `make test` runs every one of them; here the first case of one of each file shows that they can be played.
         finders = {mutant.finder.partition("::")[0]: mutant.finder for mutant in self.mutants}.values()
         loaded = self.results.with_suffix(".loaded")
         self.begin("", lambda: as_it_is(session, finders, loaded))
@@ -102,7 +103,7 @@ class Player:
 def as_it_is(session: pytest.Session, finders: Iterable[str], loaded: Path) -> int:
     """Some finders, with the code as it is; writes which modules they loaded."""
     before = set(sys.modules)
-    ends = {finder: found(session, finder) for finder in finders}
+    ends = {finder: found(session, finder, cases=1) for finder in finders}
     loaded.write_text("\n".join(sorted(sys.modules.keys() - before)))
     sys.stdout.write(f"{[finder for finder, end in ends.items() if end]}\n")
     return FOUND if any(ends.values()) else LIVED
@@ -114,18 +115,19 @@ def with_mutant(session: pytest.Session, mutant: Mutant) -> int:
     return FOUND if found(session, mutant.finder) else LIVED
 
 
-def found(session: pytest.Session, finder: str) -> bool:
-    """Whether a finder finds anything."""
+def found(session: pytest.Session, finder: str, cases: int | None = None) -> bool:
+    """Whether a finder finds anything; in so many of its cases."""
     if finder.startswith(SEED):
         story = told(int(finder.removeprefix(SEED)))
         sys.stdout.write(f"{story.broken}\n")
         return bool(story.broken)
     before = session.testsfailed
-    for item in session.items:
-        if item.nodeid.removeprefix("tests/") == finder or item.nodeid.startswith(f"tests/{finder}["):
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
-            if session.testsfailed > before:
-                return True
+    named = (f"tests/{finder}", f"tests/{finder}[")
+    items = (one for one in session.items if one.nodeid == named[0] or one.nodeid.startswith(named[1]))
+    for item in islice(items, cases):
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+        if session.testsfailed > before:
+            return True
     return False
 
 
