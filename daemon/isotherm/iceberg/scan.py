@@ -41,12 +41,13 @@ def scanned(table: Table, loaded: LoadedTable) -> Scan:
     numbers = {snapshot.snapshot_id: number for number, snapshot in enumerate(writes, start=1)}
     jobs = [s for s in ancestors if origin_of(summary_of(s)) is Origin.MAINTENANCE]
     ours = {snapshot.snapshot_id: number for number, snapshot in enumerate(jobs, start=1)}
+    conversions = {s.snapshot_id: ours[s.snapshot_id] for s in jobs if _counts(s, "removed-equality-deletes")}
     head = ancestors[-1]
     live = census(
         table.metadata,
         table.io,
         read_manifest_list(table.io, head.manifest_list),
-        Question(numbers=numbers, ours=ours),
+        Question(numbers=numbers, ours=ours, conversions=conversions),
     )
     last = {key: partition.number for key, partition in live.partitions.items()}
     recent = [change_of(table, s, added_manifests(table.io, s)) for s in writes[-RECENT:]]
@@ -90,17 +91,17 @@ def _appends(ancestors: Sequence[PyIcebergSnapshot]) -> Appends:
 
 def _touches_no_file(snapshot: PyIcebergSnapshot) -> bool:
     """Whether it only wrote manifests again."""
-    summary = summary_of(snapshot)
-    return operation_of(snapshot) == "replace" and not any(
-        summary.get(name, "0") != "0" for name in ("added-data-files", *_NO_APPEND)
-    )
+    return operation_of(snapshot) == "replace" and not _counts(snapshot, "added-data-files", *_NO_APPEND)
 
 
 def _is_append(snapshot: PyIcebergSnapshot) -> bool:
+    return operation_of(snapshot) == "append" and not _counts(snapshot, *_NO_APPEND)
+
+
+def _counts(snapshot: PyIcebergSnapshot, *names: str) -> bool:
+    """Whether its summary says one of these counters, and not zero."""
     summary = summary_of(snapshot)
-    return operation_of(snapshot) == "append" and not any(
-        summary.get(name, "0") != "0" for name in _NO_APPEND
-    )
+    return any(summary.get(name, "0") != "0" for name in names)
 
 
 def _boundary(

@@ -266,6 +266,18 @@ def test_what_is_live_and_who_wrote_it_last(tmp_path, large_bytes):
 
 
 @pytest.mark.parametrize("large_bytes", [AS_COLUMNS, AS_ENTRIES])
+def test_a_job_that_only_merged_deletes_read_no_data(tmp_path, large_bytes):
+    written = Written(tmp_path, [(IntegerType(), IdentityTransform())])
+    positions = DataFileContent.POSITION_DELETES
+    merged, converted = (entry(at, status=EXISTING, snapshot=90 + at, content=positions) for at in (1, 2))
+    manifest = written.write(merged, converted)
+
+    census = written.counted(manifest, Question(ours={91: 1, 92: 2}, conversions={92: 2}), large_bytes)
+
+    assert {key: one.ours for key, one in plainly(census).items()} == {'{"1000":1}': 0, '{"1000":2}': 2}
+
+
+@pytest.mark.parametrize("large_bytes", [AS_COLUMNS, AS_ENTRIES])
 def test_what_one_snapshot_did(tmp_path, large_bytes):
     written = Written(tmp_path, [(IntegerType(), IdentityTransform())])
     manifest = written.write(

@@ -50,7 +50,9 @@ class Question:
     numbers: Mapping[int, int] = field(default_factory=dict)
     """Snapshots of writers in the order in which they wrote; all others are number 0."""
     ours: Mapping[int, int] = field(default_factory=dict)
-    """The same of our own."""
+    """The same of our own that rewrote data."""
+    conversions: Mapping[int, int] = field(default_factory=dict)
+    """The same of our own that made position deletes of equality deletes."""
 
 
 @dataclass(slots=True)
@@ -66,7 +68,7 @@ class Counted:
     number: int = 0
     """The greatest number of a writer's snapshot that added one of its files."""
     ours: int = 0
-    """The same of our own snapshots, and of data files."""
+    """The same of our own snapshots that read all data for it."""
     reached: list[tuple[int, int]] = field(default_factory=list)
     """How far the event time of files that came reaches, in milliseconds, and how many rows they have."""
 
@@ -189,8 +191,7 @@ class _Sheet:
         partition.number = max(partition.number, one.number)
         if one.reached_ms is not None and one.kind is FileKind.DATA and not one.removed:
             partition.reached.append((one.reached_ms, one.rows))
-        if one.kind is FileKind.DATA:
-            partition.ours = max(partition.ours, one.ours)
+        partition.ours = max(partition.ours, one.ours)
         self.census.files += one.files
 
     def _key(self, spec_id: int, fields: tuple[PartitionField, ...], values: tuple[Any, ...]) -> PartitionKey:
@@ -237,8 +238,12 @@ def _entry_by_entry(
             bytes=entry.size_bytes,
             number=0 if snapshot_id is None else question.numbers.get(snapshot_id, 0),
             reached_ms=None if column is None else column.reached_ms(entry.upper_bounds),
-            ours=0 if snapshot_id is None else question.ours.get(snapshot_id, 0),
+            ours=0 if snapshot_id is None else _jobs(question, is_data=not entry.content).get(snapshot_id, 0),
         )
+
+
+def _jobs(question: Question, *, is_data: bool) -> Mapping[int, int]:
+    return question.ours if is_data else question.conversions
 
 
 def _kind_of_deletes(entry: Brief) -> FileKind:
@@ -263,14 +268,20 @@ def _grouped(table: pa.Table, question: Question, written: Manifest) -> pa.Table
     else:
         existing = pc.equal(table.column("status"), ManifestEntryStatus.EXISTING.value)
         counts = pc.and_not(pc.equal(table.column("snapshot"), question.snapshot_id), existing)
+    snapshots = table.column("snapshot")
+    ours = pc.if_else(
+        pc.equal(table.column("content"), DataFileContent.DATA.value),
+        _numbered(snapshots, _jobs(question, is_data=True)),
+        _numbered(snapshots, _jobs(question, is_data=False)),
+    )
     bucket = pc.subtract(pc.search_sorted(_BUCKETS, table.column("bytes"), side="right"), 1)
     keys = [f"p{place}" for place in range(len(written.layout.partition.fields))]
     keys += ["content", "puffin", "bucket", "removed", "reached"]
     return (
         table.append_column("removed", removed)
         .append_column("bucket", bucket)
-        .append_column("number", _numbered(table.column("snapshot"), question.numbers))
-        .append_column("ours", _numbered(table.column("snapshot"), question.ours))
+        .append_column("number", _numbered(snapshots, question.numbers))
+        .append_column("ours", ours)
         .filter(counts)
         .group_by(keys, use_threads=False)
         .aggregate(
