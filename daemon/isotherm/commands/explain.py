@@ -6,6 +6,7 @@ The conditions are those of the planner's own rules, so an explanation cannot di
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -49,23 +50,7 @@ def show_explanation(table: str, partition: str | None, config: Path, output: Ou
         if output is Output.JSON:
             print_json(explanation)
             return
-        out.print(Text.assemble((explanation.table, "bold"), f"  {explanation.subject}"))
-        said = explanation.why.startswith(explanation.verdict)
-        why = explanation.why if said else f"{explanation.verdict}: {explanation.why}"
-        out.print(Text(why, style=VERDICT_STYLES[explanation.verdict]))
-        grid = Table(box=None, pad_edge=False, show_edge=False)
-        for heading in ("condition", "is", "because", "limit from"):
-            grid.add_column(heading, overflow="fold")
-        for condition in explanation.conditions:
-            word = Text(condition.word, _STYLES.get(condition.word, ""))
-            grid.add_row(condition.name, word, condition.text, condition.origin)
-        out.print(grid)
-        if explanation.next_at:
-            out.print(f"can change {explanation.next_at}")
-        if explanation.reads:
-            out.print(explanation.reads)
-        for line in explanation.history:
-            out.print(Text(line, style="dim"))
+        print_explanation(explanation, out)
 
 
 COLD, MAY_GO, KEPT, OPEN, BESIDE = "cold", "may go", "kept", "open", "beside"
@@ -103,6 +88,27 @@ class Explanation:
     history: tuple[str, ...]
     reads: str = ""
     """How often the table is read, and what that is worth; nothing where nobody has reported it."""
+
+
+def print_explanation(one: Explanation, out: Console) -> None:
+    """The verdict, each condition in a table, and what was done before."""
+    out.print(Text.assemble((one.table, "bold"), f"  {one.subject}"))
+    said = one.why.startswith(one.verdict)
+    why = one.why if said else f"{one.verdict}: {one.why}"
+    out.print(Text(why, style=VERDICT_STYLES[one.verdict]))
+    grid = Table(box=None, pad_edge=False, show_edge=False)
+    for heading in ("condition", "is", "because", "limit from"):
+        grid.add_column(heading, overflow="fold")
+    for condition in one.conditions:
+        word = Text(condition.word, _STYLES.get(condition.word, ""))
+        grid.add_row(condition.name, word, condition.text, condition.origin)
+    out.print(grid)
+    if one.next_at:
+        out.print(f"can change {one.next_at}")
+    if one.reads:
+        out.print(one.reads)
+    for line in one.history:
+        out.print(Text(line, style="dim"))
 
 
 def _decision(planned: Plan, partition: str) -> Decision:

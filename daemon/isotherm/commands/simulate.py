@@ -24,6 +24,7 @@ from isotherm.commands.terminal import (
     print_json,
     span_option_ms,
 )
+from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import PolicyFile
 from isotherm.core.replay.account import Sample, SimulatedJob, Totals
 from isotherm.core.replay.history import History
@@ -156,15 +157,30 @@ def simulate(
     policies = [(name, inspector.resolved(table, file)) for name, file in files]
     history = past(inspector, table, now_ms, for_ms, err)
     assumed = inspector.assumed(table, every_ms or pace_ms(history, plan_every_ms))
+    by_name = [(name, None if resolved is None else resolved.policy) for name, resolved in policies]
+    return compared(history, by_name, assumed, err)
+
+
+def compared(
+    history: History, policies: Iterable[tuple[str, Policy | None]], assumed: Assumed, err: Console
+) -> Simulation:
+    """A history under some policies, by name; None where the table is only observed."""
     runs = []
-    for file, resolved in policies:
-        policy = None if resolved is None else resolved.policy
+    for file, policy in policies:
         name = "no policy" if policy is None else file
         with progress(err, f"replaying: {name}", 1.0) as tell:
             replayed = replay(history, policy, assumed, tell=tell)
         hashed = None if policy is None else policy.hash
         runs.append(Run(name, hashed, replayed.totals, replayed.samples, replayed.jobs))
-    return _simulation(history, assumed, runs)
+    return Simulation(
+        table=history.table.name,
+        from_ms=history.starts_at_ms,
+        to_ms=history.ends_at_ms,
+        changes=len(history.recorded),
+        assumed=assumed,
+        remarks=history.remarks,
+        runs=tuple(runs),
+    )
 
 
 def past(inspector: Inspector, table: str, now_ms: int, for_ms: int | None, err: Console) -> History:
@@ -184,18 +200,6 @@ def pace_ms(history: History, plan_every_ms: int) -> int:
     """The daemon's own pace; for a long history whole minutes, as few as give no more than `ROUNDS` rounds."""
     needed_ms = (history.ends_at_ms - history.starts_at_ms) // ROUNDS
     return plan_every_ms if needed_ms <= plan_every_ms else -(-needed_ms // 60_000) * 60_000
-
-
-def _simulation(history: History, assumed: Assumed, runs: list[Run]) -> Simulation:
-    return Simulation(
-        table=history.table.name,
-        from_ms=history.starts_at_ms,
-        to_ms=history.ends_at_ms,
-        changes=len(history.recorded),
-        assumed=assumed,
-        remarks=history.remarks,
-        runs=tuple(runs),
-    )
 
 
 @contextmanager
