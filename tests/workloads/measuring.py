@@ -15,10 +15,10 @@ from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import PolicyFile
 from isotherm.core.replay.replay import Assumed, replay
 from isotherm.runtime.yaml_reader import parse_yaml
-from support.builders import DAY, MINUTE
+from support.builders import DAY, SECOND
 
 EXAMPLES = Path(__file__).parents[2] / "policies" / "examples"
-ASSUMED = Assumed(plan_every_ms=MINUTE)
+ASSUMED = Assumed(plan_every_ms=10 * SECOND)
 POINTS = 300
 """Points of time at which partitions are looked at."""
 FIRST = 0.3
@@ -64,7 +64,7 @@ def policy_of(example):
 
 
 def measured(history, policy):
-    """Replay a history under a policy, with one job at a time, rounds of a minute and 20 MiB a second."""
+    """Replay a history under a policy, with one job at a time, a round each ten seconds, as by default, and 20 MiB a second."""
     seen = _Seen(history, int(policy.compact.target_file_size))
     replayed = replay(history, policy, ASSUMED, samples=POINTS, show=seen.look)
     totals, jobs = replayed.totals, replayed.jobs

@@ -1,8 +1,4 @@
-"""What an experienced person would ask of the decisions, held against each workload, under the default and the examples.
-
-What is not reached yet is in `NOT_YET`, one line each; such a test fails when it passes. So whoever mends a decision
-takes its lines away.
-"""
+"""What an experienced person would ask of the decisions, held against each workload, under the default and the examples."""
 
 import pytest
 
@@ -46,36 +42,19 @@ OF_ONE = {
     "delete_files": ("below 120 files, once settled",),
     "well_sized_batch": ("left as it is",),
 }
-NO_RHYTHM = (
-    "its writers pause by chance, so one job in four is in vain, and sometimes two of one bucket in a row"
-)
-
-NOT_YET: dict[tuple[str, str | None, str], str] = {
-    ("buckets", None, "never in vain twice in a row"): NO_RHYTHM,
-    ("buckets", "buckets", "never in vain twice in a row"): NO_RHYTHM,
-}
-
-
 FLEETS = (
-    ("one_old_table", lambda: one_old_table(partitions=200, hours=4), "an hour", HOUR),
-    ("one_large_job", lambda: one_large_job(hours=8), "three hours", 3 * HOUR),
-    ("one_large_partition", lambda: one_large_partition(hours=6), "three hours", 3 * HOUR),
+    pytest.param(lambda: one_old_table(partitions=200, hours=4), HOUR, id="one_old_table"),
+    pytest.param(lambda: one_large_job(hours=8), 3 * HOUR, id="one_large_job"),
+    pytest.param(lambda: one_large_partition(hours=6), 3 * HOUR, id="one_large_partition"),
 )
-
-
-def one_asked(name, example, goal, *values):
-    """One goal, marked if it is not reached yet."""
-    reason = NOT_YET.get((name, example, goal))
-    marks = [pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason)] if reason else []
-    label = f"{name}-{example or 'default'}-{goal}"
-    return pytest.param(*values, id=label.replace(" ", "_"), marks=marks)
 
 
 def asked():
     """Every goal of every case."""
     for name, example in CASES:
         for goal in (*OF_ALL, *OF_KIND[WORKLOADS[name].kind], *OF_ONE.get(name, ())):
-            yield one_asked(name, example, goal, name, example, goal)
+            label = f"{name}-{example or 'default'}-{goal}"
+            yield pytest.param(name, example, goal, id=label.replace(" ", "_"))
 
 
 @pytest.mark.parametrize(("name", "example", "goal"), list(asked()))
@@ -85,9 +64,7 @@ def test_what_is_asked_of_the_decisions(name, example, goal):
     assert GOALS[goal](got), got
 
 
-@pytest.mark.parametrize(
-    ("play", "most_ms"), [one_asked(name, None, goal, play, most_ms) for name, play, goal, most_ms in FLEETS]
-)
+@pytest.mark.parametrize(("play", "most_ms"), FLEETS)
 def test_nothing_waits_for_its_turn_for_longer_than(play, most_ms):
     waits = play()
 
@@ -121,19 +98,9 @@ def test_the_keys_of_a_partition_are_not_read_each_hour_for_a_few_rows_that_are_
     assert 3 <= got.jobs <= 6
 
 
-@pytest.mark.parametrize(
-    "stream", [one_asked(name, None, "once a day", stream) for name, stream in STREAMS.items()]
-)
+@pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
 def test_a_table_is_expired_once_a_day_at_most(stream):
     assert 0 < expiries_a_day(**stream) <= 1
-
-
-def test_what_is_not_reached_yet_is_asked():
-    asked_of_one = {tuple(param.values) for param in asked()}
-    asked_of_many = {(name, None, goal) for name, _, goal, _ in FLEETS}
-    asked_of_streams = {(name, None, "once a day") for name in STREAMS}
-
-    assert set(NOT_YET) <= asked_of_one | asked_of_many | asked_of_streams
 
 
 @pytest.mark.parametrize(("size", "most"), [(MIB, 2.05), (20 * KIB, 5)])

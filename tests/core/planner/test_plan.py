@@ -847,7 +847,7 @@ def test_without_its_snapshots_nothing_is_decided_of_the_table():
             FileKind.EQUALITY_DELETES,
             "12 of 10 equality-delete files, 500 rows in them; at most 22 files, 10.0 MiB to rewrite",
         ),
-        (FileKind.DELETION_VECTORS, "debt 1.67: 500 delete rows on 1000 rows, limit 30%"),
+        (FileKind.DELETION_VECTORS, "debt 1.52: 500 delete rows on 1000 rows, limit 33%"),
     ],
 )
 def test_each_kind_of_delete_has_its_own_debt(kind, why):

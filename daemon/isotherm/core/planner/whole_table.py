@@ -16,6 +16,7 @@ from isotherm.core.planner.schedules import Pace
 from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Expire, Mode, Policy
 from isotherm.core.units import size_text, span_text
+from isotherm.runtime.text import counted
 
 CAPABLE = frozenset({Action.EXPIRE, Action.COMPACT})
 """What this version can do; the rest is judged, explained and counted, but not done."""
@@ -151,7 +152,7 @@ def decide_manifests(view: View, policy: Policy, pace: Pace, now_ms: int) -> Dec
     many = max(count - needed, 0) / limits.min_count
     spread = count / (limits.max_per_partition * partitions)
     why = (
-        f"{count} manifests for {partitions} partitions, {needed} would do "
+        f"{counted(count, 'manifest')} for {counted(partitions, 'partition')}, {needed} would do "
         f"(due {limits.min_count} above that, at {limits.max_per_partition:g} to a partition)"
     )
     option = "manifests.min_count" if many < spread else "manifests.max_per_partition"

@@ -156,7 +156,7 @@ class Compact(Settings):
     partitions that are still written too. Files younger than `cold.quiet_for` (an hour at most) stay as they are, and no
     append fails because of it. For partitions that are written for a day and longer, of a writer that never updates or
     deletes; a week shows weekly jobs. Who deletes by hand pauses the table first, or may have to try again and again."""
-    max_delete_ratio: float = Field(0.3, gt=0, le=MAX_COUNT)
+    max_delete_ratio: float = Field(0.33, gt=0, le=MAX_COUNT)
     """Due also when rows in position deletes and deletion vectors reach this part of the partition's rows: then they are
     applied. Lower where a table is read much oftener than it is updated."""
     max_position_deletes: Annotated[Count, Field(ge=1)] = 200
