@@ -1,28 +1,55 @@
 """The processes in which an executor rewrites, as the system knows them."""
 
+from itertools import chain
+
 import psutil
-from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
+from tenacity import retry, retry_if_not_result, retry_if_result, stop_after_delay, wait_fixed
 
 from isotherm.iceberg.compaction import child
 
+_SOON = {"wait": wait_fixed(0.01), "stop": stop_after_delay(60)}
+
 
 def rewrites_of(pid: int) -> list[psutil.Process]:
-    """Those that rewrite for a process now."""
-    return [process for process in psutil.Process(pid).children() if child.__file__ in _command(process)]
+    """Those that rewrite for a process now: the forks of its program that does nothing but fork."""
+    return list(chain.from_iterable(_children(one) for one in fork_servers_of(pid)))
+
+
+def fork_servers_of(pid: int) -> list[psutil.Process]:
+    """The programs themselves."""
+    return [one for one in _children(psutil.Process(pid)) if child.__file__ in _command(one)]
+
+
+@retry(retry=retry_if_not_result(len), retry_error_callback=lambda state: state.outcome.result(), **_SOON)
+def until_it_rewrites(pid: int) -> list[psutil.Process]:
+    """Wait until some process rewrites for this one. The first has to wait for imports."""
+    return rewrites_of(pid)
+
+
+def _children(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return [one for one in process.children() if not _is_gone(one)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _is_gone(process: psutil.Process) -> bool:
+    try:
+        return process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    except psutil.NoSuchProcess:
+        return True
 
 
 # A process that has just been started has no command for a moment: the kernel closes what its parent waits for before it
 # lays out the arguments.
 @retry(
     retry=retry_if_result(lambda command: command == []),
-    wait=wait_fixed(0.01),
-    stop=stop_after_delay(30),
     retry_error_callback=lambda state: state.outcome.result(),
+    **_SOON,
 )
 def _command(process: psutil.Process) -> list[str]:
-    """The command that a process executes; that of one that is gone, or going, is ours no more."""
+    """What a process executes."""
     try:
-        going = process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
-        return ["(gone)"] if going else process.cmdline()
+        return ["(gone)"] if _is_gone(process) else process.cmdline()
     except psutil.NoSuchProcess:
         return ["(gone)"]

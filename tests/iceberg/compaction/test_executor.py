@@ -1,18 +1,22 @@
 """The local executor: exact deletes, honest sums, failures that name the file, and processes that leave nothing."""
 
 import os
+import pickle
 import re
+import resource
 import signal
 import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import duckdb
+import psutil
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -57,7 +61,7 @@ from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.iceberg.compaction.row_sums import RowSums
 from isotherm.iceberg.compaction.source import BATCH_BYTES, BATCH_ROWS, Source
 from isotherm.parquet.table_description import described
-from support.rewrites import rewrites_of
+from support.rewrites import fork_servers_of, rewrites_of, until_it_rewrites
 from support.rewriting import bound, cleaned, commit, rewritten
 
 NAME = "db.t"
@@ -111,7 +115,7 @@ def on_disk(catalog: Any, job: CompactionJob) -> list[Path]:
 def test_a_job_runs_in_a_process_of_its_own(catalog: Any, job: CompactionJob) -> None:
     executor = LocalExecutor(jobs_at_once=1)
     executor.start(job, described(catalog.load_table(NAME).metadata), catalog.properties)
-    (process,) = rewrites_of(os.getpid())
+    (process,) = until_it_rewrites(os.getpid())
     assert not executor.has_room()
     with pytest.raises(ValueError, match="running already"):
         executor.start(job, "", catalog.properties)
@@ -160,7 +164,7 @@ def test_a_table_that_drops_its_old_metadata_files_is_rewritten(catalog: Any, jo
 def test_a_child_that_is_killed_is_reported(catalog: Any, job: CompactionJob) -> None:
     executor = LocalExecutor()
     executor.start(job, described(catalog.load_table(NAME).metadata), catalog.properties)
-    (process,) = rewrites_of(os.getpid())
+    (process,) = until_it_rewrites(os.getpid())
     process.kill()
 
     result = finished(executor, job)
@@ -194,7 +198,7 @@ def test_a_child_dies_with_its_parent(catalog: Any, job: CompactionJob, tmp_path
         from isotherm.iceberg.compaction.executor import LocalExecutor
         if __name__ == "__main__":
             executor = LocalExecutor()
-            job = pickle.loads({__import__("pickle").dumps(stuck)!r})
+            job = pickle.loads({pickle.dumps(stuck)!r})
             executor.start(job, {location!r}, {catalog.properties!r})
             print(len(executor.running()), flush=True)
             sys.stdin.read()
@@ -203,7 +207,7 @@ def test_a_child_dies_with_its_parent(catalog: Any, job: CompactionJob, tmp_path
     parent = subprocess.Popen([sys.executable, str(program)], stdout=subprocess.PIPE, stdin=subprocess.PIPE)
     assert parent.stdout is not None
     assert parent.stdout.readline() == b"1\n"
-    (child,) = rewrites_of(parent.pid)
+    (child,) = until_it_rewrites(parent.pid)
     # Opening the pipe for writing waits until the child reads: it is in the middle of its job.
     with fifo.open("wb"):
         watch = os.pidfd_open(child.pid)
@@ -227,7 +231,7 @@ def stuck(catalog: Any, job: CompactionJob, tmp_path: Path) -> CompactionJob:
 def test_a_rewrite_stands_back_behind_everything_else(catalog: Any, stuck: CompactionJob) -> None:
     executor = LocalExecutor(memory_bytes=1024**3)
     executor.start(stuck, described(catalog.load_table(NAME).metadata), catalog.properties)
-    (process,) = rewrites_of(os.getpid())
+    (process,) = until_it_rewrites(os.getpid())
     proc = Path(f"/proc/{process.pid}")
     # Opening the pipe for writing waits until the child reads: it is in the middle of its job.
     with Path(stuck.data_files[0].path).open("wb"):
@@ -285,12 +289,133 @@ def test_nothing_runs_after_stop(catalog: Any) -> None:
     jobs = [bound(table, OURS), bound(table, OURS)]
     for one in jobs:
         executor.start(one, described(table.metadata), catalog.properties)
-    assert len(rewrites_of(os.getpid())) == 2
+    assert until_it_rewrites(os.getpid())
 
     executor.stop()
 
-    assert rewrites_of(os.getpid()) == []
+    assert fork_servers_of(os.getpid()) == []
     assert frozenset() == executor.running()
+
+
+# --- the program that they are forked from -------------------------------------------------------------------
+
+
+def test_all_jobs_are_forked_from_one_program_which_has_no_threads(catalog: Any) -> None:
+    """Two at once, and one after them. A thread may hold a lock while the others are forked."""
+    table = catalog.load_table(NAME)
+    executor = LocalExecutor(jobs_at_once=2)
+    servers = set()
+    for at_once in (2, 1):
+        for _ in range(at_once):
+            executor.start(bound(table, OURS), described(table.metadata), catalog.properties)
+        (server,) = fork_servers_of(os.getpid())
+        servers.add(server.pid)
+        until_it_rewrites(os.getpid())
+        assert server.num_threads() == 1
+        while executor.running():
+            executor.wait(60)
+            assert all(isinstance(result, Rewrite) for _, result in executor.poll())
+    executor.stop()
+
+    assert len(servers) == 1
+
+
+def test_a_job_imports_nothing_more(catalog: Any, job: CompactionJob, tmp_path: Path) -> None:
+    asked = (job, described(catalog.load_table(NAME).metadata), dict(catalog.properties))
+    (tmp_path / "job").write_bytes(pickle.dumps(asked))
+    program = """
+        import pickle, sys
+        from isotherm.iceberg.compaction import child
+        child.warm_up()
+        before = set(sys.modules)
+        from isotherm.iceberg.compaction.rewrite import attempt
+        with open(sys.argv[1], "rb") as file:
+            result = attempt(*pickle.load(file))
+        print(type(result).__name__, sorted(sys.modules.keys() - before))
+        """
+    said = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), str(tmp_path / "job")],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+
+    assert said.stdout == "Rewrite []\n"
+
+
+def test_it_is_kept_for_a_while_after_the_last_job_and_no_longer(
+    catalog: Any, job: CompactionJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = LocalExecutor()
+    executor.start(job, described(catalog.load_table(NAME).metadata), catalog.properties)
+    assert isinstance(finished(executor, job), Rewrite)
+    executor.poll()
+    assert len(fork_servers_of(os.getpid())) == 1
+
+    monkeypatch.setattr("isotherm.iceberg.compaction.executor.WARM_S", 0)
+    executor.poll()
+
+    assert fork_servers_of(os.getpid()) == []
+
+
+def test_with_it_its_jobs_are_gone_and_the_next_one_has_another(
+    catalog: Any, job: CompactionJob, stuck: CompactionJob
+) -> None:
+    executor = LocalExecutor()
+    description = described(catalog.load_table(NAME).metadata)
+    executor.start(stuck, description, catalog.properties)
+    (running,) = until_it_rewrites(os.getpid())
+    (server,) = fork_servers_of(os.getpid())
+    server.kill()
+
+    result = finished(executor, stuck)
+
+    assert isinstance(result, Refusal)
+    assert Reason.KILLED is result.reason
+    psutil.wait_procs([running], 60)
+    assert not running.is_running()
+    executor.start(job, description, catalog.properties)
+    assert isinstance(finished(executor, job), Rewrite)
+    executor.stop()
+
+
+def test_a_daemon_may_have_more_files_open_than_select_takes(catalog: Any, job: CompactionJob) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    executor = LocalExecutor()
+    with ExitStack() as opened:
+        opened.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        for _ in range(1100):
+            opened.enter_context(Path(os.devnull).open())
+        executor.start(job, described(catalog.load_table(NAME).metadata), catalog.properties)
+        result = finished(executor, job)
+        executor.stop()
+
+    assert isinstance(result, Rewrite)
+
+
+def test_it_may_have_ended_while_nothing_ran(catalog: Any) -> None:
+    table, executor = catalog.load_table(NAME), LocalExecutor()
+    for _ in range(2):
+        job = bound(table, OURS)
+        executor.start(job, described(table.metadata), catalog.properties)
+        assert isinstance(finished(executor, job), Rewrite)
+        (server,) = fork_servers_of(os.getpid())
+        server.kill()
+        server.wait(60)
+
+
+def test_one_that_cannot_begin_is_told_of(
+    catalog: Any, job: CompactionJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import os; os._exit(3)")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    executor = LocalExecutor()
+    executor.start(job, described(catalog.load_table(NAME).metadata), catalog.properties)
+
+    result = finished(executor, job)
+
+    assert result == Refusal(Reason.UNEXPECTED, "ended without an answer, exit code 3")
 
 
 # --- bad input -----------------------------------------------------------------------------------------------

@@ -1,20 +1,37 @@
-"""The process of one rewrite; `executor` starts it as a script: `child.py TASK RESULT DONE PARENT MEMORY`.
+"""The program in which rewrites run: `executor` starts it as a script: `child.py SOCKET PARENT MEMORY`.
 
-The first three are descriptors: a file with its job, a file for its answer, and a pipe that says that the answer is
-there. It is a program of its own and no child of
-`multiprocessing`, which would first import whatever program the daemon is once more, at a second of CPU for each job.
+It imports what a rewrite needs, once, and forks for each job that the socket brings: imports are five times the work of a
+small job. Each job still has a process of its own, which takes its memory with it. This program does nothing else and has
+no threads, so no job inherits a lock that somebody holds.
+
+It is a program of its own and no fork server of `multiprocessing`: that one would import whatever program the daemon is
+once more in each job, keeps a third process, and cannot be ended while the daemon lives.
 """
 
 import contextlib
 import ctypes
+import gc
 import os
 import pickle
 import resource
 import signal
+import socket
+import struct
 import sys
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
+from typing import Final, NoReturn
 
 from isotherm.runtime.no_pandas import without_pandas
+
+ASKED: Final = struct.Struct("=cI")
+"""What to do with which job: `START`, which brings three descriptors, or a signal."""
+TOLD: Final = struct.Struct("=Ii")
+"""Which job has ended, and how: its exit code, negative where a signal ended it."""
+NO_THREADS: Final = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_THREADS": "1"}
+"""Otherwise PyArrow's jemalloc and NumPy's OpenBLAS would start some when they are imported."""
+START, TERMINATE, KILL = b"s", b"t", b"k"
+DESCRIPTORS = 3
+"""Of a job: a file with it, a file for its answer, and a pipe that says that the answer is there."""
 
 NICENESS = 10
 """Below everything that serves: a rewrite has time."""
@@ -49,21 +66,116 @@ def take_little(memory_bytes: int) -> None:
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def main(task: int, result: int, done: int, parent: int, memory_bytes: int) -> None:
-    """Do one job."""
-    die_with(parent)
-    # The terminal's Ctrl-C is for the parent, which then decides; SIGTERM ends us on the spot.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    take_little(memory_bytes)
+def warm_up() -> None:
+    """Import all that a job needs, and start no thread."""
+    os.environ.update(NO_THREADS)
     without_pandas()
-    with os.fdopen(task, "rb") as file:
-        job, description, io_properties = pickle.load(file)  # noqa: S301 (from our own parent)
+    import isotherm.iceberg.compaction.rewrite  # noqa: F401
+
+    gc.freeze()  # what all jobs share is copied by none of them for the collector's sake
+
+
+def do(task: int, result: int, done: int) -> None:
+    """Do one job."""
     from isotherm.iceberg.compaction.rewrite import attempt
 
+    with os.fdopen(task, "rb") as file:
+        job, description, io_properties = pickle.load(file)  # noqa: S301 (from our own parent)
     with os.fdopen(result, "wb") as file:
         pickle.dump(attempt(job, description, io_properties), file)
     with Connection(done, readable=False) as pipe:
         pipe.send_bytes(b"done")
+
+
+class Forks:
+    """The jobs that run, each in a fork of this process."""
+
+    def __init__(self, asked: socket.socket, memory_bytes: int) -> None:
+        self._asked = asked
+        self._memory_bytes = memory_bytes
+        self._running: dict[int, int] = {}
+        """The number of each job by its process."""
+        self._woken, self._wakes = os.pipe()
+        os.set_blocking(self._wakes, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._wakes, warn_on_full_buffer=False)
+
+    def turn(self) -> bool:
+        """Wait for a wish or for the end of a job. Returns False when nobody wishes for anything any more."""
+        ready = wait([self._asked, self._woken])
+        if self._woken in ready:
+            os.read(self._woken, 4096)
+        self._reap()
+        return self._asked not in ready or self._ask()
+
+    def _ask(self) -> bool:
+        message, descriptors, _, _ = socket.recv_fds(self._asked, ASKED.size, DESCRIPTORS)
+        if len(message) != ASKED.size:
+            return False
+        wish, number = ASKED.unpack(message)
+        if wish == START:
+            self._start(number, descriptors)
+        else:
+            # One that is not waited for yet keeps its number, so this hits no other process.
+            for process in [process for process, one in self._running.items() if one == number]:
+                os.kill(process, signal.SIGKILL if wish == KILL else signal.SIGTERM)
+        return True
+
+    def _start(self, number: int, descriptors: list[int]) -> None:
+        parent = os.getpid()
+        try:
+            process = os.fork()
+        except OSError:
+            # No memory, or too many processes. Other jobs run on.
+            sys.excepthook(*sys.exc_info())
+            self._tell(number, 1)
+        else:
+            if not process:
+                self._be_a_job(parent, descriptors)
+            self._running[process] = number
+        for one in descriptors:
+            os.close(one)
+
+    def _be_a_job(self, parent: int, descriptors: list[int]) -> NoReturn:
+        code = 1
+        try:
+            die_with(parent)
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            self._asked.close()
+            os.close(self._woken)
+            os.close(self._wakes)
+            take_little(self._memory_bytes)
+            do(*descriptors)
+            code = 0
+        except Exception:  # noqa: BLE001 (told as an uncaught one would be)
+            sys.excepthook(*sys.exc_info())
+        finally:
+            # What this process was before is put in order by nobody here.
+            os._exit(code)
+
+    def _tell(self, number: int, code: int) -> None:
+        self._asked.sendall(TOLD.pack(number, code))
+
+    def _reap(self) -> None:
+        while self._running:
+            process, status = os.waitpid(-1, os.WNOHANG)
+            if not process:
+                return
+            self._tell(self._running.pop(process), os.waitstatus_to_exitcode(status))
+
+
+def main(asked: int, parent: int, memory_bytes: int) -> None:
+    """Fork for each job, until nobody is there to wish for one; then the kernel ends those that run."""
+    die_with(parent)
+    # The terminal's Ctrl-C is for the parent, which then decides; SIGTERM ends us on the spot.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    warm_up()
+    forks = Forks(socket.socket(fileno=asked), memory_bytes)
+    with contextlib.suppress(ConnectionError):
+        while forks.turn():
+            pass
+    os._exit(0)
 
 
 if __name__ == "__main__":

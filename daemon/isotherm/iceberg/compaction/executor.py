@@ -1,9 +1,9 @@
 """The local executor: each rewrite in a process of its own.
 
-So it can be cancelled at once, its memory goes back to the system, and its crash is its own. A child is a new Python
-(a fork would copy locks that threads of the daemon hold), runs with low priority, and dies with the thread that
-started it, by the kernel's hand. It gets values and gives values; files it writes under names that follow from the
-job id.
+So it can be cancelled at once, its memory goes back to the system, and its crash is its own. Each is forked from a program
+that has imported everything already (`child`; a fork of the daemon would copy locks that its threads hold). That one runs
+while jobs come, and dies with the thread that started it, by the kernel's hand, and with it each job. A job runs with low
+priority. It gets values and gives values; files it writes under names that follow from the job id.
 
 Nothing here waits for a child to get on: the caller polls at its own pace. Job and answer go through files in memory,
 because a pipe takes only so much from one side while the other does not read. The pipe says that the answer is there.
@@ -23,18 +23,18 @@ from typing import IO, Any
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.iceberg.compaction import child
+from isotherm.iceberg.compaction.forks import LAST_WAIT_S, Fork, ForkServer
 from isotherm.runtime.clock import monotonic_s
 
 GRACE_S = 0.3
 """After SIGTERM; there is nothing to put in order, and what does not hear it gets SIGKILL."""
-LAST_WAIT_S = 5
-"""After SIGKILL. A process that hangs in the kernel, on a dead network disk, ends when that answers, and not before."""
+WARM_S = 60
+"""So long after the last job the program is kept that the next one would be forked from. It holds some 120 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    process: subprocess.Popen[bytes]
+    process: Fork
     answer: Connection
     """Says that there is an answer, or ends."""
     result: IO[bytes]
@@ -51,6 +51,8 @@ class LocalExecutor:
         self._deadline_s = deadline_s
         self._memory_bytes = memory_bytes
         self._running: dict[str, _Running] = {}
+        self._server: ForkServer | None = None
+        self._used_s = 0.0
 
     def has_room(self) -> bool:
         """Whether another job may start."""
@@ -72,16 +74,19 @@ class LocalExecutor:
         ours, theirs = Pipe(duplex=False)
         result = _in_memory()
         with theirs, _in_memory((job, description, dict(io_properties))) as task:
-            descriptors = [task.fileno(), result.fileno(), theirs.fileno()]
-            values = [*descriptors, os.getpid(), self._memory_bytes or 0]
-            process = subprocess.Popen(
-                # -P: the folder of the script is no place to import from.
-                [sys.executable, "-P", child.__file__, *map(str, values)],
-                pass_fds=descriptors,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-            )
+            process = self._forked([task.fileno(), result.fileno(), theirs.fileno()])
         self._running[job.job_id] = _Running(process, ours, result, monotonic_s())
+
+    def _forked(self, descriptors: list[int]) -> Fork:
+        if self._server is None or self._server.is_gone:
+            self._server = ForkServer(self._memory_bytes)
+        try:
+            return self._server.start(descriptors)
+        except ConnectionError:
+            # It ended while nothing ran.
+            self._server.close()
+            self._server = ForkServer(self._memory_bytes)
+            return self._server.start(descriptors)
 
     def poll(self) -> list[tuple[str, Rewrite | Refusal]]:
         """What ended since the last call; each job is reported once. Never waits."""
@@ -91,6 +96,8 @@ class LocalExecutor:
             if result is not None:
                 self._end(job_id)
                 ended.append((job_id, result))
+        if self._server is not None and not self._running and monotonic_s() - self._used_s > WARM_S:
+            self._cool_down()
         return ended
 
     def wait(self, timeout_s: float) -> None:
@@ -110,6 +117,12 @@ class LocalExecutor:
             running.process.terminate()
         for job_id in list(self._running):
             self._end(job_id)
+        self._cool_down()
+
+    def _cool_down(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
 
     def _result(self, running: _Running) -> Rewrite | Refusal | None:
         # Whether it lives is asked before whether it answered: an answer between the two is seen the next time.
@@ -138,9 +151,10 @@ class LocalExecutor:
         running.result.close()
         running.process.terminate()
         exit_code_of(running.process)
+        self._used_s = monotonic_s()
 
 
-def exit_code_of(process: subprocess.Popen[bytes]) -> int:
+def exit_code_of(process: Fork) -> int:
     """The exit code of a process that is ending; helped after a while."""
     try:
         return process.wait(GRACE_S)

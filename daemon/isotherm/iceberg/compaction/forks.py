@@ -1,0 +1,125 @@
+"""The daemon's side of the program that forks for each rewrite (`child`): starts it, and knows how its jobs end."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from multiprocessing import connection
+
+from isotherm.iceberg.compaction import child
+from isotherm.iceberg.compaction.child import ASKED, KILL, START, TERMINATE, TOLD
+from isotherm.runtime.clock import monotonic_s
+
+LAST_WAIT_S = 5
+"""After SIGKILL. A process that hangs in the kernel, on a dead network disk, ends when that answers, and not before."""
+
+
+class ForkServer:
+    """The program, running. It ends when this is closed, or dropped, or with the thread that made it."""
+
+    def __init__(self, memory_bytes: int | None) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                # -P: the folder of the script is no place to import from.
+                [
+                    sys.executable,
+                    "-P",
+                    child.__file__,
+                    *map(str, (theirs.fileno(), os.getpid(), memory_bytes or 0)),
+                ],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )
+        self._socket = ours
+        self._read = b""
+        self._ended: dict[int, int] = {}
+        self._jobs = 0
+        self.is_gone = False
+
+    def start(self, descriptors: list[int]) -> "Fork":
+        """Begin a job, which gets these descriptors.
+
+        Raises:
+            OSError: the program is gone.
+        """
+        self._jobs += 1
+        socket.send_fds(self._socket, [ASKED.pack(START, self._jobs)], descriptors)
+        return Fork(self, self._jobs)
+
+    def wish(self, what: bytes, number: int) -> None:
+        """Ask for a signal to a job; nothing where all of them are gone."""
+        with suppress(OSError):
+            self._socket.sendall(ASKED.pack(what, number))
+
+    def exit_code(self, number: int, timeout_s: float) -> int | None:
+        """How a job has ended, or None where it has not within this time."""
+        until_s = monotonic_s() + timeout_s
+        while number not in self._ended and not self.is_gone:
+            left_s = max(until_s - monotonic_s(), 0)
+            # Not by `select`: a daemon may have more than a thousand files open.
+            if not connection.wait([self._socket], left_s):
+                return None
+            self._hear()
+        if number in self._ended:
+            return self._ended.pop(number)
+        # With the program the kernel ends all its jobs.
+        with suppress(subprocess.TimeoutExpired):
+            return self._process.wait(LAST_WAIT_S) or -signal.SIGKILL
+        return -signal.SIGKILL
+
+    def _hear(self) -> None:
+        try:
+            heard = self._socket.recv(4096)
+        except ConnectionError:
+            heard = b""
+        self.is_gone = not heard
+        self._read += heard
+        whole = len(self._read) - len(self._read) % TOLD.size
+        self._ended.update(TOLD.iter_unpack(self._read[:whole]))
+        self._read = self._read[whole:]
+
+    def close(self) -> None:
+        """End the program, and with it whatever job still runs."""
+        self._socket.close()
+        self._process.kill()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(LAST_WAIT_S)
+
+
+class Fork:
+    """One job, as `subprocess` shows a process."""
+
+    def __init__(self, server: ForkServer, number: int) -> None:
+        self._server = server
+        self._number = number
+        self._exit_code: int | None = None
+
+    def poll(self) -> int | None:
+        """Its exit code, or None while it runs."""
+        if self._exit_code is None:
+            self._exit_code = self._server.exit_code(self._number, 0)
+        return self._exit_code
+
+    def wait(self, timeout: float) -> int:
+        """Its exit code once it has ended.
+
+        Raises:
+            TimeoutExpired: it has not, within so many seconds.
+        """
+        if self._exit_code is None:
+            self._exit_code = self._server.exit_code(self._number, timeout)
+        if self._exit_code is None:
+            raise subprocess.TimeoutExpired("a rewrite", timeout)
+        return self._exit_code
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self._server.wish(TERMINATE, self._number)
+
+    def kill(self) -> None:
+        """End it."""
+        self._server.wish(KILL, self._number)
