@@ -1,5 +1,6 @@
 """Expiry and deletion, layer by layer: real catalog, real files, and somebody who comes in between."""
 
+import json
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -823,3 +824,15 @@ def test_a_tag_that_a_rest_catalog_dropped_with_its_snapshot_is_named(
 
     assert (found is not None) is is_readable
     assert found is None or ["q3" in one for one in found] == [True]
+
+
+def test_versions_that_lead_in_a_circle_show_nothing(catalog: Any, table: Table) -> None:
+    """Who may write a table's metadata may have it name itself as the version before."""
+    log = load(catalog).metadata.metadata_log
+    oldest = Path(normalised(log[0].metadata_file))
+    forged = {"metadata-log": [{"metadata-file": log[0].metadata_file, "timestamp-ms": 1}]}
+    oldest.write_text(json.dumps(json.loads(oldest.read_text()) | forged))
+
+    assert (
+        lost_refs(OnRest(catalog, None), table.io, load(catalog).metadata, "unknown", ids(table)[:1]) is None
+    )

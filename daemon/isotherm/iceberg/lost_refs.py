@@ -14,6 +14,9 @@ from pyiceberg.table.metadata import TableMetadata
 from isotherm.core.clock_check import SKEW_MS
 from isotherm.iceberg.values import kept_until_ms
 
+HOPS = 100
+"""Versions that are read on the way back: those of a week with a commit a minute."""
+
 
 def lost_refs(
     catalog: Catalog, io: FileIO, landed: TableMetadata, base: str, going: Collection[int]
@@ -64,11 +67,19 @@ def _wanted(version: TableMetadata, going: Collection[int], at_ms: int, location
 
 
 def _versions_since(io: FileIO, landed: TableMetadata, base: str) -> list[str]:
-    """The versions of a table after one of them, oldest first. Each version names the hundred or so before it."""
+    """The versions of a table after one of them, oldest first. Each version names the hundred or so before it.
+
+    Raises:
+        LookupError: it is not among the versions before, or too far back.
+    """
     log = [entry.metadata_file for entry in landed.metadata_log]
-    while base not in log:
-        before = FromInputFile.table_metadata(io.new_input(log[0])).metadata_log
-        if not before:
-            raise LookupError(base)
-        log = [entry.metadata_file for entry in before] + log
-    return log[log.index(base) + 1 :]
+    for _ in range(HOPS):
+        if base in log:
+            return log[log.index(base) + 1 :]
+        before = [
+            entry.metadata_file for entry in FromInputFile.table_metadata(io.new_input(log[0])).metadata_log
+        ]
+        if not before or before[0] in log:  # whoever may write metadata may have it lead in a circle
+            break
+        log = before + log
+    raise LookupError(base)
