@@ -30,6 +30,7 @@ from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.expiry import expire, is_before, newest_tokens, read, still_going
 from isotherm.iceberg.lost_refs import lost_refs
 from isotherm.iceberg.manifests.reachability import Stopped, left_behind, never, reached
+from isotherm.iceberg.manifests.reading import Manifest, read_manifest_list
 from isotherm.iceberg.remover import sweep
 from isotherm.runtime.clock import now_ms
 from isotherm.service.ports import Expired, ExpiryReading, Sweep, Swept
@@ -409,6 +410,42 @@ def test_a_file_that_is_registered_again_stays(catalog: Any, table: Table, spell
     assert {path: verdict.reason for path, verdict in found.kept.items()} == {path: "reached"}
     assert set(found.gone) == set(reading.files) - {path}
     every_snapshot_reads(table)
+
+
+@pytest.mark.parametrize(
+    ("plain", "other"),
+    [("/data/", "/data//"), ("/data/", "/data/./"), ("/data/", "/metadata/../data/")]
+    + [(".parquet", f".parquet{end}") for end in ("#x", "?x", "\n")],
+)
+def test_a_file_that_is_registered_again_under_a_name_that_means_it_stays(
+    catalog: Any, table: Table, plain: str, other: str
+) -> None:
+    """Hadoop, a disk or PyArrow opens the very same file."""
+    reading, path = waiting(catalog, table)
+    table.refresh().add_files([path.replace(plain, other)])
+
+    found = swept(table, reading)
+
+    assert {path: verdict.reason for path, verdict in found.kept.items()} == {path: "reached"}
+    every_snapshot_reads(table)
+
+
+def test_a_manifest_that_is_shorter_than_its_list_says_proves_nothing(catalog: Any, table: Table) -> None:
+    """Cut off between two of its blocks it reads as a whole one, which names fewer files."""
+    reading, path = waiting(catalog, table)
+    table.refresh().add_files([path])
+    snapshot = table.refresh().current_snapshot()
+    assert snapshot is not None
+    manifest = Path(normalised(read_manifest_list(table.io, snapshot.manifest_list)[0].manifest_path))
+    whole = manifest.read_bytes()
+    sync = whole[-16:]
+    manifest.write_bytes(whole[: whole.index(sync) + len(sync)])
+    assert list(Manifest.read(table.io, str(manifest))) == []
+
+    found = swept(table, reading)
+
+    assert (found.gone, set(found.postponed)) == ((), set(reading.files))
+    assert "and should have" in found.postponed[path]
 
 
 def test_a_file_that_is_registered_again_and_deleted_again_stays_while_a_snapshot_has_it(

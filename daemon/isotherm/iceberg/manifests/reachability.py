@@ -20,7 +20,7 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataV1
 from pyiceberg.table.snapshots import Snapshot
 
 from isotherm.clients.storage import REQUESTS_AT_ONCE
-from isotherm.contract.paths import normalised
+from isotherm.contract.paths import normalised, taken_for
 from isotherm.contract.summary import PICKED_FROM
 from isotherm.core.deletion import Seen
 from isotherm.iceberg.manifests.avro import ALONE_BYTES, MAX_BYTES, TooLargeError, UnreadableError
@@ -166,9 +166,9 @@ def reached(
         Stopped: so it was wanted.
     """
     wanted = {normalised(path) for path in paths}
-    named = {normalised(snapshot.manifest_list) for snapshot in metadata.snapshots}
-    named |= {normalised(path) for _, path in _statistics(metadata)}
-    found = wanted & named
+    named = [snapshot.manifest_list for snapshot in metadata.snapshots]
+    named += [path for _, path in _statistics(metadata)]
+    found = _among(named, wanted)
     anchor, young = _young(metadata, seen)
     if not young or not wanted - found:
         return frozenset(found)
@@ -187,10 +187,15 @@ def reached(
         if start == 0 and len(manifests) > WIDE_LIST:
             at_once = LARGE_AT_ONCE
         looked_at |= manifests
-        found |= wanted & manifests.keys()
+        found |= _among((one.path for one in manifests.values()), wanted)
         for reach in files.reach(manifests.values(), wanted):
             found |= reach
     return frozenset(found)
+
+
+def _among(locations: Iterable[str], wanted: Collection[str]) -> set[str]:
+    """Which of these files, normalised, some locations may mean."""
+    return {path for location in locations for path in taken_for(location) if path in wanted}
 
 
 def _young(metadata: TableMetadata, seen: Seen | None) -> tuple[Snapshot | None, list[Snapshot]]:
@@ -251,7 +256,7 @@ class _Named:
 
     path: str
     length: int
-    """In bytes; as somebody wrote it, so it decides nothing but how many are tried together at first."""
+    """In bytes; as somebody wrote it, so it decides how many are tried together at first, and that fewer are no proof."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,9 +299,10 @@ class _Files:
 
     def reach(self, manifests: Collection[_Named], wanted: Collection[str]) -> Iterator[set[str]]:
         """Which of these files, normalised, are live in each manifest."""
+        lengths = {one.path: one.length for one in manifests}
 
         def read(location: str, limit: int) -> set[str]:
-            return {path for one in self._live(location, limit) if (path := normalised(one)) in wanted}
+            return _among(self._live(location, limit, lengths[location]), wanted)
 
         small = [one.path for one in manifests if one.length <= LARGE_BYTES]
         large = [one.path for one in manifests if one.length > LARGE_BYTES]
@@ -306,8 +312,12 @@ class _Files:
     def _list(self, location: str) -> Sequence[ManifestFile]:
         return read_manifest_list(self.io, location)
 
-    def _live(self, location: str, limit: int) -> Iterator[str]:
-        for entry in Manifest.read(self.io, location, max_bytes=limit):
+    def _live(self, location: str, limit: int, least: int = 0) -> Iterator[str]:
+        manifest = Manifest.read(self.io, location, max_bytes=limit)
+        if len(manifest.data) < least:
+            # Cut off between two blocks, it would read as a whole one that names fewer files.
+            raise UnreadableError(f"{location} has {len(manifest.data)} bytes, and should have {least}")
+        for entry in manifest:
             if entry.status != ManifestEntryStatus.DELETED:
                 yield entry.data_file.file_path
 
