@@ -53,6 +53,7 @@ def test_a_file_that_nothing_reaches_goes():
         ({"gc_enabled": False}, Finding.WAIT, "gc_disabled"),
         ({"snapshot_ids": {2, 7}}, Finding.WAIT, "snapshot_back"),
         ({"last_sequence_number": 9}, Finding.WAIT, "history_cut"),
+        ({"seen_through": 13}, Finding.WAIT, "history_cut"),
         ({"reached": frozenset({PATH})}, Finding.KEEP, "reached"),
     ],
 )

@@ -24,9 +24,16 @@ MUTANTS = (
     Mutant(
         "files go though the history was cut back behind their mark",
         "core/deletion.py",
-        "if seen is not None and last is not None and last < seen.sequence_number:",
+        "if last is not None and last < least:",
         "if False:",
         RULES + "test_each_thing_that_the_table_shows_keeps_a_file",
+    ),
+    Mutant(
+        "files go by an older version of the table than was seen",
+        "core/deletion.py",
+        "least = max(evidence.seen_through, 0 if seen is None else seen.sequence_number)",
+        "least = 0 if seen is None else seen.sequence_number",
+        "service/test_deletions_go_on.py::test_a_replica_that_lags_behind_what_was_seen_proves_nothing",
     ),
     Mutant(
         "files go that a snapshot reaches",

@@ -6,6 +6,7 @@ import pytest
 import requests
 from pyiceberg.exceptions import BadRequestError
 
+from isotherm.contract.events import END_MS
 from isotherm.contract.paths import normalised
 from isotherm.core import observations as seen
 from isotherm.core.model.holds import Hold, HoldKind
@@ -14,7 +15,7 @@ from isotherm.service.ports import Fenced, Unavailable
 from isotherm.store.database import StoreTrouble
 from support.faults import FaultyCatalog
 from support.in_process import InProcess
-from support.lab import EAGER, EXPIRING, Lab, of, started, uuid_of, wait_for_children, with_a_job
+from support.lab import EAGER, EXPIRING, Lab, event_of, of, started, uuid_of, wait_for_children, with_a_job
 
 DAY_MS = 86_400_000
 POLICY = EXPIRING.replace("compact: {min_files: 3}", "compact: {enabled: false}")
@@ -604,6 +605,39 @@ def test_an_expiry_that_began_on_an_old_answer_loses_no_mark_of_the_one_before(l
     assert len(service.ledger.operations()) > expiries
     assert set(service.rounds.admission.expired_at_ms) == {uuid_of(table)}
     assert service.ledger.deletions(uuid_of(table)) == waiting
+    service.stop()
+
+
+def test_a_replica_that_lags_behind_what_was_seen_proves_nothing(lab):
+    """A file was registered again, and the daemon has seen it; then the catalog shows the table as it was before."""
+    table = lab.create()
+    lab.append(table, 1)
+    table.refresh().delete("id >= 0")
+    for _ in range(2):
+        lab.append(table, 1)
+    service = started(lab)
+    until_files_wait(lab, service, table)
+    marks = service.ledger.due_deletions(uuid_of(table), END_MS, 1000)
+    data = [mark.path for mark in marks if mark.path.endswith(".parquet")]
+    old = lab.catalog.load_table("shop.orders")
+    table.refresh().add_files([data[0]])
+    lab.announce(event_of(table.refresh()))
+    service.follower.suspects.add("shop.orders")
+    turn(service, 1)
+    real, lab.catalog.load_table = lab.catalog.load_table, lambda *_: old
+    for _ in range(4):
+        lab.ahead_ms += 50 * 60_000
+        turn(service)
+    lab.catalog.load_table = real
+
+    assert Path(normalised(data[0])).exists()
+    assert "last sequence number" in service.ledger.overdue(uuid_of(table), END_MS).why
+    for _ in range(4):
+        lab.ahead_ms += 50 * 60_000
+        turn(service)
+    assert service.ledger.deletions(uuid_of(table))["kept"] == 1
+    assert data[0] in [task.file.file_path for task in table.refresh().scan().plan_files()]
+    table.refresh().scan().to_arrow()
     service.stop()
 
 

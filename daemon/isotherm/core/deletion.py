@@ -118,6 +118,9 @@ class Evidence:
     """The table property `gc.enabled`: where it is false, the files may belong to another table."""
     last_sequence_number: int | None
     """None where its format has none."""
+    seen_through: int = field(kw_only=True, default=0)
+    """The highest sequence number that the table was ever seen with. One with a lower one is an older version, as a
+    replica that lags shows it, and says nothing of what came since."""
     snapshot_ids: Collection[int]
     """Every snapshot in the metadata, on whichever branch."""
     reached: Collection[str]
@@ -172,8 +175,9 @@ def judge(mark: Mark, expired: Collection[int], evidence: Evidence, neighbours: 
     if back:
         return _wait("snapshot_back", f"snapshot {min(back)} is in the table, though it was expired")
     last, seen = evidence.last_sequence_number, mark.seen
-    if seen is not None and last is not None and last < seen.sequence_number:
-        why = f"the table's last sequence number is {last}, it was {seen.sequence_number}"
+    least = max(evidence.seen_through, 0 if seen is None else seen.sequence_number)
+    if last is not None and last < least:
+        why = f"the table's last sequence number is {last}, it was {least}"
         return _wait("history_cut", why)
     if normalised(mark.path) in evidence.reached:
         return Verdict(Finding.KEEP, "reached", "a retained snapshot reaches it")

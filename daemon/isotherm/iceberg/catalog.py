@@ -27,7 +27,7 @@ from isotherm.iceberg.identify_tables import Look
 from isotherm.iceberg.list_tables import Lister
 from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Counted, Question, census
 from isotherm.iceberg.manifests.live import may_hold
-from isotherm.iceberg.manifests.reachability import SIZES, never
+from isotherm.iceberg.manifests.reachability import SIZES, last_sequence_number, never
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.scan import scanned
 from isotherm.iceberg.threads import ALL_LEFT, THREADS, Beside, IsStopped, Threads
@@ -123,6 +123,8 @@ class IcebergCatalog:
             catalog._session.hooks["response"].append(self.clock.hear)  # noqa: SLF001 (0.12 has no way to hook in)
         self._lists: dict[str, ListSize] = {}
         """Of each table, by uuid; those that were dropped are forgotten with time."""
+        self._seen_through: dict[str, int] = {}
+        """Of each table, by uuid: the highest sequence number that it had. Forgotten as the sizes are."""
 
     @contextmanager
     def _asked(self) -> Iterator[None]:
@@ -163,7 +165,7 @@ class IcebergCatalog:
             if spelled.casefold() == name.casefold():
                 name = spelled  # Glue, Hive and MySQL find a table in any case, and have it in one
             known = self._lists.get(str(table.metadata.table_uuid))
-            loaded = loaded_table(table, name, known)
+            loaded = self._compared(loaded_table(table, name, known), table)
             if (head := table.current_snapshot()) is not None:
                 facts = loaded.facts
                 size = ListSize(head.manifest_list, facts.manifests, facts.metadata_bytes)
@@ -171,6 +173,14 @@ class IcebergCatalog:
                 if len(self._lists) > MOST_LISTS:
                     self._lists.pop(next(iter(self._lists)))
             return loaded
+
+    def _compared(self, loaded: LoadedTable, table: Table) -> LoadedTable:
+        """Note how far a table has come, if it is no older version that the catalog shows."""
+        uuid, number = loaded.table.uuid, last_sequence_number(table.metadata) or 0
+        seen_through = self._seen_through[uuid] = max(self._seen_through.get(uuid, 0), number)
+        if len(self._seen_through) > MOST_LISTS:
+            self._seen_through.pop(next(iter(self._seen_through)))
+        return replace(loaded, seen_through=seen_through)
 
     def lies(self, name: str) -> Lies:
         """Which table a listed name is, and where it lies, whatever its levels: the catalog alone says what is there.

@@ -248,7 +248,9 @@ class IcebergMaintainer:
         self._wanted[wanted.uuid] = wanted
         self._sweeps.start(
             wanted.uuid,
-            lambda is_stopped: sweep(loaded.handle, wanted, is_stopped, self._clock_s, self._threads),
+            lambda is_stopped: sweep(
+                loaded.handle, wanted, is_stopped, self._clock_s, self._threads, loaded.seen_through
+            ),
         )
 
     def swept(self) -> Sequence[Swept]:

@@ -38,14 +38,23 @@ def sweep(
     is_stopped: IsStopped,
     clock_s: Callable[[], float] = monotonic_s,
     threads: Threads = THREADS,
+    seen_through: int = 0,
 ) -> Swept:
     """Judge marked files by what the table is now, and delete those that may go.
 
     A file that is not dealt with, because it was stopped, is left out of the answer.
+
+    Args:
+        table: as it was just loaded.
+        wanted: the files.
+        is_stopped: asked between two files.
+        clock_s: the monotonic clock.
+        threads: how files are read and deleted together.
+        seen_through: the highest sequence number that the table is known to have had.
     """
     marks = {mark.path: mark for mark in wanted.marks}
     try:
-        evidence = gathered(table, wanted.marks, is_stopped, threads)
+        evidence = gathered(table, wanted.marks, is_stopped, threads, seen_through)
     except Stopped:
         return Swept(wanted.uuid)
     except (OSError, UnreadableError) as err:
@@ -139,7 +148,11 @@ def _late(
 
 
 def gathered(
-    table: Table, marks: Sequence[Mark], is_stopped: IsStopped, threads: Threads = THREADS
+    table: Table,
+    marks: Sequence[Mark],
+    is_stopped: IsStopped,
+    threads: Threads = THREADS,
+    seen_through: int = 0,
 ) -> Evidence:
     """What the table shows about marked files.
 
@@ -158,6 +171,7 @@ def gathered(
     return Evidence(
         gc_enabled=is_gc_enabled(metadata.properties),
         last_sequence_number=last_sequence_number(metadata),
+        seen_through=seen_through,
         snapshot_ids=frozenset(snapshot.snapshot_id for snapshot in metadata.snapshots),
         reached=frozenset(found),
     )

@@ -28,6 +28,9 @@ class LoadedTable:
     metadata_location: str
     handle: Any
     """The adapter's own; a PyIceberg table in the real one."""
+    seen_through: int = 0
+    """The highest sequence number that this process ever saw the table have. A version with a lower one is an older one:
+    a replica that lags shows it, or the table was restored."""
 
     def log(self) -> tuple[Snapshot, ...]:
         """The ancestors of the head that the metadata still has, oldest first."""
