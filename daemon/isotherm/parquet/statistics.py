@@ -20,7 +20,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyiceberg.io.pyarrow import MetricModeTypes, StatisticsCollector, compute_statistics_plan
+from pyiceberg.io.pyarrow import (
+    MetricModeTypes,
+    StatisticsCollector,
+    compute_statistics_plan,
+    match_metrics_mode,
+)
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
     BinaryType,
@@ -52,6 +57,7 @@ _FORMATS: dict[type[PrimitiveType], str] = {
     DoubleType: "<d",
 }
 """How Iceberg writes a single value of a type, where the footer's raw value is a number."""
+_METRICS = "write.metadata.metrics."
 _SURROGATES = range(0xD800, 0xE000)
 _LAST_CODE_POINT = 0x10FFFF
 
@@ -93,10 +99,27 @@ def statistics(
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     result = Statistics(split_offsets=tuple(sorted(_begins(group.column(0)) for group in groups)))
     # One entry for each column of the footer, in its order.
-    plan = list(compute_statistics_plan(schema, dict(properties)).values())
+    plan = list(compute_statistics_plan(schema, _with_known_modes(properties)).values())
     for place, column in enumerate(plan):
         _add(result, column, [group.column(place) for group in groups], nans.get(column.field_id))
     return result
+
+
+def _with_known_modes(properties: Mapping[str, str]) -> dict[str, str]:
+    """Properties without metrics modes that are none: what they would say is left to the default, as Java does it."""
+    return {
+        name: value
+        for name, value in properties.items()
+        if not name.startswith(_METRICS) or _is_metrics_mode(value)
+    }
+
+
+def _is_metrics_mode(text: str) -> bool:
+    try:
+        match_metrics_mode(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _begins(chunk: pq.ColumnChunkMetaData) -> int:

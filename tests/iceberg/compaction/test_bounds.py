@@ -309,6 +309,31 @@ def test_what_a_person_hides_from_manifests_stays_hidden(catalog: Any) -> None:
     assert [{2}] * 3 == [set(dict(file[name])) for name in ("value_counts", "lower_bounds", "upper_bounds")]
 
 
+@pytest.mark.parametrize(
+    ("column", "default", "length"),
+    [
+        ("truncate(4)", "most", 4),
+        ("truncate(0)", "truncate(5)", 5),
+        ("5", "", 16),
+        ("truncate(x)", "full", 20),
+    ],
+)
+def test_a_metrics_mode_that_is_none_leaves_it_to_the_default(
+    catalog: Any, make: Callable[..., Table], column: str, default: str, length: int
+) -> None:
+    """Java warns of it, and goes on with what the default says, or with its own."""
+    table = make(StringType(), ["a" * 20, "b" * 20])
+    with table.transaction() as change:
+        change.set_properties(
+            {"write.metadata.metrics.default": default, "write.metadata.metrics.column.v": column}
+        )
+
+    assert OutcomeKind.DONE is compacted(catalog, NAME, UNPARTITIONED).kind
+
+    lower, _ = bounds(catalog)
+    assert lower == b"a" * length
+
+
 def test_counts_of_nested_columns_are_those_of_their_leaves(catalog: Any) -> None:
     schema = Schema(
         NestedField(1, "s", StructType(NestedField(2, "x", LongType(), required=False)), required=False),
