@@ -32,7 +32,7 @@ from isotherm.runtime import logs
 from isotherm.runtime.config import CatalogConfig
 from isotherm.service.ports import Unreadable
 from isotherm.telemetry.metrics import Metrics
-from support.lab import believed, counted, of, settle, uuid_of
+from support.lab import EXPIRING, Lab, believed, counted, of, settle, uuid_of
 from support.servers import http_server
 
 
@@ -190,6 +190,25 @@ def test_partition_values_lead_no_file_elsewhere_and_no_terminal_astray(lab, mon
         answer = asked(lab, monkeypatch, *words)
         assert answer.exit_code == 0, answer.output
         assert controls(answer.output) == set(), words
+
+
+def test_a_folder_that_a_table_names_is_none_of_those_in_which_a_daemon_was_started(tmp_path, monkeypatch):
+    """Nothing is written there, neither by a compaction nor by an expiry."""
+    lab = Lab(tmp_path, policy=EXPIRING)
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(table, hour)
+    started_in = tmp_path / "started in"
+    started_in.mkdir()
+    with table.transaction() as changed:
+        changed.set_properties({"write.data.path": "here"})
+    monkeypatch.chdir(started_in)
+
+    lab.settled().stop()
+
+    assert any("may name another place" in str(one) for one in lab.seen)
+    assert list(started_in.iterdir()) == []
+    assert len(table.refresh().metadata.snapshots) >= 6
 
 
 @pytest.mark.parametrize("style", ["console", "json"])

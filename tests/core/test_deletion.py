@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotherm.contract.paths import deepest, folder, in_all_spellings, is_plain, normalised
+from isotherm.contract.paths import deepest, folder, in_all_spellings, is_plain, misplaced, normalised
 from isotherm.core.deletion import (
     Cause,
     Evidence,
@@ -148,6 +148,8 @@ def test_gc_enabled_is_read_as_java_reads_it(said, means):
         "file:///wh/t/data/a.parquet#b",
         "/wh/t//data/a.parquet",
         " s3://lake/shop/orders/data/a.parquet",
+        "shop/orders/data/a.parquet",
+        "a.parquet",
     ],
 )
 def test_a_name_that_programs_may_read_in_two_ways_is_not_deleted(path):
@@ -169,6 +171,27 @@ def test_a_name_that_programs_may_read_in_two_ways_is_not_deleted(path):
 )
 def test_an_ordinary_name_means_one_file(path):
     assert is_plain(path)
+
+
+@pytest.mark.parametrize("name", ["write.data.path", "write.metadata.path", "write.object-storage.path"])
+@pytest.mark.parametrize(
+    ("location", "place", "why"),
+    [
+        ("s3://lake/t", "s3://other/t", ""),
+        ("s3://lake/t", "gs://other/t/", ""),
+        ("file:///wh/t", "/elsewhere/t", ""),
+        ("s3://lake/t", "lake/t/data", "may name another place"),
+        ("/wh/t", "zstd", "may name another place"),
+        ("s3://lake/t", "s3://lake/t/../u", "may name another place"),
+        ("s3://lake/t", "/var/lib/isotherm", "is on a disk of this machine"),
+        ("s3://lake/t", "file:/var/lib/isotherm", "is on a disk of this machine"),
+    ],
+)
+def test_a_table_chooses_no_folder_of_this_machine_and_none_that_depends_on_it(name, location, place, why):
+    said = misplaced(location, {name: place, "write.format.default": "parquet"})
+
+    assert why in said
+    assert bool(said) is bool(why)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,9 @@ OF_THE_CLIENT = "clients/test_catalog.py::"
 HTTP = "telemetry/test_http.py::"
 ALERTS = "telemetry/test_metrics.py::test_what_an_alert_asks_for_is_what_was_seen"
 
+IN_NO_FOLDER = "test_a_table_chooses_no_folder_of_this_machine_and_none_that_depends_on_it"
+WHERE_IT_STARTED = "test_a_folder_that_a_table_names_is_none_of_those_in_which_a_daemon_was_started"
+
 MUTANTS = (
     # What is read of a table
     Mutant(
@@ -24,6 +27,27 @@ MUTANTS = (
         "catalog.properties.pop(NEWEST, None)",
         "pass",
         OF_THE_CLIENT + "test_nobody_but_the_caller_leaves_snapshots_out",
+    ),
+    Mutant(
+        "a table has its files written to a disk of the daemon's machine",
+        "contract/paths.py",
+        "if is_local(place) and not is_local(location):",
+        "if False:",
+        "core/test_deletion.py::" + IN_NO_FOLDER,
+    ),
+    Mutant(
+        "a location without a scheme is sought where the daemon was started",
+        "contract/paths.py",
+        '(separator or path.startswith("/"))',
+        "True",
+        "core/test_deletion.py::" + IN_NO_FOLDER,
+    ),
+    Mutant(
+        "a table chooses the folder in which its expiry writes",
+        "iceberg/expiry.py",
+        "if why := misplaced(",
+        "if not (why := 'x') and misplaced(",
+        "authority/test_table_owner.py::" + WHERE_IT_STARTED,
     ),
     # The reader that rewrites
     Mutant(

@@ -59,13 +59,31 @@ def written_under(location: str, properties: Mapping[str, str]) -> dict[str, str
     return {"location": location} | {name: properties[name] for name in PLACES if properties.get(name)}
 
 
+def misplaced(location: str, properties: Mapping[str, str]) -> str:
+    """Why nothing is written to a table that says so of its folders, or nothing where it may be.
+
+    Whoever may set a property of a table must not choose a folder of the machine on which somebody else's program runs;
+    and files on its disk are read by nobody who looks for them elsewhere.
+    """
+    for name, place in written_under(location, properties).items():
+        if not is_plain(place.rstrip("/")):
+            return f"its {name} {place!r} may name another place than it says"
+        if is_local(place) and not is_local(location):
+            return f"its {name} {place!r} is on a disk of this machine, and the table is not"
+    return ""
+
+
 def is_plain(location: str) -> bool:
-    """Whether every program takes this location for the file that its text names, and for no other."""
+    """Whether every program takes this location for the file that its text names, and for no other.
+
+    One without a scheme that does not begin with a slash is sought in the folder in which a program was started.
+    """
     path = normalised(location)
     scheme, separator, rest = path.partition("://")
     parts = (rest if separator else scheme).removeprefix("/").split("/")
-    return (
-        not any(character in location for character in "?#\\")
+    return bool(
+        (separator or path.startswith("/"))
+        and not any(character in location for character in "?#\\")
         and location.isprintable()
         and location == location.strip()
         and all(part not in {"", ".", ".."} for part in parts)

@@ -38,6 +38,7 @@ from pyiceberg.table.update import (
 )
 from tenacity.nap import sleep
 
+from isotherm.contract.paths import misplaced
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN, kept_token, property_name
 from isotherm.core.deletion import is_gc_enabled
 from isotherm.core.model.jobs import Outcome, OutcomeKind
@@ -246,6 +247,8 @@ class _Expiry:
             return self._failed(
                 Refusal(Reason.GONE, f"{self.name} is another table now: {metadata.table_uuid}")
             )
+        if why := misplaced(metadata.location, metadata.properties):
+            return self._failed(Refusal(Reason.LOCATION, why))
         if not is_gc_enabled(metadata.properties):
             return self._failed(Refusal(Reason.GC_DISABLED, "the table says gc.enabled=false"))
         staying = set(self.going) - set(still_going(metadata, self.going, self.now_ms))

@@ -16,7 +16,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import VoidTransform
 
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.contract.paths import is_plain, normalised, written_under
+from isotherm.contract.paths import misplaced, normalised
 from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import CompactionJob, Take
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
@@ -216,9 +216,8 @@ def _refusal_of_table(metadata: TableMetadata) -> Refusal | None:
             Reason(f"format_v{metadata.format_version}"),
             f"the table has format version {metadata.format_version}; only version 2 is compacted so far",
         )
-    for name, place in written_under(metadata.location, metadata.properties).items():
-        if not is_plain(place.rstrip("/")):
-            return Refusal(Reason.LOCATION, f"its {name} {place!r} may name another place than it says")
+    if why := misplaced(metadata.location, metadata.properties):
+        return Refusal(Reason.LOCATION, why)
     clash = _ambiguous_field(metadata)
     return None if clash is None else Refusal(Reason.AMBIGUOUS_FIELDS, clash)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pyiceberg.io import FileIO
 from pyiceberg.table.metadata import TableMetadata
 
+from isotherm.contract.paths import misplaced
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.iceberg.compaction.commit_outcome import strangers
@@ -32,6 +33,8 @@ def check_table(
         raise RefusalError(
             Reason.FORMAT, f"{job.table.name} has format version {metadata.format_version} by now"
         )
+    if why := misplaced(metadata.location, metadata.properties):
+        raise RefusalError(Reason.LOCATION, why)
     if rewrite.schema_id is not None and metadata.current_schema_id != rewrite.schema_id:
         raise RefusalError(
             Reason.SCHEMA,
