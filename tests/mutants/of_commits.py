@@ -90,9 +90,16 @@ MUTANTS = (
     Mutant(
         "a key is null where a partition says its value and the column was dropped",
         "iceberg/compaction/rewrite.py",
-        "if isinstance(one.transform, IdentityTransform) and values[place] is not None",
-        "if isinstance(one.transform, IdentityTransform) and values[place] is not None and one.source_id in metadata.schema().field_ids",
+        "if isinstance(one.transform, IdentityTransform)",
+        "if isinstance(one.transform, IdentityTransform) and one.source_id in metadata.schema().field_ids",
         "iceberg/compaction/test_equality_scope.py::test_a_partition_says_the_value_of_a_key_that_its_files_lack_also_once_the_column_is_dropped",
+    ),
+    Mutant(
+        "keys are compared with what a file holds, where Java compares them with its partition's value",
+        "iceberg/compaction/equality_keys.py",
+        "if column.field_id not in constants:",
+        "if True:",
+        "iceberg/compaction/test_equality_scope.py::test_keys_by_a_column_whose_rows_say_another_value_than_their_partition_are_refused",
     ),
     Mutant(
         "equality deletes by a fixed length are applied, of which Java finds the last key",

@@ -158,7 +158,6 @@ WIDE = (
     "id INT, text STRING, price DECIMAL(9,2), day DATE, at TIMESTAMP, local TIMESTAMP_NTZ, raw BINARY, ok BOOLEAN, "
     "inner STRUCT<a: INT, deep: STRUCT<b: STRING>>, other INT"
 )
-"""Ids 1 to 10; `inner` has 11 and 12, `deep` 13."""
 ROW = (
     "CAST(id AS INT), IF(id % 5 = 0, NULL, concat('t', id % 4)), IF(id % 7 = 0, NULL, CAST(id % 3 AS DECIMAL(9,2)) / 4), "
     "IF(id % 6 = 0, NULL, date_add(DATE '1969-12-30', CAST(id % 4 AS INT))), timestamp_micros(id % 3 - 1), "
@@ -167,13 +166,6 @@ ROW = (
     "IF(id % 5 = 1, NULL, named_struct('a', IF(id % 2 = 0, NULL, CAST(id % 3 AS INT)), 'deep', "
     "IF(id % 7 = 2, NULL, named_struct('b', IF(id % 3 = 0, NULL, 'x'))))), CAST(id % 2 AS INT)"
 )
-
-
-def inner(*path: tuple[str, int], of: pa.DataType) -> pa.Field:
-    """A column within structs."""
-    (name, field_id), *rest = path
-    kind = pa.struct([inner(*rest, of=of)]) if rest else of
-    return pa.field(name, kind, metadata={"PARQUET:field_id": str(field_id)})
 
 
 KEYS = {
@@ -193,17 +185,6 @@ KEYS = {
             rows=[(3, "t3", False), (4, "t0", None), (5, None, False), (6, "t2", False), (7, "t3", None)],
         ),
         [1, 2, 8],
-    ),
-    "within a struct": (
-        keys(inner(("inner", 9), ("a", 11), of=pa.int32()), rows=[({"a": 1},), (None,)]),
-        [11],
-    ),
-    "deep, and none": (
-        keys(
-            inner(("inner", 9), ("deep", 12), ("b", 13), of=pa.string()),
-            rows=[({"deep": None},), ({"deep": {"b": "x"}},)],
-        ),
-        [13],
     ),
 }
 

@@ -79,6 +79,75 @@ def test_a_partition_says_the_value_of_a_key_that_its_files_lack_also_once_the_c
         assert rows(spark, name) == before
 
 
+@pytest.mark.parametrize("take", [APPLIED, CONVERTED], ids=["applied", "converted"])
+@pytest.mark.parametrize(("held", "named"), [(2, 1), (2, 2), (None, 1), (None, None)])
+def test_keys_by_a_column_whose_rows_say_another_value_than_their_partition_are_refused(
+    spark: Any, lake: Any, tmp_path: Path, held: int | None, named: int | None, take: Take
+) -> None:
+    """Iceberg's Java reads the partition's value, whatever the file holds, and compares keys with that."""
+    with fresh(spark, "db.says", "id BIGINT, part INT", "PARTITIONED BY (part)") as name:
+        for start in (0, 5):
+            (folder := tmp_path / str(start) / "part=1").mkdir(parents=True)
+            part = pa.array([1, 1, held, 1, 1], pa.int32())
+            pq.write_table(
+                pa.table({"id": pa.array(range(start, start + 5)), "part": part}), folder / "a.parquet"
+            )
+            source = f"`parquet`.`{folder.parent}`"
+            spark.sql(f"CALL lake.system.add_files(table => '{name}', source_table => '{source}')")
+        by = keys(ID, ("part", pa.int32(), 2), rows=[(2, named), (7, named)])
+        delete_by(spark, name, tmp_path, by, [1, 2], "part=1")
+        before, table = rows(spark, name), lake.load_table(name)
+        # Whoever goes by what the file holds has it the other way round.
+        assert len(before) == (8 if named == 1 else 10)
+
+        refusal = attempt(bound(table, ONE, take=take), described(table.metadata), lake.properties)
+
+        assert isinstance(refusal, Refusal)
+        assert refusal.reason is Reason.EQUALITY_DELETES
+        assert "rows whose part is not that of their partition" in refusal.why
+        assert rows(spark, name) == before
+
+
+def test_rows_that_say_another_value_than_their_partition_are_compacted_as_they_are(
+    spark: Any, lake: Any, tmp_path: Path
+) -> None:
+    with fresh(spark, "db.says_too", "id BIGINT, part INT", "PARTITIONED BY (part)") as name:
+        for start in (0, 5):
+            (folder := tmp_path / str(start) / "part=1").mkdir(parents=True)
+            part = pa.array([1, 1, 2, None, 1], pa.int32())
+            pq.write_table(
+                pa.table({"id": pa.array(range(start, start + 5)), "part": part}), folder / "a.parquet"
+            )
+            source = f"`parquet`.`{folder.parent}`"
+            spark.sql(f"CALL lake.system.add_files(table => '{name}', source_table => '{source}')")
+        delete_by(spark, name, tmp_path, keys(ID, rows=[(2,), (6,)]), [1], "part=1")
+        before = rows(spark, name)
+
+        assert compacted(lake, name, ONE).kind is OutcomeKind.DONE
+
+        assert rows(spark, name) == before
+
+
+def test_keys_within_structs_are_refused(spark: Any, lake: Any, tmp_path: Path) -> None:
+    """Where a query does not read the struct, Spark takes each row for one of these keys; later queries inherit that."""
+    a = pa.field("a", pa.int32(), metadata={"PARQUET:field_id": "3"})
+    inner = pa.field("inner", pa.struct([a]), metadata={"PARQUET:field_id": "2"})
+    with fresh(spark, "db.within", "id BIGINT, inner STRUCT<a: INT>") as name:
+        for _ in range(2):
+            spark.sql(
+                f"INSERT INTO lake.{name} SELECT id, named_struct('a', CAST(id AS INT)) FROM range(0, 5, 1, 1)"
+            )
+        delete_by(spark, name, tmp_path, keys(inner, rows=[({"a": 1},), ({"a": 2},)]), [3])
+        # Once it is 6, such keys can be applied.
+        assert spark.sql(f"SELECT id FROM lake.{name}").collect() == []
+
+        refusal = try_to_bind(lake.load_table(name), WHOLE)
+
+        assert isinstance(refusal, Refusal)
+        assert refusal.reason is Reason.EQUALITY_DELETES
+        assert "column 3 is no top-level column" in refusal.why
+
+
 def test_deletes_that_apply_to_nothing_leave_where_deletes_are_due(
     spark: Any, lake: Any, tmp_path: Path
 ) -> None:

@@ -324,7 +324,6 @@ KEYED = {
         "index_in(array, value_set=values)",
         "index_in(array, value_set=values, skip_nulls=True)",
     ),
-    "a struct that is null is a struct of nulls": ("[array.is_null(), *_parts(", "[*_parts("),
     "only the first column counts": ("pc.add(pc.multiply(codes, len(values)), here)", "codes"),
     "only the last column counts": ("pc.add(pc.multiply(codes, len(values)), here)", "here"),
     "two keys are one number": ("pc.multiply(codes, len(values))", "codes"),
@@ -455,10 +454,10 @@ def test_a_mutant_of_merging_is_found(merging: World, change: tuple[str, str]) -
 
 @pytest.fixture(scope="module")
 def keyed(world: World, tmp_path_factory: pytest.TempPathFactory) -> World:
-    """A job with equality deletes: by one column, by two of which one is in a struct, and with nulls."""
+    """A job with equality deletes: by one column, by two, and with nulls."""
     folder = tmp_path_factory.mktemp("keys")
     schema = table_of(world.description).schema()
-    a, b, x = (schema.find_field(name).field_id for name in ("a", "b", "struct.x"))
+    a, b, text = (schema.find_field(name).field_id for name in ("a", "b", "text"))
     arrow = schema.as_arrow()
 
     def by(number: int, columns: Sequence[str], ids: Sequence[int], rows: list[tuple[Any, ...]]) -> LiveFile:
@@ -469,19 +468,19 @@ def keyed(world: World, tmp_path_factory: pytest.TempPathFactory) -> World:
         return LiveFile(str(path), kind, size, len(rows), number, equality_ids=tuple(ids))
 
     both = [
-        (10_000_000 - 400, {"x": None}),
-        (10_000_000 - 401, {"x": 401}),
-        (10_000_000 - 402, None),
+        (10_000_000 - 400, "a text of more than sixteen 400"),
+        (None, "a text of more than sixteen 403"),
+        (10_000_000 - 408, None),
         # Of these rows one column is another.
         (10_000_000 - 409, None),
-        (10_000_000 - 407, {"x": 410}),
-        (10_000_000 - 413, {"x": 407}),
+        (10_000_000 - 407, "a text of more than sixteen 410"),
+        (10_000_000 - 413, "a text of more than sixteen 407"),
     ]
     deletes = (
         # Of the first file, of the second (as old as it), and of the third.
         by(2, ["a"], [a], [(-295,), (105,), (505,), (None,), (108,)]),
         by(3, ["a"], [a], [(106,), (108,), (506,), (7_000,)]),
-        by(9, ["b", "struct"], [b, x], both),
+        by(9, ["b", "text"], [b, text], both),
     )
     job = replace(world.job, delete_files=(*world.job.delete_files, *deletes))
     return replace(world, job=job)

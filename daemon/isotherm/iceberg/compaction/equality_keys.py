@@ -29,7 +29,7 @@ class Keys:
         self.columns = tuple(columns)
         self._arrow = [schema_to_pyarrow(column.schema, include_field_ids=False) for column in columns]
         self._mapping = mapping
-        self._top = {column.way[0] for column in columns}
+        self._ids = {column.field_id for column in columns}
         self._parts: list[tuple[list[pa.Array], int]] = []
         """Of each delete file its columns, and its sequence number."""
         self._index: _Index | None = None
@@ -40,14 +40,14 @@ class Keys:
         Raises:
             RefusalError: it does not have the columns by which it is said to name rows, or not for each reader.
         """
-        source = Source(path, delete, self._top, self._mapping)
+        source = Source(path, delete, self._ids, self._mapping)
         if self._mapping is not None and not source.has_ids:
             # Iceberg's Java takes them by their order, whatever names the table has for them; others may not.
             why = f"{delete.path} does not say the ids of its columns, and readers find them in several ways"
             raise RefusalError(Reason.EQUALITY_DELETES, why)
         for column in self.columns:
-            if not _has(source.columns, column.way):
-                why = f"{delete.path} lacks the column {column.way[-1]} by which its manifest says that it names rows"
+            if all(held.field_id != column.field_id for held in source.columns):
+                why = f"{delete.path} lacks the column {column.field_id} by which its manifest says that it names rows"
                 raise RefusalError(Reason.CORRUPT_FILE, why)
         taken = 0
         for batch in source.batches():
@@ -58,14 +58,19 @@ class Keys:
         return taken
 
     def found_in(self, path: str, file: LiveFile, constants: Mapping[int, Any]) -> Iterator[pa.Array]:
-        """The positions of the rows of a data file that these deletes remove, piece by piece."""
+        """The positions of the rows of a data file that these deletes remove, piece by piece.
+
+        Raises:
+            RefusalError: its rows have another value in a key column than their partition has.
+        """
         if not self._parts:
             return
         if self._index is None:
             self._index = _Index(self._parts)
-        source = Source(path, file, self._top, self._mapping)
+        source = Source(path, file, self._ids, self._mapping)
         start = 0
         for rows in _together(self._of(batch, source.columns, constants) for batch in source.batches()):
+            self._check_constants(rows, file, constants)
             is_gone = pc.greater(self._index.deleted_at(rows), file.sequence_number)
             positions = pc.indices_nonzero(pc.fill_null(is_gone, fill_value=False)).cast(pa.int64())
             yield pc.add(positions, start)
@@ -75,27 +80,28 @@ class Keys:
         self, batch: pa.RecordBatch, columns: Sequence[Node], constants: Mapping[int, Any]
     ) -> list[pa.Array]:
         """The key columns of some rows, in the table's types."""
-        found: list[pa.Array] = []
-        for column, arrow in zip(self.columns, self._arrow, strict=True):
-            found += _parts(project(batch, columns, column.schema, arrow, constants).column(0))
-        return found
+        return [
+            _stored(project(batch, columns, column.schema, arrow, constants).column(0))
+            for column, arrow in zip(self.columns, self._arrow, strict=True)
+        ]
+
+    def _check_constants(
+        self, rows: Sequence[pa.Array], file: LiveFile, constants: Mapping[int, Any]
+    ) -> None:
+        """Iceberg's Java compares with the partition's value, and others with what the file holds."""
+        for column, arrow, values in zip(self.columns, self._arrow, rows, strict=True):
+            if column.field_id not in constants:
+                continue
+            said = _stored(pa.repeat(pa.scalar(constants[column.field_id], arrow.field(0).type), 1))[0]
+            same = pc.equal(values, said) if said.is_valid else values.is_null()
+            if not pc.all(pc.fill_null(same, fill_value=False)).as_py():
+                why = f"{file.path} has rows whose {column.name} is not that of their partition"
+                raise RefusalError(Reason.EQUALITY_DELETES, f"{why}, and readers compare keys with either")
 
 
-def _has(columns: Sequence[Node], way: Sequence[int]) -> bool:
-    """Whether a file has a column."""
-    for field_id in way:
-        found = next((column for column in columns if column.field_id == field_id), None)
-        if found is None:
-            return False
-        columns = found.children
-    return True
-
-
-def _parts(array: pa.Array) -> list[pa.Array]:
-    """A column, or what lies within structs of one field; a struct that is null is another key than one of nulls."""
-    if pa.types.is_struct(array.type):
-        return [array.is_null(), *_parts(pc.struct_field(array, [0]))]
-    return [array.storage if isinstance(array, pa.ExtensionArray) else array]
+def _stored(array: pa.Array) -> pa.Array:
+    """The values of a column as Arrow can compare them."""
+    return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 
 def _together(parts: Iterator[list[pa.Array]]) -> Iterator[list[pa.Array]]:

@@ -129,13 +129,16 @@ def attempt(job: CompactionJob, description: str, io_properties: Mapping[str, st
 
 
 def _identity_constants(metadata: TableMetadata, job: CompactionJob) -> dict[int, Any]:
-    """Values of columns that data files may lack because their partition says them (tables that came from Hive)."""
+    """Values of columns that data files may lack because their partition says them (tables that came from Hive).
+
+    None is a value too: rows of that partition have none.
+    """
     spec = metadata.specs()[job.spec_id]
     values = partition_record(metadata, job.spec_id, job.partition)
     return {
         one.source_id: values[place]
         for place, one in enumerate(spec.fields)
-        if isinstance(one.transform, IdentityTransform) and values[place] is not None
+        if isinstance(one.transform, IdentityTransform)
     }
 
 

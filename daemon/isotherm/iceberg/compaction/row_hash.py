@@ -43,25 +43,14 @@ def row_hash(columns: Sequence[Column], target: Schema, constants: Mapping[int, 
     return f"hash({', '.join(parts)})"
 
 
-def key(columns: Sequence[Column], wanted: KeyColumn, constants: Mapping[int, Any]) -> list[str]:
-    """A key column, in the table's type: whether each struct on the way is null, and the value.
-
-    What a file lacks is null, or what its partition says.
-    """
-    parts: list[str] = []
-    value, held, inner = "", None, columns
-    for depth, field_id in enumerate(wanted.way, start=1):
-        place = next((place for place, one in enumerate(inner) if one.field_id == field_id), None)
-        if place is None:
-            value, held, inner = "NULL", None, ()
-            if constants.get(field_id) is not None:
-                return [_literal(constants[field_id], wanted.type)]
-        else:
-            value = f"struct_extract_at({value}, {place + 1})" if value else f"c{place}"
-            held, inner = inner[place], inner[place].children
-        if depth < len(wanted.way):
-            parts.append(f"({value} IS NULL)")
-    return [*parts, as_held(value, held, wanted.type)]
+def key(columns: Sequence[Column], wanted: KeyColumn, constants: Mapping[int, Any]) -> str:
+    """A key column, in the table's type. What a file lacks is null, or what its partition says."""
+    place = next((place for place, one in enumerate(columns) if one.field_id == wanted.field_id), None)
+    if place is not None:
+        return as_held(f"c{place}", columns[place], wanted.type)
+    if constants.get(wanted.field_id) is not None:
+        return _literal(constants[wanted.field_id], wanted.type)
+    return as_held("NULL", None, wanted.type)
 
 
 _NO_LENGTH, _NO_HASHES = "CAST(NULL AS BIGINT)", "CAST(NULL AS UBIGINT[])"

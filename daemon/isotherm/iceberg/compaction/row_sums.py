@@ -102,7 +102,7 @@ class RowSums:
         """The data files that deletes name; None as long as the positions lie as they came."""
         self._data: dict[str, list[tuple[int, int]]] = {}
         """By normalised path, the number and the sequence number of each data file."""
-        self._keys: dict[tuple[tuple[int, ...], ...], tuple[str, Sequence[KeyColumn]]] = {}
+        self._keys: dict[tuple[int, ...], tuple[str, Sequence[KeyColumn]]] = {}
         """By the columns that they name, the table with keys of equality deletes."""
         self._keys_bytes = 0
         self._held: list[tuple[str, int | None]] = []
@@ -147,16 +147,16 @@ class RowSums:
     def add_keys(self, path: str, delete: LiveFile, columns: Sequence[KeyColumn], size_bytes: int) -> None:
         """Take the keys that an equality-delete file names by these columns; they take so much memory with Arrow."""
         held = columns_of(self._duckdb, path, self._mapping)
-        ways = tuple(column.way for column in columns)
-        parts = [part for one in columns for part in key(held, one, {})]
+        ids = tuple(column.field_id for column in columns)
+        parts = [key(held, one, {}) for one in columns]
         values = ", ".join(f"{part} AS k{place}" for place, part in enumerate(parts))
         self._keys_bytes += size_bytes
         self._limit_memory()
         source = f"SELECT {values}, {delete.sequence_number} AS number FROM {self._source(path, held)}"  # noqa: S608 (made here)
-        if ways not in self._keys:
-            self._keys[ways] = f"keys{len(self._keys)}", columns
-            self._duckdb.execute(f"CREATE TABLE {self._keys[ways][0]} AS {source} LIMIT 0")
-        ((rows,),) = self._duckdb.execute(f"INSERT INTO {self._keys[ways][0]} {source}").fetchall()
+        if ids not in self._keys:
+            self._keys[ids] = f"keys{len(self._keys)}", columns
+            self._duckdb.execute(f"CREATE TABLE {self._keys[ids][0]} AS {source} LIMIT 0")
+        ((rows,),) = self._duckdb.execute(f"INSERT INTO {self._keys[ids][0]} {source}").fetchall()
         if rows != delete.rows:
             why = f"{delete.path} has {rows} rows, its manifest says {delete.rows}"
             raise RefusalError(Reason.CORRUPT_FILE, why)
@@ -167,7 +167,7 @@ class RowSums:
         """Take out the rows of the data file of this number whose key a younger delete file names."""
         held = columns_of(self._duckdb, path, self._mapping)
         for table, columns in self._keys.values():
-            parts = [part for one in columns for part in key(held, one, constants)]
+            parts = [key(held, one, constants) for one in columns]
             same = " AND ".join(f"({part}) IS NOT DISTINCT FROM k{place}" for place, part in enumerate(parts))
             younger = f"(SELECT * FROM {table} WHERE number > {file.sequence_number})"  # noqa: S608 (made here)
             ((found,),) = self._duckdb.execute(
