@@ -95,6 +95,13 @@ MUTANTS = (
         "iceberg/compaction/test_equality_scope.py::test_a_partition_says_the_value_of_a_key_that_its_files_lack_also_once_the_column_is_dropped",
     ),
     Mutant(
+        "of equality deletes the spec with the most is taken, though these must stay",
+        BINDING,
+        "if take.merges_deletes else ()), *convertible]",
+        "if take.merges_deletes else ()), *converts]",
+        "iceberg/compaction/test_equality_scope.py::test_deletes_that_must_stay_do_not_keep_those_of_another_spec",
+    ),
+    Mutant(
         "keys are compared with what a file holds, where Java compares them with its partition's value",
         "iceberg/compaction/equality_keys.py",
         "if column.field_id not in constants:",

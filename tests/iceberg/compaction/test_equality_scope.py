@@ -148,6 +148,32 @@ def test_keys_within_structs_are_refused(spark: Any, lake: Any, tmp_path: Path) 
         assert "column 3 is no top-level column" in refusal.why
 
 
+def test_deletes_that_must_stay_do_not_keep_those_of_another_spec(
+    spark: Any, lake: Any, tmp_path: Path
+) -> None:
+    """A writer that still has the spec from before the table was partitioned, and rows without a partition's value."""
+    with fresh(spark, "db.both", "id BIGINT, part INT") as name:
+        spark.sql(f"INSERT INTO lake.{name} SELECT id, 1 FROM range(0, 10, 1, 1)")
+        spark.sql(f"ALTER TABLE lake.{name} ADD PARTITION FIELD part")
+        for start, part in ((20, "NULL"), (40, "1")):
+            spark.sql(
+                f"INSERT INTO lake.{name} SELECT id, CAST({part} AS INT) FROM range({start}, {start + 10}, 1, 1)"
+            )
+        for number in range(3):
+            delete_by(spark, name, tmp_path, keys(ID, rows=[(number,), (41 + number,)]), [1], spec_id=0)
+        for number in (20, 21):
+            delete_by(
+                spark, name, tmp_path, keys(ID, rows=[(number,)]), [1], "part=__HIVE_DEFAULT_PARTITION__"
+            )
+        before = rows(spark, name)
+        assert len(before) == 30 - 6 - 2
+
+        assert compacted(lake, name, WHOLE, take=CONVERTED).kind is OutcomeKind.DONE
+
+        assert rows(spark, name) == before
+        assert deletes(spark, name) == [(1, 1), (2, 0), (2, 0), (2, 0)]
+
+
 def test_deletes_that_apply_to_nothing_leave_where_deletes_are_due(
     spark: Any, lake: Any, tmp_path: Path
 ) -> None:

@@ -164,17 +164,14 @@ def _choice(
     # Deletes that apply everywhere come with every partition, and are the business of their own.
     own = [entry for entry in equality if entry.partition == partition]
     dead = _dead(every, [*deletes, *own], partition, oldest) if take.with_deletes else []
+    # Those that apply elsewhere too would stay, and become due again.
+    gone, converts = DataFiles([]), own if take.converts_equality else []
+    convertible = [one for one in converts if is_over(one, gone, partition, one.spec_id, oldest)]
     if spec_id is None:
-        of_deletes = [
-            *(deletes if take.merges_deletes else ()),
-            *(own if take.converts_equality else ()),
-        ]
+        of_deletes = [*(deletes if take.merges_deletes else ()), *convertible]
         spec_id = _spec_with_most_files([*wanted, *of_deletes, *dead])
     data = [entry for entry in live if entry.spec_id == spec_id and entry.kind is FileKind.DATA]
-    # Those that apply elsewhere too would stay, and become due again.
-    gone = DataFiles([])
-    converts = own if take.converts_equality else []
-    converted = [one for one in converts if is_over(one, gone, partition, spec_id, oldest)]
+    converted = [one for one in convertible if one.spec_id == spec_id]
     merged = mergeable(deletes, live, spec_id, take) if take.merges_deletes else []
     merged_bytes = sum(delete.size_bytes for delete in (*merged, *converted))
     chosen = _chosen([entry for entry in wanted if entry.spec_id == spec_id], take, merged_bytes)
