@@ -116,6 +116,13 @@ MUTANTS = (
         "iceberg/compaction/test_equality_scope.py::test_keys_of_a_fixed_length_are_refused",
     ),
     Mutant(
+        "equality deletes by UUIDs are applied, over which Java passes",
+        "iceberg/compaction/key_columns.py",
+        "if isinstance(of, UUIDType):",
+        "if False:",
+        "iceberg/compaction/test_equality_scope.py::test_keys_that_are_uuids_are_refused",
+    ),
+    Mutant(
         "equality deletes without ids are read by the table's names",
         "iceberg/compaction/equality_keys.py",
         "if self._mapping is not None and not source.has_ids:",

@@ -31,6 +31,8 @@ def delete_by(
     ids: Any,
     partition: str | None = None,
     spec_id: int | None = None,
+    *,
+    with_bounds: bool = False,
 ) -> None:
     """Commit these keys as equality deletes, in a partition by its path (`flag=true`), or in none."""
     path = folder / f"equality-{next(_numbers)}.parquet"
@@ -44,6 +46,12 @@ def delete_by(
     builder = jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(spec).ofEqualityDeletes(of)
     builder = builder.withPath(f"file:{path}").withFormat("parquet").withRecordCount(table.num_rows)
     builder = builder.withFileSizeInBytes(path.stat().st_size)
+    if with_bounds:
+        every = jvm.org.apache.iceberg.MetricsConfig.getDefault()
+        metrics = jvm.org.apache.iceberg.parquet.ParquetUtil.fileMetrics(
+            java.io().newInputFile(f"file:{path}"), every
+        )
+        builder = builder.withMetrics(metrics)
     if partition is not None:
         builder = builder.withPartitionPath(partition)
     java.newRowDelta().addDeletes(builder.build()).commit()

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.schema import Schema
-from pyiceberg.types import FixedType, NestedField
+from pyiceberg.types import FixedType, NestedField, UUIDType
 
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import OutcomeKind, Take
@@ -223,6 +223,26 @@ def test_keys_of_a_fixed_length_are_refused(spark: Any, lake: Any, tmp_path: Pat
     assert isinstance(refusal, Refusal)
     assert refusal.reason is Reason.EQUALITY_DELETES
     assert "column key is a fixed[2]" in refusal.why
+
+
+def test_keys_that_are_uuids_are_refused(spark: Any, lake: Any, tmp_path: Path) -> None:
+    """Spark holds the bounds of such deletes against those of the data in another order, and keeps the rows."""
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.db")
+    spark.sql("DROP TABLE IF EXISTS lake.db.uuids")
+    table = lake.create_table("db.uuids", Schema(NestedField(1, "key", UUIDType())))
+    values = [bytes([16 * one]) + bytes(15) for one in range(16)]
+    for _ in range(2):
+        table.append(pa.table({"key": pa.array(values, pa.uuid())}))
+    by = keys(("key", pa.uuid(), 1), rows=[(values[2],), (values[5],)])
+    delete_by(spark, "db.uuids", tmp_path, by, [1], with_bounds=True)
+    # Once it finds them, these keys can be applied.
+    assert len(rows(spark, "db.uuids")) == 32
+
+    refusal = try_to_bind(lake.load_table("db.uuids"), WHOLE)
+
+    assert isinstance(refusal, Refusal)
+    assert refusal.reason is Reason.EQUALITY_DELETES
+    assert "column key is a uuid" in refusal.why
 
 
 @pytest.mark.parametrize("names", [False, True])
