@@ -80,7 +80,9 @@ def test_as_the_table_says() -> None:
 
     assert [len(group) for group in groups(many, {})] == [150]
     assert groups(few, {}) == []
-    assert groups(many, {"commit.manifest-merge.enabled": "false"}) == []
+    for word in ("false", "FALSE", "off", "no", "0", " true", ""):
+        assert groups(many, {"commit.manifest-merge.enabled": word}) == []
+    assert groups(many, {"commit.manifest-merge.enabled": "TRUE"}) == groups(many, {})
     assert [len(group) for group in groups(many, {SIZE: str(50 * KIB)})] == [50, 50, 50]
     assert groups(many, {MIN: "151"}) == []
     # Not even one is a reason to write it again.

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import TableProperties
-from pyiceberg.utils.properties import property_as_bool, property_as_int
+from pyiceberg.utils.properties import property_as_int
 
 MOST = 200
 MOST_BYTES = 16 * 1024**2
@@ -30,8 +30,8 @@ def groups(
         manifests: none of the commit's own.
         properties: of the table: whether manifests are merged, from how many on, and up to which size.
     """
-    # PyIceberg has False for the first; Iceberg's Java, and so everybody else, merges.
-    if not property_as_bool(dict(properties), TableProperties.MANIFEST_MERGE_ENABLED, True):
+    # PyIceberg has False for the first; Iceberg's Java, and so everybody else, merges, unless it is another word than this.
+    if properties.get(TableProperties.MANIFEST_MERGE_ENABLED, "true").lower() != "true":
         return []
     size = _number(
         properties,
