@@ -470,11 +470,12 @@ def keyed(world: World, tmp_path_factory: pytest.TempPathFactory) -> World:
     both = [
         (10_000_000 - 400, "a text of more than sixteen 400"),
         (None, "a text of more than sixteen 403"),
-        (10_000_000 - 408, None),
+        (10_000_000 - 425, None),
         # Of these rows one column is another.
         (10_000_000 - 409, None),
         (10_000_000 - 407, "a text of more than sixteen 410"),
-        (10_000_000 - 413, "a text of more than sixteen 407"),
+        # Of row 409, which stays, the places among the values of each column add up to those of the row before.
+        (10_000_000 - 413, "a text of more than sixteen 409"),
     ]
     deletes = (
         # Of the first file, of the second (as old as it), and of the third.
