@@ -128,7 +128,7 @@ def test_a_name_with_a_slash_gets_no_folder_that_the_operator_allows():
 
 @pytest.mark.parametrize(
     ("said", "means"),
-    [("true", True), ("TRUE ", True), ("false", False), ("no", False), ("0", False), ("", False)],
+    [("true", True), ("TRUE ", False), ("false", False), ("no", False), ("0", False), ("", False)],
 )
 def test_gc_enabled_is_read_as_java_reads_it(said, means):
     assert is_gc_enabled({"gc.enabled": said}) is means

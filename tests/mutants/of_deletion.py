@@ -130,9 +130,9 @@ MUTANTS = (
     # core.deletion: the rest
     Mutant(
         "gc.enabled=no is read as yes",
-        "core/deletion.py",
-        '.strip().lower() == "true"',
-        '.strip().lower() != "false"',
+        "contract/properties.py",
+        '.lower() == "true"',
+        '.lower() != "false"',
         RULES + "test_gc_enabled_is_read_as_java_reads_it",
     ),
     Mutant(

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from isotherm.contract.paths import deepest, folder, is_plain, normalised
+from isotherm.contract.properties import says
 
 LEFTOVER_GRACE_MS = 86_400_000
 """What a failed job wrote waits this long, if a request ever named it. No proxy delays a request for a day."""
@@ -220,8 +221,8 @@ def may_go_at_once(path: str, job_id: str, *, was_sent: bool) -> bool:
 
 
 def is_gc_enabled(properties: Mapping[str, str]) -> bool:
-    """Whether a table lets its files be deleted, read as Iceberg's Java library reads it: only `true` is true."""
-    return properties.get("gc.enabled", "true").strip().lower() == "true"
+    """Whether a table lets its files be deleted."""
+    return says(properties, "gc.enabled", default=True)
 
 
 def pause_ms(looks: int) -> int:

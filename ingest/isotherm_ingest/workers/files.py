@@ -15,12 +15,12 @@ from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
-from pyiceberg.table.locations import LocationProvider, ObjectStoreLocationProvider, SimpleLocationProvider
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.sorting import NullOrder, SortDirection
 from pyiceberg.types import LongType, NestedField
-from pyiceberg.utils.properties import property_as_bool, property_as_int
+from pyiceberg.utils.properties import property_as_int
 
+from isotherm.clients.places import places
 from isotherm.parquet.output import NewFile, Output
 from isotherm.parquet.table_description import table_of
 from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS, as_type
@@ -86,11 +86,11 @@ def _write(
         TableProperties.WRITE_TARGET_FILE_SIZE_BYTES,
         TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT,
     )
-    places, written_by = _places(metadata), uuid.uuid4()
+    provider, written_by = places(metadata.location, metadata.properties), uuid.uuid4()
 
     def name(number: int) -> str:
         # PyIceberg asks its key of a partition for nothing else.
-        begun.append(places.new_data_location(f"{written_by}-{number:05d}.parquet", cast(Any, key)))
+        begun.append(provider.new_data_location(f"{written_by}-{number:05d}.parquet", cast(Any, key)))
         return begun[-1]
 
     output = Output(
@@ -152,14 +152,6 @@ def schema_of(metadata: TableMetadata, *, has_ids: bool) -> Schema:
     """The schema of the files."""
     schema = metadata.schema()
     return Schema(*schema.fields, ROW_ID) if has_ids else schema
-
-
-def _places(metadata: TableMetadata) -> LocationProvider:
-    """Where files are put. A table's properties choose no code, so its own provider is none of these."""
-    properties = dict(metadata.properties)
-    is_scattered = property_as_bool(properties, TableProperties.OBJECT_STORE_ENABLED, default=False)
-    kind = ObjectStoreLocationProvider if is_scattered else SimpleLocationProvider
-    return kind(metadata.location, properties)
 
 
 def _in_order(metadata: TableMetadata, rows: pa.Table) -> pa.Table:

@@ -4,11 +4,9 @@ So whatever a crash leaves behind is found again without a list, and deleted onc
 """
 
 from pyiceberg.io import FileIO
-from pyiceberg.table import TableProperties
-from pyiceberg.table.locations import ObjectStoreLocationProvider, SimpleLocationProvider
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.utils.properties import property_as_bool
 
+from isotherm.clients.places import has_folders, is_scattered, places
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import CompactionJob, Destination
 from isotherm.iceberg.manifests.live import partition_record
@@ -30,13 +28,9 @@ def data_location(job: CompactionJob, metadata: TableMetadata, number: int) -> s
     """Where the job's data file of this number lies, and nothing else does."""
     place = job.destination or destination(metadata, job.spec_id, job.partition)
     name = f"isotherm-{job.job_id}-{number:05d}.parquet"
-    folder, properties = place.folder, dict(place.properties)
-    if not property_as_bool(properties, "write.object-storage.enabled", False):
-        provider = SimpleLocationProvider(place.location, properties)
-        return provider.new_data_location(f"{folder}/{name}" if folder else name)
-    scattered = ObjectStoreLocationProvider(place.location, properties)
-    in_folders = property_as_bool(properties, TableProperties.WRITE_OBJECT_STORE_PARTITIONED_PATHS, True)
-    return scattered.new_data_location(f"{folder}/{name}" if folder and in_folders else name)
+    in_folder = place.folder and (not is_scattered(place.properties) or has_folders(place.properties))
+    provider = places(place.location, place.properties)
+    return provider.new_data_location(f"{place.folder}/{name}" if in_folder else name)
 
 
 def leftovers(io: FileIO, metadata: TableMetadata, job: CompactionJob) -> tuple[str, ...]:

@@ -11,6 +11,8 @@ from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import TableProperties
 from pyiceberg.utils.properties import property_as_int
 
+from isotherm.contract.properties import says
+
 MOST = 200
 MOST_BYTES = 16 * 1024**2
 MOST_ENTRIES = 20_000
@@ -30,8 +32,8 @@ def groups(
         manifests: none of the commit's own.
         properties: of the table: whether manifests are merged, from how many on, and up to which size.
     """
-    # PyIceberg has False for the first; Iceberg's Java, and so everybody else, merges, unless it is another word than this.
-    if properties.get(TableProperties.MANIFEST_MERGE_ENABLED, "true").lower() != "true":
+    # PyIceberg has False for the first; Iceberg's Java, and so everybody else, merges.
+    if not says(properties, TableProperties.MANIFEST_MERGE_ENABLED, default=True):
         return []
     size = _number(
         properties,
