@@ -12,6 +12,7 @@ import typer
 from isotherm.commands.groups import ledger_app, policy_app
 from isotherm.commands.options import DEFAULT_CONFIG, ConfigOption, Output, OutputOption
 from isotherm.runtime.no_pandas import without_pandas
+from isotherm.runtime.version import versions_text
 
 app = typer.Typer(
     name="isotherm",
@@ -25,6 +26,22 @@ app = typer.Typer(
 
 app.add_typer(policy_app, name="policy")
 app.add_typer(ledger_app, name="ledger")
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(versions_text())
+        raise typer.Exit
+
+
+@app.callback()
+def any_command(
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_say_version, help="Print the versions of it all."),
+    ] = False,
+) -> None:
+    """What holds for each command."""
 
 
 @app.command()

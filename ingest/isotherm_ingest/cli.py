@@ -8,6 +8,7 @@ import typer
 from isotherm.runtime import logs
 from isotherm.runtime.kafka_client import PropertyError
 from isotherm.runtime.settings import EXIT_BAD_CONFIG, ConfigError
+from isotherm.runtime.version import versions_text
 from isotherm_ingest.streams import StreamsConfig, load_streams
 
 app = typer.Typer(
@@ -18,6 +19,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 StreamsFile = Annotated[Path, typer.Argument(help="streams.yaml", show_default=False)]
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(versions_text())
+        raise typer.Exit
+
+
+@app.callback()
+def any_command(
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_say_version, help="Print the versions of it all."),
+    ] = False,
+) -> None:
+    """What holds for each command."""
 
 
 @app.command()

@@ -1,0 +1,20 @@
+"""What a person is asked for first who reports that something is wrong."""
+
+_WITH = ("pyiceberg", "pyarrow", "duckdb", "pyspark")
+
+
+def versions_text(packages: tuple[str, ...] = _WITH) -> str:
+    """The version of this program, a line for each thing that it stands on."""
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
+    lines = [
+        f"isotherm {version('isotherm')}",
+        f"Python {platform.python_version()}, {platform.system()} {platform.machine()}",
+    ]
+    for package in packages:
+        try:
+            lines.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            lines.append(f"{package} is not installed")
+    return "\n".join(lines)
