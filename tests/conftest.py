@@ -1,5 +1,6 @@
 """What every test gets: hypothesis without clocks, `--rewrite` for the stories, one Spark session, real servers."""
 
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -22,6 +23,9 @@ settings.load_profile("isotherm")
 
 def pytest_configure(config):
     """Folders in memory, and quick catalogs, for this process and xdist's; each has its priority."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts what it does not wait for so. Tests of Ctrl-C, and programs that they start, need it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     use_memory()
     make_catalogs_quick()
     if hasattr(config, "workerinput"):

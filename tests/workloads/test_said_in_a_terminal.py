@@ -76,7 +76,7 @@ def assert_that_it_fits(text):
 
 @pytest.mark.parametrize(("name", "example"), CASES)
 def test_each_kind_of_verdict_is_explained_in_80_columns(name, example, tmp_path):
-    history = WORKLOADS[name].history(is_short=True)
+    history = WORKLOADS[name].make(1)
     inspector = Inspector(stores_of(history, example, tmp_path))
     view = inspector.view(inspector.row(TABLE.name))
     decisions = plan(view, policy_of(example), history.ends_at_ms).of_partitions
@@ -98,7 +98,7 @@ def test_each_kind_of_verdict_is_explained_in_80_columns(name, example, tmp_path
 
 @pytest.mark.parametrize(("name", "example"), CASES)
 def test_two_policies_are_compared_in_80_columns(name, example):
-    history = WORKLOADS[name].history(is_short=True)
+    history = WORKLOADS[name].make(1)
     policies = [("in force", policy_of(None)), (f"{example}.yaml", policy_of(example))]
 
     text = printed(print_simulation, compared(history, policies, ASSUMED, Console(file=StringIO())))
