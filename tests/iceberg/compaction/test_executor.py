@@ -265,7 +265,7 @@ class Undying:
 
     def __init__(self) -> None:
         self.asked: list[float] = []
-        self.was_killed = False
+        self.was_killed = self.was_given_up = False
 
     def wait(self, timeout: float) -> int:
         self.asked.append(timeout)
@@ -274,12 +274,15 @@ class Undying:
     def kill(self) -> None:
         self.was_killed = True
 
+    def give_up(self) -> None:
+        self.was_given_up = True
+
 
 def test_a_process_that_does_not_die_is_waited_for_so_long_and_no_longer() -> None:
     process: Any = Undying()
 
     assert exit_code_of(process) == -signal.SIGKILL
-    assert process.was_killed
+    assert (True, True) == (process.was_killed, process.was_given_up)
     assert process.asked == [GRACE_S, LAST_WAIT_S]
 
 
@@ -403,6 +406,51 @@ def test_it_may_have_ended_while_nothing_ran(catalog: Any) -> None:
         (server,) = fork_servers_of(os.getpid())
         server.kill()
         server.wait(60)
+
+
+def test_it_may_have_ended_unheard_while_another_job_ran(
+    catalog: Any, job: CompactionJob, stuck: CompactionJob
+) -> None:
+    """The next job has a new one, and the job of the old one is told as killed."""
+    executor, description = LocalExecutor(jobs_at_once=2), described(catalog.load_table(NAME).metadata)
+    executor.start(stuck, description, catalog.properties)
+    until_it_rewrites(os.getpid())
+    (server,) = fork_servers_of(os.getpid())
+    server.kill()
+    server.wait(60)
+    other = replace(job, job_id="other")
+
+    executor.start(other, description, catalog.properties)
+    ended = dict(executor.poll())
+    while executor.running():
+        executor.wait(60)
+        ended.update(executor.poll())
+
+    killed, done = ended[stuck.job_id], ended[other.job_id]
+    assert isinstance(killed, Refusal)
+    assert Reason.KILLED is killed.reason
+    assert isinstance(done, Rewrite)
+    executor.stop()
+
+
+def test_one_that_hangs_begins_no_job_that_was_cancelled_and_is_replaced(
+    catalog: Any, job: CompactionJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("isotherm.iceberg.compaction.executor.LAST_WAIT_S", 0)
+    executor, description = LocalExecutor(), described(catalog.load_table(NAME).metadata)
+    executor.start(job, description, catalog.properties)
+    assert isinstance(finished(executor, job), Rewrite)
+    (server,) = fork_servers_of(os.getpid())
+    server.suspend()
+    cancelled, other = replace(job, job_id="cancelled"), replace(job, job_id="other")
+    executor.start(cancelled, description, catalog.properties)
+
+    executor.cancel(cancelled.job_id)
+
+    assert not server.is_running()
+    executor.start(other, description, catalog.properties)
+    assert isinstance(finished(executor, other), Rewrite)
+    executor.stop()
 
 
 def test_one_that_cannot_begin_is_told_of(

@@ -83,7 +83,7 @@ class LocalExecutor:
         try:
             return self._server.start(descriptors)
         except ConnectionError:
-            # It ended while nothing ran.
+            # It ended, and we have not heard so yet.
             self._server.close()
             self._server = ForkServer(self._memory_bytes)
             return self._server.start(descriptors)
@@ -163,7 +163,8 @@ def exit_code_of(process: Fork) -> int:
     try:
         return process.wait(LAST_WAIT_S)
     except subprocess.TimeoutExpired:
-        # It executes nothing of ours any more, and the loop has other tables.
+        # It hangs in the kernel, or what would end it does. The loop has other tables.
+        process.give_up()
         return -signal.SIGKILL
 
 

@@ -83,7 +83,8 @@ class ForkServer:
         self._read = self._read[whole:]
 
     def close(self) -> None:
-        """End the program, and with it whatever job still runs."""
+        """End the program, and with it whatever job still runs: those are told as gone."""
+        self.is_gone = True
         self._socket.close()
         self._process.kill()
         with suppress(subprocess.TimeoutExpired):
@@ -123,3 +124,10 @@ class Fork:
     def kill(self) -> None:
         """End it."""
         self._server.wish(KILL, self._number)
+
+    def give_up(self) -> None:
+        """End it with the program, and with all other jobs of that: nothing was heard of it after SIGKILL.
+
+        A program that hangs would begin no other job either, and this one when nobody wants it any more.
+        """
+        self._server.close()
