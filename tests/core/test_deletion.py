@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotherm.contract.paths import deepest, folder, in_all_spellings, is_plain, misplaced, normalised
+from isotherm.contract.paths import (
+    deepest,
+    folder,
+    in_all_spellings,
+    is_plain,
+    misplaced,
+    normalised,
+    taken_for,
+)
 from isotherm.core.deletion import (
     Cause,
     Evidence,
@@ -150,6 +158,14 @@ def test_gc_enabled_is_read_as_java_reads_it(said, means):
         " s3://lake/shop/orders/data/a.parquet",
         "shop/orders/data/a.parquet",
         "a.parquet",
+        "shop/../orders://data/a.parquet",
+        "/wh/t/../u://data/a.parquet",
+        "1s3://lake/a.parquet",
+        "s_3://lake/a.parquet",
+        "\N{KELVIN SIGN}s://lake/a.parquet",
+        "://lake/a.parquet",
+        "file:wh/t/a.parquet",
+        "file://wh/t/a.parquet",
     ],
 )
 def test_a_name_that_programs_may_read_in_two_ways_is_not_deleted(path):
@@ -165,12 +181,32 @@ def test_a_name_that_programs_may_read_in_two_ways_is_not_deleted(path):
         "file:/wh/t/a.parquet",
         "file:///wh/t/a",
         "hdfs://nn:8020/wh/a",
+        "hdfs:/wh/a",
+        "hdfs:///wh/a",
+        "viewfs:/wh/a",
+        "viewfs://c/wh/a",
+        "FILE:/wh/a",
+        "S3A://lake/a",
         "abfss://c@account.dfs.core.windows.net/t/a",
         "s3://lake/t/x=http:%2F%2Fy/a",
     ],
 )
 def test_an_ordinary_name_means_one_file(path):
     assert is_plain(path)
+
+
+@pytest.mark.parametrize(
+    ("location", "file"),
+    [
+        ("/wh//t/x://../a", "/wh/t/a"),
+        ("/wh/t/x://a", "/wh/t/x:/a"),
+        ("s3a://lake//a", "s3://lake/a"),
+        ("hdfs://nn/wh//a", "hdfs:///wh/a"),
+        ("viewfs:/wh//a", "viewfs:/wh/a"),
+    ],
+)
+def test_a_name_that_is_not_plain_is_taken_for_the_file_that_is_left_of_it(location, file):
+    assert taken_for(location) == (normalised(location), file)
 
 
 @pytest.mark.parametrize("name", ["write.data.path", "write.metadata.path", "write.object-storage.path"])
@@ -183,6 +219,8 @@ def test_an_ordinary_name_means_one_file(path):
         ("s3://lake/t", "lake/t/data", "may name another place"),
         ("/wh/t", "zstd", "may name another place"),
         ("s3://lake/t", "s3://lake/t/../u", "may name another place"),
+        ("s3://lake/t", "../../var/lib://isotherm", "may name another place"),
+        ("/wh/t", "/wh/../var/lib://isotherm", "may name another place"),
         ("s3://lake/t", "/var/lib/isotherm", "is on a disk of this machine"),
         ("s3://lake/t", "file:/var/lib/isotherm", "is on a disk of this machine"),
     ],

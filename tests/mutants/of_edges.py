@@ -38,9 +38,23 @@ MUTANTS = (
     Mutant(
         "a location without a scheme is sought where the daemon was started",
         "contract/paths.py",
-        '(separator or path.startswith("/"))',
+        "_BEGINNING.match(location)",
         "True",
         "core/test_deletion.py::" + IN_NO_FOLDER,
+    ),
+    Mutant(
+        "a local file is not known by a name with x:// in it",
+        "contract/paths.py",
+        ' and location[:1] != "/")',
+        ")",
+        "core/test_deletion.py::test_a_name_that_is_not_plain_is_taken_for_the_file_that_is_left_of_it",
+    ),
+    Mutant(
+        "dots are looked for behind the last x:// of a location only",
+        "contract/paths.py",
+        "parts = _parted(normalised(location))[1]",
+        'parts = normalised(location).rpartition("://")[2]',
+        "core/test_deletion.py::test_a_name_that_programs_may_read_in_two_ways_is_not_deleted",
     ),
     Mutant(
         "a table chooses the folder in which its expiry writes",

@@ -19,6 +19,10 @@ _SAME_SCHEME = {
     "wasbs": "abfs",
 }
 """Schemes for which PyArrow has one client: one store under several names."""
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:(?://)?")
+_BEGINNING = re.compile(r"(?!file://[^/])(?:[a-z][a-z0-9+.-]*:)?/", re.ASCII | re.IGNORECASE)
+"""Of a location that depends on nothing else. PyIceberg seeks one with anything but a scheme of RFC 3986 in the folder in
+which a program was started, and so it does `file:a` and `file://a/b`."""
 
 
 def normalised(location: str) -> str:
@@ -76,13 +80,11 @@ def misplaced(location: str, properties: Mapping[str, str]) -> str:
 def is_plain(location: str) -> bool:
     """Whether every program takes this location for the file that its text names, and for no other.
 
-    One without a scheme that does not begin with a slash is sought in the folder in which a program was started.
+    `a/../b://c` and `1s3://b` have no scheme, so they name none.
     """
-    path = normalised(location)
-    scheme, separator, rest = path.partition("://")
-    parts = (rest if separator else scheme).removeprefix("/").split("/")
+    parts = _parted(normalised(location))[1].removeprefix("/").split("/")
     return bool(
-        (separator or path.startswith("/"))
+        _BEGINNING.match(location)
         and not any(character in location for character in "?#\\")
         and location.isprintable()
         and location == location.strip()
@@ -99,7 +101,7 @@ def taken_for(location: str) -> tuple[str, ...]:
     if _is_short(location):
         return (normalised(location),)
     shorter = normalised(re.split(r"[?#]", re.sub(r"[\t\r\n]", "", location))[0].strip().replace("\\", "/"))
-    scheme, separator, rest = shorter.rpartition("://")
+    scheme, rest = _parted(shorter)
     parts: list[str] = []
     for part in rest.split("/"):
         if part == "..":
@@ -107,7 +109,13 @@ def taken_for(location: str) -> tuple[str, ...]:
         elif part not in {"", "."}:
             parts.append(part)
     begin = "/" if rest.startswith("/") else ""
-    return normalised(location), f"{scheme}{separator}{begin}{'/'.join(parts)}"
+    return normalised(location), f"{scheme}{begin}{'/'.join(parts)}"
+
+
+def _parted(location: str) -> tuple[str, str]:
+    """The scheme of a normalised location, with what parts it from the rest, and the rest."""
+    scheme = _SCHEME.match(location)
+    return location[: scheme.end() if scheme else 0], location[scheme.end() if scheme else 0 :]
 
 
 def _is_short(location: str) -> bool:
@@ -118,7 +126,7 @@ def _is_short(location: str) -> bool:
         and "?" not in location
         and "#" not in location
         and "\\" not in location
-        and location.count("//") == ("://" in location)
+        and location.count("//") == ("://" in location and location[:1] != "/")
         and location[-1:] != " " != location[:1]
     )
 
