@@ -226,7 +226,24 @@ def test_a_name_that_is_not_plain_is_taken_for_the_file_that_is_left_of_it(locat
     ],
 )
 def test_a_table_chooses_no_folder_of_this_machine_and_none_that_depends_on_it(name, location, place, why):
-    said = misplaced(location, {name: place, "write.format.default": "parquet"})
+    said = misplaced(
+        location, {name: place, "write.format.default": "parquet"}, f"{location}/metadata/a.avro"
+    )
+
+    assert why in said
+    assert bool(said) is bool(why)
+
+
+@pytest.mark.parametrize(
+    ("location", "lies", "why"),
+    [
+        ("/var/lib/isotherm", "s3://lake/t/metadata/a.avro", "its location '/var/lib/isotherm' is on a disk"),
+        ("/wh/t", "file:/wh/other/a.avro", ""),
+        ("s3://lake/t", "/wh/t/metadata/a.avro", ""),
+    ],
+)
+def test_a_table_is_not_moved_to_a_disk_of_this_machine(location, lies, why):
+    said = misplaced(location, {}, lies)
 
     assert why in said
     assert bool(said) is bool(why)

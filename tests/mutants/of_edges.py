@@ -31,9 +31,16 @@ MUTANTS = (
     Mutant(
         "a table has its files written to a disk of the daemon's machine",
         "contract/paths.py",
-        "if is_local(place) and not is_local(location):",
+        "if is_local(place) and not is_here:",
         "if False:",
         "core/test_deletion.py::" + IN_NO_FOLDER,
+    ),
+    Mutant(
+        "a table that is moved to a disk of the daemon's machine has its files written there",
+        "contract/paths.py",
+        "is_here = is_local(location) and is_local(lies)",
+        "is_here = is_local(location)",
+        "core/test_deletion.py::test_a_table_is_not_moved_to_a_disk_of_this_machine",
     ),
     Mutant(
         "a location without a scheme is sought where the daemon was started",
@@ -59,8 +66,8 @@ MUTANTS = (
     Mutant(
         "a table chooses the folder in which its expiry writes",
         "iceberg/expiry.py",
-        "if why := misplaced(",
-        "if not (why := 'x') and misplaced(",
+        "if why := misplaced_table(",
+        "if not (why := 'x') and misplaced_table(",
         "authority/test_table_owner.py::" + WHERE_IT_STARTED,
     ),
     # The reader that rewrites

@@ -63,16 +63,22 @@ def written_under(location: str, properties: Mapping[str, str]) -> dict[str, str
     return {"location": location} | {name: properties[name] for name in PLACES if properties.get(name)}
 
 
-def misplaced(location: str, properties: Mapping[str, str]) -> str:
+def misplaced(location: str, properties: Mapping[str, str], lies: str) -> str:
     """Why nothing is written to a table that says so of its folders, or nothing where it may be.
 
-    Whoever may set a property of a table must not choose a folder of the machine on which somebody else's program runs;
-    and files on its disk are read by nobody who looks for them elsewhere.
+    Whoever may alter a table must not choose a folder of the machine on which somebody else's program runs; and files on
+    its disk are read by nobody who looks for them elsewhere.
+
+    Args:
+        location: what the table says.
+        properties: the table's.
+        lies: the location of a file that the table has now.
     """
+    is_here = is_local(location) and is_local(lies)
     for name, place in written_under(location, properties).items():
         if not is_plain(place.rstrip("/")):
             return f"its {name} {place!r} may name another place than it says"
-        if is_local(place) and not is_local(location):
+        if is_local(place) and not is_here:
             return f"its {name} {place!r} is on a disk of this machine, and the table is not"
     return ""
 

@@ -38,7 +38,6 @@ from pyiceberg.table.update import (
 )
 from tenacity.nap import sleep
 
-from isotherm.contract.paths import misplaced
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN, kept_token, property_name
 from isotherm.core.deletion import is_gc_enabled
 from isotherm.core.model.jobs import Outcome, OutcomeKind
@@ -47,6 +46,7 @@ from isotherm.iceberg.errors import FATAL
 from isotherm.iceberg.lost_refs import lost_refs
 from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.reachability import last_sequence_number, left_behind, never, youngest
+from isotherm.iceberg.places import misplaced_table
 from isotherm.iceberg.snapshot_log import RemoveWithLog
 from isotherm.iceberg.threads import THREADS, IsStopped, Threads
 from isotherm.iceberg.values import astray, kept_until_ms
@@ -247,7 +247,7 @@ class _Expiry:
             return self._failed(
                 Refusal(Reason.GONE, f"{self.name} is another table now: {metadata.table_uuid}")
             )
-        if why := misplaced(metadata.location, metadata.properties):
+        if why := misplaced_table(metadata):
             return self._failed(Refusal(Reason.LOCATION, why))
         if not is_gc_enabled(metadata.properties):
             return self._failed(Refusal(Reason.GC_DISABLED, "the table says gc.enabled=false"))

@@ -8,6 +8,8 @@ import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import BucketTransform, IdentityTransform, VoidTransform
 from pyiceberg.types import LongType, NestedField
 
@@ -15,6 +17,7 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.jobs import Take
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.binding import bind
+from isotherm.service.ports import Bound
 
 BY_ID = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "id"), spec_id=0)
 OTHERS = {
@@ -26,25 +29,25 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("other", OTHERS)
-def test_partitions_that_cannot_be_told_apart_are_left_alone(tmp_path: Path, other: str) -> None:
-    """Specs from before partition fields had ids all count from 1000."""
-    field, is_refused = OTHERS[other]
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
     catalog: Any = load_catalog(
         "lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w"
     )
     catalog.create_namespace("db")
     fields = (NestedField(number, name, LongType(), required=False) for number, name in ((1, "id"), (2, "v")))
-    table = catalog.create_table(
+    created: Table = catalog.create_table(
         "db.t", Schema(*fields), partition_spec=BY_ID, properties={"format-version": "2"}
     )
     for _ in range(2):
-        table.append(pa.table({"id": [3], "v": [1]}))
-    specs = [BY_ID, PartitionSpec(field, spec_id=1)]
-    metadata = table.metadata.model_copy(update={"partition_specs": specs})
-    head = metadata.current_snapshot()
+        created.append(pa.table({"id": [3], "v": [1]}))
+    return created
 
-    bound = bind(
+
+def bound(table: Table, metadata: TableMetadata) -> Bound | Refusal:
+    head = metadata.current_snapshot()
+    assert head is not None
+    return bind(
         metadata,
         table.io,
         head,
@@ -58,4 +61,27 @@ def test_partitions_that_cannot_be_told_apart_are_left_alone(tmp_path: Path, oth
         why="a test",
     )
 
-    assert is_refused == (isinstance(bound, Refusal) and bound.reason is Reason.AMBIGUOUS_FIELDS)
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_partitions_that_cannot_be_told_apart_are_left_alone(table: Table, other: str) -> None:
+    """Specs from before partition fields had ids all count from 1000."""
+    field, is_refused = OTHERS[other]
+    specs = [BY_ID, PartitionSpec(field, spec_id=1)]
+
+    found = bound(table, table.metadata.model_copy(update={"partition_specs": specs}))
+
+    assert is_refused == (isinstance(found, Refusal) and found.reason is Reason.AMBIGUOUS_FIELDS)
+
+
+def test_a_table_of_a_store_that_is_moved_to_this_machine_is_left_alone(table: Table) -> None:
+    """Its owner chose a folder of ours: by its location, which may lie on a disk where the table does."""
+    moved = [
+        one.model_copy(update={"manifest_list": "s3://lake/t/metadata/a.avro"})
+        for one in table.metadata.snapshots
+    ]
+
+    found = bound(table, table.metadata.model_copy(update={"snapshots": moved}))
+
+    assert isinstance(found, Refusal)
+    assert found.reason is Reason.LOCATION
+    assert isinstance(bound(table, table.metadata), Bound)

@@ -16,7 +16,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import VoidTransform
 
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.contract.paths import misplaced, normalised
+from isotherm.contract.paths import normalised
 from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import CompactionJob, Take
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
@@ -26,6 +26,7 @@ from isotherm.iceberg.manifests.deletes import DataFiles, is_over, mergeable, ol
 from isotherm.iceberg.manifests.live import LiveEntry, live_files
 from isotherm.iceberg.manifests.reachability import never, reached
 from isotherm.iceberg.manifests.reading import read_manifest_list
+from isotherm.iceberg.places import misplaced_table
 from isotherm.iceberg.threads import IsStopped
 from isotherm.service.ports import Bound
 
@@ -213,7 +214,7 @@ def _refusal_of_table(metadata: TableMetadata) -> Refusal | None:
             Reason(f"format_v{metadata.format_version}"),
             f"the table has format version {metadata.format_version}; only version 2 is compacted so far",
         )
-    if why := misplaced(metadata.location, metadata.properties):
+    if why := misplaced_table(metadata):
         return Refusal(Reason.LOCATION, why)
     clash = _ambiguous_field(metadata)
     return None if clash is None else Refusal(Reason.AMBIGUOUS_FIELDS, clash)

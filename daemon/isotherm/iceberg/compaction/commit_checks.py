@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from pyiceberg.io import FileIO
 from pyiceberg.table.metadata import TableMetadata
 
-from isotherm.contract.paths import misplaced
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.iceberg.compaction.commit_outcome import strangers
 from isotherm.iceberg.manifests.live import LiveEntry
+from isotherm.iceberg.places import misplaced_table
 
 
 def check_table(
@@ -33,7 +33,7 @@ def check_table(
         raise RefusalError(
             Reason.FORMAT, f"{job.table.name} has format version {metadata.format_version} by now"
         )
-    if why := misplaced(metadata.location, metadata.properties):
+    if why := misplaced_table(metadata):
         raise RefusalError(Reason.LOCATION, why)
     if rewrite.schema_id is not None and metadata.current_schema_id != rewrite.schema_id:
         raise RefusalError(
