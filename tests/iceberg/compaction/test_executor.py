@@ -54,7 +54,13 @@ from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import CompactionJob, OutcomeKind, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.deleted_rows import deleted_rows
-from isotherm.iceberg.compaction.executor import GRACE_S, LAST_WAIT_S, LocalExecutor, exit_code_of
+from isotherm.iceberg.compaction.executor import (
+    GRACE_S,
+    LAST_WAIT_S,
+    LocalExecutor,
+    exit_code_of,
+    until_let_go,
+)
 from isotherm.iceberg.compaction.local_copy import nearby
 from isotherm.iceberg.compaction.projection import nodes, project
 from isotherm.iceberg.compaction.rewrite import attempt
@@ -284,6 +290,32 @@ def test_a_process_that_does_not_die_is_waited_for_so_long_and_no_longer() -> No
     assert exit_code_of(process) == -signal.SIGKILL
     assert (True, True) == (process.was_killed, process.was_given_up)
     assert process.asked == [GRACE_S, LAST_WAIT_S]
+
+
+class Held:
+    """The end of a pipe that a job answers, and lets go after that."""
+
+    def __init__(self, *, is_let_go: bool) -> None:
+        self.left = [True, is_let_go]
+        self.asked: list[float] = []
+
+    def poll(self, timeout: float) -> bool:
+        self.asked.append(timeout)
+        return self.left.pop(0)
+
+    def recv_bytes(self) -> bytes:
+        if not self.left:
+            raise EOFError
+        return b"done"
+
+
+@pytest.mark.parametrize("is_let_go", [True, False])
+def test_a_job_is_gone_when_nobody_can_answer_for_it(is_let_go: bool) -> None:
+    answer: Any = Held(is_let_go=is_let_go)
+
+    until_let_go(answer)
+
+    assert answer.asked == [LAST_WAIT_S] * 2
 
 
 def test_nothing_runs_after_stop(catalog: Any) -> None:

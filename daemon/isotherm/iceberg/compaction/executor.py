@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import Pipe, connection
 from multiprocessing.connection import Connection
@@ -147,10 +148,11 @@ class LocalExecutor:
 
     def _end(self, job_id: str) -> None:
         running = self._running.pop(job_id)
-        running.answer.close()
-        running.result.close()
         running.process.terminate()
         exit_code_of(running.process)
+        until_let_go(running.answer)
+        running.answer.close()
+        running.result.close()
         self._used_s = monotonic_s()
 
 
@@ -166,6 +168,17 @@ def exit_code_of(process: Fork) -> int:
         # It hangs in the kernel, or what would end it does. The loop has other tables.
         process.give_up()
         return -signal.SIGKILL
+
+
+def until_let_go(answer: Connection) -> None:
+    """Wait until no process can write an answer any more.
+
+    Where the program has ended its jobs are being killed. One may be in the middle of making a file, which whoever clears up
+    after it has to see.
+    """
+    with suppress(EOFError, OSError):
+        while answer.poll(LAST_WAIT_S):
+            answer.recv_bytes()
 
 
 def _in_memory(value: Any = None) -> IO[bytes]:
