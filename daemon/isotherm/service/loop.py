@@ -37,6 +37,7 @@ from isotherm.service.policy_reload import recall_policies, reload_policies
 from isotherm.service.ports import Catalog, DeadLetters, EventSource, HoldTopic, Listener, Maintainer, Message
 from isotherm.service.pruning import Pruning
 from isotherm.service.relay import Relay, Sources
+from isotherm.service.round_pace import RoundPace
 from isotherm.service.rounds import Rounds
 from isotherm.service.scan_reports import ScanCounter, ScanReports
 from isotherm.service.spot_check import Recount
@@ -88,7 +89,7 @@ class Service:
     rounds: Rounds = field(init=False)
     pruning: Pruning = field(init=False)
     scans: ScanCounter = field(init=False)
-    _last_round_s: float = float("-inf")
+    pace: RoundPace = field(init=False)
 
     def __post_init__(self) -> None:
         self.barrier = Barrier(self.listen, self.monotonic_s)
@@ -271,6 +272,7 @@ class Service:
             self.now_ms,
             self.monotonic_s,
         )
+        self.pace = RoundPace(self.config.loop.plan_every_s)
         self.rounds = Rounds(
             self.fold,
             self.ledger,
@@ -292,6 +294,7 @@ class Service:
                 self.config.executors.local.jobs_at_once,
                 self.config.budgets.bytes_per_hour,
             ),
+            self.pace,
             unfinished,
             self.barrier,
             self.health,
@@ -339,7 +342,8 @@ class Service:
         ):
             self.barrier.guard(what, turn)
             self.health.ticked_at_s = self.monotonic_s()  # several parts may each wait for a dead store
-        if self.rounds.is_open or self.monotonic_s() - self._last_round_s >= self.config.loop.plan_every_s:
+        self.pace.jobs_run(len(self.compactions))
+        if self.rounds.is_open or self.pace.is_time(self.monotonic_s()):
             self.barrier.guard("planning", self._plan)
         elif not messages and not len(self.compactions):
             self.barrier.guard("counting again", self.recount.turn)
@@ -367,8 +371,7 @@ class Service:
         """Begin a planning round, or go on with the open one, for so long."""
         if not self.rounds.is_open:
             self.rounds.begin(budget_s)
-        if self.rounds.go_on(budget_s):
-            self._last_round_s = self.monotonic_s()
+        self.rounds.go_on(budget_s)
 
     def _plan(self) -> None:
         """A turn's share of a round; one that goes wrong as a whole is given up, because it would do so again."""

@@ -29,6 +29,7 @@ from isotherm.service.ledger_age import look_for_a_lost_ledger
 from isotherm.service.look_order import LookOrder
 from isotherm.service.planning import DECIDED_AT_ONCE, Verdicts
 from isotherm.service.ports import EventSource, Listener, NotAsked, Unavailable
+from isotherm.service.round_pace import RoundPace
 from isotherm.service.survey import Survey
 from isotherm.service.unfinished_operations import UnfinishedOperations
 from isotherm.store.database import StoreError
@@ -66,6 +67,7 @@ class Rounds:
     poller: Poller
     survey: Survey
     admission: Admission
+    pace: RoundPace
     unfinished: UnfinishedOperations
     barrier: Barrier
     health: Health
@@ -151,8 +153,8 @@ class Rounds:
         self._agenda.clear()
         self.is_open, self._plans = False, []
 
-    def go_on(self, budget_s: float) -> bool:
-        """Look at tables for so long; whether the round is over."""
+    def go_on(self, budget_s: float) -> None:
+        """Look at tables for so long; the round ends when there is none left."""
         deadline_s = self.monotonic_s() + budget_s
         while self._agenda and not self.barrier.is_away:
             name, uuid = self._agenda.next()
@@ -164,9 +166,8 @@ class Rounds:
             if not was_aside and self.barrier.is_aside(name):
                 self._lost_s += self.monotonic_s() - began_s
             if self.monotonic_s() >= deadline_s and self._agenda:
-                return False
+                return
         self._end()
-        return True
 
     def _end(self) -> None:
         if self._agenda:
@@ -201,6 +202,8 @@ class Rounds:
         held = self.deletions.everywhere() is not None
         seconds = self.monotonic_s() - self._began_s
         hanging = self.survey.catalog.hanging()
+        jobs = len(self.compactions)
+        self.pace.round_ended(self.monotonic_s(), seconds, jobs, leaves_work=requests > started)
         self.listen(RoundPlanned(len(self._plans), requests, started, seconds, held, self._away(), hanging))
         self.give_up()
 
