@@ -73,6 +73,7 @@ def partition_states(draw):
         last_write_at_ms=written_ms,
         last_write_number=draw(COMMITS),
         compacted_at_ms=draw(COMPACTED),
+        stamped_at_ms=draw(STAMPED),
         arrivals=arrivals(draw(SPANS), data, written_ms),
     )
 
@@ -90,6 +91,7 @@ def arrivals(spans, data, written_ms):
     )
 
 
+STAMPED = st.one_of(st.none(), st.integers(NOW - HOUR, NOW + 2 * DAY))
 PARTITION = partition_states()
 KEYS = st.lists(st.integers(0, 1200), unique=True, max_size=6)
 BOUNDARIES = st.one_of(st.none(), st.integers(0, 1300 * HOUR))
@@ -872,3 +874,27 @@ def test_what_waits_under_a_schedule_is_looked_at_again_when_the_schedule_closes
 
     assert (decision.verdict, decision.wake.at_ms) == (Verdict.WAITING, eleven_ms)
     assert plan(view(COLD), policy, eleven_ms).of_partitions[0].verdict is Verdict.CLEAN
+
+
+def test_deletes_that_do_not_fit_a_budget_keep_no_small_files_waiting():
+    """One of the large files that deletes name is more than an hour allows; a hundred small ones are not."""
+    large, small = partition(8, 2 * GIB), partition(100, MIB)
+    deletes = {FileKind.EQUALITY_DELETES: FileStats(12, 100, MIB)}
+    both = replace(small, data={**large.data, **small.data}, deletes=deletes)
+    world = view({key(1): both, key(2): replace(large, deletes=deletes)}, hour_budget_bytes=GIB)
+    first, without_small = plan(world, Policy(), NOW).of_partitions
+
+    assert (first.verdict, first.files, first.bytes) == (Verdict.DUE, 100, 100 * MIB)
+    assert first.why.startswith("cold and due: 100 of 20 files below 96.0 MiB;")
+    assert without_small.verdict is Verdict.WAITING
+    assert "12 of 10 equality-delete files" in without_small.why
+
+
+def test_a_verdict_is_kept_no_longer_than_until_the_last_writes_own_time():
+    """It lay ahead of this machine's clock. Once that is there, the partition was written just now."""
+    clean = replace(partition(2, 128 * MIB), last_write_at_ms=NOW - DAY, stamped_at_ms=NOW + HOUR)
+    (decision,) = plan(view({key(1): clean}), Policy(), NOW).of_partitions
+    (then,) = plan(view({key(1): clean}), Policy(), NOW + HOUR).of_partitions
+
+    assert (decision.verdict, then.verdict) == (Verdict.CLEAN, Verdict.HOT)
+    assert decision.wake.at_ms == NOW + HOUR

@@ -113,6 +113,12 @@ class Debt:
             at_most_bytes=at_most_bytes,
         )
 
+    def files_alone(self, threshold: float, at_most_bytes: int | None) -> Take | None:
+        """What a job would take of the small files, where they are due by themselves: deletes may not fit into a job."""
+        if self.small_files < 2 or self.of_files[0].score < threshold:
+            return None
+        return Take(below_bytes=self.below_bytes, at_most_bytes=at_most_bytes)
+
     def _without_data(self, threshold: float, at_most_bytes: int | None) -> Iterable[str]:
         """The deletes of which fewer are left after a job that rewrites no data."""
         if self.can_merge:

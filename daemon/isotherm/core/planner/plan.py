@@ -31,7 +31,7 @@ from isotherm.core.state import PartitionState
 from isotherm.core.units import HOUR_MS, clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 
-RULES = 16
+RULES = 17
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
 REST_SCORE = 15.0
@@ -94,13 +94,14 @@ def _decide_compaction(
     old = beside.old
     owed = debt(partition if old is None else old.partition, policy.compact)
     at_most = most_bytes(partition, view, policy, now_ms, in_a_pause=old is None)
-    take, rests_until_ms, owed_why = _take(owed, threshold, rests_until_ms, at_most)
+    take, rests_until_ms, owed_why = _take(partition, owed, threshold, rests_until_ms, at_most)
     take = take if old is None else replace(take, through_number=old.through_number)
     target = int(policy.compact.target_file_size)
     job, saved = taken_and_saved_bytes(partition, take, target)
 
     def verdict(kind: Verdict, why: str, wake: Wake = NEVER) -> Decision:
         name, score = label(key, view.facts.fields), round(owed.score, 4)
+        wake = sooner(wake, _stamp(partition, now_ms))
         return Decision(Action.COMPACT, key, name, kind, score, why, wake, job.files, job.bytes, saved, take)
 
     if (held := standstill(view, now_ms)) is not None:
@@ -148,8 +149,14 @@ def job_bytes(policy: Policy) -> JobBytes:
     return of
 
 
+def _stamp(partition: PartitionState, now_ms: int) -> Wake:
+    """When this machine's clock shows the last write's own time, which lies ahead of it: then that one counts."""
+    at_ms = partition.stamped_at_ms
+    return NEVER if at_ms is None or at_ms <= now_ms else Wake(at_ms=at_ms)
+
+
 def _take(
-    owed: Debt, threshold: float, rests_until_ms: int | None, at_most_bytes: int
+    partition: PartitionState, owed: Debt, threshold: float, rests_until_ms: int | None, at_most_bytes: int
 ) -> tuple[Take, int | None, str]:
     """What a job would take, until when it rests, and why.
 
@@ -157,7 +164,10 @@ def _take(
     would be merged every few minutes for as long as it is open.
     """
     if rests_until_ms is None:
-        return owed.take(threshold, at_most_bytes), None, owed.why
+        take = owed.take(threshold, at_most_bytes)
+        is_too_large = take.with_deletes and taken(partition, take).bytes > at_most_bytes
+        alone = owed.files_alone(threshold, at_most_bytes) if is_too_large else None
+        return (take, None, owed.why) if alone is None else (alone, None, owed.of_files[0].why)
     merge = owed.merge(at_most_bytes) if owed.score < REST_SCORE else None
     if merge is None:
         return owed.take(REST_SCORE, at_most_bytes), rests_until_ms, owed.why
