@@ -51,7 +51,10 @@ class Player:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         # `make test` runs every one of them; here the first case of one of each file shows that they can be played.
-        finders = {mutant.finder.partition("::")[0]: mutant.finder for mutant in self.mutants}.values()
+        # Those with Spark are left out: each play would start a session, beside that of another process.
+        with_spark = {name_of(item) for item in session.items if "spark" in getattr(item, "fixturenames", ())}
+        of_files = [one.finder for one in self.mutants if one.finder.partition("[")[0] not in with_spark]
+        finders = {finder.partition("::")[0]: finder for finder in of_files}.values()
         loaded = self.results.with_suffix(".loaded")
         self.begin("", lambda: as_it_is(session, finders, loaded))
         self.wait()
@@ -129,6 +132,11 @@ def found(session: pytest.Session, finder: str, cases: int | None = None) -> boo
         if session.testsfailed > before:
             return True
     return False
+
+
+def name_of(item: pytest.Item) -> str:
+    """A test, as mutants name it, without its case."""
+    return item.nodeid.removeprefix("tests/").partition("[")[0]
 
 
 class Said:
