@@ -46,7 +46,7 @@ from isotherm.iceberg.errors import FATAL
 from isotherm.iceberg.lost_refs import lost_refs
 from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.reachability import last_sequence_number, left_behind, never, youngest
-from isotherm.iceberg.places import misplaced_table
+from isotherm.iceberg.misplaced import misplaced_table
 from isotherm.iceberg.snapshot_log import RemoveWithLog
 from isotherm.iceberg.threads import THREADS, IsStopped, Threads
 from isotherm.iceberg.values import astray, kept_until_ms

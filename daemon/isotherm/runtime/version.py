@@ -4,7 +4,7 @@ _WITH = ("pyiceberg", "pyarrow", "duckdb", "pyspark")
 
 
 def versions_text(packages: tuple[str, ...] = _WITH) -> str:
-    """The version of this program, a line for each thing that it stands on."""
+    """The versions of this program, of Python and of some libraries, each on a line."""
     import platform
     from importlib.metadata import PackageNotFoundError, version
 

@@ -20,7 +20,7 @@ from pyiceberg.table.sorting import NullOrder, SortDirection
 from pyiceberg.types import LongType, NestedField
 from pyiceberg.utils.properties import property_as_int
 
-from isotherm.clients.places import places
+from isotherm.clients.locations import location_provider
 from isotherm.parquet.output import NewFile, Output
 from isotherm.parquet.table_description import table_of
 from isotherm_ingest.decode.debezium_messages import CHANGELOG_COLUMNS, as_type
@@ -86,7 +86,7 @@ def _write(
         TableProperties.WRITE_TARGET_FILE_SIZE_BYTES,
         TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT,
     )
-    provider, written_by = places(metadata.location, metadata.properties), uuid.uuid4()
+    provider, written_by = location_provider(metadata.location, metadata.properties), uuid.uuid4()
 
     def name(number: int) -> str:
         # PyIceberg asks its key of a partition for nothing else.

@@ -443,7 +443,7 @@ def test_it_may_have_ended_while_nothing_ran(catalog: Any) -> None:
 def test_it_may_have_ended_unheard_while_another_job_ran(
     catalog: Any, job: CompactionJob, stuck: CompactionJob
 ) -> None:
-    """The next job has a new one, and the job of the old one is told as killed."""
+    """The next job gets a new program. The job of the old one is reported as killed."""
     executor, description = LocalExecutor(jobs_at_once=2), described(catalog.load_table(NAME).metadata)
     executor.start(stuck, description, catalog.properties)
     until_it_rewrites(os.getpid())

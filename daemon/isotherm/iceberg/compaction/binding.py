@@ -26,7 +26,7 @@ from isotherm.iceberg.manifests.deletes import DataFiles, is_over, mergeable, ol
 from isotherm.iceberg.manifests.live import LiveEntry, live_files
 from isotherm.iceberg.manifests.reachability import never, reached
 from isotherm.iceberg.manifests.reading import read_manifest_list
-from isotherm.iceberg.places import misplaced_table
+from isotherm.iceberg.misplaced import misplaced_table
 from isotherm.iceberg.threads import IsStopped
 from isotherm.service.ports import Bound
 

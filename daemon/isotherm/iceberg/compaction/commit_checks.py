@@ -12,7 +12,7 @@ from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.iceberg.compaction.commit_outcome import strangers
 from isotherm.iceberg.manifests.live import LiveEntry
-from isotherm.iceberg.places import misplaced_table
+from isotherm.iceberg.misplaced import misplaced_table
 
 
 def check_table(

@@ -6,7 +6,7 @@ So whatever a crash leaves behind is found again without a list, and deleted onc
 from pyiceberg.io import FileIO
 from pyiceberg.table.metadata import TableMetadata
 
-from isotherm.clients.places import has_folders, is_scattered, places
+from isotherm.clients.locations import has_folders, is_scattered, location_provider
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import CompactionJob, Destination
 from isotherm.iceberg.manifests.live import partition_record
@@ -29,7 +29,7 @@ def data_location(job: CompactionJob, metadata: TableMetadata, number: int) -> s
     place = job.destination or destination(metadata, job.spec_id, job.partition)
     name = f"isotherm-{job.job_id}-{number:05d}.parquet"
     in_folder = place.folder and (not is_scattered(place.properties) or has_folders(place.properties))
-    provider = places(place.location, place.properties)
+    provider = location_provider(place.location, place.properties)
     return provider.new_data_location(f"{place.folder}/{name}" if in_folder else name)
 
 

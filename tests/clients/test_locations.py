@@ -2,7 +2,7 @@
 
 import pytest
 
-from isotherm.clients.places import places
+from isotherm.clients.locations import location_provider
 
 SCATTERED, IN_FOLDERS = "write.object-storage.enabled", "write.object-storage.partitioned-paths"
 
@@ -19,7 +19,7 @@ SCATTERED, IN_FOLDERS = "write.object-storage.enabled", "write.object-storage.pa
     ],
 )
 def test_files_are_scattered_where_the_table_says_so(properties, folders):
-    location = places("s3://shop/t", properties).new_data_location("a.parquet")
+    location = location_provider("s3://shop/t", properties).new_data_location("a.parquet")
 
     assert location.startswith("s3://shop/t/data/")
     assert location.removeprefix("s3://shop/t/data/").count("/") == folders
@@ -28,4 +28,7 @@ def test_files_are_scattered_where_the_table_says_so(properties, folders):
 def test_another_folder_may_be_named_and_no_code():
     properties = {"write.data.path": "s3://files/t", "write.py-location-provider.impl": "no.such.code"}
 
-    assert places("s3://shop/t", properties).new_data_location("a.parquet") == "s3://files/t/a.parquet"
+    assert (
+        location_provider("s3://shop/t", properties).new_data_location("a.parquet")
+        == "s3://files/t/a.parquet"
+    )

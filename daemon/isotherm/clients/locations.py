@@ -10,7 +10,7 @@ from isotherm.contract.properties import says
 IN_FOLDERS = TableProperties.WRITE_OBJECT_STORE_PARTITIONED_PATHS
 
 
-def places(location: str, properties: Mapping[str, str]) -> LocationProvider:
+def location_provider(location: str, properties: Mapping[str, str]) -> LocationProvider:
     """The provider of locations of a table, by its own location and properties."""
     if not is_scattered(properties):
         return SimpleLocationProvider(location, dict(properties))
