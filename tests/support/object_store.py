@@ -46,6 +46,8 @@ class ObjectStore:
     endpoint: str
     faults: list[Fault] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
+    sent_bytes: int = 0
+    """Of the objects that were asked for."""
     refused_keys: set[str] = field(default_factory=set)
     """Access keys that are not good any more."""
 
@@ -112,7 +114,10 @@ def object_store() -> Iterator[ObjectStore]:
                 fault.met += 1
         expired = key in store.refused_keys
         if fault is None and not expired:
-            return inner(environ, start_response)
+            answer = list(inner(environ, start_response))
+            with lock:
+                store.sent_bytes += sum(map(len, answer))
+            return answer
         if fault is not None and fault.kind == "held":
             list(inner(environ, lambda *_: None))
         if fault is not None:

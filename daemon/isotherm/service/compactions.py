@@ -171,8 +171,7 @@ class Compactions:
             self._set_back(operation, bound)
             return False
         job, uuid = bound.job, operation.table.uuid
-        read = sum(file.size_bytes for file in job.read_files)
-        operation = replace(operation, files_before=bound.live_data_files, bytes_planned=read)
+        operation = replace(operation, files_before=bound.live_data_files, bytes_planned=job.read_bytes)
         self.ledger.save(operation, job)
         self.maintainer.start(loaded, job)
         self._running[job.job_id] = (operation, job)

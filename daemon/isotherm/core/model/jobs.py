@@ -25,6 +25,15 @@ MERGED_FILE_BYTES = 64 * 1024**2
 table says. Of a small one there would be as many files as before."""
 
 
+KEY_BYTES = 16
+"""What is read of a row of which the key alone is wanted: a number, or a text that a codec has made small."""
+
+
+def keys_bytes(rows: int, size_bytes: int) -> int:
+    """What is assumed to be read of files of so many rows and bytes in all, where only keys are looked for in them."""
+    return min(size_bytes, rows * KEY_BYTES)
+
+
 def job_ms(size_bytes: int) -> int:
     """What a job that reads so much is assumed to take, in milliseconds."""
     return JOB_OVERHEAD_MS + size_bytes * 1000 // JOB_BYTES_PER_S
@@ -122,7 +131,17 @@ class CompactionJob:
     @property
     def read_files(self) -> tuple[LiveFile, ...]:
         """The files that are read: data files that stay too, where rows are looked for in them."""
-        return self.data_files + self.delete_files + (self.staying if self.converts_equality else ())
+        return self.data_files + self.delete_files + self._looked_through
+
+    @property
+    def read_bytes(self) -> int:
+        """What is read of these: of those that rows are looked for in, the keys."""
+        whole = sum(file.size_bytes for file in (*self.data_files, *self.delete_files))
+        return whole + sum(keys_bytes(file.rows, file.size_bytes) for file in self._looked_through)
+
+    @property
+    def _looked_through(self) -> tuple[LiveFile, ...]:
+        return self.staying if self.converts_equality else ()
 
     @property
     def equality_deletes(self) -> tuple[LiveFile, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from isotherm.core.model.files import FileKind, FileStats
-from isotherm.core.model.jobs import MERGED_FILE_BYTES, Take
+from isotherm.core.model.jobs import MERGED_FILE_BYTES, Take, keys_bytes
 from isotherm.core.planner.file_selection import (
     MERGED_FROM_BYTES,
     SMALL,
@@ -101,6 +101,8 @@ class Debt:
         cheap = set() if self.is_light else set(self._without_data(threshold, at_most_bytes))
         applies = bool(deletes - cheap)
         converts = EQUALITY_DELETES in deletes and not applies
+        if converts and self._fills(at_most_bytes):
+            takes_files = False
         # A job that is there anyway merges them too, where that takes some requests from each reader.
         least = MERGED_ALONG if takes_files else speaks
         merges = not (applies or converts) and POSITION_DELETES in cheap and self._merges(least)
@@ -118,6 +120,11 @@ class Debt:
         if self.small_files < 2 or self.of_files[0].score < threshold:
             return None
         return Take(below_bytes=self.below_bytes, at_most_bytes=at_most_bytes)
+
+    def _fills(self, at_most_bytes: int | None) -> bool:
+        """Whether no two small files fit into a job beside the making of position deletes of equality deletes."""
+        beside_bytes = (self.converted_bytes or 0) + 2 * self.below_bytes
+        return at_most_bytes is not None and beside_bytes > at_most_bytes
 
     def _without_data(self, threshold: float, at_most_bytes: int | None) -> Iterable[str]:
         """The deletes of which fewer are left after a job that rewrites no data."""
@@ -206,7 +213,8 @@ def _converted_bytes(partition: PartitionState, compact: Compact) -> int | None:
     files = 1 + outputs(equality.bytes + positions.bytes, MERGED_FILE_BYTES)
     if not equality or rows >= most or files >= compact.max_position_deletes:
         return None
-    return partition.data_total.bytes + equality.bytes + positions.bytes
+    data = partition.data_total
+    return keys_bytes(data.rows, data.bytes) + equality.bytes + positions.bytes
 
 
 def _delete_rows(partition: PartitionState) -> int:

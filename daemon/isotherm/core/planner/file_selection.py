@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from isotherm.core.model.decisions import COMMIT_BYTES
 from isotherm.core.model.files import NO_FILES, FileKind, FileStats, bucket_bounds, size_bucket, total
-from isotherm.core.model.jobs import MERGED_FILE_BYTES, Take
+from isotherm.core.model.jobs import MERGED_FILE_BYTES, Take, keys_bytes
 from isotherm.core.state import PartitionState
 
 SMALL = 0.75
@@ -136,7 +136,8 @@ def _selected(partition: PartitionState, take: Take) -> dict[int, FileStats]:
         return _some_of_all(partition, _share(partition, take))
     left_bytes, least, selected = take.at_most_bytes, 2, {}
     if left_bytes is not None:
-        left_bytes = max(left_bytes - _merged(partition, take).bytes, 0)
+        beside = _merged(partition, take) + _looked_through(partition, take, NO_FILES)
+        left_bytes = max(left_bytes - beside.bytes, 0)
     data = partition.data if take.through_number is None else partition.came_by(take.through_number)
     for bucket, stats in sorted(data.items()):
         if bucket_bounds(bucket)[1] > take.below_bytes:
@@ -191,8 +192,11 @@ def _applied(partition: PartitionState, take: Take, done: FileStats) -> dict[Fil
 
 
 def _looked_through(partition: PartitionState, take: Take, data: FileStats) -> FileStats:
-    """The data in which a job looks for rows that equality deletes name, beside what it rewrites."""
-    return partition.data_total - data if take.converts_equality else NO_FILES
+    """The keys of the data in which a job looks for rows that equality deletes name, beside what it rewrites."""
+    if not take.converts_equality:
+        return NO_FILES
+    stay = partition.data_total - data
+    return replace(stay, bytes=keys_bytes(stay.rows, stay.bytes))
 
 
 def _merged(partition: PartitionState, take: Take) -> FileStats:

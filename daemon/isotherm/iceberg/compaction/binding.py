@@ -18,7 +18,7 @@ from pyiceberg.transforms import VoidTransform
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.paths import normalised
 from isotherm.core.model.files import FileKind, LiveFile
-from isotherm.core.model.jobs import CompactionJob, Take
+from isotherm.core.model.jobs import CompactionJob, Take, keys_bytes
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
 from isotherm.iceberg.compaction.key_columns import key_columns
 from isotherm.iceberg.compaction.names import destination
@@ -174,8 +174,10 @@ def _choice(
     data = [entry for entry in live if entry.spec_id == spec_id and entry.kind is FileKind.DATA]
     converted = [one for one in convertible if one.spec_id == spec_id]
     merged = mergeable(deletes, live, spec_id, take) if take.merges_deletes else []
-    merged_bytes = sum(delete.size_bytes for delete in (*merged, *converted))
-    chosen = _chosen([entry for entry in wanted if entry.spec_id == spec_id], take, merged_bytes)
+    beside_bytes = sum(delete.size_bytes for delete in (*merged, *converted))
+    if converted:
+        beside_bytes += keys_bytes(sum(one.rows for one in every), sum(one.size_bytes for one in every))
+    chosen = _chosen([entry for entry in wanted if entry.spec_id == spec_id], take, beside_bytes)
     rewritten, leaving = DataFiles(chosen), {delete.identity for delete in (*merged, *converted)}
     applicable = [
         delete
@@ -309,15 +311,15 @@ def _named(data: Sequence[LiveEntry], deletes: Iterable[LiveEntry]) -> list[Live
     return [entry for entry in data if entry.identity in named]
 
 
-def _chosen(wanted: Iterable[LiveEntry], take: Take, merged_bytes: int) -> list[LiveEntry]:
-    """As many of them as one job may take beside what it merges: the smallest first, or with deletes the oldest.
+def _chosen(wanted: Iterable[LiveEntry], take: Take, beside_bytes: int) -> list[LiveEntry]:
+    """As many of them as one job may take beside what else it reads: the smallest first, or with deletes the oldest.
 
     A delete file leaves when no file is left that is as old as it. So deletes leave in the order in which they came, also
     where writers bring new ones all the time.
     """
     chosen: list[LiveEntry] = []
     least = 1 if take.with_deletes else 2
-    left_bytes = None if take.at_most_bytes is None else max(take.at_most_bytes - merged_bytes, 0)
+    left_bytes = None if take.at_most_bytes is None else max(take.at_most_bytes - beside_bytes, 0)
     for entry in sorted(wanted, key=_in_order if take.with_deletes else _in_size):
         if left_bytes is not None and len(chosen) >= least and entry.size_bytes > left_bytes:
             break

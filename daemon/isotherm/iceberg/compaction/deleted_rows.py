@@ -8,6 +8,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from isotherm.iceberg.compaction.failures import blaming
 from isotherm.iceberg.compaction.key_columns import key_columns
 from isotherm.iceberg.compaction.local_copy import nearby
 from isotherm.iceberg.compaction.row_sums import RowSums
+from isotherm.iceberg.compaction.source import names
 
 KEY_ROWS = 2_000_000
 """Of so many rows of equality deletes the keys are held at once: a hundred bytes each, in either engine."""
@@ -114,10 +116,14 @@ def _by_keys(
                 of = keys[delete.equality_ids]
                 sums.add_keys(path, delete, of.columns, of.add(path, delete))
         newest = max(delete.sequence_number for delete in deletes)
+        ids = frozenset(field_id for one in keys for field_id in one or ())
         for number, file in enumerate(asked):
             if file.sequence_number >= newest:
                 continue
-            with blaming(file.path), nearby(io, file.path) as path:
+            with (
+                blaming(file.path),
+                nearby(io, file.path, partial(names, known=ids, mapping=mapping)) as path,
+            ):
                 for of in keys.values():
                     for positions in of.found_in(path, file, constants):
                         yield number, positions

@@ -2,7 +2,8 @@
 
 Both get a file by a descriptor that this process has open (`/proc/self/fd/7`). So no name of a file is taken for a
 pattern or an address, and a copy, which has no name, is gone with the process, however that ends. A copy is as large as
-its file, and there is one at a time.
+its file, and there is one at a time. Of a file of which few columns are read the copy has holes where others are: at
+the same offsets, so that both engines find what they look for without knowing of it.
 """
 
 import contextlib
@@ -10,9 +11,12 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import IO
 
-from pyiceberg.io import FileIO
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO, InputStream
 
 from isotherm.contract.paths import is_local, normalised
 
@@ -20,6 +24,13 @@ FOLDER = "/proc/self/fd/" if sys.platform == "linux" else "/dev/fd/"
 """Where the kernel shows the files that this process has open. Linux's own /dev/fd is a link to it."""
 PIECE_BYTES = 8 * 1024 * 1024
 """What is fetched at a time: requests to an object store cost some thirty milliseconds each."""
+HOLE_BYTES = 1024 * 1024
+"""The least that is left out: what is fetched in the time of another request costs nothing."""
+
+Columns = Callable[[pq.FileMetaData], Collection[str]]
+"""The names of the top-level columns that will be read of a file with such a footer."""
+Range = tuple[int, int]
+"""Where a part of a file begins, and where it ends."""
 
 
 def local_paths(locations: Iterable[str]) -> list[str]:
@@ -28,14 +39,68 @@ def local_paths(locations: Iterable[str]) -> list[str]:
 
 
 @contextlib.contextmanager
-def nearby(io: FileIO, location: str) -> Iterator[str]:
-    """A path under which the content of a file can be read, as long as the context lasts."""
+def nearby(io: FileIO, location: str, columns: Columns | None = None) -> Iterator[str]:
+    """A path under which the content of a file can be read, as long as the context lasts.
+
+    Args:
+        io: the table's files.
+        location: of the file.
+        columns: of a Parquet file no other columns need to be there. None: everything is.
+    """
     if is_local(location):
         with open(normalised(location), "rb") as file:  # noqa: PTH123 (a path has no descriptor)
             yield f"{FOLDER}{file.fileno()}"
         return
     with tempfile.TemporaryFile(prefix="isotherm-") as copy:
         with io.new_input(location).open() as stream:
-            shutil.copyfileobj(stream, copy, PIECE_BYTES)
+            if columns is None:
+                shutil.copyfileobj(stream, copy, PIECE_BYTES)
+            else:
+                _copy_columns(stream, copy, columns)
         copy.flush()
         yield f"{FOLDER}{copy.fileno()}"
+
+
+def _copy_columns(stream: InputStream, copy: IO[bytes], columns: Columns) -> None:
+    footer = pq.read_metadata(stream)
+    size_bytes = stream.seek(0, os.SEEK_END)
+    for start, end in needed(footer, columns(footer), size_bytes):
+        stream.seek(start)
+        copy.seek(start)
+        while (left_bytes := end - copy.tell()) and (piece := stream.read(min(left_bytes, PIECE_BYTES))):
+            copy.write(piece)
+    copy.truncate(size_bytes)
+
+
+def needed(footer: pq.FileMetaData, names: Collection[str], size_bytes: int) -> list[Range]:
+    """The parts of a file of which these top-level columns are read: all but what its footer says that others take."""
+    wanted: list[Range] = []
+    others: list[Range] = []
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
+        for place in range(group.num_columns):
+            chunk = group.column(place)
+            path = chunk.path_in_schema
+            # Names may hold dots: of what could be meant nothing is left out.
+            is_wanted = any(path == name or path.startswith(f"{name}.") for name in names)
+            (wanted if is_wanted else others).append(_range(chunk, size_bytes))
+    ends = [0, *chain.from_iterable(_joined(others, 0)), size_bytes]
+    return _joined([*wanted, *zip(ends[::2], ends[1::2], strict=True)], HOLE_BYTES)
+
+
+def _range(chunk: pq.ColumnChunkMetaData, size_bytes: int) -> Range:
+    """Where the pages of a column chunk lie, its dictionary before them."""
+    starts = [start for start in (chunk.dictionary_page_offset, chunk.data_page_offset) if start]
+    start = min(max(min(starts, default=0), 0), size_bytes)
+    return start, min(max(start + chunk.total_compressed_size, start), size_bytes)
+
+
+def _joined(ranges: Sequence[Range], gap_bytes: int) -> list[Range]:
+    """The same in order, without overlaps, and those together that lie no further apart."""
+    joined: list[Range] = []
+    for start, end in sorted(ranges):
+        if joined and start - joined[-1][1] <= gap_bytes:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
+        elif end > start:
+            joined.append((start, end))
+    return joined

@@ -90,7 +90,7 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
         hash_read=sum(tally.hash for tally in found) % HASH_MODULUS,
         hash_written=sum(tally.hash for tally in back) % HASH_MODULUS,
         rows_written=sum(tally.rows for tally in back),
-        bytes_read=sum(file.size_bytes for file in job.read_files),
+        bytes_read=job.read_bytes,
         bytes_written=sum(file.size_bytes for file in (*written, *merged.files)),
         seconds=monotonic_s() - started,
         peak_memory_bytes=_peak_memory_bytes(),

@@ -1,6 +1,6 @@
 """Rows of a file that a job reads, batch by batch: memory holds one."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -62,8 +62,7 @@ class Source:
             every = nodes(schema, mapping)
         except ValueError as err:
             raise RefusalError(Reason.CORRUPT_FILE, f"{file.path}: {err}") from err
-        # One column at least, for the number of rows.
-        wanted = [place for place, node in enumerate(every) if node.field_id in known] or [0]
+        wanted = _wanted(every, known)
         self._names = list(dict.fromkeys(schema.field(place).name for place in wanted))
         # Names may be there twice, and PyArrow takes `a` for `a.b` too: columns are told apart by their places.
         self._places = [self._place(schema.names, place) for place in wanted]
@@ -94,6 +93,22 @@ class Source:
             places.setdefault(name, []).append(place)
         arrays = [batch.column(places[name][number]) for name, number in self._places]
         return pa.RecordBatch.from_arrays(arrays, names=[f"c{one}" for one in range(len(arrays))])
+
+
+def names(footer: pq.FileMetaData, known: Collection[int], mapping: NameMapping | None) -> Collection[str]:
+    """The names of the top-level columns that are read of a file with such a footer, of those of these field ids."""
+    schema = footer.schema.to_arrow_schema()
+    try:
+        every = nodes(schema, mapping)
+    except ValueError:
+        # They cannot be told apart, which `Source` will say.
+        return list(schema.names)
+    return {schema.field(place).name for place in _wanted(every, known)}
+
+
+def _wanted(columns: Sequence[Node], known: Collection[int]) -> list[int]:
+    """The places of those columns that are read: one at least, for the number of rows."""
+    return [place for place, column in enumerate(columns) if column.field_id in known] or [0]
 
 
 def _without_arrow(footer: pq.FileMetaData) -> pq.FileMetaData:

@@ -1,0 +1,101 @@
+"""A copy with holes: whatever is in them, both engines read the columns that it was made for."""
+
+import io
+import os
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from isotherm.clients.storage import properties_with_retries
+from isotherm.iceberg.compaction.local_copy import HOLE_BYTES, nearby, needed
+from isotherm.iceberg.compaction.source import names
+from support.object_store import BUCKET, object_store
+
+ROWS = 3 * HOLE_BYTES // 16
+KEYS = list(range(ROWS))
+
+
+def wide(**options):
+    """A file in three row groups: keys between columns of which each takes a hole of its own."""
+    noise = pa.array([os.urandom(16) for _ in range(100)]).take(pa.array([one % 100 for one in KEYS]))
+    much = pa.array([os.urandom(24) for _ in KEYS])
+    table = pa.table(
+        {
+            "before": much,
+            "key.part": pa.array([one % 7 for one in KEYS]),
+            "key": pa.array(KEYS),
+            "within": pa.StructArray.from_arrays([much, noise], names=["much", "noise"]),
+            "after": much,
+        }
+    )
+    table = table.cast(
+        pa.schema([with_id(field, place) for place, field in enumerate(table.schema, start=1)])
+    )
+    stream = io.BytesIO()
+    pq.write_table(table, stream, row_group_size=ROWS // 3 + 1, **options)
+    return stream.getvalue()
+
+
+def with_id(field, place):
+    return field.with_metadata({"PARQUET:field_id": str(place)})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"compression": "none", "use_dictionary": False},
+        {"compression": "zstd", "write_page_index": True},
+        {"compression": "snappy", "use_dictionary": ["key.part", "key"], "data_page_version": "2.0"},
+    ],
+    ids=["plain", "with an index of pages", "with dictionaries"],
+)
+@pytest.mark.parametrize(
+    ("ids", "wanted"), [({3}, ["key"]), ({2}, ["key.part"]), ({2, 3}, ["key.part", "key"])]
+)
+def test_only_what_other_columns_take_is_left_out(tmp_path: Path, options, ids, wanted):
+    content = wide(**options)
+    footer = pq.read_metadata(io.BytesIO(content))
+    parts = needed(footer, names(footer, ids, None), len(content))
+    torn = bytearray(os.urandom(len(content)))
+    for start, end in parts:
+        torn[start:end] = content[start:end]
+    (tmp_path / "torn").write_bytes(torn)
+
+    quoted = ", ".join(f'"{name}"' for name in wanted)
+    found = duckdb.sql(f"SELECT {quoted} FROM read_parquet('{tmp_path}/torn')").fetchall()
+    arrow = pq.ParquetFile(tmp_path / "torn", pre_buffer=False).read(columns=wanted)
+
+    assert sum(end - start for start, end in parts) < len(content) // 2
+    assert found == list(
+        zip(*({"key": KEYS, "key.part": [one % 7 for one in KEYS]}[one] for one in wanted), strict=True)
+    )
+    assert [arrow.column(one).to_pylist() for one in wanted] == [
+        list(one) for one in zip(*found, strict=True)
+    ]
+
+
+def test_a_file_without_these_columns_still_says_its_rows(tmp_path: Path):
+    content = wide()
+    footer = pq.read_metadata(io.BytesIO(content))
+
+    assert names(footer, {99}, None) == {"before"}
+
+
+def test_of_a_remote_file_the_other_columns_are_not_fetched():
+    content = wide()
+    with object_store() as store:
+        files = PyArrowFileIO(properties_with_retries(store.properties()))
+        with files.new_output(f"s3://{BUCKET}/wide").create() as stream:
+            stream.write(content)
+        before = store.sent_bytes
+        with nearby(files, f"s3://{BUCKET}/wide", lambda footer: names(footer, {3}, None)) as path:
+            keys = pq.ParquetFile(path, pre_buffer=False).read(columns=["key"])
+            sent_bytes, size_bytes = store.sent_bytes - before, Path(path).stat().st_size
+
+    assert keys.column("key").to_pylist() == KEYS
+    assert size_bytes == len(content)
+    assert sent_bytes < len(content) // 2
