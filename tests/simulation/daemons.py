@@ -2,7 +2,8 @@
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from isotherm.store import Fold, Ledger
 from simulation.brokers import Brokers, SimulatedEvents, SimulatedHolds
 from simulation.lake import SimulatedCatalog, Turns
 from simulation.world import Broken, World
+from simulation.writers import KEYS
 
 
 class Executor:
@@ -76,7 +78,7 @@ class Executor:
         """Rows, and deletes on files that stay, each with the file that holds them."""
         files = self._world.files
         try:
-            deleted = {tuple(one) for file in job.delete_files for one in json.loads(files[file.path])}
+            deleted = set(self._deleted(job))
             rows = [
                 row
                 for file in job.data_files
@@ -93,6 +95,20 @@ class Executor:
             if content:
                 files[path] = json.dumps(content).encode()
         return (data, rows), (deletes, left)
+
+    def _deleted(self, job: CompactionJob) -> Iterator[tuple[str, int]]:
+        """The rows that a job's deletes remove, each by its file and its place in it."""
+        files, numbers = self._world.files, {file.path: file.sequence_number for file in job.named_files}
+        for delete in job.position_deletes:
+            for path, place in json.loads(files[delete.path]):
+                if numbers.get(path, sys.maxsize) <= delete.sequence_number:
+                    yield path, place
+        for delete in job.equality_deletes:
+            keys = json.loads(files[delete.path])
+            for file in job.named_files:
+                if file.sequence_number < delete.sequence_number:
+                    rows = enumerate(json.loads(files[file.path]))
+                    yield from ((file.path, place) for place, row in rows if row % KEYS in keys)
 
     def _rewrite(self, job: CompactionJob, table: str) -> Rewrite | Refusal:
         written = self._write(job, table)

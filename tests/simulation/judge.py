@@ -5,7 +5,7 @@ Nothing here asks the daemon, but for the last judgement: what it believes is he
 
 import io
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from isotherm.contract.summary import INGEST_TOKEN, JOB_ID, property_name
 from simulation.world import Broken, World
-from simulation.writers import Writers
+from simulation.writers import KEYS, Writers
 
 AFTER, QUIET_COMMITS, QUIET_AT_MOST_MS = 1, 2, 86_400_000
 PAUSE_MS, ENOUGH_PAUSES = 300_000, 3
@@ -29,6 +29,8 @@ expire: {{keep_for: 10m, keep_last: {KEEP_LAST}, at_once: 2, every: 0s, delete_a
 override: [expire.keep_last]
 """
 """What the daemon is told, and the numbers above are what it is held to."""
+FOR_UPSERTS = POLICY.replace("max_position_deletes: 2", "max_position_deletes: 3, max_equality_deletes: 1")
+"""The same where there are equality deletes: they become one file of position deletes, which must not be due again."""
 LOG, ONLY_APPENDS_MS, YOUNG_MS, ENOUGH_APPENDS = "shop.log", 300_000, 120_000, 20
 MINOR = f"""
 tables: {LOG}
@@ -46,6 +48,7 @@ class Read:
     live: dict[str, int]
     """Live data files, by hour."""
     deletes: dict[str, int]
+    """Live delete files, by hour."""
     rows: frozenset[int]
 
 
@@ -69,6 +72,8 @@ class Judge:
     replaced: int = 0
     merged: int = 0
     """Of these, those that wrote delete files."""
+    converted: int = 0
+    """Of those, the ones that took equality deletes out and left their data."""
     expired: int = 0
     deleted: int = 0
 
@@ -113,16 +118,34 @@ class Judge:
                 number = entry["sequence_number"]
                 numbers[path] = manifest["sequence_number"] if number is None else number
                 (found.deletes if entry["data_file"]["content"] else found.live)[path] = hour
-        rows = {path: dict(enumerate(self._content(path))) for path in found.live}
-        for path in found.deletes:
-            for target, place in self._content(path):
-                if target in rows and numbers[target] <= numbers[path]:
-                    rows[target].pop(place, None)
-        here = [one for left in rows.values() for one in left.values()]
+        here = self._rows(found, numbers, self._by_key(snapshot))
         if len(here) != len(set(here)):
             raise Broken(f"snapshot {snapshot.snapshot_id} has rows twice")
         found.rows = frozenset(here)
         return found
+
+    def _rows(self, found: Read, numbers: Mapping[str, int], by_key: Collection[str]) -> list[int]:
+        """The rows that no delete file removes, by the sequence numbers of all files."""
+        rows = {path: dict(enumerate(self._content(path))) for path in found.live}
+        for path in found.deletes.keys() - by_key:
+            for target, place in self._content(path):
+                if target in rows and numbers[target] <= numbers[path]:
+                    rows[target].pop(place, None)
+        for path in by_key:
+            keys = self._content(path)
+            for target, hour in found.live.items():
+                if hour == found.deletes[path] and numbers[target] < numbers[path]:
+                    rows[target] = {at: row for at, row in rows[target].items() if row % KEYS not in keys}
+        return [one for left in rows.values() for one in left.values()]
+
+    def _by_key(self, snapshot: Snapshot) -> set[str]:
+        """Its equality-delete files."""
+        return {
+            entry["data_file"]["file_path"]
+            for manifest in self._records(snapshot.manifest_list)
+            for entry in self._entries(manifest["manifest_path"])
+            if entry["data_file"]["content"] == 2
+        }
 
     def _entries(self, path: str) -> list[dict[str, Any]]:
         """The live entries of a manifest."""
@@ -168,6 +191,9 @@ class Judge:
             return
         self.replaced += 1
         self.merged += bool(read.deletes.keys() - was.keys())
+        self.converted += bool(
+            read.deletes.keys() - was.keys() and parent and self._by_key(parent) - read.paths
+        )
         self.world.tell(f"replaced in {name}: hours {sorted(hours)}")
         if before.current_snapshot_id != snapshot.parent_snapshot_id:
             raise Broken(f"{name}: a replace on {snapshot.parent_snapshot_id}, which is not the head")

@@ -20,7 +20,7 @@ from isotherm.service.ports import Fenced
 from isotherm.store.database import to_json
 from simulation.brokers import Brokers
 from simulation.daemons import Daemon
-from simulation.judge import ENOUGH_APPENDS, LOG, MINOR, POLICY, Judge
+from simulation.judge import ENOUGH_APPENDS, FOR_UPSERTS, LOG, MINOR, POLICY, Judge
 from simulation.world import Broken, Faults, Killed, World
 from simulation.writers import Writers, create
 
@@ -74,6 +74,8 @@ class Story:
     judge: Judge = field(init=False)
     daemons: list[Daemon] = field(init=False)
     profile: str = ""
+    policy: str = POLICY
+    moves: "Mapping[Callable[[Story, str], None], int]" = field(default_factory=lambda: MOVES)
 
     def __post_init__(self) -> None:
         self.world = World(self.seed, is_rest=bool(self.seed % 2))
@@ -83,7 +85,9 @@ class Story:
         self.world.move = self.move
         policies = self.root / "policies"
         policies.mkdir()
-        (policies / "all.yaml").write_text(POLICY)
+        if self.seed % UPSERTS_EVERY == UPSERTS_AT:
+            self.policy, self.moves = FOR_UPSERTS, {**MOVES, Story.upsert: 30}
+        (policies / "all.yaml").write_text(self.policy)
         (policies / "log.yaml").write_text(MINOR)
         chance = self.world.chance
         self.profile = chance.choice(list(PROFILES))
@@ -155,8 +159,7 @@ class Story:
         """Somebody does something."""
         names = sorted(self.world.tables)
         name = self.world.chance.choice(names)
-        moves = list(MOVES)
-        do = self.world.chance.choices(moves, list(MOVES.values()))[0]
+        do = self.world.chance.choices(list(self.moves), list(self.moves.values()))[0]
         if name == LOG and self.world.chance.random() < 0.8:
             do = Story.append
         self.world.tell(f"{do.__name__} {name}")
@@ -173,6 +176,9 @@ class Story:
 
     def delete_rows(self, name: str) -> None:
         self.writers.delete_rows(name)
+
+    def upsert(self, name: str) -> None:
+        self.writers.upsert(name)
 
     def overwrite(self, name: str) -> None:
         self.writers.overwrite(name, self.writers.hour - self.world.chance.randint(0, 4))
@@ -311,9 +317,9 @@ class Story:
 
     def _edit_policy(self, daemon: Daemon) -> None:
         edits = (
-            POLICY,
-            POLICY.replace("expire: {", "expire: {enabled: false, "),
-            POLICY.replace("10m", "1d"),
+            self.policy,
+            self.policy.replace("expire: {", "expire: {enabled: false, "),
+            self.policy.replace("10m", "1d"),
         )
         (daemon.policies / "all.yaml").write_text(self.world.chance.choice(edits))
 
@@ -336,7 +342,7 @@ class Story:
         for other in self.daemons[1:]:
             self._end(other)
         daemon.ahead_ms = 0
-        (daemon.policies / "all.yaml").write_text(POLICY)
+        (daemon.policies / "all.yaml").write_text(self.policy)
         self.brokers.give_to(0)
         self._turn(daemon)
         # A person resumes a ledger that is held because it is older than the world: from here on it is proof alone.
@@ -424,6 +430,8 @@ MOVES: dict[Callable[[Story, str], None], int] = {
     Story.send_late: 3,
     Story.land: 4,
 }
+UPSERTS_EVERY, UPSERTS_AT = 5, 2
+"""One story in so many has a writer of equality deletes: the seeds that this remainder leaves."""
 
 
 @contextmanager
@@ -471,6 +479,7 @@ def told(seed: int, steps: int = STEPS) -> Told:
         done = {
             "replaced": judge.replaced,
             "merged": judge.merged,
+            "converted": judge.converted,
             "beside": judge.replaced_hot,
             "expired": judge.expired,
             "deleted": judge.deleted,

@@ -43,6 +43,8 @@ SPEC = PartitionSpec(PartitionField(2, 1000, HourTransform(), "at_hour"))
 UNCOMPRESSED = "null"
 LARGE_EVERY, LARGE_BYTES = 2, 70 * 1024**2
 """In every second hour manifests say that data files are large: deletes on them are merged rather than applied."""
+KEYS = 3
+"""The key of a row, by which equality deletes name it: its number modulo this."""
 
 
 def create(world: World, name: str, location: str | None = None, **properties: str) -> Version:
@@ -161,8 +163,32 @@ class Writers:
         place = self.world.chance.randrange(len(ids))
         places = {place, (place + 1) % len(ids)}
         rows = self.world.rows[head.snapshot_id] - {ids[one] for one in places}
-        deletes = [(hour, [[path, one]]) for one in sorted(places)]
+        kind = DataFileContent.POSITION_DELETES
+        deletes = [(hour, kind, [[path, one]]) for one in sorted(places)]
         return self._commit(name, Operation.DELETE, rows, deletes=deletes)
+
+    def upsert(self, name: str) -> Snapshot | None:
+        """As Flink does it: an equality-delete file takes all rows of a key in an hour, and new rows come beside it."""
+        metadata, head = self.world.tables[name].metadata, self.head(name)
+        if head is None or not self.files(head):
+            return None
+        hour, _ = self.files(head)[self.world.chance.choice(sorted(self.files(head)))]
+        key = self.world.chance.randrange(KEYS)
+        gone = {row for row in self._rows_in(self.files(head), hour) if row % KEYS == key}
+        path, ids = self._data_file(metadata, hour, self.world.chance.randint(1, 3))
+        return self._commit(
+            name,
+            Operation.OVERWRITE,
+            self.world.rows[head.snapshot_id] - gone | ids,
+            added=[(path, hour, len(ids))],
+            deletes=[(hour, DataFileContent.EQUALITY_DELETES, [key])],
+        )
+
+    def _rows_in(self, files: dict[str, tuple[int, int]], hour: int) -> set[int]:
+        """All rows that files of an hour hold, dead ones too."""
+        return {
+            row for path, (of, _) in files.items() if of == hour for row in json.loads(self.world.files[path])
+        }
 
     def overwrite(self, name: str, hour: int) -> Snapshot | None:
         """All of an hour is replaced by other rows."""
@@ -171,8 +197,7 @@ class Writers:
         if head is None or not going:
             return None
         path, ids = self._data_file(self.world.tables[name].metadata, hour, 2)
-        gone = {one for file in going for one in json.loads(self.world.files[file])}
-        rows = (self.world.rows[head.snapshot_id] - gone) | ids
+        rows = (self.world.rows[head.snapshot_id] - self._rows_in(self.files(head), hour)) | ids
         return self._commit(
             name, Operation.OVERWRITE, frozenset(rows), added=[(path, hour, len(ids))], removed=going
         )
@@ -192,10 +217,11 @@ class Writers:
         if not older:
             return None
         path, hour, count = self.world.chance.choice(sorted(older))
-        rows = self.world.rows[head.snapshot_id] | set(json.loads(self.world.files[path]))
-        # Rows that are there already would be there twice, which a set cannot say.
-        if len(rows) != len(self.world.rows[head.snapshot_id]) + count:
+        rows = set(json.loads(self.world.files[path]))
+        # Rows that are there already, dead or alive, would be there twice, which a set cannot say.
+        if rows & self._rows_in(here, hour):
             return None
+        rows |= self.world.rows[head.snapshot_id]
         return self._commit(name, Operation.APPEND, frozenset(rows), added=[(path, hour, count)])
 
     def _data_file(self, metadata: TableMetadata, hour: int, count: int) -> tuple[str, set[int]]:
@@ -212,7 +238,7 @@ class Writers:
         *,
         added: Iterable[tuple[str, int, int]] = (),
         removed: Iterable[str] = (),
-        deletes: Iterable[tuple[int, list[Any]]] = (),
+        deletes: Iterable[tuple[int, DataFileContent, list[Any]]] = (),
         token: bool = False,
     ) -> Snapshot:
         version, head = self.world.tables[name], self.head(name)
@@ -229,8 +255,8 @@ class Writers:
                 continue
             entries = self.entries(manifest)
             new.append(self._manifest(metadata, snapshot_id, [(entry, removed) for entry in entries]))
-        for hour, positions in deletes:
-            new.append(self._delete_manifest(metadata, snapshot_id, hour, positions))
+        for hour, kind, content in deletes:
+            new.append(self._delete_manifest(metadata, snapshot_id, hour, kind, content))
         location = f"{metadata.location}/metadata/snap-{snapshot_id}.avro"
         parent = None if head is None else head.snapshot_id
         with write_manifest_list(
@@ -287,12 +313,16 @@ class Writers:
         return manifest.to_manifest_file()
 
     def _delete_manifest(
-        self, metadata: TableMetadata, snapshot_id: int, hour: int, positions: list[Any]
+        self,
+        metadata: TableMetadata,
+        snapshot_id: int,
+        hour: int,
+        kind: DataFileContent,
+        content: list[Any],
     ) -> ManifestFile:
         path = f"{metadata.location}/data/at_hour={hour}/d-{self._number()}.parquet"
-        self.world.files[path] = json.dumps(positions).encode()
-        size = len(self.world.files[path])
-        file = _data_file(path, hour, len(positions), size, DataFileContent.POSITION_DELETES)
+        self.world.files[path] = json.dumps(content).encode()
+        file = _data_file(path, hour, len(content), len(self.world.files[path]), kind)
         entry = ManifestEntry.from_args(
             3, status=ManifestEntryStatus.ADDED, snapshot_id=snapshot_id, data_file=file
         )
@@ -438,6 +468,7 @@ def _data_file(path: str, hour: int, count: int, size: int, content: DataFileCon
         partition=Record(hour),
         record_count=count,
         file_size_in_bytes=size,
+        equality_ids=[1] if content is DataFileContent.EQUALITY_DELETES else None,
         column_sizes={},
         value_counts={},
         null_value_counts={},
