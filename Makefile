@@ -5,7 +5,7 @@
 .NOTPARALLEL:
 .PHONY: help demo quick test fmt check bench soak lock clean venv venv-java
 
-PYTHON := .venv/bin/python
+IN_VENV := .venv/bin/python
 
 # Where it is set, as in many images, each process would compile again what it imports, and pytest rewrite every test.
 unexport PYTHONDONTWRITEBYTECODE
@@ -28,7 +28,7 @@ venv-java:
 	@deploy/bootstrap.sh java
 
 demo: venv-java
-	@exec $(PYTHON) -m isotherm.cli demo $(ARGS)
+	@exec $(IN_VENV) -m isotherm.cli demo $(ARGS)
 
 # How the tests are divided between processes: tests/support/division.py. Two of them play tests with servers, which wait
 # more than they compute; the third takes the time that they and their servers leave. ARGS="-n 0" makes it one process,
@@ -36,31 +36,31 @@ demo: venv-java
 DIVIDED := --no-loadscope-reorder
 
 test: venv-java
-	@exec $(PYTHON) -m pytest -n 3 $(DIVIDED) $(ARGS)
+	@exec $(IN_VENV) -m pytest -n 3 $(DIVIDED) $(ARGS)
 
 # What needs no server and no daemon as a whole; `make test` has it too.
 QUICK := tests/core tests/contract tests/runtime tests/ingest tests/store tests/audit tests/kafka tests/docs \
 	tests/deploy tests/telemetry tests/stories
 
 quick: venv
-	@exec $(PYTHON) -m pytest -n 2 $(DIVIDED) -m "not spark and not stack" $(QUICK) $(ARGS)
+	@exec $(IN_VENV) -m pytest -n 2 $(DIVIDED) -m "not spark and not stack" $(QUICK) $(ARGS)
 
 fmt: venv
-	@$(PYTHON) -m ruff check --fix .
-	@$(PYTHON) -m ruff format .
+	@$(IN_VENV) -m ruff check --fix .
+	@$(IN_VENV) -m ruff format .
 
 check: venv
-	@$(PYTHON) -m ruff format --check .
-	@$(PYTHON) -m ruff check .
-	@$(PYTHON) -m mypy
-	@$(PYTHON) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
+	@$(IN_VENV) -m ruff format --check .
+	@$(IN_VENV) -m ruff check .
+	@$(IN_VENV) -m mypy
+	@$(IN_VENV) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
 
 bench: venv-java
-	@exec $(PYTHON) tests/perf/bench.py $(ARGS)
+	@exec $(IN_VENV) tests/perf/bench.py $(ARGS)
 
 # Exit code 5 is pytest's for "no test was selected": that is a failure here too.
 soak: venv-java
-	@exec $(PYTHON) -m pytest -m soak -o timeout=0 $(ARGS)
+	@exec $(IN_VENV) -m pytest -m soak -o timeout=0 $(ARGS)
 
 # The flags are part of the lock: no address of an index in it, and good for every Python from 3.11 on.
 COMPILE := .venv/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -71,7 +71,7 @@ lock: venv
 	@$(COMPILE) $(ARGS) deploy/bootstrap.in -o deploy/bootstrap.lock
 	@$(COMPILE) $(ARGS) --all-extras pyproject.toml -o requirements.lock
 	@deploy/bootstrap.sh
-	@$(PYTHON) deploy/jars/lock.py
+	@$(IN_VENV) deploy/jars/lock.py
 
 clean:
 	rm -rf .venv .isotherm build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,8 +1,10 @@
 """What is shipped for an installation loads, says everything there is to say, and says it truly."""
 
 import configparser
+import os
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,17 @@ def test_zone_data_is_locked_for_every_machine():
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 
     assert re.findall(r"^tzdata==\S+ (.*)\n +--hash=sha256:", lock, flags=re.MULTILINE) == ["\\"]
+
+
+def test_make_uses_the_python_that_a_person_names():
+    """A variable of its own with that name took its place, and the first Python that fits was used instead."""
+    command = ["make", "-s", "--eval", "named:; @echo $$PYTHON", "named"]
+    told = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "PYTHON": "python9"}, capture_output=True, text=True, check=True
+    )
+
+    assert told.stdout == "python9\n"
+    assert "PYTHON" in (ROOT / "deploy" / "bootstrap.sh").read_text()
 
 
 def test_the_example_of_a_configuration_loads():
