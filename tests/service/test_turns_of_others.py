@@ -113,6 +113,30 @@ def test_a_table_of_a_higher_priority_that_is_set_aside_takes_no_turn(tmp_path, 
     assert "shop.good" in {one.table.name for one in of(lab, seen.JobEnded)}
 
 
+def test_what_only_a_schedule_makes_due_has_its_turn_beside_a_backlog(tmp_path):
+    lab = a_lab(tmp_path, EAGER)
+    nightly = (
+        EAGER.replace('"*"', '"shop.nightly"').replace("min_files: 3", "min_files: 30")
+        + 'work: {schedules: [{cron: "* * * * *", lasts: 10h, do: [compact], from_score: 0.1}]}\n'
+    )
+    (tmp_path / "policies" / "nightly.yaml").write_text(nightly)
+    busy, little = lab.create("shop.busy"), lab.create("shop.nightly")
+    service = started(lab)
+    for _ in range(3):
+        lab.append(busy, *range(1, 9))
+        lab.append(little, 1)
+    for table in (busy, little):
+        for _ in range(4):
+            lab.append(table, 40)
+    rounds(lab, service, 60)
+    service.stop()
+    lab.executor.stop()
+
+    order = [one.table.name for one in of(lab, seen.JobStarted)]
+    assert order.count("shop.busy") == 8
+    assert order.index("shop.nightly") <= 1
+
+
 def test_a_store_that_does_not_give_its_time_is_asked_once_a_minute_and_holds_no_round(tmp_path):
     """Each look takes five seconds and ends in nothing, and thirty tables want to expire their snapshots."""
     lab = a_lab(tmp_path, EXPIRING)

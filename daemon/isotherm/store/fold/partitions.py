@@ -13,6 +13,9 @@ from isotherm.store.fold.tables import Decisions
 _NOT_OWED = (Verdict.OFF, Verdict.CLEAN, Verdict.RESTING)
 """Verdicts on partitions that nobody waits for, whatever their debt."""
 
+_OWED = (Verdict.DUE, Verdict.WAITING, Verdict.RUNNING, Verdict.QUARANTINED)
+"""Verdicts on partitions that wait for their job, however small their debt: under a schedule less than 1 is due."""
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionRow:
@@ -182,7 +185,7 @@ class Partitions(Part):
                     decision.wake.boundary_ms,
                     decision.wake.commits,
                     # Through everything that it waits for: a job, a failure, the stream that came back.
-                    decision.score >= 1 and decision.verdict not in _NOT_OWED,
+                    decision.verdict in _OWED or (decision.score >= 1 and decision.verdict not in _NOT_OWED),
                     now_ms,  # it was not due before, or by a clock that was ahead
                     now_ms,
                     uuid,
