@@ -206,9 +206,9 @@ MUTANTS = (
     Mutant(
         "what fell due by a clock that was ahead comes behind all others",
         "store/fold/partitions.py",
-        "COALESCE(MIN(due_since_ms, ?), ?)",
-        "COALESCE(due_since_ms, ?, ?)",
-        "service/test_clock.py::test_what_fell_due_in_the_future_has_been_due_since_now_at_the_latest",
+        "COALESCE(MIN(waits_since_ms, ?8), ?8)",
+        "COALESCE(waits_since_ms, ?8)",
+        "service/test_clock.py::test_what_fell_due_in_the_future_has_been_due_since_now_at_the_latest[still due]",
     ),
     Mutant(
         "a window opens when it opened the last time somebody asked",

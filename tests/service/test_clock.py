@@ -94,18 +94,21 @@ def test_a_turn_that_was_had_in_the_future_costs_no_table_one_now():
     assert admission.expired_at_ms == {"b": NOW}
 
 
-def test_what_fell_due_in_the_future_has_been_due_since_now_at_the_latest(lab):
+@pytest.mark.parametrize("hours", [[9], [1, 9]], ids=["still due", "hot again"])
+def test_what_fell_due_in_the_future_has_been_due_since_now_at_the_latest(lab, hours):
     table = lab.create()
     service = started(lab)
+    for _ in range(3):
+        lab.append(table, 1)
     service.step(0)
     lab.wrong_ms = 100 * DAY_MS
-    for hour in (1, 1, 1, 9, 9, 9):
-        lab.append(table, hour)
+    for _ in range(3):
+        lab.append(table, 9)
     service.step(0)
     keys = [row.key for row in service.fold.partitions(uuid_of(table))]
     before = service.fold.due_since(uuid_of(table), keys)
     lab.wrong_ms = 0
-    lab.append(table, 1, 9)
+    lab.append(table, *hours)
     service.step(0)
     after = service.fold.due_since(uuid_of(table), keys)
 

@@ -137,6 +137,28 @@ def test_what_only_a_schedule_makes_due_has_its_turn_beside_a_backlog(tmp_path):
     assert order.index("shop.nightly") <= 1
 
 
+def test_a_day_for_which_a_stream_stayed_is_no_waiting_and_outdoes_no_priority(tmp_path):
+    lab = a_lab(tmp_path, EAGER.replace("cold: {", "cold: {silent_for: 30d, "))
+    urgent = EAGER.replace('"*"', '"vip.*"') + "work: {priority: 5}\n"
+    (tmp_path / "policies" / "vip.yaml").write_text(urgent)
+    slow, vip = lab.create("shop.slow"), lab.create("vip.t")
+    service = started(lab)
+    for _ in range(3):
+        lab.append(slow, 1)
+    rounds(lab, service, 3)
+    lab.ahead_ms += 24 * 3_600_000
+    rounds(lab, service, 3)
+    for hour in (1, 1, 1, 9, 9, 9, 9):
+        lab.append(vip, hour)
+    for _ in range(4):
+        lab.append(slow, 9)
+    rounds(lab, service, 6)
+    service.stop()
+    lab.executor.stop()
+
+    assert [one.table.name for one in of(lab, seen.JobStarted)] == ["vip.t", "shop.slow"]
+
+
 def test_a_store_that_does_not_give_its_time_is_asked_once_a_minute_and_holds_no_round(tmp_path):
     """Each look takes five seconds and ends in nothing, and thirty tables want to expire their snapshots."""
     lab = a_lab(tmp_path, EXPIRING)

@@ -250,6 +250,27 @@ def test_a_debt_is_counted_from_when_it_first_was_due_whatever_it_waits_for(verd
     assert fold.tally("u").oldest_due_at_ms == since
 
 
+@pytest.mark.parametrize(
+    ("verdicts", "since"),
+    [
+        ([Verdict.HOT, Verdict.DUE], 200),
+        ([Verdict.DUE, Verdict.DUE], 100),
+        ([Verdict.DUE, Verdict.HOT, Verdict.DUE], 100),
+        ([Verdict.WAITING, Verdict.RUNNING, Verdict.QUARANTINED, Verdict.DUE], 100),
+        ([Verdict.DUE, Verdict.CLEAN, Verdict.DUE], 300),
+        ([Verdict.HOT], None),
+    ],
+)
+def test_a_partition_waits_for_its_turn_from_when_the_stream_first_left_it(verdicts, since):
+    fold = Fold(None)
+    fold.save_partitions("u", {KEY: PartitionState()})
+    for number, verdict in enumerate(verdicts, start=1):
+        decision = Decision(Action.COMPACT, KEY, "p", verdict, 1.5, "why")
+        fold.save_decisions("u", Plan(TableId("u", "t"), (), (decision,), ()), 100 * number)
+
+    assert fold.due_since("u", [KEY]).get(KEY) == since
+
+
 def test_what_is_kept_of_a_table_goes_long_after_the_table_in_slices(ledger):
     old, young = NOW - 91 * DAY_MS, NOW - 89 * DAY_MS
     for number in range(25):

@@ -143,15 +143,15 @@ class Partitions(Part):
             "SELECT key, state FROM (SELECT key, state FROM partitions INDEXED BY partitions_due "
             "WHERE uuid = ?1 AND verdict = 'due' ORDER BY score DESC LIMIT ?2) UNION "
             "SELECT key, state FROM (SELECT key, state FROM partitions INDEXED BY partitions_waiting "
-            "WHERE uuid = ?1 AND verdict = 'due' ORDER BY due_since_ms LIMIT ?3)",
+            "WHERE uuid = ?1 AND verdict = 'due' ORDER BY waits_since_ms LIMIT ?3)",
             (uuid, limit - half, half),
         )
         return {PartitionKey(key): from_row(PartitionState, state) for key, state in rows}
 
     def due_since(self, uuid: str, keys: Iterable[PartitionKey]) -> dict[PartitionKey, int]:
-        """Since when some partitions have been due; those that are not are left out."""
+        """Since when some partitions have waited for their turn; those that do not are left out."""
         rows = self.db.execute(
-            "SELECT key, due_since_ms FROM partitions WHERE uuid = ? AND due_since_ms IS NOT NULL "
+            "SELECT key, waits_since_ms FROM partitions WHERE uuid = ? AND waits_since_ms IS NOT NULL "
             "AND key IN (SELECT value FROM json_each(?))",
             (uuid, json.dumps(list(keys))),
         )
@@ -174,9 +174,10 @@ class Partitions(Part):
     ) -> None:
         """Keep verdicts until they could change; `through`: how far a table is that is decided slice by slice."""
         self.db.executemany(
-            "UPDATE partitions SET touched = 0, verdict = ?, score = ?, wake_at_ms = ?, wake_boundary_ms = ?, "
-            "wake_commits = ?, due_since_ms = CASE WHEN ? THEN COALESCE(MIN(due_since_ms, ?), ?) END "
-            "WHERE uuid = ? AND key = ?",
+            "UPDATE partitions SET touched = 0, verdict = ?1, score = ?2, wake_at_ms = ?3, wake_boundary_ms = ?4, "
+            "wake_commits = ?5, due_since_ms = CASE WHEN ?6 THEN COALESCE(MIN(due_since_ms, ?8), ?8) END, "
+            "waits_since_ms = CASE WHEN ?7 THEN COALESCE(MIN(waits_since_ms, ?8), ?8) "
+            "WHEN ?6 THEN MIN(waits_since_ms, ?8) END WHERE uuid = ?9 AND key = ?10",
             [
                 (
                     decision.verdict,
@@ -186,8 +187,9 @@ class Partitions(Part):
                     decision.wake.commits,
                     # Through everything that it waits for: a job, a failure, the stream that came back.
                     decision.verdict in _OWED or (decision.score >= 1 and decision.verdict not in _NOT_OWED),
+                    # While the stream is still there nobody waits for a turn; where it comes back the wait goes on.
+                    decision.verdict in _OWED,
                     now_ms,  # it was not due before, or by a clock that was ahead
-                    now_ms,
                     uuid,
                     decision.partition,
                 )

@@ -1,6 +1,6 @@
 """The tables of the fold."""
 
-VERSION = 11
+VERSION = 12
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (ledger TEXT, rules TEXT);
@@ -26,12 +26,12 @@ CREATE TABLE IF NOT EXISTS astray (
 CREATE TABLE IF NOT EXISTS partitions (
     uuid TEXT NOT NULL, key TEXT NOT NULL, state TEXT NOT NULL,
     touched INTEGER NOT NULL DEFAULT 1, verdict TEXT, score REAL NOT NULL DEFAULT 0, files INTEGER NOT NULL DEFAULT 0,
-    due_since_ms INTEGER, wake_at_ms INTEGER, wake_boundary_ms INTEGER, wake_commits INTEGER,
+    due_since_ms INTEGER, waits_since_ms INTEGER, wake_at_ms INTEGER, wake_boundary_ms INTEGER, wake_commits INTEGER,
     PRIMARY KEY (uuid, key)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS partitions_touched ON partitions (uuid) WHERE touched;
 CREATE INDEX IF NOT EXISTS partitions_due ON partitions (uuid, score) WHERE verdict = 'due';
-CREATE INDEX IF NOT EXISTS partitions_waiting ON partitions (uuid, due_since_ms) WHERE verdict = 'due';
+CREATE INDEX IF NOT EXISTS partitions_waiting ON partitions (uuid, waits_since_ms) WHERE verdict = 'due';
 CREATE INDEX IF NOT EXISTS partitions_at ON partitions (uuid, wake_at_ms) WHERE wake_at_ms IS NOT NULL;
 CREATE INDEX IF NOT EXISTS partitions_boundary ON partitions (uuid, wake_boundary_ms) WHERE wake_boundary_ms IS NOT NULL;
 CREATE INDEX IF NOT EXISTS partitions_commits ON partitions (uuid, wake_commits) WHERE wake_commits IS NOT NULL;
@@ -56,5 +56,6 @@ CREATE TABLE IF NOT EXISTS words (
 ) WITHOUT ROWID;
 """
 """`changed_at_ms` is the time of the head's commit when the head was last confirmed. `anew_after`: the partitions behind
-this key are decided again, slice by slice, whatever else stands at them; null: there are none. An intent's `value` is
+this key are decided again, slice by slice, whatever else stands at them; null: there are none. `due_since_ms` counts for
+people, also while a partition is hot; `waits_since_ms` for its turn, from when a job might have begun. An intent's `value` is
 the last column, and its `size` a column of its own: intents are counted without reading what they name."""
