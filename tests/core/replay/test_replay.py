@@ -434,6 +434,21 @@ def test_a_write_while_a_job_runs_is_a_conflict_and_its_work_is_wasted():
     assert replayed.jobs[1].started_at_ms == NOW + 71 * MINUTE
 
 
+def test_what_a_job_in_vain_did_not_read_is_given_back_to_the_hour_in_which_it_began():
+    """Given back later, it would be room on top of the next hour's budget."""
+    writer = one_cold_partition()
+    writer.at_ms = NOW + 15 * MINUTE
+    writer.append((key(), MIB, 10))
+    writer.at_ms = NOW + 64 * MINUTE
+    writer.append(*((key(bucket), 10 * MIB, 100) for bucket in (2, 3) for _ in range(4)))
+    slow = replace(SLOW, bytes_per_s=MIB / 10, jobs_at_once=2, bytes_per_hour=60 * MIB)
+    in_vain, first, second = replay(writer.history(2 * HOUR), quiet(), slow).jobs[:3]
+
+    assert (in_vain.is_conflict, in_vain.started_at_ms) == (True, NOW + 10 * MINUTE)
+    assert first.started_at_ms == NOW + 71 * MINUTE
+    assert second.started_at_ms > first.started_at_ms + HOUR
+
+
 def test_a_write_elsewhere_disturbs_no_job():
     writer = one_cold_partition()
     writer.at_ms = NOW + 10 * MINUTE + 30 * SECOND

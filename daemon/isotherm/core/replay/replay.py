@@ -196,7 +196,7 @@ class _Life:
         passed = (self._now_ms - job.started_at_ms) / (job.ended_at_ms - job.started_at_ms)
         self._sums.conflicts += 1
         self._sums.wasted_bytes += round(job.bytes * passed)
-        self._spent.append((self._now_ms, round(job.bytes * passed) - job.bytes))
+        self._spent.append((job.started_at_ms, round(job.bytes * passed) - job.bytes))
         self.jobs.append(replace(job, ended_at_ms=self._now_ms, is_conflict=True))
         self._waits.was_in_vain(job.partition, self._now_ms)
 
