@@ -42,3 +42,13 @@ def test_a_partition_is_looked_up_among_those_that_are_named_and_not_searched_fo
     assert "means to write this partition" in hot[key(1)]
     assert "has rows for it in flight" in hot[key(2)]
     assert Counted.compared - before < 20 * len(parts)
+
+
+def test_an_intent_of_a_writer_whose_clock_is_ahead_has_just_been_told():
+    meant = Intent(
+        table_uuid=TABLE.uuid, table=TABLE.name, intent_id="merge", writer="w", state="open",
+        at_ms=NOW + 5000, expires_at_ms=NOW + HOUR, partitions=None,
+    )  # fmt: skip
+    (decided,) = plan(view({key(1): partition(100)}, intents=[meant]), Policy(), NOW).of_partitions
+
+    assert "intent of 0s ago, holds 1h more" in decided.why

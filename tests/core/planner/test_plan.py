@@ -860,6 +860,17 @@ def test_each_kind_of_delete_has_its_own_debt(kind, why):
     assert plan(view({key(1): state}), policy, NOW).of_partitions[0].why.endswith(why)
 
 
+@pytest.mark.parametrize(("ratio", "said"), [(0.33, "33%"), (0.015, "1.5%"), (0.004, "0.4%"), (2, "200%")])
+def test_the_limit_of_delete_rows_is_told_as_the_policy_says_it(ratio, said):
+    state = replace(partition(1), deletes={FileKind.POSITION_DELETES: FileStats(1, 1, 9)})
+    policy = Policy(compact=Compact(max_delete_ratio=ratio))
+
+    assert (
+        f"1 delete rows on 100 rows, limit {said}"
+        in plan(view({key(1): state}), policy, NOW).of_partitions[0].why
+    )
+
+
 def test_buckets_go_by_quiet_alone():
     world = view({key(1): partition(10)}, facts=facts(fields=BUCKETS), state=table_state(boundary_ms=None))
 

@@ -99,7 +99,7 @@ def intent_rule(
             what = "any partition" if named is None else "this partition"
             why = (
                 f"writer {intent.writer} means to write {what} "
-                f"(intent of {span_text(now_ms - intent.at_ms)} ago, holds {span_text(intent.expires_at_ms - now_ms)} more)"
+                f"(intent of {span_text(max(now_ms - intent.at_ms, 0))} ago, holds {span_text(intent.expires_at_ms - now_ms)} more)"
             )
             return Finding("intent", True, why, Wake(at_ms=intent.expires_at_ms))
     return Finding("intent", False, "no open intent names it")

@@ -240,7 +240,7 @@ def _delete_triggers(partition: PartitionState, compact: Compact) -> Iterable[Tr
     equality = partition.deletes.get(FileKind.EQUALITY_DELETES, FileStats())
     if positions or vectors:
         deleted, limit = positions.rows + vectors.rows, compact.max_delete_ratio
-        why = f"{deleted} delete rows on {rows} rows, limit {limit:.0%}"
+        why = f"{deleted} delete rows on {rows} rows, limit {100 * limit:.3g}%"
         yield Trigger("compact.max_delete_ratio", deleted / max(rows, 1) / limit, why)
     if positions:
         most = compact.max_position_deletes
