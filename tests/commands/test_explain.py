@@ -4,13 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from isotherm.commands.explain import rest_conditions
+from isotherm.commands.explain import explained, rest_conditions
+from isotherm.commands.inspector import Inspector
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.planner.plan import plan
 from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import Resolved
+from isotherm.runtime.config import load_config
 from support.builders import HOUR, MIB, NOW, key, partition, view
+from support.lab import Lab
+from support.worked import configured
 
 CLOSED = Policy.model_validate({"work": {"windows": [{"cron": "0 3 * * *", "lasts": "1h"}]}})
 
@@ -50,3 +54,22 @@ def test_a_rest_is_no_less_one_because_the_job_after_it_would_rewrite_no_data(ki
 
     assert decision.verdict is verdict
     assert (rest.holds, rest.word) == (False, Verdict.RESTING)
+
+
+def test_a_limit_comes_from_where_the_trigger_that_speaks_has_it(tmp_path):
+    policy = (
+        'tables: "*"\nexpire: {keep_for: 0s, keep_last: 2, at_latest: 0s, delete_after: 0s}\n'
+        "override: [expire.keep_for, expire.keep_last, expire.delete_after]\n"
+        'work: {windows: [{cron: "0 0 29 2 *", lasts: 1m}]}\n'
+    )
+    lab = Lab(tmp_path, policy=policy)
+    table = lab.create()
+    for hour in (1, 2, 3, 4):
+        lab.append(table, hour)
+    lab.settled().stop()
+    inspector = Inspector(load_config(configured(lab)))
+    conditions = explained(inspector, "shop.orders", None, lab.now_ms()).conditions
+    (expire,) = (one for one in conditions if one.name == "expire")
+
+    assert "0s at the latest" in expire.text
+    assert expire.origin == "all.yaml"

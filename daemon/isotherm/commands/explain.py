@@ -253,12 +253,6 @@ def _of_table(
         "no snapshot" if oldest is None else f"the oldest is {span_text(now_ms - oldest.committed_at_ms)} old"
     )
     expire = resolved.policy.expire
-    options = {
-        Action.EXPIRE: "expire.at_once",
-        Action.REWRITE_MANIFESTS: "manifests.min_count",
-        Action.TRIM_METADATA: "metadata.keep_last",
-        Action.REMOVE_ORPHANS: "orphans.every",
-    }
     is_old = oldest is not None and now_ms - oldest.committed_at_ms >= expire.keep_for
     are_many = view.facts.snapshots > expire.keep_last
     conditions = (
@@ -282,7 +276,7 @@ def _of_table(
                 one.verdict,
                 one.score >= 1,
                 f"{one.score:.2f} of 1: {one.why}",
-                _origin(resolved, options[one.action]),
+                _origin(resolved, one.option),
             )
             for one in planned.of_table
         ),

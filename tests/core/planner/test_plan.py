@@ -765,6 +765,7 @@ def test_a_few_old_snapshots_go_when_it_is_late():
     decision, going = expiry(20, expire=expire)
 
     assert decision.why == "the oldest could have gone 9m ago, 5m at the latest"
+    assert decision.option == "expire.at_latest"
     assert len(going) == 10
 
 
@@ -773,6 +774,7 @@ def test_large_metadata_lets_snapshots_go_sooner():
     decision, going = expiry(20, expire=expire, facts=facts(metadata_file_bytes=3 * MIB))
 
     assert decision.why == "metadata.json has 3.0 MiB of 1.0 MiB, and 10 of 20 snapshots may go"
+    assert decision.option == "expire.max_metadata_size"
     assert len(going) == 10
 
 

@@ -80,6 +80,8 @@ class Decision:
     """What the job would save whoever reads the whole partition: bytes, and requests at their price."""
     take: Take | None = None
     """For a compaction: which files it would take."""
+    option: str = ""
+    """For work on the table as a whole: the field of the policy that its score comes from."""
 
 
 @dataclass(frozen=True, slots=True)

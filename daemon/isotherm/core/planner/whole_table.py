@@ -59,7 +59,8 @@ def _decide_whole(
     speaker = max(triggers, key=lambda trigger: trigger.score)
 
     def verdict(kind: Verdict, why: str, wake: Wake = NEVER) -> Decision:
-        return Decision(action, None, WHOLE[action], kind, round(speaker.score, 4), why, wake, files=files)
+        score, option = round(speaker.score, 4), speaker.option
+        return Decision(action, None, WHOLE[action], kind, score, why, wake, files=files, option=option)
 
     if (held := standstill(view, now_ms)) is not None:
         return verdict(*held)
