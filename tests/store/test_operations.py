@@ -7,6 +7,7 @@ import pytest
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.model.jobs import JOB_BYTES_PER_S, Action, Outcome
 from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.core.units import DAY_MS, HOUR_MS
 from isotherm.store import Ledger
 from isotherm.store.ledger import Operation
 
@@ -44,5 +45,18 @@ def test_a_budget_is_charged_what_was_read(tmp_path, operation, charged):
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.save(operation)
 
-    assert ledger.bytes_read_since(0) == ledger.bytes_read_since(0, "u") == charged
+    now_ms = operation.started_at_ms + 100
+    assert ledger.bytes_read_within(1000, now_ms) == ledger.bytes_read_within(1000, now_ms, "u") == charged
     ledger.close()
+
+
+@pytest.mark.parametrize(
+    ("ahead_ms", "charged"),
+    [(-HOUR_MS - 1, 0), (-HOUR_MS, 70), (0, 70), (HOUR_MS, 70), (HOUR_MS + 1, 0), (100 * DAY_MS, 0)],
+)
+def test_what_began_by_a_clock_that_was_ahead_uses_up_no_budget_for_so_long(ahead_ms, charged):
+    ledger = Ledger(None)
+    now_ms = 1000 * DAY_MS
+    ledger.save(replace(BEGUN, started_at_ms=now_ms + ahead_ms, bytes_planned=70))
+
+    assert ledger.bytes_read_within(HOUR_MS, now_ms) == charged

@@ -57,7 +57,7 @@ class Admission:
         if not any(planned.requests for planned in plans):
             return ()
         now_ms, budget = self.now_ms(), self.bytes_per_hour
-        left = None if budget is None else budget - self.ledger.bytes_read_since(now_ms - HOUR_MS)
+        left = None if budget is None else budget - self.ledger.bytes_read_within(HOUR_MS, now_ms)
         rooms = self.verdicts.rooms(plans, self.compactions.running(), self.served_at_ms)
         at_once = self.jobs_at_once if may_compact else 0
         admitted = admit(plans, len(self.compactions), at_once, left, now_ms, rooms, self.expired_at_ms)

@@ -154,7 +154,7 @@ class Verdicts:
                 work = resolved.policy.work
                 uuid, now_ms = planned.table.uuid, self._now_ms()
                 lefts = [
-                    max(limit - self._ledger.bytes_read_since(now_ms - span_ms, uuid), 0)
+                    max(limit - self._ledger.bytes_read_within(span_ms, now_ms, uuid), 0)
                     for limit, span_ms in ((work.bytes_per_hour, HOUR_MS), (work.bytes_per_day, DAY_MS))
                     if limit is not None
                 ]

@@ -149,13 +149,16 @@ class Operations(Part):
                 found[action] = Quarantine(until_ms, len(failed), why)
         return found
 
-    def bytes_read_since(self, since_ms: int, uuid: str | None = None) -> int:
-        """Bytes that compactions of one table or of all have read, or mean to read, since a time; for budgets."""
+    def bytes_read_within(self, span_ms: int, now_ms: int, uuid: str | None = None) -> int:
+        """Bytes that compactions of one table or of all have read, or mean to read, in a span until now; for budgets.
+
+        What a clock that was ahead has stamped counts for as long as the span, and not until that time has come.
+        """
         # One question for each index: a condition that may be none keeps SQLite from either.
-        of_table = "" if uuid is None else "AND uuid = ?3"
+        of_table = "" if uuid is None else "AND uuid = ?4"
         row = self.db.execute(
-            f"SELECT COALESCE(SUM(bytes), 0) FROM operations WHERE started_at_ms >= ?1 AND action = ?2 {of_table}",  # noqa: S608
-            (since_ms, Action.COMPACT, *(() if uuid is None else (uuid,))),
+            f"SELECT COALESCE(SUM(bytes), 0) FROM operations WHERE started_at_ms BETWEEN ?1 AND ?2 AND action = ?3 {of_table}",  # noqa: S608
+            (now_ms - span_ms, now_ms + span_ms, Action.COMPACT, *(() if uuid is None else (uuid,))),
         ).fetchone()
         return int(row[0])
 
