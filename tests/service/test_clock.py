@@ -5,10 +5,11 @@ from dataclasses import dataclass
 import pytest
 
 from isotherm.contract.events import OpenWindow
-from isotherm.core.units import DAY_MS
+from isotherm.core.model.holds import Hold, HoldKind
+from isotherm.core.units import DAY_MS, HOUR_MS
 from isotherm.service.admission import Admission
 from support.builders import NOW
-from support.lab import Lab, believed, counted, event_of, started, uuid_of
+from support.lab import EAGER, Lab, believed, counted, event_of, started, uuid_of
 
 
 @dataclass
@@ -92,6 +93,47 @@ def test_a_turn_that_was_had_in_the_future_costs_no_table_one_now():
     admission.expires("b")
 
     assert admission.expired_at_ms == {"b": NOW}
+
+
+def test_what_was_decided_until_a_time_of_a_clock_that_was_ahead_is_decided_again(lab):
+    """A partition waits for its window, which by that clock opens in a hundred days."""
+    hour = (lab.now_ms() // HOUR_MS + 2) % 24
+    window = f'work: {{windows: [{{cron: "0 {hour} * * *", lasts: 1h}}]}}\n'
+    (lab.root / "policies" / "all.yaml").write_text(EAGER + window)
+    table = lab.create()
+    service = started(lab)
+    for number in (1, 1, 1, 9, 9, 9):
+        lab.append(table, number)
+    for wrong_ms in (0, 100 * DAY_MS, 0):
+        lab.wrong_ms = wrong_ms
+        for _ in range(3):
+            service.step(0)
+    at_ms = service.fold.db.execute("SELECT MIN(wake_at_ms) FROM partitions").fetchone()[0]
+    verdicts = service.fold.tally(uuid_of(table)).verdicts
+    service.stop()
+
+    assert verdicts["waiting"] == 1
+    assert at_ms < lab.now_ms() + DAY_MS
+
+
+@pytest.mark.parametrize(("ahead_ms", "is_held"), [(HOUR_MS // 2, True), (100 * DAY_MS, False)])
+def test_what_failed_by_a_clock_that_was_ahead_is_not_left_alone_for_so_long(lab, ahead_ms, is_held):
+    table = lab.create()
+    lab.append(table, 1)
+    service = started(lab)
+    service.step(0)
+    row = service.fold.table(uuid_of(table))
+    (partition,) = service.fold.partitions(uuid_of(table))
+    at_ms = lab.now_ms() + ahead_ms
+    failed = Hold(
+        HoldKind.QUARANTINE, uuid_of(table), "shop.orders", "a disk is full", at_ms,
+        partition=partition.key, until_ms=at_ms + 1000, failures=1,
+    )  # fmt: skip
+    service.ledger.hold(failed, told=True)
+    held = service.verdicts.view(row, (), partitions={}).quarantined
+    service.stop()
+
+    assert (partition.key in held) is is_held
 
 
 @pytest.mark.parametrize("hours", [[9], [1, 9]], ids=["still due", "hot again"])

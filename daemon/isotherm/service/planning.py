@@ -6,6 +6,7 @@ Changes nothing in the world; asks nobody but the stores.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import Plan, Verdict
 from isotherm.core.model.jobs import Action
@@ -88,8 +89,9 @@ class Verdicts:
             partitions: those to decide.
             whole: with what is needed to decide of the table as a whole (its log of snapshots may be long).
         """
-        uuid = row.state.table.uuid
+        uuid, now_ms = row.state.table.uuid, self._now_ms()
         holds = self._ledger.holds(uuid)
+        # What failed by a clock that was ahead would be left alone until that time has come.
         return View(
             around=Surroundings(
                 row.state, row.facts.fields, self._fold.intents(uuid), self._fold.words(uuid)
@@ -100,7 +102,7 @@ class Verdicts:
             snapshots=self._fold.snapshots(uuid) if whole else None,
             astray=self._fold.astray(uuid) if whole else (),
             flights=tuple(flights),
-            quarantined=quarantines_of(holds),
+            quarantined=quarantines_of(hold for hold in holds if hold.at_ms <= now_ms + MAX_AHEAD_MS),
             halted=halt_of(holds),
             pause=pause_of(holds),
             setbacks=self._ledger.setbacks(uuid) if whole else {},

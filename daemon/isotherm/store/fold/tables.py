@@ -173,7 +173,9 @@ class Tables(Part):
             "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (uuid) DO UPDATE SET name = excluded.name, "
             "state = excluded.state, facts = excluded.facts, confirmed_head = excluded.confirmed_head, "
             "confirmed_at_ms = excluded.confirmed_at_ms, changed_at_ms = excluded.changed_at_ms, trusted = 1, "
-            "touched = 1, whole_touched = 1",
+            "touched = 1, whole_touched = 1, "
+            # By a clock that was ahead everything was decided until times that are long in coming.
+            "anew_after = CASE WHEN tables.confirmed_at_ms > excluded.confirmed_at_ms THEN '' ELSE tables.anew_after END",
             (
                 uuid,
                 state.table.name,
