@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -19,8 +20,8 @@ from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import load_config
 from isotherm.runtime.yaml_reader import parse_yaml
 from isotherm.store import Fold, Ledger
-from support.builders import HOUR
-from support.lab import EAGER, EXPIRING, Lab, settle
+from support.builders import DAY, HOUR
+from support.lab import EAGER, EXPIRING, NEVER_DUE, Lab, settle
 from support.worked import configured
 
 LAZY = EAGER.replace("min_files: 3", "min_files: 50")
@@ -83,6 +84,27 @@ def test_a_history_goes_on_where_snapshots_have_expired_if_the_ledger_remembers(
     assert 0 < left < 8
     assert retained.remarks[-1].startswith(f"{files} data files in")
     assert replay(recorded, None, Assumed()).totals.files == 7
+
+
+@pytest.mark.parametrize("place", [0, 3, 7])
+def test_a_commit_that_a_clock_far_ahead_has_stamped_ends_no_history(tmp_path, place):
+    """The ledger has not heard of it, so its own time is all that is known."""
+    lab = Lab(tmp_path, policy=NEVER_DUE)
+    table = lab.create()
+    for hour in range(8):
+        lab.append(table, hour)
+    path = Path(table.metadata_location.removeprefix("file://"))
+    metadata = json.loads(path.read_text())
+    snapshot = sorted(metadata["snapshots"], key=lambda one: one["sequence-number"])[place]
+    snapshot["timestamp-ms"] += 3650 * DAY
+    metadata["snapshot-log"][place]["timestamp-ms"] = snapshot["timestamp-ms"]
+    path.write_text(json.dumps(metadata))
+    lab.settled().stop()
+    past = history(lab, Ledger(None))
+
+    assert len(past.recorded) == 8
+    assert past.ends_at_ms < lab.now_ms() + DAY
+    assert replay(past, None, Assumed()).totals.files == 8
 
 
 def run(lab, *policies, config="isotherm.yaml", **fields):

@@ -63,7 +63,8 @@ def read_history(
     # What an event said may have been found wrong later; what the table itself says still is asked instead.
     gone = {number: one for number, one in remembered.items() if number not in loaded.parents}
     for known in (remembered, gone):
-        changes, before = traced_back(head, known, reader.read, since_ms)
+        found, before = traced_back(head, known, reader.read, since_ms)
+        changes = _until(found, now_ms)
         try:
             beginning = _beginning(partitions, changes, now_ms)
             break
@@ -83,6 +84,16 @@ def read_history(
         ends_at_ms=max(now_ms, starts_at_ms),
         remarks=_remarks(changes, beginning, reader.reads),
     )
+
+
+def _until(changes: Sequence[Recorded], now_ms: int) -> list[Recorded]:
+    """The changes with the time of the next one where their own has not come yet: a clock that was ahead stamped them."""
+    believed: list[Recorded] = []
+    at_ms = now_ms
+    for one in reversed(changes):
+        at_ms = at_ms if one.received_at_ms > now_ms else one.received_at_ms
+        believed.append(replace(one, received_at_ms=at_ms))
+    return believed[::-1]
 
 
 class _Reader:
