@@ -173,6 +173,14 @@ def test_it_takes_minutes_at_most(nightly):
     assert run(nightly).stopped is None
 
 
+def test_where_the_first_policy_takes_all_the_time_nothing_is_said_of_others(nightly):
+    suggestion = run(nightly, clock_s=at_look(1, lambda: PATIENCE_S + 1.0))
+
+    assert (len(suggestion.tried), suggestion.advice) == (1, Advice.KEEP)
+    assert "Stopped after 5m: 1 policy was tried, others may be better." in printed(suggestion)
+    assert "no other policy was tried" in suggestion.why
+
+
 def test_a_policy_that_compacts_nothing_is_nothing_to_begin_with(nightly):
     with pytest.raises(UnknownTable, match="does not compact it"):
         run(nightly, file='tables: "*"\ncompact: {enabled: false}')

@@ -242,15 +242,17 @@ def print_suggestion(one: Suggestion, out: Console) -> None:
         out.print()
     if one.stopped is not None:
         tried = f"Stopped {one.stopped}" if one.stopped != INTERRUPTED else "Interrupted"
-        out.print(
-            Text(f"{tried}: {len(one.tried)} policies were tried, others may be better.", style="yellow")
-        )
+        out.print(Text(f"{tried}: {_were_tried(len(one.tried))}, others may be better.", style="yellow"))
     out.print(Text(one.why, style="bold"))
     if one.yaml is not None:
         out.print()
         out.print(f"Put this into the policy file that names {one.table}, or into one of its own:")
         out.print()
         out.print(Padding(Text(one.yaml), (0, 0, 0, 4), expand=False), soft_wrap=True)
+
+
+def _were_tried(number: int) -> str:
+    return "1 policy was tried" if number == 1 else f"{number} policies were tried"
 
 
 def _telling(tried: Sequence[Tried]) -> list[Tried]:

@@ -131,7 +131,7 @@ def test_why_has_its_numbers(now, best, said):
 @pytest.mark.parametrize(
     ("prices", "said"),
     [
-        ([(10, 0)], "no other policy costs less"),
+        ([(10, 0)], "Keep what you have for now: no other policy was tried."),
         ([(10, 0), (10, 0), (11, 0)], "none of 2 other policies costs less"),
         (
             [(100, 0), (91, 0)],
@@ -141,6 +141,14 @@ def test_why_has_its_numbers(now, best, said):
 )
 def test_what_is_kept_says_how_near_it_was(prices, said):
     assert said in choose(trials_of(*prices), ON, 1).why
+
+
+def test_of_one_policy_alone_nothing_is_concluded():
+    (alone,) = trials_of((10, 0))
+    hot = replace(alone, figures=replace(alone.figures, jobs=0, has_cold_debt=False))
+
+    assert choose([hot], ON, 1).advice is Advice.KEEP
+    assert choose([hot, hot], ON, 1).advice is Advice.NEVER_COLD
 
 
 def test_where_nobody_compacts_anything_it_says_where_to_look():

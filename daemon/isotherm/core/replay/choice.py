@@ -132,6 +132,8 @@ def choose(trials: Sequence[Trial], on: Watched, reads_a_day: float) -> Choice:
         reads_a_day: how often the table is read.
     """
     now = trials[0]
+    if len(trials) == 1:
+        return Choice(Advice.KEEP, now, "Keep what you have for now: no other policy was tried.")
     if not any(one.figures.jobs or one.figures.has_cold_debt for one in trials) and now.figures.read_bytes:
         return Choice(Advice.NEVER_COLD, now, _never_cold(trials, on))
     best = _best(trials, reads_a_day)
@@ -174,9 +176,9 @@ def _change(now: Trial, best: Trial, reads_a_day: float) -> str:
 def _keep(trials: Sequence[Trial], reads_a_day: float) -> str:
     now, others = trials[0], trials[1:]
     before = now.figures.price(reads_a_day)
-    best = min(others, key=lambda one: one.figures.price(reads_a_day), default=now)
+    best = min(others, key=lambda one: one.figures.price(reads_a_day))
     after = best.figures.price(reads_a_day)
-    of = f"none of {len(others)} other policies" if others else "no other policy"
+    of = f"none of {len(others)} other policies"
     if not any(one.figures.jobs for one in trials):
         return f"Keep what you have: {of} compacts anything; `isotherm explain` says why of each partition."
     if after >= before:
