@@ -204,9 +204,7 @@ def obviously(world, policy, now):
         state = kept.as_of(now)
         hour = int(name.split(":")[1].rstrip("}"))
         boundary = world.around.state.boundary_ms
-        # The write's own time counts once it is over, where this machine's clock was behind it.
-        was_behind = state.stamped_at_ms is not None and state.stamped_at_ms <= now
-        quiet = now - (state.stamped_at_ms if was_behind else state.last_write_at_ms)
+        quiet = now - state.last_write_at_ms
         # What a span is in hours; of these tables nothing was learned yet.
         after = {timedelta(minutes=90): 1.5, "learned": 2}.get(policy.cold.after, policy.cold.after)
         is_behind = boundary is not None and (hour + 1 + after) * HOUR <= boundary
