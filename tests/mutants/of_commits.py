@@ -472,9 +472,23 @@ MUTANTS = (
     Mutant(
         "a file that was added again meanwhile leaves with its copy",
         OUTCOME,
-        "if copies[identity] > count}",
-        "if False}",
+        "return came | {identity for identity, _ in here - read},",
+        "return came,",
         TWICE + "test_a_file_that_is_added_again_meanwhile_refuses_the_commit",
+    ),
+    Mutant(
+        "rows of a copy that a rollback took back stay",
+        OUTCOME,
+        "left | {identity for identity, _ in read - here}",
+        "left",
+        TWICE + "test_a_copy_that_a_rollback_takes_back_refuses_the_commit",
+    ),
+    Mutant(
+        "deletes stay applied to a file that left and was added again",
+        OUTCOME,
+        "return file.identity, file.sequence_number",
+        "return file.identity, 0",
+        TWICE + "test_a_file_that_left_and_was_added_again_refuses_the_commit",
     ),
     Mutant(
         "deletes that no reader applies are applied",

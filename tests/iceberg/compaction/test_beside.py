@@ -56,3 +56,12 @@ def test_nothing_stands_beside_any_other_job() -> None:
     came, left = strangers(replace(JOB, beside_appends=False), [*OLD, live("d", 11)])
 
     assert (came, left) == ({("d", None)}, set())
+
+
+def test_deletes_that_left_and_were_added_again_have_come() -> None:
+    """A file to which they did not apply may be older than they are now."""
+    job = replace(JOB, bystanders=JOB.bystanders | {("e", None)})
+
+    found = [strangers(job, [*OLD, live("e", number, FileKind.POSITION_DELETES)]) for number in (9, 11)]
+
+    assert found == [(set(), set()), ({("e", None)}, set())]

@@ -7,6 +7,7 @@ import pytest
 
 from isotherm.core.model.jobs import OutcomeKind, Take
 from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.iceberg.manifests.live import live_files
 from support.deleted_rows import delete_row
 from support.lab import Lab
 from support.rewriting import bound, commit, partitions, rewritten, try_to_bind
@@ -79,6 +80,54 @@ def test_a_file_that_is_added_again_meanwhile_refuses_the_commit(tmp_path: Path,
 
     assert (OutcomeKind.FAILED, Reason.CONFLICT) == (outcome.kind, outcome.reason)
     assert before == ids(table)
+
+
+def test_a_copy_that_a_rollback_takes_back_refuses_the_commit(tmp_path: Path) -> None:
+    """The rows of both copies were written."""
+    lab = Lab(tmp_path)
+    table = filled(lab)
+    once = table.metadata.current_snapshot_id
+    first_again(table)
+    (key,) = partitions(table)
+    job = bound(table, key, take=ALL)
+    rewrite = rewritten(table, job)
+    table.manage_snapshots().rollback_to_snapshot(once).commit()
+    before = ids(table)
+
+    outcome = commit(lab.catalog, job, rewrite)
+
+    assert (OutcomeKind.FAILED, Reason.CONFLICT) == (outcome.kind, outcome.reason)
+    assert before == ids(table) == list(range(6))
+
+
+@pytest.mark.parametrize(
+    "take", [Take(10**9, with_deletes=True), Take(merges_deletes=True)], ids=["applied", "merged"]
+)
+def test_a_file_that_left_and_was_added_again_refuses_the_commit(tmp_path: Path, take: Take) -> None:
+    """What was deleted of it before is there again: those deletes are older than it is now."""
+    lab = Lab(tmp_path)
+    table = filled(lab)
+    (key,) = partitions(table)
+    first, second, _ = bound(table, key, take=ALL).data_files
+    delete_row(lab, table, first.path, 0, key)
+    delete_row(lab, table, second.path, 0, key)
+    job = bound(table.refresh(), key, take=take)
+    rewrite = rewritten(table, job)
+    table.delete("id < 2")
+    table.refresh().add_files([first.path])
+    before = aged(table, key)
+
+    outcome = commit(lab.catalog, job, rewrite)
+
+    assert (OutcomeKind.FAILED, Reason.CONFLICT) == (outcome.kind, outcome.reason)
+    assert before == aged(table, key)
+
+
+def aged(table: Any, key: Any) -> list[tuple[str, int]]:
+    """The live files, with their ages."""
+    metadata = table.refresh().metadata
+    live = live_files(metadata, table.io, metadata.current_snapshot(), key)
+    return sorted((entry.path, entry.sequence_number) for entry in live)
 
 
 def test_deletes_on_a_file_with_two_ages_are_not_merged(tmp_path: Path) -> None:

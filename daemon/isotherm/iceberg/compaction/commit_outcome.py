@@ -1,13 +1,13 @@
 """What became of a job: a look at its table's history, whatever the ledger or an answer says."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
 from isotherm.contract.summary import JOB_ID
-from isotherm.core.model.files import FileKind
+from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason
 from isotherm.iceberg.manifests.live import LiveEntry, live_files
@@ -90,19 +90,28 @@ def strangers(
 ) -> tuple[set[tuple[str, int | None]], set[tuple[str, int | None]]]:
     """The partition's files that came since a job was bound, and those that left; without what may stand beside it.
 
-    One that the job takes has come if the table names it more often than before: all that it names would leave.
+    Deletes apply by age. So a file that the job has read, and that left and was added again, has come, and so has another
+    copy of one; of two copies one has left where a rollback took it back.
     """
-    here, copies = dict[tuple[str, int | None], LiveEntry](), Counter[tuple[str, int | None]]()
-    for entry in live:
-        here[entry.identity] = entry
-        copies[entry.identity] += 1
+    entries = list(live)
     known = known_files(job)
-    came = {
-        identity for identity, entry in here.items() if identity not in known and not _is_beside(job, entry)
-    }
-    taken = Counter(file.identity for file in (*job.data_files, *job.delete_files))
-    came |= {identity for identity, count in taken.items() if copies[identity] > count}
-    return came, known - here.keys()
+    read = Counter(_aged(file) for file in (*job.data_files, *job.delete_files, *job.staying))
+    identities = {identity for identity, _ in read}
+    here = Counter(_aged(entry) for entry in entries if entry.identity in identities)
+    came = {entry.identity for entry in entries if _is_new(job, entry, known)}
+    left = known - {entry.identity for entry in entries}
+    return came | {identity for identity, _ in here - read}, left | {identity for identity, _ in read - here}
+
+
+def _aged(file: LiveFile | LiveEntry) -> tuple[tuple[str, int | None], int]:
+    return file.identity, file.sequence_number
+
+
+def _is_new(job: CompactionJob, entry: LiveEntry, known: Collection[tuple[str, int | None]]) -> bool:
+    """Whether a file was not there when the job was bound; a delete file also where it was added again since."""
+    if entry.identity in known:
+        return entry.kind is not FileKind.DATA and entry.sequence_number > job.base_sequence_number
+    return not _is_beside(job, entry)
 
 
 def _is_beside(job: CompactionJob, entry: LiveEntry) -> bool:
