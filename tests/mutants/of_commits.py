@@ -491,6 +491,14 @@ MUTANTS = (
         TWICE + "test_a_file_that_left_and_was_added_again_refuses_the_commit",
     ),
     Mutant(
+        "deletes leave by what a lost attempt knew",
+        SNAPSHOT,
+        "which = manifest.manifest_path, leaving",
+        "which = manifest.manifest_path, frozenset()",
+        "iceberg/compaction/test_lost_attempts.py::"
+        "test_deletes_stay_that_a_rollback_gives_something_to_apply_to_in_the_race",
+    ),
+    Mutant(
         "deletes that no reader applies are applied",
         "iceberg/compaction/deleted_rows.py",
         "if path in spellings and set(spellings[path]) != {name}:",

@@ -28,19 +28,36 @@ def delete_row(lab, table, path, position, key, *, announce=True, says_of=False)
 
 def delete_ids(lab, table, ids, key, *, announce=True):
     """An equality-delete file, as a writer of upserts leaves it."""
+    _commit(lab, table, key, _by_id(ids), announce, **BY_ID)
+
+
+def delete_row_and_ids(lab, table, path, position, ids, key, *, announce=False):
+    """Both in one manifest, as Flink writes them."""
+    rows = pa.table({"file_path": [path], "pos": pa.array([position], pa.int64())})
+    table.refresh()
+    files = [_file(table, key, rows), _file(table, key, _by_id(ids), **BY_ID)]
+    _commit_files(lab, table, files, announce)
+
+
+BY_ID = {"content": DataFileContent.EQUALITY_DELETES, "equality_ids": [1]}
+
+
+def _by_id(ids):
     field = pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})
-    rows = pa.table([ids], schema=pa.schema([field]))
-    _commit(lab, table, key, rows, announce, content=DataFileContent.EQUALITY_DELETES, equality_ids=[1])
+    return pa.table([ids], schema=pa.schema([field]))
 
 
 def _commit(lab, table, key, rows, announce, **fields):
     table.refresh()
-    metadata, head = table.metadata, table.metadata.current_snapshot()
-    snapshot_id, number = metadata.new_snapshot_id(), metadata.next_sequence_number()
-    place = f"{metadata.location}/data/deletes-{snapshot_id}.parquet"
+    _commit_files(lab, table, [_file(table, key, rows, **fields)], announce)
+
+
+def _file(table, key, rows, **fields):
+    metadata = table.metadata
+    place = f"{metadata.location}/data/deletes-{metadata.new_snapshot_id()}.parquet"
     with table.io.new_output(place).create() as out:
         pq.write_table(rows, out)
-    file = DataFile.from_args(
+    return DataFile.from_args(
         3,
         file_path=place,
         file_format=FileFormat.PARQUET,
@@ -49,9 +66,17 @@ def _commit(lab, table, key, rows, announce, **fields):
         file_size_in_bytes=len(table.io.new_input(place)),
         **{"content": DataFileContent.POSITION_DELETES, **fields},
     )
-    entry = ManifestEntry.from_args(
-        3, status=ManifestEntryStatus.ADDED, snapshot_id=snapshot_id, sequence_number=None, data_file=file
-    )
+
+
+def _commit_files(lab, table, files, announce):
+    metadata, head = table.metadata, table.metadata.current_snapshot()
+    snapshot_id, number = metadata.new_snapshot_id(), metadata.next_sequence_number()
+    entries = [
+        ManifestEntry.from_args(
+            3, status=ManifestEntryStatus.ADDED, snapshot_id=snapshot_id, sequence_number=None, data_file=file
+        )
+        for file in files
+    ]
     manifest = write_manifest(
         table.io,
         metadata,
@@ -59,7 +84,7 @@ def _commit(lab, table, key, rows, announce, **fields):
         0,
         ManifestContent.DELETES,
         snapshot_id,
-        [entry],
+        entries,
     )
     listing = f"{metadata.location}/metadata/snap-{snapshot_id}.avro"
     manifests = [manifest, *read_manifest_list(table.io, head.manifest_list)]

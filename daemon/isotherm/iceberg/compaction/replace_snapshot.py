@@ -87,8 +87,9 @@ class ReplaceSnapshot:
     """The same in every attempt, so that manifests that were written for a lost one can be used again."""
     known: dict[str, tuple[LiveEntry, ...]] = field(default_factory=dict)
     """The partition's live files by manifest; they never change."""
-    restated: dict[str, ManifestFile] = field(default_factory=dict)
-    """What was written in the place of a manifest, by the manifest's path."""
+    restated: dict[tuple[str, frozenset[tuple[str, int | None]]], ManifestFile] = field(default_factory=dict)
+    """What was written in the place of a manifest, by its path and the files that leave it: what applies elsewhere may
+    leave in one attempt and stay in the next."""
     merged: dict[tuple[str, ...], ManifestFile] | None = None
     """What the first attempt wrote in the place of several manifests, by their paths; None before it."""
     new: dict[ManifestContent, ManifestFile] = field(default_factory=dict)
@@ -177,8 +178,8 @@ class ReplaceSnapshot:
             if not manifest.has_added_files() and not manifest.has_existing_files():
                 continue
             held = self.known.get(manifest.manifest_path, ())
-            if any(entry.identity in leaving for entry in held):
-                found.append(self._restated(table, manifest, leaving))
+            if gone := leaving.intersection(entry.identity for entry in held):
+                found.append(self._restated(table, manifest, frozenset(gone)))
             else:
                 kept.append(manifest)
         return found + self._merged(table, kept)
@@ -247,20 +248,20 @@ class ReplaceSnapshot:
         return self.new[content]
 
     def _restated(
-        self, table: Table, manifest: ManifestFile, leaving: set[tuple[str, int | None]]
+        self, table: Table, manifest: ManifestFile, leaving: frozenset[tuple[str, int | None]]
     ) -> ManifestFile:
         """A manifest without the files that leave, written as it is read: a few entries are in memory."""
-        path = manifest.manifest_path
-        if path not in self.restated:
-            written = Manifest.read(table.io, path, manifest.manifest_length)
+        which = manifest.manifest_path, leaving
+        if which not in self.restated:
+            written = Manifest.read(table.io, manifest.manifest_path, manifest.manifest_length)
             # Entries that were deleted by an earlier snapshot are that snapshot's news, not ours.
             restated = (
                 deleted(entry, self.snapshot_id) if identity(entry) in leaving else existing(entry)
                 for entry in entries(written, manifest)
                 if entry.status != ManifestEntryStatus.DELETED
             )
-            self.restated[path] = self._write(table, manifest.partition_spec_id, manifest.content, restated)
-        return self.restated[path]
+            self.restated[which] = self._write(table, manifest.partition_spec_id, manifest.content, restated)
+        return self.restated[which]
 
     def _write(
         self, table: Table, spec_id: int, content: ManifestContent, entries: Iterable[ManifestEntry]
