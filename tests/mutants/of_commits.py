@@ -491,6 +491,20 @@ MUTANTS = (
         TWICE + "test_a_file_that_left_and_was_added_again_refuses_the_commit",
     ),
     Mutant(
+        "main moves while somebody wants to fast-forward it to a branch",
+        "iceberg/unpublished.py",
+        "if name != MAIN_BRANCH and ahead:",
+        "if False:",
+        "iceberg/test_unpublished.py::test_a_branch_that_goes_on_from_the_head_waits_for_a_day",
+    ),
+    Mutant(
+        "what was staged while a job ran cannot be published",
+        COMMIT_CHECKS,
+        "if why := unpublished(metadata, now_ms):",
+        "if not (why := 'x'):",
+        "iceberg/compaction/test_audits.py::test_what_is_looked_at_first_can_be_published",
+    ),
+    Mutant(
         "deletes leave by what a lost attempt knew",
         SNAPSHOT,
         "which = manifest.manifest_path, leaving",

@@ -54,6 +54,7 @@ def try_to_bind(table: Table, partition: PartitionKey, **changes: Any) -> Compac
         "target_size_bytes": TARGET_BYTES,
         "policy_hash": "policy",
         "why": "a test",
+        "now_ms": NOW_MS,
     }
     found = bind(table.metadata, table.io, head, partition, **{**arguments, **changes})
     return found.job if isinstance(found, Bound) else found
@@ -70,8 +71,10 @@ def always(_: Table) -> None:
     """May commit."""
 
 
-def commit(catalog: Any, job: CompactionJob, rewrite: Rewrite, may_commit: Any = always) -> Outcome:
-    return commit_compaction(catalog, job, rewrite, may_commit, NOW_MS, pause=lambda _: None)
+def commit(
+    catalog: Any, job: CompactionJob, rewrite: Rewrite, may_commit: Any = always, now_ms: int = NOW_MS
+) -> Outcome:
+    return commit_compaction(catalog, job, rewrite, may_commit, now_ms, pause=lambda _: None)
 
 
 def compacted(catalog: Any, name: str, partition: PartitionKey, **changes: Any) -> Outcome:

@@ -54,6 +54,8 @@ def is_counter(name: str) -> bool:
 
 STAGED_AS = "wap.id"
 """Under which name a snapshot was staged, to be published after a look at it."""
+REPLACES_PARTITIONS = "replace-partitions"
+"""Whether an overwrite was one of whole partitions (a dynamic one)."""
 PICKED_FROM = "source-snapshot-id"
 """The staged snapshot that a cherry-pick has published."""
 

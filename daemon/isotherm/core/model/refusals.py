@@ -27,6 +27,8 @@ class Reason(StrEnum):
     PAUSED = "paused"
     POLICY = "policy"
     SCHEMA = "schema"
+    STAGED = "staged"
+    """A writer wants to publish what it has written on top of the head."""
     STALE = "stale"
     STOPPED = "stopped"
     TOPIC = "topic"

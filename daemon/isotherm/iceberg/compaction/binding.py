@@ -28,6 +28,7 @@ from isotherm.iceberg.manifests.reachability import never, reached
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.misplaced import misplaced_table
 from isotherm.iceberg.threads import IsStopped
+from isotherm.iceberg.unpublished import unpublished
 from isotherm.service.ports import Bound
 
 
@@ -45,6 +46,7 @@ def bind(
     target_size_bytes: int,
     policy_hash: str,
     why: str,
+    now_ms: int,
     is_stopped: IsStopped = never,
 ) -> Bound | Refusal:
     """A compaction job for a partition as it stands in a snapshot, bound to the files that it will replace.
@@ -55,7 +57,7 @@ def bind(
     Raises:
         Stopped: so it was wanted.
     """
-    if refusal := _refusal_of_table(metadata):
+    if refusal := _refusal_of_table(metadata, now_ms):
         return refusal
     live = live_files(metadata, io, snapshot, partition, is_stopped=is_stopped)
     choice = _choice(live, partition, spec_id, take, _oldest(io, snapshot, take))
@@ -209,7 +211,7 @@ def _dead(
     ]
 
 
-def _refusal_of_table(metadata: TableMetadata) -> Refusal | None:
+def _refusal_of_table(metadata: TableMetadata, now_ms: int) -> Refusal | None:
     """Why nothing of a table can be compacted, if so."""
     if metadata.format_version != 2:
         return Refusal(
@@ -218,6 +220,8 @@ def _refusal_of_table(metadata: TableMetadata) -> Refusal | None:
         )
     if why := misplaced_table(metadata):
         return Refusal(Reason.LOCATION, why)
+    if why := unpublished(metadata, now_ms):
+        return Refusal(Reason.STAGED, why)
     clash = _ambiguous_field(metadata)
     return None if clash is None else Refusal(Reason.AMBIGUOUS_FIELDS, clash)
 

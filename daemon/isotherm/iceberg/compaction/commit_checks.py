@@ -13,10 +13,11 @@ from isotherm.core.model.refusals import Reason, RefusalError
 from isotherm.iceberg.compaction.commit_outcome import strangers
 from isotherm.iceberg.manifests.live import LiveEntry
 from isotherm.iceberg.misplaced import misplaced_table
+from isotherm.iceberg.unpublished import unpublished
 
 
 def check_table(
-    job: CompactionJob, rewrite: Rewrite, metadata: TableMetadata, live: Iterable[LiveEntry]
+    job: CompactionJob, rewrite: Rewrite, metadata: TableMetadata, live: Iterable[LiveEntry], now_ms: int
 ) -> None:
     """Check that the table still is what the job was made for.
 
@@ -25,6 +26,7 @@ def check_table(
         rewrite: what was written.
         metadata: the table's newest metadata.
         live: the files of the job's partition at its head.
+        now_ms: the time.
 
     Raises:
         RefusalError: it is not.
@@ -43,6 +45,8 @@ def check_table(
         )
     if job.spec_id not in metadata.specs():
         raise RefusalError(Reason.CONFLICT, f"partition spec {job.spec_id} is gone")
+    if why := unpublished(metadata, now_ms):
+        raise RefusalError(Reason.STAGED, why)
     came, left = strangers(job, live)
     if came or left:
         first = min(came or left, key=str)[0]

@@ -178,7 +178,7 @@ class _Commit:
             live = self._live(table)
             if done := self._live_already(live):
                 return done
-            check_table(self.job, self.rewrite, table.metadata, live)
+            check_table(self.job, self.rewrite, table.metadata, live, self.now_ms)
             check_files(self.rewrite, table.io)
             requirements, updates = self._request(table, live, attempt)
             if self.clock_s() - began_s > FRESH_S and _place(self._load().metadata) != _place(table.metadata):

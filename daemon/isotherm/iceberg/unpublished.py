@@ -1,0 +1,73 @@
+"""What somebody has written beside `main`, to look at it first, and can publish only while `main` stays where it is.
+
+A branch on top of `main` is published by a fast-forward, a staged snapshot (`wap.id`) by a cherry-pick. Iceberg refuses the
+former once `main` has moved, whoever moved it. It does so for the latter too, but for appends; and for a dynamic overwrite
+only where its partitions have new files. A compaction in between would have all that work done once more.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.snapshots import Snapshot
+
+from isotherm.contract.summary import PICKED_FROM, REPLACES_PARTITIONS, STAGED_AS
+from isotherm.core.units import DAY_MS
+from isotherm.iceberg.values import operation_of, summary_of
+
+WAITS_MS = DAY_MS
+"""What is older is forgotten, or will not be published: a branch that stays must not keep a table from being compacted."""
+
+
+def unpublished(metadata: TableMetadata, now_ms: int) -> str:
+    """What would be lost for its writer if `main` moved now, or nothing.
+
+    Args:
+        metadata: the table's.
+        now_ms: the time.
+    """
+    head_id = metadata.current_snapshot_id
+    snapshots = {one.snapshot_id: one for one in metadata.snapshots}
+    if head_id is None:
+        return ""
+    young = {key for key, one in snapshots.items() if abs(now_ms - one.timestamp_ms) < WAITS_MS}
+    for name, ref in metadata.refs.items():
+        ahead = ref.snapshot_id in young - {head_id} and head_id in _history(snapshots, ref.snapshot_id)
+        if name != MAIN_BRANCH and ahead:
+            return (
+                f"{name} goes on from the head of main, and main could not be fast-forwarded to it any more"
+            )
+    staged = [one for one in metadata.snapshots if one.snapshot_id in young and _is_bound_to_main(one)]
+    if not staged:
+        return ""
+    history = set(_history(snapshots, head_id))
+    picked = {summary_of(snapshots[one]).get(PICKED_FROM) for one in history}
+    for one in staged:
+        if (
+            one.snapshot_id not in history
+            and str(one.snapshot_id) not in picked
+            and _fits(one, head_id, history)
+        ):
+            return f"snapshot {one.snapshot_id} is staged, and could not be published any more"
+    return ""
+
+
+def _history(snapshots: Mapping[int, Snapshot], newest: int) -> Iterator[int]:
+    """A snapshot and those before it, as far as the table has them."""
+    seen: set[int] = set()
+    current: int | None = newest
+    while current is not None and current in snapshots and current not in seen:
+        seen.add(current)
+        yield current
+        current = snapshots[current].parent_snapshot_id
+
+
+def _is_bound_to_main(snapshot: Snapshot) -> bool:
+    return STAGED_AS in summary_of(snapshot) and operation_of(snapshot) != "append"
+
+
+def _fits(staged: Snapshot, head_id: int, history: Collection[int]) -> bool:
+    """Whether it can be published as `main` is now."""
+    if summary_of(staged).get(REPLACES_PARTITIONS, "").lower() == "true":
+        return staged.parent_snapshot_id in history
+    return staged.parent_snapshot_id == head_id

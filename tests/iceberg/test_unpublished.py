@@ -1,0 +1,95 @@
+"""What is written beside `main`, and can be published only while that stays where it is."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+from pyiceberg.table.update import AddSnapshotUpdate
+
+from isotherm.core.units import DAY_MS
+from isotherm.iceberg.unpublished import unpublished
+from isotherm.runtime.clock import now_ms
+from support.lab import Lab
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Any:
+    lab = Lab(tmp_path)
+    table = lab.create(**{"format-version": "2"})
+    for _ in range(3):
+        lab.append(table, 1, announce=False)
+    return table
+
+
+def branch(table: Any, at: int) -> None:
+    table.manage_snapshots().create_branch(at, "audit").commit()
+    table.refresh().append(table.scan().to_arrow(), branch="audit")
+    table.refresh()
+
+
+def staged(table: Any, operation: Operation, parent: int, **more: str) -> None:
+    """A snapshot that no branch has, as Spark leaves it under `spark.wap.id`."""
+    metadata = table.metadata
+    snapshot = Snapshot(
+        snapshot_id=metadata.new_snapshot_id(),
+        parent_snapshot_id=parent,
+        sequence_number=metadata.next_sequence_number(),
+        timestamp_ms=max(now_ms(), metadata.last_updated_ms),
+        manifest_list=metadata.current_snapshot().manifest_list,
+        summary=Summary(operation, **{"wap.id": "w", **more}),
+        schema_id=0,
+    )
+    table.catalog.commit_table(table, (), (AddSnapshotUpdate(snapshot=snapshot),))
+    table.refresh()
+
+
+def ids(table: Any) -> list[int]:
+    return [one.snapshot_id for one in table.metadata.snapshots]
+
+
+def test_a_branch_that_goes_on_from_the_head_waits_for_a_day(table: Any) -> None:
+    branch(table, ids(table)[-1])
+    now = now_ms()
+
+    found = [bool(unpublished(table.metadata, at)) for at in (now, now + DAY_MS // 2, now + 2 * DAY_MS)]
+
+    assert found == [True, True, False]
+
+
+def test_a_branch_beside_the_head_does_not_wait(table: Any) -> None:
+    """At the head nobody has written yet; what goes on from an older one cannot be published by a fast-forward anyway."""
+    table.manage_snapshots().create_branch(ids(table)[-1], "at_the_head").commit()
+    table.manage_snapshots().create_tag(ids(table)[0], "tag").commit()
+    branch(table.refresh(), ids(table)[1])
+
+    assert not unpublished(table.metadata, now_ms())
+
+
+@pytest.mark.parametrize(
+    ("operation", "behind", "more", "waits"),
+    [
+        (Operation.OVERWRITE, 0, {}, True),
+        (Operation.DELETE, 0, {}, True),
+        (Operation.OVERWRITE, 1, {}, False),
+        (Operation.OVERWRITE, 1, {"replace-partitions": "true"}, True),
+        (Operation.APPEND, 0, {}, False),
+    ],
+    ids=["on the head", "a delete", "on an older one", "of whole partitions", "an append"],
+)
+def test_what_is_staged_waits_where_it_could_be_published(
+    table: Any, operation: Operation, behind: int, more: dict[str, str], waits: bool
+) -> None:
+    staged(table, operation, ids(table)[-1 - behind], **more)
+
+    found = [bool(unpublished(table.metadata, now_ms() + after)) for after in (0, 2 * DAY_MS)]
+
+    assert found == [waits, False]
+
+
+def test_what_was_published_waits_no_more(table: Any) -> None:
+    staged(table, Operation.OVERWRITE, ids(table)[-1], **{"replace-partitions": "true"})
+    picked = {"source-snapshot-id": str(ids(table)[-1])}
+    table.append(table.scan().to_arrow(), snapshot_properties=picked)
+
+    assert not unpublished(table.refresh().metadata, now_ms())
