@@ -70,6 +70,14 @@ MUTANTS = (
         "if not (why := 'x') and misplaced_table(",
         "authority/test_table_owner.py::" + WHERE_IT_STARTED,
     ),
+    Mutant(
+        "a table chooses the folder of the file that tells its store's time",
+        "iceberg/maintainer.py",
+        "if not isinstance(io, PyArrowFileIO) or misplaced_table(table.metadata):",
+        "if not isinstance(io, PyArrowFileIO):",
+        "iceberg/test_store_clock.py::"
+        "test_a_table_that_is_moved_to_a_disk_of_the_daemons_machine_chooses_no_folder_for_it",
+    ),
     # The reader that rewrites
     Mutant(
         "the last deleted position of a batch stays",

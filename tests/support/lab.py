@@ -172,7 +172,7 @@ class Beside(IcebergMaintainer):
 
     def clock_skew_ms(self, loaded):
         skew_ms = super().clock_skew_ms(loaded)
-        return skew_ms - self.lab.ahead_ms
+        return None if skew_ms is None else skew_ms - self.lab.ahead_ms
 
 
 def uuid_of(table):

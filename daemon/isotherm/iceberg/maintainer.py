@@ -24,6 +24,7 @@ from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.iceberg.compaction.names import leftovers
 from isotherm.iceberg.errors import translated
 from isotherm.iceberg.lost_refs import lost_refs
+from isotherm.iceberg.misplaced import misplaced_table
 from isotherm.iceberg.remover import deleted, sweep
 from isotherm.iceberg.threads import THREADS, Asking, Beside, IsStopped, Threads
 from isotherm.iceberg.values import loaded_table
@@ -268,10 +269,13 @@ class IcebergMaintainer:
         self._sweeps.stop(uuid)
 
     def clock_skew_ms(self, loaded: LoadedTable) -> int | None:
-        """How far this machine's clock is ahead of the store's, as a file written now shows."""
+        """How far this machine's clock is ahead of the store's, as a file written now shows.
+
+        A table that is not written at all gets no such file either.
+        """
         table: Table = loaded.handle
         io = table.io
-        if not isinstance(io, PyArrowFileIO):
+        if not isinstance(io, PyArrowFileIO) or misplaced_table(table.metadata):
             return None
         # A new name each time: no file is ever written over another one.
         location = f"{table.metadata.location.rstrip('/')}/metadata/isotherm-clock-{uuid4()}.txt"
