@@ -493,7 +493,7 @@ MUTANTS = (
     Mutant(
         "main moves while somebody wants to fast-forward it to a branch",
         "iceberg/unpublished.py",
-        "if name != MAIN_BRANCH and ahead:",
+        "if is_young and head_id in _history(snapshots, ref.snapshot_id):",
         "if False:",
         "iceberg/test_unpublished.py::test_a_branch_that_goes_on_from_the_head_waits_for_a_day",
     ),

@@ -60,6 +60,7 @@ def staged(table, **summary):
     table.refresh()
     before = {one.snapshot_id for one in table.metadata.snapshots}
     head = table.current_snapshot()
+    table.manage_snapshots().create_branch(head.snapshot_id, "staging").commit()
     table.append(
         table.scan().to_arrow().slice(0, 1),
         snapshot_properties={"wap.id": "audit-1", **summary},
@@ -111,6 +112,24 @@ def test_a_rollback_that_is_taken_back_has_lost_nothing(lab):
 
     assert before == read(table)
     service.stop()
+
+
+def test_what_staged_work_was_written_on_stays_as_long(tmp_path):
+    """Iceberg publishes no overwrite of whole partitions whose parent has expired."""
+    few = POLICY.replace("keep_last: 50", "keep_last: 2") + "override: [expire.keep_last]\n"
+    lab = Lab(tmp_path, policy=few)
+    table = filled(lab)
+    one = staged(table)
+    for hour in (10, 11, 12):
+        lab.append(table, hour)
+    service = started(lab)
+    pass_by(lab, service, 23)
+    assert [one.parent_snapshot_id, one.snapshot_id] == known(table)[:2]
+
+    pass_by(lab, service, 3)
+    assert len(known(table)) == 2
+    service.stop()
+    lab.executor.stop()
 
 
 def test_what_was_staged_and_never_published_goes_after_a_day_and_no_sooner(lab):

@@ -49,7 +49,7 @@ from isotherm.iceberg.manifests.reachability import last_sequence_number, left_b
 from isotherm.iceberg.misplaced import misplaced_table
 from isotherm.iceberg.snapshot_log import RemoveWithLog
 from isotherm.iceberg.threads import THREADS, IsStopped, Threads
-from isotherm.iceberg.values import astray, kept_until_ms
+from isotherm.iceberg.values import astray, needed_until_ms
 from isotherm.service.ports import Expired, ExpiryReading
 
 ATTEMPTS = 20
@@ -293,7 +293,7 @@ def _names(version: Table, other: Table) -> bool:
 
 def still_going(metadata: TableMetadata, snapshots: Iterable[int], now_ms: int) -> tuple[int, ...]:
     """Of the planned ones, those behind the head of `main` that no branch or tag keeps, and those that none reaches."""
-    kept, behind = kept_until_ms(metadata), _behind(metadata)
+    kept, behind = needed_until_ms(metadata), _behind(metadata)
     behind |= {snapshot.snapshot_id for snapshot in astray(metadata)}
     named = {ref.snapshot_id for ref in metadata.refs.values()}
     return tuple(

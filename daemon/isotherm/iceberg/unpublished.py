@@ -32,8 +32,8 @@ def unpublished(metadata: TableMetadata, now_ms: int) -> str:
         return ""
     young = {key for key, one in snapshots.items() if abs(now_ms - one.timestamp_ms) < WAITS_MS}
     for name, ref in metadata.refs.items():
-        ahead = ref.snapshot_id in young - {head_id} and head_id in _history(snapshots, ref.snapshot_id)
-        if name != MAIN_BRANCH and ahead:
+        is_young = name != MAIN_BRANCH and ref.snapshot_id != head_id and ref.snapshot_id in young
+        if is_young and head_id in _history(snapshots, ref.snapshot_id):
             return (
                 f"{name} goes on from the head of main, and main could not be fast-forwarded to it any more"
             )

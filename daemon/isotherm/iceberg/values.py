@@ -28,7 +28,7 @@ from isotherm.contract.summary import (
 )
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.tables import Astray, PartitionField, Snapshot, TableFacts
-from isotherm.core.planner.retention import FOREVER_MS, Ref, kept_by_refs
+from isotherm.core.planner.retention import FOREVER_MS, STAGED_FOR_MS, Ref, kept_by_refs
 from isotherm.iceberg.manifests.counts import Question, census
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.service.ports import LoadedTable, TableMissing
@@ -47,7 +47,7 @@ def loaded_table(table: Table, name: str, known: ListSize | None = None) -> Load
     """PyIceberg's table as ours."""
     metadata = table.metadata
     head = table.current_snapshot()
-    kept = kept_until_ms(metadata)
+    kept = needed_until_ms(metadata)
     snapshots = {
         snapshot.snapshot_id: _known(snapshot, kept.get(snapshot.snapshot_id, 0))
         for snapshot in metadata.snapshots
@@ -140,6 +140,19 @@ def kept_until_ms(metadata: TableMetadata) -> dict[int, int]:
         {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots},
         {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in metadata.snapshots},
     )
+
+
+def needed_until_ms(metadata: TableMetadata) -> dict[int, int]:
+    """The same, and until when what is staged keeps its parent.
+
+    Up to 1.12 at least, Iceberg's Java publishes no overwrite of whole partitions without it.
+    """
+    kept = kept_until_ms(metadata)
+    for snapshot in metadata.snapshots:
+        parent = snapshot.parent_snapshot_id
+        if parent is not None and STAGED_AS in summary_of(snapshot):
+            kept[parent] = max(kept.get(parent, 0), snapshot.timestamp_ms + STAGED_FOR_MS)
+    return kept
 
 
 def astray(metadata: TableMetadata) -> list[PyIcebergSnapshot]:

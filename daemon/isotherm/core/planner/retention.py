@@ -16,7 +16,8 @@ from isotherm.core.units import DAY_MS
 FOREVER_MS = 2**62
 """Later than any clock."""
 STAGED_FOR_MS = DAY_MS
-"""What was staged is kept for so long at least: whoever looks at it before it is published may take their time."""
+"""What was staged, and what it was written on, is kept for so long at least: whoever looks at it before it is published may
+take their time."""
 PLACE_FOR_MS = 14 * DAY_MS
 """A writer that has committed nothing for so long does not come back to its place."""
 
@@ -116,7 +117,7 @@ def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...],
             continue
         keeper = None
         if snapshot.is_pinned or snapshot.kept_until_ms > now_ms:
-            keeper = "kept by tags or branches"
+            keeper = "kept by tags, branches or staged work"
         elif snapshot.snapshot_id in bases:
             keeper = "read by a running job"
         elif (
