@@ -19,7 +19,6 @@ app = typer.Typer(
     help="Maintain stream-written Apache Iceberg tables, and never get in the stream's way.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     # Plain text: the boxes of rich take twice the time of everything else that `--help` does.
     rich_markup_mode=None,
 )

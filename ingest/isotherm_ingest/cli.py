@@ -15,7 +15,6 @@ app = typer.Typer(
     name="isotherm-ingest",
     help="Change streams from Kafka into Iceberg, exactly once.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 StreamsFile = Annotated[Path, typer.Argument(help="streams.yaml", show_default=False)]
