@@ -283,10 +283,9 @@ def test_a_daemon_starts_though_its_policies_cannot_be_read_and_begins_nothing(l
         service.step(0)
 
     failed = of(lab, seen.TableFailed)
-    assert (failed[0].name, failed[0].error) == (
-        "all tables (reading the policies)",
-        "ValueError: embedded null byte",
-    )
+    assert failed[0].name == "all tables (reading the policies)"
+    # The rest of the words is Python's, and differs from version to version.
+    assert failed[0].error.startswith("ValueError: ")
     assert of(lab, seen.RoundPlanned)[-1].started == 0
 
     service.policies.path = lab.config.policies
