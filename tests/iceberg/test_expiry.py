@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
-from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import CommitFailedException, ForbiddenError
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.schema import Schema
@@ -34,7 +33,7 @@ from isotherm.iceberg.manifests.reading import Manifest, read_manifest_list
 from isotherm.iceberg.remover import sweep
 from isotherm.runtime.clock import now_ms
 from isotherm.service.ports import Expired, ExpiryReading, Sweep, Swept
-from support.faults import FaultyCatalog
+from support.faults import FaultyCatalog, OnRest
 
 NAME = "db.t"
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=False))
@@ -819,14 +818,6 @@ def test_the_tables_properties_speak_for_a_branch_that_states_nothing(catalog: A
 
 
 # --- REST catalogs, which drop refs and know no requirement of ours
-
-
-class OnRest(FaultyCatalog):
-    """Taken for a REST catalog."""
-
-    @property
-    def __class__(self) -> Any:
-        return RestCatalog
 
 
 def test_a_rest_catalog_is_asked_to_refuse_where_a_ref_that_we_saw_has_moved(

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from pyiceberg.catalog.rest import RestCatalog
+
 
 @dataclass
 class FaultyCatalog:
@@ -28,3 +30,11 @@ class FaultyCatalog:
     def load_table(self, *arguments: Any) -> Any:
         hook, real = self.on_load, self.catalog.load_table
         return real(*arguments) if hook is None else hook(real, *arguments)
+
+
+class OnRest(FaultyCatalog):
+    """Taken for a REST catalog: others drop no branch with its snapshots."""
+
+    @property
+    def __class__(self) -> Any:
+        return RestCatalog

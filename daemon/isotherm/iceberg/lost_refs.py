@@ -12,6 +12,8 @@ from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadata
 
 from isotherm.core.clock_check import SKEW_MS
+from isotherm.iceberg.manifests.reachability import never
+from isotherm.iceberg.threads import IsStopped
 from isotherm.iceberg.values import kept_until_ms
 
 HOPS = 100
@@ -19,7 +21,12 @@ HOPS = 100
 
 
 def lost_refs(
-    catalog: Catalog, io: FileIO, landed: TableMetadata, base: str, going: Collection[int]
+    catalog: Catalog,
+    io: FileIO,
+    landed: TableMetadata,
+    base: str,
+    going: Collection[int],
+    is_stopped: IsStopped = never,
 ) -> tuple[str, ...] | None:
     """Branches and tags that came after our look, and that the catalog dropped with their snapshots.
 
@@ -33,14 +40,16 @@ def lost_refs(
         landed: the table after the expiry, at once or later.
         base: the location of the metadata that the request was based on.
         going: the snapshots that were taken.
+        is_stopped: asked before each version, so that whoever waits sees that it goes on.
     """
     if not isinstance(catalog, RestCatalog):
         return ()
     try:
-        log = _versions_since(io, landed, base)
+        log = _versions_since(io, landed, base, is_stopped)
     except Exception:  # noqa: BLE001 (a version that nobody can read shows nothing)
         return None
     for location in log:
+        is_stopped()
         try:
             version = FromInputFile.table_metadata(io.new_input(location))
         except Exception:  # noqa: BLE001 (a version that nobody can read shows nothing)
@@ -66,7 +75,7 @@ def _wanted(version: TableMetadata, going: Collection[int], at_ms: int, location
     return tuple(named)
 
 
-def _versions_since(io: FileIO, landed: TableMetadata, base: str) -> list[str]:
+def _versions_since(io: FileIO, landed: TableMetadata, base: str, is_stopped: IsStopped) -> list[str]:
     """The versions of a table after one of them, oldest first. Each version names the hundred or so before it.
 
     Raises:
@@ -74,6 +83,7 @@ def _versions_since(io: FileIO, landed: TableMetadata, base: str) -> list[str]:
     """
     log = [entry.metadata_file for entry in landed.metadata_log]
     for _ in range(HOPS):
+        is_stopped()
         if base in log:
             return log[log.index(base) + 1 :]
         before = [

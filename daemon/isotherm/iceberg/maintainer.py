@@ -35,6 +35,7 @@ from isotherm.service.ports import (
     Expired,
     ExpiryReading,
     LoadedTable,
+    NotYetKnown,
     Sweep,
     Swept,
     Unavailable,
@@ -88,6 +89,11 @@ class IcebergMaintainer:
         self._sweeps: Beside[Swept] = threads.beside(LIMIT_S)
         self._commits: Asking[Table, Refusal | None, Outcome] = threads.asking(COMMIT_LIMIT_S, commit_wait_s)
         self._expiries: Asking[Table, Refusal | None, Expired] = threads.asking(COMMIT_LIMIT_S, commit_wait_s)
+        self._searches: Beside[Sequence[str] | None] = threads.beside(LIMIT_S)
+        self._found: dict[str, Sequence[str] | None] = {}
+        """By job: the branches and tags that were lost with its snapshots, until somebody asks again."""
+        self._sought: set[str] = set()
+        """The jobs for which they are looked for."""
         self._wanted: dict[str, Sweep] = {}
         self._expiring: set[str] = set()
         """Jobs whose thread expires snapshots now."""
@@ -240,10 +246,26 @@ class IcebergMaintainer:
         """What the expiry came to, or None where it goes on."""
         return self._expiries.go_on(lambda table: may_send(loaded_table(table, name)))
 
-    def lost_refs(self, loaded: LoadedTable, base: str, taken: Sequence[int]) -> Sequence[str] | None:
+    def lost_refs(
+        self, job_id: str, loaded: LoadedTable, base: str, taken: Sequence[int]
+    ) -> Sequence[str] | None:
         """Branches and tags that a catalog dropped with the snapshots that an expiry took, since that metadata."""
         table: Table = loaded.handle
-        return lost_refs(self._catalog, table.io, table.metadata, base, taken)
+        if job_id not in self._sought | self._found.keys():
+            self._sought.add(job_id)
+            self._searches.start(
+                job_id,
+                lambda is_stopped: lost_refs(
+                    self._catalog, table.io, table.metadata, base, taken, is_stopped
+                ),
+            )
+        for other, result in self._searches.ended():
+            self._sought.discard(other)
+            if not isinstance(result, BaseException):  # else it begins anew
+                self._found[other] = result
+        if job_id not in self._found:
+            raise NotYetKnown(f"whether job {job_id} took branches or tags along is being looked up")
+        return self._found.pop(job_id)
 
     def start_sweep(self, loaded: LoadedTable, wanted: Sweep) -> None:
         """Begin to prove and delete."""
@@ -285,7 +307,7 @@ class IcebergMaintainer:
 
     def wait(self, timeout_s: float) -> None:
         """Return when something that runs has ended, or the time is over."""
-        for part in (self._bindings, self._executor, self._readings, self._sweeps):
+        for part in (self._bindings, self._executor, self._readings, self._sweeps, self._searches):
             part.wait(timeout_s)
 
     def stop(self) -> None:
@@ -296,6 +318,7 @@ class IcebergMaintainer:
         self._expiries.close()
         self._readings.close()
         self._sweeps.close()
+        self._searches.close()
 
 
 def _written_at(io: PyArrowFileIO, location: str) -> datetime | None:

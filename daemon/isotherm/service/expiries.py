@@ -221,7 +221,7 @@ class Expiries:
         if wanted and not set(wanted) & set(loaded.snapshots):
             if row is None:
                 return False  # the grace of its files is the policy's, which is not known before the table is
-            lost = self.maintainer.lost_refs(loaded, operation.base_metadata, wanted)
+            lost = self.maintainer.lost_refs(operation.job_id, loaded, operation.base_metadata, wanted)
             operation = replace(operation, files_marked=self.ledger.marked_by(operation.job_id))
             why = "found in the table afterwards"
             self._landed(

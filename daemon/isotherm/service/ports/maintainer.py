@@ -161,8 +161,16 @@ class Maintainer(Protocol):
         """Whether an expiry goes on, also one that was given up: its request may go out yet."""
         ...
 
-    def lost_refs(self, loaded: LoadedTable, base: str, taken: Sequence[int]) -> Sequence[str] | None:
-        """Branches and tags that a catalog dropped with the snapshots that an expiry took, since that metadata."""
+    def lost_refs(
+        self, job_id: str, loaded: LoadedTable, base: str, taken: Sequence[int]
+    ) -> Sequence[str] | None:
+        """Branches and tags that a catalog dropped with the snapshots that an expiry took, since that metadata.
+
+        None where nobody can say.
+
+        Raises:
+            NotYetKnown: they are looked for beside the loop, in up to ten thousand versions of the table.
+        """
         ...
 
     def start_sweep(self, loaded: LoadedTable, sweep: Sweep) -> None:
