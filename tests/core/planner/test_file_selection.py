@@ -104,6 +104,15 @@ def test_a_part_reads_no_more_than_it_may(state, at_most, with_deletes):
     assert taken(state, take).files <= taken(state, replace(take, at_most_bytes=None)).files
 
 
+def test_a_part_is_priced_as_what_it_may_read_where_each_file_has_a_size_of_its_own():
+    """At most 561 MiB were said to be rewritten, and a GiB was."""
+    state = of_sizes([MIB * 3**step // 2**step for step in range(14)])
+    state = replace(state, deletes={FileKind.POSITION_DELETES: FileStats(20, 10**6, MIB)})
+    take = Take(with_deletes=True, at_most_bytes=400 * MIB)
+
+    assert 350 * MIB < taken(state, take).bytes <= 400 * MIB
+
+
 @given(PARTS, st.integers(64 * MIB, 4 * GIB))
 def test_parts_come_to_an_end_and_lose_no_row(state, at_most):
     policy = Compact(min_files=2, max_delete_ratio=0.01)

@@ -247,6 +247,29 @@ def test_what_is_merged_leaves_less_room_for_small_files(spark: Any, lake: Any) 
         assert sum(file.size_bytes for file in (*some.data_files, *some.delete_files)) <= most
 
 
+@pytest.mark.parametrize("granularity", ["file", "partition"])
+@pytest.mark.parametrize("below", [0, 1_000_000])
+def test_deletes_that_are_applied_leave_less_room_for_data(
+    spark: Any, lake: Any, granularity: str, below: int
+) -> None:
+    """A job that fills a pause of its writers with data, and reads deletes too, is in vain each time."""
+    with fresh(spark, "db.applied_room", COLUMNS, "PARTITIONED BY (flag)") as name:
+        spark.sql(f"ALTER TABLE lake.{name} SET TBLPROPERTIES ('write.delete.granularity' = '{granularity}')")
+        for start in range(0, 240, 20):
+            spark.sql(f"INSERT INTO lake.{name} " + SOME.format(start, start + 20))
+        for number in (0, 2):
+            spark.sql(f"DELETE FROM lake.{name} WHERE id % 20 = {number}")
+        table = lake.load_table(name)
+        every = bound(table, EVEN, take=Take(below, with_deletes=True))
+        most = every.read_bytes * 2 // 3
+
+        some = bound(table, EVEN, take=Take(below, with_deletes=True, at_most_bytes=most))
+
+        assert len(every.data_files) == 12
+        assert 2 < len(some.data_files) < 12
+        assert some.read_bytes <= most
+
+
 @pytest.mark.parametrize("size", ["1", "64mb"])
 def test_however_small_a_table_wants_its_delete_files_one_is_made(spark: Any, lake: Any, size: str) -> None:
     """Of many small ones there would be as many as before, and the same job would be due for ever."""

@@ -157,6 +157,12 @@ def _some_of_all(partition: PartitionState, share: float) -> dict[int, FileStats
     if share >= 1:
         return dict(partition.data)
     some = {bucket: int(stats.files * share) for bucket, stats in partition.data.items()}
+    left_bytes = share * partition.data_total.bytes
+    left_bytes -= sum(_part(partition.data[bucket], files).bytes for bucket, files in some.items())
+    for bucket, stats in sorted(partition.data.items(), reverse=True):
+        if (mean_bytes := stats.bytes // stats.files) <= left_bytes and some[bucket] < stats.files:
+            some[bucket] += 1
+            left_bytes -= mean_bytes
     selected = {bucket: _part(partition.data[bucket], files) for bucket, files in some.items() if files}
     if partition.data and 2 * total(selected.values()).bytes < share * partition.data_total.bytes:
         most = max(partition.data, key=lambda bucket: (partition.data[bucket].bytes, bucket))

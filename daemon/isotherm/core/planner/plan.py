@@ -31,7 +31,7 @@ from isotherm.core.state import PartitionState
 from isotherm.core.units import HOUR_MS, clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 
-RULES = 18
+RULES = 19
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
 REST_SCORE = 15.0

@@ -179,8 +179,10 @@ def _choice(
     beside_bytes = sum(delete.size_bytes for delete in (*merged, *converted))
     if converted:
         beside_bytes += keys_bytes(sum(one.rows for one in every), sum(one.size_bytes for one in every))
-    chosen = _chosen([entry for entry in wanted if entry.spec_id == spec_id], take, beside_bytes)
-    rewritten, leaving = DataFiles(chosen), {delete.identity for delete in (*merged, *converted)}
+    leaving = {delete.identity for delete in (*merged, *converted)}
+    along = [delete for delete in (*deletes, *equality) if delete.identity not in leaving]
+    chosen = _chosen([entry for entry in wanted if entry.spec_id == spec_id], along, take, beside_bytes)
+    rewritten = DataFiles(chosen)
     applicable = [
         delete
         for delete in (*deletes, *equality)
@@ -315,21 +317,48 @@ def _named(data: Sequence[LiveEntry], deletes: Iterable[LiveEntry]) -> list[Live
     return [entry for entry in data if entry.identity in named]
 
 
-def _chosen(wanted: Iterable[LiveEntry], take: Take, beside_bytes: int) -> list[LiveEntry]:
+def _chosen(
+    wanted: Sequence[LiveEntry], along: Iterable[LiveEntry], take: Take, beside_bytes: int
+) -> list[LiveEntry]:
     """As many of them as one job may take beside what else it reads: the smallest first, or with deletes the oldest.
 
     A delete file leaves when no file is left that is as old as it. So deletes leave in the order in which they came, also
     where writers bring new ones all the time.
+
+    Args:
+        wanted: the data files.
+        along: deletes that are read with those of them that they may name.
+        take: how much may be read.
+        beside_bytes: what is read whatever is chosen.
     """
-    chosen: list[LiveEntry] = []
-    least = 1 if take.with_deletes else 2
-    left_bytes = None if take.at_most_bytes is None else max(take.at_most_bytes - beside_bytes, 0)
-    for entry in sorted(wanted, key=_in_order if take.with_deletes else _in_size):
-        if left_bytes is not None and len(chosen) >= least and entry.size_bytes > left_bytes:
+    order = _in_order if take.with_deletes else _in_size
+    if take.at_most_bytes is None:
+        return sorted(wanted, key=order)
+    chosen, least = list[LiveEntry](), 1 if take.with_deletes else 2
+    of_one, of_many = _bytes_along(wanted, along)
+    # Half of it is for data: however much is to be applied, it must come to an end.
+    left_bytes = max(take.at_most_bytes - beside_bytes - min(of_many, take.at_most_bytes // 2), 0)
+    for entry in sorted(wanted, key=order):
+        size_bytes = entry.size_bytes + of_one[normalised(entry.path)]
+        if len(chosen) >= least and size_bytes > left_bytes:
             break
         chosen.append(entry)
-        left_bytes = None if left_bytes is None else left_bytes - entry.size_bytes
+        left_bytes -= size_bytes
     return chosen
+
+
+def _bytes_along(wanted: Iterable[LiveEntry], along: Iterable[LiveEntry]) -> tuple[Counter[str], int]:
+    """How many bytes of deletes name one data file alone, by its path, and how many may name several of them."""
+    of_one: Counter[str] = Counter()
+    of_many, files = 0, DataFiles(wanted)
+    for delete in along:
+        if not files.may_be_named_by(delete):
+            continue
+        if delete.referenced_data_file is None:
+            of_many += delete.size_bytes
+        else:
+            of_one[normalised(delete.referenced_data_file)] += delete.size_bytes
+    return of_one, of_many
 
 
 def _ambiguous_field(metadata: TableMetadata) -> str | None:
