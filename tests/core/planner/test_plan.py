@@ -613,6 +613,28 @@ def test_a_job_is_as_long_as_its_writers_stay_away(quiet, size, verdict, why):
         assert decision.wake.at_ms == NOW - quiet + 20 * MINUTE
 
 
+@pytest.mark.parametrize(
+    ("millions", "quiet", "verdict", "why"),
+    [
+        (192, 16 * MINUTE, Verdict.DUE, "2.9 GiB to read, equality deletes become position deletes"),
+        (192, 18 * MINUTE, Verdict.WAITING, "its writers come back in 2m"),
+        (350, 16 * MINUTE, Verdict.DUE, "4.4 GiB to rewrite"),
+    ],
+    ids=["it fits", "it fits the next pause", "no pause is as long"],
+)
+def test_equality_deletes_are_not_applied_in_parts_where_they_can_be_converted_in_the_next_pause(
+    millions, quiet, verdict, why
+):
+    """A part takes no delete away, and the partition would rest from it for a day."""
+    deletes = {FileKind.EQUALITY_DELETES: FileStats(70, 70_000, MIB)}
+    data = files(288, 128 * MIB, rows=millions * 10**6 // 288)
+    state = PartitionState(data, deletes, last_write_at_ms=NOW - quiet, pauses_ms=(20 * MINUTE,) * 4)
+    (decision,) = plan(view({key(1): state}), Policy(), NOW).of_partitions
+
+    assert decision.verdict is verdict
+    assert why in decision.why
+
+
 def test_of_many_snapshots_a_twentieth_must_be_free_to_go():
     """Ten of ten thousand are not worth reading and writing the metadata of all."""
     week = Expire(at_once=10)

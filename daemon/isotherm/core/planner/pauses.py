@@ -27,6 +27,15 @@ def left_ms(partition: PartitionState, now_ms: int) -> int | None:
     return longer[(len(longer) - 1) // 2] - (now_ms - partition.last_write_at_ms)
 
 
+def next_ms(partition: PartitionState, quiet_ms: int) -> int | None:
+    """How long its writers will stay away in their next pause, once it has lasted for so long, in half of them.
+
+    Returns None where too little is known.
+    """
+    longer = sorted(pause_ms for pause_ms in partition.pauses_ms if pause_ms > quiet_ms)
+    return None if len(longer) < ENOUGH_PAUSES else longer[(len(longer) - 1) // 2] - quiet_ms
+
+
 def next_end_ms(partition: PartitionState, now_ms: int) -> int | None:
     """When the pause will have lasted longer than one more of those that are known, or None where none was longer."""
     longer = _longer(partition, now_ms)

@@ -31,7 +31,7 @@ from isotherm.core.state import PartitionState
 from isotherm.core.units import HOUR_MS, clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 
-RULES = 19
+RULES = 20
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
 REST_SCORE = 15.0
@@ -94,7 +94,8 @@ def _decide_compaction(
     old = beside.old
     owed = debt(partition if old is None else old.partition, policy.compact)
     at_most = most_bytes(partition, view, policy, now_ms, in_a_pause=old is None)
-    take, rests_until_ms, owed_why = _take(partition, owed, threshold, rests_until_ms, at_most)
+    in_next = most_bytes_later(partition, view, policy)
+    take, rests_until_ms, owed_why = _take(partition, owed, threshold, rests_until_ms, at_most, in_next)
     take = take if old is None else replace(take, through_number=old.through_number)
     target = int(policy.compact.target_file_size)
     job, saved = taken_and_saved_bytes(partition, take, target)
@@ -156,7 +157,12 @@ def _stamp(partition: PartitionState, now_ms: int) -> Wake:
 
 
 def _take(
-    partition: PartitionState, owed: Debt, threshold: float, rests_until_ms: int | None, at_most_bytes: int
+    partition: PartitionState,
+    owed: Debt,
+    threshold: float,
+    rests_until_ms: int | None,
+    at_most_bytes: int,
+    later_bytes: int,
 ) -> tuple[Take, int | None, str]:
     """What a job would take, until when it rests, and why.
 
@@ -164,14 +170,26 @@ def _take(
     would be merged every few minutes for as long as it is open.
     """
     if rests_until_ms is None:
-        take = owed.take(threshold, at_most_bytes)
+        take = _now_or_later(owed, threshold, at_most_bytes, later_bytes)
         is_too_large = take.with_deletes and taken(partition, take).bytes > at_most_bytes
         alone = owed.files_alone(threshold, at_most_bytes) if is_too_large else None
         return (take, None, owed.why) if alone is None else (alone, None, owed.of_files[0].why)
     merge = owed.merge(at_most_bytes) if owed.score < REST_SCORE else None
     if merge is None:
-        return owed.take(REST_SCORE, at_most_bytes), rests_until_ms, owed.why
+        return _now_or_later(owed, REST_SCORE, at_most_bytes, later_bytes), rests_until_ms, owed.why
     return merge, None, f"{owed.why_merge}, while its data rests until {clock_text(rests_until_ms)}"
+
+
+def _now_or_later(owed: Debt, threshold: float, at_most_bytes: int, later_bytes: int) -> Take:
+    """What a job would take now, or in its writers' next pause where position deletes can be made only then.
+
+    In the rest of this one equality deletes would be applied to a part of their data, which takes none of them away.
+    """
+    take = owed.take(threshold, at_most_bytes)
+    if not take.with_deletes or later_bytes <= at_most_bytes:
+        return take
+    later = owed.take(threshold, later_bytes)
+    return later if later.converts_equality else take
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +309,17 @@ def most_bytes(
     budget, or the pause that its writers make as a rule, is done in parts.
     """
     left_ms = pauses.left_ms(partition, now_ms) if in_a_pause else None
-    in_pause = None if left_ms is None else pauses.most_bytes(left_ms)
+    return _most_bytes(left_ms, view, policy)
+
+
+def most_bytes_later(partition: PartitionState, view: View, policy: Policy) -> int:
+    """What one job reads at most in the next pause of its writers, of which the first quarter may be over by then."""
+    next_ms = pauses.next_ms(partition, policy.cold.quiet_for)
+    return _most_bytes(None if next_ms is None else next_ms * 3 // 4, view, policy)
+
+
+def _most_bytes(in_ms: int | None, view: View, policy: Policy) -> int:
+    in_pause = None if in_ms is None else pauses.most_bytes(in_ms)
     limits = (view.hour_budget_bytes, policy.work.bytes_per_hour, policy.work.bytes_per_day, in_pause)
     return min([MAX_JOB_BYTES, *(int(limit) for limit in limits if limit is not None)])
 
