@@ -154,45 +154,79 @@ def test_admission_never_exceeds_what_there_is(wishes, running, at_once, left, w
 ONE = request("a", KIB)
 
 
+PRIORITIES = st.integers(0, 2)
+SAVED = st.integers(1, 10**9)
+READS = st.sampled_from((0, 0, 1, 30, 1000, 10**9))
+
+
+def longest_waits(tables, slots, hours, budget=None):
+    """How many minutes each of these tables waited at the longest: endless backlogs, and a round a minute.
+
+    A table is how many minutes a job takes, its priority, what it saves, how often it is read, and what a job reads.
+    """
+    served, running, spent, last, worst, plans = {}, [], [], {}, {}, []
+    for number, (_, _, saved, _, size) in enumerate(tables):
+        decision = replace(ONE.decision, saved_bytes=saved, bytes=size)
+        plans.append(planned(Request(TableId(str(number), str(number)), decision, due_since_ms=NOW)))
+    for minute in range(hours * 60):
+        now = NOW + minute * MINUTE
+        running = [end for end in running if end > minute]
+        spent = [(at, size) for at, size in spent if at > minute - 60]
+        left = None if budget is None else budget - sum(size for _, size in spent)
+        rooms = {
+            str(number): Room(priority, served_at_ms=served.get(str(number)), reads_per_day=reads)
+            for number, (_, priority, _, reads, _) in enumerate(tables)
+        }
+        for one in admit(plans, len(running), slots, left, now, rooms):
+            name = one.table.name
+            worst[name] = max(worst.get(name, 0), minute - last.get(name, 0))
+            last[name], served[name] = minute, now
+            running.append(minute + tables[int(name)][0])
+            spent.append((minute, one.decision.bytes))
+    return [worst.get(str(name), hours * 60) for name in range(len(tables))]
+
+
+def allowed_waits(tables, alone):
+    """So many minutes each may wait that would wait for `alone` if all had the same priority, and the same readers."""
+    highest = max(priority for _, priority, *_ in tables)
+    most = max(weight(reads) for *_, reads, _ in tables)
+    for _, priority, _, reads, _ in tables:
+        for_reads = min(60 * (most - weight(reads)), alone * (most > weight(reads)))
+        yield alone + 60 * (highest - priority) + for_reads
+
+
 @given(
     st.lists(
-        st.tuples(
-            st.integers(1, 30),
-            st.integers(0, 2),
-            st.integers(1, 10**9),
-            st.sampled_from((0, 0, 1, 30, 1000, 10**9)),
-        ),
+        st.tuples(st.integers(1, 30), PRIORITIES, SAVED, READS, st.just(KIB)),
         min_size=1,
         max_size=6,
     ),
     st.integers(1, 3),
 )
 def test_no_table_waits_longer_than_the_docs_say(tables, slots):
-    """Tables with endless backlogs, jobs of so many minutes, priorities, reads; each has its turn within a bound."""
+    """Tables with jobs of so many minutes, priorities, reads; each has its turn within a bound."""
     longest = max(minutes for minutes, *_ in tables)
-    highest = max(priority for _, priority, _, _ in tables)
-    most = max(weight(reads) for *_, reads in tables)
-    served, running, last, worst, plans = {}, [], {}, {}, []
-    for number, (_, _, saved, _) in enumerate(tables):
-        decision = replace(ONE.decision, saved_bytes=saved)
-        plans.append(planned(Request(TableId(str(number), str(number)), decision, due_since_ms=NOW)))
-    for minute in range(24 * 60):
-        now = NOW + minute * MINUTE
-        running = [end for end in running if end > minute]
-        rooms = {
-            str(number): Room(priority, served_at_ms=served.get(str(number)), reads_per_day=reads)
-            for number, (_, priority, _, reads) in enumerate(tables)
-        }
-        for one in admit(plans, len(running), slots, None, now, rooms):
-            name = one.table.name
-            worst[name] = max(worst.get(name, 0), minute - last.get(name, 0))
-            last[name], served[name] = minute, now
-            running.append(minute + tables[int(name)][0])
-    for name, (_, priority, _, reads) in enumerate(tables):
-        # A round a minute: each job may wait for one more.
-        alone = len(tables) * (longest + 1) / slots + longest + 1
-        for_reads = min(60 * (most - weight(reads)), alone * (most > weight(reads)))
-        assert worst.get(str(name), 24 * 60) <= alone + 60 * (highest - priority) + for_reads
+    # A round a minute: each job may wait for one more.
+    alone = len(tables) * (longest + 1) / slots + longest + 1
+
+    for waited, most in zip(longest_waits(tables, slots, 24), allowed_waits(tables, alone), strict=True):
+        assert waited <= most
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 9), PRIORITIES, SAVED, READS, st.sampled_from((1, 30, 51, 99, 100))),
+        min_size=1,
+        max_size=5,
+    ),
+    st.integers(1, 4),
+)
+def test_nor_under_a_budget_that_a_single_job_may_use_up(tables, slots):
+    alone = 60 * (len(tables) + 1)
+
+    found = longest_waits(tables, slots, 24, budget=100)
+    for waited, most in zip(found, allowed_waits(tables, alone), strict=True):
+        assert waited <= most
 
 
 def test_nobody_is_ranked_for_slots_that_are_not_free():
