@@ -111,6 +111,8 @@ def test_a_part_is_priced_as_what_it_may_read_where_each_file_has_a_size_of_its_
     take = Take(with_deletes=True, at_most_bytes=400 * MIB)
 
     assert 350 * MIB < taken(state, take).bytes <= 400 * MIB
+    # Each delete file may apply to the part, and is read with it.
+    assert taken(state, take).files > 20
 
 
 @given(PARTS, st.integers(64 * MIB, 4 * GIB))

@@ -73,7 +73,7 @@ def outputs(size_bytes: int, target_bytes: int) -> int:
 def taken(partition: PartitionState, take: Take) -> FileStats:
     """What a job would read: data files, and deletes where it is about them."""
     data, _, deletes = _work(partition, take)
-    return data + deletes + _looked_through(partition, take, data)
+    return _read(partition, take, data, deletes)
 
 
 def saved_bytes(partition: PartitionState, take: Take, target_bytes: int) -> int:
@@ -84,7 +84,7 @@ def saved_bytes(partition: PartitionState, take: Take, target_bytes: int) -> int
 def taken_and_saved_bytes(partition: PartitionState, take: Take, target_bytes: int) -> tuple[FileStats, int]:
     """Both, because the planner asks for both each time."""
     data, applied, deletes = _work(partition, take)
-    read = data + deletes + _looked_through(partition, take, data)
+    read = _read(partition, take, data, deletes)
     return read, _saved_bytes(data, applied, deletes, target_bytes)
 
 
@@ -93,6 +93,12 @@ def _work(partition: PartitionState, take: Take) -> tuple[FileStats, FileStats, 
     data = total(_selected(partition, take).values())
     applied = total(_applied(partition, take, data).values())
     return data, applied, applied + _merged(partition, take)
+
+
+def _read(partition: PartitionState, take: Take, data: FileStats, deletes: FileStats) -> FileStats:
+    """All that a job reads. With a part of the data every delete file may have to be read, though few leave."""
+    read = data + deletes + _looked_through(partition, take, data)
+    return replace(read, files=data.files + partition.deletes_total.files) if take.with_deletes else read
 
 
 def _saved_bytes(data: FileStats, applied: FileStats, deletes: FileStats, target_bytes: int) -> int:
