@@ -513,6 +513,13 @@ MUTANTS = (
         "test_deletes_stay_that_a_rollback_gives_something_to_apply_to_in_the_race",
     ),
     Mutant(
+        "what a store did not send is zeros, and zeros are keys",
+        "iceberg/compaction/local_copy.py",
+        """raise OSError(errno.EIO, f"the store's answer ends {left_bytes} bytes early")""",
+        "break",
+        "iceberg/compaction/test_local_copy.py::test_an_answer_that_ends_early_is_no_hole",
+    ),
+    Mutant(
         "deletes that no reader applies are applied",
         "iceberg/compaction/deleted_rows.py",
         "if path in spellings and set(spellings[path]) != {name}:",

@@ -11,6 +11,8 @@ import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from isotherm.clients.storage import properties_with_retries
+from isotherm.core.model.refusals import Reason, RefusalError
+from isotherm.iceberg.compaction.failures import blaming
 from isotherm.iceberg.compaction.local_copy import HOLE_BYTES, nearby, needed
 from isotherm.iceberg.compaction.source import names
 from support.object_store import BUCKET, object_store
@@ -38,6 +40,20 @@ def wide(**options):
     stream = io.BytesIO()
     pq.write_table(table, stream, row_group_size=ROWS // 3 + 1, **options)
     return stream.getvalue()
+
+
+class Brief(io.BytesIO):
+    """A file of which nothing more comes once it is read up to its middle; whoever asks for its end gets that."""
+
+    def open(self):
+        return self
+
+    def new_input(self, _):
+        return self
+
+    def read(self, size=-1):
+        middle = len(self.getbuffer()) // 2
+        return super().read(size if self.tell() > middle else min(size, middle - self.tell()))
 
 
 def with_id(field, place):
@@ -99,3 +115,16 @@ def test_of_a_remote_file_the_other_columns_are_not_fetched():
     assert keys.column("key").to_pylist() == KEYS
     assert size_bytes == len(content)
     assert sent_bytes < len(content) // 2
+
+
+def test_an_answer_that_ends_early_is_no_hole():
+    """Zeros would be keys, and the same to both engines."""
+    of = Brief(wide(compression="none", use_dictionary=False))
+    with (
+        pytest.raises(RefusalError, match="bytes early") as refused,
+        blaming("wide"),
+        nearby(of, "s3://lake/wide", lambda footer: names(footer, {4}, None)),
+    ):
+        pass
+
+    assert refused.value.refusal.reason is Reason.STORAGE

@@ -7,6 +7,7 @@ the same offsets, so that both engines find what they look for without knowing o
 """
 
 import contextlib
+import errno
 import os
 import shutil
 import sys
@@ -67,7 +68,11 @@ def _copy_columns(stream: InputStream, copy: IO[bytes], columns: Columns) -> Non
     for start, end in needed(footer, columns(footer), size_bytes):
         stream.seek(start)
         copy.seek(start)
-        while (left_bytes := end - copy.tell()) and (piece := stream.read(min(left_bytes, PIECE_BYTES))):
+        while left_bytes := end - copy.tell():
+            piece = stream.read(min(left_bytes, PIECE_BYTES))
+            if not piece:
+                # What is missing would be zeros, and both engines would take them for keys.
+                raise OSError(errno.EIO, f"the store's answer ends {left_bytes} bytes early")
             copy.write(piece)
     copy.truncate(size_bytes)
 
