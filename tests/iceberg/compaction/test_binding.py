@@ -10,14 +10,22 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.transforms import BucketTransform, IdentityTransform, VoidTransform
+from pyiceberg.table.update import RemoveSchemasUpdate
+from pyiceberg.transforms import (
+    BucketTransform,
+    IdentityTransform,
+    Transform,
+    TruncateTransform,
+    VoidTransform,
+)
 from pyiceberg.types import LongType, NestedField
 
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.core.model.jobs import Take
+from isotherm.core.model.jobs import CompactionJob, OutcomeKind, Take
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg.compaction.binding import bind
 from isotherm.service.ports import Bound
+from support.rewriting import commit, partitions, rewritten, try_to_bind
 
 BY_ID = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "id"), spec_id=0)
 OTHERS = {
@@ -30,18 +38,27 @@ OTHERS = {
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Table:
-    catalog: Any = load_catalog(
+def lake(tmp_path: Path) -> Any:
+    catalog = load_catalog(
         "lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w"
     )
     catalog.create_namespace("db")
+    return catalog
+
+
+def created(lake: Any, spec: PartitionSpec) -> Table:
     fields = (NestedField(number, name, LongType(), required=False) for number, name in ((1, "id"), (2, "v")))
-    created: Table = catalog.create_table(
-        "db.t", Schema(*fields), partition_spec=BY_ID, properties={"format-version": "2"}
+    table: Table = lake.create_table(
+        "db.t", Schema(*fields), partition_spec=spec, properties={"format-version": "2"}
     )
     for _ in range(2):
-        created.append(pa.table({"id": [3], "v": [1]}))
-    return created
+        table.append(pa.table({"id": [3], "v": [1]}))
+    return table
+
+
+@pytest.fixture
+def table(lake: Any) -> Table:
+    return created(lake, BY_ID)
 
 
 def bound(table: Table, metadata: TableMetadata) -> Bound | Refusal:
@@ -86,3 +103,33 @@ def test_a_table_of_a_store_that_is_moved_to_this_machine_is_left_alone(table: T
     assert isinstance(found, Refusal)
     assert found.reason is Reason.LOCATION
     assert isinstance(bound(table, table.metadata), Bound)
+
+
+@pytest.mark.parametrize(
+    ("transform", "goes"),
+    [(BucketTransform(4), True), (IdentityTransform(), False), (TruncateTransform(2), False)],
+    ids=["bucket", "identity", "truncate"],
+)
+def test_a_partition_by_a_column_of_which_no_schema_is_left(
+    lake: Any, transform: Transform[Any, Any], goes: bool
+) -> None:
+    """Iceberg's `cleanExpiredMetadata` takes schemas away, though data lies in a spec of theirs: values lose their type."""
+    table = created(lake, PartitionSpec(PartitionField(1, 1000, transform, "part")))
+    (key,) = partitions(table)
+    with table.update_spec() as spec:
+        spec.remove_field("part")
+    with table.update_schema(allow_incompatible_changes=True) as schema:
+        schema.delete_column("id")
+    lake.commit_table(table, (), (RemoveSchemasUpdate(**{"schema-ids": [0]}),))
+    before = table.refresh().scan().to_arrow().to_pylist()
+
+    job = try_to_bind(table, key)
+
+    if goes:
+        assert isinstance(job, CompactionJob)
+        assert commit(lake, job, rewritten(table, job)).kind is OutcomeKind.DONE
+        assert len(list(table.refresh().scan().plan_files())) == 1
+        assert table.scan().to_arrow().to_pylist() == before
+    else:
+        assert isinstance(job, Refusal)
+        assert (job.reason, "part of spec 0" in job.why) == (Reason.AMBIGUOUS_FIELDS, True)

@@ -14,6 +14,7 @@ from pyiceberg.manifest import FileFormat
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import VoidTransform
+from pyiceberg.types import UnknownType
 
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.paths import normalised
@@ -23,7 +24,7 @@ from isotherm.core.model.refusals import Reason, Refusal, RefusalError
 from isotherm.iceberg.compaction.key_columns import key_columns
 from isotherm.iceberg.compaction.names import destination
 from isotherm.iceberg.manifests.deletes import DataFiles, is_over, mergeable, oldest_data
-from isotherm.iceberg.manifests.live import LiveEntry, live_files
+from isotherm.iceberg.manifests.live import LiveEntry, live_files, partition_type
 from isotherm.iceberg.manifests.reachability import never, reached
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.misplaced import misplaced_table
@@ -228,8 +229,21 @@ def _refusal_of_table(metadata: TableMetadata, now_ms: int) -> Refusal | None:
     return None if clash is None else Refusal(Reason.AMBIGUOUS_FIELDS, clash)
 
 
+def _refusal_of_spec(metadata: TableMetadata, spec_id: int) -> Refusal | None:
+    """Why no manifest of a spec can be written, if so: of a column that was dropped not even an old schema may be left."""
+    spec = metadata.specs().get(spec_id)
+    for field in () if spec is None else partition_type(metadata, spec).fields:
+        if isinstance(field.field_type, UnknownType):
+            of = f"partition field {field.name} of spec {spec_id}"
+            why = f"{of} is of a column that no schema of the table has any more: its type is not known"
+            return Refusal(Reason.AMBIGUOUS_FIELDS, why)
+    return None
+
+
 def _refusal_of_files(metadata: TableMetadata, choice: _Choice) -> Refusal | None:
     """Why these files cannot be compacted, if they cannot."""
+    if refusal := _refusal_of_spec(metadata, choice.spec_id):
+        return refusal
     equality = [entry for entry in choice.applicable if entry.kind is FileKind.EQUALITY_DELETES]
     for entry in (*choice.data, *choice.deletes, *equality):
         if entry.file_format != FileFormat.PARQUET:

@@ -260,12 +260,13 @@ def partition_type(metadata: TableMetadata, spec: PartitionSpec) -> StructType:
     """The type of a spec's partition values.
 
     PyIceberg does not know the type of a field whose source column was dropped, and could then neither read the
-    bounds of its values nor write them again; the newest schema that still has the column knows.
+    bounds of its values nor write them again; the newest schema that still has the column knows. Where none has,
+    an hour or a bucket is a number all the same, and a value of the column itself is of no known type.
     """
     fields = []
     for field in spec.fields:
-        source = column_type(metadata, field.source_id)
-        result = UnknownType() if source is None else field.transform.result_type(source)
+        source = column_type(metadata, field.source_id) or UnknownType()
+        result = field.transform.result_type(source)
         fields.append(NestedField(field.field_id, field.name, result, required=False))
     return StructType(*fields)
 
