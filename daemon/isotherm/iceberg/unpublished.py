@@ -31,9 +31,10 @@ def unpublished(metadata: TableMetadata, now_ms: int) -> str:
     if head_id is None:
         return ""
     young = {key for key, one in snapshots.items() if abs(now_ms - one.timestamp_ms) < WAITS_MS}
+    passed: set[int] = set()
     for name, ref in metadata.refs.items():
         is_young = name != MAIN_BRANCH and ref.snapshot_id != head_id and ref.snapshot_id in young
-        if is_young and head_id in _history(snapshots, ref.snapshot_id):
+        if is_young and _goes_on_from(head_id, snapshots, ref.snapshot_id, passed):
             return (
                 f"{name} goes on from the head of main, and main could not be fast-forwarded to it any more"
             )
@@ -50,6 +51,17 @@ def unpublished(metadata: TableMetadata, now_ms: int) -> str:
         ):
             return f"snapshot {one.snapshot_id} is staged, and could not be published any more"
     return ""
+
+
+def _goes_on_from(head_id: int, snapshots: Mapping[int, Snapshot], newest: int, passed: set[int]) -> bool:
+    """Whether the head lies behind a snapshot; it does not lie behind those that were passed before."""
+    for one in _history(snapshots, newest):
+        if one == head_id:
+            return True
+        if one in passed:
+            return False
+        passed.add(one)
+    return False
 
 
 def _history(snapshots: Mapping[int, Snapshot], newest: int) -> Iterator[int]:

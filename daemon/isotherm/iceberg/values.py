@@ -143,16 +143,34 @@ def kept_until_ms(metadata: TableMetadata) -> dict[int, int]:
 
 
 def needed_until_ms(metadata: TableMetadata) -> dict[int, int]:
-    """The same, and until when what is staged keeps its parent.
+    """The same, and until when what is staged keeps its parent, and what came on `main` since.
 
-    Up to 1.12 at least, Iceberg's Java publishes no overwrite of whole partitions without it.
+    Iceberg's Java publishes an overwrite of whole partitions only where it finds that parent from the head on.
     """
     kept = kept_until_ms(metadata)
+    until_ms: dict[int | None, int] = {}
     for snapshot in metadata.snapshots:
         parent = snapshot.parent_snapshot_id
-        if parent is not None and STAGED_AS in summary_of(snapshot):
-            kept[parent] = max(kept.get(parent, 0), snapshot.timestamp_ms + STAGED_FOR_MS)
+        if STAGED_AS in summary_of(snapshot):
+            until_ms[parent] = max(until_ms.get(parent, 0), snapshot.timestamp_ms + STAGED_FOR_MS)
+    if not until_ms:
+        return kept
+    needed_ms = 0
+    for snapshot_id in reversed(_history(metadata)):
+        needed_ms = max(needed_ms, until_ms.get(snapshot_id, 0))
+        kept[snapshot_id] = max(kept.get(snapshot_id, 0), needed_ms)
     return kept
+
+
+def _history(metadata: TableMetadata) -> list[int]:
+    """The head of `main` and what lies behind it, newest first."""
+    parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots}
+    found: dict[int, None] = {}
+    current = metadata.current_snapshot_id
+    while current is not None and current in parents and current not in found:
+        found[current] = None
+        current = parents[current]
+    return list(found)
 
 
 def astray(metadata: TableMetadata) -> list[PyIcebergSnapshot]:

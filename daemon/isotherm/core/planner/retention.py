@@ -16,7 +16,7 @@ from isotherm.core.units import DAY_MS
 FOREVER_MS = 2**62
 """Later than any clock."""
 STAGED_FOR_MS = DAY_MS
-"""What was staged, and what it was written on, is kept for so long at least: whoever looks at it before it is published may
+"""What was staged, and `main` from there on, is kept for so long at least: whoever looks at it before it is published may
 take their time."""
 PLACE_FOR_MS = 14 * DAY_MS
 """A writer that has committed nothing for so long does not come back to its place."""

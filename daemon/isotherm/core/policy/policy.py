@@ -178,7 +178,7 @@ class Expire(Settings):
         TableProperty("history.expire.max-snapshot-age-ms"),
     ] = 7 * 86_400_000
     """Snapshots younger than this stay. Longer than the longest query and the longest time travel that is needed.
-    What no branch or tag reaches stays for as long after it was first seen so, and what was staged, and what it was written on, for a day at least."""
+    What no branch or tag reaches stays for as long after it was first seen so, and what was staged, and `main` from there on, for a day at least."""
     keep_last: Annotated[
         Count,
         Field(ge=1),
