@@ -9,6 +9,7 @@ SNAPSHOT = "iceberg/compaction/replace_snapshot.py"
 DELETES = "iceberg/manifests/deletes.py"
 OUTCOME = "iceberg/compaction/commit_outcome.py"
 BINDING = "iceberg/compaction/binding.py"
+CHOICE = "iceberg/compaction/choice.py"
 CONFLICTS = "iceberg/compaction/test_commit_conflicts.py::"
 TWICE = "iceberg/compaction/test_files_named_twice.py::"
 EXECUTOR = "iceberg/compaction/test_executor.py::"
@@ -96,7 +97,7 @@ MUTANTS = (
     ),
     Mutant(
         "of equality deletes the spec with the most is taken, though these must stay",
-        BINDING,
+        CHOICE,
         "if take.merges_deletes else ()), *convertible]",
         "if take.merges_deletes else ()), *converts]",
         "iceberg/compaction/test_equality_scope.py::test_deletes_that_must_stay_do_not_keep_those_of_another_spec",

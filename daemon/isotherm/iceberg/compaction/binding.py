@@ -1,13 +1,11 @@
-"""From a partition that is due to a job: which of its files go, which deletes apply to them, which stay.
+"""From a partition that is due to a job that names its files, or to a sentence that says why there is none.
 
 A job names every file that it replaces and every other file of its partition, so that the committer can refuse what
 came in between. What we cannot rewrite yet is refused here, with a word for metrics and a sentence for a person.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
 
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import FileFormat
@@ -19,11 +17,12 @@ from pyiceberg.types import UnknownType
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.paths import normalised
 from isotherm.core.model.files import FileKind, LiveFile
-from isotherm.core.model.jobs import CompactionJob, Take, keys_bytes
+from isotherm.core.model.jobs import CompactionJob, Take
 from isotherm.core.model.refusals import Reason, Refusal, RefusalError
+from isotherm.iceberg.compaction.choice import Choice, choice_of, in_order
 from isotherm.iceberg.compaction.key_columns import key_columns
 from isotherm.iceberg.compaction.names import destination
-from isotherm.iceberg.manifests.deletes import DataFiles, is_over, mergeable, oldest_data
+from isotherm.iceberg.manifests.deletes import oldest_data
 from isotherm.iceberg.manifests.live import LiveEntry, live_files, partition_type
 from isotherm.iceberg.manifests.reachability import never, reached
 from isotherm.iceberg.manifests.reading import read_manifest_list
@@ -61,7 +60,7 @@ def bind(
     if refusal := _refusal_of_table(metadata, now_ms):
         return refusal
     live = live_files(metadata, io, snapshot, partition, is_stopped=is_stopped)
-    choice = _choice(live, partition, spec_id, take, _oldest(io, snapshot, take))
+    choice = choice_of(live, partition, spec_id, take, _oldest(io, snapshot, take))
     if refusal := (
         _refusal_of_files(metadata, choice)
         or _refusal_beside(live, take)
@@ -102,118 +101,6 @@ def _oldest(io: FileIO, snapshot: Snapshot, take: Take) -> Mapping[int, int]:
     return oldest_data(read_manifest_list(io, snapshot.manifest_list))
 
 
-@dataclass(frozen=True)
-class _Choice:
-    """Which files of a partition a job takes."""
-
-    spec_id: int
-    data: Sequence[LiveEntry]
-    """All data files of the spec."""
-    deletes: Sequence[LiveEntry]
-    """All position-delete files of the partition."""
-    chosen: Sequence[LiveEntry]
-    """The data files that are rewritten."""
-    applicable: Sequence[LiveEntry]
-    """The deletes that are read: those that may name rows of one of these files, and those that are merged."""
-    merged: Sequence[LiveEntry]
-    """Position deletes of which one file is made."""
-    converted: Sequence[LiveEntry]
-    """Equality deletes that become position deletes."""
-    dead: Sequence[LiveEntry]
-    """Deletes that apply to nothing, where a job is about deletes: nobody reads them, and they leave with its commit."""
-
-    @property
-    def identities(self) -> Iterator[tuple[str, int | None]]:
-        """Of every file that the job takes; of one that the table names twice as often as it is taken."""
-        return (entry.identity for entry in (*self.chosen, *self.applicable))
-
-    @cached_property
-    def taken(self) -> frozenset[tuple[str, int | None]]:
-        return frozenset(self.identities)
-
-    @property
-    def is_merge(self) -> bool:
-        """Whether what deletes say of files that stay is written again."""
-        return bool(self.merged or self.converted)
-
-    def staying(self) -> Iterator[LiveFile]:
-        """The data files that stay and that the deletes may name, by path, as position-delete files must have them."""
-        stay = [entry for entry in self.data if entry.identity not in self.taken]
-        read = [delete for delete in self.applicable if delete.kind is FileKind.POSITION_DELETES]
-        named = DataFiles(stay).named_by(read)
-        newest = max((delete.sequence_number for delete in self.converted), default=0)
-        for entry in sorted(stay, key=lambda entry: entry.path):
-            if entry.identity in named or entry.sequence_number < newest:
-                yield entry.live_file()
-
-    def refusal(self, take: Take) -> Refusal | None:
-        """Where one file would become one file."""
-        if len(self.chosen) + len(self.applicable) > 1 or self.converted or self.dead:
-            return None
-        of = f"{len(self.chosen)} of {len(self.data)} data files is smaller than {take.below_bytes} bytes"
-        return Refusal(Reason.NOTHING_TO_DO, f"{of}, and {len(self.applicable)} delete files apply")
-
-
-def _choice(
-    live: Sequence[LiveEntry],
-    partition: PartitionKey,
-    spec_id: int | None,
-    take: Take,
-    oldest: Mapping[int, int],
-) -> _Choice:
-    deletes = [entry for entry in live if entry.kind is FileKind.POSITION_DELETES]
-    equality = [entry for entry in live if entry.kind is FileKind.EQUALITY_DELETES]
-    every = [entry for entry in live if entry.kind is FileKind.DATA]
-    wanted = _wanted(every, [*deletes, *equality], take)
-    # Deletes that apply everywhere come with every partition, and are the business of their own.
-    own = [entry for entry in equality if entry.partition == partition]
-    dead = _dead(every, [*deletes, *own], partition, oldest) if take.with_deletes else []
-    # Those that apply elsewhere too would stay, and become due again.
-    gone, converts = DataFiles([]), own if take.converts_equality else []
-    convertible = [one for one in converts if is_over(one, gone, partition, one.spec_id, oldest)]
-    if spec_id is None:
-        of_deletes = [*(deletes if take.merges_deletes else ()), *convertible]
-        spec_id = _spec_with_most_files([*wanted, *of_deletes, *dead])
-    data = [entry for entry in live if entry.spec_id == spec_id and entry.kind is FileKind.DATA]
-    converted = [one for one in convertible if one.spec_id == spec_id]
-    merged = mergeable(deletes, live, spec_id, take) if take.merges_deletes else []
-    beside_bytes = sum(delete.size_bytes for delete in (*merged, *converted))
-    if converted:
-        beside_bytes += keys_bytes(sum(one.rows for one in every), sum(one.size_bytes for one in every))
-    leaving = {delete.identity for delete in (*merged, *converted)}
-    along = [delete for delete in (*deletes, *equality) if delete.identity not in leaving]
-    chosen = _chosen([entry for entry in wanted if entry.spec_id == spec_id], along, take, beside_bytes)
-    rewritten = DataFiles(chosen)
-    applicable = [
-        delete
-        for delete in (*deletes, *equality)
-        if delete.identity in leaving or rewritten.may_be_named_by(delete)
-    ]
-    dead = [entry for entry in dead if entry.spec_id == spec_id]
-    if dead and len(chosen) == 1 and not applicable:
-        chosen = []
-    return _Choice(spec_id, data, deletes, chosen, applicable, merged, converted, dead)
-
-
-def _dead(
-    data: Sequence[LiveEntry],
-    deletes: Iterable[LiveEntry],
-    partition: PartitionKey,
-    oldest: Mapping[int, int],
-) -> list[LiveEntry]:
-    """Those of a partition's deletes that apply to nothing: `replace_snapshot` takes them out with any commit."""
-    staying = DataFiles(data)
-    return [
-        delete
-        for delete in deletes
-        if (
-            is_over(delete, staying, partition, delete.spec_id, oldest)
-            if delete.kind is FileKind.EQUALITY_DELETES
-            else not staying.may_be_named_by(delete)
-        )
-    ]
-
-
 def _refusal_of_table(metadata: TableMetadata, now_ms: int) -> Refusal | None:
     """Why nothing of a table can be compacted, if so."""
     if metadata.format_version != 2:
@@ -240,7 +127,7 @@ def _refusal_of_spec(metadata: TableMetadata, spec_id: int) -> Refusal | None:
     return None
 
 
-def _refusal_of_files(metadata: TableMetadata, choice: _Choice) -> Refusal | None:
+def _refusal_of_files(metadata: TableMetadata, choice: Choice) -> Refusal | None:
     """Why these files cannot be compacted, if they cannot."""
     if refusal := _refusal_of_spec(metadata, choice.spec_id):
         return refusal
@@ -259,7 +146,7 @@ def _refusal_of_files(metadata: TableMetadata, choice: _Choice) -> Refusal | Non
     return None
 
 
-def _refusal_of_copies(live: Iterable[LiveEntry], choice: _Choice) -> Refusal | None:
+def _refusal_of_copies(live: Iterable[LiveEntry], choice: Choice) -> Refusal | None:
     """Why files that the table names twice cannot be compacted, if they cannot.
 
     Whoever picks a snapshot twice adds its files twice, and readers have their rows twice. A file leaves with all its
@@ -317,64 +204,6 @@ def _refusal_beside(live: Iterable[LiveEntry], take: Take) -> Refusal | None:
     return Refusal(Reason.HOT, why)
 
 
-def _wanted(data: Sequence[LiveEntry], deletes: Sequence[LiveEntry], take: Take) -> list[LiveEntry]:
-    """The data files that a job is about: those that are small enough, and those that deletes may name."""
-    if take.through_number is not None:
-        data = [entry for entry in data if entry.sequence_number <= take.through_number]
-    named = {entry.identity for entry in _named(data, deletes)} if take.with_deletes else frozenset()
-    return [entry for entry in data if entry.size_bytes < take.below_bytes or entry.identity in named]
-
-
-def _named(data: Sequence[LiveEntry], deletes: Iterable[LiveEntry]) -> list[LiveEntry]:
-    """Those of the data files that these deletes may name."""
-    named = DataFiles(data).named_by(deletes)
-    return [entry for entry in data if entry.identity in named]
-
-
-def _chosen(
-    wanted: Sequence[LiveEntry], along: Iterable[LiveEntry], take: Take, beside_bytes: int
-) -> list[LiveEntry]:
-    """As many of them as one job may take beside what else it reads: the smallest first, or with deletes the oldest.
-
-    A delete file leaves when no file is left that is as old as it. So deletes leave in the order in which they came, also
-    where writers bring new ones all the time.
-
-    Args:
-        wanted: the data files.
-        along: deletes that are read with those of them that they may name.
-        take: how much may be read.
-        beside_bytes: what is read whatever is chosen.
-    """
-    order = _in_order if take.with_deletes else _in_size
-    if take.at_most_bytes is None:
-        return sorted(wanted, key=order)
-    chosen, least = list[LiveEntry](), 1 if take.with_deletes else 2
-    of_one, of_many = _bytes_along(wanted, along)
-    # Half of it is for data: however much is to be applied, it must come to an end.
-    left_bytes = max(take.at_most_bytes - beside_bytes - min(of_many, take.at_most_bytes // 2), 0)
-    for entry in sorted(wanted, key=order):
-        size_bytes = entry.size_bytes + of_one[normalised(entry.path)]
-        if len(chosen) >= least and size_bytes > left_bytes:
-            break
-        chosen.append(entry)
-        left_bytes -= size_bytes
-    return chosen
-
-
-def _bytes_along(wanted: Iterable[LiveEntry], along: Iterable[LiveEntry]) -> tuple[Counter[str], int]:
-    """How many bytes of deletes name one data file alone, by its path, and how many may name several of them."""
-    of_one: Counter[str] = Counter()
-    of_many, files = 0, DataFiles(wanted)
-    for delete in along:
-        if not files.may_be_named_by(delete):
-            continue
-        if delete.referenced_data_file is None:
-            of_many += delete.size_bytes
-        else:
-            of_one[normalised(delete.referenced_data_file)] += delete.size_bytes
-    return of_one, of_many
-
-
 def _ambiguous_field(metadata: TableMetadata) -> str | None:
     """Why partitions of different specs cannot be told apart, or None.
 
@@ -395,20 +224,5 @@ def _ambiguous_field(metadata: TableMetadata) -> str | None:
     return None
 
 
-def _spec_with_most_files(wanted: Iterable[LiveEntry]) -> int:
-    counts = Counter(entry.spec_id for entry in wanted)
-    return max(counts, key=lambda spec_id: (counts[spec_id], spec_id), default=0)
-
-
 def _ordered(entries: Iterable[LiveEntry]) -> tuple[LiveFile, ...]:
-    return tuple(entry.live_file() for entry in sorted(entries, key=_in_order))
-
-
-def _in_size(entry: LiveEntry) -> tuple[int, int, str]:
-    """The smallest first."""
-    return entry.size_bytes, *_in_order(entry)
-
-
-def _in_order(entry: LiveEntry) -> tuple[int, str]:
-    """Oldest first: rows that came together stay together."""
-    return entry.sequence_number, entry.path
+    return tuple(entry.live_file() for entry in sorted(entries, key=in_order))
