@@ -96,6 +96,7 @@ def test_files_of_a_halted_table_stay_until_it_is_resumed(tmp_path):
     service = started(lab)
     for _ in range(20):
         service.step(0)
+        wait_for_children(service)
         if service.ledger.deletions(uuid_of(table)).get("waiting"):
             break
     waiting = service.ledger.deletions(uuid_of(table))["waiting"]
