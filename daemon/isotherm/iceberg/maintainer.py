@@ -50,6 +50,8 @@ COMMIT_LIMIT_S = 600.0
 """For a commit, or an expiry, from one question to the next: a commit reads and writes a manifest for each that its files are in."""
 COMMIT_WAIT_S = 5.0
 """For which the loop waits for either before it goes on with its turns. Nearly every one takes less."""
+SEARCH_WAIT_S = 1.0
+"""For which the loop waits for branches and tags that are looked for: a few versions are read in less."""
 CLOCK_LIMIT_S = 5.0
 """For the small file that tells a store's time: the loop waits for it."""
 
@@ -259,6 +261,7 @@ class IcebergMaintainer:
                     self._catalog, table.io, table.metadata, base, taken, is_stopped
                 ),
             )
+        self._searches.wait(SEARCH_WAIT_S)
         for other, result in self._searches.ended():
             self._sought.discard(other)
             if not isinstance(result, BaseException):  # else it begins anew
