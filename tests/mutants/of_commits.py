@@ -494,7 +494,7 @@ MUTANTS = (
     Mutant(
         "main moves while somebody wants to fast-forward it to a branch",
         "iceberg/unpublished.py",
-        "if is_young and _goes_on_from(head_id, snapshots, ref.snapshot_id, passed):",
+        "if is_young and _goes_on_from(head_id, parents, ref.snapshot_id, passed):",
         "if False:",
         "iceberg/test_unpublished.py::test_a_branch_that_goes_on_from_the_head_waits_for_a_day",
     ),

@@ -264,7 +264,8 @@ class IcebergMaintainer:
         self._searches.wait(SEARCH_WAIT_S)
         for other, result in self._searches.ended():
             self._sought.discard(other)
-            if not isinstance(result, BaseException):  # else it begins anew
+            # What went wrong is looked for once more when somebody asks again.
+            if not isinstance(result, BaseException):
                 self._found[other] = result
         if job_id not in self._found:
             raise NotYetKnown(f"whether job {job_id} took branches or tags along is being looked up")

@@ -5,7 +5,7 @@ former once `main` has moved, whoever moved it. It does so for the latter too, b
 only where its partitions have new files. A compaction in between would have all that work done once more.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
@@ -13,7 +13,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from isotherm.contract.summary import PICKED_FROM, REPLACES_PARTITIONS, STAGED_AS
 from isotherm.core.units import DAY_MS
-from isotherm.iceberg.values import operation_of, summary_of
+from isotherm.iceberg.values import history, operation_of, summary_of
 
 WAITS_MS = DAY_MS
 """What is older is forgotten, or will not be published: a branch that stays must not keep a table from being compacted."""
@@ -31,31 +31,32 @@ def unpublished(metadata: TableMetadata, now_ms: int) -> str:
     if head_id is None:
         return ""
     young = {key for key, one in snapshots.items() if abs(now_ms - one.timestamp_ms) < WAITS_MS}
+    parents = {key: one.parent_snapshot_id for key, one in snapshots.items()}
     passed: set[int] = set()
     for name, ref in metadata.refs.items():
         is_young = name != MAIN_BRANCH and ref.snapshot_id != head_id and ref.snapshot_id in young
-        if is_young and _goes_on_from(head_id, snapshots, ref.snapshot_id, passed):
+        if is_young and _goes_on_from(head_id, parents, ref.snapshot_id, passed):
             return (
                 f"{name} goes on from the head of main, and main could not be fast-forwarded to it any more"
             )
     staged = [one for one in metadata.snapshots if one.snapshot_id in young and _is_bound_to_main(one)]
     if not staged:
         return ""
-    history = set(_history(snapshots, head_id))
-    picked = {summary_of(snapshots[one]).get(PICKED_FROM) for one in history}
+    on_main = set(history(parents, head_id))
+    picked = {summary_of(snapshots[one]).get(PICKED_FROM) for one in on_main}
     for one in staged:
         if (
-            one.snapshot_id not in history
+            one.snapshot_id not in on_main
             and str(one.snapshot_id) not in picked
-            and _fits(one, head_id, history)
+            and _fits(one, head_id, on_main)
         ):
             return f"snapshot {one.snapshot_id} is staged, and could not be published any more"
     return ""
 
 
-def _goes_on_from(head_id: int, snapshots: Mapping[int, Snapshot], newest: int, passed: set[int]) -> bool:
+def _goes_on_from(head_id: int, parents: Mapping[int, int | None], newest: int, passed: set[int]) -> bool:
     """Whether the head lies behind a snapshot; it does not lie behind those that were passed before."""
-    for one in _history(snapshots, newest):
+    for one in history(parents, newest):
         if one == head_id:
             return True
         if one in passed:
@@ -64,22 +65,12 @@ def _goes_on_from(head_id: int, snapshots: Mapping[int, Snapshot], newest: int, 
     return False
 
 
-def _history(snapshots: Mapping[int, Snapshot], newest: int) -> Iterator[int]:
-    """A snapshot and those before it, as far as the table has them."""
-    seen: set[int] = set()
-    current: int | None = newest
-    while current is not None and current in snapshots and current not in seen:
-        seen.add(current)
-        yield current
-        current = snapshots[current].parent_snapshot_id
-
-
 def _is_bound_to_main(snapshot: Snapshot) -> bool:
     return STAGED_AS in summary_of(snapshot) and operation_of(snapshot) != "append"
 
 
-def _fits(staged: Snapshot, head_id: int, history: Collection[int]) -> bool:
+def _fits(staged: Snapshot, head_id: int, on_main: Collection[int]) -> bool:
     """Whether it can be published as `main` is now."""
     if summary_of(staged).get(REPLACES_PARTITIONS, "").lower() == "true":
-        return staged.parent_snapshot_id in history
+        return staged.parent_snapshot_id in on_main
     return staged.parent_snapshot_id == head_id

@@ -3,7 +3,7 @@
 It looks only at what its caller has loaded, and at manifests. It decides nothing and reads no clock.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyiceberg.io import FileIO
@@ -156,21 +156,20 @@ def needed_until_ms(metadata: TableMetadata) -> dict[int, int]:
     if not until_ms:
         return kept
     needed_ms = 0
-    for snapshot_id in reversed(_history(metadata)):
+    parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots}
+    for snapshot_id in reversed(list(history(parents, metadata.current_snapshot_id))):
         needed_ms = max(needed_ms, until_ms.get(snapshot_id, 0))
         kept[snapshot_id] = max(kept.get(snapshot_id, 0), needed_ms)
     return kept
 
 
-def _history(metadata: TableMetadata) -> list[int]:
-    """The head of `main` and what lies behind it, newest first."""
-    parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots}
-    found: dict[int, None] = {}
-    current = metadata.current_snapshot_id
-    while current is not None and current in parents and current not in found:
-        found[current] = None
-        current = parents[current]
-    return list(found)
+def history(parents: Mapping[int, int | None], newest: int | None) -> Iterator[int]:
+    """A snapshot and those before it, as far as they are there. Damaged metadata may lead in a circle."""
+    seen: set[int] = set()
+    while newest is not None and newest in parents and newest not in seen:
+        seen.add(newest)
+        yield newest
+        newest = parents[newest]
 
 
 def astray(metadata: TableMetadata) -> list[PyIcebergSnapshot]:
