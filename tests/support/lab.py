@@ -205,8 +205,17 @@ def with_a_job(lab):
 
 def until_a_job_runs(service):
     """Turn the loop until a job is bound and its rewrite has begun."""
-    for _ in range(60):
+
+    def running():
+        return {operation.job_id for operation, _ in service.ledger.unfinished()}
+
+    before = running()
+    # Sixty turns pass in no time, while a thread beside the loop is kept waiting.
+    until_s = monotonic_s() + 60
+    while monotonic_s() < until_s:
         service.step(0)
+        if running() - before:  # the turn itself has begun it
+            return
         if len(service.compactions):
             service.maintainer.wait(30)
             if service.compactions.start_bound():

@@ -118,13 +118,40 @@ def on_disk(catalog: Any, job: CompactionJob) -> list[Path]:
 # --- processes -----------------------------------------------------------------------------------------------
 
 
-def test_a_job_runs_in_a_process_of_its_own(catalog: Any, job: CompactionJob) -> None:
+@pytest.fixture(autouse=True)
+def _only_programs_of_this_test() -> None:
+    """An executor that nobody stopped, because its test has failed, keeps its program for a while."""
+    for one in fork_servers_of(os.getpid()):
+        one.kill()
+        one.wait(60)
+
+
+@pytest.fixture
+def stuck(catalog: Any, job: CompactionJob, tmp_path: Path) -> CompactionJob:
+    """A job whose process waits for a pipe that nobody writes. Any other may be over before somebody looks."""
+    fifo = tmp_path / "data.parquet"
+    os.mkfifo(fifo)
+    return replace(job, data_files=(replace(job.data_files[0], path=str(fifo)),))
+
+
+def test_a_job_runs_in_a_process_of_its_own(catalog: Any, stuck: CompactionJob) -> None:
     executor = LocalExecutor(jobs_at_once=1)
-    executor.start(job, described(catalog.load_table(NAME).metadata), catalog.properties)
+    executor.start(stuck, described(catalog.load_table(NAME).metadata), catalog.properties)
     (process,) = until_it_rewrites(os.getpid())
     assert not executor.has_room()
     with pytest.raises(ValueError, match="running already"):
-        executor.start(job, "", catalog.properties)
+        executor.start(stuck, "", catalog.properties)
+
+    executor.cancel(stuck.job_id)
+
+    assert executor.has_room()
+    assert not process.is_running()
+    executor.stop()
+
+
+def test_it_tells_what_it_read_and_wrote_and_is_gone(catalog: Any, job: CompactionJob) -> None:
+    executor = LocalExecutor(jobs_at_once=1)
+    executor.start(job, described(catalog.load_table(NAME).metadata), catalog.properties)
 
     result = finished(executor, job)
 
@@ -133,7 +160,7 @@ def test_a_job_runs_in_a_process_of_its_own(catalog: Any, job: CompactionJob) ->
     assert result.peak_memory_bytes > 0
     assert [Path(file.path.removeprefix("file://")) for file in result.files] == on_disk(catalog, job)
     assert executor.has_room()
-    assert not process.is_running()
+    assert rewrites_of(os.getpid()) == []
 
 
 def test_a_job_that_is_cancelled_is_gone_at_once_and_leaves_nothing(catalog: Any) -> None:
@@ -167,13 +194,13 @@ def test_a_table_that_drops_its_old_metadata_files_is_rewritten(catalog: Any, jo
     assert len(description) < 4096
 
 
-def test_a_child_that_is_killed_is_reported(catalog: Any, job: CompactionJob) -> None:
+def test_a_child_that_is_killed_is_reported(catalog: Any, stuck: CompactionJob) -> None:
     executor = LocalExecutor()
-    executor.start(job, described(catalog.load_table(NAME).metadata), catalog.properties)
+    executor.start(stuck, described(catalog.load_table(NAME).metadata), catalog.properties)
     (process,) = until_it_rewrites(os.getpid())
     process.kill()
 
-    result = finished(executor, job)
+    result = finished(executor, stuck)
 
     assert isinstance(result, Refusal)
     assert Reason.KILLED is result.reason
@@ -224,14 +251,6 @@ def test_a_child_dies_with_its_parent(catalog: Any, job: CompactionJob, tmp_path
         ready, _, _ = select.select([watch], [], [], 10)
 
     assert ready
-
-
-@pytest.fixture
-def stuck(catalog: Any, job: CompactionJob, tmp_path: Path) -> CompactionJob:
-    """A job whose process waits for a pipe that nobody writes."""
-    fifo = tmp_path / "data.parquet"
-    os.mkfifo(fifo)
-    return replace(job, data_files=(replace(job.data_files[0], path=str(fifo)),))
 
 
 def test_a_rewrite_stands_back_behind_everything_else(catalog: Any, stuck: CompactionJob) -> None:
@@ -318,11 +337,10 @@ def test_a_job_is_gone_when_nobody_can_answer_for_it(is_let_go: bool) -> None:
     assert answer.asked == [LAST_WAIT_S] * 2
 
 
-def test_nothing_runs_after_stop(catalog: Any) -> None:
+def test_nothing_runs_after_stop(catalog: Any, stuck: CompactionJob) -> None:
     table = catalog.load_table(NAME)
     executor = LocalExecutor(jobs_at_once=2)
-    jobs = [bound(table, OURS), bound(table, OURS)]
-    for one in jobs:
+    for one in (stuck, replace(stuck, job_id="other")):
         executor.start(one, described(table.metadata), catalog.properties)
     assert until_it_rewrites(os.getpid())
 
@@ -345,11 +363,10 @@ def test_all_jobs_are_forked_from_one_program_which_has_no_threads(catalog: Any)
             executor.start(bound(table, OURS), described(table.metadata), catalog.properties)
         (server,) = fork_servers_of(os.getpid())
         servers.add(server.pid)
-        until_it_rewrites(os.getpid())
-        assert server.num_threads() == 1
         while executor.running():
             executor.wait(60)
             assert all(isinstance(result, Rewrite) for _, result in executor.poll())
+        assert server.num_threads() == 1
     executor.stop()
 
     assert len(servers) == 1
