@@ -87,6 +87,48 @@ def demo(
 
 
 @app.command()
+def look(
+    tables: Annotated[
+        list[str] | None, typer.Argument(help="Tables. Without one: all of the catalog.")
+    ] = None,
+    catalog: Annotated[
+        str, typer.Option(help="Name of the catalog in ~/.pyiceberg.yaml, or any name beside --catalog-uri.")
+    ] = "default",
+    catalog_uri: Annotated[
+        str | None, typer.Option(help="Where it is: http://localhost:8181, thrift://…, sqlite:///…")
+    ] = None,
+    warehouse: Annotated[str | None, typer.Option(help="Its warehouse, where it has several.")] = None,
+    property_: Annotated[
+        list[str] | None,
+        typer.Option("--property", help="One of PyIceberg's for the catalog, as NAME=VALUE: s3.endpoint=…"),
+    ] = None,
+    policy: Annotated[
+        Path | None, typer.Option(help="Judge by this policy file, not by the built-in default.")
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Write a page with pictures here, as HTML, for whoever decides.")
+    ] = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Look at a lake: what each table suffers from, and what would help.
+
+    Read only; without a daemon, Kafka or a configuration.
+    """
+    from isotherm.commands.look import show_lake
+
+    named = {"uri": catalog_uri, "warehouse": warehouse}
+    given = [f"{name}={value}" for name, value in named.items() if value is not None]
+    show_lake(
+        tables or [],
+        catalog=catalog,
+        properties=[*given, *(property_ or [])],
+        policy=policy,
+        page=page,
+        output=output,
+    )
+
+
+@app.command()
 def audit(
     table: Annotated[str, typer.Argument(help="The table.")],
     config: ConfigOption = DEFAULT_CONFIG,

@@ -103,6 +103,16 @@ def ask(lab, *words):
     return " ".join(CliRunner().invoke(app, [*words, "--config", str(path)]).output.split())
 
 
+def look(lab):
+    """What `isotherm look` says, with nothing but what the catalog needs."""
+    words = [word for pair in lab.properties.items() for word in ("--property", "=".join(pair))]
+    policy = lab.root / "look.yaml"
+    policy.write_text(STREAMING)
+    found = CliRunner().invoke(app, ["look", "--policy", str(policy), *words])
+    assert found.exit_code == 0, found.output
+    return found.stdout
+
+
 def test_who_may_not_commit_is_told_so_everywhere_and_asks_ever_more_rarely(rest_lab, monkeypatch):
     monkeypatch.setenv("COLUMNS", "400")
     lab = rest_lab(STREAMING)
@@ -122,6 +132,7 @@ def test_who_may_not_commit_is_told_so_everywhere_and_asks_ever_more_rarely(rest
     assert ask(lab, "plan", "shop.orders").count(NOT_ALLOWED) == 2
     assert NOT_ALLOWED in ask(lab, "explain", "shop.orders", "at_hour=2026-01-01-01")
     assert NOT_ALLOWED in ask(lab, "explain", "shop.orders")
+    assert "at once: 1 job would read" in look(lab), "who may not commit may look"
     metrics = Metrics(lambda: 0, "test")
     for one in lab.seen:
         metrics(one)

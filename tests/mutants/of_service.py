@@ -211,6 +211,20 @@ MUTANTS = (
         "service/test_clock.py::test_what_fell_due_in_the_future_has_been_due_since_now_at_the_latest[still due]",
     ),
     Mutant(
+        "an expiry that failed by a clock that was ahead keeps its table from the next",
+        "store/ledger/operations.py",
+        "AND started_at_ms <= ? ORDER BY",
+        "AND ? ORDER BY",
+        "store/test_operations.py::test_an_expiry_that_a_clock_far_ahead_has_stamped_keeps_no_table_from_the_next[failed]",
+    ),
+    Mutant(
+        "an expiry that a clock that was ahead has done is the last one until then",
+        "store/ledger/operations.py",
+        "AND started_at_ms <= ? GROUP BY action",
+        "AND ? GROUP BY action",
+        "store/test_operations.py::test_an_expiry_that_a_clock_far_ahead_has_stamped_keeps_no_table_from_the_next[done]",
+    ),
+    Mutant(
         "a window opens when it opened the last time somebody asked",
         "core/policy/windows.py",
         "known is not None and known[0] <= now_ms < known[1]",

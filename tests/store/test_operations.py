@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.core.model.jobs import JOB_BYTES_PER_S, Action, Outcome
+from isotherm.core.model.jobs import JOB_BYTES_PER_S, Action, Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.units import DAY_MS, HOUR_MS
 from isotherm.store import Ledger
@@ -60,3 +60,32 @@ def test_what_began_by_a_clock_that_was_ahead_uses_up_no_budget_for_so_long(ahea
     ledger.save(replace(BEGUN, started_at_ms=now_ms + ahead_ms, bytes_planned=70))
 
     assert ledger.bytes_read_within(HOUR_MS, now_ms) == charged
+
+
+def expiry(ledger, job_id, began_ms, ended_ms, reason=None):
+    begun = replace(BEGUN, job_id=job_id, action=Action.EXPIRE, partition=None, started_at_ms=began_ms)
+    done = Outcome(job_id, OutcomeKind.DONE, Reason.COMMITTED, "it is done")
+    outcome = done if reason is None else Outcome.refused(job_id, Refusal(reason, "it was away"))
+    ledger.save(begun.ended(outcome, ended_ms))
+
+
+@pytest.mark.parametrize("reason", [None, Reason.CATALOG], ids=["done", "failed"])
+def test_an_expiry_that_a_clock_far_ahead_has_stamped_keeps_no_table_from_the_next(reason):
+    ledger = Ledger(None)
+    now_ms = 1000 * DAY_MS
+    expiry(ledger, "ahead", now_ms + 900 * DAY_MS, now_ms + 900 * DAY_MS, reason)
+    assert not ledger.setbacks("u", now_ms)
+    assert not ledger.last_done("u", now_ms)
+
+    expiry(ledger, "before", now_ms - DAY_MS, now_ms - DAY_MS + 1000)
+    assert not ledger.setbacks("u", now_ms)
+    assert ledger.last_done("u", now_ms) == {Action.EXPIRE: now_ms - DAY_MS}
+
+
+def test_what_failed_while_the_clock_sprang_ahead_is_tried_again_soon():
+    ledger = Ledger(None)
+    now_ms = 1000 * DAY_MS
+    expiry(ledger, "sprang", now_ms - 1000, now_ms + 900 * DAY_MS, Reason.CATALOG)
+
+    held = ledger.setbacks("u", now_ms)[Action.EXPIRE]
+    assert (held.failures, held.until_ms < now_ms + HOUR_MS) == (1, True)

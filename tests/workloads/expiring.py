@@ -7,7 +7,8 @@ is replayed here.
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import Snapshot
 from isotherm.core.planner.plan import plan
-from isotherm.core.policy.policy import Policy
+from isotherm.core.planner.whole_table import EXPIRED_AT_ONCE
+from isotherm.core.policy.policy import Expire, Policy
 from support.builders import DAY, HOUR, MINUTE, NOW, SECOND, facts, snapshots, view
 
 
@@ -17,7 +18,8 @@ def expiries_a_day(*, apart_ms, snapshot_bytes, policy=None, look_ms=HOUR, days=
     Each snapshot takes so many bytes in metadata.json. The table is looked at every `look_ms`.
     """
     policy = policy or Policy()
-    there = snapshots(policy.expire.keep_for // apart_ms, apart_ms=apart_ms)
+    count = max(policy.expire.keep_for // apart_ms, policy.expire.keep_last)
+    there = snapshots(count, apart_ms=apart_ms)
     number, expiries, expired_at_ms = there[-1].sequence_number, 0, None
     for now_ms in range(NOW + look_ms, NOW + days * DAY + 1, look_ms):
         newest = there[-1].committed_at_ms
@@ -38,5 +40,13 @@ def expiries_a_day(*, apart_ms, snapshot_bytes, policy=None, look_ms=HOUR, days=
 STREAMS = {
     "commit every ten seconds": {"apart_ms": 10 * SECOND, "snapshot_bytes": 900},
     "commit every minute": {"apart_ms": MINUTE, "snapshot_bytes": 900},
+    "commit every hour, five hundred are kept": {
+        "apart_ms": HOUR,
+        "snapshot_bytes": 900,
+        "policy": Policy(expire=Expire(keep_last=500)),
+        "days": 7,
+    },
 }
-"""A week is kept: 60,480 snapshots in 52 MiB of metadata.json, and 10,080 in 9 MiB."""
+"""A week is kept: 60,480 snapshots in 52 MiB of metadata.json, 10,080 in 9 MiB, and 500 that are older."""
+MOST_A_DAY = (8640 / EXPIRED_AT_ONCE, 1, 1)
+"""Times that each is expired in a day, at the most."""

@@ -6,7 +6,7 @@ Nothing is decided here. Every verdict is in the plan; `-o json` prints each of 
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from isotherm.core.model.decisions import Decision, Plan, Verdict
@@ -50,8 +50,12 @@ class Line:
 
 def tally_text(plan: Plan) -> str:
     """How many partitions have which verdict: `2 hot, 31 clean`."""
-    counts = Counter(decision.verdict for decision in plan.of_partitions)
-    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in ORDER if counts[verdict]) or "none"
+    return verdicts_text(Counter(decision.verdict for decision in plan.of_partitions))
+
+
+def verdicts_text(counts: Mapping[Verdict, int]) -> str:
+    """The same, of what was counted."""
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in ORDER if counts.get(verdict)) or "none"
 
 
 def plan_lines(plan: Plan) -> list[Line]:

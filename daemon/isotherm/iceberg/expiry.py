@@ -55,8 +55,6 @@ from isotherm.service.ports import Expired, ExpiryReading
 ATTEMPTS = 20
 """Each costs one load and one request; a stream that commits twice a second lets every second one through."""
 LONGEST_PAUSE_S = 0.5
-MOST_AT_ONCE = 1000
-"""Snapshots that one commit takes, the oldest first: PyIceberg's work for them grows with their number squared."""
 
 
 class AssertStillGoing(ValidatableTableRequirement):
@@ -102,7 +100,7 @@ def read(
         Stopped: so it was wanted.
     """
     metadata = table.metadata
-    going, damage = still_going(metadata, snapshots, now_ms)[:MOST_AT_ONCE], ""
+    going, damage = still_going(metadata, snapshots, now_ms), ""
     files: list[str] = []
     try:
         files = left_behind(metadata, table.io, going, is_stopped, threads) if going else []

@@ -9,7 +9,6 @@ late, reordered and forged events delay; they never mislead.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.events import OpenWindow
 from isotherm.contract.identity import TableId
 from isotherm.core.model.refusals import Reason, Refusal
@@ -338,8 +337,7 @@ class Follower:
             loaded.table,
             partitions,
             scan.head,
-            # Capped as that of one commit is: a commit may be stamped far in the future.
-            boundary_ms=None if scan.boundary_ms is None else min(scan.boundary_ms, now_ms + MAX_AHEAD_MS),
+            boundary_ms=scan.boundary_by(now_ms),
             foreign_commits=scan.foreign_commits,
             lateness=self._ledger.learnt(uuid) if before is None else before.state.lateness,
             appends=scan.appends,

@@ -11,7 +11,7 @@ from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import Plan, Verdict
 from isotherm.core.model.jobs import Action
 from isotherm.core.observations import TablePlanned
-from isotherm.core.planner.backlog import backlog
+from isotherm.core.planner.backlog import requested
 from isotherm.core.planner.coldness import first_hot
 from isotherm.core.planner.minor import why_not
 from isotherm.core.planner.plan import job_bytes, plan
@@ -91,7 +91,8 @@ class Verdicts:
         """
         uuid, now_ms = row.state.table.uuid, self._now_ms()
         holds = self._ledger.holds(uuid)
-        # What failed by a clock that was ahead would be left alone until that time has come.
+        # What failed, or was done, by a clock that was ahead would be left alone until that time has come.
+        latest_ms = now_ms + MAX_AHEAD_MS
         return View(
             around=Surroundings(
                 row.state, row.facts.fields, self._fold.intents(uuid), self._fold.words(uuid)
@@ -102,13 +103,13 @@ class Verdicts:
             snapshots=self._fold.snapshots(uuid) if whole else None,
             astray=self._fold.astray(uuid) if whole else (),
             flights=tuple(flights),
-            quarantined=quarantines_of(hold for hold in holds if hold.at_ms <= now_ms + MAX_AHEAD_MS),
+            quarantined=quarantines_of(hold for hold in holds if hold.at_ms <= latest_ms),
             halted=halt_of(holds),
             pause=pause_of(holds),
-            setbacks=self._ledger.setbacks(uuid) if whole else {},
+            setbacks=self._ledger.setbacks(uuid, latest_ms) if whole else {},
             deletions_held=self._deletions_held(),
             announced_sequence_number=self._ledger.announced_through(uuid) if whole else None,
-            last_done_ms=self._ledger.last_done(uuid) if whole else {},
+            last_done_ms=self._ledger.last_done(uuid, latest_ms) if whole else {},
             hour_budget_bytes=self._hour_budget_bytes,
         )
 
@@ -196,7 +197,7 @@ class Verdicts:
         """How the table stands, for metrics."""
         tally = self._fold.tally(row.state.table.uuid)
         view, planned = decided.view, decided.plan
-        work = backlog(view, decided.policy, self._now_ms())
+        work = requested(view, planned)
         done = [
             one
             for one in planned.of_table or row.of_table

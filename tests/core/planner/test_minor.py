@@ -207,6 +207,21 @@ def test_what_is_missing_is_said():
     assert decision.wake.at_ms == BEGAN + 50 * MINUTE - MINUTE + MARGIN
 
 
+def test_who_waits_in_vain_for_a_partition_to_cool_is_told_what_the_policy_could_allow():
+    silent = Policy()
+    state, partitions, _ = lived(stream(200, apart=60))
+    now_ms = BEGAN + 199 * HOUR
+    advice = "; writers have only appended for 8d 7h: compact.minor_after would have its old files merged"
+    assert decided(state, partitions, silent, now_ms).why.endswith(advice)
+
+    lately, _, _ = lived([*stream(100, apart=60), (6000, added(1), "overwrite", Origin.FOREIGN)])
+    young = {key: replace(one, first_write_at_ms=now_ms - 23 * HOUR) for key, one in partitions.items()}
+    few, _, _ = lived(stream(19, apart=11 * 60))
+    for other, of in ((lately, partitions), (state, young), (few, partitions)):
+        decision = decided(other, of, silent, now_ms)
+        assert (decision.verdict, "minor_after" in decision.why) == (Verdict.HOT, False)
+
+
 def test_after_a_job_it_rests_as_a_cold_one_does():
     state, partitions, _ = lived(stream(120))
     now_ms = BEGAN + 120 * MINUTE

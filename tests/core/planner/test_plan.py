@@ -1,4 +1,5 @@
 import random
+import re
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
@@ -13,13 +14,13 @@ from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.model.holds import Hold, HoldKind, Quarantine
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import Astray
-from isotherm.core.planner.backlog import MAX_ROUNDS, after, backlog
+from isotherm.core.planner.backlog import MAX_ROUNDS, after, done, requested
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Compact, Expire, Policy, Schedule, Work
 from isotherm.core.policy.windows import opening
 from isotherm.core.state import PartitionState
-from isotherm.core.units import clock_text
+from isotherm.core.units import clock_text, parse_size
 from support.builders import (
     BUCKETS,
     DAY,
@@ -356,7 +357,9 @@ def test_a_job_brings_the_score_below_one(world):
 
 @given(worlds())
 def test_the_backlog_is_done_in_one_round(world):
-    assert backlog(world, POLICY, NOW).rounds <= 1 < MAX_ROUNDS
+    work, _ = done(world, POLICY, NOW)
+    assert work.rounds <= 1 < MAX_ROUNDS
+    assert work == requested(world, plan(world, POLICY, NOW))
 
 
 @given(worlds())
@@ -635,6 +638,94 @@ def test_equality_deletes_are_not_applied_in_parts_where_they_can_be_converted_i
     assert why in decision.why
 
 
+@pytest.mark.parametrize(
+    ("pauses_ms", "work", "says"),
+    [
+        (
+            (20 * MINUTE,) * 4,
+            Work(),
+            "5.2 GiB would make position deletes of them, but the pause that its writers",
+        ),
+        ((), Work(bytes_per_hour=4 * GIB), "of them, but work.bytes_per_hour allows 4.0 GiB"),
+        (
+            (),
+            Work(bytes_per_day=4 * GIB, bytes_per_hour=6 * GIB),
+            "of them, but work.bytes_per_day allows 4.0 GiB",
+        ),
+        ((), Work(bytes_per_hour=6 * GIB), None),
+    ],
+    ids=["the pause", "an hour", "a day", "it fits"],
+)
+def test_the_why_of_applied_equality_deletes_names_what_keeps_them_from_becoming_positions(
+    pauses_ms, work, says
+):
+    deletes = {FileKind.EQUALITY_DELETES: FileStats(70, 70_000, MIB)}
+    data = files(288, 128 * MIB, rows=350 * 10**6 // 288)
+    state = PartitionState(data, deletes, last_write_at_ms=NOW - 16 * MINUTE, pauses_ms=pauses_ms)
+    (decision,) = plan(view({key(1): state}), Policy(work=work), NOW).of_partitions
+
+    assert decision.take.converts_equality is (says is None)
+    assert (says or "equality deletes become position deletes") in decision.why
+
+
+@given(partition_states(), st.integers(GIB, 9 * GIB), st.integers(1, 2000))
+def test_who_raises_a_budget_as_far_as_the_why_says_has_raised_it_enough(state, limit, times):
+    """With a larger budget a job takes more."""
+    state = replace(
+        state, data={bucket: FileStats(s.files * times, s.rows, s.bytes * times) for bucket, s in state.data.items()},
+        compacted_at_ms=None, last_write_at_ms=0, stamped_at_ms=None, arrivals=(),
+    )  # fmt: skip
+
+    def why(most):
+        policy = Policy(work=Work(bytes_per_hour=most), compact=Compact(max_delete_ratio=0.001))
+        (decision,) = plan(view({key(1): state}), policy, NOW).of_partitions
+        return decision.why
+
+    said = re.search(r"its ([0-9.]+ .i?B) are more than work.bytes_per_hour ever allows", why(limit))
+    if said:
+        # Two digits are said of a size.
+        enough = int(parse_size(said.group(1).replace(" ", "")) * 1.1)
+        assert "ever allows" not in why(enough), why(enough)
+
+
+def test_where_no_job_is_allowed_that_is_why_it_waits():
+    policy = Policy(work=Work(jobs_at_once=0))
+    (decision,) = plan(view({key(1): partition(30)}), policy, NOW).of_partitions
+
+    assert (decision.verdict, "work.jobs_at_once allows no job" in decision.why) == (Verdict.WAITING, True)
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "why"),
+    [
+        (7, 80 * MIB, "(at 5 that fill one and 5 files less; rewriting them would leave 3 less)"),
+        (12, 24 * MIB, "(at 5 that fill one)"),
+    ],
+    ids=["nearly large enough", "small"],
+)
+def test_files_that_are_nearly_large_enough_are_said_to_be_left_alone_for_that(count, size, why):
+    state = replace(partition(0), data=files(count, size), last_write_at_ms=0)
+    (decision,) = plan(view({key(1): state}), Policy(), NOW).of_partitions
+
+    assert why in decision.why
+    assert (decision.verdict is Verdict.DUE) is (count == 12)
+
+
+@pytest.mark.parametrize("ago", [0, HOUR, 20 * HOUR, 3 * DAY])
+def test_under_a_schedule_the_verdict_on_orphans_stands_until_the_time_it_names(ago):
+    nightly = Schedule(cron="0 1 * * *", lasts="4h", do=("remove_orphans",), from_score=0.1)
+    policy, found = Policy(work=Work(schedules=(nightly,))), []
+    for hours in range(8 * 24):
+        world = view({}, snapshots=snapshots(1), last_done_ms={Action.REMOVE_ORPHANS: NOW - ago})
+        found.append(on_table(plan(world, policy, NOW + hours * HOUR), Action.REMOVE_ORPHANS))
+        for at, before in enumerate(found[:-1]):
+            if before.wake.at_ms is None or before.wake.at_ms > NOW + hours * HOUR:
+                assert before.verdict is found[-1].verdict, (at, hours)
+        if found[-1].verdict is not found[0].verdict:
+            return
+    raise AssertionError("it is never due")
+
+
 def test_of_many_snapshots_a_twentieth_must_be_free_to_go():
     """Ten of ten thousand are not worth reading and writing the metadata of all."""
     week = Expire(at_once=10)
@@ -708,7 +799,44 @@ def stray(number, ago_ms, **fields):
 def test_what_no_branch_or_tag_reaches_goes_by_age_alone(one, goes):
     _, going = expiry(20, astray=(one,))
 
-    assert list(going) == [*range(1, 11), *([1001] if goes else [])]
+    assert list(going) == [*([1001] if goes else []), *range(1, 11)]
+
+
+def test_of_more_than_one_commit_takes_the_oldest_go_and_the_rest_does_not_wait_for_a_day():
+    daily = Expire(keep_for="10m", keep_last=5, at_latest="7d")
+    decision, going = expiry(4000, expire=daily, last_done_ms={Action.EXPIRE: NOW - MINUTE})
+    left, _ = expiry(1500, expire=daily, last_done_ms={Action.EXPIRE: NOW - MINUTE})
+
+    assert (decision.verdict, decision.files, len(going)) == (Verdict.DUE, 3990, 2000)
+    assert going == tuple(range(1, 2001))
+    assert left.verdict is Verdict.CLEAN
+
+
+@pytest.mark.parametrize(("keep_last", "kept_until_ms"), [(20, 0), (5, NOW)], ids=["the newest", "a branch"])
+def test_what_something_else_kept_until_now_is_not_overdue(keep_last, kept_until_ms):
+    """Else each commit would free one that is long overdue, and be followed by an expiry."""
+    expire = Expire(keep_for="10m", keep_last=keep_last, at_latest="30m")
+    # A commit an hour, the last one just now: it has freed the oldest.
+    log = tuple(
+        replace(one, committed_at_ms=NOW - (keep_last - place) * HOUR, kept_until_ms=kept_until_ms)
+        for place, one in enumerate(snapshots(keep_last + 1))
+    )
+    soon, later = (
+        on_table(
+            plan(
+                view(
+                    {}, snapshots=log, announced_sequence_number=100, last_done_ms={Action.EXPIRE: NOW - HOUR}
+                ),
+                Policy(expire=expire),
+                at_ms,
+            ),
+            Action.EXPIRE,
+        )
+        for at_ms in (NOW, NOW + HOUR)
+    )
+
+    assert (soon.verdict, soon.files) == (Verdict.CLEAN, 1)
+    assert later.verdict is Verdict.DUE
 
 
 def test_the_verdict_says_how_many_no_branch_or_tag_reaches():
@@ -728,7 +856,7 @@ def test_the_base_of_a_job_that_a_rollback_left_stays():
     flights = (Flight("j", Action.COMPACT, key(1), 1001, NOW),)
     _, going = expiry(20, astray=(stray(1, DAY), stray(2, DAY)), flights=flights)
 
-    assert list(going) == [*range(1, 11), 1002]
+    assert list(going) == [1002, *range(1, 11)]
 
 
 def test_what_is_astray_wakes_the_verdict_when_it_is_old_enough():

@@ -383,6 +383,16 @@ def test_a_table_that_is_written_all_the_time_is_never_cold():
     assert choice.why.endswith("or, because they only append, say `compact.minor_after`.")
 
 
+def test_who_has_asked_for_old_files_already_is_told_to_wait():
+    writer = Writer((), is_ingest=False)
+    for at_ms in every(4 * MINUTE, 2):
+        writer.commit(at_ms, {None: wrote(1, MIB)})
+    _, choice = searched(writer.history(2), Policy(compact=Compact(minor_after="7d")))
+
+    assert choice.advice is Advice.NEVER_COLD
+    assert choice.why.endswith("`compact.minor_after` waits until they have only appended for 7d.")
+
+
 def test_old_files_beside_writers_that_do_more_than_append_are_not_proposed():
     writer = Writer((), is_ingest=False)
     for at_ms in every(4 * MINUTE, 2):

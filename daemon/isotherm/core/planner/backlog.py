@@ -28,22 +28,28 @@ class Backlog:
     rounds: int = 0
 
 
-def backlog(view: View, policy: Policy | None, now_ms: int) -> Backlog:
-    """All that is due now, done in simulation until nothing is left."""
+def done(view: View, policy: Policy | None, now_ms: int) -> tuple[Backlog, View]:
+    """All that is due now, done in simulation until nothing is left, and the view as it would be then."""
     work = Backlog()
     for _ in range(MAX_ROUNDS):
         planned = plan(view, policy, now_ms)
         if not planned.requests or policy is None:
-            return work
-        found = total(_work(view, request) for request in planned.requests)
+            break
+        found = requested(view, planned)
         work = Backlog(
-            jobs=work.jobs + len(planned.requests),
+            jobs=work.jobs + found.jobs,
             files=work.files + found.files,
             bytes=work.bytes + found.bytes,
-            rounds=work.rounds + 1,
+            rounds=work.rounds + found.rounds,
         )
         view = after(view, planned, policy)
-    return work
+    return work, view
+
+
+def requested(view: View, planned: Plan) -> Backlog:
+    """What a plan asks for, which is all that is due: by law nothing is once it is done. No second plan is made."""
+    found = total(_work(view, request) for request in planned.requests)
+    return Backlog(len(planned.requests), found.files, found.bytes, rounds=1 if planned.requests else 0)
 
 
 def after(view: View, planned: Plan, policy: Policy) -> View:

@@ -5,6 +5,7 @@ rows are applied to their data. Many delete files of few rows become one file of
 as it is. The score is debt divided by its threshold; 1.0 or more is due, and a job brings it below 1.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -177,7 +178,7 @@ def debt(partition: PartitionState, compact: Compact) -> Debt:
                 fewer_a_gib / FEWER_FILES_PER_GIB,
             ),
             f"{small.files} small files hold {size_text(small.bytes)} of {size_text(target)} "
-            f"(at {compact.fill_files} that fill one)",
+            f"(at {compact.fill_files} that fill one{_too_few(fewer, fewer_a_gib, small)})",
         ),
     ]
     of_deletes = list(_delete_triggers(partition, compact)) if partition.has_deletes else []
@@ -225,6 +226,14 @@ def _delete_rows(partition: PartitionState) -> int:
 
 def _highest_first(triggers: Iterable[Trigger]) -> tuple[Trigger, ...]:
     return tuple(sorted(triggers, key=lambda trigger: -trigger.score))
+
+
+def _too_few(fewer: int, fewer_a_gib: float, small: FileStats) -> str:
+    """That they are nearly large enough, so that rewriting them would leave too few files less."""
+    if fewer_a_gib >= FEWER_FILES_PER_GIB or small.files < 2:
+        return ""
+    needed = math.ceil(FEWER_FILES_PER_GIB * small.bytes / _GIB)
+    return f" and {needed} files less; rewriting them would leave {fewer} less"
 
 
 def _of_others(partition: PartitionState, tier_: FileStats, target: int) -> str:

@@ -15,7 +15,7 @@ from isotherm.core.model.decisions import Wake
 from isotherm.core.planner.coldness import Finding
 from isotherm.core.policy.policy import Cold, Policy
 from isotherm.core.state import PartitionState, TableState
-from isotherm.core.units import span_text
+from isotherm.core.units import DAY_MS, span_text
 from isotherm.runtime.text import counted
 
 MARGIN_AT_MOST_MS = (ARRIVALS - 1) * ARRIVAL_MS
@@ -25,6 +25,12 @@ ENOUGH_APPENDS = 20
 """So many appends must be on record: of a table that is seldom written, a week says little."""
 
 OPTION = "compact.minor_after"
+
+WRITTEN_FOR_MS = DAY_MS
+"""A partition that has been written for longer will be for longer still: whoever waits for it to cool waits in vain."""
+
+SHOWS_MS = 7 * DAY_MS
+"""Appends alone for so long show weekly jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +109,16 @@ def old_files(
         return Finding("minor", True, f"no file is surely {age}", wake)
     old = replace(partition, data=partition.came_by(through), arrivals=())
     return Old(old, through, age, proved.why, wake)
+
+
+def advice(partition: PartitionState, state: TableState, hot: Finding, now_ms: int) -> str:
+    """That the policy could allow it, for a partition that is written on and on, and owes what is due; or nothing."""
+    begun_ms, since_ms = partition.first_write_at_ms, state.appends.since_ms
+    if begun_ms is None or now_ms - begun_ms < WRITTEN_FOR_MS or partition.deletes or hot.rule == "intent":
+        return ""
+    if since_ms is None or now_ms - since_ms < SHOWS_MS or state.appends.count < ENOUGH_APPENDS:
+        return ""
+    return f"; writers have only appended for {span_text(now_ms - since_ms)}: {OPTION} would have its old files merged"
 
 
 def why_not(

@@ -8,6 +8,7 @@ The score is debt divided by its threshold in the policy; 1.0 or more is due, un
 job, and the jobs that it takes bring it below 1. The metric, the command line, the log and the alert say the same number.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from isotherm.contract.identity import PartitionKey
@@ -21,7 +22,7 @@ from isotherm.core.planner.coldness import Finding, JobBytes, first_hot
 from isotherm.core.planner.debt import Debt, debt
 from isotherm.core.planner.file_selection import taken, taken_and_saved_bytes
 from isotherm.core.planner.held import after_failures, standstill
-from isotherm.core.planner.minor import Old, old_files
+from isotherm.core.planner.minor import Old, advice, old_files
 from isotherm.core.planner.schedules import Pace
 from isotherm.core.planner.turns import rank
 from isotherm.core.planner.view import Surroundings, View
@@ -31,11 +32,16 @@ from isotherm.core.state import PartitionState
 from isotherm.core.units import HOUR_MS, clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 
-RULES = 20
+RULES = 22
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
 REST_SCORE = 15.0
 """From this score on a partition is due even while it rests from its last job."""
+
+MAX_RAISES = 20
+"""Of a budget, until what a job takes under it is found to fit."""
+
+_IN_PAUSE = "the pause that its writers make"
 
 NOTHING_SAID = Policy(
     compact=Compact(enabled=False),
@@ -93,8 +99,8 @@ def _decide_compaction(
     beside = _beside(partition, hot, rests_until_ms, view, policy, pace, now_ms)
     old = beside.old
     owed = debt(partition if old is None else old.partition, policy.compact)
-    at_most = most_bytes(partition, view, policy, now_ms, in_a_pause=old is None)
-    in_next = most_bytes_later(partition, view, policy)
+    limits = _limits(partition, view, policy, now_ms) if old is None else _budgets(view, policy)
+    at_most, in_next = _most_bytes(limits), _most_bytes(_limits_later(partition, view, policy))
     take, rests_until_ms, owed_why = _take(partition, owed, threshold, rests_until_ms, at_most, in_next)
     take = take if old is None else replace(take, through_number=old.through_number)
     target = int(policy.compact.target_file_size)
@@ -113,13 +119,12 @@ def _decide_compaction(
         return verdict(Verdict.RUNNING, f"a job is running: {owed.why}")
     blocker = _unsupported(partition, view.facts)
     # Said before it is due: whoever asks what this version can do for a table need not wait for its stream to leave.
-    later = "" if blocker is None else f"; not to be compacted then: {blocker}"
+    not_then = "" if blocker is None else f"; not to be compacted then: {blocker}"
     if hot is not None and old is None:
-        why = f"hot: {hot.why}; debt {owed.score:.2f}: {owed.why}{later}{beside.why}"
+        why = f"hot: {hot.why}; debt {owed.score:.2f}: {owed.why}{not_then}{beside.why}"
         return verdict(Verdict.HOT, why, sooner(hot.wake, beside.wake))
     if (little := _too_little(owed, rests_until_ms, pace)) is not None:
-        kind, why, wake = little
-        return verdict(kind, f"{why}: {owed.why}{later}", wake)
+        return verdict(little[0], f"{little[1]}: {owed.why}{not_then}", little[2])
     until = pace.closes(Action.COMPACT, owed.score)
     if blocker is not None:
         return verdict(Verdict.UNSUPPORTED, f"{blocker}; debt {owed.score:.2f}: {owed.why}", until)
@@ -128,7 +133,7 @@ def _decide_compaction(
         kind, why, wake = failed
         return verdict(kind, why, sooner(wake, until, beside.wake))
     waits = (
-        _over_budget(job.bytes, view, policy, now_ms)
+        _over_budget(partition, owed, take, view, policy, now_ms)
         or pace.waits(Action.COMPACT, now_ms)
         or (_writers_are_near(partition, job.bytes, now_ms) if old is None else None)
     )
@@ -137,7 +142,8 @@ def _decide_compaction(
         why = f"{ripe}, but {waits[0]}: {owed_why}{beside.why}"
         return verdict(Verdict.WAITING, why, sooner(waits[1], until, beside.wake))
     by = f" by the schedule {schedule} (from {threshold:g} on)" if owed.score < 1 else ""
-    return verdict(Verdict.DUE, f"{ripe}{by}: {owed_why}{beside.why}; {_price(job, take)}")
+    price = _price(job, take) + _not_converted(owed, take, threshold, limits)
+    return verdict(Verdict.DUE, f"{ripe}{by}: {owed_why}{beside.why}; {price}")
 
 
 def job_bytes(policy: Policy) -> JobBytes:
@@ -218,8 +224,11 @@ def _beside(
     if hot is None or _unsupported(partition, view.facts) is not None:
         return _NOT_BESIDE
     old = old_files(partition, view.around.state, policy, hot, now_ms)
+    if old is None:
+        owes = debt(partition, policy.compact).of_files[0].score >= 1
+        return _Beside(None, advice(partition, view.around.state, hot, now_ms)) if owes else _NOT_BESIDE
     if not isinstance(old, Old):
-        return _NOT_BESIDE if old is None else _Beside(None, f"; no minor compaction: {old.why}", old.wake)
+        return _Beside(None, f"; no minor compaction: {old.why}", old.wake)
     owed = debt(old.partition, policy.compact)
     little = _too_little(owed, rests_until_ms, pace)
     if little is None:
@@ -241,6 +250,18 @@ def _price(job: FileStats, take: Take) -> str:
     else:
         merged = ", deletes are merged" if take.merges_deletes else ""
     return f"{at_most}{counted(job.files, 'file')}, {size_text(job.bytes)} to {work}{merged}"
+
+
+def _not_converted(owed: Debt, take: Take, threshold: float, limits: Mapping[str, int]) -> str:
+    """What keeps a job from making position deletes of equality deletes, so that it rewrites their data."""
+    needed_bytes = owed.converted_bytes
+    converts = take.with_deletes and owed.take(threshold, MAX_JOB_BYTES).converts_equality
+    if not converts or needed_bytes is None:
+        return ""
+    allow = " and ".join(
+        f"{name} allows {size_text(limit)}" for name, limit in limits.items() if limit < needed_bytes
+    )
+    return f"; reading {size_text(needed_bytes)} would make position deletes of them, but {allow}"
 
 
 def _too_little(owed: Debt, rests_until_ms: int | None, pace: Pace) -> tuple[Verdict, str, Wake] | None:
@@ -302,38 +323,58 @@ def _unsupported(partition: PartitionState, facts: TableFacts) -> str | None:
     return None
 
 
-def most_bytes(
-    partition: PartitionState, view: View, policy: Policy, now_ms: int, *, in_a_pause: bool = True
-) -> int:
-    """What one job reads at most: a large one would seldom end before the stream comes back, and what does not fit a
-    budget, or the pause that its writers make as a rule, is done in parts.
+def _limits(partition: PartitionState, view: View, policy: Policy, now_ms: int) -> dict[str, int]:
+    """What one job reads at most, by the name of what limits it.
+
+    What does not fit a budget, or the pause that its writers make as a rule, is done in parts; a large job would seldom
+    end before the stream comes back.
     """
-    left_ms = pauses.left_ms(partition, now_ms) if in_a_pause else None
-    return _most_bytes(left_ms, view, policy)
+    left_ms = pauses.left_ms(partition, now_ms)
+    in_pause = {} if left_ms is None else {_IN_PAUSE: pauses.most_bytes(left_ms)}
+    return _budgets(view, policy) | in_pause
 
 
-def most_bytes_later(partition: PartitionState, view: View, policy: Policy) -> int:
-    """What one job reads at most in the next pause of its writers, of which the first quarter may be over by then."""
+def _limits_later(partition: PartitionState, view: View, policy: Policy) -> dict[str, int]:
+    """The same in the next pause of its writers, of which the first quarter may be over by then."""
     next_ms = pauses.next_ms(partition, policy.cold.quiet_for)
-    return _most_bytes(None if next_ms is None else next_ms * 3 // 4, view, policy)
+    in_pause = {} if next_ms is None else {_IN_PAUSE: pauses.most_bytes(next_ms * 3 // 4)}
+    return _budgets(view, policy) | in_pause
 
 
-def _most_bytes(in_ms: int | None, view: View, policy: Policy) -> int:
-    in_pause = None if in_ms is None else pauses.most_bytes(in_ms)
-    limits = (view.hour_budget_bytes, policy.work.bytes_per_hour, policy.work.bytes_per_day, in_pause)
-    return min([MAX_JOB_BYTES, *(int(limit) for limit in limits if limit is not None)])
-
-
-def _over_budget(size_bytes: int, view: View, policy: Policy, now_ms: int) -> tuple[str, Wake] | None:
-    """Whether one job would be more than a budget ever allows: then it would wait for ever, and must say so."""
+def _budgets(view: View, policy: Policy) -> dict[str, int]:
     limits = {
         "budgets.bytes_per_hour": view.hour_budget_bytes,
         "work.bytes_per_hour": policy.work.bytes_per_hour,
         "work.bytes_per_day": policy.work.bytes_per_day,
     }
-    for name, limit in limits.items():
-        if limit is not None and size_bytes > limit:
+    return {name: int(limit) for name, limit in limits.items() if limit is not None}
+
+
+def _most_bytes(limits: Mapping[str, int]) -> int:
+    return min([MAX_JOB_BYTES, *limits.values()])
+
+
+def _over_budget(
+    partition: PartitionState, owed: Debt, take: Take, view: View, policy: Policy, now_ms: int
+) -> tuple[str, Wake] | None:
+    """Whether one job would be more than a budget ever allows: then it would wait for ever, and must say so."""
+    if policy.work.jobs_at_once == 0:
+        return "work.jobs_at_once allows no job", NEVER  # another policy has all verdicts made again
+    size_bytes = taken(partition, take).bytes
+    for name, limit in _budgets(view, policy).items():
+        if size_bytes > limit:
             # The daemon may be started anew with another budget, which touches nothing.
             wake = Wake(at_ms=now_ms + HOUR_MS)
-            return f"its {size_text(size_bytes)} are more than {name} ever allows ({size_text(limit)})", wake
+            enough = size_text(_enough_bytes(partition, owed, size_bytes))
+            return f"its {enough} are more than {name} ever allows ({size_text(limit)})", wake
     return None
+
+
+def _enough_bytes(partition: PartitionState, owed: Debt, size_bytes: int) -> int:
+    """What a budget would have to allow: with a larger one, a job takes more, up to the most that any job does."""
+    for _ in range(MAX_RAISES):
+        needed = taken(partition, owed.take(1.0, min(size_bytes, MAX_JOB_BYTES))).bytes
+        if needed <= size_bytes:
+            break
+        size_bytes = needed
+    return size_bytes

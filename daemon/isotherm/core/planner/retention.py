@@ -134,7 +134,8 @@ def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...],
     stray = _expirable_astray(view, expire, now_ms, is_too_large=is_too_large)
     why = f", {len(stray)} of them reached by no branch or tag" if stray else ""
     why += "".join(f", {count} {keeper}" for keeper, count in sorted(held.items()))
-    return (*going, *stray), why
+    # Where one commit cannot take them all, these do not wait for ever.
+    return (*stray, *going), why
 
 
 def _expirable_astray(view: View, expire: Expire, now_ms: int, *, is_too_large: bool) -> list[int]:

@@ -4,7 +4,7 @@ Each has triggers with scores; the highest one speaks.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from isotherm.core.model.decisions import NEVER, Decision, Verdict, Wake, sooner
 from isotherm.core.model.jobs import Action
@@ -35,6 +35,10 @@ WHOLE = {
 WORTH_PART = 20
 """Of many snapshots a twentieth must be free to go, else an expiry costs more than it brings: a table with a commit a
 minute that keeps a week would be expired every ten minutes, and each time ten thousand snapshots read for ten."""
+
+EXPIRED_AT_ONCE = 2000
+"""Snapshots that one commit takes, the oldest first: PyIceberg's work for them grows with their number, times all that
+there are. A table with a commit a minute has fewer in a day."""
 
 WORTH_WHERE_LARGE = 4
 """Where metadata.json is too large, a quarter of the snapshots is enough, without waiting for the day to be over. With
@@ -98,13 +102,14 @@ def decide_expiry(
     again_at_ms = min(view.last_done_ms.get(Action.EXPIRE, -expire.every), now_ms) + expire.every
     why = f"{len(going)} of {total} snapshots may go, due at {enough}{kept_why}"
     rested = 1.0
-    if going and again_at_ms > now_ms:
+    # What one commit takes is not kept waiting: there would be ever more of it.
+    if going and len(going) < EXPIRED_AT_ONCE and again_at_ms > now_ms:
         rested = max(1 - (again_at_ms - now_ms) / expire.every, 0.0)
         why += f", and once in {span_text(expire.every)}: in {span_text(again_at_ms - now_ms)}"
     many = len(going) / enough
     triggers = [Trigger("expire.at_once", many if rested >= 1 else min(many, rested), why)]
     every: tuple[Snapshot | Astray, ...] = (*snapshots, *view.astray)
-    oldest_ms = min((ripe_ms(s, expire) for s in every if s.snapshot_id in gone), default=None)
+    oldest_ms = min((at for one, at in _free_ms(snapshots, every, expire) if one in gone), default=None)
     if oldest_ms is not None:
         overdue_ms = max(now_ms - oldest_ms, 0)
         said = f"the oldest could have gone {span_text(overdue_ms)} ago, {span_text(expire.at_latest)} at the latest"
@@ -123,7 +128,7 @@ def decide_expiry(
     times += [one.since_ms + PLACE_FOR_MS for one in view.astray if one.token]
     # A schedule may make less than the whole enough; to be looked at too early does no harm.
     for part in {1.0, *(one.from_score for one, _ in pace.schedules if Action.EXPIRE in one.do)}:
-        for needed in (enough * part, total * part / WORTH_WHERE_LARGE):
+        for needed in (enough * part, total * part / WORTH_WHERE_LARGE, EXPIRED_AT_ONCE):
             missing = math.ceil(needed) - len(going)
             times += ripening[missing - 1 : missing] if missing > 0 else []
         times += [
@@ -141,7 +146,19 @@ def decide_expiry(
         files=len(going),
         wake=Wake(at_ms=min(ahead)) if ahead else NEVER,
     )
-    return decision, going
+    return decision, going[:EXPIRED_AT_ONCE]
+
+
+def _free_ms(
+    snapshots: tuple[Snapshot, ...], every: tuple[Snapshot | Astray, ...], expire: Expire
+) -> Iterator[tuple[int, int]]:
+    """Since when each could have gone, by its id: what the newest, a branch or a tag kept could not go before that."""
+    freed = {
+        one.snapshot_id: max(one.kept_until_ms, snapshots[number + expire.keep_last].committed_at_ms)
+        for number, one in enumerate(snapshots[: max(len(snapshots) - expire.keep_last, 0)])
+    }
+    for one in every:
+        yield one.snapshot_id, max(ripe_ms(one, expire), freed.get(one.snapshot_id, 0))
 
 
 def decide_manifests(view: View, policy: Policy, pace: Pace, now_ms: int) -> Decision:
@@ -194,7 +211,12 @@ def decide_orphans(view: View, policy: Policy, pace: Pace, now_ms: int) -> Decis
         ago_ms = max(now_ms - done_ms, 0)
         score = ago_ms / orphans.every if orphans.every else 1.0
         why = f"looked for {span_text(ago_ms)} ago, every {span_text(orphans.every)}"
-        wake = Wake(at_ms=done_ms + orphans.every)
+        # A schedule may make less than the whole time enough; to be looked at too early does no harm.
+        least = min(
+            (one.from_score for one, _ in pace.schedules if Action.REMOVE_ORPHANS in one.do), default=1
+        )
+        times = [math.ceil(done_ms + orphans.every * part) for part in {1.0, min(least, 1.0)}]
+        wake = Wake(at_ms=min((at_ms for at_ms in times if at_ms > now_ms), default=None))
     return _decide_whole(
         Action.REMOVE_ORPHANS,
         [Trigger("orphans.every", score, why)],

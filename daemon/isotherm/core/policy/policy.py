@@ -187,7 +187,7 @@ class Expire(Settings):
     ] = 20
     """So many of the newest stay, however old they are."""
     at_once: Annotated[Count, Field(ge=1)] = 10
-    """Due when so many snapshots may go, and a twentieth of all that there are; one commit takes a thousand at most."""
+    """Due when so many snapshots may go, and a twentieth of all that there are; one commit takes two thousand at most."""
     every: Span = 86_400_000
     """But not sooner than this after the last expiry: each is a commit that writers may have to wait for."""
     at_latest: Span = 86_400_000

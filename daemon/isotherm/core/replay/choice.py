@@ -194,9 +194,12 @@ def _never_cold(trials: Sequence[Trial], on: Watched) -> str:
     back = f": writers come back to one every {span_text(round(median(gaps)))}" if gaps else ""
     writes = [one.change for one in on.history.recorded if one.change.is_foreign_write]
     # It is not tried: that they go on so is for a person to say.
-    beside = (
-        "; or, because they only append, say `compact.minor_after`" if all(map(is_append, writes)) else ""
-    )
+    asked_ms = trials[0].candidate.policy.compact.minor_after
+    beside = ""
+    if all(map(is_append, writes)):
+        beside = "; or, because they only append, say `compact.minor_after`"
+    if beside and asked_ms is not None:
+        beside = f"; `compact.minor_after` waits until they have only appended for {span_text(asked_ms)}"
     return (
         f"Under none of {len(trials)} policies was a partition with small "
         f"files ever cold{back}. Let writers commit less often and more at once, or leave partitions behind{beside}."

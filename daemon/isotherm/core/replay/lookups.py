@@ -202,6 +202,8 @@ class SnapshotLog:
     def needed_for_expiry(self, now_ms: int) -> tuple[Snapshot, ...]:
         """Those that an expiry's verdict depends on: the old, the newest `keep_last`, the newest of each writer."""
         old = bisect_right(self._all, now_ms - self._expire.keep_for, key=lambda one: one.committed_at_ms)
+        # And those that set them free: the last of `keep_last` newer ones.
+        old = min(old + self._expire.keep_last, len(self._all))
         last = max(len(self._all) - self._expire.keep_last, old)
         outer = {id(one) for one in (*self._all[:old], *self._all[last:])}
         between = [one for one in self._newest.values() if id(one) not in outer]

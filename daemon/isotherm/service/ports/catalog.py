@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.events import CommitEvent
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.appends import NO_APPENDS, Appends
@@ -61,6 +62,10 @@ class Scan:
     """As far as the snapshots go that are still there."""
     read_slowly: int = 0
     """Large manifests that the fast reader could not read."""
+
+    def boundary_by(self, now_ms: int) -> int | None:
+        """The boundary, capped as that of one commit is: a commit may be stamped far in the future."""
+        return None if self.boundary_ms is None else min(self.boundary_ms, now_ms + MAX_AHEAD_MS)
 
 
 Count = tuple[Mapping[int, FileStats], Mapping[FileKind, FileStats]]

@@ -129,22 +129,27 @@ class Operations(Part):
         )
         return [from_row(Operation, value) for (value,) in rows]
 
-    def setbacks(self, uuid: str) -> dict[Action, Quarantine]:
+    def setbacks(self, uuid: str, latest_ms: int) -> dict[Action, Quarantine]:
         """How often in a row each action on a table as a whole has failed, and until when it is left alone.
 
-        An end that nobody knows counts too: to begin again at once would leave one more of them open each time.
+        An end that nobody knows counts too: to begin again at once would leave one more of them open each time. What a
+        clock that was ahead has stamped, with a time after `latest_ms`, says nothing: it would be the newest, and the
+        table left alone, until that time has come.
         """
         found: dict[Action, Quarantine] = {}
         for action in (Action.EXPIRE,):
             rows = self.db.execute(
                 "SELECT value FROM operations WHERE uuid = ? AND action = ? AND state IN ('done', 'failed', 'unknown') "
-                "ORDER BY started_at_ms DESC LIMIT 20",
-                (uuid, action),
+                "AND started_at_ms <= ? ORDER BY started_at_ms DESC LIMIT 20",
+                (uuid, action, latest_ms),
             )
             ended = (from_row(Operation, value) for (value,) in rows)
             failed = list(takewhile(lambda one: one.state != "done" and one.reason not in PASSING, ended))
             if failed:
-                until_ms = (failed[0].ended_at_ms or 0) + pause_ms(len(failed) - 1)
+                ended_at_ms = failed[0].ended_at_ms or 0
+                if ended_at_ms > latest_ms:
+                    ended_at_ms = failed[0].started_at_ms
+                until_ms = ended_at_ms + pause_ms(len(failed) - 1)
                 why = f"{failed[0].reason}: {failed[0].outcome_why}"
                 found[action] = Quarantine(until_ms, len(failed), why)
         return found
@@ -181,10 +186,14 @@ class Operations(Part):
         )
         return row.fetchone() is not None
 
-    def last_done(self, uuid: str) -> dict[Action, int]:
-        """When each action was last done to a table, in milliseconds since the epoch."""
+    def last_done(self, uuid: str, latest_ms: int) -> dict[Action, int]:
+        """When each action was last done to a table, in milliseconds since the epoch, `latest_ms` at most.
+
+        What a clock that was ahead has stamped is left out: one expiry more is done, and not none until that time.
+        """
         rows = self.db.execute(
-            "SELECT action, MAX(started_at_ms) FROM operations WHERE uuid = ? AND state = 'done' GROUP BY action",
-            (uuid,),
+            "SELECT action, MAX(started_at_ms) FROM operations "
+            "WHERE uuid = ? AND state = 'done' AND started_at_ms <= ? GROUP BY action",
+            (uuid, latest_ms),
         )
         return {Action(action): at_ms for action, at_ms in rows}

@@ -1,0 +1,283 @@
+"""`isotherm look`: what the tables of a lake suffer from, worst first, and what a policy would make of them.
+
+Read only, and without a daemon, Kafka or a configuration: for whoever meets Isotherm for the first time. The catalog is
+described as for PyIceberg. The planner is the daemon's own; what only a daemon learns (how late rows come, how long
+writers pause, who intends to write) it does not know here, and says so.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from rich.padding import Padding
+from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
+
+from isotherm.commands.options import Output
+from isotherm.commands.plan_lines import Line, plan_lines, verdicts_text
+from isotherm.commands.terminal import EXIT_ERROR, VERDICT_STYLES, err, out, plain_errors, print_json
+from isotherm.core.model.decisions import Verdict
+from isotherm.core.planner.examination import Examination, Gain, examined
+from isotherm.core.planner.view import Surroundings, View
+from isotherm.core.policy.precedence import BUILT_IN, PolicyFile, resolve
+from isotherm.core.state import built
+from isotherm.core.units import size_text
+from isotherm.runtime.clock import now_ms as wall_clock_ms
+from isotherm.runtime.config import CatalogConfig
+from isotherm.runtime.text import counted
+from isotherm.runtime.yaml_reader import read_yaml
+from isotherm.service.ports import TableMissing, Unavailable
+
+if TYPE_CHECKING:
+    from isotherm.iceberg.catalog import IcebergCatalog
+
+WORST = 5
+"""Tables of which all is told, where none is named."""
+BRIEF = 6
+"""Lines of a plan that are told of one table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A table that was examined."""
+
+    table: str
+    format_version: int
+    examination: Examination
+    lines: tuple[Line, ...]
+    """What would be done now, and why not the rest, without what is clean; what matters first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A table, or a namespace, that could not be read."""
+
+    name: str
+    why: str
+
+    def __str__(self) -> str:
+        return self.why if self.name in self.why else f"{self.name}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """What was found, the worst first."""
+
+    catalog: str
+    policy: str
+    """The file by which the tables were judged, or that it was the built-in default."""
+    at_ms: int
+    tables: tuple[Looked, ...]
+    unread: tuple[Unread, ...]
+
+
+def show_lake(
+    tables: Sequence[str],
+    *,
+    catalog: str,
+    properties: Sequence[str],
+    policy: Path | None,
+    page: Path | None,
+    output: Output,
+) -> None:
+    """Examine the tables of a catalog, and tell of them."""
+    if not catalog:
+        raise typer.BadParameter("a catalog has a name", param_hint="--catalog")
+    if page is not None and not page.parent.is_dir():
+        # Before a lake is read for nothing.
+        raise typer.BadParameter(f"there is no folder {page.parent}", param_hint="--page")
+    config = CatalogConfig(name=catalog, properties=dict(_pair(one) for one in properties))
+    with plain_errors():
+        file = PolicyFile(tables=["*"]) if policy is None else read_yaml(policy, PolicyFile)
+        # PyIceberg, Arrow and DataFusion take seconds to import: a mistake in a file is reported before.
+        from isotherm.iceberg.catalog import IcebergCatalog, connect
+
+        try:
+            found = IcebergCatalog(connect(config))
+        except Unavailable as error:
+            if "uri" in config.properties:
+                raise
+            hint = "give --catalog-uri, or describe the catalog in ~/.pyiceberg.yaml as PyIceberg does"
+            raise Unavailable(f"{error}; {hint}") from error
+        lake = look(
+            found, tables, catalog, file, BUILT_IN if policy is None else policy.name, wall_clock_ms()
+        )
+        if page is not None:
+            from isotherm.commands.look_page import page_of
+
+            try:
+                page.write_text(page_of(lake), encoding="utf-8")
+            except OSError as error:
+                raise Unavailable(f"{page} cannot be written: {error.strerror}") from error
+            err.print(Text(f"written: {page}", style="dim"))
+        if output is Output.JSON:
+            print_json(lake)
+        else:
+            _print(lake, is_named=bool(tables))
+        if lake.unread and (tables or not lake.tables):
+            raise typer.Exit(EXIT_ERROR)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        # The value may be a password.
+        raise typer.BadParameter(f"{name!r} is no NAME=VALUE", param_hint="--property")
+    return name, value
+
+
+def look(
+    catalog: "IcebergCatalog",
+    tables: Sequence[str],
+    name: str,
+    policy: PolicyFile,
+    policy_name: str,
+    now_ms: int,
+) -> Lake:
+    """Examine some tables of a catalog, or all. Raises Unavailable where the catalog does not answer."""
+    unread: list[Unread] = []
+    names = list(tables)
+    if not names:
+        listing = catalog.names()
+        names = sorted(listing.names)
+        unread = [Unread(namespace, why) for namespace, why in sorted(listing.unlisted.items())]
+    looked: list[Looked] = []
+    for one in _with_progress(names):
+        try:
+            looked.append(_looked(catalog, one, policy, now_ms))
+        except (Unavailable, TableMissing) as error:
+            unread.append(Unread(one, str(error)))
+    looked.sort(key=lambda one: (-one.examination.spared, -one.examination.may_expire, one.table))
+    return Lake(name, policy_name, now_ms, tuple(looked), tuple(unread))
+
+
+def _with_progress(names: Sequence[str]) -> Iterator[str]:
+    with Progress(console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task("", total=len(names))
+        for name in names:
+            bar.update(task, description=f"reading {name}")
+            yield name
+            bar.advance(task)
+
+
+def _looked(catalog: "IcebergCatalog", name: str, policy: PolicyFile, now_ms: int) -> Looked:
+    loaded = catalog.load(name)
+    scan = catalog.scan(loaded)
+    state = built(
+        loaded.table,
+        scan.partitions,
+        scan.head,
+        boundary_ms=scan.boundary_by(now_ms),
+        foreign_commits=scan.foreign_commits,
+        appends=scan.appends,
+    )
+    view = View(
+        around=Surroundings(state, loaded.facts.fields),
+        facts=loaded.facts,
+        partitions=scan.partitions,
+        snapshots=loaded.log(),
+        astray=loaded.astray,
+        # A daemon keeps what was not announced to it; here nobody announces anything.
+        announced_sequence_number=loaded.seen_through,
+    )
+    resolved = resolve(name, loaded.facts.properties, [("", policy.model_copy(update={"tables": [name]}))])
+    assert resolved is not None  # noqa: S101 (the file names this very table)
+    examination, planned = examined(view, resolved.policy, now_ms)
+    lines = [one for one in plan_lines(planned) if one.verdict is not Verdict.CLEAN and not one.is_missing]
+    return Looked(name, loaded.facts.format_version, examination, tuple(lines[:BRIEF]))
+
+
+# --- in a terminal
+
+
+def _print(lake: Lake, *, is_named: bool) -> None:
+    if lake.tables:
+        out.print(_overview(lake.tables))
+        out.print()
+    ailing = [one for one in lake.tables if is_named or one.examination.spared]
+    told = ailing if is_named else ailing[:WORST]
+    for one in told:
+        _print_table(one)
+    if len(ailing) > len(told):
+        out.print(f"… and {len(ailing) - len(told)} more: `isotherm look TABLE` tells all of one")
+    for other in lake.unread:
+        out.print(Text(str(other), style="red"))
+    if not lake.tables and not lake.unread:
+        out.print(f"catalog {lake.catalog} has no tables (a database keeps those of several: --catalog NAME)")
+    for line in notes(lake):
+        out.print(Text(line, style="dim"))
+
+
+def notes(lake: Lake) -> Iterable[str]:
+    """What the answer rests on, in words."""
+    yield f"Judged by {'the built-in default policy' if lake.policy == BUILT_IN else lake.policy}. Nothing was changed."
+    yield (
+        "How late rows come, how long writers pause and what they intend, only a daemon learns: "
+        "it may leave alone for longer what is due here."
+    )
+
+
+def _overview(tables: Iterable[Looked]) -> Table:
+    grid = Table(box=None, pad_edge=False, show_edge=False)
+    grid.add_column("table", overflow="fold")
+    for heading in ("files", "could be", "to rewrite", "snapshots", "may go"):
+        grid.add_column(heading, justify="right", no_wrap=True)
+    grid.add_column("partitions", overflow="fold")
+    for one in tables:
+        found = one.examination
+        grid.add_row(
+            Text(one.table, style="bold" if found.spared else ""),
+            f"{found.files:,}",
+            f"{found.in_the_end.files:,}",
+            size_text(found.in_the_end.work.bytes),
+            f"{found.snapshots:,}",
+            f"{found.may_expire:,}",
+            verdicts_text(found.verdicts),
+        )
+    return grid
+
+
+def _print_table(one: Looked) -> None:
+    out.print(Text.assemble((one.table, "bold"), f"  {', '.join(held(one))}"))
+    for gain in gains(one.examination):
+        out.print(Padding(Text(gain), (0, 0, 0, 2)))
+    grid = Table(box=None, pad_edge=False, show_edge=False, show_header=False)
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold", max_width=28)
+    grid.add_column(overflow="fold")
+    for line in one.lines:
+        grid.add_row(Text(line.verdict, style=VERDICT_STYLES[line.verdict]), line.subject, line.why)
+    out.print(Padding(grid, (0, 0, 1, 2)))
+
+
+def held(one: Looked) -> Iterable[str]:
+    """What a table holds, in words."""
+    found = one.examination
+    yield f"format {one.format_version}"
+    yield counted(found.partitions, "partition")
+    mean = f" of {size_text(found.data.bytes / found.data.files)} on average" if found.data.files else ""
+    yield counted(found.data.files, "data file") + mean
+    if found.deletes.files:
+        yield f"{counted(found.deletes.files, 'delete file')} with {counted(found.deletes.rows, 'row')}"
+    yield counted(found.manifests, "manifest")
+    yield f"metadata.json {size_text(found.metadata_bytes)}"
+
+
+def gains(found: Examination) -> Iterable[str]:
+    """What work would gain, and cost, in words."""
+    if found.in_the_end.files == found.files:
+        yield f"nothing to gain: a full scan opens {counted(found.files, 'file')}, and would go on to do so"
+        return
+    yield f"at once: {_gain_text(found.at_once)}"
+    if found.in_the_end.files != found.at_once.files:
+        yield f"once its partitions are cold: {_gain_text(found.in_the_end)}"
+
+
+def _gain_text(gain: Gain) -> str:
+    if not gain.work.jobs:
+        return "nothing is due"
+    jobs, read = counted(gain.work.jobs, "job"), size_text(gain.work.bytes)
+    return f"{jobs} would read {read}; then a full scan opens {counted(gain.files, 'file')}"

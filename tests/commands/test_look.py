@@ -1,0 +1,197 @@
+"""`isotherm look` on a real catalog that no daemon has ever seen: what is worst comes first, and nothing is changed."""
+
+import json
+import socket
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import HourTransform
+from pyiceberg.types import LongType, NestedField, TimestamptzType
+from typer.testing import CliRunner
+
+from isotherm.cli import app
+
+SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "at", TimestamptzType()))
+BY_HOUR = PartitionSpec(PartitionField(2, 1000, HourTransform(), "at_hour"))
+NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
+ODD = "shop.<script>alert(1)</script>"
+
+
+def appended(table, count, hour=0):
+    at = pa.array([NEW_YEAR + timedelta(hours=hour)], pa.timestamp("us", "UTC"))
+    rows = pa.table({"id": pa.array([1], pa.int64()), "at": at}, schema=SCHEMA.as_arrow())
+    for _ in range(count):
+        table.append(rows)
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory):
+    """Its folder: a table with small files, one with few, one that nobody can read, an empty one with an odd name."""
+    root = tmp_path_factory.mktemp("lake")
+    catalog = load_catalog(
+        "lake", type="sql", uri=f"sqlite:///{root}/catalog.db", warehouse=f"file://{root}/warehouse"
+    )
+    catalog.create_namespace("shop")
+    few = catalog.create_table("shop.few", SCHEMA)
+    appended(few, 2)
+    many = catalog.create_table("shop.many", SCHEMA, partition_spec=BY_HOUR)
+    for hour in range(2):
+        appended(many, 21, hour)
+    catalog.create_table(ODD, SCHEMA)
+    damaged = catalog.create_table("shop.damaged", SCHEMA)
+    appended(damaged, 1)
+    Path(damaged.current_snapshot().manifest_list.removeprefix("file://")).write_bytes(b"no manifest list")
+    return root
+
+
+@pytest.fixture
+def look(lake, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    words = ["look", "--catalog", "lake", "--catalog-uri", f"sqlite:///{lake}/catalog.db"]
+
+    def run(*more):
+        return CliRunner().invoke(app, [*words, "--warehouse", f"file://{lake}/warehouse", *more])
+
+    return run
+
+
+def everything_in(folder):
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
+def test_what_is_worst_comes_first_and_what_cannot_be_read_stops_nothing(look, lake):
+    before = everything_in(lake)
+    result = look()
+
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == [
+        "table",
+        "files",
+        "could",
+        "be",
+        "to",
+        "rewrite",
+        "snapshots",
+        "may",
+        "go",
+        "partitions",
+    ]
+    assert lines[1].split()[:3] == ["shop.many", "42", "2"]
+    assert any(line.split()[:3] == ["shop.few", "2", "2"] for line in lines)
+    flat = " ".join(result.stdout.split())
+    assert "shop.many format 2, 2 partitions, 42 data files of" in flat
+    assert "once its partitions are cold: 2 jobs would read" in flat
+    assert "then a full scan opens 2 files" in flat
+    assert "shop.damaged" in flat
+    assert "Judged by the built-in default policy. Nothing was changed." in flat
+    assert max(map(len, lines)) <= 80
+    assert everything_in(lake) == before
+
+
+def test_a_table_that_is_named_is_told_of_whatever_it_suffers(look):
+    result = look("shop.few")
+
+    assert result.exit_code == 0
+    assert "nothing to gain: a full scan opens 2 files" in " ".join(result.stdout.split())
+    assert "shop.many" not in result.stdout
+
+
+@pytest.mark.parametrize("name", ["shop.damaged", "shop.nothing", "nothing"])
+def test_a_table_that_is_named_and_cannot_be_read_is_an_error(look, name):
+    result = look(name, "shop.few")
+
+    assert (result.exit_code, "shop.few" in result.stdout, name in result.stdout) == (1, True, True)
+
+
+def test_the_policy_of_a_file_is_judged_by_whatever_tables_it_names(look, tmp_path):
+    (tmp_path / "mine.yaml").write_text("tables: other.table\ncompact:\n  min_files: 2\n")
+    result = look("shop.few", "--policy", str(tmp_path / "mine.yaml"))
+
+    assert "once its partitions are cold: 1 job would read" in " ".join(result.stdout.split())
+    assert "Judged by mine.yaml." in result.stdout
+
+
+def test_as_json_it_is_the_same(look):
+    found = json.loads(look("-o", "json").stdout)
+
+    assert (found["catalog"], found["policy"]) == ("lake", "built-in")
+    worst = found["tables"][0]
+    assert (worst["table"], worst["examination"]["data"]["files"]) == ("shop.many", 42)
+    assert worst["examination"]["in_the_end"]["files"] == 2
+    assert [one["name"] for one in found["unread"]] == ["shop.damaged"]
+
+
+class Elements(HTMLParser):
+    """The elements of a page, and all of its text."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.text = [], ""
+
+    def handle_starttag(self, tag, _):
+        self.tags.append(tag)
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_the_page_has_pictures_and_no_name_of_a_table_is_a_part_of_it(look, tmp_path):
+    result = look("--page", str(tmp_path / "page.html"))
+    page = Elements()
+    page.feed((tmp_path / "page.html").read_text())
+
+    assert result.exit_code == 0
+    assert {"svg", "rect"} <= set(page.tags)
+    assert "script" not in page.tags
+    assert ODD in page.text
+    assert "opens 44 files today, and 4 once they are compacted" in page.text
+    assert "shop.damaged" in page.text
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "complaint"),
+    [
+        (["--property", "secret"], 2, "is no NAME=VALUE"),
+        (["--catalog", ""], 2, "a catalog has a name"),
+        (["--page", "nowhere/page.html"], 2, "there is no folder nowhere"),
+        (["--page", "/"], 1, "/ cannot be written"),
+        (["--policy", "nowhere.yaml"], 78, "nowhere.yaml"),
+        (["--catalog-uri", "odd"], 1, "Could not infer the catalog type"),
+        (["--catalog", "other"], 0, "catalog other has no tables"),
+    ],
+)
+def test_a_mistake_is_a_sentence(look, words, exit_code, complaint):
+    result = look(*words)
+
+    assert result.exit_code == exit_code, result.output
+    assert complaint in " ".join(result.output.split())
+    assert "Traceback" not in result.output
+
+
+def test_a_catalog_that_is_not_there_is_told_at_once(monkeypatch):
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        result = CliRunner().invoke(
+            app, ["look", "--catalog-uri", f"http://127.0.0.1:{nobody.getsockname()[1]}"]
+        )
+    assert result.exit_code == 1
+    assert "refused" in result.output
+    assert ".pyiceberg.yaml" not in result.output
+
+
+def test_without_a_catalog_it_says_how_to_name_one(monkeypatch, tmp_path):
+    monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
+    result = CliRunner().invoke(app, ["look"])
+
+    assert result.exit_code == 1
+    assert "give --catalog-uri, or describe the catalog in ~/.pyiceberg.yaml" in " ".join(
+        result.output.split()
+    )
