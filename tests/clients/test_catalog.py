@@ -21,7 +21,7 @@ from isotherm.parquet.table_description import table_of
 from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import CatalogConfig
-from isotherm.service.ports import NotAsked, TableMissing, Unavailable
+from isotherm.service.ports import NotAsked, TableMissing, Unavailable, Unreadable
 from support.fakes import Clock
 from support.http_front import http_front
 from support.lab import SCHEMA
@@ -344,3 +344,19 @@ def test_no_server_leaves_snapshots_out():
         assert catalog.list_namespaces() == []
     assert asked
     assert NEWEST not in catalog.properties
+
+
+@pytest.mark.parametrize("name", ["sequence-number", "timestamp-ms", "snapshot-id"])
+def test_a_table_with_a_number_that_is_none_of_javas_is_not_read(lab, name):
+    """No store of ours could keep it."""
+    table = lab.create()
+    lab.append(table, 1)
+    path = Path(table.metadata_location.removeprefix("file://"))
+    metadata = json.loads(path.read_text())
+    metadata["snapshots"][0][name] = 10**30
+    if name == "snapshot-id":
+        metadata["current-snapshot-id"] = metadata["refs"]["main"]["snapshot-id"] = 10**30
+    path.write_text(json.dumps(metadata))
+
+    with pytest.raises(Unreadable, match="number of 31 digits"):
+        IcebergCatalog(lab.catalog).load("shop.orders")

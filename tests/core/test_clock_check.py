@@ -1,8 +1,10 @@
 """When this machine's clock is not to be believed."""
 
+from datetime import UTC, datetime
+
 import pytest
 
-from isotherm.core.clock_check import CALM_S, COMPARE_EVERY_S, ClockCheck
+from isotherm.core.clock_check import CALM_S, COMPARE_EVERY_S, SKEW_MS, ClockCheck, apart_ms
 
 WALL = 1_700_000_000_000
 
@@ -77,3 +79,22 @@ def test_a_difference_that_nobody_can_confirm_is_dropped_once_another_clock_agre
     assert check.compared("the store of b", 0, 11).settled(later - 1).trouble(later) is not None
     assert check.compared("the store of b", 10**7, later).settled(later).trouble(later) is not None
     assert check.compared("the store of b", 0, 5).settled(later).trouble(later) is not None
+
+
+@pytest.mark.parametrize(
+    ("told_ms", "apart"),
+    [(-1, 1), (0, 0), (700, 0), (90_000, 0), (90_001, -1), (-200_000, 200_000), (300_000, -210_000)],
+)
+def test_a_slow_answer_is_no_difference_between_clocks(told_ms, apart):
+    """It was asked for ninety seconds."""
+    told = datetime.fromtimestamp((WALL + told_ms) / 1000, UTC)
+
+    assert apart_ms(WALL, told, WALL + 90_000) == apart
+
+
+def test_a_clock_is_not_believed_that_would_keep_java_from_its_tables():
+    """Iceberg's Java bears a minute; a writer's clock may be some seconds behind the other one, too."""
+    assert SKEW_MS <= 50_000
+    check = turned((0, 10)).compared("the catalog", SKEW_MS + 1, 10)
+
+    assert "ahead of that of the catalog" in check.trouble(10)

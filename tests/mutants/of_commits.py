@@ -357,7 +357,7 @@ MUTANTS = (
     Mutant(
         "history runs backwards",
         SNAPSHOT,
-        "timestamp_ms=max(self.now_ms, head.timestamp_ms, metadata.last_updated_ms)",
+        "timestamp_ms=max(self.now_ms, head.timestamp_ms, metadata.last_updated_ms + 1)",
         "timestamp_ms=self.now_ms",
         CONFLICTS + "test_history_does_not_run_backwards_and_main_keeps_what_it_states",
     ),

@@ -122,6 +122,27 @@ MUTANTS = (
         EXPIRY + "test_a_replica_that_lags_is_one_though_its_writers_clock_was_ahead",
     ),
     Mutant(
+        "the metadata that an expiry leaves is as old as this machine's clock says",
+        "iceberg/snapshot_log.py",
+        "max(base_metadata.last_updated_ms + 1, newest_ms)",
+        "base_metadata.last_updated_ms",
+        "iceberg/test_snapshot_log.py::test_metadata_of_a_machine_that_is_behind_its_writers_is_not_older_than_their_commits[expiry]",
+    ),
+    Mutant(
+        "the metadata that a compaction leaves is as old as this machine's clock says",
+        "iceberg/compaction/replace_snapshot.py",
+        "metadata.last_updated_ms + 1)",
+        "metadata.last_updated_ms)",
+        "iceberg/test_snapshot_log.py::test_metadata_of_a_machine_that_is_behind_its_writers_is_not_older_than_their_commits[compaction]",
+    ),
+    Mutant(
+        "what branches and keep_last have just freed is long overdue",
+        "core/planner/whole_table.py",
+        "max(ripe_ms(one, expire), freed.get(one.snapshot_id, 0))",
+        "ripe_ms(one, expire)",
+        "core/planner/test_plan.py::test_what_something_else_kept_until_now_is_not_overdue[the newest]",
+    ),
+    Mutant(
         "a tag that comes between look and commit is dropped",
         "iceberg/expiry.py",
         "staying = set(self.snapshot_ids) - set(still_going(base_metadata, self.snapshot_ids, self.at_ms))",

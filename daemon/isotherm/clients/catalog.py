@@ -98,6 +98,7 @@ def _checking(catalog: Catalog) -> Catalog:
     def load_table(identifier: str | Identifier) -> Table:
         table = load(identifier)
         _check_refs(table.metadata)
+        _check_numbers(table.metadata)
         return table
 
     catalog.load_table = load_table  # type: ignore[method-assign]
@@ -136,6 +137,22 @@ def _check_refs(metadata: TableMetadata) -> None:
     for name, snapshot_id in named.items():
         if snapshot_id not in there:
             raise ValidationError(f"its metadata has no snapshot {snapshot_id}, which is {name}")
+
+
+LARGEST = 2**63
+"""Iceberg's numbers are below it: they are Java's long."""
+
+
+def _check_numbers(metadata: TableMetadata) -> None:
+    """Refuse metadata with a snapshot whose numbers are larger than any that Java, or a store of ours, can keep.
+
+    Raises:
+        ValidationError: it has one.
+    """
+    for snapshot in metadata.snapshots:
+        for number in (snapshot.snapshot_id, snapshot.sequence_number or 0, snapshot.timestamp_ms):
+            if not -LARGEST <= number < LARGEST:
+                raise ValidationError(f"a snapshot of its metadata has a number of {len(str(number))} digits")
 
 
 class _FileClients:

@@ -8,6 +8,7 @@ Values in, values out; the readings come from the edges.
 """
 
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from isotherm.core.units import span_text
 
@@ -18,9 +19,16 @@ POINT_IS_GOOD_FOR_S = 3600.0
 """Readings of both clocks are kept so often and for so long: small jumps add up."""
 CALM_S = 3600.0
 """So long after a jump nothing is deleted, because which of the two times was right is not known."""
-SKEW_MS = 5 * 60_000
-"""How far two clocks may be apart; S3 refuses requests at fifteen minutes."""
+SKEW_MS = 45_000
+"""How far two clocks may be apart. Iceberg's Java takes a table for damaged in whose metadata times go back by more than
+a minute: who is ahead by that keeps others from committing. An answer may be some seconds old."""
 COMPARE_EVERY_S = 3600.0
+
+
+def apart_ms(before_ms: int, told: datetime, after_ms: int) -> int:
+    """How far this machine's clock is ahead of another, which told its time in between. A slow answer is no difference."""
+    told_ms = int(told.timestamp() * 1000)
+    return after_ms - told_ms if told_ms > after_ms else max(before_ms - told_ms, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -21,6 +22,7 @@ from isotherm.clients.storage import allow_requests, properties_with_retries
 from isotherm.contract.events import CommitEvent
 from isotherm.contract.identity import PartitionKey
 from isotherm.contract.paths import normalised
+from isotherm.core.clock_check import apart_ms
 from isotherm.core.model.changes import Change
 from isotherm.iceberg.errors import is_no_answer, translated
 from isotherm.iceberg.identify_tables import Look
@@ -62,6 +64,7 @@ LOOK_LIMIT_S = 600.0
 """For one name of a look beside the loop."""
 MOST_LISTS = 20_000
 """Tables of which the size of the manifest list is remembered; for one more, the first is read again some day."""
+MILLISECOND = timedelta(milliseconds=1)
 RECOUNT_MANIFESTS = 200
 """A sample that needs more manifests than this is not worth a second in which events wait."""
 
@@ -95,8 +98,8 @@ class _CatalogClock:
         if said is None or self._now_ms is None or response.headers.get("Age", "0") != "0":
             return  # an answer out of a cache has the time at which it was made
         with suppress(ValueError, TypeError):
-            told = parsedate_to_datetime(said)
-            self.skew_ms = self._now_ms() - int(told.timestamp() * 1000)
+            now_ms, took_ms = self._now_ms(), response.elapsed // MILLISECOND
+            self.skew_ms = apart_ms(now_ms - took_ms, parsedate_to_datetime(said), now_ms)
 
 
 class IcebergCatalog:

@@ -11,10 +11,13 @@ from pyiceberg.io import FileIO
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadata
 
-from isotherm.core.clock_check import SKEW_MS
 from isotherm.iceberg.manifests.reachability import never
 from isotherm.iceberg.threads import IsStopped
 from isotherm.iceberg.values import kept_until_ms
+
+APART_MS = 5 * 60_000
+"""The catalog's clock said when it was kept until, and ours when it may go: more than they may be apart, for a false alarm
+halts a table."""
 
 HOPS = 100
 """Versions that are read on the way back: those of a week with a commit a minute."""
@@ -69,7 +72,7 @@ def _wanted(version: TableMetadata, going: Collection[int], at_ms: int, location
         if ref.snapshot_id in going
     ]
     kept = kept_until_ms(version)
-    by_branch = [one for one in going if kept.get(one, 0) > at_ms + SKEW_MS]
+    by_branch = [one for one in going if kept.get(one, 0) > at_ms + APART_MS]
     if by_branch and not named:
         named = [f"a branch that keeps snapshot {min(by_branch)} (in {location})"]
     return tuple(named)

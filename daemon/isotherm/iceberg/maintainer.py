@@ -15,6 +15,7 @@ from tenacity.nap import sleep
 
 from isotherm.clients.storage import plain_properties
 from isotherm.contract.identity import PartitionKey, TableId
+from isotherm.core.clock_check import apart_ms
 from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite, Take
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.iceberg import expiry
@@ -306,8 +307,9 @@ class IcebergMaintainer:
         # A new name each time: no file is ever written over another one.
         location = f"{table.metadata.location.rstrip('/')}/metadata/isotherm-clock-{uuid4()}.txt"
         with translated(f"the store of {loaded.table}"):
+            before_ms = self._now_ms()
             written_at = self._threads.within(CLOCK_LIMIT_S, lambda: _written_at(io, location))
-        return None if written_at is None else self._now_ms() - int(written_at.timestamp() * 1000)
+        return None if written_at is None else apart_ms(before_ms, written_at, self._now_ms())
 
     def wait(self, timeout_s: float) -> None:
         """Return when something that runs has ended, or the time is over."""

@@ -3,6 +3,10 @@
 When snapshots are removed, PyIceberg takes their entries out of the log and leaves all others. Then the one before seems
 to have been current until the next one, and who reads as of a time in between gets other rows, without a word. So the
 log begins behind the newest entry that goes, as in Iceberg's Java. For earlier times there is no answer then.
+
+Nor may the metadata be older than the log's newest entry, or younger than the clocks of those who write the table: Iceberg's
+Java does not load a table in whose metadata times go back by more than a minute. So its time is that of the version before,
+and a millisecond; what this machine's clock says has no part in it.
 """
 
 from typing import Any
@@ -22,4 +26,6 @@ def removed_with_log(update: RemoveWithLog, base_metadata: TableMetadata, contex
     begins = max((place for place, entry in enumerate(log, start=1) if entry.snapshot_id in going), default=0)
     shortened = base_metadata.model_copy(update={"snapshot_log": log[begins:]})
     removed: TableMetadata = _apply_table_update.dispatch(RemoveSnapshotsUpdate)(update, shortened, context)
-    return removed
+    newest_ms = log[-1].timestamp_ms if log else 0
+    # Where it stays as it was, PyIceberg would make it the present time.
+    return removed.model_copy(update={"last_updated_ms": max(base_metadata.last_updated_ms + 1, newest_ms)})

@@ -130,8 +130,9 @@ class ReplaceSnapshot:
             snapshot_id=self.snapshot_id,
             parent_snapshot_id=head.snapshot_id,
             sequence_number=sequence_number,
-            # A writer's clock may be ahead of ours; history must not run backwards.
-            timestamp_ms=max(self.now_ms, head.timestamp_ms, metadata.last_updated_ms),
+            # A writer's clock may be ahead of ours; history must not run backwards. Where the metadata's own time stayed as
+            # it was, PyIceberg would make it the present time, which may lie before that of the snapshot.
+            timestamp_ms=max(self.now_ms, head.timestamp_ms, metadata.last_updated_ms + 1),
             manifest_list=location,
             summary=_summary(self.job, self.rewrite, leaving, before),
             schema_id=metadata.current_schema_id,
