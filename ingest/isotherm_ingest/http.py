@@ -1,10 +1,11 @@
 """/metrics, /livez and /readyz of the driver. No orders, no secrets, loopback by default.
 
-/livez: the driver has come around lately, or waits for what is away; only a driver that hangs is to be started again.
-Where it hangs is logged when that is first said.
+/livez: the driver and its outbox have come around lately, or wait for what is away; only what hangs is to be started
+again. Where it hangs is logged when that is first said.
 /readyz: its last turn went well; else 503 with what is missing.
 """
 
+import math
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -30,25 +31,25 @@ class Health:
 
     turned_s: float
     trouble: str = "not begun yet"
+    outbox_turned_s: Callable[[], float] = lambda: math.inf
+    """When the outbox came around, once there is one."""
     is_told: bool = False
-    """That it hangs, and where, since it last came around."""
+    """That something hangs, and where, since it was last asked for and nothing did."""
 
     def turned(self, now_s: float, trouble: str = "") -> None:
         """A turn is over, or something is waited for."""
-        self.turned_s, self.trouble, self.is_told = now_s, trouble, False
-
-    def is_alive(self, now_s: float) -> bool:
-        """Whether it has come around lately."""
-        return now_s - self.turned_s < HANGS_AFTER_S
+        self.turned_s, self.trouble = now_s, trouble
 
     def why_dead(self, now_s: float) -> str:
-        """Why it is to be started again, or nothing. Where it hangs is logged once."""
-        if self.is_alive(now_s):
-            return ""
-        if not self.is_told:
-            self.is_told = True
-            logs.get().error("driver_hangs", for_s=round(now_s - self.turned_s), threads=whereabouts())
-        return "the driver hangs"
+        """Why the driver is to be started again, or nothing. Where it hangs is logged once."""
+        for what, turned_s in (("driver", self.turned_s), ("outbox", self.outbox_turned_s())):
+            if now_s - turned_s >= HANGS_AFTER_S:
+                if not self.is_told:
+                    self.is_told = True
+                    logs.get().error(f"{what}_hangs", for_s=round(now_s - turned_s), threads=whereabouts())
+                return f"the {what} hangs"
+        self.is_told = False
+        return ""
 
 
 def serve(registry: CollectorRegistry, health: Health, host: str, port: int) -> int:

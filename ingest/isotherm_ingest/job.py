@@ -139,6 +139,7 @@ class Job:
             config.pipeline,
         )
         self._waiting("watermarks", lambda: outbox.begin(namespaces(config)))
+        self._health.outbox_turned_s = lambda: outbox.turned_s
         marks = Marks(kafka.properties, config.pipeline)
         driver = Driver(config, spark, broker, marks, tools, outbox)
         try:

@@ -21,7 +21,7 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from isotherm.contract.topics import PARTITIONER
 from isotherm.runtime import logs
@@ -177,6 +177,27 @@ class Broker:
             return str(self._admin.list_topics(timeout=TIMEOUT_S).cluster_id or "")
         except KafkaException as err:
             raise BrokerError(f"no answer from the brokers: {err.args[0].str()}") from err
+
+    def compacted(self, topics: Collection[str]) -> frozenset[str]:
+        """Those of the topics of which Kafka keeps the newest message of each key alone. Who may not ask knows of none."""
+        if not topics:
+            return frozenset()
+        asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in sorted(topics)]
+        try:
+            answers = _answers(
+                self._admin.describe_configs(asked, request_timeout=TIMEOUT_S), "configurations"
+            )
+        except BrokerError as err:
+            # It only warns: who may read topics need not be allowed to look at how they are kept.
+            logs.get().warning(
+                "cleanup_policy_unknown", topics=sorted(topics)[:5], of=len(topics), error=str(err)
+            )
+            return frozenset()
+        return frozenset(
+            resource.name
+            for resource, found in answers.items()
+            if "compact" in str(found["cleanup.policy"].value)
+        )
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
         """The ids of the topics that are there: another id under the same name is another topic."""

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from isotherm.runtime import logs
 from isotherm.runtime.kafka_client import kafka_client
@@ -35,12 +36,23 @@ HANGS_AFTER_S = TIMEOUT_S + 5
 """librdkafka looks at no time-out while it waits for the group's coordinator. After a restart of the broker it has waited
 for ten minutes (confluentinc/librdkafka#5456, #5511)."""
 
+COORDINATOR_EVERY_S = 0.2
+"""How often a group without a coordinator is asked for: the first one of a new Kafka gets it in a second or two."""
+_NO_COORDINATOR = {
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR,
+}
 _FENCED = {
     KafkaError._FENCED,  # noqa: SLF001 (the library's public constant)
     KafkaError.PRODUCER_FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
 }
 """Of what ends a producer, what says that there is a newer one."""
+
+
+def _waits_for_coordinator(err: BaseException) -> bool:
+    return isinstance(err, KafkaException) and err.args[0].code() in _NO_COORDINATOR
 
 
 class TakenOver(RuntimeError):  # noqa: N818 (nobody's mistake)
@@ -57,6 +69,8 @@ class Mark:
     """Of each table of the topic: its uuid, what it had by its own word, and below what nothing is left for it."""
     by: str = field(default="", compare=False)
     """The driver that has written it; empty where somebody else has set the offset."""
+    halted: frozenset[str] = frozenset()
+    """Those of the tables that lack changes, about which a person must decide."""
 
 
 def group_of(pipeline: str) -> str:
@@ -73,6 +87,7 @@ class Marks:
         pipeline: str,
         make_producer: Callable[[dict[str, Any]], Producer] = Producer,
         hangs_after_s: float = HANGS_AFTER_S,
+        make_consumer: Callable[[dict[str, Any]], Consumer] = Consumer,
     ) -> None:
         """Connect lazily."""
         self._make_producer = make_producer
@@ -86,7 +101,7 @@ class Marks:
         self._is_committing = False
         """A commit was asked for, and its answer is not known: librdkafka takes nothing but the same call again."""
         self._consumer = kafka_client(
-            Consumer, {**self._common, "group.id": self._group, "enable.auto.commit": False}
+            make_consumer, {**self._common, "group.id": self._group, "enable.auto.commit": False}
         )
 
     def take_over(self) -> None:
@@ -114,8 +129,14 @@ class Marks:
     def read(self, positions: list[Position]) -> dict[Position, Mark]:
         """The marks of these partitions, where there are any. Raises BrokerError."""
         wanted = [TopicPartition(topic, partition) for topic, partition in positions]
+        patiently = Retrying(
+            retry=retry_if_exception(_waits_for_coordinator),
+            wait=wait_fixed(COORDINATOR_EVERY_S),
+            stop=stop_after_delay(TIMEOUT_S),
+            reraise=True,
+        )
         try:
-            found = self._consumer.committed(wanted, TIMEOUT_S) if wanted else []
+            found = patiently(self._consumer.committed, wanted, TIMEOUT_S) if wanted else []
         except KafkaException as err:
             raise BrokerError(f"committed offsets: {err.args[0].str()}") from err
         return {
@@ -248,7 +269,9 @@ def encoded(mark: Mark) -> str:
 
 
 def _text(mark: Mark, tables: Mapping[str, list[Any]]) -> str:
-    said = {"id": mark.topic_id, "by": mark.by, "tables": tables}
+    said: dict[str, Any] = {"id": mark.topic_id, "by": mark.by, "tables": tables}
+    if halted := sorted(mark.halted & tables.keys()):
+        said["halted"] = halted
     return json.dumps(said, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -260,7 +283,8 @@ def decoded(through: int, text: str) -> Mark:
             str(name): (str(table_uuid), None if had is None else int(had), int(reached))
             for name, (table_uuid, had, reached) in data.get("tables", {}).items()
         }
-        return Mark(through, str(data.get("id", "")), tables, str(data.get("by", "")))
+        halted = frozenset(str(name) for name in data.get("halted", ()))
+        return Mark(through, str(data.get("id", "")), tables, str(data.get("by", "")), halted)
     except (ValueError, TypeError, AttributeError) as err:
         logs.get().warning("mark_unreadable", error=str(err), text=text[:200])
         return Mark(through)
@@ -279,6 +303,7 @@ def known_of(marks: Mapping[Position, Mark], table: str) -> Known | None:
         {position: had for position, (_, had, _) in mine.items() if had is not None},
         {position: reached for position, (_, _, reached) in mine.items()},
         ids,
+        is_halted=any(table in marks[position].halted for position in mine),
     )
 
 

@@ -34,3 +34,12 @@ def test_a_producer_that_has_ended_is_followed_by_another(kafka):
     broker.send([Record("broker.ended", b"1", b"sent")])
     assert broker.read_all("broker.ended") == [(b"1", b"sent")]
     assert Ended.made == 2
+
+
+def test_compacted_topics_are_known(kafka):
+    for name, policy in (("policy.a", "compact"), ("policy.b", "compact,delete"), ("policy.c", "delete")):
+        kafka.create_topic(name, config={"cleanup.policy": policy})
+    broker = Broker({"bootstrap.servers": kafka.bootstrap_servers})
+
+    assert broker.compacted(["policy.a", "policy.b", "policy.c", "policy.none"]) == {"policy.a", "policy.b"}
+    assert broker.compacted([]) == frozenset()

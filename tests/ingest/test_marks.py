@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from isotherm_ingest.kafka import BrokerError
 from isotherm_ingest.marks import Mark, Marks, TakenOver, decoded, encoded, known_of, named
@@ -37,6 +37,32 @@ def test_marks_are_read_again_and_a_driver_that_began_before_is_fenced(kafka, ma
     written(second, {("marks.a", 0): Mark(9)})
     first.close()
     second.close()
+
+
+class New(Consumer):
+    """A consumer whose group has no coordinator at first."""
+
+    errors = ()
+
+    def committed(self, *args):
+        if New.errors:
+            raise KafkaException(KafkaError(New.errors.pop()))
+        return super().committed(*args)
+
+
+def test_a_first_look_waits_until_a_new_group_has_a_coordinator(kafka):
+    """A new Kafka makes its topic of offsets when it is first asked for them."""
+    kafka.create_topic("marks.new")
+    marks = Marks({"bootstrap.servers": kafka.bootstrap_servers}, "new", make_consumer=New)
+    told = {("marks.new", 0): Mark(7)}
+    written(marks, told)
+
+    New.errors = [KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR]
+    assert marks.read([("marks.new", 0)]) == told
+    New.errors = [KafkaError.GROUP_AUTHORIZATION_FAILED]
+    with pytest.raises(BrokerError, match="uthoriz"):
+        marks.read([("marks.new", 0)])
+    marks.close()
 
 
 class Ended(Producer):

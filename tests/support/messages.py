@@ -133,7 +133,7 @@ class Broker:
     def __init__(self, session):
         self._session = session
         self.kept_from, self.ids, self.sent = session.kept_from, {}, []
-        self.without_leader = set()
+        self.without_leader, self.compacted_topics = set(), set()
         self.away = self.unsendable = False
 
     def topics(self, pattern):
@@ -147,6 +147,9 @@ class Broker:
 
     def cluster_id(self):
         return "cluster"
+
+    def compacted(self, topics):
+        return self.compacted_topics & set(topics)
 
     def topic_ids(self, topics):
         return {topic: self.ids.get(topic, f"id of {topic}") for topic in topics}

@@ -8,6 +8,7 @@ stops nothing but the announcing, which catches up.
 """
 
 import json
+import math
 import threading
 from collections.abc import Mapping
 from operator import itemgetter
@@ -21,13 +22,15 @@ from isotherm_ingest.failures import brief
 from isotherm_ingest.kafka import Broker, Record
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, Lake, TableNow, link_of
-from isotherm_ingest.threads import context
+from isotherm_ingest.threads import context, whereabouts
 
 REST = 20
 """Times as long as looking at all tables took, until they are looked at again: a twentieth of a core, however many."""
 LAST_LOOK_S = 5.0
 """For commits of others, when ingest ends. The next driver announces what is left: to look at a thousand tables takes
 longer than a supervisor waits for the end."""
+ENDS_WITHIN_S = 60.0
+"""Then its end is no longer waited for: a call that never comes back would keep the driver from its own."""
 EVENTS_AT_ONCE = 200
 """Events sent before the watermark moves; a crash sends at most these again."""
 
@@ -45,9 +48,12 @@ class Outbox:
         metrics: Metrics,
         every_s: float,
         last_look_s: float = LAST_LOOK_S,
+        ends_within_s: float = ENDS_WITHIN_S,
     ) -> None:
         """Nothing is read or sent before `begin`."""
-        self._last_look_s = last_look_s
+        self.turned_s = math.inf
+        """When it last had an answer for a table, or will look again, by its own clock; never before `begin`."""
+        self._last_look_s, self._ends_within_s = last_look_s, ends_within_s
         self._lake = lake
         self._broker = broker
         self._pipeline = pipeline
@@ -131,17 +137,29 @@ class Outbox:
             return frozenset(self._names)
 
     def stop(self) -> None:
-        """Announce what is left of our own commits, look for those of others for a while, and end."""
+        """Announce what is left of our own commits, look for those of others for a while, and end.
+
+        Where that does not come to an end, the next driver announces what is left.
+        """
         self._done.set()
         self._wake.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(self._ends_within_s)
+        if self._thread.is_alive():
+            logs.get().error(
+                "outbox_hangs",
+                for_s=round(self._ends_within_s),
+                threads=whereabouts(),
+                hint="the driver ends without it; the next one announces what is left",
+            )
 
     def _run(self) -> None:
         self._context()
         while not self._done.is_set():
             if self._sweep_begun_s is None:
-                self._wake.wait(max(0.0, self.next_sweep_s - clock.monotonic_s()))
+                now_s = clock.monotonic_s()
+                self.turned_s = max(self.next_sweep_s, now_s)
+                self._wake.wait(self.turned_s - now_s)
             self._wake.clear()
             self._announce_each(self.due(clock.monotonic_s()))
         with self._lock:
@@ -177,7 +195,8 @@ class Outbox:
 
     def _announce_each(self, tables: Mapping[str, TableNow | None], until_s: float = float("inf")) -> None:
         for name, now in sorted(tables.items(), key=itemgetter(0)):
-            if clock.monotonic_s() >= until_s:
+            self.turned_s = clock.monotonic_s()
+            if self.turned_s >= until_s:
                 return
             try:
                 self.announce(name, now)

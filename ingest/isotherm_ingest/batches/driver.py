@@ -38,6 +38,12 @@ LIST_EVERY_S = 10.0
 """New topics are looked for this often, or once in the shortest window."""
 
 
+COMPACTED = (
+    "compaction takes deletes away, and a mirror that is behind by then keeps the rows: set cleanup.policy=delete, and "
+    "retention.ms to longer than ingest may ever be behind"
+)
+
+
 class Driver:
     """Turns until it is stopped; one thread."""
 
@@ -175,10 +181,13 @@ class Driver:
         kafka = Kafka(self._broker.starts(new), self._broker.ends(new), self._broker.topic_ids(new))
         # Of all partitions: one that has no leader now is no new one when it has.
         self._marked |= self._marks.read([(name, number) for name in sorted(new) for number in found[name]])
+        compacted = self._broker.compacted(new)
         for name in sorted(new):
             stream = self._config.stream_of(name)
             if stream is not None:
                 self._topics[name] = Topic(name, self._config.window_of(stream))
+                if name in compacted and stream.mode == "mirror":
+                    logs.get().warning("topic_compacted", topic=name, hint=COMPACTED)
         self._listed_s = now_s
         return kafka
 
@@ -266,7 +275,10 @@ class Driver:
             for name, spans in behind.items()
             if any(first < kafka.starts.get(position, 0) for position, (first, _) in spans.items())
         ]
-        self._tables.look_again(lost, kafka, self._cluster, now_s)
+        # One that failed is looked at with all of its topics: what one of them lacks is not mended by another.
+        doubtful = [*lost, *(name for name in self._tables.failed(behind) if name not in lost)]
+        self._tables.look_again(doubtful, kafka, self._cluster, now_s, recovers=False)
+        behind = {name: spans for name, spans in behind.items() if not self._tables.is_left_out(name, now_s)}
         some: dict[str, Mapping[Position, tuple[int, int]]] = {}
         taken: set[str] = set()
         for name, spans in behind.items():
@@ -335,12 +347,14 @@ class Driver:
         marks = {}
         for position, seen in topic.through.items():
             old = self._marked.get(position)
-            kept = dict(old.tables) if old is not None and old.topic_id == topic.topic_id else {}
+            is_same = old is not None and old.topic_id == topic.topic_id
+            kept, halted = (dict(old.tables), set(old.halted)) if old is not None and is_same else ({}, set())
             for name in readers:
                 said = known[name]
                 if position in said.through and said.topic_ids.get(topic.name, "") == topic.topic_id:
                     kept[name] = (said.uuid, said.vector.get(position), said.through[position])
-            marks[position] = Mark(seen, topic.topic_id, kept)
+                    halted = halted | {name} if said.is_halted else halted - {name}
+            marks[position] = Mark(seen, topic.topic_id, kept, halted=frozenset(halted))
         return marks
 
     def _measure(self, ends: Kafka) -> None:

@@ -175,8 +175,13 @@ class Tables:
         for name in names:
             self._states[name].served_s = now_s
 
-    def look_again(self, names: Iterable[str], kafka: Kafka, cluster: str, now_s: float) -> None:
-        """Have some tables say where they stand; nothing is written."""
+    def look_again(
+        self, names: Iterable[str], kafka: Kafka, cluster: str, now_s: float, *, recovers: bool = True
+    ) -> None:
+        """Have some tables say where they stand; nothing is written.
+
+        With `recovers`, a table that failed before counts as recovered where nothing is wrong with it now.
+        """
         by_topic = kafka.by_topic()
         portions = {}
         for name in names:
@@ -186,7 +191,15 @@ class Tables:
                 mine = mine.also(by_topic[topic])
             spans = {position: (end, end) for position, end in mine.ends.items()}
             portions[name] = Portion(LOOK, (), spans, mine, cluster)
-        self.prepare(portions, now_s, only_look=True)
+        self.prepare(portions, now_s, only_look=True, recovers=recovers)
+
+    def failed(self, names: Iterable[str]) -> list[str]:
+        """Those of them that failed when they were tried last."""
+        return [name for name in names if self._states[name].failures]
+
+    def is_left_out(self, name: str, now_s: float) -> bool:
+        """Whether a table failed, and is not to be tried yet."""
+        return self._states[name].is_left_out(now_s)
 
     def due_again(self, now_s: float) -> list[str]:
         """Tables that failed and are to be tried again, or whose other topics are to be judged."""
@@ -203,11 +216,13 @@ class Tables:
         *,
         front: Front | None = None,
         only_look: bool = False,
+        recovers: bool = True,
     ) -> dict[str, Ready]:
         """Have tables look at themselves, side by side; gives what is to be written to those that lack something.
 
         A table that is not in step, or left out, takes no part. `front` is that of the topics in a batch for all tables. With
-        `only_look` the portions hold nothing, and say where the table is asked to stand.
+        `only_look` the portions hold nothing, and say where the table is asked to stand; with `recovers`, a table
+        that failed before counts as recovered where nothing is wrong with it now.
 
         Raises:
             CatalogAway: no table could be looked at, because the catalog does not answer; nobody is to blame.
@@ -221,7 +236,7 @@ class Tables:
         found = self._outcomes(futures, portions, now_s)
         for name, one in found.items():
             if isinstance(one, Place):
-                self._succeeded(name, portions[name], Written(0, one))
+                self._succeeded(name, portions[name], Written(0, one), recovers=recovers)
         return {name: one for name, one in found.items() if isinstance(one, Ready)}
 
     def write(self, ready: Mapping[str, Ready], done: Mapping[str, Done], now_s: float) -> int:
@@ -271,6 +286,8 @@ class Tables:
             if state.known is None:
                 kafka = portions[name].kafka
                 state.known = Known("", {}, dict(kafka.starts), kafka.ids)
+            if isinstance(error, Halted):
+                state.known = replace(state.known, is_halted=True)
             if isinstance(error, WorkFailed):
                 state.at_most = less(count_of(portions[name].ranges))
             self._failed(name, portions[name].batch, error, now_s)
@@ -296,7 +313,7 @@ class Tables:
         """No write begins any more."""
         self._pool.shutdown()
 
-    def _succeeded(self, name: str, portion: Portion, written: Written) -> None:
+    def _succeeded(self, name: str, portion: Portion, written: Written, *, recovers: bool = True) -> None:
         state = self._states[name]
         self._tell(name, written.place.told)
         if portion.batch != LOOK:
@@ -304,6 +321,8 @@ class Tables:
         if written.rows:
             self._outbox.wake(name, written.now)
         state.stands_at(written.place, {position: end for position, (_, end) in portion.ranges.items()})
+        if not recovers:
+            return
         if state.failures:
             logs.get().info("table_recovered", table=name, after=state.failures)
         state.failures = 0
@@ -347,8 +366,11 @@ class Tables:
 def _in_step(state: TableState, portion: Portion, front: Front) -> bool:
     """Whether the portion begins no higher than what the table needs; of an unknown table its writer will say.
 
-    What the table lacks of other partitions counts too: a key may have moved from one of them to one of these.
+    What the table lacks of other partitions counts too: a key may have moved from one of them to one of these. And where
+    changes are missing, whichever topic they came from, it is looked at before it is written.
     """
+    if state.known is not None and state.known.is_halted:
+        return False
     begins = {one: first for topic in portion.topics for one, first in front.get(topic, {}).items()}
     begins |= {position: first for position, (first, _) in portion.ranges.items()}
     return all(

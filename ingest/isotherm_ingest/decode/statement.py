@@ -30,6 +30,8 @@ class Wanted:
     source_parts: frozenset[str] = frozenset({"table", "schema"})
     """What must be the same in each message, because it is in the table's name."""
     out_of_range: OutOfRange = "dead_letter"
+    required: frozenset[str] = frozenset()
+    """Columns of which the table takes no null."""
 
     def is_key(self, name: str) -> bool:
         """Whether a column is one of the key, whatever the case of its letters."""
@@ -194,6 +196,13 @@ def _problem(schema: ChangeSchema, wanted: Wanted, columns: Iterable[Matched]) -
         for one in columns
         if wanted.is_key(one.name)
     ]
+    for one in columns:
+        if one.name in wanted.required and not wanted.is_key(one.name):
+            is_null = f"v{one.number} IS NULL"
+            if may_be_kept(one, wanted):
+                is_null = f"{is_null} AND NOT {_is_kept(one)}"
+            is_null = f"p.op <> 'd' AND {is_null}" if wanted.keeps else is_null
+            cases.append((is_null, literal_in_sql(f"null_value:{one.name}")))
     return f"CASE {' '.join(f'WHEN {condition} THEN {reason}' for condition, reason in cases)} END"
 
 

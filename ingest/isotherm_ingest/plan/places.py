@@ -42,6 +42,8 @@ class Known:
     """Below these offsets nothing is left for it: what it had not, held no row for it."""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     """Of which topics these offsets are."""
+    is_halted: bool = False
+    """A hole was told that a person must decide about, and nobody has decided yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,14 +138,31 @@ def place(found: Found, known: Known | None, kafka: Kafka, topics: Collection[st
     going_on: dict[Position, int] = {}
     told: list[Hole] = []
     halted: list[Hole] = []
+    missing = _of_other_topics(found, known, kafka, topics)
     for position in kafka.positions(topics):
         after, holes = _after(position, found, known, kafka, on_hole)
         going_on[position] = after
-        for hole in holes:
-            (halted if _stands(hole, on_hole) else told).append(hole)
+        missing += holes
+    for hole in missing:
+        (halted if _stands(hole, on_hole) else told).append(hole)
     of_others = {topic for topic in topics if _is_other(found.topic_ids, kafka, topic)}
     vector = {one: has for one, has in (found.vector or {}).items() if one[0] not in of_others}
     return Place(found.uuid, vector, going_on, kafka.of(topics).ids, tuple(told), tuple(halted))
+
+
+def _of_other_topics(found: Found, known: Known | None, kafka: Kafka, topics: Collection[str]) -> list[Hole]:
+    """What a table that was made again lacks of partitions that are not judged now: of its other topics, or without leader.
+
+    They are told before anything is made: the table that is made then knows nothing of the one before it.
+    """
+    if known is None or not known.uuid or known.uuid == found.uuid:
+        return []
+    judged = set(kafka.positions(topics))
+    return [
+        Hole(Lost.MADE_AGAIN, position, kafka.starts.get(position, 0), through)
+        for position, through in sorted(known.through.items())
+        if position not in judged and (through > 0 or position in known.vector)
+    ]
 
 
 def _is_other(ids: Mapping[str, str], kafka: Kafka, topic: str) -> bool:
@@ -198,6 +217,8 @@ def _since(
     needs = start if has is None else has
     if known.uuid != found.uuid:
         return has, Hole(Lost.MADE_AGAIN, position, needs, through)
-    if (has or 0) >= known.vector.get(position, 0) or (found.vector is None and found.history_is_cut):
+    # A token may expire with its snapshot, and the table has what it had; not where it was known to have less by then.
+    has_expired = found.vector is None and found.history_is_cut and not known.is_halted
+    if (has or 0) >= known.vector.get(position, 0) or has_expired:
         return max(has or 0, through), None
     return has, Hole(Lost.ROLLED_BACK, position, needs, through)

@@ -1,4 +1,4 @@
-"""Where the rows of a mirror's keys are: a condition on the table's columns, and the SQL that finds them.
+"""Where the rows of a mirror's keys are: a condition on the table's columns, and the SQL of what is asked of them.
 
 Text only; nothing here runs it.
 """
@@ -93,35 +93,16 @@ def literal_of(value: Any, kind: str) -> str:
     return f"CAST({literal(text)} AS {kind})"
 
 
-def locate_sql(
-    target: str,
-    key: Sequence[str],
-    condition: str,
-    old: Sequence[str],
-    keys: str | None,
-    *,
-    is_broadcast: bool,
-) -> str:
-    """SQL of where the rows of the keys are, with their key as `k0`, `k1`, … and old values as `o0`, `o1`, ….
+def wanted_sql(key: Sequence[str], old: Sequence[str]) -> list[str]:
+    """SQL of what is asked of each row: where it is, its key as `k0`, `k1`, … and old values as `o0`, `o1`, ….
 
     Args:
-        target: the table, with the snapshot.
         key: the columns of the key.
-        condition: what every such row fulfils; may be empty.
         old: columns whose values are wanted too.
-        keys: a view of the keys, as `k0`, `k1`, …; None where the condition says it all.
-        is_broadcast: whether the keys fit into the memory of every task.
     """
     told = [f"{quoted(name)} AS k{place}" for place, name in enumerate(key)]
     olds = [f"{quoted(name)} AS o{place}" for place, name in enumerate(old)]
-    wanted = ", ".join(["_file", "_pos", "_spec_id", "_partition", *told, *olds])
-    found = f"SELECT {wanted} FROM {target} {f'WHERE {condition}' if condition else ''}"
-    if keys is None:
-        return found
-    on = " AND ".join(f"t.k{place} = s.k{place}" for place in range(len(key)))
-    return (
-        f"SELECT {'/*+ BROADCAST(s) */ ' if is_broadcast else ''}t.* FROM ({found}) t JOIN {keys} s ON {on}"
-    )
+    return ["_file", "_pos", "_spec_id", "_partition", *told, *olds]
 
 
 def positions_sql(located: str) -> str:

@@ -14,7 +14,7 @@ from py4j.java_gateway import JavaObject
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyspark.java_gateway import ensure_callback_server_started
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from isotherm.contract.identity import PartitionKey, partition_key, scalar
 from isotherm.contract.summary import INGEST_PIPELINE, INGEST_TOKEN
@@ -22,6 +22,9 @@ from isotherm.runtime import logs
 from isotherm_ingest.failures import TableChanged, brief
 from isotherm_ingest.tables.lake import TableNow
 from isotherm_ingest.tables.portion import File
+
+COLUMNS = "columns_of_the_table"
+"""A view of the writer's own session, by which conditions on the table's columns are understood."""
 
 _starting = threading.Lock()
 
@@ -64,7 +67,8 @@ class JavaTable:
         """
         context: Any = session.sparkContext
         self._session = session
-        self._name = name
+        self._is_told = False
+        """Whether Spark knows the table's columns, by the view of them."""
         self.jvm: Any = context._jvm
         self.iceberg = self.jvm.org.apache.iceberg
         # Spark looks its catalogs up in the session that is active in the thread, which may be an older one.
@@ -93,12 +97,29 @@ class JavaTable:
         specs = self.table.specs()
         return [parse(mapper.readTree(json.dumps(file)), specs) for file in files]
 
+    def rows(self, snapshot_id: int | None = None) -> DataFrame:
+        """The rows of the table as it was loaded, or of one of its snapshots, and where each of them is.
+
+        By its name Spark would load it from the catalog again, which takes long where its past is long.
+        """
+        spark, make = self.jvm.org.apache.spark.sql, self.iceberg.spark.source.SparkTable
+        if snapshot_id is None:
+            table = make(self.table)
+        else:
+            table = make.create(self.table, self.iceberg.spark.TimeTravel.version(str(snapshot_id)))
+        nothing = self.jvm.scala.Option.empty()
+        relation = spark.execution.datasources.v2.DataSourceV2Relation.create(table, nothing, nothing)
+        return DataFrame(spark.classic.Dataset.ofRows(self._session._jsparkSession, relation), self._session)
+
     def condition(self, text: str) -> Any:
         """A condition on the table's columns, in SQL, as an expression of Iceberg."""
         if not text:
             return self.iceberg.expressions.Expressions.alwaysTrue()
+        if not self._is_told:
+            self.rows().createOrReplaceTempView(COLUMNS)
+            self._is_told = True
         converter = self.jvm.org.apache.spark.sql.execution.datasources.SparkExpressionConverter
-        resolved = converter.collectResolvedSparkExpression(self._session._jsparkSession, self._name, text)
+        resolved = converter.collectResolvedSparkExpression(self._session._jsparkSession, COLUMNS, text)
         return converter.convertToIcebergExpression(resolved)
 
     def append(self, files: Iterable[File], summary: Mapping[str, str]) -> Committed:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pyiceberg.transforms import DayTransform, HourTransform, MonthTransform, Transform, YearTransform
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import broadcast
 
 from isotherm.contract.identity import PartitionKey
 from isotherm_ingest.sql import key_search
@@ -28,8 +29,8 @@ from isotherm_ingest.workers.tasks import as_arrow
 MAX_BROADCAST = 500_000
 """Keys that every task holds in memory, some 50 MB. Above it, which a first snapshot may reach, both sides are shuffled."""
 
-KEYS, LOCATED = "keys", "located_rows"
-"""Views of the writer's own session."""
+LOCATED = "located_rows"
+"""A view of the writer's own session."""
 
 SMALL_TABLE = 200_000
 """Rows of a mirror up to which it is looked through without generated code: a million rows take 0.8 CPU-seconds more."""
@@ -63,12 +64,11 @@ class Upsert:
     def __init__(self, session: SparkSession, lake: Lake, look: Look, done: Done) -> None:
         """`close` lets go of what it keeps in memory."""
         self._session = session
-        self._target = lake.spark_name(look.now.name)
         self._now = look.now
         self._key = look.key
         self._done = done
         self._kept: list[DataFrame] = []
-        self._java = JavaTable(session, self._target, look.now)
+        self._java = JavaTable(session, lake.spark_name(look.now.name), look.now)
         if done.keys is None:
             raise ValueError(f"nothing is known of the keys of {look.now.name}")
         self._keys = done.keys
@@ -95,25 +95,19 @@ class Upsert:
         if head is None:
             return Located((), frozenset())
         self._tune()
-        target = self._target
-        if not self._now.is_altered:
-            # Else Iceberg cannot filter that snapshot by columns that were renamed. What came since is no harm: the
-            # commit is validated from the head all the same.
-            target += f" VERSION AS OF {head}"
-        found = key_search.locate_sql(
-            target,
-            self._key,
-            self._reach.condition,
-            self._old,
-            None if self._reach.is_exact else self._view_of_keys(),
-            is_broadcast=self._keys.num_rows <= MAX_BROADCAST,
-        )
+        # Iceberg cannot filter an old snapshot by columns that were renamed since. What came since is no harm: the commit
+        # is validated from the head all the same.
+        rows = self._java.rows(None if self._now.is_altered else head)
+        if self._reach.condition:
+            rows = rows.where(self._reach.condition)
+        found = rows.selectExpr(*key_search.wanted_sql(self._key, self._old))
+        if not self._reach.is_exact:
+            found = self._of_keys(found)
         if self._old:
-            self._keep(found, LOCATED)
-            found = LOCATED
-        else:
-            found = f"({found})"
-        files: Any = self._session.sql(key_search.positions_sql(found))
+            found = found.persist(StorageLevel.MEMORY_AND_DISK)
+            self._kept.append(found)
+        found.createOrReplaceTempView(LOCATED)
+        files: Any = self._session.sql(key_search.positions_sql(LOCATED))
         deleted = tuple(deleted_rows(self._java, files._jdf.collectAsList()))
         return Located(deleted, frozenset(one.key for one in deleted))
 
@@ -159,10 +153,11 @@ class Upsert:
             pa.table({**columns, **{f"o{place}": pa.nulls(0) for place in range(len(self._old))}})
         )
 
-    def _view_of_keys(self) -> str:
+    def _of_keys(self, found: DataFrame) -> DataFrame:
+        """Those that have one of the keys."""
         names = [f"k{place}" for place in range(len(self._key))]
-        self._session.createDataFrame(self._keys.rename_columns(names)).createOrReplaceTempView(KEYS)
-        return KEYS
+        keys = self._session.createDataFrame(self._keys.rename_columns(names))
+        return found.join(broadcast(keys) if self._keys.num_rows <= MAX_BROADCAST else keys, names)
 
     def _tune(self) -> None:
         is_small = self._now.rows <= SMALL_TABLE
@@ -174,11 +169,6 @@ class Upsert:
 
     def _key_of(self, file: Any) -> PartitionKey:
         return key_of(self._java.table.specs().get(file.specId()), file.partition())
-
-    def _keep(self, sql: str, view: str) -> None:
-        frame = self._session.sql(sql).persist(StorageLevel.MEMORY_AND_DISK)
-        self._kept.append(frame)
-        frame.createOrReplaceTempView(view)
 
 
 def times_of(now: TableNow, keys: pa.Table) -> list[tuple[SpecField, list[int]]]:

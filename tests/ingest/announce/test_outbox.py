@@ -1,12 +1,16 @@
 """Which tables the outbox looks at, when, and what it announces of a table that is handed to it."""
 
+import threading
+
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 from structlog.testing import capture_logs
 
 from isotherm.contract.events import decode
+from isotherm.runtime import clock
 from isotherm_ingest.announce.outbox import Outbox
+from isotherm_ingest.http import HANGS_AFTER_S, Health
 from isotherm_ingest.metrics import Metrics
 from isotherm_ingest.tables.lake import Lake
 from support.messages import Broker, Session
@@ -158,3 +162,51 @@ def test_a_stop_announces_our_own_commits_and_looks_for_those_of_others_for_a_wh
 
     assert announced(broker)[0] == own.head
     assert len(announced(broker)) == 1 + of_others
+
+
+class HangingBroker(Broker):
+    """One that takes a record, and comes back when it is let go."""
+
+    def __init__(self):
+        super().__init__(Session())
+        self.asked, self.let_go = threading.Event(), threading.Event()
+
+    def read_all(self, _topic):
+        return []
+
+    def send(self, _records):
+        self.asked.set()
+        self.let_go.wait(60)
+
+
+def test_an_outbox_that_hangs_is_seen_and_keeps_no_driver_from_its_end(lake):
+    broker = HangingBroker()
+    outbox = Outbox(lake, broker, "shop", "control", "announced", Metrics(), every_s=5, ends_within_s=0.05)
+    now_s = clock.monotonic_s()
+    health = Health(now_s + 2 * HANGS_AFTER_S, outbox_turned_s=lambda: outbox.turned_s)
+    outbox.begin(frozenset({"shop"}))
+    outbox.wake("shop.orders", appended(lake))
+    assert broker.asked.wait(60)
+
+    with capture_logs() as said:
+        assert not health.why_dead(now_s)
+        assert health.why_dead(now_s + 2 * HANGS_AFTER_S) == "the outbox hangs"
+        assert health.why_dead(now_s + 2 * HANGS_AFTER_S) == "the outbox hangs"
+        outbox.stop()
+    broker.let_go.set()
+    assert [(one["event"], "send" in one["threads"]["outbox"]) for one in said] == [
+        ("outbox_hangs", True)
+    ] * 2
+
+
+def test_an_outbox_that_waits_for_its_next_sweep_does_not_hang(lake):
+    broker = HangingBroker()
+    outbox = Outbox(lake, broker, "shop", "control", "announced", Metrics(), every_s=10 * HANGS_AFTER_S)
+    outbox.begin(frozenset())
+    began_s = clock.monotonic_s()
+    while outbox.turned_s < began_s + HANGS_AFTER_S:
+        assert clock.monotonic_s() < began_s + 60
+    health = Health(began_s + 8 * HANGS_AFTER_S, outbox_turned_s=lambda: outbox.turned_s)
+    assert not health.why_dead(began_s + 8 * HANGS_AFTER_S)
+    assert health.why_dead(began_s + 12 * HANGS_AFTER_S)
+    outbox.stop()

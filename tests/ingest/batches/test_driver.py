@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from isotherm.runtime.yaml_reader import parse_yaml
 from isotherm_ingest.batches.driver import Driver
@@ -40,12 +41,14 @@ class Table:
     has: dict = field(default_factory=dict)
     rows: list = field(default_factory=list)
     ids: dict = field(default_factory=dict)
+    is_cut: bool = False
+    """Whether snapshots of it have expired."""
 
     def token(self, _):
         return Token(Source(vector_of(self.has), "", self.ids)) if self.has else None
 
     def found(self):
-        return Found(self.uuid, dict(self.has) or None, self.ids)
+        return Found(self.uuid, dict(self.has) or None, self.ids, self.is_cut)
 
 
 class Lake:
@@ -511,6 +514,102 @@ def test_retention_that_passes_a_table_that_is_behind_is_told_and_holds_up_nobod
     assert pipeline.sample("holes_total", table="shop.orders", why="retention") >= 1
 
 
+SHARED = CONFIG.replace("shop.{table}", 'shop.all", on_hole: "HOLE')
+"""Two topics, one table."""
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("is_kept", [True, False], ids=["Kafka has it all", "retention has passed"])
+@pytest.mark.parametrize(("on_hole", "filled"), [("halt", False), ("backfill", True), ("accept", False)])
+def test_a_dropped_table_is_not_begun_again_by_a_topic_that_it_never_had(on_hole, filled, is_kept, restart):
+    """What it had of its other topic is missing, whoever speaks first."""
+    config = SHARED.replace("HOLE", on_hole)
+    pipeline = Pipeline(config)
+    pipeline.send(*messages(ORDERS, 0, 1, 2))
+    pipeline.minute()
+    del pipeline.lake.tables["shop.all"]
+    if not is_kept:
+        pipeline.session.kafka[:] = messages(ORDERS, 2)
+        pipeline.broker.kept_from[ORDERS, 0] = 2
+    pipeline.send(*messages(CUSTOMERS, 0))
+    if restart:
+        pipeline.start(config)
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, 3))
+    pipeline.minute()
+    pipeline.minute()
+
+    assert pipeline.sample("holes_total", table="shop.all", why="table_made_again") >= 1
+    if on_hole == "halt":
+        assert "shop.all" not in pipeline.lake.tables
+        assert pipeline.is_left_out("all")
+        return
+    old = [0, 1, 2] if is_kept else [2]
+    assert pipeline.rows("all") == sorted([*(old if filled else []), 0, 3])
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_what_one_topic_of_a_table_lacks_is_not_lifted_by_another(restart):
+    pipeline = Pipeline(SHARED.replace("HOLE", "halt"))
+    pipeline.send(*messages(ORDERS, 0, 1, 2), *messages(CUSTOMERS, 0))
+    pipeline.minute()
+    pipeline.session.kafka[:] = [*messages(ORDERS, 0, 1), *messages(CUSTOMERS, 0)]
+    pipeline.broker.ids[ORDERS] = "another id"
+    pipeline.minute()
+    assert pipeline.is_left_out("all")
+    if restart:
+        pipeline.start()
+    for offset in range(1, 6):
+        pipeline.send(*messages(CUSTOMERS, offset))
+        for _ in range(10):
+            pipeline.minute()
+            assert pipeline.is_left_out("all")
+
+    assert pipeline.rows("all") == [0, 0, 1, 2]
+    pipeline.start(SHARED.replace("HOLE", "backfill"))
+    pipeline.minute()
+    pipeline.minute()
+    assert not pipeline.is_left_out("all")
+    assert pipeline.rows("all") == sorted([0, 0, 1, 2, 0, 1, 1, 2, 3, 4, 5])
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_rollback_that_was_told_stands_though_the_token_has_expired_since(pipeline, restart):
+    """Without a token, and with a history that is cut, the table seems to have what was last known of it."""
+    pipeline.send(*messages(ORDERS, 0, 1, 2), *messages(CUSTOMERS, 0))
+    pipeline.minute()
+    table = pipeline.lake.tables["shop.orders"]
+    table.has, table.rows = {(ORDERS, 0): 1}, table.rows[:1]
+    pipeline.send(*messages(ORDERS, 3), *messages(CUSTOMERS, 1))
+    pipeline.minute()
+    assert pipeline.is_left_out("orders")
+    table.has, table.is_cut = {}, True
+    if restart:
+        pipeline.start()
+    for offset in range(4, 8):
+        pipeline.send(*messages(ORDERS, offset))
+        pipeline.minute()
+
+    assert pipeline.is_left_out("orders")
+    assert pipeline.rows("orders") == [0]
+    pipeline.start(CONFIG.replace("table}", 'table}", on_hole: "accept'))
+    pipeline.minute()
+    pipeline.minute()
+    assert pipeline.rows("orders") == [0, 3, 4, 5, 6, 7]
+
+
+def test_a_table_whose_token_has_expired_goes_on_where_it_was(pipeline):
+    pipeline.send(*messages(ORDERS, 0, 1, 2))
+    pipeline.minute()
+    table = pipeline.lake.tables["shop.orders"]
+    table.has, table.is_cut = {}, True
+    pipeline.send(*messages(ORDERS, 3))
+    pipeline.minute()
+
+    assert not pipeline.is_left_out("orders")
+    assert pipeline.rows("orders") == [0, 1, 2, 3]
+
+
 def test_a_rollback_is_filled_for_all_topics_of_the_table():
     pipeline = Pipeline(CONFIG.replace("shop.{table}", 'shop.all", on_hole: "backfill'))
     pipeline.send(*messages(ORDERS, 0), *messages(CUSTOMERS, 0))
@@ -852,6 +951,19 @@ def test_a_driver_that_begins_puts_its_name_on_the_marks_at_once(pipeline):
     pipeline.start()
 
     assert pipeline.marks.written == before == {(ORDERS, 0)}
+
+
+@pytest.mark.parametrize(("mode", "told"), [("mirror", [ORDERS]), ("changelog", [])])
+def test_a_compacted_topic_of_a_mirror_is_told_once(pipeline, mode, told):
+    """What was deleted while it was behind is not there any more."""
+    pipeline.broker.compacted_topics = {ORDERS}
+    pipeline.send(*messages(ORDERS, 0), *messages(CUSTOMERS, 0))
+    with capture_logs() as said:
+        pipeline.start(CONFIG.replace('table}"', f'table}}", mode: {mode}'))
+        pipeline.minute()
+        pipeline.minute()
+
+    assert [one["topic"] for one in said if one["event"] == "topic_compacted"] == told
 
 
 def test_what_waits_is_told_by_topic(pipeline):

@@ -82,6 +82,30 @@ def test_poison_between_good_messages_is_told_one_by_one():
         assert change["problem"].startswith(reason), text
 
 
+@pytest.mark.parametrize("keeps", [True, False], ids=["mirror", "changelog"])
+def test_a_null_in_a_column_that_the_table_requires_is_told_alone(keeps):
+    """A table that somebody else has made. The row would keep all others from being written."""
+    found = decoder_of(FIELDS, keeps=keeps, required=frozenset({"id", "name"}))
+    values = [
+        message(FIELDS, after=row(1)),
+        message(FIELDS, after=row(2, None)),
+        message(FIELDS, op="d", before=row(3, None), after=None),
+        message(FIELDS, after=row(4, at=None)),
+    ]
+    problems = [change["problem"] for _, change in decoded(found, raw(*values))]
+
+    assert problems == [None, "null_value:name", None if keeps else "null_value:name", None]
+
+
+def test_a_large_value_that_a_change_leaves_out_is_no_null():
+    fields = [{"field": "id", "type": "int64"}, {"field": "name", "type": "string"}]
+    found = decoder_of(fields, required=frozenset({"name"}))
+    kept = message(fields, op="u", after={"id": 1, "name": "__debezium_unavailable_value"})
+    ((_, change),) = decoded(found, raw(kept))
+
+    assert (change["problem"], change["kept"]) == (None, ["name"])
+
+
 def test_rows_come_in_the_order_of_their_messages():
     """More than DuckDB looks at together, with poison in between."""
     values = [message(FIELDS, after=row(number)) if number % 1000 else b"x" for number in range(5000)]
