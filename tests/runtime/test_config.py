@@ -39,6 +39,22 @@ def test_a_topic_has_one_purpose_and_a_known_format(lines, complaint):
     assert complaint in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("budgets: 5", "budgets: a section is expected here, with keys of its own: bytes_per_hour"),
+        ("budgets: [1]", "budgets: a section is expected here, with keys of its own: bytes_per_hour"),
+        ("kafka: {sources: {topic: a}}", "kafka.sources: a list is expected here"),
+        ("kafka: {sources: [a]}", "kafka.sources.0: a section is expected here, with keys of its own: format, topic"),
+    ],
+)  # fmt: skip
+def test_something_else_in_the_place_of_a_section_or_a_list_is_told_what_belongs_there(text, complaint):
+    with pytest.raises(ConfigError) as refused:
+        parse_yaml(text, "isotherm.yaml", IsothermConfig)
+
+    assert complaint in str(refused.value)
+
+
 SECRET = "hunter2hunter2"  # noqa: S105 (of nothing)
 
 

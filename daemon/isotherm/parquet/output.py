@@ -37,6 +37,13 @@ FULL = 0.95
 SAMPLED_ROWS = 200_000
 """By so many rows it is decided whether a column has a dictionary."""
 
+PARTS = 10
+"""A tenth of them is looked at first, from ten places."""
+
+ALMOST_ALL, ALMOST_NONE = 0.95, 0.05
+"""Of what is looked at first, distinct values that say it of all: of 20,000 values from among 100,000, drawn with equal
+chances, 18,100 are distinct, and a dictionary would still pay."""
+
 BLOOM_FALSE_POSITIVES = 0.01
 """Java's own."""
 
@@ -230,10 +237,23 @@ def _pays(values: pa.ChunkedArray, limit_bytes: int) -> bool:
         return True
     if isinstance(values.type, pa.BaseExtensionType):
         values = pa.chunked_array([chunk.storage for chunk in values.chunks], values.type.storage_type)
-    known = len(values) - values.null_count
-    distinct = pc.count_distinct(values).as_py()
     width = values.nbytes / max(len(values), 1)
+    # To count them all takes as long as a fifth of the writing. Mostly a tenth of them says it.
+    few = _here_and_there(values)
+    distinct, known = pc.count_distinct(few).as_py(), len(few) - few.null_count
+    if distinct > ALMOST_ALL * known or distinct * width > limit_bytes:
+        return False
+    if 0 < distinct <= ALMOST_NONE * known and distinct * width * PARTS <= limit_bytes:
+        return True
+    distinct, known = pc.count_distinct(values).as_py(), len(values) - values.null_count
     return bool(distinct <= known / 2 and distinct * width <= limit_bytes)
+
+
+def _here_and_there(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A tenth of the values, from as many places: neighbours may be alike, and so may rows that came together."""
+    every, length = len(values) // PARTS, -(-len(values) // PARTS**2)
+    chunks = [chunk for part in range(PARTS) for chunk in values.slice(part * every, length).chunks]
+    return pa.chunked_array(chunks, values.type)
 
 
 _CODECS = {

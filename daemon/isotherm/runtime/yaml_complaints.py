@@ -46,6 +46,10 @@ def _complaint(name: str, root: yaml.Node | None, model: type[BaseModel], error:
         text = (
             f"unknown key; did you mean `{near[0]}`?" if near else f"unknown key; known: {', '.join(known)}"
         )
+    elif error["type"] in {"model_type", "model_attributes_type"}:
+        text = f"a section is expected here, with keys of its own: {', '.join(_known_keys(model, path))}"
+    elif error["type"] in {"tuple_type", "list_type"}:
+        text = "a list is expected here"
     elif error["type"] == "missing":
         where, text = ".".join(map(str, path)), "is missing"
     elif (
