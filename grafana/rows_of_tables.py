@@ -245,4 +245,16 @@ def leavings() -> list[timeseries.Panel]:
             (times("isotherm_files_kept_total"), "{{table}} kept"),
             (times("isotherm_files_postponed_total"), "{{table}} put off"),
         ),
+        graph(
+            "Files that nothing needs",
+            "Old versions of the metadata (trim_metadata) and orphans (remove_orphans), as the table's folders were listed last. Orphans are only counted where `orphans.mode` is `report`.",
+            "short",
+            (f"sum by (table, action) (isotherm_unneeded_files{{{TABLE}}})", "{{table}} {{action}}"),
+        ),
+        graph(
+            "Bytes that nothing needs",
+            "The size of these files.",
+            "bytes",
+            (f"sum by (table, action) (isotherm_unneeded_bytes{{{TABLE}}})", "{{table}} {{action}}"),
+        ),
     ]

@@ -294,5 +294,5 @@ def test_explain_a_table_says_in_words_what_may_go(isotherm):
         "expire": ("off", False),
         "rewrite manifests": ("clean", False),
         "trim metadata": ("clean", False),
-        "remove orphans": ("unsupported", True),
+        "remove orphans": ("clean", False),
     }

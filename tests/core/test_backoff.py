@@ -155,6 +155,7 @@ NO_FAILURE_OF_A_PARTITION = {
     Reason.STALE,
     Reason.GC_DISABLED,
     Reason.UNSUPPORTED,
+    Reason.ORPHANS,
     Reason.LOST_REFS,
     Reason.TWO_ENTRIES,
 }

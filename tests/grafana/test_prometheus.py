@@ -50,6 +50,7 @@ def something_of_everything() -> list[seen.Observation]:
             bytes_read=1000, bytes_written=900, seconds=1.5, peak_memory_bytes=1_000_000, still_running=0,
         ),
         seen.SnapshotsExpired(TABLE, 10, 30),
+        seen.FolderSearched(TABLE, "remove_orphans", 900, 12, 10**6, 12, "s3://lake/shop/orders/data/a.parquet"),
         seen.FilesDeleted(TABLE, 30, 1, 2, "reached: a retained snapshot reaches it"),
         seen.TableFailed("shop.orders", "looking at it", "format version 4"),
         seen.TableHalted(TABLE, "mismatch", "rows"),

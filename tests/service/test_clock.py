@@ -88,11 +88,11 @@ def test_what_a_writer_says_now_replaces_what_it_said_in_the_future(lab):
 def test_a_turn_that_was_had_in_the_future_costs_no_table_one_now():
     now_ms = [NOW + DAY_MS]
     admission = Admission(None, None, None, lambda _: False, lambda: now_ms[0], 1, None)
-    admission.expires("a")
+    admission.has_begun("a")
     now_ms[0] = NOW
-    admission.expires("b")
+    admission.has_begun("b")
 
-    assert admission.expired_at_ms == {"b": NOW}
+    assert admission.begun_at_ms == {"b": NOW}
 
 
 def test_what_was_decided_until_a_time_of_a_clock_that_was_ahead_is_decided_again(lab):

@@ -99,7 +99,8 @@ def test_what_an_older_version_left_open_goes_on_after_its_grace_and_not_before(
     past.turn(service, 12, minutes=1)
 
     assert service.ledger.unfinished() == []
-    assert {one.job_id[:4]: one.state for one in service.ledger.operations(uuid)} == {
+    operations = [one for one in service.ledger.operations(uuid) if one.action is not Action.REMOVE_ORPHANS]
+    assert {one.job_id[:4]: one.state for one in operations} == {
         "784b": "done",
         "a0f7": "done",
     }

@@ -12,7 +12,7 @@ from isotherm.telemetry.metrics import Metrics
 from support.in_process import InProcess
 from support.lab import EXPIRING, HOURS, SCHEMA, Lab, of, started, uuid_of, wait_for_children
 
-POLICY = EXPIRING.replace("compact: {min_files: 3}", "compact: {enabled: false}")
+POLICY = EXPIRING.replace("compact: {min_files: 3}", "compact: {enabled: false}") + "\norphans: {mode: off}\n"
 SHOP = POLICY.replace('tables: "*"', 'tables: "shop.*"')
 HOUR_MS = 3_600_000
 

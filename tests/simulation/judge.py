@@ -21,16 +21,23 @@ from simulation.writers import KEYS, Writers
 AFTER, QUIET_COMMITS, QUIET_AT_MOST_MS = 1, 2, 86_400_000
 PAUSE_MS, ENOUGH_PAUSES = 300_000, 3
 KEEP_FOR_MS, KEEP_LAST, GRACE_MS, PLACE_FOR_MS = 600_000, 3, 1_800_000, 13 * 86_400_000
+KEEP_VERSIONS, FOUND_AGE_MS = 5, 2 * 86_400_000
 POLICY = f"""
 tables: "shop.*"
 cold: {{after: {AFTER}, quiet_for: 0s, quiet_commits: {QUIET_COMMITS}, quiet_at_most: 1d, silent_for: 30d}}
 compact: {{min_files: 3, rest: 4m, max_position_deletes: 2, max_delete_ratio: 9}}
 expire: {{keep_for: 10m, keep_last: {KEEP_LAST}, at_once: 2, every: 0s, delete_after: 30m}}
+metadata: {{enabled: false}}
+orphans: {{mode: off}}
 override: [expire.keep_last]
 """
 """What the daemon is told, and the numbers above are what it is held to."""
 FOR_UPSERTS = POLICY.replace("max_position_deletes: 2", "max_position_deletes: 3, max_equality_deletes: 1")
 """The same where there are equality deletes: they become one file of position deletes, which must not be due again."""
+TIDY = POLICY.replace("{enabled: false}", f"{{keep_last: {KEEP_VERSIONS}, at_once: 3}}").replace(
+    "{mode: off}", "{mode: apply, older_than: 1d, every: 2d}"
+)
+"""The same where old versions of the metadata, and files that nothing reaches, are looked for too."""
 LOG, ONLY_APPENDS_MS, YOUNG_MS, ENOUGH_APPENDS = "shop.log", 300_000, 120_000, 20
 MINOR = f"""
 tables: {LOG}
@@ -76,6 +83,10 @@ class Judge:
     """Of those, the ones that took equality deletes out and left their data."""
     expired: int = 0
     deleted: int = 0
+    trimmed: int = 0
+    """Of these, old versions of the metadata."""
+    orphans: int = 0
+    """And files that no snapshot ever had."""
 
     def __post_init__(self) -> None:
         self.world.watch = self.changed
@@ -296,13 +307,36 @@ class Judge:
                     raise Broken(f"deletes {path}, which snapshot {snapshot.snapshot_id} of {name} needs")
         if path in self.ghosts:
             raise Broken(f"deletes {path}, with which a ref that was lost can be had again")
+        age_ms = self.world.now_ms - self.world.files.written_ms[path]
         if path in self.world.versions:
-            raise Broken(f"deletes {path}, the metadata of a table")
-        if path in self.world.left_at_ms:
+            self._trims(path, age_ms)
+        elif path in self.world.left_at_ms:
             if self.world.now_ms - self.world.left_at_ms[path] < GRACE_MS:
                 raise Broken(f"deletes {path} before its grace is over")
         elif "isotherm" not in path.rpartition("/")[2]:
-            raise Broken(f"deletes {path}, which is not its own and no snapshot left behind")
+            self.orphans += 1
+            if age_ms < FOUND_AGE_MS:
+                raise Broken(f"deletes {path}, which is not its own and no snapshot left behind")
+
+    def litter(self, littered: Iterable[str]) -> list[tuple[str, str]]:
+        """Files that writers have left behind and that are still there, in the folders of tables that let them go, and have a head."""
+        homes = {
+            f"{version.metadata.location}/": name
+            for name, version in self.world.tables.items()
+            if version.metadata.properties.get("gc.enabled") != "false" and version.metadata.snapshots
+        }
+        there = [path for path in littered if path in self.world.files]
+        return [(name, path) for home, name in homes.items() for path in there if path.startswith(home)]
+
+    def _trims(self, path: str, age_ms: int) -> None:
+        """A version of a table's metadata goes: an old one, which the newest version does not name."""
+        self.trimmed += 1
+        if age_ms < FOUND_AGE_MS:
+            raise Broken(f"deletes {path}, the metadata of a table, after {age_ms} ms")
+        for name, version in self.world.tables.items():
+            named = [entry.metadata_file for entry in version.metadata.metadata_log]
+            if path in {version.location, *named}:
+                raise Broken(f"deletes {path}, which is a version that {name} needs")
 
 
 def _ancestors(metadata: TableMetadata, snapshot_id: int | None = None) -> list[int]:

@@ -13,6 +13,7 @@ from pyiceberg.table import CommitTableResponse, Table
 from requests import Response
 
 import support.remembered  # noqa: F401 (it is there before the first file)
+from isotherm.clients.listing import StoredFile
 from simulation.world import Broken, World
 
 
@@ -96,6 +97,19 @@ class Store(FileIO):
 
     def new_output(self, location: str) -> File:
         return File(location, self._files, self._world)
+
+    def listed(self, folder: str) -> Iterator[list[StoredFile]]:
+        """What lies below a folder, as the store lists it."""
+        assert self._world is not None
+        self._world.touch(f"list {folder}")
+        if self._world.may(self._world.faults.store_fails):
+            raise OSError(f"the store does not answer: list {folder}")
+        written_ms = self._world.files.written_ms
+        yield [
+            StoredFile(path.removeprefix(folder), len(data), written_ms[path])
+            for path, data in self._world.files.items()
+            if path.startswith(folder)
+        ]
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
         assert isinstance(location, str)

@@ -20,13 +20,15 @@ from isotherm.service.ports import Fenced
 from isotherm.store.database import to_json
 from simulation.brokers import Brokers
 from simulation.daemons import Daemon
-from simulation.judge import ENOUGH_APPENDS, FOR_UPSERTS, LOG, MINOR, POLICY, Judge
+from simulation.judge import ENOUGH_APPENDS, FOR_UPSERTS, LOG, MINOR, POLICY, TIDY, Judge
 from simulation.world import Broken, Faults, Killed, World
 from simulation.writers import Writers, create
 
 STEPS = 12
 REST_ROUNDS = 120
 """So many rounds, four hours apart, after which nothing may be left to do: what is given up is given up in a week."""
+TIDY_ROUNDS = 40
+"""Twelve hours apart: a file waits for a day to be old enough, for two days to be looked for, and for one or two to go."""
 OPEN = "open operations"
 MEMORY = Path("/dev/shm")  # noqa: S108 (where there is such a disk, a sync of it costs nothing)
 
@@ -87,6 +89,9 @@ class Story:
         policies.mkdir()
         if self.seed % UPSERTS_EVERY == UPSERTS_AT:
             self.policy, self.moves = FOR_UPSERTS, {**MOVES, Story.upsert: 30}
+        if self._is_tidy:
+            self.policy, self.moves = TIDY, {**MOVES, Story.litter: 10}
+            self.world.versions_named = 4
         (policies / "all.yaml").write_text(self.policy)
         (policies / "log.yaml").write_text(MINOR)
         chance = self.world.chance
@@ -97,6 +102,10 @@ class Story:
             folder = self.root / f"state-{number}"
             folder.mkdir()
             self.daemons.append(Daemon(self.world, self.brokers, folder, policies, number))
+
+    @property
+    def _is_tidy(self) -> bool:
+        return self.seed % UPSERTS_EVERY == TIDY_AT
 
     # The story
 
@@ -196,6 +205,9 @@ class Story:
         del name
         if self.writers.merges:
             self.writers.end_merge()
+
+    def litter(self, name: str) -> None:
+        self.writers.litter(name)
 
     def tag(self, name: str) -> None:
         self.writers.tag(name, self._some_snapshot(name))
@@ -349,31 +361,60 @@ class Story:
         for key, value in list(self.brokers.holds):
             if value is not None and b'"ledger"' in value:
                 self.brokers.holds.append((key, None))
+        self._does_the_rest(daemon)
+        if self._is_tidy:
+            self._tidied(daemon)
+        self._believes_the_truth(daemon)
+        daemon.stop()
+        self.judge.step()
+
+    def _does_the_rest(self, daemon: Daemon) -> None:
+        """Until nothing is left to do."""
         reason = ""
         for number in range(REST_ROUNDS):
             self._turn(daemon)
             self._turn(daemon)
             self.judge.step()
-            world.now_ms += 4 * 3_600_000
+            self.world.now_ms += 4 * 3_600_000
             reason = self._left_to_do(daemon)
             if not reason:
-                break
+                return
             if number == REST_ROUNDS // 2 and reason.startswith(OPEN):
                 # As long as the head stays, the request of a compaction may still land: the next commit settles it.
-                for name in tuple(world.tables):
+                for name in tuple(self.world.tables):
                     self.append(name)
-        if reason:
-            raise Broken(f"after {REST_ROUNDS} rounds without faults: {reason}")
-        self._believes_the_truth(daemon)
-        daemon.stop()
-        self.judge.step()
+        raise Broken(f"after {REST_ROUNDS} rounds without faults: {reason}")
+
+    def _tidied(self, daemon: Daemon) -> None:
+        """In a week all is gone that nobody needs, of tables whose files may be deleted."""
+        for _ in range(TIDY_ROUNDS):
+            self._turn(daemon)
+            self._turn(daemon)
+            self.judge.step()
+            self.world.now_ms += 12 * 3_600_000
+            if not (left := self.judge.litter(self.writers.littered)):
+                return
+        service = daemon.service
+        for name, path in left:
+            uuid = str(self.world.tables[name].metadata.table_uuid)
+            if (
+                service is not None
+                and not service.ledger.deletions_held()
+                and not service.ledger.halted(uuid)
+            ):
+                raise Broken(f"{name} has {path} still, which nobody needs")
 
     def _left_to_do(self, daemon: Daemon) -> str:
         """What the daemon still has to do, though nothing that it tells keeps it from it."""
         service = daemon.service
         if service is None:
             return "it does not live"
-        if len(service.compactions) or len(service.expiries) or service.ledger.unfinished():
+        if (
+            len(service.compactions)
+            or len(service.expiries)
+            or len(service.searches)
+            or service.ledger.unfinished()
+        ):
             return f"{OPEN}: {service.ledger.unfinished()[:1]}"
         rows = service.fold.tables()
         for name, version in self.world.tables.items():
@@ -430,8 +471,9 @@ MOVES: dict[Callable[[Story, str], None], int] = {
     Story.send_late: 3,
     Story.land: 4,
 }
-UPSERTS_EVERY, UPSERTS_AT = 5, 2
-"""One story in so many has a writer of equality deletes: the seeds that this remainder leaves."""
+UPSERTS_EVERY, UPSERTS_AT, TIDY_AT = 5, 2, 1
+"""One story in so many has a writer of equality deletes, and one a daemon that looks for what nothing needs: the seeds that
+these remainders leave."""
 
 
 @contextmanager
@@ -483,5 +525,7 @@ def told(seed: int, steps: int = STEPS) -> Told:
             "beside": judge.replaced_hot,
             "expired": judge.expired,
             "deleted": judge.deleted,
+            "trimmed": judge.trimmed,
+            "orphans": judge.orphans,
         }
         return Told(seed, story.profile, broken, done, tuple(story.world.log))

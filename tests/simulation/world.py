@@ -59,6 +59,18 @@ class Faults:
     rewrite_fails: float = 0.0
 
 
+class Files(dict[str, bytes]):
+    """The files of the store, which knows when each was written."""
+
+    def __init__(self, world: "World") -> None:
+        super().__init__()
+        self._world, self.written_ms = world, dict[str, int]()
+
+    def __setitem__(self, location: str, data: bytes) -> None:
+        super().__setitem__(location, data)
+        self.written_ms[location] = self._world.now_ms
+
+
 @dataclass
 class World:
     """Everything outside of the daemon."""
@@ -68,7 +80,7 @@ class World:
     """The catalog applies requests itself, as a REST server; else PyIceberg does, with the metadata that it loads."""
     chance: random.Random = field(init=False)
     now_ms: int = START_MS
-    files: dict[str, bytes] = field(default_factory=dict)
+    files: "Files" = field(init=False)
     tables: dict[str, Version] = field(default_factory=dict)
     """What the catalog has, by `namespace.table`."""
     before: dict[str, list[Version]] = field(default_factory=dict)
@@ -94,11 +106,14 @@ class World:
     """The offset of the control topic to which the daemon has read before its last request."""
     refs_seen: frozenset[str] = frozenset()
     """The refs of the table that the request at hand is based on: of a REST catalog no others can be asked for."""
+    versions_named: int = 100
+    """Old versions of its metadata that a table names."""
     is_late: bool = False
     """A request lands long after it was sent."""
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
+        self.files = Files(self)
 
     def tell(self, what: str) -> None:
         """Write a line into the log of steps."""
@@ -129,6 +144,7 @@ class World:
         location = (
             f"{metadata.location}/metadata/{len(self.versions):05d}-{metadata.table_uuid}.metadata.json"
         )
+        metadata = metadata.model_copy(update={"metadata_log": metadata.metadata_log[-self.versions_named :]})
         version = Version(metadata, location)
         self.versions[location] = metadata
         self.files[location] = b""

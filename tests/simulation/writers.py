@@ -91,6 +91,8 @@ class Writers:
     merges: list[Merge] = field(default_factory=list)
     unsent: list[CommitEvent] = field(default_factory=list)
     """Announcements that are late."""
+    littered: list[str] = field(default_factory=list)
+    """Files that were written and never committed."""
     live: dict[int, dict[str, tuple[int, int]]] = field(default_factory=dict)
     """By snapshot: the live data files, each with its hour and its number of rows. Of our own, read when asked for."""
     store: Store = field(init=False)
@@ -223,6 +225,11 @@ class Writers:
             return None
         rows |= self.world.rows[head.snapshot_id]
         return self._commit(name, Operation.APPEND, frozenset(rows), added=[(path, hour, count)])
+
+    def litter(self, name: str) -> None:
+        """A writer ends between its files and its commit."""
+        path, _ = self._data_file(self.world.tables[name].metadata, self.hour, 1)
+        self.littered.append(path)
 
     def _data_file(self, metadata: TableMetadata, hour: int, count: int) -> tuple[str, set[int]]:
         ids = {self._number() for _ in range(count)}

@@ -189,7 +189,7 @@ class World:
     def do_done(self):
         """Everything that is due is done."""
         view = self._view()
-        done = after(view, plan(view, self.policy, self.now), self.policy)
+        done = after(view, plan(view, self.policy, self.now), self.policy, self.now)
         self.partitions = dict(done.partitions)
         self.snapshots = len(done.snapshots)
         self.state = replace(self.state)

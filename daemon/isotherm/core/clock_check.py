@@ -12,8 +12,6 @@ from datetime import datetime
 
 from isotherm.core.units import span_text
 
-JUMP_MS = 60_000
-"""From one look to the next, or within an hour: a clock that is corrected step by step stays far below."""
 POINT_EVERY_S = 300.0
 POINT_IS_GOOD_FOR_S = 3600.0
 """Readings of both clocks are kept so often and for so long: small jumps add up."""
@@ -23,6 +21,9 @@ SKEW_MS = 45_000
 """How far two clocks may be apart. Iceberg's Java takes a table for damaged in whose metadata times go back by more than
 a minute: who is ahead by that keeps others from committing. An answer may be some seconds old."""
 COMPARE_EVERY_S = 3600.0
+JUMP_MS = 60_000 - SKEW_MS
+"""From one look to the next, or within an hour. With the largest difference that is borne it is a minute at most, until
+clocks are compared again. A clock that is corrected step by step stays far below."""
 
 
 def apart_ms(before_ms: int, told: datetime, after_ms: int) -> int:

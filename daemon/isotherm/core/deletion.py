@@ -10,6 +10,7 @@ Values in, values out. Evidence is gathered by `reachability`, files are deleted
 ledger (`deletions` in the service). What was rejected stands in docs/designs/deletion.md.
 """
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -22,8 +23,10 @@ LEFTOVER_GRACE_MS = 86_400_000
 FIRST_PAUSE_MS = 60_000
 LONGEST_PAUSE_MS = 86_400_000
 """A file that must wait is looked at again after a minute, then after twice as long each time, at most a day."""
-METADATA_ENDS = (".metadata.json", ".metadata.json.gz", "/version-hint.text")
+VERSION_ENDS = (".metadata.json", ".metadata.json.gz")
+METADATA_ENDS = (*VERSION_ENDS, "/version-hint.text")
 """No snapshot reaches these files, and without them there is no table."""
+_NUMBERED = re.compile(r"v\d+(?:\.gz)?\.metadata\.json(?:\.gz)?")
 
 
 class Cause(StrEnum):
@@ -33,6 +36,14 @@ class Cause(StrEnum):
     """Only snapshots that an expiry took have reached it."""
     LEFTOVER = "leftover"
     """A job wrote it, and the table's history does not show the job's commit."""
+    OLD_VERSION = "old_version"
+    """It is a version of the table's metadata that the newest one does not name any more."""
+    ORPHAN = "orphan"
+    """It was found in the table's folders, and no snapshot reached it."""
+
+
+FOUND = frozenset({Cause.OLD_VERSION, Cause.ORPHAN})
+"""What was found by listing the table's folders. Nothing of ours ever knew these files: so they go by their names too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +108,10 @@ class Standing:
     has_policy: bool = True
     may_expire: bool = True
     """Whether the policy lets snapshots of this table expire."""
+    may_trim: bool = True
+    """Whether it lets old versions of the metadata go."""
+    may_remove_orphans: bool = True
+    """Whether it lets orphans go, and does not only want them counted."""
 
 
 def obstacle(standing: Standing, cause: Cause) -> str | None:
@@ -108,6 +123,10 @@ def obstacle(standing: Standing, cause: Cause) -> str | None:
         return "no policy maintains the table any more"
     if cause is Cause.EXPIRED and not standing.may_expire:
         return "the policy does not expire snapshots of this table any more"
+    if cause is Cause.OLD_VERSION and not standing.may_trim:
+        return "the policy does not remove old versions of this table's metadata any more"
+    if cause is Cause.ORPHAN and not standing.may_remove_orphans:
+        return "the policy does not remove orphans of this table any more"
     return None
 
 
@@ -126,6 +145,9 @@ class Evidence:
     """Every snapshot in the metadata, on whichever branch."""
     reached: Collection[str]
     """Of the marked files, normalised, those that a retained snapshot or statistics file reaches."""
+    names: Collection[str] = ()
+    """The names, without folders, of what was reached of files that were found: an alias of a folder, or a second name
+    of a store, would make orphans of all files in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +159,11 @@ class Neighbours:
     to: the table's location, or what the operator allows."""
     others: Collection[str] = ()
     """The folders in which all other known tables write (`paths.folder`)."""
+
+    @property
+    def made(self) -> Collection[str]:
+        """Of its own folders those that lie in the table's location."""
+        return [place for place, of in self.own.items() if place != of]
 
 
 def own_folders(location: str, also_under: Collection[str], namespace: str, name: str) -> dict[str, str]:
@@ -182,15 +209,24 @@ def judge(mark: Mark, expired: Collection[int], evidence: Evidence, neighbours: 
         return _wait("history_cut", why)
     if normalised(mark.path) in evidence.reached:
         return Verdict(Finding.KEEP, "reached", "a retained snapshot reaches it")
+    if mark.cause in FOUND and name_of(mark.path) in evidence.names:
+        return Verdict(Finding.KEEP, "reached", "the table still names a file of this name")
+    return _by_place(mark, neighbours)
+
+
+def _by_place(mark: Mark, neighbours: Neighbours) -> Verdict:
+    """What becomes of a file that nothing reaches, by its name and by where it lies."""
     if not is_plain(mark.path):
         return Verdict(Finding.KEEP, "spelling", "programs may take its name for that of another file")
-    if mark.path.endswith(METADATA_ENDS):
+    if mark.path.endswith(METADATA_ENDS) and not (mark.cause is Cause.OLD_VERSION and is_version(mark.path)):
         return Verdict(
-            Finding.KEEP, "metadata", "it is a version of the table itself, which nothing of ours marks"
+            Finding.KEEP, "metadata", "it is a version of the table itself, which is only trimmed as one"
         )
     if not neighbours.own:
         return _wait("no_place", "where the table lies is not known yet")
-    own, other = deepest(mark.path, neighbours.own), held_by(mark.path, neighbours)
+    # Where the operator allows deletions beside the location, other tables may write; what is found there may be theirs.
+    folders = neighbours.made if mark.cause in FOUND else neighbours.own
+    own, other = deepest(mark.path, folders), held_by(mark.path, neighbours)
     if own is None:
         return Verdict(
             Finding.KEEP, "elsewhere", "it lies in none of the folders where files of this table go"
@@ -198,6 +234,19 @@ def judge(mark: Mark, expired: Collection[int], evidence: Evidence, neighbours: 
     if other is not None:
         return _wait("other_table", f"it lies in a folder of another table, {other}")
     return GO
+
+
+def is_version(path: str) -> bool:
+    """Whether a file is a version of a table's metadata that a catalog has named.
+
+    Without a catalog the newest version is found by its number, so those (`v12.metadata.json`) are never taken for old.
+    """
+    return path.endswith(VERSION_ENDS) and _NUMBERED.fullmatch(name_of(path)) is None
+
+
+def name_of(path: str) -> str:
+    """The name of a file, without its folder."""
+    return path.rpartition("/")[2]
 
 
 def held_by(path: str, neighbours: Neighbours) -> str | None:
@@ -215,7 +264,7 @@ def may_go_at_once(path: str, job_id: str, *, was_sent: bool) -> bool:
         job_id: the job that wrote it.
         was_sent: whether a request of the job may have left this process, or of an earlier one of its name.
     """
-    name = path.rpartition("/")[2]
+    name = name_of(path)
     is_the_jobs = any(f"isotherm-{job_id}{end}" in name for end in "-.")
     return is_the_jobs and not was_sent and is_plain(path)
 

@@ -8,9 +8,16 @@ from enum import StrEnum
 
 from isotherm.contract.identity import TableId
 from isotherm.core.model.holds import HoldKind
-from isotherm.core.model.jobs import Action, OutcomeKind
 from isotherm.core.model.outside import Outside
 from isotherm.core.model.refusals import Reason
+from isotherm.core.observations_of_work import (
+    FilesDeleted,
+    FolderSearched,
+    JobEnded,
+    JobStarted,
+    OfWork,
+    SnapshotsExpired,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,64 +228,6 @@ class RoundPlanned:
 
 
 @dataclass(frozen=True, slots=True)
-class JobStarted:
-    """A job began."""
-
-    table: TableId
-    action: Action
-    job_id: str
-    label: str
-    files: int
-    bytes: int
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class JobEnded:
-    """A job is over, one way or another."""
-
-    table: TableId
-    action: Action
-    job_id: str
-    label: str
-    outcome: OutcomeKind
-    reason: Reason
-    why: str
-    snapshot_id: int | None
-    files_before: int
-    files_after: int
-    bytes_read: int
-    bytes_written: int
-    seconds: float
-    peak_memory_bytes: int
-    still_running: int
-    """Other jobs that run on."""
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotsExpired:
-    """Snapshots left a table; their files follow after the grace."""
-
-    table: TableId
-    snapshots: int
-    files_marked: int
-
-
-@dataclass(frozen=True, slots=True)
-class FilesDeleted:
-    """Files that nobody needs any more are gone."""
-
-    table: TableId
-    files: int
-    kept: int
-    """Files that a last look kept from being deleted."""
-    postponed: int = 0
-    """Files that are looked at again later, because they may be needed, or could not be deleted."""
-    why: str = ""
-    """Why the first of those that stay does."""
-
-
-@dataclass(frozen=True, slots=True)
 class TableHalted:
     """A person must look at this table; the others go on."""
 
@@ -377,10 +326,7 @@ Observation = (
     | TableRecovered
     | TablePlanned
     | RoundPlanned
-    | JobStarted
-    | JobEnded
-    | SnapshotsExpired
-    | FilesDeleted
+    | OfWork
     | TableHalted
     | HoldChanged
     | HoldRejected
@@ -391,3 +337,37 @@ Observation = (
     | TrySoon
     | PoliciesLoaded
 )
+
+__all__ = [
+    "EventApplied",
+    "EventRejected",
+    "EventSeen",
+    "EventsLost",
+    "FilesDeleted",
+    "FolderSearched",
+    "GapHealed",
+    "Heard",
+    "HoldChanged",
+    "HoldRejected",
+    "JobEnded",
+    "JobStarted",
+    "LedgerLost",
+    "Observation",
+    "PartitionsRecounted",
+    "PoliciesLoaded",
+    "Reported",
+    "RoundPlanned",
+    "ScansReported",
+    "SnapshotsExpired",
+    "SourceHeard",
+    "StateDrifted",
+    "TableFailed",
+    "TableGone",
+    "TableHalted",
+    "TableMoved",
+    "TablePlanned",
+    "TableRecovered",
+    "TableRefused",
+    "TableScanned",
+    "TrySoon",
+]

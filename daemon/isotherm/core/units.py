@@ -4,6 +4,7 @@
 a bound, so that no arithmetic with one of them leaves 64 bits.
 """
 
+import math
 import re
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -50,14 +51,17 @@ def span_text(span_ms: int) -> str:
 
 
 @lru_cache(maxsize=1024)
-def size_text(size_bytes: float) -> str:
-    """Bytes for people: `1.5 GiB`."""
+def size_text(size_bytes: float, *, up: bool = False) -> str:
+    """Bytes for people: `1.5 GiB`. With `up` never less than it is: what must be allowed."""
     size = float(size_bytes)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(size) < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(size) < 1024 or unit == "TiB":
+            break
         size /= 1024
-    return f"{size:.1f} TiB"
+    digits = 0 if unit == "B" or (size >= 100 and unit != "TiB") else 1
+    if up:
+        size = math.ceil(size * 10**digits) / 10**digits
+    return f"{size:.{digits}f} {unit}"
 
 
 _SPANS_MS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}

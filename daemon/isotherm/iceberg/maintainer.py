@@ -18,7 +18,8 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.clock_check import apart_ms
 from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite, Take
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.iceberg import expiry
+from isotherm.core.orphans import Found
+from isotherm.iceberg import expiry, orphans
 from isotherm.iceberg.compaction import commit_outcome, committer
 from isotherm.iceberg.compaction.binding import bind
 from isotherm.iceberg.compaction.executor import LocalExecutor
@@ -37,6 +38,7 @@ from isotherm.service.ports import (
     ExpiryReading,
     LoadedTable,
     NotYetKnown,
+    Search,
     Sweep,
     Swept,
     Unavailable,
@@ -90,6 +92,7 @@ class IcebergMaintainer:
         self._bindings: Beside[Bound | Refusal] = threads.beside(BINDING_LIMIT_S)
         self._readings: Beside[ExpiryReading] = threads.beside(LIMIT_S)
         self._sweeps: Beside[Swept] = threads.beside(LIMIT_S)
+        self._looks: Beside[Found | Refusal] = threads.beside(LIMIT_S)
         self._commits: Asking[Table, Refusal | None, Outcome] = threads.asking(COMMIT_LIMIT_S, commit_wait_s)
         self._expiries: Asking[Table, Refusal | None, Expired] = threads.asking(COMMIT_LIMIT_S, commit_wait_s)
         self._searches: Beside[Sequence[str] | None] = threads.beside(LIMIT_S)
@@ -160,10 +163,10 @@ class IcebergMaintainer:
         return self._executor.poll()
 
     def cancel(self, job_id: str) -> None:
-        """Stop a binding, a rewrite, or a reading."""
+        """Stop a binding, a rewrite, a reading, or a search."""
         self._executor.cancel(job_id)
-        self._bindings.forget(job_id)
-        self._readings.forget(job_id)
+        for part in (self._bindings, self._readings, self._looks):
+            part.forget(job_id)
 
     def start_commit(self, job: CompactionJob, rewrite: Rewrite) -> None:
         """Begin to swap the files in."""
@@ -272,6 +275,18 @@ class IcebergMaintainer:
             raise NotYetKnown(f"whether job {job_id} took branches or tags along is being looked up")
         return self._found.pop(job_id)
 
+    def start_search(self, loaded: LoadedTable, job_id: str, search: Search) -> None:
+        """Begin to look for files that nothing needs."""
+        table: Table = loaded.handle
+        self._looks.start(job_id, lambda is_stopped: orphans.find(table, search, is_stopped, self._threads))
+
+    def searched(self) -> Sequence[tuple[str, Found | Refusal]]:
+        """Searches that ended since the last call."""
+        return [
+            (job_id, Refusal(Reason.STORAGE, _text(result)) if isinstance(result, BaseException) else result)
+            for job_id, result in self._looks.ended()
+        ]
+
     def start_sweep(self, loaded: LoadedTable, wanted: Sweep) -> None:
         """Begin to prove and delete."""
         self._wanted[wanted.uuid] = wanted
@@ -313,7 +328,14 @@ class IcebergMaintainer:
 
     def wait(self, timeout_s: float) -> None:
         """Return when something that runs has ended, or the time is over."""
-        for part in (self._bindings, self._executor, self._readings, self._sweeps, self._searches):
+        for part in (
+            self._bindings,
+            self._executor,
+            self._readings,
+            self._sweeps,
+            self._looks,
+            self._searches,
+        ):
             part.wait(timeout_s)
 
     def stop(self) -> None:
@@ -324,6 +346,7 @@ class IcebergMaintainer:
         self._expiries.close()
         self._readings.close()
         self._sweeps.close()
+        self._looks.close()
         self._searches.close()
 
 

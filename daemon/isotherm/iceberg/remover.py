@@ -5,22 +5,24 @@ decided before it began (`deletion.obstacle`) and is decided again by `deletion.
 it between two files. A file that cannot be deleted waits alone and holds up no other.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 
 from isotherm.clients.storage import REQUESTS_AT_ONCE
-from isotherm.contract.paths import normalised
-from isotherm.core.deletion import Cause, Evidence, Finding, Mark, Seen, is_gc_enabled, judge
+from isotherm.contract.paths import normalised, taken_for
+from isotherm.core.deletion import FOUND, Cause, Evidence, Finding, Mark, Seen, is_gc_enabled, judge, name_of
 from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.reachability import (
     Stopped,
     last_sequence_number,
     never,
     reached,
+    reaching,
     youngest,
 )
+from isotherm.iceberg.orphans import ByName, versions
 from isotherm.iceberg.threads import THREADS, IsStopped, Threads
 from isotherm.runtime.clock import monotonic_s
 from isotherm.service.ports import Sweep, Swept
@@ -142,6 +144,10 @@ def _late(
     if last is not None and was is not None and last < was:
         return now, dict.fromkeys(going, f"the table's last sequence number is {last}, it was {was}")
     found = reached(now.metadata, now.io, going, youngest(table.metadata), is_stopped, threads)
+    still = set(going)
+    those = [mark for mark in wanted.marks if mark.path in still and mark.cause in FOUND]
+    names = needed_names(now, those, youngest(table.metadata), is_stopped, threads)
+    found |= {normalised(mark.path) for mark in those if name_of(mark.path) in names}
     return now, {
         path: "a snapshot that has just come reaches it" for path in going if normalised(path) in found
     }
@@ -164,6 +170,8 @@ def gathered(
     # Of a job's leftovers it is known that no older snapshot has them. What an expiry left is looked for in all.
     by_sight: dict[Seen | None, list[str]] = {}
     for mark in marks:
+        if mark.cause in FOUND:
+            continue
         by_sight.setdefault(mark.seen if mark.cause is Cause.LEFTOVER else None, []).append(mark.path)
     found: set[str] = set()
     for seen, paths in by_sight.items():
@@ -174,7 +182,23 @@ def gathered(
         seen_through=seen_through,
         snapshot_ids=frozenset(snapshot.snapshot_id for snapshot in metadata.snapshots),
         reached=frozenset(found),
+        names=needed_names(table, marks, None, is_stopped, threads),
     )
+
+
+def needed_names(
+    table: Table, marks: Iterable[Mark], seen: Seen | None, is_stopped: IsStopped, threads: Threads
+) -> frozenset[str]:
+    """Of files that were found in a table's folders, the names that the table needs; up to `seen`, it needs none."""
+    wanted: dict[Cause, set[str]] = {cause: set() for cause in Cause}
+    for mark in marks:
+        wanted[mark.cause].add(name_of(mark.path))
+    found = {name_of(one) for location in versions(table) for one in taken_for(location)}
+    found &= wanted[Cause.OLD_VERSION]
+    if orphans := wanted[Cause.ORPHAN]:
+        for some in reaching(table.metadata, table.io, ByName(orphans), seen, is_stopped, threads):
+            found.update(map(name_of, some))
+    return frozenset(found)
 
 
 def deleted(

@@ -11,6 +11,7 @@ from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.snapshots import Snapshot as PyIcebergSnapshot
 from pyiceberg.transforms import VoidTransform
 
@@ -91,6 +92,7 @@ def _facts(table: Table, listed: ListSize) -> TableFacts:
         oldest_job=next(
             (job for snapshot in metadata.snapshots if (job := summary_of(snapshot).get(JOB_ID))), ""
         ),
+        rewritten_in=rewritten_by_others(metadata),
         location=metadata.location,
         format_version=metadata.format_version,
         fields=tuple(fields[field_id] for field_id in sorted(fields)),
@@ -101,6 +103,17 @@ def _facts(table: Table, listed: ListSize) -> TableFacts:
         metadata_file_bytes=len(table.io.new_input(table.metadata_location)),
         metadata_versions=len(metadata.metadata_log),
     )
+
+
+def rewritten_by_others(metadata: TableMetadata) -> int | None:
+    """The newest snapshot by which somebody else has put data files in the place of others, or None if there is none."""
+    for snapshot in reversed(metadata.snapshots):
+        said = summary_of(snapshot)
+        if snapshot.summary is None or snapshot.summary.operation is not Operation.REPLACE or JOB_ID in said:
+            continue
+        if any(said.get(name, "0") != "0" for name in ("added-data-files", "deleted-data-files")):
+            return snapshot.snapshot_id
+    return None
 
 
 def _source_type(table: Table, source_id: int) -> str:

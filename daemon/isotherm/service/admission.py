@@ -27,14 +27,13 @@ class Admission:
     served_at_ms: dict[str, int] = field(default_factory=dict)
     """By uuid: when a compaction was let in last, within a day. It is kept while a table is set aside: else two that
     fail each time would take all turns. A restart forgets it: then who has waited longest comes first."""
-    expired_at_ms: dict[str, int] = field(default_factory=dict)
-    """By uuid: when an expiry began last, within a day."""
+    begun_at_ms: dict[str, int] = field(default_factory=dict)
+    """By uuid: when work on the table as a whole began last, within a day."""
 
-    def expires(self, uuid: str) -> bool:
-        """Note that an expiry of this table has begun: the others have their turn before it. Returns True."""
+    def has_begun(self, uuid: str) -> None:
+        """Note that work on this table as a whole has begun: the others have their turn before it."""
         now_ms = self.now_ms()
-        self.expired_at_ms = _recent(self.expired_at_ms, now_ms) | {uuid: now_ms}
-        return True
+        self.begun_at_ms = _recent(self.begun_at_ms, now_ms) | {uuid: now_ms}
 
     def in_turn(self, plans: Sequence[Plan], *, may_compact: bool) -> Iterator[Request]:
         """The requests of these plans that begin now; where one is set aside as it begins, another one has its turn."""
@@ -60,7 +59,7 @@ class Admission:
         left = None if budget is None else budget - self.ledger.bytes_read_within(HOUR_MS, now_ms)
         rooms = self.verdicts.rooms(plans, self.compactions.running(), self.served_at_ms)
         at_once = self.jobs_at_once if may_compact else 0
-        admitted = admit(plans, len(self.compactions), at_once, left, now_ms, rooms, self.expired_at_ms)
+        admitted = admit(plans, len(self.compactions), at_once, left, now_ms, rooms, self.begun_at_ms)
         # Whatever comes of it: who was let in and did not begin is not first in line again.
         taken = {one.table.uuid for one in admitted if one.decision.action is Action.COMPACT}
         self.served_at_ms = _recent(self.served_at_ms, now_ms) | dict.fromkeys(taken, now_ms)

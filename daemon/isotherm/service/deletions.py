@@ -26,6 +26,7 @@ from isotherm.core.deletion import (
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.outside import Outside
 from isotherm.core.observations import FilesDeleted, TrySoon
+from isotherm.core.policy.policy import Mode
 from isotherm.service.barrier import Barrier
 from isotherm.service.holds import Holds
 from isotherm.service.ownership import has_still
@@ -58,8 +59,6 @@ CLOCK_AGAIN_S = 60.0
 """A store that did not give its time is asked again after this."""
 CATALOG = "the catalog"
 STORE = "the store of"
-
-
 LATE_MS = 6 * 3_600_000
 """Files that wait so long for a look at all tables of the catalog are told, with what keeps it."""
 
@@ -209,10 +208,12 @@ class Deletions:
             held=None if stopped is None else str(stopped),
             has_policy=resolved is not None,
             may_expire=resolved is not None and resolved.policy.expire.enabled,
+            may_trim=resolved is not None and resolved.policy.metadata.enabled,
+            may_remove_orphans=resolved is not None and resolved.policy.orphans.mode is Mode.APPLY,
         )
         return obstacle(standing, cause)
 
-    def _neighbours(self, loaded: LoadedTable) -> Neighbours:
+    def neighbours(self, loaded: LoadedTable) -> Neighbours:
         """Where files of a table may be deleted, and where all others lie."""
         home, mine = self.ledger.home(loaded.table.uuid), loaded.table.uuid
         namespace, _, name = loaded.table.name.rpartition(".")
@@ -220,9 +221,8 @@ class Deletions:
         places = self.ledger.places({in_all_spellings(one) for one in own.values()})
         return Neighbours(own, frozenset(folder(one.location) for one in _others(places, mine, home)))
 
-    def _look_for_holders(self, uuid: str, marks: Sequence[Mark], neighbours: Neighbours) -> None:
-        """Have the tables looked for whose folders hold back some of these files."""
-        folders = {held_by(mark.path, neighbours) for mark in marks} - {None}
+    def look_for_holders(self, uuid: str, folders: Collection[str | None]) -> None:
+        """Have the tables looked for whose folders these are: they hold back files of this one, and may be gone."""
         places = self.ledger.places({in_all_spellings(one) for one in folders if one}) if folders else ()
         self.survey.want_holders(
             {one.uuid for one in places if one.uuid != uuid and folder(one.location) in folders}, uuid
@@ -341,8 +341,8 @@ class Deletions:
             return False
         self.holds.act()
         place(self.ledger, loaded)
-        neighbours = self._neighbours(loaded)
-        self._look_for_holders(uuid, marks, neighbours)
+        neighbours = self.neighbours(loaded)
+        self.look_for_holders(uuid, {held_by(mark.path, neighbours) for mark in marks} - {None})
         expired = {job: tuple(self.ledger.expired_by(job)) for job in {mark.job_id for mark in marks}}
         self.maintainer.start_sweep(loaded, Sweep(uuid, tuple(marks), expired, neighbours))
         self._sweeping[uuid] = _Sweeping(tenure, frozenset(mark.cause for mark in marks))

@@ -30,6 +30,7 @@ from isotherm.service.holds import Holds
 from isotherm.service.intake import Intake
 from isotherm.service.last_look import LastLook
 from isotherm.service.ledger_age import scan_what_the_ledger_lacks
+from isotherm.service.moved_tables import MovedTables
 from isotherm.service.operations import Operations
 from isotherm.service.planning import Verdicts
 from isotherm.service.policy_folder import PolicyFolder
@@ -40,8 +41,12 @@ from isotherm.service.relay import Relay, Sources
 from isotherm.service.round_pace import RoundPace
 from isotherm.service.rounds import Rounds
 from isotherm.service.scan_reports import ScanCounter, ScanReports
+from isotherm.service.searches import Searches
+from isotherm.service.silent_tables import SilentTables
 from isotherm.service.spot_check import Recount
 from isotherm.service.survey import Survey
+from isotherm.service.table_work import TableWork
+from isotherm.service.tables_elsewhere import TablesElsewhere
 from isotherm.service.unfinished_operations import UnfinishedOperations
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger
@@ -82,6 +87,7 @@ class Service:
     deletions: Deletions = field(init=False)
     compactions: Compactions = field(init=False)
     expiries: Expiries = field(init=False)
+    searches: Searches = field(init=False)
     poller: Poller = field(init=False)
     survey: Survey = field(init=False)
     recount: Recount = field(init=False)
@@ -218,42 +224,18 @@ class Service:
             self.holds,
             self.deletions,
         )
+        stores = (self.fold, self.ledger, self.events, self.catalog, self.maintainer)
+        ends = (self.deletions, operations, self.barrier, self.listen, self.now_ms)
         self.compactions = Compactions(
-            self.fold,
-            self.ledger,
-            self.events,
-            self.catalog,
-            self.maintainer,
-            self.follower,
-            last_look,
-            self.verdicts,
-            self.holds,
-            self.announcer,
-            self.deletions,
-            operations,
-            self.barrier,
-            self.listen,
-            self.now_ms,
+            *stores, self.follower, last_look, self.verdicts, self.holds, self.announcer, *ends
         )
-        self.expiries = Expiries(
-            self.fold,
-            self.ledger,
-            self.events,
-            self.catalog,
-            self.maintainer,
-            self.follower,
-            self.verdicts,
-            self.holds,
-            self.deletions,
-            operations,
-            self.barrier,
-            self.listen,
-            self.now_ms,
-        )
+        self.expiries = Expiries(*stores, self.follower, self.verdicts, self.holds, *ends)
+        self.searches = Searches(*stores, self.verdicts, self.holds, *ends, self.monotonic_s)
 
     def _build_rounds(self, operations: Operations) -> None:
         """Build what begins work, by events and in rounds."""
-        work = (self.compactions, self.expiries, operations)
+        table_work = TableWork(self.expiries, self.searches)
+        work = (self.compactions, table_work, operations)
         unfinished = UnfinishedOperations(
             self.fold, self.ledger, *work, self.barrier, self.now_ms, self.monotonic_s
         )
@@ -281,7 +263,7 @@ class Service:
             self.verdicts,
             self.holds,
             self.compactions,
-            self.expiries,
+            table_work,
             self.deletions,
             self.poller,
             self.survey,
@@ -296,6 +278,11 @@ class Service:
             ),
             self.pace,
             unfinished,
+            MovedTables(self.events, self.barrier, self.listen),
+            TablesElsewhere(self.events.owns, self.monotonic_s),
+            SilentTables(
+                self.fold, self.barrier, lambda: self.poller.every_ms, self.now_ms, self.monotonic_s
+            ),
             self.barrier,
             self.health,
             self.consumer.read_to_the_end,
@@ -335,9 +322,11 @@ class Service:
         for what, turn in (
             ("cancelling rewrites of tables that moved", self.compactions.cancel_moved),
             ("cancelling expiries of tables that moved", self.expiries.cancel_moved),
+            ("cancelling searches of tables that moved", self.searches.cancel_moved),
             ("starting rewrites", self.compactions.start_bound),
             ("ending rewrites", self.compactions.finish),
             ("ending expiries", self.expiries.finish),
+            ("ending searches", self.searches.finish),
             ("deleting files", self.deletions.turn),
         ):
             self.barrier.guard(what, turn)
@@ -355,6 +344,7 @@ class Service:
         """Stop at once: running jobs are cancelled, what they wrote is deleted, everything is saved."""
         self.compactions.stop()
         self.expiries.stop()
+        self.searches.stop()
         for what, stop in (("deleting files", self.deletions.stop), ("all work", self.maintainer.stop)):
             self.barrier.guard(f"stopping {what}", stop)
         if self.relay is not None:

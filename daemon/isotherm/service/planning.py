@@ -139,10 +139,16 @@ class Verdicts:
             self._ledger.decided(uuid, now_ms)
         return Decided(view, policy, planned, found.has_more)
 
-    def wants_whole(self, row: TableRow) -> bool:
-        """Whether the verdicts on the table as a whole could be others now."""
+    def wants_whole(self, row: TableRow, *, may_search: bool = True) -> bool:
+        """Whether the verdicts on the table as a whole could be others now, or something of it could begin.
+
+        Without `may_search`, a search of its folders could not.
+        """
         wake_at_ms = row.whole_wake_at_ms
-        is_due = any(one.verdict in (Verdict.DUE, Verdict.RUNNING) for one in row.of_table)
+        is_due = any(
+            one.verdict in (Verdict.DUE, Verdict.RUNNING) and (may_search or one.action is Action.EXPIRE)
+            for one in row.of_table
+        )
         return row.is_whole_touched or is_due or (wake_at_ms is not None and wake_at_ms <= self._now_ms())
 
     def rooms(

@@ -13,31 +13,33 @@ from isotherm.contract.identity import TableId
 from isotherm.core.model.decisions import Plan, Request
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.outside import Outside
-from isotherm.core.observations import EventsLost, RoundPlanned, TableMoved, TrySoon
+from isotherm.core.observations import EventsLost, RoundPlanned, TrySoon
 from isotherm.core.planner.view import Flight
 from isotherm.service.admission import Admission, work_key
 from isotherm.service.barrier import Barrier
 from isotherm.service.catalog_poller import Poller
 from isotherm.service.compactions import Compactions
 from isotherm.service.deletions import Deletions
-from isotherm.service.expiries import Expiries
 from isotherm.service.follow import Follower
 from isotherm.service.health import Health
 from isotherm.service.holds import Holds
 from isotherm.service.last_look import DRAIN_TIMEOUT_S
 from isotherm.service.ledger_age import look_for_a_lost_ledger
 from isotherm.service.look_order import LookOrder
+from isotherm.service.moved_tables import MovedTables
 from isotherm.service.planning import DECIDED_AT_ONCE, Verdicts
 from isotherm.service.ports import EventSource, Listener, NotAsked, Unavailable
 from isotherm.service.round_pace import RoundPace
+from isotherm.service.searches import CAUSES
+from isotherm.service.silent_tables import SilentTables
 from isotherm.service.survey import Survey
+from isotherm.service.table_work import TableWork
+from isotherm.service.tables_elsewhere import TablesElsewhere
 from isotherm.service.unfinished_operations import UnfinishedOperations
 from isotherm.store.database import StoreError
 from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import Ledger
 
-ELSEWHERE_S = 3600.0
-"""A name under which another daemon's table was found is looked up again after this: it may be another table then."""
 ENOUGH_SLICES = 3
 """Beyond those that a table's partitions make: new ones come due while it is decided, and a round must end."""
 MOST_LOST_S = 15.0
@@ -62,13 +64,16 @@ class Rounds:
     verdicts: Verdicts
     holds: Holds
     compactions: Compactions
-    expiries: Expiries
+    table_work: TableWork
     deletions: Deletions
     poller: Poller
     survey: Survey
     admission: Admission
     pace: RoundPace
     unfinished: UnfinishedOperations
+    moved: MovedTables
+    elsewhere: TablesElsewhere
+    silent: SilentTables
     barrier: Barrier
     health: Health
     read_to_the_end: Callable[[], bool]
@@ -92,12 +97,12 @@ class Rounds:
     _may_begin: bool = False
     _is_ruled: bool = False
     """Whether the policies are known: not yet where the folder was changed over a restart."""
-    _planned: dict[str, TableId] = field(default_factory=dict)
-    """The tables that the last round reported: whoever moves away is told once."""
+    _may_search: bool = False
+    """Whether a search of folders that is due is still to be planned: one a round, as a plan may read ten thousand snapshots."""
+    _searched: str = ""
+    """The table for which one was planned last: by name, all others have their turn before it."""
     has_found_all: bool = False
     """Whether every table in the catalog that a policy matches was looked at, at the last search."""
-    _elsewhere: dict[str, tuple[str, float]] = field(default_factory=dict)
-    """Names of tables that are other daemons': their uuid, and when that was seen."""
     _is_listed: bool = False
     _listed: Collection[str] = field(default_factory=tuple)
     """The names that the catalog has just listed."""
@@ -110,6 +115,8 @@ class Rounds:
         knows_all = self.health.is_assigned and self.has_found_all
         self._began_s, self._began_at_ms = self.monotonic_s(), self.now_ms()
         self._plans, self._slices, self._lost_s = [], Counter(), 0.0
+        self.silent.begin()
+        self._may_search = self.table_work.searches.has_room
         not_asked = frozenset(self.barrier.not_asked)
         self.barrier.try_again()
         self._may_begin = False
@@ -182,7 +189,10 @@ class Rounds:
                 self.fold, self.ledger, self.holds.doubt_ledger, knows_all=self.has_found_all
             ),
         )
-        self.barrier.guard("telling which tables moved", self._tell_moved)
+        planned = [one.table for one in self._plans]
+        self.barrier.guard("telling which tables moved", lambda: self.moved.tell(self.fold.names(), planned))
+        if self._may_search:
+            self._searched = ""  # the last name was passed: the first one has its turn
         started = 0
         self.deletions.may_sweep = self._may_begin and self._is_ruled
         if self._may_begin and self._is_ruled:
@@ -254,7 +264,7 @@ class Rounds:
             self.barrier.forget(name)
             return False
         if not self.events.owns(loaded.table.uuid):
-            self._elsewhere[name] = (loaded.table.uuid, self.monotonic_s())
+            self.elsewhere.add(name, loaded.table.uuid)
             return False
         return True
 
@@ -277,11 +287,18 @@ class Rounds:
             return
         if self._wants_confirmation(row) and (self._is_put_off(name) or not self._confirm(name)):
             return
+        if self.silent.is_asked_for(name, uuid) and (
+            self._is_put_off(name) or not self.silent.ask(name, self._confirm)
+        ):
+            return
         current = self.fold.table(uuid)
         if current is None or not current.is_trusted:
             return
-        whole = self.verdicts.wants_whole(current)
+        may_search = self._may_search and name > self._searched
+        whole = self.verdicts.wants_whole(current, may_search=may_search)
         decided = self.verdicts.decide(current, self.flights(uuid), whole=whole)
+        if may_search and any(one.decision.action in CAUSES for one in decided.plan.requests):
+            self._may_search, self._searched = False, name
         self._slices[uuid] += 1
         is_endless = self._slices[uuid] > current.state.partitions // DECIDED_AT_ONCE + ENOUGH_SLICES
         if decided.has_more and not is_endless:
@@ -296,11 +313,9 @@ class Rounds:
         self.barrier.went_well(name)
 
     def _wants_confirmation(self, row: TableRow) -> bool:
-        """Whether something does not add up, or nobody has spoken of the table for long."""
+        """Whether something does not add up."""
         name = row.state.table.name
-        if name in self.follower.suspects or not row.is_trusted or self.barrier.is_doubtful(name):
-            return True
-        return self.fold.is_silent(row.state.table.uuid, self.now_ms(), self.poller.every_ms)
+        return name in self.follower.suspects or not row.is_trusted or self.barrier.is_doubtful(name)
 
     # All tables
 
@@ -332,8 +347,8 @@ class Rounds:
         self._is_listed = (found is not None and self.poller.lists.has_heard_all) or self.has_found_all
         if found is not None:
             self.health.catalog_answers = True
-            self._forget_elsewhere()
-            self._listed = [name for name in found if name not in self._elsewhere]
+            self.elsewhere.forget_old()
+            self._listed = [name for name in found if name not in self.elsewhere]
             self.follower.strangers -= set(self._listed)
             lists = self.poller.lists
             if lists.newest is not None:
@@ -341,46 +356,26 @@ class Rounds:
                     lists.newest, lists.asked_s, lists.good_for_s, is_whole=lists.has_heard_all
                 )
 
-    def _forget_elsewhere(self) -> None:
-        """Forget what was seen of other daemons' tables too long ago, and what is ours by now."""
-        now_s = self.monotonic_s()
-        self._elsewhere = {
-            name: (uuid, seen_s)
-            for name, (uuid, seen_s) in self._elsewhere.items()
-            if now_s - seen_s < ELSEWHERE_S and not self.events.owns(uuid)
-        }
-
-    def _tell_moved(self) -> None:
-        """Tell of tables that another daemon maintains by now, or that have another name: nothing is known of them."""
-        names = self.fold.names()
-        taken = set(names.values())
-        for uuid, table in self._planned.items():
-            # Under a name that another table has taken, what is said is said of that one.
-            is_renamed = names.get(uuid, table.name) != table.name and table.name not in taken
-            if is_renamed or not self.events.owns(uuid):
-                self.listen(TableMoved(table))
-                self.barrier.forget(table.name)
-        reported = self._planned | {planned.table.uuid: planned.table for planned in self._plans}
-        self._planned = {
-            uuid: TableId(uuid, names[uuid]) for uuid in reported if uuid in names and self.events.owns(uuid)
-        }
-
     # What begins
 
     def flights(self, uuid: str) -> tuple[Flight, ...]:
         """What runs for a table."""
-        return self.compactions.flights(uuid) + self.expiries.flights(uuid)
+        return self.compactions.flights(uuid) + self.table_work.flights(uuid)
 
     def _begin(self, planned: Request) -> bool:
         """Begin what was planned, where it is still to be done at the head that the catalog confirms."""
-        is_expiry = planned.decision.action is Action.EXPIRE
-        if is_expiry and not self.expiries.has_room:
+        action = planned.decision.action
+        if action is not Action.COMPACT and not self.table_work.has_room(action):
             return False
         request = self._confirmed(planned)
         if request is None:
             return False
-        has_begun = self.expiries.begin(request) if is_expiry else self.compactions.begin(request)
-        return has_begun and (not is_expiry or self.admission.expires(request.table.uuid))
+        if action is Action.COMPACT:
+            return self.compactions.begin(request)
+        has_begun = self.table_work.begin(request)
+        if has_begun:
+            self.admission.has_begun(request.table.uuid)
+        return has_begun
 
     def _confirmed(self, planned: Request) -> Request | None:
         """The same request at the head that the catalog confirms in this round, or None where there is none."""

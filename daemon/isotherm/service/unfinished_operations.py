@@ -7,8 +7,8 @@ from isotherm.core.model.jobs import Outcome
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.service.barrier import Barrier
 from isotherm.service.compactions import Compactions
-from isotherm.service.expiries import Expiries
 from isotherm.service.operations import Operations
+from isotherm.service.table_work import TableWork
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger
 
@@ -25,7 +25,7 @@ class UnfinishedOperations:
     fold: Fold
     ledger: Ledger
     compactions: Compactions
-    expiries: Expiries
+    table_work: TableWork
     operations: Operations
     barrier: Barrier
     now_ms: Callable[[], int]
@@ -44,7 +44,7 @@ class UnfinishedOperations:
             (operation, job)
             for operation, job in self.ledger.unfinished()
             if operation.job_id not in self.compactions
-            and operation.job_id not in self.expiries
+            and operation.job_id not in self.table_work
             and not self.barrier.is_aside(operation.job_id)
         ]
         for operation, job in open_ones[:UNFINISHED_AT_ONCE]:
@@ -60,7 +60,7 @@ class UnfinishedOperations:
                 continue
             with self.barrier.around(name, f"looking for the fate of job {job_id}", job_id):
                 is_known = (
-                    self.expiries.settle(operation)
+                    self.table_work.settle(operation)
                     if job is None
                     else self.compactions.settle(operation, job)
                 )

@@ -3,12 +3,10 @@
 from collections.abc import Callable
 from typing import assert_never
 
-from isotherm.core import observations as seen
+from isotherm.core import observations_of_work as seen
 from isotherm.telemetry.series import Series
 
 JOB_SECONDS = (0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
-
-Done = seen.JobStarted | seen.JobEnded | seen.SnapshotsExpired | seen.FilesDeleted
 
 
 class JobMetrics:
@@ -38,6 +36,13 @@ class JobMetrics:
             "isotherm_last_success_timestamp_seconds", "When a job last succeeded.", "table", "action"
         )
         self.expired = series.counter("isotherm_snapshots_expired", "Snapshots expired.", "table")
+        self.unneeded = series.gauge(
+            "isotherm_unneeded_files",
+            "Files in a table's folders that nothing needs, when they were last listed.",
+            "table",
+            "action",
+        )
+        self.unneeded_bytes = series.gauge("isotherm_unneeded_bytes", "Their size.", "table", "action")
         self.deleted = series.counter("isotherm_files_deleted", "Files deleted after an expiry.", "table")
         self.kept = series.counter(
             "isotherm_files_kept", "Files that a last look kept from being deleted.", "table"
@@ -48,7 +53,7 @@ class JobMetrics:
             "table",
         )
 
-    def __call__(self, what: Done) -> None:
+    def __call__(self, what: seen.OfWork) -> None:
         """Count one observation."""
         match what:
             case seen.JobStarted():
@@ -58,6 +63,10 @@ class JobMetrics:
                 self._ended(what)
             case seen.SnapshotsExpired():
                 self._of(self.expired, self._label(what.table.name)).inc(what.snapshots)
+            case seen.FolderSearched():
+                name = self._label(what.table.name)
+                self._of(self.unneeded, name, what.action).set(what.files)
+                self._of(self.unneeded_bytes, name, what.action).set(what.bytes)
             case seen.FilesDeleted():
                 name = self._label(what.table.name)
                 self._of(self.deleted, name).inc(what.files)

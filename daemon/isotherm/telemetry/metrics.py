@@ -71,7 +71,13 @@ class Metrics:
                 | seen.TableRefused()
             ):
                 self._tables(what)
-            case seen.JobStarted() | seen.JobEnded() | seen.SnapshotsExpired() | seen.FilesDeleted():
+            case (
+                seen.JobStarted()
+                | seen.JobEnded()
+                | seen.SnapshotsExpired()
+                | seen.FolderSearched()
+                | seen.FilesDeleted()
+            ):
                 self._jobs(what)
             case seen.RoundPlanned() | seen.LedgerLost() | seen.TrySoon() | seen.PoliciesLoaded():
                 self._rounds(what)

@@ -17,7 +17,7 @@ from isotherm.core.model.tables import Astray
 from isotherm.core.planner.backlog import MAX_ROUNDS, after, done, requested
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import Flight
-from isotherm.core.policy.policy import Compact, Expire, Policy, Schedule, Work
+from isotherm.core.policy.policy import Compact, Expire, Orphans, Policy, Schedule, Work
 from isotherm.core.policy.windows import opening
 from isotherm.core.state import PartitionState
 from isotherm.core.units import clock_text, parse_size
@@ -244,6 +244,15 @@ def due_partitions(planned):
     return {r.decision.partition for r in planned.requests if r.decision.action is Action.COMPACT}
 
 
+def due_again(planned, again):
+    """What is due after all that was due is done.
+
+    With its first snapshot goes what shows that a table is young: then orphans are looked for, for the first time.
+    """
+    expires = any(one.decision.action is Action.EXPIRE for one in planned.requests)
+    return [r for r in again.requests if not expires or r.decision.action is not Action.REMOVE_ORPHANS]
+
+
 @given(worlds())
 def test_it_finds_what_the_obvious_planner_finds(world):
     """The obvious planner knows no rest after a job."""
@@ -256,10 +265,10 @@ def test_with_every_limit_a_verdict_keeps_the_laws(world, policy):
     again finds nothing, and no job does nothing.
     """
     planned = plan(world, policy, NOW)
-    again = plan(after(world, planned, policy), policy, NOW)
+    again = plan(after(world, planned, policy, NOW), policy, NOW)
     left = {(d.action, d.partition): d for d in again.decisions}
 
-    assert again.requests == ()
+    assert due_again(planned, again) == []
     for request in planned.requests:
         then = left[request.decision.action, request.decision.partition]
         assert then.score < 1 or then.verdict is Verdict.RESTING or "ever allows" in then.why
@@ -348,18 +357,20 @@ def test_every_partition_gets_a_verdict_and_a_why(world):
 @given(worlds())
 def test_a_job_brings_the_score_below_one(world):
     planned = plan(world, POLICY, NOW)
-    again = plan(after(world, planned, POLICY), POLICY, NOW)
+    again = plan(after(world, planned, POLICY, NOW), POLICY, NOW)
     scores = {(d.action, d.partition): d.score for d in again.decisions}
 
     assert all(scores[r.decision.action, r.decision.partition] < 1 for r in planned.requests)
-    assert again.requests == ()
+    assert due_again(planned, again) == []
 
 
 @given(worlds())
 def test_the_backlog_is_done_in_one_round(world):
-    work, _ = done(world, POLICY, NOW)
+    """Orphans apart: see `due_again`."""
+    policy = POLICY.model_copy(update={"orphans": Orphans(mode="off")})
+    work, _ = done(world, policy, NOW)
     assert work.rounds <= 1 < MAX_ROUNDS
-    assert work == requested(world, plan(world, POLICY, NOW))
+    assert work == requested(world, plan(world, policy, NOW))
 
 
 @given(worlds())
@@ -367,6 +378,7 @@ def test_no_request_would_do_nothing(world):
     for request in plan(world, POLICY, NOW).requests:
         if request.decision.action is Action.EXPIRE:
             assert request.snapshots
+        if request.decision.partition is None:
             continue
         state = world.partitions[request.decision.partition]
         assert request.decision.files >= 2 or (request.decision.files and state.deletes_total.rows)
@@ -519,7 +531,7 @@ def test_what_is_merged_while_data_rests_says_its_own_number():
     planned = plan(world, POLICY, NOW)
 
     assert "210 of 200 position-delete files, while" in planned.of_partitions[0].why
-    assert plan(after(world, planned, POLICY), POLICY, NOW).of_partitions[0].verdict is Verdict.RESTING
+    assert plan(after(world, planned, POLICY, NOW), POLICY, NOW).of_partitions[0].verdict is Verdict.RESTING
 
 
 def test_a_schedule_does_not_merge_the_deletes_of_a_partition_that_rests():
@@ -550,7 +562,7 @@ def test_a_schedule_converts_no_equality_deletes_of_which_it_would_apply_the_pos
     planned = plan(world, policy, NOW)
 
     assert planned.of_partitions[0].take.converts_equality is converts
-    assert not plan(after(world, planned, policy), policy, NOW).requests
+    assert not plan(after(world, planned, policy, NOW), policy, NOW).requests
 
 
 def test_a_schedule_does_not_merge_what_was_merged():
@@ -644,7 +656,7 @@ def test_equality_deletes_are_not_applied_in_parts_where_they_can_be_converted_i
         (
             (20 * MINUTE,) * 4,
             Work(),
-            "5.2 GiB would make position deletes of them, but the pause that its writers",
+            "5.3 GiB would make position deletes of them, but the pause that its writers",
         ),
         ((), Work(bytes_per_hour=4 * GIB), "of them, but work.bytes_per_hour allows 4.0 GiB"),
         (
@@ -683,8 +695,7 @@ def test_who_raises_a_budget_as_far_as_the_why_says_has_raised_it_enough(state, 
 
     said = re.search(r"its ([0-9.]+ .i?B) are more than work.bytes_per_hour ever allows", why(limit))
     if said:
-        # Two digits are said of a size.
-        enough = int(parse_size(said.group(1).replace(" ", "")) * 1.1)
+        enough = parse_size(said.group(1).replace(" ", ""))
         assert "ever allows" not in why(enough), why(enough)
 
 
@@ -968,9 +979,37 @@ def test_large_metadata_that_young_snapshots_make_is_no_reason_to_expire_a_few()
         pytest.param(
             Action.TRIM_METADATA,
             {"facts": facts(metadata_versions=250)},
-            Verdict.UNSUPPORTED,
-            "due, but this version cannot trim metadata yet: 150 of 250 old metadata.json files may go, due at 100",
+            Verdict.DUE,
+            "150 of 250 old metadata.json files may go, due at 100",
             id="old metadata",
+        ),
+        pytest.param(
+            Action.TRIM_METADATA,
+            {"snapshots": snapshots(5000), "last_done_ms": {Action.TRIM_METADATA: NOW - 2 * HOUR}},
+            Verdict.DUE,
+            "120 metadata.json files may have become old enough to go since 2h ago, due at 100",
+            id="metadata of two hours",
+        ),
+        pytest.param(
+            Action.TRIM_METADATA,
+            {"snapshots": snapshots(5000), "last_done_ms": {Action.TRIM_METADATA: NOW - HOUR}},
+            Verdict.CLEAN,
+            "60 metadata.json files may have become old enough to go since 1h ago, due at 100",
+            id="metadata of an hour",
+        ),
+        pytest.param(
+            Action.REMOVE_ORPHANS,
+            {"snapshots": snapshots(100)},
+            Verdict.CLEAN,
+            "the table is younger than an orphan must be (3d)",
+            id="a young table",
+        ),
+        pytest.param(
+            Action.REMOVE_ORPHANS,
+            {"snapshots": snapshots(5000)},
+            Verdict.DUE,
+            "nobody has looked for orphans yet",
+            id="nobody has looked",
         ),
         pytest.param(
             Action.REMOVE_ORPHANS,

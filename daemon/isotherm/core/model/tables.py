@@ -67,6 +67,8 @@ class TableFacts:
     """Size of metadata.json."""
     metadata_versions: int = 0
     """Old metadata.json files that the metadata still names."""
+    rewritten_in: int | None = None
+    """The newest snapshot in its metadata by which somebody else has rewritten data files, or None if there is none."""
     oldest_job: str = ""
     """The job that committed the oldest snapshot of Isotherm's in its metadata, or empty if there is none."""
     confirmed_at_ms: int = 0

@@ -42,7 +42,7 @@ def done(view: View, policy: Policy | None, now_ms: int) -> tuple[Backlog, View]
             bytes=work.bytes + found.bytes,
             rounds=work.rounds + found.rounds,
         )
-        view = after(view, planned, policy)
+        view = after(view, planned, policy, now_ms)
     return work, view
 
 
@@ -52,20 +52,22 @@ def requested(view: View, planned: Plan) -> Backlog:
     return Backlog(len(planned.requests), found.files, found.bytes, rounds=1 if planned.requests else 0)
 
 
-def after(view: View, planned: Plan, policy: Policy) -> View:
+def after(view: View, planned: Plan, policy: Policy, now_ms: int) -> View:
     """The view as it would be, had every request of the plan been done, in as many jobs as it takes."""
     for request in planned.requests:
-        view = _done(view, request, policy)
+        view = _done(view, request, policy, now_ms)
     return view
 
 
-def _done(view: View, request: Request, policy: Policy) -> View:
+def _done(view: View, request: Request, policy: Policy, now_ms: int) -> View:
+    if request.decision.partition is None:
+        view = replace(view, last_done_ms={**view.last_done_ms, request.decision.action: now_ms})
     if request.decision.action is Action.EXPIRE:
         going = set(request.snapshots)
         kept = tuple(s for s in view.snapshots or () if s.snapshot_id not in going)
         return replace(view, snapshots=kept, facts=replace(view.facts, snapshots=len(kept)))
-    key = request.decision.partition
-    assert key is not None  # noqa: S101 (what is done on the table as a whole is done above)
+    if (key := request.decision.partition) is None:
+        return view  # what was found there is gone, and nothing that the planner sees
     done = rewritten(view.partitions[key], _all(request), int(policy.compact.target_file_size))
     return replace(view, partitions={**view.partitions, key: done})
 

@@ -8,7 +8,6 @@ The score is debt divided by its threshold in the policy; 1.0 or more is due, un
 job, and the jobs that it takes bring it below 1. The metric, the command line, the log and the alert say the same number.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from isotherm.contract.identity import PartitionKey
@@ -22,6 +21,14 @@ from isotherm.core.planner.coldness import Finding, JobBytes, first_hot
 from isotherm.core.planner.debt import Debt, debt
 from isotherm.core.planner.file_selection import taken, taken_and_saved_bytes
 from isotherm.core.planner.held import after_failures, standstill
+from isotherm.core.planner.job_limits import (
+    budgets,
+    limits,
+    limits_later,
+    most_bytes,
+    not_converted,
+    over_budget,
+)
 from isotherm.core.planner.minor import Old, advice, old_files
 from isotherm.core.planner.schedules import Pace
 from isotherm.core.planner.turns import rank
@@ -29,19 +36,14 @@ from isotherm.core.planner.view import Surroundings, View
 from isotherm.core.planner.whole_table import decide_expiry, decide_manifests, decide_metadata, decide_orphans
 from isotherm.core.policy.policy import Compact, Expire, Manifests, Metadata, Mode, Orphans, Policy
 from isotherm.core.state import PartitionState
-from isotherm.core.units import HOUR_MS, clock_text, size_text, span_text
+from isotherm.core.units import clock_text, size_text, span_text
 from isotherm.runtime.text import counted
 
-RULES = 22
+RULES = 23
 """One more with each change of the planner that makes another verdict of the same facts: verdicts are kept."""
 
 REST_SCORE = 15.0
 """From this score on a partition is due even while it rests from its last job."""
-
-MAX_RAISES = 20
-"""Of a budget, until what a job takes under it is found to fit."""
-
-_IN_PAUSE = "the pause that its writers make"
 
 NOTHING_SAID = Policy(
     compact=Compact(enabled=False),
@@ -73,8 +75,12 @@ def plan(view: View, policy: Policy | None, now_ms: int) -> Plan:
     of_table: list[Decision] = []
     if view.snapshots is not None:
         expiry, snapshots = decide_expiry(view, view.snapshots, policy.expire, pace, now_ms)
-        others = (decide_manifests, decide_metadata, decide_orphans)
-        of_table = [expiry, *(decide(view, policy, pace, now_ms) for decide in others)]
+        found = (decide_metadata, decide_orphans)
+        of_table = [
+            expiry,
+            decide_manifests(view, policy, pace, now_ms),
+            *(decide(view, view.snapshots, policy, pace, now_ms) for decide in found),
+        ]
         whole = [
             Request(view.table, decision, snapshots if decision is expiry else ())
             for decision in of_table
@@ -98,9 +104,10 @@ def _decide_compaction(
     rests_until_ms = rests_until(key, partition, view.around, policy, now_ms, is_hot=hot is not None)
     beside = _beside(partition, hot, rests_until_ms, view, policy, pace, now_ms)
     old = beside.old
-    owed = debt(partition if old is None else old.partition, policy.compact)
-    limits = _limits(partition, view, policy, now_ms) if old is None else _budgets(view, policy)
-    at_most, in_next = _most_bytes(limits), _most_bytes(_limits_later(partition, view, policy))
+    full = debt(partition if old is None else old.partition, policy.compact)
+    owed = _as_rewritten(full, view.facts)
+    allowed = limits(partition, view, policy, now_ms) if old is None else budgets(view, policy)
+    at_most, in_next = most_bytes(allowed), most_bytes(limits_later(partition, view, policy))
     take, rests_until_ms, owed_why = _take(partition, owed, threshold, rests_until_ms, at_most, in_next)
     take = take if old is None else replace(take, through_number=old.through_number)
     target = int(policy.compact.target_file_size)
@@ -128,12 +135,10 @@ def _decide_compaction(
     until = pace.closes(Action.COMPACT, owed.score)
     if blocker is not None:
         return verdict(Verdict.UNSUPPORTED, f"{blocker}; debt {owed.score:.2f}: {owed.why}", until)
-    failed = after_failures(view.quarantined.get(key), now_ms)
-    if failed is not None:
-        kind, why, wake = failed
-        return verdict(kind, why, sooner(wake, until, beside.wake))
+    if (failed := after_failures(view.quarantined.get(key), now_ms)) is not None:
+        return verdict(failed[0], failed[1], sooner(failed[2], until, beside.wake))
     waits = (
-        _over_budget(partition, owed, take, view, policy, now_ms)
+        over_budget(partition, owed, take, view, policy, threshold, now_ms)
         or pace.waits(Action.COMPACT, now_ms)
         or (_writers_are_near(partition, job.bytes, now_ms) if old is None else None)
     )
@@ -142,7 +147,7 @@ def _decide_compaction(
         why = f"{ripe}, but {waits[0]}: {owed_why}{beside.why}"
         return verdict(Verdict.WAITING, why, sooner(waits[1], until, beside.wake))
     by = f" by the schedule {schedule} (from {threshold:g} on)" if owed.score < 1 else ""
-    price = _price(job, take) + _not_converted(owed, take, threshold, limits)
+    price = _price(job, take) + not_converted(full, take, threshold, allowed, view.facts.rewritten_in)
     return verdict(Verdict.DUE, f"{ripe}{by}: {owed_why}{beside.why}; {price}")
 
 
@@ -229,7 +234,7 @@ def _beside(
         return _Beside(None, advice(partition, view.around.state, hot, now_ms)) if owes else _NOT_BESIDE
     if not isinstance(old, Old):
         return _Beside(None, f"; no minor compaction: {old.why}", old.wake)
-    owed = debt(old.partition, policy.compact)
+    owed = _as_rewritten(debt(old.partition, policy.compact), view.facts)
     little = _too_little(owed, rests_until_ms, pace)
     if little is None:
         # While it waits, the next commit of the table may be no append.
@@ -252,16 +257,12 @@ def _price(job: FileStats, take: Take) -> str:
     return f"{at_most}{counted(job.files, 'file')}, {size_text(job.bytes)} to {work}{merged}"
 
 
-def _not_converted(owed: Debt, take: Take, threshold: float, limits: Mapping[str, int]) -> str:
-    """What keeps a job from making position deletes of equality deletes, so that it rewrites their data."""
-    needed_bytes = owed.converted_bytes
-    converts = take.with_deletes and owed.take(threshold, MAX_JOB_BYTES).converts_equality
-    if not converts or needed_bytes is None:
-        return ""
-    allow = " and ".join(
-        f"{name} allows {size_text(limit)}" for name, limit in limits.items() if limit < needed_bytes
-    )
-    return f"; reading {size_text(needed_bytes)} would make position deletes of them, but {allow}"
+def _as_rewritten(owed: Debt, facts: TableFacts) -> Debt:
+    """The debt of a table whose files somebody else rewrites too: its equality deletes are applied, never converted.
+
+    A rewrite that is open meanwhile would bring back the rows that they removed (docs/designs/replace-commit.md).
+    """
+    return owed if facts.rewritten_in is None else replace(owed, converted_bytes=None)
 
 
 def _too_little(owed: Debt, rests_until_ms: int | None, pace: Pace) -> tuple[Verdict, str, Wake] | None:
@@ -321,60 +322,3 @@ def _unsupported(partition: PartitionState, facts: TableFacts) -> str | None:
     if vectors := partition.deletes.get(FileKind.DELETION_VECTORS):
         return f"{vectors.files} files of deletion vectors cannot be applied yet"
     return None
-
-
-def _limits(partition: PartitionState, view: View, policy: Policy, now_ms: int) -> dict[str, int]:
-    """What one job reads at most, by the name of what limits it.
-
-    What does not fit a budget, or the pause that its writers make as a rule, is done in parts; a large job would seldom
-    end before the stream comes back.
-    """
-    left_ms = pauses.left_ms(partition, now_ms)
-    in_pause = {} if left_ms is None else {_IN_PAUSE: pauses.most_bytes(left_ms)}
-    return _budgets(view, policy) | in_pause
-
-
-def _limits_later(partition: PartitionState, view: View, policy: Policy) -> dict[str, int]:
-    """The same in the next pause of its writers, of which the first quarter may be over by then."""
-    next_ms = pauses.next_ms(partition, policy.cold.quiet_for)
-    in_pause = {} if next_ms is None else {_IN_PAUSE: pauses.most_bytes(next_ms * 3 // 4)}
-    return _budgets(view, policy) | in_pause
-
-
-def _budgets(view: View, policy: Policy) -> dict[str, int]:
-    limits = {
-        "budgets.bytes_per_hour": view.hour_budget_bytes,
-        "work.bytes_per_hour": policy.work.bytes_per_hour,
-        "work.bytes_per_day": policy.work.bytes_per_day,
-    }
-    return {name: int(limit) for name, limit in limits.items() if limit is not None}
-
-
-def _most_bytes(limits: Mapping[str, int]) -> int:
-    return min([MAX_JOB_BYTES, *limits.values()])
-
-
-def _over_budget(
-    partition: PartitionState, owed: Debt, take: Take, view: View, policy: Policy, now_ms: int
-) -> tuple[str, Wake] | None:
-    """Whether one job would be more than a budget ever allows: then it would wait for ever, and must say so."""
-    if policy.work.jobs_at_once == 0:
-        return "work.jobs_at_once allows no job", NEVER  # another policy has all verdicts made again
-    size_bytes = taken(partition, take).bytes
-    for name, limit in _budgets(view, policy).items():
-        if size_bytes > limit:
-            # The daemon may be started anew with another budget, which touches nothing.
-            wake = Wake(at_ms=now_ms + HOUR_MS)
-            enough = size_text(_enough_bytes(partition, owed, size_bytes))
-            return f"its {enough} are more than {name} ever allows ({size_text(limit)})", wake
-    return None
-
-
-def _enough_bytes(partition: PartitionState, owed: Debt, size_bytes: int) -> int:
-    """What a budget would have to allow: with a larger one, a job takes more, up to the most that any job does."""
-    for _ in range(MAX_RAISES):
-        needed = taken(partition, owed.take(1.0, min(size_bytes, MAX_JOB_BYTES))).bytes
-        if needed <= size_bytes:
-            break
-        size_bytes = needed
-    return size_bytes

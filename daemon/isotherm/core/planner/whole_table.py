@@ -9,20 +9,18 @@ from collections.abc import Iterable, Iterator
 from isotherm.core.model.decisions import NEVER, Decision, Verdict, Wake, sooner
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import Astray, Snapshot
+from isotherm.core.orphans import VERSION_AGE_MS
 from isotherm.core.planner.debt import Trigger
 from isotherm.core.planner.held import after_failures, standstill
 from isotherm.core.planner.retention import PLACE_FOR_MS, expirable, places, ripe_ms
 from isotherm.core.planner.schedules import Pace
 from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Expire, Mode, Policy
-from isotherm.core.units import size_text, span_text
+from isotherm.core.units import HOUR_MS, size_text, span_text
 from isotherm.runtime.text import counted
 
-CAPABLE = frozenset({Action.EXPIRE, Action.COMPACT})
+CAPABLE = frozenset({Action.EXPIRE, Action.TRIM_METADATA, Action.COMPACT, Action.REMOVE_ORPHANS})
 """What this version can do; the rest is judged, explained and counted, but not done."""
-
-DELETING = frozenset({Action.EXPIRE, Action.TRIM_METADATA, Action.REMOVE_ORPHANS})
-"""What takes something away that a lost ledger might still have needed."""
 
 WHOLE = {
     Action.EXPIRE: "(snapshots)",
@@ -44,6 +42,9 @@ WORTH_WHERE_LARGE = 4
 """Where metadata.json is too large, a quarter of the snapshots is enough, without waiting for the day to be over. With
 less it would be as large again at once: what is young stays, and is why it is large."""
 
+TRIM_REST_MS = HOUR_MS
+"""A stream that commits each second has a hundred versions to spare at any time; the folder is listed once an hour."""
+
 MANIFEST_BYTES = 8 * 1024**2
 """Size of a well-filled manifest: Iceberg's default of `commit.manifest.target-size-bytes`."""
 
@@ -56,10 +57,15 @@ def _decide_whole(
     now_ms: int,
     *,
     off: str | None,
+    deletes: bool = True,
     files: int = 0,
     wake: Wake = NEVER,
 ) -> Decision:
-    """The verdict on one action on the whole table, from its triggers; `off` says why it is not wanted at all."""
+    """The verdict on one action on the whole table, from its triggers.
+
+    `off` says why it is not wanted at all, `deletes` whether it takes something away that a lost ledger might still have
+    needed.
+    """
     speaker = max(triggers, key=lambda trigger: trigger.score)
 
     def verdict(kind: Verdict, why: str, wake: Wake = NEVER) -> Decision:
@@ -79,7 +85,7 @@ def _decide_whole(
     if action not in CAPABLE:
         what = action.replace("_", " ")
         return verdict(Verdict.UNSUPPORTED, f"due, but this version cannot {what} yet: {speaker.why}", until)
-    if view.deletions_held is not None and action in DELETING:
+    if view.deletions_held is not None and deletes:
         return verdict(Verdict.HALTED, f"due, but nothing is deleted: {view.deletions_held}: {speaker.why}")
     if (failed := after_failures(view.setbacks.get(action), now_ms)) is not None:
         kind, why, wake = failed
@@ -110,16 +116,12 @@ def decide_expiry(
     triggers = [Trigger("expire.at_once", many if rested >= 1 else min(many, rested), why)]
     every: tuple[Snapshot | Astray, ...] = (*snapshots, *view.astray)
     oldest_ms = min((at for one, at in _free_ms(snapshots, every, expire) if one in gone), default=None)
+    done_ms = min(view.last_done_ms.get(Action.EXPIRE, 0), now_ms)
+    if oldest_ms is not None and len(going) < EXPIRED_AT_ONCE:
+        # What the last expiry has left could not go then, whatever kept it.
+        oldest_ms = max(oldest_ms, done_ms)
     if oldest_ms is not None:
-        overdue_ms = max(now_ms - oldest_ms, 0)
-        said = f"the oldest could have gone {span_text(overdue_ms)} ago, {span_text(expire.at_latest)} at the latest"
-        triggers.append(
-            Trigger("expire.at_latest", overdue_ms / expire.at_latest if expire.at_latest else 1.0, said)
-        )
-        size, limit = view.facts.metadata_file_bytes, int(expire.max_metadata_size)
-        said = f"metadata.json has {size_text(size)} of {size_text(limit)}, and {len(going)} of {total} snapshots may go"
-        part = len(going) * WORTH_WHERE_LARGE / total
-        triggers.append(Trigger("expire.max_metadata_size", min(size / limit, part), said))
+        triggers += _overdue(view, expire, oldest_ms, len(going), total, now_ms)
     ripening = sorted(
         at_ms for s in every if s.snapshot_id not in gone and (at_ms := ripe_ms(s, expire)) > now_ms
     )
@@ -147,6 +149,23 @@ def decide_expiry(
         wake=Wake(at_ms=min(ahead)) if ahead else NEVER,
     )
     return decision, going[:EXPIRED_AT_ONCE]
+
+
+def _overdue(
+    view: View, expire: Expire, oldest_ms: int, going: int, total: int, now_ms: int
+) -> Iterator[Trigger]:
+    """That the oldest could have gone long ago, or that metadata.json is too large."""
+    overdue_ms = max(now_ms - oldest_ms, 0)
+    said = (
+        f"the oldest could have gone {span_text(overdue_ms)} ago, {span_text(expire.at_latest)} at the latest"
+    )
+    yield Trigger("expire.at_latest", overdue_ms / expire.at_latest if expire.at_latest else 1.0, said)
+    size, limit = view.facts.metadata_file_bytes, int(expire.max_metadata_size)
+    said = (
+        f"metadata.json has {size_text(size)} of {size_text(limit)}, and {going} of {total} snapshots may go"
+    )
+    part = going * WORTH_WHERE_LARGE / total
+    yield Trigger("expire.max_metadata_size", min(size / limit, part), said)
 
 
 def _free_ms(
@@ -181,17 +200,49 @@ def decide_manifests(view: View, policy: Policy, pace: Pace, now_ms: int) -> Dec
         pace,
         now_ms,
         off=None if limits.enabled else "the policy does not regroup manifests of this table",
+        deletes=False,
     )
 
 
-def decide_metadata(view: View, policy: Policy, pace: Pace, now_ms: int) -> Decision:
-    """The verdict on trimming old metadata.json files."""
-    limits, versions = policy.metadata, view.facts.metadata_versions
-    going = max(versions - limits.keep_last, 0)
-    why = f"{going} of {versions} old metadata.json files may go, due at {limits.at_once}"
+def decide_metadata(
+    view: View, snapshots: tuple[Snapshot, ...], policy: Policy, pace: Pace, now_ms: int
+) -> Decision:
+    """The verdict on trimming old metadata.json files.
+
+    Each commit leaves one behind. The newest version names a hundred of them, as a rule; how many others there are, nobody
+    knows who has not listed the folder. So those count that commits have left since it was listed last.
+    """
+    limits, done_ms = policy.metadata, view.last_done_ms.get(Action.TRIM_METADATA)
+    done_ms = None if done_ms is None else min(done_ms, now_ms)
+    old_ms = now_ms - VERSION_AGE_MS
+    left_ms = [one.committed_at_ms for one in snapshots]
+    aged = sum(at_ms <= old_ms for at_ms in left_ms)
+    if done_ms is None:
+        versions = max(aged, view.facts.metadata_versions)
+        going = max(versions - limits.keep_last, 0)
+        why = f"{going} of {versions} old metadata.json files may go, due at {limits.at_once}"
+        rested = 1.0
+    else:
+        since_ms = done_ms - VERSION_AGE_MS
+        going = sum(since_ms < at_ms <= old_ms for at_ms in left_ms)
+        rested = min((now_ms - done_ms) / TRIM_REST_MS, 1.0)
+        why = (
+            f"{counted(going, 'metadata.json file')} may have become old enough to go since "
+            f"{span_text(now_ms - done_ms)} ago, due at {limits.at_once}"
+        )
+    score = going / limits.at_once
+    ripening = sorted(at_ms + VERSION_AGE_MS for at_ms in left_ms if at_ms > old_ms)
+    times: list[int] = []
+    for part in {1.0, *(one.from_score for one, _ in pace.schedules if Action.TRIM_METADATA in one.do)}:
+        needed = math.ceil(limits.at_once * part)
+        # Before the first listing those that stay must be there first.
+        missing = needed - going if going or done_ms is not None else needed + limits.keep_last - aged
+        times += ripening[missing - 1 : missing] if missing > 0 else []
+        if done_ms is not None:
+            times.append(done_ms + math.ceil(TRIM_REST_MS * part))
     return _decide_whole(
         Action.TRIM_METADATA,
-        [Trigger("metadata.at_once", going / limits.at_once, why)],
+        [Trigger("metadata.at_once", score if rested >= 1 else min(score, rested), why)],
         view,
         pace,
         now_ms,
@@ -199,15 +250,18 @@ def decide_metadata(view: View, policy: Policy, pace: Pace, now_ms: int) -> Deci
         if limits.enabled
         else "the policy, or the table itself, looks after old metadata.json files",
         files=going,
+        wake=Wake(at_ms=min((at_ms for at_ms in times if at_ms > now_ms), default=None)),
     )
 
 
-def decide_orphans(view: View, policy: Policy, pace: Pace, now_ms: int) -> Decision:
+def decide_orphans(
+    view: View, snapshots: tuple[Snapshot, ...], policy: Policy, pace: Pace, now_ms: int
+) -> Decision:
     """The verdict on looking for orphans."""
     orphans, done_ms = policy.orphans, view.last_done_ms.get(Action.REMOVE_ORPHANS)
-    if done_ms is None:
-        score, why, wake = 1.0, "nobody has looked for orphans yet", NEVER
-    else:
+    times: list[float] = []
+    first = min(snapshots, key=lambda one: one.sequence_number, default=None)
+    if done_ms is not None:
         ago_ms = max(now_ms - done_ms, 0)
         score = ago_ms / orphans.every if orphans.every else 1.0
         why = f"looked for {span_text(ago_ms)} ago, every {span_text(orphans.every)}"
@@ -216,7 +270,13 @@ def decide_orphans(view: View, policy: Policy, pace: Pace, now_ms: int) -> Decis
             (one.from_score for one, _ in pace.schedules if Action.REMOVE_ORPHANS in one.do), default=1
         )
         times = [math.ceil(done_ms + orphans.every * part) for part in {1.0, min(least, 1.0)}]
-        wake = Wake(at_ms=min((at_ms for at_ms in times if at_ms > now_ms), default=None))
+    elif first is None:
+        score, why = 0.0, "the table has no snapshot"
+    elif first.sequence_number == 1 and now_ms - first.committed_at_ms < orphans.older_than:
+        score, why = 0.0, f"the table is younger than an orphan must be ({span_text(orphans.older_than)})"
+        times = [first.committed_at_ms + orphans.older_than]
+    else:
+        score, why = 1.0, "nobody has looked for orphans yet"
     return _decide_whole(
         Action.REMOVE_ORPHANS,
         [Trigger("orphans.every", score, why)],
@@ -224,5 +284,6 @@ def decide_orphans(view: View, policy: Policy, pace: Pace, now_ms: int) -> Decis
         pace,
         now_ms,
         off="the policy does not look for orphans" if orphans.mode is Mode.OFF else None,
-        wake=wake,
+        deletes=orphans.mode is Mode.APPLY,
+        wake=Wake(at_ms=min((math.ceil(at_ms) for at_ms in times if at_ms > now_ms), default=None)),
     )

@@ -214,7 +214,7 @@ class Manifests(Settings):
 
 
 class Metadata(Settings):
-    """When old metadata.json files are removed. This version judges and explains it, and does not do it yet."""
+    """When old metadata.json files are removed: those that the newest one does not name any more, a day old at least."""
 
     enabled: bool = True
     """Whether Isotherm does it, where the table does not do it itself (write.metadata.delete-after-commit.enabled)."""
@@ -226,7 +226,7 @@ class Metadata(Settings):
     ] = 100
     """So many of the old ones stay: the way back after a bad commit."""
     at_once: Annotated[Count, Field(ge=1)] = 100
-    """Due when so many may go."""
+    """Due when so many may go, once an hour at most."""
 
 
 class Mode(StrEnum):
@@ -238,9 +238,7 @@ class Mode(StrEnum):
 
 
 class Orphans(Settings):
-    """Files under the table's location that no snapshot knows. This version judges and explains when to look for them,
-    and does not do it yet.
-    """
+    """Files in the table's own folders that no snapshot reaches, but hidden ones and those whose name it has elsewhere."""
 
     mode: Mode = Mode.REPORT
     """`off`, `report` (count them, delete nothing), or `apply`."""
@@ -248,8 +246,10 @@ class Orphans(Settings):
         Span, Floor(86_400_000, "files that a slow writer has yet to commit would be deleted")
     ] = 3 * 86_400_000
     """Younger ones stay: a writer may be about to commit them. Longer than the longest job of any writer."""
-    every: Span = 7 * 86_400_000
+    every: Annotated[Span, Field(ge=60_000)] = 7 * 86_400_000
     """Due when nobody looked for this long: the whole location is listed."""
+    max_share: float = Field(0.2, gt=0, le=1)
+    """Of more than a thousand, if they are more than this part of all files there, none goes: a person must look."""
 
 
 class Window(Settings):

@@ -14,6 +14,7 @@ from isotherm.iceberg.compaction.commit_outcome import strangers
 from isotherm.iceberg.manifests.live import LiveEntry
 from isotherm.iceberg.misplaced import misplaced_table
 from isotherm.iceberg.unpublished import unpublished
+from isotherm.iceberg.values import rewritten_by_others
 
 
 def check_table(
@@ -47,6 +48,13 @@ def check_table(
         raise RefusalError(Reason.CONFLICT, f"partition spec {job.spec_id} is gone")
     if why := unpublished(metadata, now_ms):
         raise RefusalError(Reason.STAGED, why)
+    other = rewritten_by_others(metadata) if job.converts_equality else None
+    if other is not None:
+        # An open rewrite of theirs keeps its files' old sequence number, so that younger equality deletes still apply to
+        # them. Java looks for new position deletes only where a commit says that it has changed rows, so it would go
+        # through, and the rows that these deletes removed would be there again.
+        why = f"somebody else rewrites its files (snapshot {other}), so equality deletes stay what they are"
+        raise RefusalError(Reason.CONFLICT, why)
     came, left = strangers(job, live)
     if came or left:
         first = min(came or left, key=str)[0]

@@ -165,20 +165,39 @@ def reached(
         OSError, UnreadableError: a list or manifest cannot be read.
         Stopped: so it was wanted.
     """
-    wanted = {normalised(path) for path in paths}
+    wanted, found = {normalised(path) for path in paths}, set[str]()
+    for some in reaching(metadata, io, wanted, seen, is_stopped, threads):
+        found |= some
+        if len(found) == len(wanted):
+            break
+    return frozenset(found)
+
+
+def reaching(
+    metadata: TableMetadata,
+    io: FileIO,
+    wanted: Container[str],
+    seen: Seen | None,
+    is_stopped: IsStopped = never,
+    threads: Threads = THREADS,
+) -> Iterator[set[str]]:
+    """The same as `reached`, some at a time and some more than once. `wanted` is asked by several threads.
+
+    Raises:
+        OSError, UnreadableError: a list or manifest cannot be read.
+        Stopped: so it was wanted.
+    """
     named = [snapshot.manifest_list for snapshot in metadata.snapshots]
     named += [path for _, path in _statistics(metadata)]
-    found = _among(named, wanted)
+    yield _among(named, wanted)
     anchor, young = _young(metadata, seen)
-    if not young or not wanted - found:
-        return frozenset(found)
     files = _Files(io, is_stopped, threads)
     looked_at: dict[str, _Named] = {}
-    if anchor is not None:
+    if young and anchor is not None:
         for new in files.names([anchor], looked_at):
             looked_at |= new
     # The first one alone: a history shares most of its manifests, and only what is new of the others is kept.
-    windows = [0, *range(1, len(young), LISTS_AT_ONCE), len(young)]
+    windows = [0, *range(1, len(young), LISTS_AT_ONCE), len(young)] if young else []
     at_once = REQUESTS_AT_ONCE
     for start, end in pairwise(windows):
         manifests: dict[str, _Named] = {}
@@ -187,13 +206,11 @@ def reached(
         if start == 0 and len(manifests) > WIDE_LIST:
             at_once = LARGE_AT_ONCE
         looked_at |= manifests
-        found |= _among((one.path for one in manifests.values()), wanted)
-        for reach in files.reach(manifests.values(), wanted):
-            found |= reach
-    return frozenset(found)
+        yield _among((one.path for one in manifests.values()), wanted)
+        yield from files.reach(manifests.values(), wanted)
 
 
-def _among(locations: Iterable[str], wanted: Collection[str]) -> set[str]:
+def _among(locations: Iterable[str], wanted: Container[str]) -> set[str]:
     """Which of these files, normalised, some locations may mean."""
     return {path for location in locations for path in taken_for(location) if path in wanted}
 
@@ -297,7 +314,7 @@ class _Files:
             lambda location, limit: list(self._live(location, limit)), manifests, SIZES[1:], if_damaged
         )
 
-    def reach(self, manifests: Collection[_Named], wanted: Collection[str]) -> Iterator[set[str]]:
+    def reach(self, manifests: Collection[_Named], wanted: Container[str]) -> Iterator[set[str]]:
         """Which of these files, normalised, are live in each manifest."""
         lengths = {one.path: one.length for one in manifests}
 

@@ -28,7 +28,15 @@ from isotherm.service.ports.errors import (
     UnknownTable,
     Unreadable,
 )
-from isotherm.service.ports.maintainer import Bound, Expired, ExpiryReading, Maintainer, Sweep, Swept
+from isotherm.service.ports.maintainer import (
+    Bound,
+    Expired,
+    ExpiryReading,
+    Maintainer,
+    Search,
+    Sweep,
+    Swept,
+)
 
 Listener = Callable[[Observation], None]
 """Somebody who wants to know; it must not raise."""
@@ -57,6 +65,7 @@ __all__ = [
     "NotYetKnown",
     "Refused",
     "Scan",
+    "Search",
     "SourceTopics",
     "StoreAway",
     "Sweep",

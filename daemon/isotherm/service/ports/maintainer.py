@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.core.deletion import Mark, Neighbours, Seen, Verdict
+from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, Verdict
 from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite, Take
 from isotherm.core.model.refusals import Refusal
+from isotherm.core.orphans import Found
 from isotherm.service.ports.catalog import LoadedTable
 from isotherm.service.ports.errors import Unavailable
 
@@ -66,6 +67,22 @@ class Swept:
     postponed: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What is looked for in a table's folders, and where."""
+
+    uuid: str
+    cause: Cause
+    """Old versions of its metadata, or orphans."""
+    home: str
+    """The location that the table was first seen with."""
+    neighbours: Neighbours
+    before_ms: int
+    """Only what was written before this counts, by the store's clock."""
+    keep_last: int = 0
+    """So many of the newest old versions stay, with those that the metadata names."""
+
+
 class Maintainer(Protocol):
     """What changes tables: bind, rewrite, commit, expire, delete."""
 
@@ -96,7 +113,7 @@ class Maintainer(Protocol):
         ...
 
     def cancel(self, job_id: str) -> None:
-        """Stop a binding, a rewrite or the reading for an expiry; it is not reported any more."""
+        """Stop a binding, a rewrite, a search or the reading for an expiry; it is not reported any more."""
         ...
 
     def start_commit(self, job: CompactionJob, rewrite: Rewrite) -> None:
@@ -171,6 +188,14 @@ class Maintainer(Protocol):
         Raises:
             NotYetKnown: they are looked for beside the loop, in up to ten thousand versions of the table.
         """
+        ...
+
+    def start_search(self, loaded: LoadedTable, job_id: str, search: Search) -> None:
+        """Begin to look for files that nothing needs, beside the loop; one search at a time."""
+        ...
+
+    def searched(self) -> Sequence[tuple[str, Found | Refusal]]:
+        """Searches that ended since the last call, by job id."""
         ...
 
     def start_sweep(self, loaded: LoadedTable, sweep: Sweep) -> None:

@@ -53,6 +53,8 @@ _MARK = (
     "seen_snapshot = excluded.seen_snapshot, marked_at_ms = excluded.marked_at_ms, due_at_ms = excluded.due_at_ms, "
     "looks = 0, why = '', ended_at_ms = NULL"
 )
+_MARK_FOUND = f"{_MARK} WHERE deletions.state IN ('deleted', 'kept')"
+"""What waits already goes on to wait for what it was marked for."""
 SETTLED_AT_ONCE = 5000
 """Marked files that are confirmed or dropped together, in a tenth of a second."""
 
@@ -83,7 +85,25 @@ class Deletions(Part):
             due_at_ms: when they may go. Without it, when `confirm_marks` says so.
         """
         state, due = ("marked", 0) if due_at_ms is None else ("waiting", due_at_ms)
-        rows = [
+        rows = self._rows(uuid, job_id, marks, now_ms, state, due)
+        with self.transaction():
+            self.db.executemany(_MARK, rows)
+            self.db.executemany(
+                "INSERT OR IGNORE INTO taken (uuid, snapshot_id, job_id) VALUES (?, ?, ?)",
+                [(uuid, snapshot_id, job_id) for snapshot_id in snapshots],
+            )
+
+    def mark_found(self, uuid: str, job_id: str, marks: Iterable[Mark], now_ms: int, due_at_ms: int) -> int:
+        """Write down files that a search has found, and that may go at this time; gives how many did not wait yet."""
+        with self.transaction():
+            rows = self._rows(uuid, job_id, marks, now_ms, "waiting", due_at_ms)
+            return self.db.executemany(_MARK_FOUND, rows).rowcount
+
+    @staticmethod
+    def _rows(
+        uuid: str, job_id: str, marks: Iterable[Mark], now_ms: int, state: str, due: int
+    ) -> list[tuple[object, ...]]:
+        return [
             (
                 uuid,
                 mark.path,
@@ -97,15 +117,6 @@ class Deletions(Part):
             )
             for mark in marks
         ]
-        with self.transaction():
-            self.db.executemany(
-                _MARK,
-                rows,
-            )
-            self.db.executemany(
-                "INSERT OR IGNORE INTO taken (uuid, snapshot_id, job_id) VALUES (?, ?, ?)",
-                [(uuid, snapshot_id, job_id) for snapshot_id in snapshots],
-            )
 
     def confirm_marks(self, job_id: str, due_at_ms: int, limit: int = SETTLED_AT_ONCE) -> None:
         """The expiry is committed: its files may go at this time."""

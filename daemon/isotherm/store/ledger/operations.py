@@ -137,7 +137,9 @@ class Operations(Part):
         table left alone, until that time has come.
         """
         found: dict[Action, Quarantine] = {}
-        for action in (Action.EXPIRE,):
+        for action in Action:
+            if action is Action.COMPACT:
+                continue
             rows = self.db.execute(
                 "SELECT value FROM operations WHERE uuid = ? AND action = ? AND state IN ('done', 'failed', 'unknown') "
                 "AND started_at_ms <= ? ORDER BY started_at_ms DESC LIMIT 20",

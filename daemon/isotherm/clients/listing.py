@@ -1,0 +1,104 @@
+"""What lies in a folder of a store, some of it at a time: names, sizes, and when each file was written.
+
+Nothing is read, and nothing is decided. Links of a disk are not followed: what they lead to has another name.
+"""
+
+import os
+from collections.abc import Iterator
+from datetime import datetime
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from pyarrow.fs import FileSelector, FileSystem, FileType
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from isotherm.clients.retries import store_of
+from isotherm.contract.paths import is_local, normalised
+
+
+class StoredFile(NamedTuple):
+    """A file as a store lists it."""
+
+    name: str
+    """Below the folder that was listed."""
+    size_bytes: int
+    written_at_ms: int
+    """By the store's clock."""
+
+
+@runtime_checkable
+class Lists(Protocol):
+    """A FileIO that lists by itself."""
+
+    def listed(self, folder: str) -> Iterator[list[StoredFile]]:
+        """The files below a folder, at any depth, some at a time."""
+        ...
+
+
+def files_below(io: FileIO, folder: str) -> Iterator[list[StoredFile]]:
+    """The files below a folder, at any depth, those of one of its subfolders at a time. A folder that is not there has none.
+
+    Args:
+        io: how the folder's files are read.
+        folder: with a slash at its end.
+
+    Raises:
+        OSError: the store does not answer, or refuses.
+        NotImplementedError: this FileIO cannot list.
+    """
+    if isinstance(io, Lists):
+        return io.listed(folder)
+    if is_local(folder):
+        return _on_disk(normalised(folder))
+    if isinstance(io, PyArrowFileIO):
+        return _in_store(io, folder)
+    raise NotImplementedError(f"{type(io).__name__} cannot list the files of a folder")
+
+
+def _on_disk(root: str) -> Iterator[list[StoredFile]]:
+    for place, folders, names in os.walk(root, onerror=_unless_missing):
+        folders.sort()
+        found: list[StoredFile] = []
+        for name in names:
+            path = os.path.join(place, name)  # noqa: PTH118 (a million of them)
+            try:
+                status = os.lstat(path)
+            except FileNotFoundError:
+                continue  # deleted meanwhile
+            if not os.path.islink(path):  # noqa: PTH114
+                written_at_ms = status.st_mtime_ns // 1_000_000
+                found.append(StoredFile(path.removeprefix(root), status.st_size, written_at_ms))
+        yield found
+
+
+def _unless_missing(err: OSError) -> None:
+    if not isinstance(err, FileNotFoundError):
+        raise err
+
+
+def _in_store(io: PyArrowFileIO, folder: str) -> Iterator[list[StoredFile]]:
+    scheme, authority, root = io.parse_location(folder, io.properties)
+    files: FileSystem = io.fs_by_scheme(scheme, authority)
+    store, root = store_of(folder, io.properties), root.rstrip("/") + "/"
+
+    def entries(place: str, *, is_deep: bool) -> list[object]:
+        selector = FileSelector(place.rstrip("/"), allow_not_found=True, recursive=is_deep)
+        return store.ask(lambda: files.get_file_info(selector))
+
+    first = entries(root, is_deep=False)
+    yield _files(first, root)
+    for one in first:
+        if one.type is FileType.Directory:  # type: ignore[attr-defined]
+            yield _files(entries(one.path, is_deep=True), root)  # type: ignore[attr-defined]
+
+
+def _files(entries: list[object], root: str) -> list[StoredFile]:
+    return [
+        StoredFile(one.path.removeprefix(root), one.size, _ms(one.mtime))  # type: ignore[attr-defined]
+        for one in entries
+        if one.type is FileType.File  # type: ignore[attr-defined]
+    ]
+
+
+def _ms(at: datetime) -> int:
+    return int(at.timestamp() * 1000)

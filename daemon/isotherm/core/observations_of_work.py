@@ -1,0 +1,84 @@
+"""What happens in the course of work: jobs, expiries, searches, deletions. `observations` has everything else."""
+
+from dataclasses import dataclass
+
+from isotherm.contract.identity import TableId
+from isotherm.core.model.jobs import Action, OutcomeKind
+from isotherm.core.model.refusals import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class JobStarted:
+    """A job began."""
+
+    table: TableId
+    action: Action
+    job_id: str
+    label: str
+    files: int
+    bytes: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded:
+    """A job is over, one way or another."""
+
+    table: TableId
+    action: Action
+    job_id: str
+    label: str
+    outcome: OutcomeKind
+    reason: Reason
+    why: str
+    snapshot_id: int | None
+    files_before: int
+    files_after: int
+    bytes_read: int
+    bytes_written: int
+    seconds: float
+    peak_memory_bytes: int
+    still_running: int
+    """Other jobs that run on."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotsExpired:
+    """Snapshots left a table; their files follow after the grace."""
+
+    table: TableId
+    snapshots: int
+    files_marked: int
+
+
+@dataclass(frozen=True, slots=True)
+class FolderSearched:
+    """A table's folders were listed, and what nothing needs in them was found."""
+
+    table: TableId
+    action: Action
+    listed: int
+    files: int
+    """That nothing needs."""
+    bytes: int
+    marked: int
+    """Of these, those that will be deleted once their grace is over and they are looked at again."""
+    first: str
+    """The oldest of them, or empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilesDeleted:
+    """Files that nobody needs any more are gone."""
+
+    table: TableId
+    files: int
+    kept: int
+    """Files that a last look kept from being deleted."""
+    postponed: int = 0
+    """Files that are looked at again later, because they may be needed, or could not be deleted."""
+    why: str = ""
+    """Why the first of those that stay does."""
+
+
+OfWork = JobStarted | JobEnded | SnapshotsExpired | FolderSearched | FilesDeleted

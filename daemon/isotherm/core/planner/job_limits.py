@@ -1,0 +1,100 @@
+"""What one job may read: budgets, the pauses of writers, and the most that any job does; and what is told of them."""
+
+from collections.abc import Mapping
+
+from isotherm.core.model.decisions import NEVER, Wake
+from isotherm.core.model.jobs import MAX_JOB_BYTES, Take
+from isotherm.core.planner import pauses
+from isotherm.core.planner.debt import Debt
+from isotherm.core.planner.file_selection import taken
+from isotherm.core.planner.view import View
+from isotherm.core.policy.policy import Policy
+from isotherm.core.state import PartitionState
+from isotherm.core.units import HOUR_MS, size_text
+
+MAX_RAISES = 20
+"""Of a budget, until what a job takes under it is found to fit."""
+
+_IN_PAUSE = "the pause that its writers make"
+
+
+def limits(partition: PartitionState, view: View, policy: Policy, now_ms: int) -> dict[str, int]:
+    """What one job reads at most, by the name of what limits it.
+
+    What does not fit a budget, or the pause that its writers make as a rule, is done in parts; a large job would seldom
+    end before the stream comes back.
+    """
+    left_ms = pauses.left_ms(partition, now_ms)
+    in_pause = {} if left_ms is None else {_IN_PAUSE: pauses.most_bytes(left_ms)}
+    return budgets(view, policy) | in_pause
+
+
+def limits_later(partition: PartitionState, view: View, policy: Policy) -> dict[str, int]:
+    """The same in the next pause of its writers, of which the first quarter may be over by then."""
+    next_ms = pauses.next_ms(partition, policy.cold.quiet_for)
+    in_pause = {} if next_ms is None else {_IN_PAUSE: pauses.most_bytes(next_ms * 3 // 4)}
+    return budgets(view, policy) | in_pause
+
+
+def budgets(view: View, policy: Policy) -> dict[str, int]:
+    """The same without the pauses of writers."""
+    said = {
+        "budgets.bytes_per_hour": view.hour_budget_bytes,
+        "work.bytes_per_hour": policy.work.bytes_per_hour,
+        "work.bytes_per_day": policy.work.bytes_per_day,
+    }
+    return {name: int(limit) for name, limit in said.items() if limit is not None}
+
+
+def most_bytes(allowed: Mapping[str, int]) -> int:
+    """What one job reads at most under some limits."""
+    return min([MAX_JOB_BYTES, *allowed.values()])
+
+
+def over_budget(
+    partition: PartitionState,
+    owed: Debt,
+    take: Take,
+    view: View,
+    policy: Policy,
+    threshold: float,
+    now_ms: int,
+) -> tuple[str, Wake] | None:
+    """Whether one job would be more than a budget ever allows: then it would wait for ever, and must say so."""
+    if policy.work.jobs_at_once == 0:
+        return "work.jobs_at_once allows no job", NEVER  # another policy has all verdicts made again
+    size_bytes = taken(partition, take).bytes
+    for name, limit in budgets(view, policy).items():
+        if size_bytes > limit:
+            # The daemon may be started anew with another budget, which touches nothing.
+            wake = Wake(at_ms=now_ms + HOUR_MS)
+            enough = size_text(_enough_bytes(partition, owed, size_bytes, threshold), up=True)
+            return f"its {enough} are more than {name} ever allows ({size_text(limit)})", wake
+    return None
+
+
+def _enough_bytes(partition: PartitionState, owed: Debt, size_bytes: int, threshold: float) -> int:
+    """What a budget would have to allow: with a larger one, a job takes more, up to the most that any job does."""
+    for _ in range(MAX_RAISES):
+        needed = taken(partition, owed.take(threshold, min(size_bytes, MAX_JOB_BYTES))).bytes
+        if needed <= size_bytes:
+            break
+        size_bytes = needed
+    return size_bytes
+
+
+def not_converted(
+    full: Debt, take: Take, threshold: float, allowed: Mapping[str, int], rewritten_in: int | None
+) -> str:
+    """What keeps a job from making position deletes of equality deletes, so that it rewrites their data."""
+    needed_bytes = full.converted_bytes
+    converts = take.with_deletes and full.take(threshold, None).converts_equality
+    if not converts or needed_bytes is None:
+        return ""
+    if rewritten_in is not None:
+        return f"; they become no position deletes, because somebody else rewrites files too (snapshot {rewritten_in})"
+    allow = [f"{name} allows {size_text(limit)}" for name, limit in allowed.items() if limit < needed_bytes]
+    if needed_bytes > MAX_JOB_BYTES:
+        allow.append(f"a job reads {size_text(MAX_JOB_BYTES)} at most")
+    enough = size_text(needed_bytes, up=True)
+    return f"; reading {enough} would make position deletes of them, but {' and '.join(allow)}"

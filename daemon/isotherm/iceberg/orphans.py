@@ -1,0 +1,163 @@
+"""The search for files in a table's folders that nothing needs. Lists and reads; decides nothing for good, and deletes nothing.
+
+The folders are listed first, the table is loaded after that, and what it reaches is read: so a file that came meanwhile is
+not among those that were listed. Then the folders are listed once more, and what was there both times, is old enough and
+was not reached is found. Files are compared by their names alone. Names of data files and of manifests are unique, so
+this loses little, and no alias of a folder or a store makes orphans of all that lies there. Between the two listings a name
+is kept as a number, so a million files are some 60 MB.
+"""
+
+from collections.abc import Callable, Container, Iterable, Iterator
+from dataclasses import dataclass
+
+from pyiceberg.io import FileIO
+from pyiceberg.table import Table
+
+from isotherm.clients.listing import StoredFile, files_below
+from isotherm.contract.paths import is_plain, taken_for
+from isotherm.core.deletion import Cause, held_by, is_gc_enabled, name_of
+from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.core.orphans import (
+    TOLD,
+    Found,
+    Orphan,
+    is_old_version_by_name,
+    is_orphan_by_name,
+    without_newest,
+)
+from isotherm.iceberg.manifests.avro import UnreadableError
+from isotherm.iceberg.manifests.reachability import Stopped, never, reaching
+from isotherm.iceberg.misplaced import misplaced_table
+from isotherm.iceberg.threads import THREADS, IsStopped, Threads
+from isotherm.service.ports import Search
+
+MOST = 5_000_000
+"""Files of a table that are compared, with 300 MB of memory."""
+
+
+def find(
+    table: Table, wanted: Search, is_stopped: IsStopped = never, threads: Threads = THREADS
+) -> Found | Refusal:
+    """Find what nothing needs in a table's folders.
+
+    Args:
+        table: as it was just loaded; it is loaded again once its folders are listed.
+        wanted: what is looked for, and where.
+        is_stopped: asked between two files.
+        threads: how files are read together.
+
+    Raises:
+        Stopped: so it was wanted.
+    """
+    try:
+        return _find(table, wanted, is_stopped, threads)
+    except (OSError, UnreadableError) as err:
+        return Refusal(Reason.STORAGE, f"what is needed cannot be read: {err}")
+    except NotImplementedError as err:
+        return Refusal(Reason.UNSUPPORTED, str(err))
+
+
+def _find(table: Table, wanted: Search, is_stopped: IsStopped, threads: Threads) -> Found | Refusal:
+    unreached = _Names()
+    for _, file in _listed(table.io, wanted, is_stopped):
+        unreached.add(name_of(file.name))
+        if len(unreached) > MOST:
+            return Refusal(Reason.UNSUPPORTED, f"its folders hold more than {MOST} files")
+    now = table.catalog.load_table(table.name())
+    if (against := _against(now, wanted)) is not None:
+        return against
+    for some in _needed(now, wanted, unreached, is_stopped, threads):
+        unreached.discard_all(map(name_of, some))
+    listed = listed_bytes = 0
+    found: list[Orphan] = []
+    held: set[str] = set()
+    for folder, file in _listed(now.io, wanted, is_stopped):
+        listed, listed_bytes = listed + 1, listed_bytes + file.size_bytes
+        if name_of(file.name) in unreached:
+            path = folder + file.name
+            holder = held_by(path, wanted.neighbours)
+            if holder is not None:
+                held.add(holder)
+            elif is_plain(path):
+                found.append(Orphan(path, file.size_bytes, file.written_at_ms))
+    if wanted.cause is Cause.OLD_VERSION:
+        found = without_newest(found, wanted.keep_last - len(now.metadata.metadata_log))
+    found = [one for one in found if one.written_at_ms < wanted.before_ms]
+    found.sort(key=lambda one: (one.written_at_ms, one.path))
+    size_bytes = sum(one.size_bytes for one in found)
+    return Found(listed, listed_bytes, len(found), size_bytes, tuple(found[:TOLD]), frozenset(held))
+
+
+def _against(now: Table, wanted: Search) -> Refusal | None:
+    """Why nothing in the folders of a table is looked at."""
+    if str(now.metadata.table_uuid) != wanted.uuid:
+        return Refusal(Reason.GONE, f"{'.'.join(now.name())} is another table now: {now.metadata.table_uuid}")
+    if not is_gc_enabled(now.metadata.properties):
+        return Refusal(
+            Reason.GC_DISABLED, "the table says gc.enabled=false: its files may belong to another one"
+        )
+    if why := misplaced_table(now.metadata):
+        return Refusal(Reason.LOCATION, why)
+    return None
+
+
+def versions(table: Table) -> list[str]:
+    """The versions of its metadata that a table needs: the newest, and those that it names."""
+    return [table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)]
+
+
+def _needed(
+    now: Table, wanted: Search, names: Container[str], is_stopped: IsStopped, threads: Threads
+) -> Iterator[Iterable[str]]:
+    """The locations that the table needs and whose names are among these, some at a time."""
+    if wanted.cause is Cause.OLD_VERSION:
+        yield [one for location in versions(now) for one in taken_for(location)]
+    else:
+        yield from reaching(now.metadata, now.io, ByName(names), None, is_stopped, threads)
+
+
+def _listed(io: FileIO, wanted: Search, is_stopped: IsStopped) -> Iterator[tuple[str, StoredFile]]:
+    """The files of the kind that is looked for, each with the location below which its name begins."""
+    home = wanted.home.rstrip("/") + "/"
+    is_wanted: Callable[[str], bool] = is_orphan_by_name
+    parts: tuple[str, ...] = ("data/", "metadata/")
+    if wanted.cause is Cause.OLD_VERSION:
+        is_wanted, parts = is_old_version_by_name, ("metadata/",)
+    for part in parts:
+        for some in files_below(io, home + part):
+            if is_stopped():
+                raise Stopped
+            for file in some:
+                if is_wanted(part + file.name):
+                    yield home + part, file
+
+
+@dataclass(frozen=True, slots=True)
+class ByName:
+    """Locations of whose names some are wanted."""
+
+    names: Container[str]
+
+    def __contains__(self, location: object) -> bool:
+        return name_of(str(location)) in self.names
+
+
+class _Names:
+    """Names of files, each as one number. Two names may have the same: then one more file counts as needed."""
+
+    def __init__(self) -> None:
+        self._hashes: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._hashes)
+
+    def __contains__(self, name: object) -> bool:
+        return hash(name) in self._hashes
+
+    def add(self, name: str) -> None:
+        """Take in a name."""
+        self._hashes.add(hash(name))
+
+    def discard_all(self, names: Iterable[str]) -> None:
+        """Take these out."""
+        self._hashes.difference_update(map(hash, names))

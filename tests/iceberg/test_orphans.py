@@ -1,0 +1,179 @@
+"""What a search finds in a table's folders, against what Spark's own removal of orphans would delete."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from isotherm.clients.listing import files_below
+from isotherm.core.deletion import Cause, Neighbours, own_folders
+from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.core.orphans import Found
+from isotherm.iceberg import orphans
+from isotherm.iceberg.orphans import find
+from isotherm.runtime.clock import now_ms
+from isotherm.service.ports import Search
+from support.lab import Lab, uuid_of
+from support.object_store import BUCKET, Fault, object_store
+
+DAY_MS = 86_400_000
+START_S = 1_700_000_000
+
+
+def search_of(table, cause=Cause.ORPHAN, ahead_ms=DAY_MS, **more):
+    location = table.metadata.location
+    neighbours = Neighbours(own_folders(location, (), "shop", "orders"), more.pop("others", ()))
+    return Search(uuid_of(table), cause, location, neighbours, now_ms() + ahead_ms, **more)
+
+
+def found(table, *args, **more):
+    result = find(table, search_of(table, *args, **more))
+    assert isinstance(result, Found), result
+    return result
+
+
+@pytest.fixture
+def on_s3(tmp_path):
+    with object_store() as store:
+        properties = {
+            **store.properties(),
+            "type": "sql",
+            "uri": f"sqlite:///{tmp_path}/catalog.db",
+            "warehouse": f"s3://{BUCKET}/{tmp_path.name}",
+        }
+        lab = Lab(tmp_path, properties=properties)
+        yield lab, store
+        lab.executor.stop()
+
+
+def put(table, *names):
+    for name in names:
+        with table.io.new_output(f"{table.metadata.location}/{name}").create() as stream:
+            stream.write(b"nobody knows me")
+
+
+NAMES = (
+    "data/a.parquet",
+    "data/at_hour=2026-01-01-01/b.parquet",
+    "metadata/c-m0.avro",
+    "data/x/y/z/d.parquet",
+)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_it_finds_what_spark_would_remove(spark, lake, version):
+    """Upserts, a rollback, a branch, a tag, statistics, an expiry that left its files, and files that nobody knows."""
+    name, mode = f"orphans.of_spark_{version}", "merge-on-read" if version > 1 else "copy-on-write"
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.orphans")
+    spark.sql(
+        f"CREATE TABLE lake.{name} (id BIGINT, at TIMESTAMP) USING iceberg PARTITIONED BY (days(at)) "
+        f"TBLPROPERTIES ('format-version'='{version}', 'write.delete.mode'='{mode}')"
+    )
+    for day in (1, 2, 3):
+        spark.sql(
+            f"INSERT INTO lake.{name} VALUES ({day}, TIMESTAMP '2026-01-0{day} 00:00:00'), (9, TIMESTAMP '2026-01-01')"
+        )
+    first = spark.sql(f"SELECT snapshot_id FROM lake.{name}.snapshots ORDER BY committed_at").first()[0]
+    spark.sql(f"ALTER TABLE lake.{name} CREATE TAG kept AS OF VERSION {first}")
+    spark.sql(f"ALTER TABLE lake.{name} CREATE BRANCH aside")
+    spark.sql(f"INSERT INTO lake.{name}.branch_aside VALUES (100, TIMESTAMP '2026-01-05')")
+    spark.sql(f"DELETE FROM lake.{name} WHERE id = 9 AND at = TIMESTAMP '2026-01-01'")
+    spark.sql(f"CALL lake.system.compute_table_stats('{name}')")
+    spark.sql(
+        f"CALL lake.system.rewrite_data_files(table => '{name}', options => map('min-input-files', '1', 'rewrite-all', 'true'))"
+    )
+    table = lake.load_table(name)
+    put(table, *NAMES)
+    # Snapshots go, and the files that only they had stay: of a job that crashed in between.
+    java = spark.sparkContext._jvm.org.apache.iceberg.spark.Spark3Util
+    java = java.loadIcebergTable(spark._jsparkSession, f"lake.{name}")
+    java.expireSnapshots().expireOlderThan(now_ms()).cleanExpiredFiles(False).commit()
+    for path in Path(table.metadata.location.removeprefix("file://")).rglob("*"):
+        os.utime(path, (START_S, START_S))  # Spark looks at nothing that is younger than a day
+    said = spark.sql(f"CALL lake.system.remove_orphan_files(table => '{name}', dry_run => true)").collect()
+    theirs = {Path(one[0].removeprefix("file:")) for one in said}
+    ours = {
+        Path(one.path.removeprefix("file://")) for one in found(table.refresh(), ahead_ms=-3 * DAY_MS).orphans
+    }
+
+    assert len(ours) > len(NAMES)
+    # Versions of the metadata are not looked for here.
+    assert ours == {path for path in theirs if not path.name.endswith(".metadata.json")}
+
+
+def test_a_store_lists_what_lies_in_its_folders(on_s3):
+    lab, store = on_s3
+    table = lab.create()
+    for hour in (1, 2, 3):
+        lab.append(table, hour)
+    put(table, *NAMES, "data/_hidden/e.parquet", "elsewhere/f.parquet")
+    store.faults += [Fault("GET", "list-type=2", 2)]
+
+    result = found(table.refresh())
+
+    assert {one.path.removeprefix(f"{table.metadata.location}/") for one in result.orphans} == set(NAMES)
+    assert {one.size_bytes for one in result.orphans} == {len(b"nobody knows me")}
+    # Three of each: data files, manifests, manifest lists; and the four.
+    assert (result.listed, result.files, result.bytes) == (13, 4, 60)
+    assert found(table, ahead_ms=-DAY_MS).files == 0
+
+
+def test_a_store_that_does_not_answer_is_no_folder_without_files(on_s3):
+    lab, store = on_s3
+    table = lab.create()
+    lab.append(table, 1)
+    put(table, *NAMES)
+    store.faults += [Fault("GET", "list-type=2", 1000, "403")]
+
+    result = find(table.refresh(), search_of(table))
+
+    assert isinstance(result, Refusal)
+    assert result.reason is Reason.STORAGE
+
+
+@pytest.fixture
+def on_disk(tmp_path):
+    lab = Lab(tmp_path)
+    yield lab
+    lab.executor.stop()
+
+
+def test_what_came_between_the_two_listings_is_not_found(on_disk, monkeypatch):
+    table = on_disk.create()
+    on_disk.append(table, 1)
+    put(table, "data/before.parquet")
+    listed = []
+
+    def files(io, folder):
+        if len(listed) == 2:  # both folders
+            put(table, "data/meanwhile.parquet")
+        listed.append(folder)
+        return files_below(io, folder)
+
+    monkeypatch.setattr(orphans, "files_below", files)
+
+    assert [one.path.rpartition("/")[2] for one in found(table.refresh()).orphans] == ["before.parquet"]
+
+
+def test_more_files_than_can_be_compared_are_said_to_be_too_many(on_disk, monkeypatch):
+    table = on_disk.create()
+    on_disk.append(table, 1)
+    monkeypatch.setattr(orphans, "MOST", 2)
+
+    result = find(table.refresh(), search_of(table))
+
+    assert result == Refusal(Reason.UNSUPPORTED, "its folders hold more than 2 files")
+
+
+def test_a_table_in_the_place_of_another_is_not_searched(on_disk):
+    table = on_disk.create()
+    on_disk.append(table, 1)
+    wanted = search_of(table)
+    on_disk.catalog.drop_table("shop.orders")
+    on_disk.create()
+
+    result = find(table, wanted)
+
+    assert isinstance(result, Refusal)
+    assert result.reason is Reason.GONE

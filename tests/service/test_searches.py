@@ -1,0 +1,348 @@
+"""Old versions of metadata, and orphans: found by listing, marked, proved, and deleted; and nothing else is."""
+
+from pathlib import Path
+
+import pytest
+from pyiceberg.table import StaticTable
+
+from isotherm.core import observations as seen
+from isotherm.core.model.decisions import Verdict
+from isotherm.core.model.holds import Hold, HoldKind
+from isotherm.core.model.jobs import Action
+from isotherm.store.database import to_json
+from support.lab import Lab, of, started, uuid_of, wait_for_children
+
+DAY_MS = 86_400_000
+POLICY = """
+tables: "*"
+compact: {enabled: false}
+expire: {enabled: false}
+metadata: {keep_last: 5, at_once: 3}
+orphans: {mode: MODE, older_than: 1d, every: 1d}
+"""
+APPLY, REPORT = (POLICY.replace("MODE", mode) for mode in ("apply", "report"))
+
+
+@pytest.fixture
+def lab_of(tmp_path):
+    labs = []
+
+    def make(policy=APPLY):
+        labs.append(Lab(tmp_path, policy=policy))
+        return labs[-1]
+
+    yield make
+    for lab in labs:
+        lab.executor.stop()
+
+
+def filled(lab, name="shop.orders", commits=4, **properties):
+    table = lab.create(name, **{"write.metadata.previous-versions-max": "3", **properties})
+    for hour in range(commits):
+        lab.append(table, hour)
+    return table
+
+
+def home(table):
+    return Path(table.metadata.location.removeprefix("file://"))
+
+
+def plant(table, *names):
+    """Files that nobody knows."""
+    made = [home(table) / name for name in names]
+    for path in made:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"nobody knows me")
+    return made
+
+
+def files(table):
+    return {path for path in home(table).rglob("*") if path.is_file()}
+
+
+def rows(table):
+    """The rows of each snapshot, by PyIceberg's own scan."""
+    table.refresh()
+    return {
+        one.snapshot_id: sorted(table.scan(snapshot_id=one.snapshot_id).to_arrow()["id"].to_pylist())
+        for one in table.metadata.snapshots
+    }
+
+
+def pass_by(lab, service, days):
+    """So many days, in which the daemon turns every six hours."""
+    for _ in range(round(days * 4)):
+        lab.ahead_ms += DAY_MS // 4
+        for _ in range(6):
+            service.step(0)
+            wait_for_children(service)
+
+
+def ended(service, action):
+    return [one for one in service.ledger.operations() if one.action is action and one.state != "running"]
+
+
+ORPHANS = ("data/a.parquet", "data/at_hour=2026-01-01-01/b.parquet", "metadata/c-m0.avro", "metadata/d.stats")
+OF_OTHERS = ("data/_tmp/e.parquet", "data/.hidden", "metadata/version-hint.text", "metadata/v7.metadata.json")
+
+
+def test_orphans_go_and_nothing_else_does(lab_of):
+    lab = lab_of()
+    table = filled(lab)
+    planted, others = plant(table, *ORPHANS), plant(table, *OF_OTHERS)
+    (namesake,) = plant(table, "data/copies/" + Path(table.inspect.files()["file_path"][0].as_py()).name)
+    before, had = files(table), rows(table)
+    service = started(lab)
+    pass_by(lab, service, 1)
+    assert files(table) == before  # what is younger may be about to be committed
+
+    pass_by(lab, service, 4)
+
+    assert not {path for path in planted if path.exists()}
+    assert {*others, namesake} <= files(table)
+    assert rows(table) == had
+    (told, *_) = [
+        one for one in of(lab, seen.FolderSearched) if one.files and one.action is Action.REMOVE_ORPHANS
+    ]
+    assert (told.files, told.marked) == (4, 4)
+    service.stop()
+
+
+def test_a_report_deletes_nothing(lab_of):
+    lab = lab_of(REPORT)
+    table = filled(lab)
+    planted = plant(table, *ORPHANS)
+    service = started(lab)
+
+    pass_by(lab, service, 5)
+
+    assert all(path.exists() for path in planted)
+    (told, *_) = ended(service, Action.REMOVE_ORPHANS)
+    assert told.state == "done"
+    assert told.outcome_why.startswith("4 of ")
+    assert told.outcome_why.endswith("; nothing is deleted (orphans.mode: report)")
+    assert {one.marked for one in of(lab, seen.FolderSearched) if one.action is Action.REMOVE_ORPHANS} == {0}
+    service.stop()
+
+
+def test_what_is_found_again_within_the_grace_stays(lab_of):
+    """Somebody adds a file that lay there for days: the second look reads all that the table reaches by then."""
+    lab = lab_of()
+    table = filled(lab)
+    source = Path(table.inspect.files()["file_path"][0].as_py().removeprefix("file://"))
+    late, gone = (home(table) / "data" / name for name in ("late.parquet", "gone.parquet"))
+    for path in (late, gone):
+        path.write_bytes(source.read_bytes())
+    service = started(lab)
+    pass_by(lab, service, 1.75)
+    assert service.ledger.deletions(uuid_of(table)) == {"waiting": 2}
+
+    table.refresh()
+    table.add_files([f"file://{late}"])
+    pass_by(lab, service, 3)
+
+    assert (late.exists(), gone.exists()) == (True, False)
+    assert len(rows(table)) == 5
+    service.stop()
+
+
+def test_old_versions_of_the_metadata_go_and_the_newest_stay(lab_of):
+    lab = lab_of()
+    table = filled(lab, commits=20)
+    had = rows(table)
+    service = started(lab)
+
+    pass_by(lab, service, 5)
+
+    table.refresh()
+    left = {path for path in files(table) if path.name.endswith(".metadata.json")}
+    named = {Path(one.metadata_file.removeprefix("file://")) for one in table.metadata.metadata_log}
+    assert named | {Path(table.metadata_location.removeprefix("file://"))} <= left
+    # Three that it names, two more so that five stay, and itself.
+    assert len(left) == 6
+    assert rows(table) == had
+    oldest = min(left)
+    assert StaticTable.from_metadata(f"file://{oldest}").scan().to_arrow().num_rows > 0
+    (done, *_) = ended(service, Action.TRIM_METADATA)
+    assert "versions that the table does not name any more" in done.outcome_why
+    service.stop()
+
+
+def test_a_table_that_trims_itself_is_left_alone(lab_of):
+    lab = lab_of()
+    table = filled(lab, commits=12, **{"write.metadata.delete-after-commit.enabled": "true"})
+    (old,) = plant(table, "metadata/00000-11111111-2222-3333-4444-555555555555.metadata.json")
+    service = started(lab)
+
+    pass_by(lab, service, 4)
+
+    assert old.exists()
+    assert ended(service, Action.TRIM_METADATA) == []
+    service.stop()
+
+
+def test_a_version_that_the_catalog_was_set_back_to_stays(lab_of):
+    """An older version is registered again in the grace: it is the newest one then."""
+    lab = lab_of()
+    table = filled(lab, commits=12)
+    back_to = min(path for path in files(table) if path.name.endswith(".metadata.json"))
+    service = started(lab)
+    pass_by(lab, service, 1.75)
+    assert service.ledger.deletions(uuid_of(table)).get("waiting", 0) >= 4
+
+    lab.catalog.drop_table("shop.orders")
+    lab.catalog.register_table("shop.orders", f"file://{back_to}")
+    pass_by(lab, service, 4)
+
+    assert back_to.exists()
+    assert lab.catalog.load_table("shop.orders").metadata_location == f"file://{back_to}"
+    service.stop()
+
+
+def test_what_lies_in_the_folder_of_another_table_stays(lab_of):
+    lab = lab_of()
+    table = filled(lab)
+    lab.catalog.create_namespace_if_not_exists("inner")
+    inner = lab.catalog.create_table(
+        "inner.orders", table.schema(), location=f"{table.metadata.location}/data/inner"
+    )
+    lab.append(inner, 1)
+    had, there = rows(inner), files(inner)
+    service = started(lab)
+
+    pass_by(lab, service, 6)
+
+    assert there <= files(inner)
+    assert rows(inner) == had
+    service.stop()
+
+
+def test_a_folder_that_is_reached_by_another_name_has_no_orphans(lab_of, tmp_path):
+    """The table writes through a link: each of its files would be an orphan by its path."""
+    lab = lab_of()
+    alias = tmp_path / "alias"
+    table = lab.create(**{"write.data.path": f"file://{alias}"})
+    (home(table) / "data").mkdir(parents=True, exist_ok=True)
+    alias.symlink_to(home(table) / "data")
+    for hour in range(4):
+        lab.append(table, hour)
+    had = rows(table)
+    service = started(lab)
+
+    pass_by(lab, service, 6)
+
+    assert rows(table) == had
+    service.stop()
+
+
+def test_links_lead_nowhere(lab_of, tmp_path):
+    lab = lab_of()
+    table = filled(lab)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "precious.parquet").write_bytes(b"not yours")
+    (home(table) / "data" / "link").symlink_to(elsewhere)
+    (home(table) / "data" / "link.parquet").symlink_to(elsewhere / "precious.parquet")
+    service = started(lab)
+
+    pass_by(lab, service, 6)
+
+    assert (elsewhere / "precious.parquet").exists()
+    service.stop()
+
+
+def test_where_most_of_a_folder_looks_like_orphans_a_person_must_look(lab_of):
+    lab = lab_of()
+    table = filled(lab)
+    planted = plant(table, *(f"data/{number}.parquet" for number in range(1001)))
+    service = started(lab)
+
+    pass_by(lab, service, 5)
+
+    assert all(path.exists() for path in planted)
+    assert {one.reason for one in ended(service, Action.REMOVE_ORPHANS)} == {"orphans"}
+    (decision,) = [
+        one for one in service.fold.table(uuid_of(table)).of_table if one.action is Action.REMOVE_ORPHANS
+    ]
+    assert "orphans.max_share" in decision.why
+    service.stop()
+
+
+@pytest.mark.parametrize("how", ["the policy", "a pause", "the table"])
+def test_who_wants_nothing_deleted_any_more_is_obeyed_within_the_grace(lab_of, how):
+    lab = lab_of()
+    table = filled(lab)
+    planted = plant(table, *ORPHANS)
+    service = started(lab)
+    pass_by(lab, service, 1.75)
+    assert service.ledger.deletions(uuid_of(table)) == {"waiting": 4}
+
+    if how == "the policy":
+        (lab.config.policies / "all.yaml").write_text(REPORT)
+    elif how == "a pause":
+        hold = Hold(HoldKind.PAUSE, uuid_of(table), "shop.orders", "not now", lab.now_ms())
+        lab.held.append((hold.key, to_json(hold).encode()))
+    else:
+        table.refresh().transaction().set_properties({"gc.enabled": "false"}).commit_transaction()
+    pass_by(lab, service, 4)
+
+    assert all(path.exists() for path in planted)
+    service.stop()
+
+
+def test_a_search_that_a_restart_has_ended_begins_again(lab_of):
+    lab = lab_of()
+    table = filled(lab)
+    planted = plant(table, *ORPHANS)
+    service = started(lab)
+    lab.ahead_ms += 2 * DAY_MS
+    while not len(service.searches):
+        service.step(0)
+    service.fold.close()
+    service.ledger.close()
+
+    again = started(lab)
+    pass_by(lab, again, 4)
+
+    assert not any(path.exists() for path in planted)
+    first, *_ = [one for one in again.ledger.operations() if one.reason == "stopped"]
+    assert first.outcome_why == "the daemon ended while it ran"
+    again.stop()
+
+
+def test_a_damaged_manifest_is_no_proof(lab_of):
+    """What it names cannot be known: nothing is found, and the table says why."""
+    lab = lab_of()
+    table = filled(lab)
+    planted = plant(table, *ORPHANS)
+    manifest = Path(table.inspect.manifests()["path"][0].as_py().removeprefix("file://"))
+    whole = manifest.read_bytes()
+    service = started(lab)
+    service.round()
+    manifest.write_bytes(whole[: len(whole) // 2])
+
+    pass_by(lab, service, 3)
+
+    assert all(path.exists() for path in planted)
+    assert {one.reason for one in ended(service, Action.REMOVE_ORPHANS)} == {"storage"}
+    manifest.write_bytes(whole)
+    pass_by(lab, service, 5)
+    assert not any(path.exists() for path in planted)
+    service.stop()
+
+
+def test_many_tables_are_searched_one_after_another(lab_of):
+    lab = lab_of()
+    tables = [filled(lab, f"shop.t{number}") for number in range(6)]
+    planted = [path for table in tables for path in plant(table, *ORPHANS)]
+    service = started(lab)
+
+    pass_by(lab, service, 6)
+
+    assert not any(path.exists() for path in planted)
+    assert all(
+        one.verdict in {Verdict.CLEAN, Verdict.OFF, Verdict.UNSUPPORTED, Verdict.DUE, Verdict.RUNNING}
+        for table in tables
+        for one in service.fold.table(uuid_of(table)).of_table
+    )
+    service.stop()
