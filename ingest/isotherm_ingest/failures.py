@@ -37,6 +37,8 @@ _CONFLICT = (
     # A rollback: the snapshot that we read from is in main's history no more.
     "is not an ancestor of",
     "Runtime file filtering",
+    # The snapshot that the rows are looked for in has expired meanwhile.
+    "Cannot find snapshot with ID",
     # A file that the scan planned is gone: compacted and expired meanwhile.
     "org.apache.iceberg.exceptions.NotFoundException",
     "java.io.FileNotFoundException",

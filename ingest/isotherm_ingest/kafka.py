@@ -196,7 +196,7 @@ class Broker:
         return frozenset(
             resource.name
             for resource, found in answers.items()
-            if "compact" in str(found["cleanup.policy"].value)
+            if "cleanup.policy" in found and "compact" in str(found["cleanup.policy"].value)
         )
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:

@@ -247,6 +247,7 @@ class Outbox:
             key, value, headers = encode(event)
             records.append(Record(self._control_topic, key, value, tuple(headers.items())))
         self._broker.send(records)
+        self.turned_s = clock.monotonic_s()
         for event in events:
             self._metrics.announced.labels(table.name, event.origin).inc()
         last = links[-1]

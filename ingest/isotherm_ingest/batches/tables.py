@@ -52,6 +52,11 @@ class TableState:
         """The next offset that it needs, or None where nothing is known yet."""
         return None if self.known is None else self.known.through.get(position)
 
+    @property
+    def is_halted(self) -> bool:
+        """Whether a hole was told that a person must decide about."""
+        return self.known is not None and self.known.is_halted
+
     def is_left_out(self, now_s: float) -> bool:
         """Whether it failed, and is not to be tried yet."""
         return self.failures > 0 and now_s < self.retry_at_s
@@ -194,8 +199,8 @@ class Tables:
         self.prepare(portions, now_s, only_look=True, recovers=recovers)
 
     def failed(self, names: Iterable[str]) -> list[str]:
-        """Those of them that failed when they were tried last."""
-        return [name for name in names if self._states[name].failures]
+        """Those of them that failed when they were tried last, or that a hole has halted before this driver began."""
+        return [name for name in names if self._states[name].failures or self._states[name].is_halted]
 
     def is_left_out(self, name: str, now_s: float) -> bool:
         """Whether a table failed, and is not to be tried yet."""
@@ -369,7 +374,7 @@ def _in_step(state: TableState, portion: Portion, front: Front) -> bool:
     What the table lacks of other partitions counts too: a key may have moved from one of them to one of these. And where
     changes are missing, whichever topic they came from, it is looked at before it is written.
     """
-    if state.known is not None and state.known.is_halted:
+    if state.is_halted:
         return False
     begins = {one: first for topic in portion.topics for one, first in front.get(topic, {}).items()}
     begins |= {position: first for position, (first, _) in portion.ranges.items()}

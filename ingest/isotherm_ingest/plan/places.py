@@ -187,7 +187,8 @@ def _after(
     if known is not None and _is_other(known.topic_ids, kafka, topic):
         known = None
     if _is_other(found.topic_ids, kafka, topic):
-        if known is None or position not in known.through:
+        # What was noted of a table of which nothing was known is no word that this hole is told: it is where Kafka begins.
+        if known is None or not known.uuid or position not in known.through:
             return start, [Hole(Lost.TOPIC_MADE_AGAIN, position, has or 0, start)]
         has = None  # it is known already, and has committed nothing of the new topic since
     after, holes = has, []

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isotherm.contract.identity import PartitionKey
+from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.tables.java_table import Change, JavaTable, items, key_of
 
 GRANULARITY = "write.delete.granularity"
@@ -47,16 +48,30 @@ def deleted_rows(java: JavaTable, rows: Any) -> list[DeletedRows]:
     for row in items(rows):
         number = row.getInt(1)
         spec = specs.get(number)
+        _check(java.table, spec)
         partition = partition_data(spec.partitionType())
         if partition.size():
             if number not in projections:
-                projections[number] = iceberg.util.StructProjection.createAllowMissing(
-                    unified, spec.partitionType()
-                )
+                projections[number] = iceberg.util.StructProjection.create(unified, spec.partitionType())
             values = converter.convert(unified, row.getStruct(2))
             partition = partition.copyFor(projections[number].wrap(values))
         found.append(DeletedRows(row.getString(0), spec, partition, row.getList(3)))
     return found
+
+
+def _check(table: Any, spec: Any) -> None:
+    """Refuse rows whose partition Spark does not tell: a delete file in another partition makes a table unreadable.
+
+    Raises:
+        TableRefused: a column by which their files are divided was dropped.
+    """
+    schema = table.schema()
+    for field in items(spec.fields()):
+        if schema.findField(field.sourceId()) is None and not field.transform().isVoid():
+            raise TableRefused(
+                f"rows to be changed lie in files that are divided by {field.name()}, whose column was dropped, so "
+                "nobody can say in which partition; rewrite these files first (CALL system.rewrite_data_files)"
+            )
 
 
 class DeleteFiles:

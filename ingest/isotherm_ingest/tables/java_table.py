@@ -122,6 +122,12 @@ class JavaTable:
         resolved = converter.collectResolvedSparkExpression(self._session._jsparkSession, COLUMNS, text)
         return converter.convertToIcebergExpression(resolved)
 
+    def close(self) -> None:
+        """Let go of the view by which conditions are understood: it keeps the table, with all its snapshots."""
+        if self._is_told:
+            self._session.catalog.dropTempView(COLUMNS)
+            self._is_told = False
+
     def append(self, files: Iterable[File], summary: Mapping[str, str]) -> Committed:
         """Commit files in one snapshot, if this pipeline has committed nothing since the look. Raises as `commit`."""
         nothing = self.iceberg.expressions.Expressions.alwaysFalse()

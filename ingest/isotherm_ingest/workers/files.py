@@ -120,7 +120,10 @@ def _named(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     columns = []
     for values, field in zip(rows.columns, schema, strict=True):
         if values.null_count and not field.nullable:
-            raise ValueError(f"column {field.name} is required, and {values.null_count} rows have no value")
+            raise ValueError(
+                f"column {field.name} is required, and {values.null_count} rows have no value: ALTER TABLE … ALTER COLUMN "
+                f"{field.name} DROP NOT NULL lets them in"
+            )
         if not _is_like(values.type, field.type):
             raise TypeError(f"column {field.name} is {field.type}, and its values are {values.type}")
         columns.append(pa.array(_Named(values, field.type)))

@@ -490,6 +490,43 @@ def test_what_was_read_of_a_topic_that_was_made_again_meanwhile_is_of_nobody(pip
     assert not pipeline.is_left_out("orders")
 
 
+def test_a_topic_that_was_made_again_halts_for_as_long_as_nobody_has_decided(pipeline):
+    """Kafka drops the marks of a topic that goes, so a driver that begins knows nothing but what the table says."""
+    pipeline.send(*messages(ORDERS, 0, 1, 2), *messages(CUSTOMERS, 0))
+    pipeline.minute()
+    pipeline.session.kafka[:] = [*messages(ORDERS, 0, 1, 2, 3, 4), *messages(CUSTOMERS, 0, 1)]
+    pipeline.broker.ids[ORDERS] = "another id"
+    for position in [one for one in pipeline.store if one != "owner" and one[0] == ORDERS]:
+        del pipeline.store[position]
+    pipeline.start()
+    for _ in range(5):
+        pipeline.minute()
+
+    assert pipeline.rows("orders") == [0, 1, 2]
+    assert pipeline.rows("customers") == [0, 1]
+    assert pipeline.is_left_out("orders")
+    assert pipeline.sample("holes_total", table="shop.orders", why="topic_made_again") >= 1
+
+
+def test_a_table_that_was_halted_before_its_topics_had_leaders_is_looked_at_again(pipeline):
+    pipeline.send(*messages(ORDERS, 0, 1, 2), *messages(CUSTOMERS, 0))
+    pipeline.minute()
+    del pipeline.lake.tables["shop.orders"]
+    pipeline.send(*messages(ORDERS, 3))
+    pipeline.minute()
+    pipeline.minute()
+    pipeline.broker.without_leader = {(ORDERS, 0)}
+    pipeline.start(CONFIG.replace("table}", 'table}", on_hole: "backfill'))
+    pipeline.minute()
+    pipeline.broker.without_leader = set()
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, 4))
+    for _ in range(3):
+        pipeline.minute()
+
+    assert pipeline.rows("orders") == [0, 1, 2, 3, 4]
+
+
 def test_retention_that_passed_halts_the_table_alone(pipeline):
     pipeline.send(*messages(ORDERS, 0), *messages(CUSTOMERS, 0))
     pipeline.minute()

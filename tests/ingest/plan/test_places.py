@@ -112,6 +112,14 @@ def test_a_topic_that_was_made_again_is_told_once_though_the_table_has_committed
     assert (again.told, again.next) == ((), {P: 7, Q: 0})
 
 
+def test_a_topic_that_was_made_again_stays_a_hole_where_nothing_else_is_known():
+    """What a driver notes of a table that it has just met, and that is halted, is where Kafka begins, and no word on it."""
+    begins = kafka(start=0, end=9, topic_id="b")
+    noted = Known("", {}, {P: 0, Q: 0}, {"shop.orders": "b"}, is_halted=True)
+    for seen in (None, noted):
+        assert set(whys(judged(found(500), seen, begins).halted)) == {Lost.TOPIC_MADE_AGAIN}
+
+
 def test_a_topic_that_lost_its_newest_messages_is_a_hole():
     assert whys(judged(found(500), None, kafka(end=400)).halted) == [Lost.CUT_BACK]
     assert judged(found(500), None, kafka(end=400), "accept").next[P] == 400

@@ -7,6 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from isotherm_ingest.failures import TableRefused
+from isotherm_ingest.tables.java_table import COLUMNS
+from isotherm_ingest.tables.upsert import LOCATED
 from support.upserts import KEPT, Delete, Mirror, Put, hour
 
 pytestmark = pytest.mark.spark
@@ -266,3 +269,30 @@ def test_a_commit_tells_how_it_left_the_table_unless_somebody_else_was_there(spa
 
     comment = f"ALTER TABLE {mirror.spark_name} SET TBLPROPERTIES ('comment' = 'changed meanwhile')"
     assert committed(lambda _: spark.sql(comment)).now is None
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_rows_whose_partition_nobody_can_tell_are_refused_and_the_table_stays_readable(
+    spark, lake_folder, version
+):
+    """Iceberg lets a column go once no spec divides by it any more; the files of before are divided by it still."""
+    columns = {"id": "BIGINT", "name": "STRING", "region": "STRING"}
+    mirror = Mirror(spark, lake_folder, "region", columns=columns, **{"format-version": str(version)})
+    mirror.apply(*(Put(number, {"name": "a", "region": "eu"}) for number in range(1, 5)))
+    spark.sql(f"ALTER TABLE {mirror.spark_name} DROP PARTITION FIELD region")
+    spark.sql(f"ALTER TABLE {mirror.spark_name} DROP COLUMN region")
+    mirror.columns = {"id": "BIGINT", "name": "STRING"}
+
+    with pytest.raises(TableRefused, match="divided by region, whose column was dropped"):
+        mirror.apply(Put(2, {"name": "b"}))
+
+    assert spark.sql(f"SELECT id, name FROM {mirror.spark_name}").count() == 4
+
+
+def test_a_commit_leaves_no_table_in_the_session(spark, lake_folder):
+    """Its views would keep all snapshots of each table that was ever written to."""
+    mirror = Mirror(spark, lake_folder)
+    for name in ("a", "b"):
+        mirror.apply(*(Put(number, {"name": name}) for number in range(300)))
+
+    assert not any(spark.catalog.tableExists(view) for view in (COLUMNS, LOCATED))
