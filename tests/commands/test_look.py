@@ -1,7 +1,10 @@
 """`isotherm look` on a real catalog that no daemon has ever seen: what is worst comes first, and nothing is changed."""
 
 import json
+import os
 import socket
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,7 +14,7 @@ import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import HourTransform
+from pyiceberg.transforms import HourTransform, IdentityTransform
 from pyiceberg.types import LongType, NestedField, TimestamptzType
 from typer.testing import CliRunner
 
@@ -195,3 +198,74 @@ def test_without_a_catalog_it_says_how_to_name_one(monkeypatch, tmp_path):
     assert "give --catalog-uri, or describe the catalog in ~/.pyiceberg.yaml" in " ".join(
         result.output.split()
     )
+
+
+@pytest.mark.parametrize("name", ["shop.a[b]", "shop.[x]", "shop.[/x]"])
+def test_a_name_is_no_pattern_and_no_markup(tmp_path, name, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    uri = f"sqlite:///{tmp_path}/catalog.db"
+    catalog = load_catalog("default", type="sql", uri=uri, warehouse=f"file://{tmp_path}/w")
+    catalog.create_namespace("shop")
+    table = catalog.create_table(
+        name, SCHEMA, partition_spec=PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "[link=x]"))
+    )
+    appended(table, 3)
+
+    for words in ([], [name]):
+        result = CliRunner().invoke(app, ["look", "--catalog-uri", uri, *words])
+        assert result.exit_code == 0, result.output
+        assert name in result.output
+
+
+def test_an_address_with_a_mistake_makes_no_database(tmp_path):
+    missing = tmp_path / "typo.db"
+    result = CliRunner().invoke(app, ["look", "--catalog-uri", f"sqlite:///{missing}"])
+
+    assert result.exit_code == 1
+    assert f"there is no file {missing}" in result.output.replace("\n", "")
+    assert not missing.exists()
+
+    (tmp_path / "other.db").touch()
+    result = CliRunner().invoke(app, ["look", "--catalog-uri", f"sqlite:///{tmp_path}/other.db"])
+    assert result.exit_code == 1
+    assert "iceberg_namespace_properties" in result.output or "iceberg_tables" in result.output
+    assert (tmp_path / "other.db").stat().st_size == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["catalog:\n  default:\n    uri: 'x\n\tpassword: hunter2", "- hunter2", b"\xff\xfehunter2"]
+)
+def test_a_mistake_in_the_configuration_of_pyiceberg_names_the_file_and_repeats_nothing(tmp_path, text):
+    """PyIceberg reads it while it is imported."""
+    (tmp_path / ".pyiceberg.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
+    said = subprocess.run(
+        [sys.executable, "-m", "isotherm.cli", "look"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYICEBERG_HOME": str(tmp_path), "HOME": str(tmp_path)},
+        check=False,
+    )
+
+    assert said.returncode == 1, said.stderr
+    assert ".pyiceberg.yaml" in said.stderr
+    assert "Traceback" not in said.stderr
+    assert "hunter2" not in said.stderr
+
+
+def test_a_policy_judges_as_the_daemon_does_what_the_table_says_itself(lake, look, tmp_path):
+    """Its own patterns count: a file that names this very table would overrule the table."""
+    catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{lake}/catalog.db")
+    table = catalog.load_table("shop.many")
+    table.transaction().set_properties(
+        {"history.expire.max-snapshot-age-ms": "9223372036854775807"}
+    ).commit_transaction()
+    policy = tmp_path / "p.yaml"
+    policy.write_text("tables: '*'\nexpire: {keep_for: 10m, keep_last: 5}\n")
+    try:
+        (found,) = json.loads(look("shop.many", "--policy", str(policy), "-o", "json").stdout)["tables"]
+    finally:
+        catalog.load_table("shop.many").transaction().remove_properties(
+            "history.expire.max-snapshot-age-ms"
+        ).commit_transaction()
+
+    assert found["examination"]["may_expire"] == 0

@@ -69,6 +69,47 @@ def test_each_thing_that_the_table_shows_keeps_a_file(changes, finding, reason):
     assert found(**changes) == (finding, reason)
 
 
+VERSION = f"{HOME}/metadata/00003-6f4b.metadata.json"
+
+
+@pytest.mark.parametrize(
+    ("path", "cause", "names", "reason"),
+    [
+        (PATH, Cause.ORPHAN, (), "unreached"),
+        (PATH, Cause.ORPHAN, ("a.parquet",), "reached"),
+        (PATH, Cause.EXPIRED, ("a.parquet",), "unreached"),
+        (f"{HOME}/elsewhere/a.parquet", Cause.ORPHAN, (), "elsewhere"),
+        ("s3://lake/also/shop/orders/a.parquet", Cause.EXPIRED, (), "unreached"),
+        ("s3://lake/also/shop/orders/a.parquet", Cause.ORPHAN, (), "elsewhere"),
+        (VERSION, Cause.OLD_VERSION, (), "unreached"),
+        (VERSION, Cause.OLD_VERSION, ("00003-6f4b.metadata.json",), "reached"),
+        (VERSION, Cause.ORPHAN, (), "metadata"),
+        (VERSION, Cause.EXPIRED, (), "metadata"),
+        (f"{HOME}/metadata/00003-6f4b.gz.metadata.json", Cause.OLD_VERSION, (), "unreached"),
+        (f"{HOME}/metadata/v3.metadata.json", Cause.OLD_VERSION, (), "metadata"),
+        (f"{HOME}/metadata/v3.gz.metadata.json", Cause.OLD_VERSION, (), "metadata"),
+        (f"{HOME}/metadata/version-hint.text", Cause.OLD_VERSION, (), "metadata"),
+    ],
+)
+def test_what_was_found_by_listing_goes_by_its_name_and_its_place_too(path, cause, names, reason):
+    """Where the operator lets us delete beside the table's location, others may write."""
+    neighbours = Neighbours(own_folders(HOME, ("s3://lake/also/{namespace}/{name}",), "shop", "orders"))
+
+    assert found(Mark(path, "job", cause, None), (), neighbours, names=names)[1] == reason
+
+
+@pytest.mark.parametrize(
+    ("cause", "standing"),
+    [
+        (Cause.OLD_VERSION, Standing(may_trim=False)),
+        (Cause.ORPHAN, Standing(may_remove_orphans=False)),
+        (Cause.EXPIRED, Standing(may_expire=False)),
+    ],
+)
+def test_what_a_policy_no_longer_wants_deleted_stays_and_nothing_else_does(cause, standing):
+    assert [one for one in Cause if obstacle(standing, one) is not None] == [cause]
+
+
 def test_a_file_is_reached_under_any_spelling():
     mark = Mark("s3a://lake/shop/orders/data/a.parquet", "job", Cause.LEFTOVER, SEEN)
 

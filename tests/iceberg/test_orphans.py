@@ -6,13 +6,15 @@ from pathlib import Path
 import pytest
 
 from isotherm.clients.listing import files_below
-from isotherm.core.deletion import Cause, Neighbours, own_folders
+from isotherm.core.deletion import Cause, Mark, Neighbours, own_folders
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.orphans import Found
 from isotherm.iceberg import orphans
+from isotherm.iceberg.manifests.reachability import never
 from isotherm.iceberg.orphans import find
+from isotherm.iceberg.remover import sweep
 from isotherm.runtime.clock import now_ms
-from isotherm.service.ports import Search
+from isotherm.service.ports import Search, Sweep
 from support.lab import Lab, uuid_of
 from support.object_store import BUCKET, Fault, object_store
 
@@ -177,3 +179,25 @@ def test_a_table_in_the_place_of_another_is_not_searched(on_disk):
 
     assert isinstance(result, Refusal)
     assert result.reason is Reason.GONE
+
+
+def test_the_versions_that_a_table_needs_are_never_deleted(on_disk):
+    """Each has the same sequence number: nothing else tells them apart. A catalog may be set back to an older one."""
+    table = on_disk.create(**{"write.metadata.previous-versions-max": "2"})
+    on_disk.append(table, 1)
+    for number in range(5):
+        table.transaction().set_properties({"number": str(number)}).commit_transaction()
+    table.refresh()
+    every = sorted(Path(table.metadata_location.removeprefix("file://")).parent.glob("*.metadata.json"))
+    back_to = every[2]
+    on_disk.catalog.drop_table("shop.orders")
+    table = on_disk.catalog.register_table("shop.orders", f"file://{back_to}")
+    marks = tuple(Mark(f"file://{path}", "job", Cause.OLD_VERSION, None) for path in every)
+    neighbours = Neighbours(own_folders(table.metadata.location, (), "shop", "orders"))
+
+    swept = sweep(table, Sweep(uuid_of(table), marks, {}, neighbours), never)
+
+    needed = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+    assert set(swept.kept) == needed
+    assert set(swept.gone) == {mark.path for mark in marks} - needed
+    assert on_disk.catalog.load_table("shop.orders").scan().to_arrow().num_rows == 2

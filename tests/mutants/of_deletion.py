@@ -5,7 +5,101 @@ from mutants.mutant import Mutant
 RULES = "core/test_deletion.py::"
 CLOCK = "core/test_clock_check.py::"
 
+FOUND = "service/test_searches.py::"
+
 MUTANTS = (
+    # What is found by listing
+    Mutant(
+        "an orphan goes though the table has come to need a file of its name",
+        "core/deletion.py",
+        "if mark.cause in FOUND and name_of(mark.path) in evidence.names:",
+        "if False:",
+        FOUND + "test_what_is_found_again_within_the_grace_stays",
+    ),
+    Mutant(
+        "the version that the catalog was set back to goes",
+        "iceberg/remover.py",
+        "    found &= wanted[Cause.OLD_VERSION]\n",
+        "    found = set()\n",
+        "iceberg/test_orphans.py::test_the_versions_that_a_table_needs_are_never_deleted",
+    ),
+    Mutant(
+        "orphans are looked for where other tables may write",
+        "core/deletion.py",
+        "folders = neighbours.made if mark.cause in FOUND else neighbours.own",
+        "folders = neighbours.own",
+        RULES + "test_what_was_found_by_listing_goes_by_its_name_and_its_place_too",
+    ),
+    Mutant(
+        "the newest version of a table without a catalog goes as an old one",
+        "core/deletion.py",
+        "return path.endswith(VERSION_ENDS) and _NUMBERED.fullmatch(name_of(path)) is None",
+        "return path.endswith(VERSION_ENDS)",
+        RULES + "test_what_was_found_by_listing_goes_by_its_name_and_its_place_too",
+    ),
+    Mutant(
+        "orphans go though the policy only wants them counted by now",
+        "core/deletion.py",
+        "if cause is Cause.ORPHAN and not standing.may_remove_orphans:",
+        "if False:",
+        RULES + "test_what_a_policy_no_longer_wants_deleted_stays_and_nothing_else_does",
+    ),
+    Mutant(
+        "hidden files are orphans",
+        "core/orphans.py",
+        "return not is_hidden and",
+        "return True and",
+        FOUND + "test_orphans_go_and_nothing_else_does",
+    ),
+    Mutant(
+        "what a writer is about to commit is an orphan",
+        "iceberg/orphans.py",
+        "if one.written_at_ms < wanted.before_ms]",
+        "if True]",
+        "iceberg/test_orphans.py::test_a_store_lists_what_lies_in_its_folders",
+    ),
+    Mutant(
+        "what came between the two listings is an orphan",
+        "iceberg/orphans.py",
+        "        if name_of(file.name) in unreached:\n",
+        "        if True:\n",
+        "iceberg/test_orphans.py::test_what_came_between_the_two_listings_is_not_found",
+    ),
+    Mutant(
+        "files in the folder of another table are marked",
+        "iceberg/orphans.py",
+        "            if holder is not None:\n",
+        "            if False:\n",
+        FOUND + "test_what_lies_in_the_folder_of_another_table_stays",
+    ),
+    Mutant(
+        "a folder in which most looks like orphans is believed",
+        "core/orphans.py",
+        "if found.files <= FEW or found.files <= found.listed * max_share:",
+        "if True:",
+        FOUND + "test_where_most_of_a_folder_looks_like_orphans_a_person_must_look",
+    ),
+    Mutant(
+        "a search that is no answer is an empty folder",
+        "clients/listing.py",
+        "    if not isinstance(err, FileNotFoundError):\n        raise err\n",
+        "    return\n",
+        FOUND + "test_a_folder_that_cannot_be_listed_is_no_empty_one",
+    ),
+    Mutant(
+        "links on a disk are followed",
+        "clients/listing.py",
+        "os.walk(root, onerror=_unless_missing)",
+        "os.walk(root, onerror=_unless_missing, followlinks=True)",
+        FOUND + "test_links_lead_nowhere",
+    ),
+    Mutant(
+        "equality deletes are converted though somebody else's rewrite may be open",
+        "core/planner/plan.py",
+        "return owed if facts.rewritten_in is None else replace(owed, converted_bytes=None)",
+        "return owed",
+        "core/planner/test_plan.py::test_equality_deletes_are_applied_where_somebody_else_rewrites_files_too",
+    ),
     # core.deletion.judge, condition by condition
     Mutant(
         "files go though the table says gc.enabled=false",

@@ -1,5 +1,6 @@
 """Old versions of metadata, and orphans: found by listing, marked, proved, and deleted; and nothing else is."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -214,6 +215,7 @@ def test_what_lies_in_the_folder_of_another_table_stays(lab_of):
 
     assert there <= files(inner)
     assert rows(inner) == had
+    assert service.ledger.deletions(uuid_of(table)) == {}
     service.stop()
 
 
@@ -248,6 +250,26 @@ def test_links_lead_nowhere(lab_of, tmp_path):
     pass_by(lab, service, 6)
 
     assert (elsewhere / "precious.parquet").exists()
+    service.stop()
+
+
+def test_a_folder_that_cannot_be_listed_is_no_empty_one(lab_of, monkeypatch):
+    lab = lab_of()
+    table = filled(lab)
+    plant(table, *ORPHANS)
+    scandir = os.scandir
+
+    def refusing(path):
+        if str(path).rstrip("/").endswith("/data"):
+            raise PermissionError(path)
+        return scandir(path)
+
+    service = started(lab)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", refusing)
+        pass_by(lab, service, 2)
+
+    assert {one.reason for one in ended(service, Action.REMOVE_ORPHANS)} == {"storage"}
     service.stop()
 
 

@@ -6,13 +6,13 @@ writers pause, who intends to write) it does not know here, and says so.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 from rich.padding import Padding
-from rich.progress import Progress
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -20,6 +20,7 @@ from isotherm.commands.options import Output
 from isotherm.commands.plan_lines import Line, plan_lines, verdicts_text
 from isotherm.commands.terminal import EXIT_ERROR, VERDICT_STYLES, err, out, plain_errors, print_json
 from isotherm.core.model.decisions import Verdict
+from isotherm.core.partitions import with_epochs
 from isotherm.core.planner.examination import Examination, Gain, examined
 from isotherm.core.planner.view import Surroundings, View
 from isotherm.core.policy.precedence import BUILT_IN, PolicyFile, resolve
@@ -50,6 +51,11 @@ class Looked:
     lines: tuple[Line, ...]
     """What would be done now, and why not the rest, without what is clean; what matters first."""
 
+    @property
+    def ails(self) -> bool:
+        """Whether something could be gained, or would be by a version that can rewrite it."""
+        return bool(self.examination.suffers or self.examination.verdicts.get(Verdict.UNSUPPORTED))
+
 
 @dataclass(frozen=True, slots=True)
 class Unread:
@@ -72,6 +78,8 @@ class Lake:
     at_ms: int
     tables: tuple[Looked, ...]
     unread: tuple[Unread, ...]
+    is_named: bool = False
+    """Whether its tables were asked for by name."""
 
 
 def show_lake(
@@ -89,19 +97,12 @@ def show_lake(
     if page is not None and not page.parent.is_dir():
         # Before a lake is read for nothing.
         raise typer.BadParameter(f"there is no folder {page.parent}", param_hint="--page")
-    config = CatalogConfig(name=catalog, properties=dict(_pair(one) for one in properties))
+    # A mistake in an address must not leave a new database behind, with PyIceberg's tables in it.
+    named = {"init_catalog_tables": "false", **dict(_pair(one) for one in properties)}
+    config = CatalogConfig(name=catalog, properties=named)
     with plain_errors():
         file = PolicyFile(tables=["*"]) if policy is None else read_yaml(policy, PolicyFile)
-        # PyIceberg, Arrow and DataFusion take seconds to import: a mistake in a file is reported before.
-        from isotherm.iceberg.catalog import IcebergCatalog, connect
-
-        try:
-            found = IcebergCatalog(connect(config))
-        except Unavailable as error:
-            if "uri" in config.properties:
-                raise
-            hint = "give --catalog-uri, or describe the catalog in ~/.pyiceberg.yaml as PyIceberg does"
-            raise Unavailable(f"{error}; {hint}") from error
+        found = _connected(config)
         lake = look(
             found, tables, catalog, file, BUILT_IN if policy is None else policy.name, wall_clock_ms()
         )
@@ -116,9 +117,44 @@ def show_lake(
         if output is Output.JSON:
             print_json(lake)
         else:
-            _print(lake, is_named=bool(tables))
+            _print(lake)
         if lake.unread and (tables or not lake.tables):
             raise typer.Exit(EXIT_ERROR)
+
+
+def _connected(config: CatalogConfig) -> "IcebergCatalog":
+    """The catalog. Raises Unavailable: it does not answer, or nobody can say where it is."""
+    # PyIceberg, Arrow and DataFusion take seconds to import: a mistake in a file is reported before.
+    try:
+        from isotherm.iceberg.catalog import IcebergCatalog, connect
+    except ImportError:
+        raise
+    except Exception as error:  # PyIceberg reads its configuration while it is imported
+        # Not what it says: a password may be in the line.
+        raise Unavailable(
+            "PyIceberg cannot read its .pyiceberg.yaml (in the home folder, in this one, or in PYICEBERG_HOME): "
+            f"{type(error).__name__}{_line_of(error)}"
+        ) from error
+    _check_database(config.properties.get("uri", ""))
+    try:
+        return IcebergCatalog(connect(config))
+    except Unavailable as error:
+        if "uri" in config.properties:
+            raise
+        hint = "give --catalog-uri, or describe the catalog in ~/.pyiceberg.yaml as PyIceberg does"
+        raise Unavailable(f"{error}; {hint}") from error
+
+
+def _check_database(uri: str) -> None:
+    """Raises Unavailable: SQLite would make the file of this address, because it is not there."""
+    scheme, _, path = uri.partition(":///")
+    if scheme.startswith("sqlite") and path and not Path(path.partition("?")[0]).exists():
+        raise Unavailable(f"there is no file {path}")
+
+
+def _line_of(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    return "" if mark is None else f" in line {mark.line + 1}"
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -150,12 +186,13 @@ def look(
             looked.append(_looked(catalog, one, policy, now_ms))
         except (Unavailable, TableMissing) as error:
             unread.append(Unread(one, str(error)))
-    looked.sort(key=lambda one: (-one.examination.spared, -one.examination.may_expire, one.table))
-    return Lake(name, policy_name, now_ms, tuple(looked), tuple(unread))
+    looked.sort(key=lambda one: (-one.examination.suffers, -one.examination.may_expire, one.table))
+    return Lake(name, policy_name, now_ms, tuple(looked), tuple(unread), is_named=bool(tables))
 
 
 def _with_progress(names: Sequence[str]) -> Iterator[str]:
-    with Progress(console=err, transient=True, disable=not err.is_terminal) as bar:
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task("", total=len(names))
         for name in names:
             bar.update(task, description=f"reading {name}")
@@ -165,6 +202,11 @@ def _with_progress(names: Sequence[str]) -> Iterator[str]:
 
 def _looked(catalog: "IcebergCatalog", name: str, policy: PolicyFile, now_ms: int) -> Looked:
     loaded = catalog.load(name)
+    # By its own patterns, where one matches: a file that names this very table overrules what the table says.
+    files = [("", policy), ("", policy.model_copy(update={"tables": ["*"]}))]
+    resolved = next(
+        one for file in files if (one := resolve(name, loaded.facts.properties, [file])) is not None
+    )
     scan = catalog.scan(loaded)
     state = built(
         loaded.table,
@@ -174,17 +216,16 @@ def _looked(catalog: "IcebergCatalog", name: str, policy: PolicyFile, now_ms: in
         foreign_commits=scan.foreign_commits,
         appends=scan.appends,
     )
+    fields = with_epochs(loaded.facts.fields, resolved.policy.cold.epochs)
     view = View(
-        around=Surroundings(state, loaded.facts.fields),
-        facts=loaded.facts,
+        around=Surroundings(state, fields),
+        facts=replace(loaded.facts, fields=fields),
         partitions=scan.partitions,
         snapshots=loaded.log(),
         astray=loaded.astray,
         # A daemon keeps what was not announced to it; here nobody announces anything.
         announced_sequence_number=loaded.seen_through,
     )
-    resolved = resolve(name, loaded.facts.properties, [("", policy.model_copy(update={"tables": [name]}))])
-    assert resolved is not None  # noqa: S101 (the file names this very table)
     examination, planned = examined(view, resolved.policy, now_ms)
     lines = [one for one in plan_lines(planned) if one.verdict is not Verdict.CLEAN and not one.is_missing]
     return Looked(name, loaded.facts.format_version, examination, tuple(lines[:BRIEF]))
@@ -193,12 +234,12 @@ def _looked(catalog: "IcebergCatalog", name: str, policy: PolicyFile, now_ms: in
 # --- in a terminal
 
 
-def _print(lake: Lake, *, is_named: bool) -> None:
+def _print(lake: Lake) -> None:
     if lake.tables:
         out.print(_overview(lake.tables))
         out.print()
-    ailing = [one for one in lake.tables if is_named or one.examination.spared]
-    told = ailing if is_named else ailing[:WORST]
+    ailing = [one for one in lake.tables if lake.is_named or one.ails]
+    told = ailing if lake.is_named else ailing[:WORST]
     for one in told:
         _print_table(one)
     if len(ailing) > len(told):
@@ -268,12 +309,20 @@ def held(one: Looked) -> Iterable[str]:
 
 def gains(found: Examination) -> Iterable[str]:
     """What work would gain, and cost, in words."""
-    if found.in_the_end.files == found.files:
+    if found.verdicts.get(Verdict.UNSUPPORTED):
+        count = found.verdicts[Verdict.UNSUPPORTED]
+        yield f"{counted(count, 'partition')} owe something that this version cannot rewrite; below is why"
+    if not found.at_once.work.jobs and not found.in_the_end.work.jobs:
         yield f"nothing to gain: a full scan opens {counted(found.files, 'file')}, and would go on to do so"
         return
     yield f"at once: {_gain_text(found.at_once)}"
-    if found.in_the_end.files != found.at_once.files:
+    if found.in_the_end.work != found.at_once.work:
         yield f"once its partitions are cold: {_gain_text(found.in_the_end)}"
+    if found.never_cold:
+        yield (
+            f"left as it is: {counted(found.never_cold, 'partition')} that may never be cold (no time, and written for a "
+            "day). Where writers only append, compact.minor_after in a policy has old files merged"
+        )
 
 
 def _gain_text(gain: Gain) -> str:

@@ -39,7 +39,7 @@ def page_of(lake: Lake) -> str:
     _text(body, "h1", f"Catalog {lake.catalog}, {clock_text(lake.at_ms)} UTC")
     _summary(body, lake)
     for one in lake.tables:
-        if one.examination.spared or len(lake.tables) == 1:
+        if one.ails or lake.is_named or len(lake.tables) == 1:
             _table(body, one)
     for other in lake.unread:
         _text(body, "p", str(other), "bad")
@@ -63,7 +63,7 @@ def _summary(body: Element, lake: Lake) -> None:
     said.text = f"{counted(len(lake.tables), 'table')}. Whoever reads all of them opens "
     _text(said, "b", f"{files:,} files", "today").tail = " today, and "
     _text(said, "b", f"{then:,}", "then").tail = " once they are compacted."
-    most = max(one.examination.files for one in lake.tables)
+    most = max(max(one.examination.files, one.examination.in_the_end.files) for one in lake.tables)
     table = SubElement(body, "table")
     row = SubElement(table, "tr")
     for heading, of in (

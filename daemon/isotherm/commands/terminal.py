@@ -42,7 +42,10 @@ EXIT_WORK_TO_DO = 3
 
 
 class _Console(Console):
-    """A console on which names and values of tables, which anybody may choose, do nothing to the terminal."""
+    """A console on which names and values of tables, which anybody may choose, do nothing to the terminal.
+
+    Nor are they read as Rich's own markup: `[error]` is printed, and no link.
+    """
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         """The segments of something to print, their control characters spelled out."""
@@ -50,10 +53,10 @@ class _Console(Console):
             yield Segment(text if control else printable(text, "\n"), style, control)
 
 
-out = _Console(highlight=False, soft_wrap=False)
+out = _Console(highlight=False, soft_wrap=False, markup=False, emoji=False)
 """For answers."""
 
-err = _Console(stderr=True, highlight=False)
+err = _Console(stderr=True, highlight=False, markup=False, emoji=False)
 """For everything else."""
 
 VERDICT_STYLES = {

@@ -150,8 +150,15 @@ _SECRETS = re.compile(r"(?<=//)[^/@\s]+(?=@)|(?<=Bearer )[^\s'\"]+|(?<=Basic )[^
 """Where clients repeat a password or a token: before the host of an address, and in a header."""
 
 
+_REPEATED = re.compile(r"\s*\[type=.*$")
+"""What pydantic adds: a part of what it was given, which may be any file that a catalog points to, and an address."""
+LONGEST = 500
+"""Characters of an error that are told: a table's owner chooses what it repeats."""
+
+
 def _first_line(err: Any) -> str:
     lines = str(err).strip().splitlines()
     if lines and _PYDANTIC.match(lines[0]):
         lines = [": ".join(line.strip() for line in lines[1:3])]
-    return f"{type(err).__name__}: {_SECRETS.sub('***', lines[0]) if lines else ''}"
+    said = _SECRETS.sub("***", _REPEATED.sub("", lines[0])) if lines else ""
+    return f"{type(err).__name__}: {said if len(said) <= LONGEST else f'{said[:LONGEST]}…'}"

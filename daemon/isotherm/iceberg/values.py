@@ -3,6 +3,7 @@
 It looks only at what its caller has loaded, and at manifests. It decides nothing and reads no clock.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -216,10 +217,15 @@ def _stray(snapshot: PyIcebergSnapshot) -> Astray:
     )
 
 
+MOST_STATED = 10**17
+"""Three million years in milliseconds."""
+
+
 def _stated(by_ref: int | None, by_table: str | None) -> int | None:
     if by_ref is not None or by_table is None:
         return by_ref
-    return int(by_table) if NUMBER.fullmatch(by_table) else None
+    # A number that is larger than any that Java has says: for ever.
+    return min(int(by_table), MOST_STATED) if re.fullmatch(r"-?[0-9]{1,100}", by_table, re.ASCII) else None
 
 
 def _known(snapshot: PyIcebergSnapshot, kept_until_ms: int) -> Snapshot:

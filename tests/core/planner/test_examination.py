@@ -5,12 +5,14 @@ from dataclasses import replace
 from hypothesis import given
 
 from core.planner.test_plan import maintained, policies
+from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileKind, FileStats
 from isotherm.core.planner.backlog import done
 from isotherm.core.planner.examination import examined
-from isotherm.core.policy.policy import Policy, Work
-from support.builders import GIB, HOUR, MIB, NOW, files, key, partition, snapshots, table_state, view
+from isotherm.core.policy.policy import Expire, Policy, Work
+from isotherm.core.state import PartitionState
+from support.builders import GIB, HOUR, MIB, NOW, facts, files, key, partition, snapshots, table_state, view
 
 YOUNG = NOW // HOUR - 1
 """An hour that the stream has not left."""
@@ -63,3 +65,49 @@ def test_what_it_says_of_now_is_the_backlog(world, policy):
         assert found.at_once.files == found.files
     assert sum(count for _, count in found.sizes) == found.data.files
     assert 0 <= found.may_expire <= found.snapshots
+
+
+def test_a_large_partition_is_as_many_jobs_as_it_takes():
+    state = replace(partition(0), data=files(400, 60 * MIB), last_write_at_ms=0)
+    found, _ = examined(view({key(1): state}, snapshots=()), Policy(), NOW)
+
+    assert found.at_once.work.bytes == 400 * 60 * MIB
+    assert found.at_once.work.jobs == 3
+
+
+def test_what_schedules_make_due_is_gained_in_the_end_too():
+    night = {"cron": "0 0 * * *", "lasts": "24h", "do": ["compact"], "from_score": 0.1}
+    world = view({key(1): replace(partition(20), last_write_at_ms=0)}, snapshots=())
+    found, _ = examined(world, Policy(work=Work(schedules=[night])), NOW)
+
+    assert (found.at_once.files, found.in_the_end.files) == (1, 1)
+
+
+def test_where_nothing_expires_nothing_may_go():
+    found, _ = examined(view({}, snapshots=snapshots(20_000)), Policy(expire=Expire(enabled=False)), NOW)
+
+    assert (found.may_expire, found.snapshots) == (0, 20_000)
+
+
+def test_half_of_the_rows_are_half_of_the_bytes_once_deletes_are_applied():
+    deletes = {FileKind.POSITION_DELETES: FileStats(2, 500_000, MIB)}
+    data = files(4, GIB, rows=250_000)
+    found, _ = examined(
+        view({key(1): PartitionState(data, deletes, last_write_at_ms=0)}, snapshots=()), Policy(), NOW
+    )
+
+    assert found.at_once.files == 16
+    assert found.suffers >= 4
+
+
+def test_a_partition_without_a_time_that_is_written_on_and_on_gains_nothing_by_waiting():
+    hot = replace(partition(100), last_write_at_ms=NOW - 1000, last_write_number=100)
+    world = view(
+        {PartitionKey("{}"): hot},
+        state=table_state(boundary_ms=NOW),
+        snapshots=snapshots(5000),
+        facts=facts(fields=()),
+    )
+    found, _ = examined(world, Policy(), NOW)
+
+    assert (found.never_cold, found.in_the_end.files, found.in_the_end.work.jobs) == (1, 100, 0)

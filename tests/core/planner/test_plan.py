@@ -1101,3 +1101,51 @@ def test_a_verdict_is_kept_no_longer_than_until_the_last_writes_own_time():
 
     assert (decision.verdict, then.verdict) == (Verdict.CLEAN, Verdict.HOT)
     assert decision.wake.at_ms == NOW + HOUR
+
+
+def test_equality_deletes_are_applied_where_somebody_else_rewrites_files_too():
+    """Their rewrite may be open: what is made of the deletes would not apply to what it writes."""
+    deletes = {FileKind.EQUALITY_DELETES: FileStats(70, 70_000, MIB)}
+    state = PartitionState(files(40, 128 * MIB, rows=10**6), deletes, last_write_at_ms=NOW - 16 * MINUTE)
+    (alone,) = plan(view({key(1): state}), Policy(), NOW).of_partitions
+    (beside,) = plan(view({key(1): state}, facts=facts(rewritten_in=7)), Policy(), NOW).of_partitions
+
+    assert (alone.take.converts_equality, alone.take.with_deletes) == (True, False)
+    assert (beside.take.converts_equality, beside.take.with_deletes) == (False, True)
+    assert beside.why.endswith("because somebody else rewrites files too (snapshot 7)")
+
+
+def test_why_keys_of_a_huge_partition_are_not_read_is_said():
+    deletes = {FileKind.EQUALITY_DELETES: FileStats(70, 70_000, MIB)}
+    state = PartitionState(files(1600, 128 * MIB, rows=10**6), deletes, last_write_at_ms=0)
+    (decision,) = plan(view({key(1): state}), Policy(), NOW).of_partitions
+
+    assert decision.why.endswith("would make position deletes of them, but a job reads 10.0 GiB at most")
+
+
+def test_what_a_branch_or_a_tag_kept_until_the_last_expiry_is_not_overdue():
+    """Else each commit sets one free that is long overdue, and is followed by an expiry."""
+    log = snapshots(300, apart_ms=HOUR)
+    free = tuple(replace(one, is_pinned=number >= 1) for number, one in enumerate(log))
+    soon, _ = expiry(
+        0, snapshots=free, last_done_ms={Action.EXPIRE: NOW - HOUR}, announced_sequence_number=300
+    )
+    later, going = expiry(
+        0, snapshots=free, last_done_ms={Action.EXPIRE: NOW - 25 * HOUR}, announced_sequence_number=300
+    )
+
+    assert (soon.verdict, later.verdict, len(going)) == (Verdict.CLEAN, Verdict.DUE, 1)
+
+
+def test_a_schedule_ends_no_rest_of_an_expiry():
+    night = Schedule(cron="0 0 * * *", lasts="24h", do=("expire",), from_score=0.1)
+    policy = Policy(work=Work(schedules=(night,)), expire=Expire(keep_for="10m", keep_last=5, at_latest="7d"))
+    world = view(
+        {},
+        snapshots=snapshots(50),
+        announced_sequence_number=50,
+        last_done_ms={Action.EXPIRE: NOW - 5 * HOUR},
+    )
+
+    assert on_table(plan(world, policy, NOW), Action.EXPIRE).verdict is Verdict.CLEAN
+    assert on_table(plan(world, policy, NOW + 20 * HOUR), Action.EXPIRE).verdict is Verdict.DUE

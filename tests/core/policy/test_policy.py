@@ -304,9 +304,33 @@ def test_a_pattern_may_keep_more_than_the_table_property():
     assert (policy.expire.keep_for, policy.metadata.keep_last) == (2 * DAY, 50)
 
 
-@pytest.mark.parametrize("text", ["", "-1", "0", "many", "1.5", "٣", "9" * 30])
-def test_a_table_property_that_is_no_number_says_nothing(text):
+@pytest.mark.parametrize("text", ["", "-1", "0"])
+def test_a_table_property_that_names_nothing_says_nothing(text):
     assert resolved(["tables: '*'"], properties={"history.expire.max-snapshot-age-ms": text}) == Policy()
+
+
+@pytest.mark.parametrize("text", ["9223372036854775807", "9" * 30])
+def test_a_table_property_of_any_length_keeps_for_ever(text):
+    """Java's largest number is how people say so."""
+    policy = resolved(["tables: '*'"], properties={"history.expire.max-snapshot-age-ms": text})
+
+    assert policy.expire.keep_for == MAX_SPAN_MS
+
+
+@pytest.mark.parametrize("text", ["many", "1.5", "٣", " 31536000000"])
+@pytest.mark.parametrize("name", ["max-snapshot-age-ms", "min-snapshots-to-keep"])
+def test_where_a_table_property_says_how_much_stays_and_nobody_can_read_it_nothing_goes(name, text):
+    found = resolve("shop.orders", {f"history.expire.{name}": text}, [("p.yaml", policy_file("tables: '*'"))])
+
+    assert not found.policy.expire.enabled
+    assert found.origins["expire.enabled"] == f"table property history.expire.{name} is no number"
+
+
+@pytest.mark.parametrize("word", ["no", "0", "off", "FALSE"])
+def test_gc_is_enabled_by_the_word_true_alone_as_for_java(word):
+    policy = resolved(["tables: '*'"], properties={"gc.enabled": word})
+
+    assert not policy.expire.enabled
 
 
 def test_a_table_that_trims_its_own_metadata_is_left_to_it():

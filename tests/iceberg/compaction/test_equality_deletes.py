@@ -1,5 +1,6 @@
 """Equality deletes are applied, or become position deletes: every reader has the same rows, judged by Spark."""
 
+import contextlib
 import random
 from decimal import Decimal
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import OutcomeKind, Take
 from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.iceberg.values import rewritten_by_others
 from support.equality import delete_by, keys
 from support.rewriting import (
     COLUMNS,
@@ -404,3 +406,39 @@ def job_of_chance(spark: Any, lake: Any, name: str, chance: random.Random) -> in
     said, found = counters(spark, name)
     assert found == said, take
     return 1
+
+
+@pytest.mark.parametrize("ours", ["converts", "applies"])
+def test_a_rewrite_of_somebody_elses_that_is_open_brings_no_row_back(
+    spark: Any, lake: Any, tmp_path: Path, ours: str
+) -> None:
+    """Spark keeps the sequence number of what it rewrites, so that younger equality deletes still apply; if these become
+    deletes by path meanwhile, its new path has the rows again, and Java lets it through.
+    """
+    with fresh(spark, f"db.open_{ours}", "id BIGINT, part INT, text STRING", "PARTITIONED BY (part)") as name:
+        for start in (0, 100):
+            spark.sql(
+                f"INSERT INTO lake.{name} SELECT id, 1, concat('v', id) FROM range({start}, {start + 100}, 1, 1)"
+            )
+        rewrite = (
+            f"CALL lake.system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))"
+        )
+        spark.sql(rewrite)
+        spark.sql(f"INSERT INTO lake.{name} VALUES (200, 1, 'v')")
+        jvm = spark.sparkContext._jvm
+        open_table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
+            spark._jsparkSession, f"lake.{name}"
+        )
+        delete_by(spark, name, tmp_path, keys(ID, rows=[(n,) for n in range(10)]), [1], "part=1")
+        before = rows(spark, name)
+
+        take = CONVERTED if ours == "converts" else APPLIED
+        outcome = compacted(lake, name, PartitionKey('{"1000":1}'), take=take)
+        # Refused where theirs was: it is the commit that knows.
+        assert outcome.kind is (OutcomeKind.FAILED if ours == "converts" else OutcomeKind.DONE), outcome
+        with contextlib.suppress(Exception):
+            actions = jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)
+            actions.rewriteDataFiles(open_table).option("rewrite-all", "true").execute()
+
+        assert rows(spark, name) == before
+        assert rewritten_by_others(lake.load_table(name).metadata) is not None

@@ -4,11 +4,12 @@ The backlog (what would be rewritten if everything that is due were done now) is
 definition of work to do.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 from isotherm.core.model.decisions import Plan, Request
 from isotherm.core.model.files import NO_FILES, FileStats, total
-from isotherm.core.model.jobs import Action, Take
+from isotherm.core.model.jobs import MAX_JOB_BYTES, Action, Take
 from isotherm.core.planner.file_selection import rewritten, taken
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import View
@@ -48,28 +49,33 @@ def done(view: View, policy: Policy | None, now_ms: int) -> tuple[Backlog, View]
 
 def requested(view: View, planned: Plan) -> Backlog:
     """What a plan asks for, which is all that is due: by law nothing is once it is done. No second plan is made."""
-    found = total(_work(view, request) for request in planned.requests)
-    return Backlog(len(planned.requests), found.files, found.bytes, rounds=1 if planned.requests else 0)
+    each = [_work(view, request) for request in planned.requests]
+    found = total(each)
+    jobs = sum(max(math.ceil(one.bytes / MAX_JOB_BYTES), 1) for one in each)
+    return Backlog(jobs, found.files, found.bytes, rounds=1 if planned.requests else 0)
 
 
 def after(view: View, planned: Plan, policy: Policy, now_ms: int) -> View:
     """The view as it would be, had every request of the plan been done, in as many jobs as it takes."""
+    partitions, target_bytes = dict(view.partitions), int(policy.compact.target_file_size)
     for request in planned.requests:
-        view = _done(view, request, policy, now_ms)
-    return view
+        key = request.decision.partition
+        if key is None:
+            view = _done(view, request, now_ms)
+        else:
+            partitions[key] = rewritten(partitions[key], _all(request), target_bytes)
+    return replace(view, partitions=partitions)
 
 
-def _done(view: View, request: Request, policy: Policy, now_ms: int) -> View:
-    if request.decision.partition is None:
-        view = replace(view, last_done_ms={**view.last_done_ms, request.decision.action: now_ms})
-    if request.decision.action is Action.EXPIRE:
-        going = set(request.snapshots)
-        kept = tuple(s for s in view.snapshots or () if s.snapshot_id not in going)
-        return replace(view, snapshots=kept, facts=replace(view.facts, snapshots=len(kept)))
-    if (key := request.decision.partition) is None:
-        return view  # what was found there is gone, and nothing that the planner sees
-    done = rewritten(view.partitions[key], _all(request), int(policy.compact.target_file_size))
-    return replace(view, partitions={**view.partitions, key: done})
+def _done(view: View, request: Request, now_ms: int) -> View:
+    """The view after work on the table as a whole. What is found in its folders is nothing that the planner sees."""
+    action = request.decision.action
+    view = replace(view, last_done_ms={**view.last_done_ms, action: now_ms})
+    if action is not Action.EXPIRE:
+        return view
+    going = set(request.snapshots)
+    kept = tuple(s for s in view.snapshots or () if s.snapshot_id not in going)
+    return replace(view, snapshots=kept, facts=replace(view.facts, snapshots=len(kept)))
 
 
 def _work(view: View, request: Request) -> FileStats:

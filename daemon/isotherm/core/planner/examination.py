@@ -8,13 +8,16 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import Plan, Verdict
 from isotherm.core.model.files import FileStats, bucket_bounds, total
+from isotherm.core.partitions import time_span
 from isotherm.core.planner.backlog import Backlog, done
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.retention import expirable
 from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Policy, Work
+from isotherm.core.state import PartitionState
 from isotherm.core.units import DAY_MS
 
 LEFT_ALONE_MS = 400 * DAY_MS
@@ -49,6 +52,8 @@ class Examination:
     at_once: Gain
     in_the_end: Gain
     """Once nobody has written to any of its partitions for a year."""
+    never_cold: int = 0
+    """Partitions without a time of their own that have been written for a day: they gain nothing by waiting."""
 
     @property
     def files(self) -> int:
@@ -60,12 +65,21 @@ class Examination:
         """Files that a full scan need not open, in the end."""
         return self.files - self.in_the_end.files
 
+    @property
+    def suffers(self) -> int:
+        """How much its readers suffer: by files that are too many, or by deletes of files that are not."""
+        return max(self.spared, self.in_the_end.work.files)
+
 
 def examined(view: View, policy: Policy, now_ms: int) -> tuple[Examination, Plan]:
     """Examine a table, of which the view has all partitions and the log of snapshots; with what would be done now."""
     planned = plan(view, policy, now_ms)
     data = replace(view, snapshots=None)
-    bare = policy.model_copy(update={"work": Work()})
+    bare = policy.model_copy(update={"work": Work(schedules=policy.work.schedules, tz=policy.work.tz)})
+    endless = _endless(view, planned, now_ms)
+    rest = replace(data, partitions={key: one for key, one in view.partitions.items() if key not in endless})
+    left = total(one.data_total + one.deletes_total for one in endless.values()).files
+    in_the_end = _gain(rest, bare, now_ms + LEFT_ALONE_MS)
     sizes: Counter[int] = Counter()
     for partition in view.partitions.values():
         sizes.update({bucket_bounds(bucket)[1]: stats.files for bucket, stats in partition.data.items()})
@@ -78,11 +92,26 @@ def examined(view: View, policy: Policy, now_ms: int) -> tuple[Examination, Plan
         manifests=view.facts.manifests,
         metadata_bytes=view.facts.metadata_file_bytes,
         snapshots=len(view.snapshots or ()) + len(view.astray),
-        may_expire=len(expirable(view, policy.expire, now_ms)[0]),
+        may_expire=len(expirable(view, policy.expire, now_ms)[0]) if policy.expire.enabled else 0,
         at_once=_gain(data, policy, now_ms),
-        in_the_end=_gain(data, bare, now_ms + LEFT_ALONE_MS),
+        in_the_end=replace(in_the_end, files=in_the_end.files + left),
+        never_cold=len(endless),
     )
     return examination, planned
+
+
+def _endless(view: View, planned: Plan, now_ms: int) -> dict[PartitionKey, PartitionState]:
+    """The partitions that are hot, have no time that could be over, and belong to a table that is written for a day."""
+    began_ms = min((one.committed_at_ms for one in view.snapshots or ()), default=now_ms)
+    if now_ms - began_ms < DAY_MS:
+        return {}
+    return {
+        key: view.partitions[key]
+        for decision in planned.of_partitions
+        if decision.verdict is Verdict.HOT
+        and (key := decision.partition) is not None
+        and time_span(key, view.around.fields) is None
+    }
 
 
 def _gain(view: View, policy: Policy, now_ms: int) -> Gain:

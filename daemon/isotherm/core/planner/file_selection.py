@@ -126,9 +126,10 @@ def rewritten(partition: PartitionState, take: Take, target_bytes: int) -> Parti
     }
     rows = max(done.rows - sum(applied.get(kind, NO_FILES).rows for kind in _NAMED), 0)
     if rows:
-        files = outputs(done.bytes, target_bytes)
-        bucket = size_bucket(done.bytes // files)
-        data[bucket] = data.get(bucket, NO_FILES) + FileStats(files, rows, done.bytes)
+        size_bytes = done.bytes * rows // max(done.rows, 1)
+        files = outputs(size_bytes, target_bytes)
+        bucket = size_bucket(size_bytes // files)
+        data[bucket] = data.get(bucket, NO_FILES) + FileStats(files, rows, size_bytes)
     if not applied:
         return replace(partition, data=data)
     stay = {kind: stats - applied.get(kind, NO_FILES) for kind, stats in partition.deletes.items()}

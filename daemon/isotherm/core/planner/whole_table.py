@@ -96,6 +96,11 @@ def _decide_whole(
     return verdict(Verdict.DUE, f"{by}{speaker.why}")
 
 
+def _parts(pace: Pace, action: Action) -> set[float]:
+    """The scores from which an action may be due: 1, and what schedules say."""
+    return {1.0, *(one.from_score for one, _ in pace.schedules if action in one.do)}
+
+
 def decide_expiry(
     view: View, snapshots: tuple[Snapshot, ...], expire: Expire, pace: Pace, now_ms: int
 ) -> tuple[Decision, tuple[int, ...]]:
@@ -113,7 +118,10 @@ def decide_expiry(
         rested = max(1 - (again_at_ms - now_ms) / expire.every, 0.0)
         why += f", and once in {span_text(expire.every)}: in {span_text(again_at_ms - now_ms)}"
     many = len(going) / enough
-    triggers = [Trigger("expire.at_once", many if rested >= 1 else min(many, rested), why)]
+    if rested < 1:
+        # Where less is enough, at night, it rests all the same.
+        many = min(many, rested, 0.99 * min(_parts(pace, Action.EXPIRE)))
+    triggers = [Trigger("expire.at_once", many, why)]
     every: tuple[Snapshot | Astray, ...] = (*snapshots, *view.astray)
     oldest_ms = min((at for one, at in _free_ms(snapshots, every, expire) if one in gone), default=None)
     done_ms = min(view.last_done_ms.get(Action.EXPIRE, 0), now_ms)
@@ -129,7 +137,7 @@ def decide_expiry(
     times += [snapshots[number].committed_at_ms + PLACE_FOR_MS for number in places(snapshots).values()]
     times += [one.since_ms + PLACE_FOR_MS for one in view.astray if one.token]
     # A schedule may make less than the whole enough; to be looked at too early does no harm.
-    for part in {1.0, *(one.from_score for one, _ in pace.schedules if Action.EXPIRE in one.do)}:
+    for part in _parts(pace, Action.EXPIRE):
         for needed in (enough * part, total * part / WORTH_WHERE_LARGE, EXPIRED_AT_ONCE):
             missing = math.ceil(needed) - len(going)
             times += ripening[missing - 1 : missing] if missing > 0 else []
@@ -233,7 +241,7 @@ def decide_metadata(
     score = going / limits.at_once
     ripening = sorted(at_ms + VERSION_AGE_MS for at_ms in left_ms if at_ms > old_ms)
     times: list[int] = []
-    for part in {1.0, *(one.from_score for one, _ in pace.schedules if Action.TRIM_METADATA in one.do)}:
+    for part in _parts(pace, Action.TRIM_METADATA):
         needed = math.ceil(limits.at_once * part)
         # Before the first listing those that stay must be there first.
         missing = needed - going if going or done_ms is not None else needed + limits.keep_last - aged
@@ -266,10 +274,7 @@ def decide_orphans(
         score = ago_ms / orphans.every if orphans.every else 1.0
         why = f"looked for {span_text(ago_ms)} ago, every {span_text(orphans.every)}"
         # A schedule may make less than the whole time enough; to be looked at too early does no harm.
-        least = min(
-            (one.from_score for one, _ in pace.schedules if Action.REMOVE_ORPHANS in one.do), default=1
-        )
-        times = [math.ceil(done_ms + orphans.every * part) for part in {1.0, min(least, 1.0)}]
+        times = [math.ceil(done_ms + orphans.every * part) for part in _parts(pace, Action.REMOVE_ORPHANS)]
     elif first is None:
         score, why = 0.0, "the table has no snapshot"
     elif first.sequence_number == 1 and now_ms - first.committed_at_ms < orphans.older_than:

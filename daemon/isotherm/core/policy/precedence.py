@@ -17,6 +17,7 @@ from typing import Annotated, Any, NoReturn, Self
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from isotherm.core.deletion import is_gc_enabled
 from isotherm.core.policy.patterns import MAX_LENGTH, matches, specificity, trouble_of
 from isotherm.core.policy.policy import (
     FLOORS,
@@ -26,6 +27,7 @@ from isotherm.core.policy.policy import (
     Sections,
 )
 from isotherm.core.policy.policy_test_case import Case
+from isotherm.core.units import MAX_COUNT, MAX_SIZE, MAX_SPAN_MS, Unit
 
 BUILT_IN = "built-in"
 """The origin of a value that nobody said."""
@@ -42,6 +44,10 @@ MORE_IS_STRICTER = frozenset({"expire.keep_for", "expire.keep_last", "metadata.k
 """Fields about deletion that a table property may say too: the larger value keeps more."""
 KEEPING = MORE_IS_STRICTER | {"expire.delete_after", "orphans.older_than"}
 """All fields of which the larger value keeps more."""
+
+
+_MOST = {Unit.SPAN: MAX_SPAN_MS, Unit.SIZE: MAX_SIZE}
+"""What a property may say at the most; one that says more means for ever."""
 
 
 def _checked_override(name: str) -> str:
@@ -183,18 +189,28 @@ class _Layers:
         self.origins: dict[str, str] = {}
         self.weights: dict[str, tuple[bool, int]] = {}
         self.notes: list[str] = []
+        self.unreadable: list[str] = []
+        """Table properties about how much stays that are no numbers."""
 
     def lay(self, name: str, value: Any, origin: str) -> None:
         self.values[name] = value
         self.origins[name] = origin
 
     def lay_properties(self, properties: Mapping[str, str]) -> None:
-        """Iceberg's own table properties; what is no number is left to Iceberg to complain about."""
+        """Iceberg's own table properties; what is no number is left to Iceberg to complain about.
+
+        But where it says how much stays: then nothing goes (`lay_absolutes`).
+        """
         for name, rule in RULES.items():
             text = properties.get(rule.table_property, "") if rule.table_property else ""
-            if not (re.fullmatch(r"[0-9]{1,18}", text, re.ASCII) and int(text) > 0):
+            if not re.fullmatch(r"-?[0-9]{1,100}", text, re.ASCII):
+                if text and name in KEEPING:
+                    # Iceberg's Java refuses to expire anything then; nobody knows how much is meant to stay.
+                    self.unreadable.append(rule.table_property or "")
                 continue
-            value = int(text)
+            if int(text) <= 0:
+                continue
+            value = min(int(text), _MOST.get(rule.unit or Unit.COUNT, MAX_COUNT))
             if rule.floor is not None and value < rule.floor.least:
                 self.notes.append(
                     f"{name}: the table property says {rule.written(value)}, raised to the floor; "
@@ -230,7 +246,11 @@ class _Layers:
         if properties.get(SELF_TRIMMING, "").lower() == "true":
             # The table's writers do it already.
             self.lay("metadata.enabled", False, f"{PROPERTY} {SELF_TRIMMING}")
-        if properties.get(GC_ENABLED, "").lower() == "false":
+        for name in self.unreadable:
+            fields = ("metadata.enabled",) if "metadata" in name else ("expire.enabled",)
+            for one in fields:
+                self.lay(one, False, f"{PROPERTY} {name} is no number")
+        if not is_gc_enabled(properties):
             for name, value in (
                 ("expire.enabled", False),
                 ("metadata.enabled", False),

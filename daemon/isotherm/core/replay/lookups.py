@@ -16,6 +16,7 @@ from isotherm.core.model.holds import Hold, Quarantine
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.model.tables import Snapshot
+from isotherm.core.planner.whole_table import EXPIRED_AT_ONCE
 from isotherm.core.policy.policy import Policy
 
 DUE_AT_ONCE = 100
@@ -197,7 +198,10 @@ class SnapshotLog:
         enough_ms = self._all[needed - 1].committed_at_ms if room >= needed else float("inf")
         oldest_ms = next((one.committed_at_ms for one in self._all if not one.is_pinned), float("inf"))
         overdue_ms = oldest_ms + self._least_score * expire.at_latest
-        return min(max(expire.keep_for + enough_ms, self._again_at_ms), expire.keep_for + overdue_ms)
+        # What one commit takes does not wait for a day.
+        full_ms = self._all[EXPIRED_AT_ONCE - 1].committed_at_ms if room >= EXPIRED_AT_ONCE else float("inf")
+        rests_ms = max(expire.keep_for + enough_ms, self._again_at_ms)
+        return min(rests_ms, expire.keep_for + overdue_ms, expire.keep_for + full_ms)
 
     def needed_for_expiry(self, now_ms: int) -> tuple[Snapshot, ...]:
         """Those that an expiry's verdict depends on: the old, the newest `keep_last`, the newest of each writer."""
