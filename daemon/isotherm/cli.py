@@ -229,6 +229,24 @@ def state(
 
 
 @app.command()
+def orphans(
+    table: Annotated[str, typer.Argument(help="The table.")],
+    versions: Annotated[
+        bool, typer.Option("--versions", help="Old versions of its metadata instead.")
+    ] = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List the files in a table's folders that nothing needs.
+
+    The folders are listed and all its manifests read; nothing is changed.
+    """
+    from isotherm.commands.orphans import show_orphans
+
+    show_orphans(table, versions=versions, config=config, output=output)
+
+
+@app.command()
 def pause(
     table: Annotated[str, typer.Argument(help="The table.")],
     for_: Annotated[

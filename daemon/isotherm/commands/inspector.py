@@ -10,11 +10,14 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from isotherm.commands.stored_table import StoredTable, stored_table
+from isotherm.core.deletion import Cause
 from isotherm.core.model.decisions import Plan
 from isotherm.core.model.files import FileKind, FileStats
+from isotherm.core.model.jobs import Action
 from isotherm.core.partitions import label
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import Flight, View
+from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import PolicyFile, Resolved, resolve
 from isotherm.core.units import clock_text, size_text, span_text
 from isotherm.runtime.clock import now_ms as wall_clock_ms
@@ -27,6 +30,8 @@ from isotherm.store.fold import Fold, TableRow
 from isotherm.store.ledger import CLOCK, Ledger, halt_of, pause_of
 
 if TYPE_CHECKING:
+    from isotherm.core.model.refusals import Refusal
+    from isotherm.core.orphans import Found
     from isotherm.core.replay.history import History
     from isotherm.core.replay.replay import Assumed
     from isotherm.iceberg.catalog import IcebergCatalog
@@ -265,6 +270,28 @@ class Inspector:
         verdict = differ if count else "equal to"
         text = f"{verdict} a full scan of snapshot {row.state.head}: {counted(len(scanned), 'partition')}, {counted(scan.files, 'file')}"
         return replace(shown, verified=text, differences=differences)
+
+    def unneeded(self, table: str, action: Action, now_ms: int) -> tuple["Found | Refusal", Policy]:
+        """What nothing needs in a table's folders, as a search of the daemon's would find it now, and by which policy.
+
+        Raises:
+            UnknownTable: no daemon maintains such a table here, or none has seen yet where it lies.
+        """
+        from isotherm.iceberg.orphans import find
+        from isotherm.service.searches import search_of
+
+        row = self.row(table)
+        resolved = self.verdicts.policy_of(row)
+        policy = Policy() if resolved is None else resolved.policy
+        loaded = self._catalog().load(table)
+        search = search_of(self.ledger, loaded, action, policy, self._config.deletions.also_under, now_ms)
+        if search is None:
+            raise UnknownTable(f"no daemon has seen yet where table {table} lies")
+        return find(loaded.handle, search), policy
+
+    def waiting_for(self, table: str, cause: Cause) -> tuple[int, int | None]:
+        """How many files of a table the daemon has marked for a cause, and when the first of them may go."""
+        return self.ledger.waiting_for(self.row(table).state.table.uuid, cause)
 
     def _catalog(self) -> "IcebergCatalog":
         # PyIceberg, Arrow and DataFusion take seconds to import, and most answers need none of them.

@@ -5,7 +5,7 @@ what the daemon knows (its ledger, clock, group, halts, policies). Tables take t
 whose files cannot be deleted, is passed over.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from isotherm.contract.identity import TableId
@@ -21,7 +21,6 @@ from isotherm.core.deletion import (
     held_by,
     may_go_at_once,
     obstacle,
-    own_folders,
 )
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.outside import Outside
@@ -29,6 +28,7 @@ from isotherm.core.observations import FilesDeleted, TrySoon
 from isotherm.core.policy.policy import Mode
 from isotherm.service.barrier import Barrier
 from isotherm.service.holds import Holds
+from isotherm.service.neighbours import neighbours_of
 from isotherm.service.ownership import has_still
 from isotherm.service.planning import Verdicts
 from isotherm.service.ports import (
@@ -44,7 +44,7 @@ from isotherm.service.ports import (
 )
 from isotherm.service.survey import Survey, place
 from isotherm.store.fold import Fold, TableRow
-from isotherm.store.ledger import CLOCK, Ledger, Place
+from isotherm.store.ledger import CLOCK, Ledger
 
 FILES_AT_ONCE = 10_000
 """Files of one table that are proved and deleted together: a minute at 30 ms a file, so that no table keeps the others
@@ -215,11 +215,7 @@ class Deletions:
 
     def neighbours(self, loaded: LoadedTable) -> Neighbours:
         """Where files of a table may be deleted, and where all others lie."""
-        home, mine = self.ledger.home(loaded.table.uuid), loaded.table.uuid
-        namespace, _, name = loaded.table.name.rpartition(".")
-        own = {} if home is None else own_folders(home, self.also_under, namespace.replace(".", "/"), name)
-        places = self.ledger.places({in_all_spellings(one) for one in own.values()})
-        return Neighbours(own, frozenset(folder(one.location) for one in _others(places, mine, home)))
+        return neighbours_of(self.ledger, loaded, self.also_under)
 
     def look_for_holders(self, uuid: str, folders: Collection[str | None]) -> None:
         """Have the tables looked for whose folders these are: they hold back files of this one, and may be gone."""
@@ -370,23 +366,6 @@ class Deletions:
             why = self.survey.why_not(table.name)
             self.ledger.postponed(table.uuid, dict.fromkeys((mark.path for mark in late), why), self.now_ms())
             self.listen(FilesDeleted(table, 0, 0, len(late), why))
-
-
-def _others(places: Iterable[Place], mine: str, home: str | None) -> Iterator[Place]:
-    """The places of other tables that hold files back.
-
-    Not one that a property of another table chose when this table was there already, in, above or at its home: that
-    would let anybody who may set a property keep what is deleted from ever being deleted.
-    """
-    was_here = False
-    for one in places:
-        was_here = was_here or (one.uuid == mine and one.location == home)
-        if one.uuid == mine or one.is_gone:
-            continue
-        theirs, ours = folder(one.location), folder(home or "")
-        is_claim = was_here and not one.is_home and (theirs.startswith(ours) or ours.startswith(theirs))
-        if not is_claim:
-            yield one
 
 
 def _key(uuid: str) -> str:

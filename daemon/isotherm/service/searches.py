@@ -5,7 +5,7 @@ A search reads beside the loop and changes nothing. What it finds is marked, and
 """
 
 import uuid as uuids
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from isotherm.core.deletion import Cause, Mark
@@ -21,10 +21,11 @@ from isotherm.service.barrier import Barrier
 from isotherm.service.deletions import Deletions
 from isotherm.service.expiries import together_ms
 from isotherm.service.holds import Holds
+from isotherm.service.neighbours import neighbours_of
 from isotherm.service.operations import Operations
 from isotherm.service.ownership import MOVED, has_still
 from isotherm.service.planning import Verdicts
-from isotherm.service.ports import Catalog, EventSource, Listener, Maintainer, Search
+from isotherm.service.ports import Catalog, EventSource, Listener, LoadedTable, Maintainer, Search
 from isotherm.service.survey import place
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger, Operation
@@ -105,8 +106,10 @@ class Searches:
         if loaded.table.uuid != uuid or self.deletions.check_clock(loaded) is not None:
             return False
         place(self.ledger, loaded)
-        home = self.ledger.home(uuid)
-        if home is None:
+        search = search_of(
+            self.ledger, loaded, action, resolved.policy, self.deletions.also_under, self.now_ms()
+        )
+        if search is None:
             return False
         operation = Operation(
             job_id=str(uuids.uuid4()),
@@ -123,20 +126,7 @@ class Searches:
         self._running[operation.job_id] = _Searching(
             operation, self.events.tenure(uuid), resolved.policy, self.monotonic_s()
         )
-        neighbours = self.deletions.neighbours(loaded)
-        age_ms = _age_ms(action, resolved.policy)
-        self.maintainer.start_search(
-            loaded,
-            operation.job_id,
-            Search(
-                uuid,
-                CAUSES[action],
-                home,
-                neighbours,
-                self.now_ms() - age_ms,
-                resolved.policy.metadata.keep_last,
-            ),
-        )
+        self.maintainer.start_search(loaded, operation.job_id, search)
         return True
 
     def finish(self) -> None:
@@ -240,13 +230,30 @@ class Searches:
         self._end(job_id, refusal)
 
 
-def _age_ms(action: Action, policy: Policy) -> int:
+def search_of(
+    ledger: Ledger,
+    loaded: LoadedTable,
+    action: Action,
+    policy: Policy,
+    also_under: Sequence[str],
+    now_ms: int,
+) -> Search | None:
+    """What an action looks for in a table's folders. None where no daemon has seen yet where the table lies."""
+    uuid = loaded.table.uuid
+    home = ledger.home(uuid)
+    if home is None:
+        return None
+    neighbours, before_ms = neighbours_of(ledger, loaded, also_under), now_ms - age_ms(action, policy)
+    return Search(uuid, CAUSES[action], home, neighbours, before_ms, policy.metadata.keep_last)
+
+
+def age_ms(action: Action, policy: Policy) -> int:
     """How old a file must be to count."""
     return VERSION_AGE_MS if action is Action.TRIM_METADATA else int(policy.orphans.older_than)
 
 
 def _outcome_text(operation: Operation, found: Found, policy: Policy) -> str:
-    age = span_text(_age_ms(operation.action, policy))
+    age = span_text(age_ms(operation.action, policy))
     if operation.action is Action.TRIM_METADATA:
         said = finding_text(found, f"are versions that the table does not name any more, older than {age}")
     else:

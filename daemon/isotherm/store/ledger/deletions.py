@@ -253,6 +253,14 @@ class Deletions(Part):
             ).fetchall()
         )
 
+    def waiting_for(self, uuid: str, cause: Cause) -> tuple[int, int | None]:
+        """How many files of a table wait to be deleted for a cause, and when the first of them may go."""
+        files, due_at_ms = self.db.execute(
+            "SELECT COUNT(*), MIN(due_at_ms) FROM deletions WHERE state = 'waiting' AND uuid = ? AND cause = ?",
+            (uuid, cause),
+        ).fetchone()
+        return files, due_at_ms
+
     def overdue(self, uuid: str, now_ms: int) -> Overdue | None:
         """Files of a table whose grace is over, or that were looked at and had to wait. None where there are none."""
         files, due_at_ms = self.db.execute(

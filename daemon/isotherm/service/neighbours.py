@@ -1,0 +1,40 @@
+"""Where files of a table may be deleted, and where those of all other tables lie: by what the ledger has seen of them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from isotherm.contract.paths import folder, in_all_spellings
+from isotherm.core.deletion import Neighbours, own_folders
+from isotherm.service.ports import LoadedTable
+from isotherm.store.ledger import Ledger, Place
+
+
+def neighbours_of(ledger: Ledger, loaded: LoadedTable, also_under: Sequence[str]) -> Neighbours:
+    """The same.
+
+    Args:
+        ledger: what it has seen of all tables.
+        loaded: the table.
+        also_under: folders outside of tables' locations in which the operator lets us delete.
+    """
+    home, mine = ledger.home(loaded.table.uuid), loaded.table.uuid
+    namespace, _, name = loaded.table.name.rpartition(".")
+    own = {} if home is None else own_folders(home, also_under, namespace.replace(".", "/"), name)
+    places = ledger.places({in_all_spellings(one) for one in own.values()})
+    return Neighbours(own, frozenset(folder(one.location) for one in _others(places, mine, home)))
+
+
+def _others(places: Iterable[Place], mine: str, home: str | None) -> Iterator[Place]:
+    """The places of other tables that hold files back.
+
+    Not one that a property of another table chose when this table was there already, in, above or at its home: that
+    would let anybody who may set a property keep what is deleted from ever being deleted.
+    """
+    was_here = False
+    for one in places:
+        was_here = was_here or (one.uuid == mine and one.location == home)
+        if one.uuid == mine or one.is_gone:
+            continue
+        theirs, ours = folder(one.location), folder(home or "")
+        is_claim = was_here and not one.is_home and (theirs.startswith(ours) or ours.startswith(theirs))
+        if not is_claim:
+            yield one
