@@ -19,3 +19,15 @@ def test_nothing_is_markup_and_nothing_a_picture(console, text):
         console.print(text)
 
     assert printed.get().split() == [*text.split(), *text.split()]
+
+
+def test_control_characters_are_spelled_out_before_anything_is_laid_out():
+    grid = Table(show_header=False, box=None)
+    grid.add_column()
+    grid.add_column()
+    grid.add_row("k=\x1b1", "one")
+    grid.add_row("k=\x1b2", "two")
+    with out.capture() as printed:
+        out.print(grid)
+
+    assert printed.get().split() == ["k=\\x1b1", "one", "k=\\x1b2", "two"]

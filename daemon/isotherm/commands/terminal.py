@@ -47,6 +47,10 @@ class _Console(Console):
     Nor are they read as Rich's own markup: `[error]` is printed, and no link.
     """
 
+    def render_str(self, text: str, **more: Any) -> Text:
+        """A text to be laid out, its control characters spelled out before: they have no width."""
+        return super().render_str(printable(text, "\n"), **more)
+
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         """The segments of something to print, their control characters spelled out."""
         for text, style, control in super().render(renderable, options):
