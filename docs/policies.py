@@ -11,8 +11,9 @@ from typing import get_args
 from pydantic import BaseModel
 
 from isotherm.core.policy.cold_after import LEARNED
+from isotherm.core.policy.fields import FLOORS, RULES, Rule
 from isotherm.core.policy.json_schema import schema
-from isotherm.core.policy.policy import FLOORS, RULES, Epoch, Mode, Policy, Rule, Schedule, Window
+from isotherm.core.policy.policy import Epoch, Mode, Policy, Schedule, Window
 from isotherm.core.policy.policy_test_case import Case, Snapshots
 from isotherm.core.policy.precedence import PolicyFile
 from isotherm.core.units import Unit

@@ -12,8 +12,9 @@ from jsonschema import Draft7Validator
 from typer.testing import CliRunner
 
 from isotherm.cli import app
+from isotherm.core.policy.fields import FLOORS, RULES
 from isotherm.core.policy.json_schema import schema
-from isotherm.core.policy.policy import FLOORS, RULES, Policy
+from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import PROPERTIES, PolicyFile
 from isotherm.demo import files as demo_files
 from isotherm.runtime.settings import ConfigError

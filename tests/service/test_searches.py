@@ -18,7 +18,7 @@ POLICY = """
 tables: "*"
 compact: {enabled: false}
 expire: {enabled: false}
-metadata: {keep_last: 5, at_once: 3}
+metadata: {keep_last: 5, at_once: 3, older_than: 1d}
 orphans: {mode: MODE, older_than: 1d, every: 1d}
 """
 APPLY, REPORT = (POLICY.replace("MODE", mode) for mode in ("apply", "report"))

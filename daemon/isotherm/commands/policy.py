@@ -26,9 +26,10 @@ from isotherm.commands.terminal import (
 from isotherm.core.model.decisions import Decision
 from isotherm.core.planner.run_policy_tests import Judged, judge_case
 from isotherm.core.policy.diff import FieldChange, policy_changes
+from isotherm.core.policy.fields import RULES
 from isotherm.core.policy.json_schema import schema
 from isotherm.core.policy.patterns import example_table, specificity
-from isotherm.core.policy.policy import RULES, Policy
+from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import BUILT_IN, Resolved, resolve
 from isotherm.core.policy.rulebook import NO_MATCH
 from isotherm.runtime.clock import now_ms

@@ -12,8 +12,6 @@ from isotherm.core.deletion import METADATA_ENDS, is_version, name_of
 from isotherm.core.units import DAY_MS, size_text
 from isotherm.runtime.text import counted
 
-VERSION_AGE_MS = DAY_MS
-"""An old version stays for so long at least: whoever has just read the table may open it."""
 GRACE_MS = DAY_MS
 """What was found waits so long before it is looked at again: seen twice, a day apart."""
 FEW = 1000

@@ -13,7 +13,7 @@ from isotherm.core.model.decisions import Request
 from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import FolderSearched
-from isotherm.core.orphans import GRACE_MS, VERSION_AGE_MS, Found, finding_text, too_many
+from isotherm.core.orphans import GRACE_MS, Found, finding_text, too_many
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.units import span_text
@@ -249,7 +249,7 @@ def search_of(
 
 def age_ms(action: Action, policy: Policy) -> int:
     """How old a file must be to count."""
-    return VERSION_AGE_MS if action is Action.TRIM_METADATA else int(policy.orphans.older_than)
+    return int((policy.metadata if action is Action.TRIM_METADATA else policy.orphans).older_than)
 
 
 def _outcome_text(operation: Operation, found: Found, policy: Policy) -> str:

@@ -985,14 +985,14 @@ def test_large_metadata_that_young_snapshots_make_is_no_reason_to_expire_a_few()
         ),
         pytest.param(
             Action.TRIM_METADATA,
-            {"snapshots": snapshots(5000), "last_done_ms": {Action.TRIM_METADATA: NOW - 2 * HOUR}},
+            {"snapshots": snapshots(10_000), "last_done_ms": {Action.TRIM_METADATA: NOW - 2 * HOUR}},
             Verdict.DUE,
             "120 metadata.json files may have become old enough to go since 2h ago, due at 100",
             id="metadata of two hours",
         ),
         pytest.param(
             Action.TRIM_METADATA,
-            {"snapshots": snapshots(5000), "last_done_ms": {Action.TRIM_METADATA: NOW - HOUR}},
+            {"snapshots": snapshots(10_000), "last_done_ms": {Action.TRIM_METADATA: NOW - HOUR}},
             Verdict.CLEAN,
             "60 metadata.json files may have become old enough to go since 1h ago, due at 100",
             id="metadata of an hour",

@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from isotherm.core.planner.run_policy_tests import judge_case
-from isotherm.core.policy.policy import RULES
+from isotherm.core.policy.fields import RULES
 from isotherm.core.policy.precedence import PolicyFile
 from isotherm.runtime.settings import ConfigError
 from isotherm.runtime.yaml_complaints import MAX_COMPLAINTS

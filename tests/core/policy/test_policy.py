@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from isotherm.core.model.jobs import Action
 from isotherm.core.policy.conflicts import conflicts
+from isotherm.core.policy.fields import FLOORS, RULES
 from isotherm.core.policy.patterns import Names, Patterns, example_table, matches, overlap
-from isotherm.core.policy.policy import FLOORS, RULES, Mode, Policy
+from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.policy.precedence import PolicyFile, resolve
 from isotherm.core.policy.rulebook import Gap, Rulebook
 from isotherm.core.units import MAX_SIZE, MAX_SPAN_MS, parse_size, parse_span_ms, size_written, span_written

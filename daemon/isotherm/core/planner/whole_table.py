@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from isotherm.core.model.decisions import NEVER, Decision, Verdict, Wake, sooner
 from isotherm.core.model.jobs import Action
 from isotherm.core.model.tables import Astray, Snapshot
-from isotherm.core.orphans import VERSION_AGE_MS
 from isotherm.core.planner.debt import Trigger
 from isotherm.core.planner.held import after_failures, standstill
 from isotherm.core.planner.retention import PLACE_FOR_MS, expirable, places, ripe_ms
@@ -222,7 +221,8 @@ def decide_metadata(
     """
     limits, done_ms = policy.metadata, view.last_done_ms.get(Action.TRIM_METADATA)
     done_ms = None if done_ms is None else min(done_ms, now_ms)
-    old_ms = now_ms - VERSION_AGE_MS
+    age_ms = int(limits.older_than)
+    old_ms = now_ms - age_ms
     left_ms = [one.committed_at_ms for one in snapshots]
     aged = sum(at_ms <= old_ms for at_ms in left_ms)
     if done_ms is None:
@@ -231,7 +231,7 @@ def decide_metadata(
         why = f"{going} of {versions} old metadata.json files may go, due at {limits.at_once}"
         rested = 1.0
     else:
-        since_ms = done_ms - VERSION_AGE_MS
+        since_ms = done_ms - age_ms
         going = sum(since_ms < at_ms <= old_ms for at_ms in left_ms)
         rested = min((now_ms - done_ms) / TRIM_REST_MS, 1.0)
         why = (
@@ -239,7 +239,7 @@ def decide_metadata(
             f"{span_text(now_ms - done_ms)} ago, due at {limits.at_once}"
         )
     score = going / limits.at_once
-    ripening = sorted(at_ms + VERSION_AGE_MS for at_ms in left_ms if at_ms > old_ms)
+    ripening = sorted(at_ms + age_ms for at_ms in left_ms if at_ms > old_ms)
     times: list[int] = []
     for part in _parts(pace, Action.TRIM_METADATA):
         needed = math.ceil(limits.at_once * part)

@@ -7,8 +7,8 @@ is decided for all names that there could be, so that the answer does not wait f
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from isotherm.core.policy.fields import RULES
 from isotherm.core.policy.patterns import Patterns, overlap, prefix, specificity
-from isotherm.core.policy.policy import RULES
 from isotherm.core.policy.precedence import KEEPING, PolicyFile
 
 MOST_STEPS = 5_000_000

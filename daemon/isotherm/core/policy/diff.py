@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from isotherm.core.policy.policy import RULES, Policy
+from isotherm.core.policy.fields import RULES
+from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import PolicyFile
 
 UNSET = "unset"

@@ -7,7 +7,8 @@ people write.
 
 from typing import Any
 
-from isotherm.core.policy.policy import RULES, Policy, Rule
+from isotherm.core.policy.fields import RULES, Rule
+from isotherm.core.policy.policy import Policy
 from isotherm.core.policy.precedence import PolicyFile
 from isotherm.core.units import Unit
 

@@ -18,14 +18,9 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from isotherm.core.deletion import is_gc_enabled
+from isotherm.core.policy.fields import FLOORS, RULES
 from isotherm.core.policy.patterns import MAX_LENGTH, matches, specificity, trouble_of
-from isotherm.core.policy.policy import (
-    FLOORS,
-    RULES,
-    Mode,
-    Policy,
-    Sections,
-)
+from isotherm.core.policy.policy import Mode, Policy, Sections
 from isotherm.core.policy.policy_test_case import Case
 from isotherm.core.units import MAX_COUNT, MAX_SIZE, MAX_SPAN_MS, Unit
 
@@ -42,7 +37,7 @@ PROPERTIES = (
 """The table properties that have a say."""
 MORE_IS_STRICTER = frozenset({"expire.keep_for", "expire.keep_last", "metadata.keep_last"})
 """Fields about deletion that a table property may say too: the larger value keeps more."""
-KEEPING = MORE_IS_STRICTER | {"expire.delete_after", "orphans.older_than"}
+KEEPING = MORE_IS_STRICTER | {"expire.delete_after", "metadata.older_than", "orphans.older_than"}
 """All fields of which the larger value keeps more."""
 
 

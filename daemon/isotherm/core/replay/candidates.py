@@ -18,7 +18,8 @@ from pydantic import ValidationError
 
 from isotherm.core.model.files import FileKind
 from isotherm.core.partitions import time_span, with_epochs
-from isotherm.core.policy.policy import RULES, Policy
+from isotherm.core.policy.fields import RULES
+from isotherm.core.policy.policy import Policy
 from isotherm.core.replay.history import History
 from isotherm.core.units import HOUR_MS, Unit
 
