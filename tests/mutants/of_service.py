@@ -534,7 +534,7 @@ MUTANTS = (
     ),
     Mutant(
         "no other table holds files back",
-        DELETIONS,
+        "service/neighbours.py",
         "for one in _others(places, mine, home)",
         "for one in ()",
         LAYERS + "test_a_file_in_another_tables_folder_stays",
