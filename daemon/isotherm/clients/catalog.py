@@ -24,6 +24,7 @@ from pyiceberg.catalog import (
     TYPE,
     Catalog,
     CatalogType,
+    MetastoreCatalog,
     infer_catalog_type,
     load_catalog,
 )
@@ -38,6 +39,7 @@ from requests import ConnectionError as BrokenConnection
 from requests import PreparedRequest, ReadTimeout, Response, Session
 from urllib3.exceptions import HTTPError
 
+from isotherm.clients.format_three import write_metadata
 from isotherm.clients.metadata_file import NEWEST, newest_of, newest_only, within_limits
 from isotherm.clients.storage import RetryingFileIO
 from isotherm.runtime.clock import monotonic_s
@@ -70,6 +72,8 @@ def open_catalog(
     catalog.properties.pop(NEWEST, None)
     if newest is not None:
         catalog.properties[NEWEST] = str(newest)
+    if isinstance(catalog, MetastoreCatalog):
+        catalog._write_metadata = write_metadata  # type: ignore[method-assign]  # noqa: SLF001 (PyIceberg asks it alone)
     return _knowing_names(_checking(catalog))
 
 
