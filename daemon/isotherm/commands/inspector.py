@@ -271,8 +271,8 @@ class Inspector:
         text = f"{verdict} a full scan of snapshot {row.state.head}: {counted(len(scanned), 'partition')}, {counted(scan.files, 'file')}"
         return replace(shown, verified=text, differences=differences)
 
-    def unneeded(self, table: str, action: Action, now_ms: int) -> tuple["Found | Refusal", Policy]:
-        """What nothing needs in a table's folders, as a search of the daemon's would find it now, and by which policy.
+    def unneeded(self, table: str, action: Action, now_ms: int) -> tuple["Found | Refusal", Policy, str]:
+        """What nothing needs in a table's folders, as a search of the daemon's would find it now, by which policy, and where.
 
         Raises:
             UnknownTable: no daemon maintains such a table here, or none has seen yet where it lies.
@@ -287,7 +287,7 @@ class Inspector:
         search = search_of(self.ledger, loaded, action, policy, self._config.deletions.also_under, now_ms)
         if search is None:
             raise UnknownTable(f"no daemon has seen yet where table {table} lies")
-        return find(loaded.handle, search), policy
+        return find(loaded.handle, search), policy, search.home
 
     def waiting_for(self, table: str, cause: Cause) -> tuple[int, int | None]:
         """How many files of a table the daemon has marked for a cause, and when the first of them may go."""

@@ -33,6 +33,8 @@ class OrphansAnswer:
     """What nothing needs in a table's folders."""
 
     table: str
+    location: str
+    """Where the table's folders are."""
     cause: Cause
     """What was looked for."""
     listed: int
@@ -65,13 +67,22 @@ def _answer(inspector: Inspector, table: str, *, versions: bool) -> OrphansAnswe
     if versions:
         action, cause = Action.TRIM_METADATA, Cause.OLD_VERSION
     with Status(Text(f"listing the folders of {table}"), console=err):
-        found, policy = inspector.unneeded(table, action, wall_clock_ms())
+        found, policy, location = inspector.unneeded(table, action, wall_clock_ms())
     if isinstance(found, Refusal):
         return found
     waiting, due_at_ms = inspector.waiting_for(table, cause)
     notes = tuple(_notes(found, policy, cause, waiting, due_at_ms))
     return OrphansAnswer(
-        table, cause, found.listed, found.files, found.bytes, found.orphans, waiting, due_at_ms, notes
+        table,
+        location,
+        cause,
+        found.listed,
+        found.files,
+        found.bytes,
+        found.orphans,
+        waiting,
+        due_at_ms,
+        notes,
     )
 
 
@@ -94,8 +105,10 @@ def _print(answer: OrphansAnswer) -> None:
     grid.add_column("size", justify="right", no_wrap=True)
     grid.add_column("file", overflow="fold")
     for one in answer.orphans[:SHOWN]:
-        grid.add_row(clock_text(one.written_at_ms), size_text(one.size_bytes), one.path)
+        name = one.path.removeprefix(answer.location.rstrip("/") + "/")
+        grid.add_row(clock_text(one.written_at_ms), size_text(one.size_bytes), name)
     if answer.orphans:
+        out.print(f"below {answer.location}:")
         out.print(grid)
     if answer.files > SHOWN:
         out.print(f"… and {answer.files - SHOWN} more: -o json has them")

@@ -48,10 +48,10 @@ def deleted_rows(java: JavaTable, rows: Any) -> list[DeletedRows]:
     for row in items(rows):
         number = row.getInt(1)
         spec = specs.get(number)
-        _check(java.table, spec)
         partition = partition_data(spec.partitionType())
         if partition.size():
             if number not in projections:
+                _check(java.table, spec)
                 projections[number] = iceberg.util.StructProjection.create(unified, spec.partitionType())
             values = converter.convert(unified, row.getStruct(2))
             partition = partition.copyFor(projections[number].wrap(values))
