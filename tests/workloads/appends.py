@@ -152,10 +152,10 @@ def monthly(days=120):
     return writer.history(days)
 
 
-def log(days=20, size=MIB):
+def log(days=20, size=MIB, apart_ms=MINUTE):
     """A file a minute into a table without partitions, by a writer that says nothing of event time."""
     writer = Writer((), is_ingest=False)
-    for at_ms in every(MINUTE, days):
+    for at_ms in every(apart_ms, days):
         writer.commit(at_ms, {None: wrote(1, size)})
     return writer.history(days)
 

@@ -118,7 +118,7 @@ def test_what_is_only_appended_to_is_compacted_while_it_is_written(size, most):
 
 
 def test_under_the_example_for_logs_what_never_turns_cold_is_compacted_after_a_week():
-    past = appends.log(10)
+    past = appends.log(10, apart_ms=4 * MINUTE)
     alone, got = measured(past, Policy()), measured(past, policy_of("log"))
 
     assert (alone.jobs, got.thrown_away) == (0, 0)

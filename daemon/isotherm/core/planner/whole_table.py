@@ -15,7 +15,7 @@ from isotherm.core.planner.retention import PLACE_FOR_MS, expirable, places, rip
 from isotherm.core.planner.schedules import Pace
 from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Expire, Mode, Policy
-from isotherm.core.units import HOUR_MS, size_text, span_text
+from isotherm.core.units import DAY_MS, HOUR_MS, size_text, span_text
 from isotherm.runtime.text import counted
 
 CAPABLE = frozenset({Action.EXPIRE, Action.TRIM_METADATA, Action.COMPACT, Action.REMOVE_ORPHANS})
@@ -41,8 +41,9 @@ WORTH_WHERE_LARGE = 4
 """Where metadata.json is too large, a quarter of the snapshots is enough, without waiting for the day to be over. With
 less it would be as large again at once: what is young stays, and is why it is large."""
 
-TRIM_REST_MS = HOUR_MS
-"""A stream that commits each second has a hundred versions to spare at any time; the folder is listed once an hour."""
+TRIM_AT_ONCE = 10
+"""Times as many as are due once a day are due within the day, for streams that commit each second: each search is a line in
+the ledger, which a thousand tables share."""
 
 MANIFEST_BYTES = 8 * 1024**2
 """Size of a well-filled manifest: Iceberg's default of `commit.manifest.target-size-bytes`."""
@@ -216,41 +217,37 @@ def decide_metadata(
 ) -> Decision:
     """The verdict on trimming old metadata.json files.
 
-    Each commit leaves one behind. The newest version names a hundred of them, as a rule; how many others there are, nobody
-    knows who has not listed the folder. So those count that commits have left since it was listed last.
+    Each commit leaves one behind, and so makes an older one ripe. How many there are, nobody knows who has not listed the
+    folder; the commits since it was listed last count.
     """
     limits, done_ms = policy.metadata, view.last_done_ms.get(Action.TRIM_METADATA)
-    done_ms = None if done_ms is None else min(done_ms, now_ms)
-    age_ms = int(limits.older_than)
-    old_ms = now_ms - age_ms
-    left_ms = [one.committed_at_ms for one in snapshots]
-    aged = sum(at_ms <= old_ms for at_ms in left_ms)
-    if done_ms is None:
-        versions = max(aged, view.facts.metadata_versions)
-        going = max(versions - limits.keep_last, 0)
-        why = f"{going} of {versions} old metadata.json files may go, due at {limits.at_once}"
-        rested = 1.0
-    else:
-        since_ms = done_ms - age_ms
-        going = sum(since_ms < at_ms <= old_ms for at_ms in left_ms)
-        rested = min((now_ms - done_ms) / TRIM_REST_MS, 1.0)
-        why = (
-            f"{counted(going, 'metadata.json file')} may have become old enough to go since "
-            f"{span_text(now_ms - done_ms)} ago, due at {limits.at_once}"
-        )
-    score = going / limits.at_once
-    ripening = sorted(at_ms + age_ms for at_ms in left_ms if at_ms > old_ms)
     times: list[int] = []
-    for part in _parts(pace, Action.TRIM_METADATA):
-        needed = math.ceil(limits.at_once * part)
-        # Before the first listing those that stay must be there first.
-        missing = needed - going if going or done_ms is not None else needed + limits.keep_last - aged
-        times += ripening[missing - 1 : missing] if missing > 0 else []
-        if done_ms is not None:
-            times.append(done_ms + math.ceil(TRIM_REST_MS * part))
+    if done_ms is None:
+        versions = max(len(snapshots), view.facts.metadata_versions)
+        going, score = max(versions - limits.keep_last, 0), 0.0
+        young_ms = _young_until_ms(snapshots, limits.older_than)
+        if young_ms is None or young_ms <= now_ms:
+            score = going / limits.at_once
+        else:
+            times.append(young_ms)
+        why = f"{going} of {versions} old metadata.json files may go, due at {limits.at_once}"
+    else:
+        ago_ms = max(now_ms - done_ms, 0)
+        going = _commits_since(snapshots, done_ms, now_ms)
+        many = going / limits.at_once
+        rested = max(ago_ms / DAY_MS, many / TRIM_AT_ONCE)
+        score = min(many, rested if ago_ms >= HOUR_MS else min(rested, ago_ms / HOUR_MS))
+        if min(rested, ago_ms / HOUR_MS) < 1:
+            # Where less is enough, at night, it rests all the same.
+            score = min(score, 0.99 * min(_parts(pace, Action.TRIM_METADATA)))
+        why = (
+            f"as many as {counted(going, 'metadata.json file')} may go since {span_text(ago_ms)} ago, due at "
+            f"{limits.at_once} once a day, and at {TRIM_AT_ONCE * limits.at_once} once an hour"
+        )
+        times += [done_ms + HOUR_MS, done_ms + DAY_MS]
     return _decide_whole(
         Action.TRIM_METADATA,
-        [Trigger("metadata.at_once", score if rested >= 1 else min(score, rested), why)],
+        [Trigger("metadata.at_once", score, why)],
         view,
         pace,
         now_ms,
@@ -262,24 +259,38 @@ def decide_metadata(
     )
 
 
+def _commits_since(snapshots: tuple[Snapshot, ...], since_ms: int, now_ms: int) -> int:
+    """Commits since a time, by the snapshots that are left: where these do not reach so far, as many as at their pace."""
+    oldest_ms = min((one.committed_at_ms for one in snapshots), default=now_ms)
+    if oldest_ms <= since_ms:
+        return sum(one.committed_at_ms > since_ms for one in snapshots)
+    return len(snapshots) * (now_ms - since_ms) // max(now_ms - oldest_ms, 1)
+
+
+def _young_until_ms(snapshots: tuple[Snapshot, ...], age_ms: int) -> int | None:
+    """Until when all of a table is younger than this. None where that is not known."""
+    first = min(snapshots, key=lambda one: one.sequence_number, default=None)
+    return first.committed_at_ms + age_ms if first is not None and first.sequence_number == 1 else None
+
+
 def decide_orphans(
     view: View, snapshots: tuple[Snapshot, ...], policy: Policy, pace: Pace, now_ms: int
 ) -> Decision:
     """The verdict on looking for orphans."""
     orphans, done_ms = policy.orphans, view.last_done_ms.get(Action.REMOVE_ORPHANS)
     times: list[float] = []
-    first = min(snapshots, key=lambda one: one.sequence_number, default=None)
+    young_ms = _young_until_ms(snapshots, orphans.older_than)
     if done_ms is not None:
         ago_ms = max(now_ms - done_ms, 0)
         score = ago_ms / orphans.every if orphans.every else 1.0
         why = f"looked for {span_text(ago_ms)} ago, every {span_text(orphans.every)}"
         # A schedule may make less than the whole time enough; to be looked at too early does no harm.
         times = [math.ceil(done_ms + orphans.every * part) for part in _parts(pace, Action.REMOVE_ORPHANS)]
-    elif first is None:
+    elif not snapshots:
         score, why = 0.0, "the table has no snapshot"
-    elif first.sequence_number == 1 and now_ms - first.committed_at_ms < orphans.older_than:
+    elif young_ms is not None and young_ms > now_ms:
         score, why = 0.0, f"the table is younger than an orphan must be ({span_text(orphans.older_than)})"
-        times = [first.committed_at_ms + orphans.older_than]
+        times = [young_ms]
     else:
         score, why = 1.0, "nobody has looked for orphans yet"
     return _decide_whole(

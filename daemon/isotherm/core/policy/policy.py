@@ -224,7 +224,7 @@ class Metadata(Settings):
     ] = 100
     """So many of the old ones stay: the way back after a bad commit."""
     at_once: Annotated[Count, Field(ge=1)] = 100
-    """Due when so many may go, once an hour at most."""
+    """Due when so many may go, once a day; at ten times as many, once an hour."""
     older_than: Annotated[Span, Floor(86_400_000, "readers that are pointed at one would lose it")] = (
         3 * 86_400_000
     )
