@@ -95,7 +95,29 @@ def test_what_was_found_by_listing_goes_by_its_name_and_its_place_too(path, caus
     """Where the operator lets us delete beside the table's location, others may write."""
     neighbours = Neighbours(own_folders(HOME, ("s3://lake/also/{namespace}/{name}",), "shop", "orders"))
 
-    assert found(Mark(path, "job", cause, None), (), neighbours, names=names)[1] == reason
+    assert found(Mark(path, "job", cause, SEEN), (), neighbours, names=names)[1] == reason
+
+
+@pytest.mark.parametrize(
+    ("mark", "changes", "reason"),
+    [
+        (Mark(VERSION, "job", Cause.OLD_VERSION, None), {}, "format_1"),
+        (Mark(VERSION, "job", Cause.OLD_VERSION, SEEN), {"last_sequence_number": None}, "format_1"),
+        (Mark(VERSION, "job", Cause.OLD_VERSION, SEEN), {"strange": {VERSION: "a view's"}}, "not_ours"),
+        (Mark(PATH, "job", Cause.ORPHAN, SEEN), {"young": {PATH}}, "young"),
+        (Mark(PATH, "job", Cause.ORPHAN, SEEN), {"seen_through": 13}, "history_cut"),
+    ],
+)
+def test_what_was_found_by_listing_stays_where_anything_is_against_it(mark, changes, reason):
+    assert found(mark, (), **changes)[1] == reason
+
+
+def test_where_another_table_claims_a_folder_what_is_found_waits_and_what_expired_goes():
+    """Its owner may have pointed it at ours, so that nothing of ours is ever deleted; or it does write there."""
+    neighbours = Neighbours(OWN, claims=frozenset({folder(f"{HOME}/data")}))
+
+    assert found(Mark(PATH, "job", Cause.ORPHAN, SEEN), (), neighbours)[1] == "other_table"
+    assert found(neighbours=neighbours) == (Finding.GO, "unreached")
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,14 @@
 """What a search finds in a table's folders, against what Spark's own removal of orphans would delete."""
 
+import gzip
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from isotherm.clients.listing import files_below
-from isotherm.core.deletion import Cause, Mark, Neighbours, own_folders
+from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, own_folders
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.orphans import Found
 from isotherm.iceberg import orphans
@@ -181,6 +183,67 @@ def test_a_table_in_the_place_of_another_is_not_searched(on_disk):
     assert result.reason is Reason.GONE
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"view-uuid": "v", "properties": {}}', "it does not begin as a version of a table's metadata does"),
+        (
+            '{"format-version": 2, "table-uuid": "other", "last-updated-ms": 1}',
+            "it is a version of another table, other",
+        ),
+        ("{}", "it does not begin as a version of a table's metadata does"),
+    ],
+)
+@pytest.mark.parametrize("is_gzip", [False, True])
+def test_what_is_no_version_of_this_table_stays(on_disk, text, reason, is_gzip):
+    """A view, a table that was dropped, another one that writes here."""
+    table = on_disk.create()
+    for hour in (1, 2):
+        on_disk.append(table, hour)
+    path = f"{table.refresh().metadata.location}/metadata/00000-x.metadata.json"
+    Path(path.removeprefix("file://")).write_bytes(gzip.compress(text.encode()) if is_gzip else text.encode())
+    neighbours = Neighbours(own_folders(table.metadata.location, (), "shop", "orders"))
+    mark = Mark(path, "job", Cause.OLD_VERSION, Seen(1, 1))
+
+    swept = sweep(table, Sweep(uuid_of(table), (mark,), {}, neighbours), never)
+
+    assert (swept.kept[path].reason, swept.kept[path].why) == ("not_ours", reason)
+
+
+def test_a_file_that_was_written_again_stays(on_s3):
+    """A stream that begins an epoch once more gives its files the names of before."""
+    lab, _ = on_s3
+    table = lab.create()
+    lab.append(table, 1)
+    put(table, "data/old.parquet")
+    path = f"{table.refresh().metadata.location}/data/old.parquet"
+    neighbours = Neighbours(own_folders(table.metadata.location, (), "shop", "orders"))
+    wanted = Sweep(uuid_of(table), (Mark(path, "job", Cause.ORPHAN, Seen(1, 1)),), {}, neighbours)
+
+    kept = sweep(table, replace(wanted, before_ms={Cause.ORPHAN: now_ms() - DAY_MS}), never)
+    gone = sweep(table, replace(wanted, before_ms={Cause.ORPHAN: now_ms() + DAY_MS}), never)
+
+    assert kept.kept[path].reason == "young"
+    assert gone.gone == (path,)
+
+
+def test_a_table_whose_history_went_back_is_not_searched(on_disk):
+    table = on_disk.create()
+    on_disk.append(table, 1)
+
+    result = find(table, search_of(table, seen_through=2))
+
+    assert result == Refusal(Reason.STALE, "its history went back: its last sequence number is 1, it was 2")
+
+
+def test_only_files_that_writers_of_iceberg_make_are_orphans(on_disk):
+    table = on_disk.create()
+    on_disk.append(table, 1)
+    put(table, "data/raw/2026.csv", "data/raw/2026.parquet", "data/_SUCCESS")
+
+    assert [one.path.rpartition("/")[2] for one in found(table.refresh()).orphans] == ["2026.parquet"]
+
+
 def test_the_versions_that_a_table_needs_are_never_deleted(on_disk):
     """Each has the same sequence number: nothing else tells them apart. A catalog may be set back to an older one."""
     table = on_disk.create(**{"write.metadata.previous-versions-max": "2"})
@@ -189,15 +252,17 @@ def test_the_versions_that_a_table_needs_are_never_deleted(on_disk):
         table.transaction().set_properties({"number": str(number)}).commit_transaction()
     table.refresh()
     every = sorted(Path(table.metadata_location.removeprefix("file://")).parent.glob("*.metadata.json"))
-    back_to = every[2]
+    back_to = every[4]
     on_disk.catalog.drop_table("shop.orders")
     table = on_disk.catalog.register_table("shop.orders", f"file://{back_to}")
-    marks = tuple(Mark(f"file://{path}", "job", Cause.OLD_VERSION, None) for path in every)
+    marks = tuple(Mark(f"file://{path}", "job", Cause.OLD_VERSION, Seen(1, 1)) for path in every)
     neighbours = Neighbours(own_folders(table.metadata.location, (), "shop", "orders"))
 
     swept = sweep(table, Sweep(uuid_of(table), marks, {}, neighbours), never)
 
     needed = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
-    assert set(swept.kept) == needed
-    assert set(swept.gone) == {mark.path for mark in marks} - needed
+    # What is younger than those may be the way back to the history that was lost.
+    assert {path for path, verdict in swept.kept.items() if verdict.reason == "reached"} == needed
+    assert set(swept.kept) == needed | {f"file://{path}" for path in every[5:]}
+    assert set(swept.gone) == {mark.path for mark in marks} - set(swept.kept) != set()
     assert on_disk.catalog.load_table("shop.orders").scan().to_arrow().num_rows == 2

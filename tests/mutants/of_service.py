@@ -535,8 +535,8 @@ MUTANTS = (
     Mutant(
         "no other table holds files back",
         "service/neighbours.py",
-        "for one in _others(places, mine, home)",
-        "for one in ()",
+        "for one, is_claim in _others(places, mine, home):",
+        "for one, is_claim in ():",
         LAYERS + "test_a_file_in_another_tables_folder_stays",
     ),
     Mutant(

@@ -1,6 +1,8 @@
 """Old versions of metadata, and orphans: found by listing, marked, proved, and deleted; and nothing else is."""
 
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -81,6 +83,49 @@ def pass_by(lab, service, days):
 
 def ended(service, action):
     return [one for one in service.ledger.operations() if one.action is action and one.state != "running"]
+
+
+def test_the_files_of_a_table_that_writes_into_anothers_folder_stay(lab_of):
+    """As a table does that was made by the DDL of another one, `write.data.path` and all."""
+    lab = lab_of()
+    table = filled(lab)
+    service = started(lab)
+    pass_by(lab, service, 0.5)
+    copy = lab.create("shop.copy", **{"write.data.path": f"{table.metadata.location}/data"})
+    for hour in range(4):
+        lab.append(copy, hour)
+    had = rows(copy)
+
+    pass_by(lab, service, 5)
+
+    assert any(str(home(table)) in path for path in copy.inspect.files()["file_path"].to_pylist())
+    assert len(ended(service, Action.REMOVE_ORPHANS)) >= 2
+    assert rows(copy) == had
+
+
+def test_after_a_catalog_was_restored_nothing_goes_whatever_daemon_looks(lab_of):
+    lab = lab_of()
+    table = filled(lab, commits=8)
+    service = started(lab)
+    backup = table.refresh().metadata_location
+    pass_by(lab, service, 0.25)
+    for hour in range(8):
+        lab.append(table, hour)
+    newest, had = table.refresh().metadata_location, rows(table)
+    pass_by(lab, service, 0.25)
+    with closing(sqlite3.connect(f"{lab.root}/catalog.db")) as db, db:
+        db.execute("UPDATE iceberg_tables SET metadata_location = ?", (backup,))
+    service.stop()
+    service = started(lab)
+
+    pass_by(lab, service, 5)
+
+    lost = StaticTable.from_metadata(newest)
+    assert {
+        one.snapshot_id: sorted(lost.scan(snapshot_id=one.snapshot_id).to_arrow()["id"].to_pylist())
+        for one in lost.metadata.snapshots
+    } == had
+    assert any(one.reason == "stale" for one in service.ledger.operations())
 
 
 ORPHANS = ("data/a.parquet", "data/at_hour=2026-01-01-01/b.parquet", "metadata/c-m0.avro", "metadata/d.stats")

@@ -111,6 +111,13 @@ class Store(FileIO):
             if path.startswith(folder)
         ]
 
+    def written_at_ms(self, path: str) -> int | None:
+        """When the store says that a file was written."""
+        assert self._world is not None
+        if self._world.may(self._world.faults.store_fails):
+            raise OSError(f"the store does not answer: {path}")
+        return self._world.files.written_ms[path] if path in self._files else None
+
     def delete(self, location: str | InputFile | OutputFile) -> None:
         assert isinstance(location, str)
         assert self._world is not None

@@ -34,6 +34,10 @@ class Lists(Protocol):
         """The files below a folder, at any depth, some at a time."""
         ...
 
+    def written_at_ms(self, path: str) -> int | None:
+        """When a file was written; None where it is not there."""
+        ...
+
 
 def files_below(io: FileIO, folder: str) -> Iterator[list[StoredFile]]:
     """The files below a folder, at any depth, those of one of its subfolders at a time. A folder that is not there has none.
@@ -53,6 +57,28 @@ def files_below(io: FileIO, folder: str) -> Iterator[list[StoredFile]]:
     if isinstance(io, PyArrowFileIO):
         return _in_store(io, folder)
     raise NotImplementedError(f"{type(io).__name__} cannot list the files of a folder")
+
+
+def written_at_ms(io: FileIO, path: str) -> int | None:
+    """When a file was written, by the store's clock; None where it is not there.
+
+    Raises:
+        OSError: the store does not answer, or refuses.
+        NotImplementedError: this FileIO cannot say.
+    """
+    if isinstance(io, Lists):
+        return io.written_at_ms(path)
+    if is_local(path):
+        try:
+            return os.lstat(normalised(path)).st_mtime_ns // 1_000_000
+        except FileNotFoundError:
+            return None
+    if isinstance(io, PyArrowFileIO):
+        scheme, authority, place = io.parse_location(path, io.properties)
+        files: FileSystem = io.fs_by_scheme(scheme, authority)
+        one = store_of(path, io.properties).ask(lambda: files.get_file_info(place))
+        return None if one.type is FileType.NotFound else _ms(one.mtime)
+    raise NotImplementedError(f"{type(io).__name__} cannot say when a file was written")
 
 
 def _on_disk(root: str) -> Iterator[list[StoredFile]]:

@@ -8,8 +8,10 @@ reading the JSON: who needs only the newest snapshots has the others left out be
 import gzip
 import io
 import json
+import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyiceberg.io import InputFile
 
@@ -24,6 +26,32 @@ METADATA_NAMES = (".metadata.json", ".metadata.json.gz")
 
 NEWEST = "isotherm.newest-snapshots"
 """Property of a client that wants no more snapshots of a table than so many, back from its head, and those that are refs."""
+
+
+HEAD_BYTES = 64 * 1024
+"""Of a version: every writer has its uuid and its time among the first of its fields."""
+_UUID = re.compile(rb'"table-uuid"\s*:\s*"([^"]+)"')
+_UPDATED = re.compile(rb'"last-updated-ms"\s*:\s*(\d+)')
+
+
+class Version(NamedTuple):
+    """Whose version of the metadata a file is, and when it was made, by its writer's clock."""
+
+    uuid: str
+    updated_ms: int
+
+
+def version_of(head: bytes) -> Version | None:
+    """What the first `HEAD_BYTES` of a file show; None where it does not begin as a version of a table does."""
+    if head.startswith(GZIP_MAGIC):
+        try:
+            head = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head, HEAD_BYTES)
+        except zlib.error:
+            return None
+    uuid, updated = _UUID.search(head), _UPDATED.search(head)
+    if not head.lstrip().startswith(b"{") or uuid is None or updated is None:
+        return None
+    return Version(uuid[1].decode(errors="replace"), int(updated[1]))
 
 
 class TooLargeError(ValueError):

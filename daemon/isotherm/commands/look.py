@@ -148,7 +148,8 @@ def _connected(config: CatalogConfig) -> "IcebergCatalog":
 def _check_database(uri: str) -> None:
     """Raises Unavailable: SQLite would make the file of this address, because it is not there."""
     scheme, _, path = uri.partition(":///")
-    if scheme.startswith("sqlite") and path and not Path(path.partition("?")[0]).exists():
+    is_plain = scheme.startswith("sqlite") and path and not path.startswith("file:")
+    if is_plain and not Path(path.partition("?")[0]).exists():
         raise Unavailable(f"there is no file {path}")
 
 
@@ -312,11 +313,12 @@ def gains(found: Examination) -> Iterable[str]:
     if found.verdicts.get(Verdict.UNSUPPORTED):
         count = found.verdicts[Verdict.UNSUPPORTED]
         yield f"{counted(count, 'partition')} owe something that this version cannot rewrite; below is why"
-    if not found.at_once.work.jobs and not found.in_the_end.work.jobs:
+    has_gain = found.at_once.work.jobs or found.in_the_end.work.jobs
+    if has_gain:
+        yield f"at once: {_gain_text(found.at_once)}"
+    elif not found.never_cold:
         yield f"nothing to gain: a full scan opens {counted(found.files, 'file')}, and would go on to do so"
-        return
-    yield f"at once: {_gain_text(found.at_once)}"
-    if found.in_the_end.work != found.at_once.work:
+    if has_gain and found.in_the_end.work != found.at_once.work:
         yield f"once its partitions are cold: {_gain_text(found.in_the_end)}"
     if found.never_cold:
         yield (

@@ -148,6 +148,11 @@ class Evidence:
     names: Collection[str] = ()
     """The names, without folders, of what was reached of files that were found: an alias of a folder, or a second name
     of a store, would make orphans of all files in it."""
+    young: Collection[str] = ()
+    """Paths of found files that are not as old, by the store, as the policy wants it now: written again since, or the
+    policy has changed."""
+    strange: Mapping[str, str] = field(default_factory=dict)
+    """By path, of files that were found as old versions: why their text does not show that they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +164,9 @@ class Neighbours:
     to: the table's location, or what the operator allows."""
     others: Collection[str] = ()
     """The folders in which all other known tables write (`paths.folder`)."""
+    claims: Collection[str] = ()
+    """Folders that a property of another table has laid upon this one's. They keep no file that this table itself once
+    named; but what is found in one may be the other table's."""
 
     @property
     def made(self) -> Collection[str]:
@@ -209,9 +217,22 @@ def judge(mark: Mark, expired: Collection[int], evidence: Evidence, neighbours: 
         return _wait("history_cut", why)
     if normalised(mark.path) in evidence.reached:
         return Verdict(Finding.KEEP, "reached", "a retained snapshot reaches it")
-    if mark.cause in FOUND and name_of(mark.path) in evidence.names:
-        return Verdict(Finding.KEEP, "reached", "the table still names a file of this name")
+    if mark.cause in FOUND and (against := _against_found(mark, evidence)) is not None:
+        return against
     return _by_place(mark, neighbours)
+
+
+def _against_found(mark: Mark, evidence: Evidence) -> Verdict | None:
+    """What the table and the store show against deleting a file that was found by listing."""
+    if name_of(mark.path) in evidence.names:
+        return Verdict(Finding.KEEP, "reached", "the table still names a file of this name")
+    if evidence.last_sequence_number is None or mark.seen is None:
+        return Verdict(Finding.KEEP, "format_1", "nothing would show that the table's history went back")
+    if mark.path in evidence.young:
+        return Verdict(Finding.KEEP, "young", "it is not as old as the policy wants it (any more)")
+    if mark.path in evidence.strange:
+        return Verdict(Finding.KEEP, "not_ours", evidence.strange[mark.path])
+    return None
 
 
 def _by_place(mark: Mark, neighbours: Neighbours) -> Verdict:
@@ -226,7 +247,7 @@ def _by_place(mark: Mark, neighbours: Neighbours) -> Verdict:
         return _wait("no_place", "where the table lies is not known yet")
     # Where the operator allows deletions beside the location, other tables may write; what is found there may be theirs.
     folders = neighbours.made if mark.cause in FOUND else neighbours.own
-    own, other = deepest(mark.path, folders), held_by(mark.path, neighbours)
+    own, other = deepest(mark.path, folders), held_by(mark.path, neighbours, is_found=mark.cause in FOUND)
     if own is None:
         return Verdict(
             Finding.KEEP, "elsewhere", "it lies in none of the folders where files of this table go"
@@ -249,9 +270,16 @@ def name_of(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def held_by(path: str, neighbours: Neighbours) -> str | None:
-    """The folder of another table in which a file lies: the table's own, or one within it."""
-    own, others = (deepest(path, folders) for folders in (neighbours.own, neighbours.others))
+def held_by(path: str, neighbours: Neighbours, *, is_found: bool) -> str | None:
+    """The folder of another table in which a file lies: the table's own, or one within it.
+
+    Args:
+        path: the file.
+        neighbours: where the table and others lie.
+        is_found: whether the file was found by listing, so that nothing shows whose it was.
+    """
+    theirs = [*neighbours.others, *neighbours.claims] if is_found else neighbours.others
+    own, others = (deepest(path, folders) for folders in (neighbours.own, theirs))
     is_deeper = own is not None and others is not None and len(others) >= len(neighbours.own[own])
     return others if is_deeper else None
 

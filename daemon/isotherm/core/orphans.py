@@ -14,8 +14,10 @@ from isotherm.runtime.text import counted
 
 GRACE_MS = DAY_MS
 """What was found waits so long before it is looked at again: seen twice, a day apart."""
-FEW = 1000
+FEW = 100
 """So few files are believed, whatever their share: of a table of ten files four may well be what one crash has left."""
+ENDS = (".parquet", ".orc", ".avro", ".puffin", ".stats")
+"""Of files that writers of Iceberg make; anything else in a table's folders is somebody's who does not write the table."""
 TOLD = 100_000
 """Paths that one search gives. What is beyond them is found by the next search."""
 
@@ -53,7 +55,7 @@ def is_orphan_by_name(path: str) -> bool:
     """
     parts = path.split("/")
     is_hidden = any(part[:1] in {"_", "."} and "=" not in part for part in parts)
-    return not is_hidden and not f"/{path}".endswith(METADATA_ENDS)
+    return not is_hidden and path.endswith(ENDS) and not f"/{path}".endswith(METADATA_ENDS)
 
 
 def is_old_version_by_name(path: str) -> bool:

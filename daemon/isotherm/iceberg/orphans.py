@@ -26,7 +26,7 @@ from isotherm.core.orphans import (
     without_newest,
 )
 from isotherm.iceberg.manifests.avro import UnreadableError
-from isotherm.iceberg.manifests.reachability import Stopped, never, reaching
+from isotherm.iceberg.manifests.reachability import Stopped, last_sequence_number, never, reaching
 from isotherm.iceberg.misplaced import misplaced_table
 from isotherm.iceberg.threads import THREADS, IsStopped, Threads
 from isotherm.service.ports import Search
@@ -75,14 +75,16 @@ def _find(table: Table, wanted: Search, is_stopped: IsStopped, threads: Threads)
         listed, listed_bytes = listed + 1, listed_bytes + file.size_bytes
         if name_of(file.name) in unreached:
             path = folder + file.name
-            holder = held_by(path, wanted.neighbours)
+            holder = held_by(path, wanted.neighbours, is_found=True)
             if holder is not None:
                 held.add(holder)
             elif is_plain(path):
                 found.append(Orphan(path, file.size_bytes, file.written_at_ms))
+    before_ms = wanted.before_ms
     if wanted.cause is Cause.OLD_VERSION:
         found = without_newest(found, wanted.keep_last - len(now.metadata.metadata_log))
-    found = [one for one in found if one.written_at_ms < wanted.before_ms]
+        before_ms = min(before_ms, oldest_named_ms(now))
+    found = [one for one in found if one.written_at_ms < before_ms]
     found.sort(key=lambda one: (one.written_at_ms, one.path))
     size_bytes = sum(one.size_bytes for one in found)
     return Found(listed, listed_bytes, len(found), size_bytes, tuple(found[:TOLD]), frozenset(held))
@@ -96,9 +98,18 @@ def _against(now: Table, wanted: Search) -> Refusal | None:
         return Refusal(
             Reason.GC_DISABLED, "the table says gc.enabled=false: its files may belong to another one"
         )
+    last = last_sequence_number(now.metadata)
+    if last is not None and last < wanted.seen_through:
+        why = f"its history went back: its last sequence number is {last}, it was {wanted.seen_through}"
+        return Refusal(Reason.STALE, why)
     if why := misplaced_table(now.metadata):
         return Refusal(Reason.LOCATION, why)
     return None
+
+
+def oldest_named_ms(table: Table) -> int:
+    """When the oldest version was made that a table names. What is younger, and not named, is of another history."""
+    return min((entry.timestamp_ms for entry in table.metadata.metadata_log), default=0)
 
 
 def versions(table: Table) -> list[str]:

@@ -5,11 +5,14 @@ decided before it began (`deletion.obstacle`) and is decided again by `deletion.
 it between two files. A file that cannot be deleted waits alone and holds up no other.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 
+from isotherm.clients.listing import written_at_ms
+from isotherm.clients.metadata_file import HEAD_BYTES, version_of
 from isotherm.clients.storage import REQUESTS_AT_ONCE
 from isotherm.contract.paths import normalised, taken_for
 from isotherm.core.deletion import FOUND, Cause, Evidence, Finding, Mark, Seen, is_gc_enabled, judge, name_of
@@ -22,7 +25,7 @@ from isotherm.iceberg.manifests.reachability import (
     reaching,
     youngest,
 )
-from isotherm.iceberg.orphans import ByName, versions
+from isotherm.iceberg.orphans import ByName, oldest_named_ms, versions
 from isotherm.iceberg.threads import THREADS, IsStopped, Threads
 from isotherm.runtime.clock import monotonic_s
 from isotherm.service.ports import Sweep, Swept
@@ -56,7 +59,7 @@ def sweep(
     """
     marks = {mark.path: mark for mark in wanted.marks}
     try:
-        evidence = gathered(table, wanted.marks, is_stopped, threads, seen_through)
+        evidence = gathered(table, wanted.marks, is_stopped, threads, seen_through, wanted.before_ms)
     except Stopped:
         return Swept(wanted.uuid)
     except (OSError, UnreadableError) as err:
@@ -159,6 +162,7 @@ def gathered(
     is_stopped: IsStopped,
     threads: Threads = THREADS,
     seen_through: int = 0,
+    before_ms: Mapping[Cause, int] = MappingProxyType({}),
 ) -> Evidence:
     """What the table shows about marked files.
 
@@ -176,14 +180,62 @@ def gathered(
     found: set[str] = set()
     for seen, paths in by_sight.items():
         found |= reached(metadata, table.io, paths, seen, is_stopped, threads)
+    names = needed_names(table, marks, None, is_stopped, threads)
+    unnamed = [one for one in marks if one.cause in FOUND and name_of(one.path) not in names]
     return Evidence(
         gc_enabled=is_gc_enabled(metadata.properties),
         last_sequence_number=last_sequence_number(metadata),
         seen_through=seen_through,
         snapshot_ids=frozenset(snapshot.snapshot_id for snapshot in metadata.snapshots),
         reached=frozenset(found),
-        names=needed_names(table, marks, None, is_stopped, threads),
+        names=names,
+        young=_young(table.io, unnamed, before_ms, is_stopped, threads),
+        strange=_strange(table, unnamed, is_stopped, threads),
     )
+
+
+def _young(
+    io: FileIO, found: Iterable[Mark], before_ms: Mapping[Cause, int], is_stopped: IsStopped, threads: Threads
+) -> frozenset[str]:
+    """Of files that were found, those that are not as old as they must be, by the store. What is not there is."""
+
+    def is_young(mark: Mark) -> bool:
+        if is_stopped():
+            raise Stopped
+        at_ms = written_at_ms(io, mark.path)
+        return at_ms is not None and at_ms >= before_ms[mark.cause]
+
+    asked = [mark for mark in found if mark.cause in before_ms]
+    answers = zip(asked, threads.each(is_young, asked, REQUESTS_AT_ONCE), strict=True)
+    return frozenset(mark.path for mark, young in answers if young)
+
+
+def _strange(table: Table, found: Iterable[Mark], is_stopped: IsStopped, threads: Threads) -> dict[str, str]:
+    """Of files that were found as old versions, those whose text does not show that they are, with why.
+
+    Other tables and views may lie in the same folder, a table of before may have been dropped there, and a catalog that
+    was restored leaves a history that is the newer one.
+    """
+    uuid, before_ms = str(table.metadata.table_uuid), oldest_named_ms(table)
+
+    def why(mark: Mark) -> str | None:
+        if is_stopped():
+            raise Stopped
+        try:
+            with table.io.new_input(mark.path).open() as stream:
+                version = version_of(stream.read(HEAD_BYTES))
+        except FileNotFoundError:
+            return None
+        if version is None:
+            return "it does not begin as a version of a table's metadata does"
+        if version.uuid != uuid:
+            return f"it is a version of another table, {version.uuid}"
+        is_older = version.updated_ms < before_ms
+        return None if is_older else "it is younger than the oldest version that the table names"
+
+    asked = [mark for mark in found if mark.cause is Cause.OLD_VERSION]
+    answers = zip(asked, threads.each(why, asked, REQUESTS_AT_ONCE), strict=True)
+    return {mark.path: said for mark, said in answers if said is not None}
 
 
 def needed_names(

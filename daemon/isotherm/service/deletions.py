@@ -6,12 +6,13 @@ whose files cannot be deleted, is passed over.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from isotherm.contract.identity import TableId
 from isotherm.contract.paths import folder, in_all_spellings
 from isotherm.core.clock_check import SKEW_MS, ClockCheck
 from isotherm.core.deletion import (
+    FOUND,
     LEFTOVER_GRACE_MS,
     Cause,
     Mark,
@@ -25,7 +26,7 @@ from isotherm.core.deletion import (
 from isotherm.core.model.jobs import CompactionJob, Rewrite
 from isotherm.core.model.outside import Outside
 from isotherm.core.observations import FilesDeleted, TrySoon
-from isotherm.core.policy.policy import Mode
+from isotherm.core.policy.policy import Mode, Policy
 from isotherm.service.barrier import Barrier
 from isotherm.service.holds import Holds
 from isotherm.service.neighbours import neighbours_of
@@ -338,9 +339,16 @@ class Deletions:
         self.holds.act()
         place(self.ledger, loaded)
         neighbours = self.neighbours(loaded)
-        self.look_for_holders(uuid, {held_by(mark.path, neighbours) for mark in marks} - {None})
+        self.look_for_holders(uuid, _holders(marks, neighbours))
         expired = {job: tuple(self.ledger.expired_by(job)) for job in {mark.job_id for mark in marks}}
-        self.maintainer.start_sweep(loaded, Sweep(uuid, tuple(marks), expired, neighbours))
+        resolved = self.verdicts.policy_of(row)
+        found_before = (
+            {}
+            if resolved is None
+            else {cause: self.now_ms() - age_ms(cause, resolved.policy) for cause in FOUND}
+        )
+        loaded = replace(loaded, seen_through=max(loaded.seen_through, self.ledger.known_through(uuid)))
+        self.maintainer.start_sweep(loaded, Sweep(uuid, tuple(marks), expired, neighbours, found_before))
         self._sweeping[uuid] = _Sweeping(tenure, frozenset(mark.cause for mark in marks))
         return True
 
@@ -366,6 +374,15 @@ class Deletions:
             why = self.survey.why_not(table.name)
             self.ledger.postponed(table.uuid, dict.fromkeys((mark.path for mark in late), why), self.now_ms())
             self.listen(FilesDeleted(table, 0, 0, len(late), why))
+
+
+def age_ms(cause: Cause, policy: Policy) -> int:
+    """How old a file that was found by listing must be to count."""
+    return int((policy.metadata if cause is Cause.OLD_VERSION else policy.orphans).older_than)
+
+
+def _holders(marks: Iterable[Mark], neighbours: Neighbours) -> set[str | None]:
+    return {held_by(one.path, neighbours, is_found=one.cause in FOUND) for one in marks} - {None}
 
 
 def _key(uuid: str) -> str:

@@ -20,14 +20,18 @@ def neighbours_of(ledger: Ledger, loaded: LoadedTable, also_under: Sequence[str]
     namespace, _, name = loaded.table.name.rpartition(".")
     own = {} if home is None else own_folders(home, also_under, namespace.replace(".", "/"), name)
     places = ledger.places({in_all_spellings(one) for one in own.values()})
-    return Neighbours(own, frozenset(folder(one.location) for one in _others(places, mine, home)))
+    others: set[str] = set()
+    claims: set[str] = set()
+    for one, is_claim in _others(places, mine, home):
+        (claims if is_claim else others).add(folder(one.location))
+    return Neighbours(own, frozenset(others), frozenset(claims))
 
 
-def _others(places: Iterable[Place], mine: str, home: str | None) -> Iterator[Place]:
-    """The places of other tables that hold files back.
+def _others(places: Iterable[Place], mine: str, home: str | None) -> Iterator[tuple[Place, bool]]:
+    """The places of other tables, each with whether it only claims what is this table's.
 
-    Not one that a property of another table chose when this table was there already, in, above or at its home: that
-    would let anybody who may set a property keep what is deleted from ever being deleted.
+    So does one that a property of another table chose when this table was there already, in, above or at its home:
+    would it count as any other, then who may set a property could keep what is expired from ever being deleted.
     """
     was_here = False
     for one in places:
@@ -36,5 +40,4 @@ def _others(places: Iterable[Place], mine: str, home: str | None) -> Iterator[Pl
             continue
         theirs, ours = folder(one.location), folder(home or "")
         is_claim = was_here and not one.is_home and (theirs.startswith(ours) or ours.startswith(theirs))
-        if not is_claim:
-            yield one
+        yield one, is_claim

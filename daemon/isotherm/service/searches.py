@@ -8,7 +8,7 @@ import uuid as uuids
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from isotherm.core.deletion import Cause, Mark
+from isotherm.core.deletion import Cause, Mark, Seen
 from isotherm.core.model.decisions import Request
 from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
@@ -18,7 +18,7 @@ from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.units import span_text
 from isotherm.service.barrier import Barrier
-from isotherm.service.deletions import Deletions
+from isotherm.service.deletions import Deletions, age_ms
 from isotherm.service.expiries import together_ms
 from isotherm.service.holds import Holds
 from isotherm.service.neighbours import neighbours_of
@@ -46,6 +46,8 @@ class _Searching:
     """That of its table under which it began."""
     policy: Policy
     began_s: float
+    seen: Seen | None
+    """How far the table had come; None where its format has no sequence numbers, which would show that it went back."""
 
 
 @dataclass(slots=True)
@@ -123,8 +125,9 @@ class Searches:
             started_at_ms=self.now_ms(),
         )
         self.ledger.save(operation)
+        seen = Seen(row.state.head, loaded.seen_through) if loaded.seen_through else None
         self._running[operation.job_id] = _Searching(
-            operation, self.events.tenure(uuid), resolved.policy, self.monotonic_s()
+            operation, self.events.tenure(uuid), resolved.policy, self.monotonic_s(), seen
         )
         self.maintainer.start_search(loaded, operation.job_id, search)
         return True
@@ -185,11 +188,11 @@ class Searches:
         job_id, found, marked = self._marking
         operation = self._running[job_id].operation
         uuid, cause = operation.table.uuid, CAUSES[operation.action]
-        may_go = self.deletions.why_not(uuid, cause) is None
+        may_go = self.deletions.why_not(uuid, cause) is None and self._running[job_id].seen is not None
         some = found.orphans[marked : marked + MARKED_AT_ONCE] if may_go else ()
         if some:
             now_ms = self.now_ms()
-            marks = [Mark(one.path, job_id, cause, None) for one in some]
+            marks = [Mark(one.path, job_id, cause, self._running[job_id].seen) for one in some]
             due_at_ms = together_ms(uuid, now_ms, GRACE_MS)
             count = self.ledger.mark_found(uuid, job_id, marks, now_ms, due_at_ms)
             self._running[job_id] = replace(
@@ -220,7 +223,7 @@ class Searches:
                 result.orphans[0].path if result.orphans else "",
             )
         )
-        why = _outcome_text(operation, result, searching.policy)
+        why = _outcome_text(operation, result, searching.policy, searching.seen)
         self.operations.end(operation, Outcome(job_id, OutcomeKind.DONE, Reason.COMMITTED, why))
 
     def _cancel(self, job_id: str, refusal: Refusal) -> None:
@@ -243,21 +246,22 @@ def search_of(
     home = ledger.home(uuid)
     if home is None:
         return None
-    neighbours, before_ms = neighbours_of(ledger, loaded, also_under), now_ms - age_ms(action, policy)
-    return Search(uuid, CAUSES[action], home, neighbours, before_ms, policy.metadata.keep_last)
+    cause, neighbours = CAUSES[action], neighbours_of(ledger, loaded, also_under)
+    seen_through = max(loaded.seen_through, ledger.known_through(uuid))
+    before_ms = now_ms - age_ms(cause, policy)
+    return Search(uuid, cause, home, neighbours, before_ms, policy.metadata.keep_last, seen_through)
 
 
-def age_ms(action: Action, policy: Policy) -> int:
-    """How old a file must be to count."""
-    return int((policy.metadata if action is Action.TRIM_METADATA else policy.orphans).older_than)
-
-
-def _outcome_text(operation: Operation, found: Found, policy: Policy) -> str:
-    age = span_text(age_ms(operation.action, policy))
+def _outcome_text(operation: Operation, found: Found, policy: Policy, seen: Seen | None) -> str:
+    age = span_text(age_ms(CAUSES[operation.action], policy))
     if operation.action is Action.TRIM_METADATA:
         said = finding_text(found, f"are versions that the table does not name any more, older than {age}")
     else:
         said = finding_text(found, f"are reached by nothing and older than {age}")
     if operation.action is Action.REMOVE_ORPHANS and policy.orphans.mode is not Mode.APPLY:
         return f"{said}; nothing is deleted (orphans.mode: {policy.orphans.mode})"
+    if seen is None:
+        return (
+            f"{said}; nothing is deleted: with format 1 nothing would show that the table's history went back"
+        )
     return f"{said}; {operation.files_marked} are marked, and go after {span_text(GRACE_MS)} if they are still so"

@@ -30,13 +30,15 @@ class SilentTables:
     def is_asked_for(self, name: str, uuid: str) -> bool:
         """Whether a table is silent, and this round has the time to ask for it.
 
-        One that is put off is planned all the same: before anything begins it is asked for again.
+        One that is put off is planned all the same: before anything begins it is asked for again. One that was set aside
+        for what was found is not put off: to plan it would be taken for its recovery.
         """
         if not self.fold.is_silent(uuid, self.now_ms(), self.every_ms()):
             return False
-        if self._spent_s >= MOST_SILENT_S:
+        is_put_off = self._spent_s >= MOST_SILENT_S and not self.barrier.makes_no_sense(name)
+        if is_put_off:
             self.barrier.not_asked.add(name)
-        return self._spent_s < MOST_SILENT_S
+        return not is_put_off
 
     def ask(self, name: str, confirm: Callable[[str], bool]) -> bool:
         """Ask for it; whether it is there, and ours."""

@@ -43,6 +43,8 @@ def deleted_rows(java: JavaTable, rows: Any) -> list[DeletedRows]:
     specs = java.table.specs()
     # Each name of a package on the way to a class is a question to the JVM.
     partition_data, converter = iceberg.PartitionData, iceberg.spark.SparkValueConverter
+    # A field that format 1 keeps as void is missing where its column was dropped; `_check` refuses all others.
+    projection = iceberg.util.StructProjection
     projections: dict[int, Any] = {}
     found = []
     for row in items(rows):
@@ -52,7 +54,7 @@ def deleted_rows(java: JavaTable, rows: Any) -> list[DeletedRows]:
         if partition.size():
             if number not in projections:
                 _check(java.table, spec)
-                projections[number] = iceberg.util.StructProjection.create(unified, spec.partitionType())
+                projections[number] = projection.createAllowMissing(unified, spec.partitionType())
             values = converter.convert(unified, row.getStruct(2))
             partition = partition.copyFor(projections[number].wrap(values))
         found.append(DeletedRows(row.getString(0), spec, partition, row.getList(3)))
@@ -70,7 +72,7 @@ def _check(table: Any, spec: Any) -> None:
         if schema.findField(field.sourceId()) is None and not field.transform().isVoid():
             raise TableRefused(
                 f"rows to be changed lie in files that are divided by {field.name()}, whose column was dropped, so "
-                "nobody can say in which partition; rewrite these files first (CALL system.rewrite_data_files)"
+                "nobody can say in which partition; rewrite these files first (CALL system.rewrite_data_files, with the option rewrite-all)"
             )
 
 

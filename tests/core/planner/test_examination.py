@@ -111,3 +111,4 @@ def test_a_partition_without_a_time_that_is_written_on_and_on_gains_nothing_by_w
     found, _ = examined(world, Policy(), NOW)
 
     assert (found.never_cold, found.in_the_end.files, found.in_the_end.work.jobs) == (1, 100, 0)
+    assert found.suffers == found.never_cold_files > 90

@@ -289,6 +289,25 @@ def test_rows_whose_partition_nobody_can_tell_are_refused_and_the_table_stays_re
     assert spark.sql(f"SELECT id, name FROM {mirror.spark_name}").count() == 4
 
 
+def test_a_partition_field_that_format_1_keeps_as_void_stands_in_no_upserts_way(spark, lake_folder):
+    columns = {"id": "BIGINT", "name": "STRING", "region": "STRING"}
+    mirror = Mirror(spark, lake_folder, "region", columns=columns, **{"format-version": "1"})
+    spark.sql(f"ALTER TABLE {mirror.spark_name} DROP PARTITION FIELD region")
+    spark.sql(f"ALTER TABLE {mirror.spark_name} SET TBLPROPERTIES ('format-version'='2')")
+    spark.sql(f"ALTER TABLE {mirror.spark_name} DROP COLUMN region")
+    mirror.columns = {"id": "BIGINT", "name": "STRING"}
+    mirror.apply(*(Put(number, {"name": "a"}) for number in range(1, 5)))
+
+    mirror.apply(Put(2, {"name": "b"}))
+
+    assert spark.sql(f"SELECT name FROM {mirror.spark_name} ORDER BY id").collect() == [
+        ("a",),
+        ("b",),
+        ("a",),
+        ("a",),
+    ]
+
+
 def test_a_commit_leaves_no_table_in_the_session(spark, lake_folder):
     """Its views would keep all snapshots of each table that was ever written to."""
     mirror = Mirror(spark, lake_folder)

@@ -54,6 +54,8 @@ class Examination:
     """Once nobody has written to any of its partitions for a year."""
     never_cold: int = 0
     """Partitions without a time of their own that have been written for a day: they gain nothing by waiting."""
+    never_cold_files: int = 0
+    """Files that these have too many."""
 
     @property
     def files(self) -> int:
@@ -68,7 +70,7 @@ class Examination:
     @property
     def suffers(self) -> int:
         """How much its readers suffer: by files that are too many, or by deletes of files that are not."""
-        return max(self.spared, self.in_the_end.work.files)
+        return max(self.spared, self.in_the_end.work.files) + self.never_cold_files
 
 
 def examined(view: View, policy: Policy, now_ms: int) -> tuple[Examination, Plan]:
@@ -80,6 +82,9 @@ def examined(view: View, policy: Policy, now_ms: int) -> tuple[Examination, Plan
     rest = replace(data, partitions={key: one for key, one in view.partitions.items() if key not in endless})
     left = total(one.data_total + one.deletes_total for one in endless.values()).files
     in_the_end = _gain(rest, bare, now_ms + LEFT_ALONE_MS)
+    were_they_cold = (
+        _gain(replace(data, partitions=endless), bare, now_ms + LEFT_ALONE_MS) if endless else None
+    )
     sizes: Counter[int] = Counter()
     for partition in view.partitions.values():
         sizes.update({bucket_bounds(bucket)[1]: stats.files for bucket, stats in partition.data.items()})
@@ -96,6 +101,7 @@ def examined(view: View, policy: Policy, now_ms: int) -> tuple[Examination, Plan
         at_once=_gain(data, policy, now_ms),
         in_the_end=replace(in_the_end, files=in_the_end.files + left),
         never_cold=len(endless),
+        never_cold_files=0 if were_they_cold is None else left - were_they_cold.files,
     )
     return examination, planned
 

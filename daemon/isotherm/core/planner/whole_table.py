@@ -223,7 +223,9 @@ def decide_metadata(
     limits, done_ms = policy.metadata, view.last_done_ms.get(Action.TRIM_METADATA)
     times: list[int] = []
     if done_ms is None:
-        versions = max(len(snapshots), view.facts.metadata_versions)
+        # Each commit that the table ever had, where snapshots live less long than versions.
+        commits = max((one.sequence_number for one in snapshots), default=0)
+        versions = max(len(snapshots), view.facts.metadata_versions, commits)
         going, score = max(versions - limits.keep_last, 0), 0.0
         young_ms = _young_until_ms(snapshots, limits.older_than)
         if young_ms is None or young_ms <= now_ms:

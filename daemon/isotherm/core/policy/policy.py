@@ -228,7 +228,8 @@ class Metadata(Settings):
     older_than: Annotated[Span, Floor(86_400_000, "readers that are pointed at one would lose it")] = (
         3 * 86_400_000
     )
-    """Younger ones stay. Longer where a reader is pointed at a file of metadata, and goes on to the next one later."""
+    """Younger ones stay. Longer where a reader is pointed at a file of metadata, and goes on to the next one later. Where
+    a second catalog has an entry of the table, say `enabled: false`."""
 
 
 class Mode(StrEnum):
@@ -247,11 +248,12 @@ class Orphans(Settings):
     older_than: Annotated[
         Span, Floor(86_400_000, "files that a slow writer has yet to commit would be deleted")
     ] = 3 * 86_400_000
-    """Younger ones stay: a writer may be about to commit them. Longer than the longest job of any writer."""
+    """Younger ones stay: a writer may be about to commit them. Longer than any writer keeps files that it has not committed:
+    a long job, a connector that is down, Flink's savepoints."""
     every: Annotated[Span, Field(ge=60_000)] = 7 * 86_400_000
-    """Due when nobody looked for this long: the whole location is listed."""
+    """Due when nobody looked for this long: `data/` and `metadata/` are listed."""
     max_share: float = Field(0.2, gt=0, le=1)
-    """Of more than a thousand, if they are more than this part of all files there, none goes: a person must look."""
+    """Of more than a hundred, if they are more than this part of all files there, none goes: a person must look."""
 
 
 class Window(Settings):

@@ -55,6 +55,8 @@ class Sweep:
     expired: Mapping[str, tuple[int, ...]]
     """By job: the snapshots that an expiry took."""
     neighbours: Neighbours
+    before_ms: Mapping[Cause, int] = field(default_factory=dict)
+    """Of files that were found: only those that were written before this may go, by the store's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,8 @@ class Search:
     """Only what was written before this counts, by the store's clock."""
     keep_last: int = 0
     """So many of the newest old versions stay, with those that the metadata names."""
+    seen_through: int = 0
+    """The highest sequence number that the table is known to have had."""
 
 
 class Maintainer(Protocol):

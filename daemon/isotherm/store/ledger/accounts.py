@@ -103,6 +103,11 @@ class Accounts(Part):
         ).fetchone()
         return None if row[0] is None else int(row[0])
 
+    def known_through(self, uuid: str) -> int:
+        """The highest sequence number that any of a table's snapshots is known to have had; 0 where none is known."""
+        row = self.db.execute("SELECT MAX(sequence_number) FROM accounts WHERE uuid = ?", (uuid,)).fetchone()
+        return int(row[0] or 0)
+
     def accounts(self, uuid: str) -> list[Account]:
         """Every snapshot accounted for, in the table's order."""
         rows = self.db.execute(
