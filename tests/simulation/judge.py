@@ -36,8 +36,9 @@ FOR_UPSERTS = POLICY.replace("max_position_deletes: 2", "max_position_deletes: 3
 """The same where there are equality deletes: they become one file of position deletes, which must not be due again."""
 TIDY = POLICY.replace(
     "{enabled: false}", f"{{keep_last: {KEEP_VERSIONS}, at_once: 3, older_than: 1d}}"
-).replace("{mode: off}", "{mode: apply, older_than: 1d, every: 2d}")
-"""The same where old versions of the metadata, and files that nothing reaches, are looked for too."""
+).replace("{mode: off}", "{mode: apply, older_than: 1d, every: 2d, max_share: 1}")
+"""The same where old versions of the metadata, and files that nothing reaches, are looked for too. However many: what a
+table leaves that is made again is most of what lies there."""
 LOG, ONLY_APPENDS_MS, YOUNG_MS, ENOUGH_APPENDS = "shop.log", 300_000, 120_000, 20
 MINOR = f"""
 tables: {LOG}
