@@ -106,6 +106,8 @@ def test_what_was_found_by_listing_goes_by_its_name_and_its_place_too(path, caus
         (Mark(VERSION, "job", Cause.OLD_VERSION, SEEN), {"strange": {VERSION: "a view's"}}, "not_ours"),
         (Mark(PATH, "job", Cause.ORPHAN, SEEN), {"young": {PATH}}, "young"),
         (Mark(PATH, "job", Cause.ORPHAN, SEEN), {"seen_through": 13}, "history_cut"),
+        (Mark(PATH, "job", Cause.ORPHAN, SEEN), {"known_through": 13}, "history_cut"),
+        (Mark(PATH, "job", Cause.EXPIRED, SEEN), {"known_through": 13}, "unreached"),
     ],
 )
 def test_what_was_found_by_listing_stays_where_anything_is_against_it(mark, changes, reason):
@@ -117,6 +119,9 @@ def test_where_another_table_claims_a_folder_what_is_found_waits_and_what_expire
     neighbours = Neighbours(OWN, claims=frozenset({folder(f"{HOME}/data")}))
 
     assert found(Mark(PATH, "job", Cause.ORPHAN, SEEN), (), neighbours)[1] == "other_table"
+    allowed = Neighbours(own_folders(HOME, (f"{HOME}/data/kafka",), "", ""), claims=neighbours.claims)
+    other = Mark(f"{HOME}/data/kafka/a.parquet", "job", Cause.ORPHAN, SEEN)
+    assert found(other, (), allowed)[1] == "other_table"
     assert found(neighbours=neighbours) == (Finding.GO, "unreached")
 
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from isotherm.clients import storage
 from isotherm.clients.listing import files_below
 from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, own_folders
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.orphans import Found
-from isotherm.iceberg import orphans
+from isotherm.iceberg import orphans, remover
 from isotherm.iceberg.manifests.reachability import never
 from isotherm.iceberg.orphans import find
 from isotherm.iceberg.remover import sweep
@@ -208,6 +209,46 @@ def test_what_is_no_version_of_this_table_stays(on_disk, text, reason, is_gzip):
     swept = sweep(table, Sweep(uuid_of(table), (mark,), {}, neighbours), never)
 
     assert (swept.kept[path].reason, swept.kept[path].why) == ("not_ours", reason)
+
+
+@pytest.mark.parametrize("is_gzip", [False, True])
+def test_a_version_that_cannot_be_read_holds_up_no_other_and_of_a_large_one_little_is_read(
+    on_s3, is_gzip, monkeypatch
+):
+    lab, store = on_s3
+    table = lab.create(**{"write.metadata.previous-versions-max": "2"})
+    for hour in range(5):
+        lab.append(table, hour)
+    folder = f"{table.refresh().metadata.location}/metadata"
+    text = f'{{"table-uuid": "{uuid_of(table)}", "last-updated-ms": 1, "x": "{"y" * 500_000}"}}'.encode()
+    paths = {"large": f"{folder}/00000-a.metadata.json", "cut": f"{folder}/00000-b.gz.metadata.json"}
+    paths["refused"] = f"{folder}/00000-c.metadata.json"
+    for name, data in (
+        ("large", gzip.compress(text, 0) if is_gzip else text),
+        ("cut", gzip.compress(text)[:20]),
+        ("refused", text),
+    ):
+        with table.io.new_output(paths[name]).create() as stream:
+            stream.write(data)
+    store.faults += [Fault("GET", "00000-c.metadata.json", 1000, "403")]
+    read = []
+
+    def head(*asked):
+        read.append(len(said := storage.head_of(*asked)))
+        return said
+
+    monkeypatch.setattr(remover, "head_of", head)
+    neighbours = Neighbours(own_folders(table.metadata.location, (), "shop", "orders"))
+    marks = tuple(Mark(path, "job", Cause.OLD_VERSION, Seen(1, 1)) for path in paths.values())
+
+    swept = sweep(table, Sweep(uuid_of(table), marks, {}, neighbours), never)
+
+    assert swept.gone == (paths["large"],)
+    assert {path: verdict.reason for path, verdict in swept.kept.items()} == {
+        paths["cut"]: "not_ours",
+        paths["refused"]: "not_ours",
+    }
+    assert max(read) == 64 * 1024
 
 
 def test_a_file_that_was_written_again_stays(on_s3):

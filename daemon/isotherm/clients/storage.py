@@ -146,6 +146,23 @@ class RetryingFileIO(PyArrowFileIO):
             store_of(path, self.properties).ask(attempt)
 
 
+def head_of(io: FileIO, location: str, size_bytes: int) -> bytes:
+    """The first bytes of a file, of which no more is read: also of a metadata.json, which is otherwise read whole.
+
+    Raises:
+        OSError: the store does not answer, or refuses; FileNotFoundError where the file is not there.
+    """
+
+    def read() -> bytes:
+        file = (
+            PyArrowFileIO.new_input(io, location) if isinstance(io, PyArrowFileIO) else io.new_input(location)
+        )
+        with file.open() as stream:
+            return bytes(stream.read(size_bytes))
+
+    return read() if is_local(location) else store_of(location, io.properties).ask(read)
+
+
 class UnsafeLocationError(ValueError):
     """A location that PyArrow would cut, or that programs read in two ways: nothing is written or deleted there."""
 

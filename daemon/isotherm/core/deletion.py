@@ -148,6 +148,9 @@ class Evidence:
     names: Collection[str] = ()
     """The names, without folders, of what was reached of files that were found: an alias of a folder, or a second name
     of a store, would make orphans of all files in it."""
+    known_through: int = 0
+    """The highest sequence number that the ledger knows of the table. It is held against what was found alone: what an
+    expiry left behind carries a number of its own, and goes also after a restore that a person has made."""
     young: Collection[str] = ()
     """Paths of found files that are not as old, by the store, as the policy wants it now: written again since, or the
     policy has changed."""
@@ -228,6 +231,9 @@ def _against_found(mark: Mark, evidence: Evidence) -> Verdict | None:
         return Verdict(Finding.KEEP, "reached", "the table still names a file of this name")
     if evidence.last_sequence_number is None or mark.seen is None:
         return Verdict(Finding.KEEP, "format_1", "nothing would show that the table's history went back")
+    if evidence.last_sequence_number < evidence.known_through:
+        why = f"the table's last sequence number is {evidence.last_sequence_number}, it was {evidence.known_through}"
+        return _wait("history_cut", why)
     if mark.path in evidence.young:
         return Verdict(Finding.KEEP, "young", "it is not as old as the policy wants it (any more)")
     if mark.path in evidence.strange:
@@ -279,7 +285,9 @@ def held_by(path: str, neighbours: Neighbours, *, is_found: bool) -> str | None:
         is_found: whether the file was found by listing, so that nothing shows whose it was.
     """
     theirs = [*neighbours.others, *neighbours.claims] if is_found else neighbours.others
-    own, others = (deepest(path, folders) for folders in (neighbours.own, theirs))
+    # What the operator allows is no right to what is found.
+    ours = neighbours.made if is_found else neighbours.own
+    own, others = (deepest(path, folders) for folders in (ours, theirs))
     is_deeper = own is not None and others is not None and len(others) >= len(neighbours.own[own])
     return others if is_deeper else None
 

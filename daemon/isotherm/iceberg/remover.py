@@ -6,6 +6,7 @@ it between two files. A file that cannot be deleted waits alone and holds up no 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from pyiceberg.io import FileIO
@@ -13,7 +14,7 @@ from pyiceberg.table import Table
 
 from isotherm.clients.listing import written_at_ms
 from isotherm.clients.metadata_file import HEAD_BYTES, version_of
-from isotherm.clients.storage import REQUESTS_AT_ONCE
+from isotherm.clients.storage import REQUESTS_AT_ONCE, head_of
 from isotherm.contract.paths import normalised, taken_for
 from isotherm.core.deletion import FOUND, Cause, Evidence, Finding, Mark, Seen, is_gc_enabled, judge, name_of
 from isotherm.iceberg.manifests.avro import UnreadableError
@@ -60,6 +61,7 @@ def sweep(
     marks = {mark.path: mark for mark in wanted.marks}
     try:
         evidence = gathered(table, wanted.marks, is_stopped, threads, seen_through, wanted.before_ms)
+        evidence = replace(evidence, known_through=wanted.known_through)
     except Stopped:
         return Swept(wanted.uuid)
     except (OSError, UnreadableError) as err:
@@ -202,7 +204,10 @@ def _young(
     def is_young(mark: Mark) -> bool:
         if is_stopped():
             raise Stopped
-        at_ms = written_at_ms(io, mark.path)
+        try:
+            at_ms = written_at_ms(io, mark.path)
+        except Exception:  # noqa: BLE001 (one file that cannot be looked at stays, and holds up no other)
+            return True
         return at_ms is not None and at_ms >= before_ms[mark.cause]
 
     asked = [mark for mark in found if mark.cause in before_ms]
@@ -222,13 +227,14 @@ def _strange(table: Table, found: Iterable[Mark], is_stopped: IsStopped, threads
         if is_stopped():
             raise Stopped
         try:
-            with table.io.new_input(mark.path).open() as stream:
-                version = version_of(stream.read(HEAD_BYTES))
+            version = version_of(head_of(table.io, mark.path, HEAD_BYTES))
         except FileNotFoundError:
             return None
+        except Exception as err:  # noqa: BLE001 (every store has errors of its own; one file holds up no other)
+            return f"it cannot be read: {type(err).__name__}: {err}"
         if version is None:
             return "it does not begin as a version of a table's metadata does"
-        if version.uuid != uuid:
+        if version.uuid.lower() != uuid:
             return f"it is a version of another table, {version.uuid}"
         is_older = version.updated_ms < before_ms
         return None if is_older else "it is younger than the oldest version that the table names"

@@ -6,7 +6,7 @@ whose files cannot be deleted, is passed over.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from isotherm.contract.identity import TableId
 from isotherm.contract.paths import folder, in_all_spellings
@@ -347,8 +347,10 @@ class Deletions:
             if resolved is None
             else {cause: self.now_ms() - age_ms(cause, resolved.policy) for cause in FOUND}
         )
-        loaded = replace(loaded, seen_through=max(loaded.seen_through, self.ledger.known_through(uuid)))
-        self.maintainer.start_sweep(loaded, Sweep(uuid, tuple(marks), expired, neighbours, found_before))
+        known_through = self.ledger.known_through(uuid)
+        self.maintainer.start_sweep(
+            loaded, Sweep(uuid, tuple(marks), expired, neighbours, found_before, known_through)
+        )
         self._sweeping[uuid] = _Sweeping(tenure, frozenset(mark.cause for mark in marks))
         return True
 

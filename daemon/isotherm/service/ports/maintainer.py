@@ -57,6 +57,8 @@ class Sweep:
     neighbours: Neighbours
     before_ms: Mapping[Cause, int] = field(default_factory=dict)
     """Of files that were found: only those that were written before this may go, by the store's clock."""
+    known_through: int = 0
+    """The highest sequence number that the ledger knows of the table, whichever process saw it."""
 
 
 @dataclass(frozen=True, slots=True)
