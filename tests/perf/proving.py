@@ -7,13 +7,14 @@ from made import with_history
 
 from isotherm.clients.storage import RetryingFileIO
 from isotherm.contract.paths import normalised
-from isotherm.core.deletion import Cause, Mark
+from isotherm.core.deletion import Cause, Mark, Neighbours
 from isotherm.iceberg.catalog import connect
 from isotherm.iceberg.manifests.reachability import never
 from isotherm.iceberg.remover import deleted, gathered
 from isotherm.runtime.clock import now_ms
 from isotherm.runtime.config import CatalogConfig
 from isotherm.service.deletions import FILES_AT_ONCE
+from isotherm.service.ports import Sweep
 
 SWEPT = FILES_AT_ONCE
 LISTED = 100
@@ -47,7 +48,9 @@ def proved(lab, snapshots, say):
         file.touch()
     marks = [Mark(str(file), "job", Cause.EXPIRED, None) for file in files]
     say(f"its proof, and {SWEPT:,} deletions")
-    proof_s, proof_cpu_s = took(lambda: gathered(table, marks, never))
+    proof_s, proof_cpu_s = took(
+        lambda: gathered(table, Sweep(str(table.metadata.table_uuid), tuple(marks), {}, Neighbours()), never)
+    )
     deletion_s, _ = took(lambda: deleted(table.io, [mark.path for mark in marks]))
     if any(file.exists() for file in files):
         raise AssertionError("files that are told as deleted are there")

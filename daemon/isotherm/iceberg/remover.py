@@ -6,8 +6,6 @@ it between two files. A file that cannot be deleted waits alone and holds up no 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from types import MappingProxyType
 
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
@@ -60,8 +58,7 @@ def sweep(
     """
     marks = {mark.path: mark for mark in wanted.marks}
     try:
-        evidence = gathered(table, wanted.marks, is_stopped, threads, seen_through, wanted.before_ms)
-        evidence = replace(evidence, known_through=wanted.known_through)
+        evidence = gathered(table, wanted, is_stopped, threads, seen_through)
     except Stopped:
         return Swept(wanted.uuid)
     except (OSError, UnreadableError) as err:
@@ -160,11 +157,10 @@ def _late(
 
 def gathered(
     table: Table,
-    marks: Sequence[Mark],
+    wanted: Sweep,
     is_stopped: IsStopped,
     threads: Threads = THREADS,
     seen_through: int = 0,
-    before_ms: Mapping[Cause, int] = MappingProxyType({}),
 ) -> Evidence:
     """What the table shows about marked files.
 
@@ -172,7 +168,7 @@ def gathered(
         OSError, UnreadableError: a manifest list or manifest cannot be read.
         Stopped: so it was wanted.
     """
-    metadata = table.metadata
+    metadata, marks = table.metadata, wanted.marks
     # Of a job's leftovers it is known that no older snapshot has them. What an expiry left is looked for in all.
     by_sight: dict[Seen | None, list[str]] = {}
     for mark in marks:
@@ -191,7 +187,8 @@ def gathered(
         snapshot_ids=frozenset(snapshot.snapshot_id for snapshot in metadata.snapshots),
         reached=frozenset(found),
         names=names,
-        young=_young(table.io, unnamed, before_ms, is_stopped, threads),
+        known_through=wanted.known_through,
+        young=_young(table.io, unnamed, wanted.before_ms, is_stopped, threads),
         strange=_strange(table, unnamed, is_stopped, threads),
     )
 
