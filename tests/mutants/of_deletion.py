@@ -66,6 +66,13 @@ MUTANTS = (
         "iceberg/test_orphans.py::test_a_file_that_was_written_again_stays",
     ),
     Mutant(
+        "what was found goes by the age of a policy that is over",
+        "service/deletions.py",
+        "expired, neighbours, found_before, known_through)",
+        "expired, neighbours, {}, known_through)",
+        FOUND + "test_an_age_that_is_raised_within_the_grace_is_obeyed",
+    ),
+    Mutant(
         "what another table writes into a table's folder is an orphan",
         "core/deletion.py",
         "[*neighbours.others, *neighbours.claims] if is_found else neighbours.others",

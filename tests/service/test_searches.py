@@ -128,6 +128,23 @@ def test_after_a_catalog_was_restored_nothing_goes_whatever_daemon_looks(lab_of)
     assert any(one.reason == "stale" for one in service.ledger.operations())
 
 
+def test_an_age_that_is_raised_within_the_grace_is_obeyed(lab_of):
+    """Somebody thinks of the savepoints of Flink."""
+    lab = lab_of()
+    table = filled(lab)
+    service = started(lab)
+    (planted,) = plant(table, "data/a.parquet")
+    pass_by(lab, service, 1.75)
+    assert service.ledger.deletions(uuid_of(table)).get("waiting") == 1
+
+    (lab.config.policies / "all.yaml").write_text(APPLY.replace("older_than: 1d", "older_than: 30d"))
+    pass_by(lab, service, 3)
+
+    assert planted.exists()
+    assert service.ledger.deletions(uuid_of(table)).get("kept") == 1
+    service.stop()
+
+
 ORPHANS = ("data/a.parquet", "data/at_hour=2026-01-01-01/b.parquet", "metadata/c-m0.avro", "metadata/d.stats")
 OF_OTHERS = ("data/_tmp/e.parquet", "data/.hidden", "metadata/version-hint.text", "metadata/v7.metadata.json")
 
