@@ -1,6 +1,7 @@
 """What a search finds in a table's folders, against what Spark's own removal of orphans would delete."""
 
 import gzip
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from isotherm.clients import storage
 from isotherm.clients.listing import files_below
-from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, own_folders
+from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, judge, own_folders
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.orphans import Found
 from isotherm.iceberg import orphans, remover
@@ -266,6 +267,44 @@ def test_a_file_that_was_written_again_stays(on_s3):
 
     assert kept.kept[path].reason == "young"
     assert gone.gone == (path,)
+
+
+def test_a_file_that_is_written_again_while_others_are_proved_stays(on_disk, monkeypatch):
+    table = on_disk.create()
+    on_disk.append(table, 1)
+    put(table, "data/old.parquet")
+    path = f"{table.refresh().metadata.location}/data/old.parquet"
+    os.utime(path.removeprefix("file://"), (START_S, START_S))
+    neighbours = Neighbours(own_folders(table.metadata.location, (), "shop", "orders"))
+    wanted = Sweep(uuid_of(table), (Mark(path, "job", Cause.ORPHAN, Seen(1, 1)),), {}, neighbours)
+    wanted = replace(wanted, before_ms={Cause.ORPHAN: now_ms() - DAY_MS})
+
+    def written_again(*asked):
+        Path(path.removeprefix("file://")).write_bytes(b"of a stream that began once more")
+        return judge(*asked)
+
+    monkeypatch.setattr(remover, "judge", written_again)
+
+    swept = sweep(table, wanted, never)
+
+    assert swept.postponed == {path: "it was written again since it was looked at"}
+
+
+def test_where_a_table_names_no_older_version_those_before_the_newest_go(on_disk):
+    table = on_disk.create()
+    for hour in (1, 2, 3):
+        on_disk.append(table, hour)
+    path = Path(table.refresh().metadata_location.removeprefix("file://"))
+    text = json.loads(path.read_text())
+    path.write_text(json.dumps(text | {"metadata-log": []}))
+    table = on_disk.catalog.load_table("shop.orders")
+    for one in path.parent.glob("*.metadata.json"):
+        os.utime(one, (START_S, START_S))
+
+    result = found(table, Cause.OLD_VERSION)
+
+    assert (result.listed, result.files) == (4, 3)
+    assert path.name not in {one.path.rpartition("/")[2] for one in result.orphans}
 
 
 def test_a_table_whose_history_went_back_is_not_searched(on_disk):

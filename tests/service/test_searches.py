@@ -9,9 +9,12 @@ import pytest
 from pyiceberg.table import StaticTable
 
 from isotherm.core import observations as seen
+from isotherm.core.deletion import Cause, Mark, Seen
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import Action
+from isotherm.iceberg.orphans import find
+from isotherm.service.searches import search_of
 from isotherm.store.database import to_json
 from support.lab import Lab, of, started, uuid_of, wait_for_children
 
@@ -126,6 +129,64 @@ def test_after_a_catalog_was_restored_nothing_goes_whatever_daemon_looks(lab_of)
         for one in lost.metadata.snapshots
     } == had
     assert any(one.reason == "stale" for one in service.ledger.operations())
+
+
+def test_a_number_that_an_event_made_up_keeps_nothing_from_going(lab_of):
+    """The table would count as cut back until it has so many commits."""
+    lab = lab_of()
+    table = filled(lab)
+    service = started(lab)
+    pass_by(lab, service, 0.25)
+    event = lab.append(table, 9, announce=False)
+    lab.announce(event.model_copy(update={"sequence_number": 10**15}))
+    (planted,) = plant(table, "data/a.parquet")
+
+    pass_by(lab, service, 5)
+
+    assert not planted.exists()
+    assert {one.state for one in ended(service, Action.REMOVE_ORPHANS)} == {"done"}
+    service.stop()
+
+
+def test_what_waits_after_an_expiry_is_no_surprise_for_a_search(lab_of):
+    lab = lab_of(APPLY.replace("orphans: {", "orphans: {max_share: 0.5, "))
+    table = filled(lab)
+    waiting = plant(table, *(f"data/{number}.parquet" for number in range(300)))
+    plant(table, *(f"data/more-{number}.parquet" for number in range(50)))
+    service = started(lab)
+    uuid, far_ms = uuid_of(table), lab.now_ms() + 90 * DAY_MS
+    expired = [Mark(f"file://{path}", "job", Cause.EXPIRED, Seen(1, 1)) for path in waiting]
+    service.ledger.mark(uuid, "job", expired, lab.now_ms(), due_at_ms=far_ms)
+
+    pass_by(lab, service, 2)
+
+    assert {one.state for one in ended(service, Action.REMOVE_ORPHANS)} == {"done"}
+    assert service.ledger.deletions(uuid) == {"waiting": 350}
+    service.stop()
+
+
+def test_versions_of_a_table_of_before_are_looked_at_once(lab_of):
+    """One that was dropped without its files, and made again in the same folder."""
+    lab = lab_of()
+    filled(lab, commits=8)
+    lab.catalog.drop_table("shop.orders")
+    table = filled(lab, commits=8)
+    uuid = uuid_of(table)
+    others = {
+        path for path in files(table) if path.name.endswith(".metadata.json") and uuid not in path.read_text()
+    }
+    service = started(lab)
+
+    pass_by(lab, service, 3)
+
+    kept = service.ledger.deletions(uuid)["kept"]
+    loaded = service.catalog.load("shop.orders")
+    policy = service.verdicts.policy_of(service.fold.table(uuid)).policy
+    again = search_of(service.ledger, loaded, Action.TRIM_METADATA, policy, (), lab.now_ms())
+    assert (kept, len(again.theirs)) == (len(others), len(others))
+    assert find(loaded.handle, again).files == 0
+    assert others <= files(table)
+    service.stop()
 
 
 def test_an_age_that_is_raised_within_the_grace_is_obeyed(lab_of):

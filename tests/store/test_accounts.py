@@ -3,7 +3,19 @@
 from contextlib import closing
 
 from isotherm.store import Ledger
+from isotherm.store.ledger import Account
 from support.builders import change
+
+
+def test_how_far_a_table_had_come_is_what_its_metadata_said(tmp_path):
+    with closing(Ledger(tmp_path / "ledger.db")) as ledger:
+        ledger.account("t", [Account(17, 10**15, "ingest", 1, 1, None, announced=True)])
+        assert ledger.seen_through("t") == 0
+
+        ledger.see("t", 7, 100)
+        ledger.see("t", 5, 200)
+
+        assert ledger.seen_through("t") == 7
 
 
 def test_the_newest_changes_are_those_that_were_heard_of_last_in_the_order_of_the_table(tmp_path):

@@ -42,6 +42,8 @@ class Cause(StrEnum):
     """It was found in the table's folders, and no snapshot reached it."""
 
 
+NOT_OURS = "not_ours"
+"""The reason for which a file stays that is another table's, or may be."""
 FOUND = frozenset({Cause.OLD_VERSION, Cause.ORPHAN})
 """What was found by listing the table's folders. Nothing of ours ever knew these files: so they go by their names too."""
 
@@ -237,7 +239,7 @@ def _against_found(mark: Mark, evidence: Evidence) -> Verdict | None:
     if mark.path in evidence.young:
         return Verdict(Finding.KEEP, "young", "it is not as old as the policy wants it (any more)")
     if mark.path in evidence.strange:
-        return Verdict(Finding.KEEP, "not_ours", evidence.strange[mark.path])
+        return Verdict(Finding.KEEP, NOT_OURS, evidence.strange[mark.path])
     return None
 
 

@@ -108,8 +108,12 @@ def _against(now: Table, wanted: Search) -> Refusal | None:
 
 
 def oldest_named_ms(table: Table) -> int:
-    """When the oldest version was made that a table names. What is younger, and not named, is of another history."""
-    return min((entry.timestamp_ms for entry in table.metadata.metadata_log), default=0)
+    """When the oldest version was made that a table names: the newest, where that is all.
+
+    What is younger, and not named, is of another history.
+    """
+    metadata = table.metadata
+    return min((entry.timestamp_ms for entry in metadata.metadata_log), default=metadata.last_updated_ms)
 
 
 def versions(table: Table) -> list[str]:
@@ -139,7 +143,7 @@ def _listed(io: FileIO, wanted: Search, is_stopped: IsStopped) -> Iterator[tuple
             if is_stopped():
                 raise Stopped
             for file in some:
-                if is_wanted(part + file.name):
+                if is_wanted(part + file.name) and f"{home}{part}{file.name}" not in wanted.theirs:
                     yield home + part, file
 
 

@@ -6,6 +6,7 @@ it between two files. A file that cannot be deleted waits alone and holds up no 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
@@ -34,6 +35,7 @@ LOOKS = 4
 LOOK_IS_GOOD_FOR_S = 30.0
 """So long after the last look at a table its files are deleted; then another look is due."""
 STOPPED = "stopped"
+NO_AGES: Mapping[str, int] = MappingProxyType({})
 
 
 def sweep(
@@ -91,7 +93,10 @@ def sweep(
             break
         going = [path for path in going if path not in late]
         is_late = _after(looked_s + LOOK_IS_GOOD_FOR_S, is_stopped, clock_s)
-        done, failed = deleted(seen.io, going, is_late, threads)
+        before_ms = {
+            mark.path: wanted.before_ms[mark.cause] for mark in wanted.marks if mark.cause in wanted.before_ms
+        }
+        done, failed = deleted(seen.io, going, is_late, threads, before_ms)
         gone += done
         postponed |= failed
         going = [path for path in going if path not in {*done, *failed}]
@@ -257,9 +262,21 @@ def needed_names(
 
 
 def deleted(
-    io: FileIO, paths: Sequence[str], is_stopped: IsStopped = never, threads: Threads = THREADS
+    io: FileIO,
+    paths: Sequence[str],
+    is_stopped: IsStopped = never,
+    threads: Threads = THREADS,
+    before_ms: Mapping[str, int] = NO_AGES,
 ) -> tuple[list[str], dict[str, str]]:
-    """Delete files; gives those that are gone, and why others are not. What was not there is gone."""
+    """Delete files; gives those that are gone, and why others are not. What was not there is gone.
+
+    Args:
+        io: how they are deleted.
+        paths: the files.
+        is_stopped: asked before each.
+        threads: how they are deleted together.
+        before_ms: by path: only if it was written before this, by the store's clock. It is asked right before.
+    """
     gone: list[str] = []
     failed: dict[str, str] = {}
 
@@ -267,6 +284,8 @@ def deleted(
         if is_stopped():
             return STOPPED
         try:
+            if path in before_ms and (written_at_ms(io, path) or 0) >= before_ms[path]:
+                return "it was written again since it was looked at"
             io.delete(path)
         except FileNotFoundError:
             return None

@@ -347,7 +347,7 @@ class Deletions:
             if resolved is None
             else {cause: self.now_ms() - age_ms(cause, resolved.policy) for cause in FOUND}
         )
-        known_through = self.ledger.known_through(uuid)
+        known_through = self.ledger.seen_through(uuid)
         self.maintainer.start_sweep(
             loaded, Sweep(uuid, tuple(marks), expired, neighbours, found_before, known_through)
         )

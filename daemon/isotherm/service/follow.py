@@ -246,7 +246,9 @@ class Follower:
             self._fold.save_table(state, facts, loaded.head, loaded.log(), loaded.astray)
             if _verdicts_rest_on(facts) != known:
                 self._fold.touch(uuid, None)
-            self._ledger.learn(uuid, row.state.lateness, self._now_ms())
+            with self._ledger.transaction():
+                self._ledger.learn(uuid, row.state.lateness, self._now_ms())
+                self._ledger.see(uuid, loaded.seen_through, self._now_ms())
 
     def _travel(self, row: TableRow, loaded: LoadedTable) -> TableRow:
         """From the state's head to the catalog's: undo what is not in its history, check, apply what is missing."""
@@ -346,6 +348,7 @@ class Follower:
         self._fold.replace(state, loaded.facts, partitions, loaded.log(), loaded.astray)
         with self._ledger.transaction():
             self._account_all(uuid, loaded.log(), now_ms)
+            self._ledger.see(uuid, loaded.seen_through, now_ms)
         ended_s = self._monotonic_s()
         seconds = ended_s - started_s
         if seconds > CHEAP_SCAN_S:

@@ -8,7 +8,7 @@ import uuid as uuids
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from isotherm.core.deletion import Cause, Mark, Seen
+from isotherm.core.deletion import NOT_OURS, Cause, Mark, Seen
 from isotherm.core.model.decisions import Request
 from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
@@ -179,6 +179,11 @@ class Searches:
         if searching.operation.action is not Action.REMOVE_ORPHANS or policy.orphans.mode is not Mode.APPLY:
             return None
         why = too_many(found, policy.orphans.max_share)
+        if why is not None:
+            # What expired waits there too, and is no surprise. So many are counted only where it matters.
+            uuid = searching.operation.table.uuid
+            waiting = self.ledger.waiting_among(uuid, (one.path for one in found.orphans))
+            why = too_many(replace(found, files=found.files - waiting), policy.orphans.max_share)
         return None if why is None else Refusal(Reason.ORPHANS, why)
 
     def _mark(self) -> None:
@@ -247,9 +252,10 @@ def search_of(
     if home is None:
         return None
     cause, neighbours = CAUSES[action], neighbours_of(ledger, loaded, also_under)
-    seen_through = max(loaded.seen_through, ledger.known_through(uuid))
+    seen_through = max(loaded.seen_through, ledger.seen_through(uuid))
     before_ms = now_ms - age_ms(cause, policy)
-    return Search(uuid, cause, home, neighbours, before_ms, policy.metadata.keep_last, seen_through)
+    theirs = ledger.kept_because(uuid, cause, NOT_OURS)
+    return Search(uuid, cause, home, neighbours, before_ms, policy.metadata.keep_last, seen_through, theirs)
 
 
 def _outcome_text(operation: Operation, found: Found, policy: Policy, seen: Seen | None) -> str:

@@ -253,12 +253,19 @@ def decide_metadata(
         view,
         pace,
         now_ms,
-        off=None
-        if limits.enabled
-        else "the policy, or the table itself, looks after old metadata.json files",
+        off=_trims_not(view, policy),
         files=going,
         wake=Wake(at_ms=min((at_ms for at_ms in times if at_ms > now_ms), default=None)),
     )
+
+
+def _trims_not(view: View, policy: Policy) -> str | None:
+    """Why old versions of a table's metadata are not looked for, or None where they are."""
+    if not policy.metadata.enabled:
+        return "the policy, or the table itself, looks after old metadata.json files"
+    if view.facts.format_version == 1:
+        return "with format 1 nothing would show that the table's history went back"
+    return None
 
 
 def _commits_since(snapshots: tuple[Snapshot, ...], since_ms: int, now_ms: int) -> int:

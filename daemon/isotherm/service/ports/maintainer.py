@@ -87,6 +87,8 @@ class Search:
     """So many of the newest old versions stay, with those that the metadata names."""
     seen_through: int = 0
     """The highest sequence number that the table is known to have had."""
+    theirs: frozenset[str] = frozenset()
+    """Paths of what was found before, and turned out to be another table's."""
 
 
 class Maintainer(Protocol):

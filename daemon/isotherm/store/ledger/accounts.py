@@ -103,10 +103,18 @@ class Accounts(Part):
         ).fetchone()
         return None if row[0] is None else int(row[0])
 
-    def known_through(self, uuid: str) -> int:
-        """The highest sequence number that any of a table's snapshots is known to have had; 0 where none is known."""
-        row = self.db.execute("SELECT MAX(sequence_number) FROM accounts WHERE uuid = ?", (uuid,)).fetchone()
-        return int(row[0] or 0)
+    def see(self, uuid: str, sequence_number: int, now_ms: int) -> None:
+        """A table's metadata was read, and had this as its last sequence number."""
+        self.db.execute(
+            "INSERT INTO seen VALUES (?, ?, ?) ON CONFLICT (uuid) DO UPDATE SET "
+            "sequence_number = MAX(sequence_number, excluded.sequence_number), at_ms = excluded.at_ms",
+            (uuid, sequence_number, now_ms),
+        )
+
+    def seen_through(self, uuid: str) -> int:
+        """The highest sequence number that a table's metadata ever had when it was read; 0 where it never was."""
+        row = self.db.execute("SELECT sequence_number FROM seen WHERE uuid = ?", (uuid,)).fetchone()
+        return 0 if row is None else int(row[0])
 
     def accounts(self, uuid: str) -> list[Account]:
         """Every snapshot accounted for, in the table's order."""

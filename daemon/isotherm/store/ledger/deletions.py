@@ -301,6 +301,23 @@ class Deletions(Part):
             row[0] for row in self.db.execute("SELECT snapshot_id FROM taken WHERE job_id = ?", (job_id,))
         ]
 
+    def kept_because(self, uuid: str, cause: Cause, reason: str) -> frozenset[str]:
+        """Files of a table that were wanted gone for this cause, and are kept for this reason."""
+        rows = self.db.execute(
+            "SELECT path FROM deletions WHERE uuid = ? AND state = 'kept' AND cause = ? AND why LIKE ?",
+            (uuid, cause, f"{reason}: %"),
+        )
+        return frozenset(path for (path,) in rows)
+
+    def waiting_among(self, uuid: str, paths: Iterable[str]) -> int:
+        """How many of these files wait to be deleted, or are marked for an expiry that has not ended."""
+        rows = self.db.execute(
+            "SELECT COUNT(*) FROM json_each(?) AS wanted JOIN deletions "
+            "ON uuid = ? AND deletions.path = wanted.value WHERE state IN ('marked', 'waiting')",
+            (json.dumps(list(paths)), uuid),
+        )
+        return int(rows.fetchone()[0])
+
     def given_up(self, uuid: str, before_ms: int, why: str, now_ms: int, limit: int) -> int:
         """Files of a table that were due so long ago are not deleted any more; gives how many."""
         found = self.db.execute(

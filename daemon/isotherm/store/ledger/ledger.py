@@ -158,6 +158,7 @@ class Ledger(Operations, Deletions, Accounts, Holds, Silences, ReadTables):
         gone = "uuid NOT IN (SELECT value FROM json_each(?3))"
         kinds = (
             ("lateness", "uuid", "at_ms", "TRUE"),
+            ("seen", "uuid", "at_ms", "TRUE"),
             ("accounts", "uuid, snapshot_id", "received_at_ms", "announced"),
             ("accounts", "uuid, snapshot_id", "received_at_ms", "NOT announced"),
         )

@@ -111,4 +111,12 @@ ALTER TABLE lateness ADD COLUMN at_ms INTEGER NOT NULL DEFAULT 0;
 UPDATE lateness SET at_ms = CAST(strftime('%s', 'now') AS INTEGER) * 1000;
 """
 """`at_ms` is when the table was confirmed last: what it has taught is forgotten long after it is gone."""
-VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5, _VERSION_6, _VERSION_7)
+_VERSION_8 = """
+CREATE TABLE seen (
+    uuid TEXT PRIMARY KEY, sequence_number INTEGER NOT NULL, at_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+INSERT INTO seen SELECT uuid, MAX(sequence_number), MAX(received_at_ms) FROM accounts GROUP BY uuid;
+"""
+"""How far each table had come. Events are no witnesses of that: with a number that somebody made up, the table would
+count as cut back for ever."""
+VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5, _VERSION_6, _VERSION_7, _VERSION_8)
