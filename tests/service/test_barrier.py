@@ -2,13 +2,20 @@
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import requests
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.typedef import Record
+from pyiceberg.utils import datetime
 
 from isotherm.contract.identity import TableId
 from isotherm.contract.paths import normalised
 from isotherm.core import observations as seen
 from isotherm.core.model.jobs import Action, OutcomeKind
+from isotherm.core.model.refusals import Reason
 from isotherm.service.barrier import AWAY_IN_A_ROW, LONG_S, MOST_ASIDE, Barrier
 from isotherm.service.ports import (
     Fenced,
@@ -26,6 +33,7 @@ from support.lab import (
     Lab,
     believed,
     counted,
+    event_of,
     of,
     settle,
     started,
@@ -286,11 +294,85 @@ def test_a_partition_whose_manifests_cannot_be_read_keeps_no_other_table_from_be
             break
 
     ended = {(one.table.name, one.outcome) for one in of(lab, seen.JobEnded)}
-    assert ended == {("shop.bbb", OutcomeKind.DONE)}
-    failed = of(lab, seen.TableFailed)
-    assert {(one.name, one.doing) for one in failed} == {("shop.aaa", "beginning to compact")}
-    assert manifest.manifest_path in failed[0].error
+    assert ended == {("shop.aaa", OutcomeKind.FAILED), ("shop.bbb", OutcomeKind.DONE)}
+    (failed,) = {one.why for one in of(lab, seen.JobEnded) if one.table.name == "shop.aaa"}
+    assert manifest.manifest_path in failed
+    assert not of(lab, seen.TableFailed)
     service.stop()
+
+
+def test_a_partition_that_cannot_be_bound_keeps_no_other_of_its_table_from_being_compacted(lab):
+    table = lab.create()
+    for hour in (1, 1, 2, 2, 2, 2, 3, 4):
+        lab.append(table, hour)
+    oldest = table.refresh().metadata.snapshots[0]
+    (manifest,) = oldest.manifests(table.io)
+    service = started(lab)
+    settle(service)
+    Path(normalised(manifest.manifest_path)).write_bytes(b"Obj?")
+    for hour in (1, 1, 1, 5, 6):  # more to save there than in hour 2, so it comes first
+        lab.append(table, hour)
+    for _ in range(60):
+        service.step(0)
+        wait_for_children(service)
+
+    ended = {(one.label, one.outcome, one.reason) for one in of(lab, seen.JobEnded)}
+    assert ("at_hour=2026-01-01-01", OutcomeKind.FAILED, Reason.CORRUPT_FILE) in ended
+    assert ("at_hour=2026-01-01-02", OutcomeKind.DONE, Reason.COMMITTED) in ended
+    (quarantine,) = service.ledger.quarantined(uuid_of(table)).values()
+    assert manifest.manifest_path in quarantine.why
+    service.stop()
+
+
+def test_a_partition_beyond_the_year_9999_is_compacted_as_any_other(lab):
+    """PostgreSQL's infinity, which Spark writes."""
+    table = lab.create()
+    for hour in (1, 1, 1, 1):
+        lab.append(table, hour)
+    for number in range(4):
+        append_far(lab, table, number)
+    for hour in (2, 3, 4):
+        lab.append(table, hour)
+    had = sorted(table.refresh().scan(selected_fields=("id",)).to_arrow()["id"].to_pylist())
+    service = started(lab)
+    lab.ahead_ms += 2 * 86_400_000  # nobody writes there any more
+    for _ in range(60):
+        service.step(0)
+        wait_for_children(service)
+
+    done = {one.label for one in of(lab, seen.JobEnded) if one.outcome is OutcomeKind.DONE}
+    assert done == {"at_hour=2026-01-01-01", f"at_hour={FAR_HOUR}"}
+    assert sorted(table.refresh().scan(selected_fields=("id",)).to_arrow()["id"].to_pylist()) == had
+    service.stop()
+
+
+FAR_HOUR = 70_392_300
+
+
+def append_far(lab, table, number):
+    """A row of the year 10000, as PyIceberg itself cannot write one."""
+    path = lab.root / f"far-{number}.parquet"
+    rows = {
+        "id": pa.array([1000 + number], pa.int64()),
+        "at": pa.array([FAR_HOUR * 3_600_000_000], pa.int64()).cast(pa.timestamp("us", "UTC")),
+        "what": pa.array(["far"], pa.string()),
+    }
+    schema = schema_to_pyarrow(table.schema())
+    pq.write_table(pa.table(rows).cast(schema), path)
+    file = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=f"file://{path}",
+        file_format=FileFormat.PARQUET,
+        partition=Record(FAR_HOUR),
+        record_count=1,
+        file_size_in_bytes=path.stat().st_size,
+    )
+    file.spec_id = table.spec().spec_id
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(datetime, "to_human_hour", str)  # it has no name for that folder
+        with table.refresh().transaction() as begun, begun.update_snapshot().fast_append() as commit:
+            commit.append_data_file(file)
+    lab.announce(event_of(table.refresh()))
 
 
 def test_a_table_that_is_mended_is_maintained_again(lab):
@@ -679,6 +761,32 @@ def test_a_job_that_takes_the_daemon_with_it_counts_against_its_partition(lab):
         # As SIGKILL for the whole group: the child is gone, and nothing is written down.
         for job_id in list(lab.executor.running()):
             lab.executor.cancel(job_id)
+        service.fold.close()
+        service.ledger.close()
+        lab.ahead_ms += 61_000
+
+    assert begun < 6
+    service = started(lab)
+    service.step(0)
+    (quarantine,) = service.ledger.quarantined(uuid_of(table)).values()
+    assert quarantine.failures >= 3
+    assert "crashed" in quarantine.why
+    service.stop()
+
+
+def test_a_binding_that_takes_the_daemon_with_it_counts_against_its_partition(lab):
+    """As one does whose manifests hold more than there is memory."""
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(table, hour)
+    begun = 0
+    for _ in range(12):
+        service = started(lab)
+        for _ in range(12):
+            service.step(0)
+            if len(service.compactions):
+                begun += 1
+                break
         service.fold.close()
         service.ledger.close()
         lab.ahead_ms += 61_000

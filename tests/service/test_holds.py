@@ -325,6 +325,22 @@ def test_a_halt_that_could_not_be_told_holds_here_and_is_told_later(two, topics)
     assert one.stops("t") == other.stops("t") == HALTED
 
 
+def test_a_hold_that_the_broker_does_not_take_keeps_no_other_from_being_told(two, topics):
+    one, other = two
+    topics[0].largest = 300
+    long = Hold(HoldKind.QUARANTINE, "a", "shop.aaa", "x" * 400, 5, partition=PartitionKey("{}"), until_ms=9)
+    one.put(long)
+    one.put(HALT)
+    other.refresh(0)
+
+    assert other.stops("t") == HALTED
+
+
+def test_what_is_said_of_an_end_is_cut():
+    """A file chooses what an error of its reader repeats."""
+    assert len(Refusal(Reason.CORRUPT_FILE, "x" * 3_000_000).why) == 1001
+
+
 def test_a_topic_that_was_lost_is_told_what_the_ledgers_know(two, topics):
     one, other = two
     one.put(HALT)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from isotherm.contract.events import CommitEvent, EventError, decode, encode
-from isotherm.service.ports import HoldReading, Message, Unavailable
+from isotherm.service.ports import HoldReading, Message, Refused, Unavailable
 
 
 @dataclass
@@ -49,6 +49,7 @@ class MemoryHolds:
         self.records = records
         self.position: int | None = None
         self.is_reachable = True
+        self.largest = 1_000_000
 
     def read(self, timeout_s: float) -> HoldReading | None:
         del timeout_s
@@ -61,6 +62,8 @@ class MemoryHolds:
     def write(self, key: str, value: bytes | None) -> None:
         if not self.is_reachable:
             raise Unavailable("the broker is away")
+        if value is not None and len(value) > self.largest:
+            raise Refused("the broker takes no record of this size")
         self.records.append((key, value))
 
     def close(self) -> None:

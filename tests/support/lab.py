@@ -207,7 +207,11 @@ def until_a_job_runs(service):
     """Turn the loop until a job is bound and its rewrite has begun."""
 
     def running():
-        return {operation.job_id for operation, _ in service.ledger.unfinished()}
+        return {
+            operation.job_id
+            for operation, job in service.ledger.unfinished()
+            if job or not operation.partition
+        }
 
     before = running()
     # Sixty turns pass in no time, while a thread beside the loop is kept waiting.

@@ -42,6 +42,7 @@ from isotherm.service.ports import (
     Sweep,
     Swept,
     Unavailable,
+    Unreadable,
 )
 
 BINDING_LIMIT_S = 600.0
@@ -142,14 +143,9 @@ class IcebergMaintainer:
         self._bindings.start(job_id, work)
 
     def bound(self) -> Sequence[tuple[str, Bound | Refusal | Unavailable]]:
-        """Bindings that ended since the last call."""
+        """Bindings that ended since the last call. What cannot be read, or is our mistake, is the partition's own trouble."""
         return [
-            (
-                job_id,
-                Unavailable(f"binding a job: {_text(result)}")
-                if isinstance(result, BaseException) and not isinstance(result, Unavailable)
-                else result,
-            )
+            (job_id, _refused(result) if isinstance(result, BaseException) else result)
             for job_id, result in self._bindings.ended()
         ]
 
@@ -359,6 +355,16 @@ def _written_at(io: PyArrowFileIO, location: str) -> datetime | None:
     with suppress(OSError):
         io.delete(location)
     return written_at
+
+
+def _refused(err: BaseException) -> Refusal | Unavailable:
+    """What a binding came to that went wrong: where the catalog or the store is away, nothing is known yet."""
+    if isinstance(err, Unavailable) and not isinstance(err, Unreadable):
+        return err
+    if isinstance(err, Unreadable):
+        is_missing = isinstance(err.__cause__, FileNotFoundError)
+        return Refusal(Reason.MISSING_FILE if is_missing else Reason.CORRUPT_FILE, str(err))
+    return Refusal(Reason.UNEXPECTED, f"its files could not be told: {_text(err)}")
 
 
 def _text(err: object) -> str:

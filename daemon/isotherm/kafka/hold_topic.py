@@ -23,9 +23,11 @@ from isotherm.contract.topics import PARTITIONER
 from isotherm.kafka.broker import QUEUED_KB, REQUEST_TIMEOUT_S, Broker, offset_bounds
 from isotherm.runtime.clock import monotonic_s
 from isotherm.runtime.kafka_client import kafka_client
-from isotherm.service.ports import HoldReading, NotAsked, Unavailable
+from isotherm.service.ports import HoldReading, NotAsked, Refused, Unavailable
 
 BATCH = 500
+_FOR_ITSELF = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
+"""What is said of one record, and of no other."""
 TOPIC = {"cleanup.policy": "compact", "delete.retention.ms": str(90 * 86_400_000), "segment.ms": "86400000"}
 """Where we make it ourselves: a daemon that was away for 90 days still learns what was lifted meanwhile."""
 
@@ -116,7 +118,9 @@ class KafkaHolds:
         try:
             self._broker.ask(lambda: self._write(key, value))
         except (KafkaException, TimeoutError) as err:
-            raise Unavailable(f"topic {self._topic}: {err or 'no answer'}") from err
+            is_for_itself = isinstance(err, KafkaException) and err.args[0].code() in _FOR_ITSELF
+            kind = Refused if is_for_itself else Unavailable
+            raise kind(f"topic {self._topic}: {err or 'no answer'}") from err
 
     def _write(self, key: str, value: bytes | None) -> None:
         failures: list[KafkaError] = []

@@ -135,6 +135,8 @@ class Compactions:
             return False
         if self.deletions.check_clock(loaded) is not None:
             return False  # whether a partition is quiet, and an intent over, is told by the clock
+        # Written down before: binding may take the daemon with it, as a rewrite may.
+        self.ledger.save(operation)
         self._tenures[job_id] = self.events.tenure(uuid)
         self._binding[job_id] = (operation, loaded)
         if take.through_number is not None:
@@ -165,6 +167,7 @@ class Compactions:
 
     def _start(self, operation: Operation, loaded: LoadedTable, bound: Bound | Refusal | Unavailable) -> bool:
         if isinstance(bound, Unavailable):
+            self.ledger.forget_operation(operation.job_id)
             raise bound
         if isinstance(bound, Refusal):
             self.operations.end(operation, Outcome.refused(operation.job_id, bound))
@@ -370,7 +373,8 @@ class Compactions:
                 operation, job = self._running[job_id]
                 self._close(operation, job, Outcome.refused(job_id, refusal))
             else:
-                self._touch(operation)  # it has left nothing anywhere
+                self.ledger.forget_operation(job_id)  # it has left nothing anywhere
+                self._touch(operation)
         self._let_go(job_id)
 
     def _let_go(self, job_id: str) -> Rewrite | None:
@@ -381,11 +385,17 @@ class Compactions:
         self._beside.discard(job_id)
         return self._rewrites.pop(job_id, None)
 
-    def settle(self, operation: Operation, job: CompactionJob) -> bool:
+    def settle(self, operation: Operation, job: CompactionJob | None) -> bool:
         """Look for the fate of a job that a crash, or a catalog without an answer, has left open.
 
-        Gives whether it is known now.
+        Gives whether it is known now. Without a job it was not bound yet, and has written nothing.
         """
+        if job is None:
+            crashed = Refusal(Reason.CRASHED, "the daemon ended while it read the manifests of the partition")
+            self.operations.end(operation, Outcome.refused(operation.job_id, crashed))
+            self._set_back(operation, crashed)
+            self._touch(operation)
+            return True
         row = self.fold.table(operation.table.uuid)
         names = [operation.table.name] if row is None else [row.state.table.name, operation.table.name]
         may_land = self.now_ms() - operation.started_at_ms < LATE_MS

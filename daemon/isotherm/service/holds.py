@@ -22,7 +22,7 @@ from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import HoldChanged, HoldRejected, LedgerLost, TableHalted, TrySoon
 from isotherm.service.barrier import FATAL
 from isotherm.service.ledger_age import SUFFIX, LedgerAge
-from isotherm.service.ports import HoldReading, HoldTopic, Listener, NotAsked, Unavailable
+from isotherm.service.ports import HoldReading, HoldTopic, Listener, NotAsked, Refused, Unavailable
 from isotherm.store.database import from_json
 from isotherm.store.ledger import Ledger
 
@@ -234,5 +234,7 @@ class Holds:
                 if not isinstance(err, NotAsked):
                     what = "telling the other daemons what is held back"
                     self._listen(TrySoon(what, str(err), Outside.BROKER))
+                if isinstance(err, Refused):
+                    continue  # this record alone; those behind it are other tables'
                 return
             self._ledger.told(key, value)

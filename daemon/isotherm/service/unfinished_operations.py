@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from isotherm.core.model.jobs import Outcome
+from isotherm.core.model.jobs import Action, Outcome
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.service.barrier import Barrier
 from isotherm.service.compactions import Compactions
@@ -60,9 +60,9 @@ class UnfinishedOperations:
                 continue
             with self.barrier.around(name, f"looking for the fate of job {job_id}", job_id):
                 is_known = (
-                    self.table_work.settle(operation)
-                    if job is None
-                    else self.compactions.settle(operation, job)
+                    self.compactions.settle(operation, job)
+                    if operation.action is Action.COMPACT
+                    else self.table_work.settle(operation)
                 )
                 if is_known:
                     self.barrier.forget(job_id)

@@ -1,5 +1,9 @@
 """What every HoldTopic must do: the same tests for the one in memory and the one on Kafka."""
 
+import pytest
+
+from isotherm.service.ports import Refused
+
 
 class HoldTopicContract:
     """Subclasses give `open_topic()`: another reader and writer of the same topic."""
@@ -30,6 +34,14 @@ class HoldTopicContract:
         assert [dict(reading.records) for reading in readings] == [{"a/halt": b"1", "b/halt": b"2"}] * 2
         assert not any(reading.is_whole for reading in readings)
         assert dict(one.read(20).records) == {}
+
+    def test_a_record_that_is_too_large_is_refused_for_itself(self, open_topic):
+        topic = open_topic()
+        with pytest.raises(Refused):
+            topic.write("a/halt", b"x" * 3_000_000)
+        topic.write("b/halt", b"2")
+
+        assert dict(topic.read(20).records) == {"b/halt": b"2"}
 
     def test_what_was_lifted_is_read_as_none(self, open_topic):
         one, two = open_topic(), open_topic()

@@ -79,12 +79,20 @@ class Reason(StrEnum):
     TWO_ENTRIES = "two_entries"
 
 
+MOST_SAID = 1000
+"""Characters of a why: a file may choose what an error of its reader repeats, and a record of Kafka takes a megabyte."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Why something is not done."""
 
     reason: Reason
     why: str
+
+    def __post_init__(self) -> None:
+        if len(self.why) > MOST_SAID:
+            object.__setattr__(self, "why", f"{self.why[:MOST_SAID]}…")
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.why}"

@@ -3,6 +3,8 @@
 So whatever a crash leaves behind is found again without a list, and deleted once the job is certainly not committed.
 """
 
+from urllib.parse import quote_plus
+
 from pyiceberg.io import FileIO
 from pyiceberg.table.metadata import TableMetadata
 
@@ -18,10 +20,25 @@ _CHOOSING = ("write.data.", "write.metadata.", "write.object-storage.", "write.f
 
 def destination(metadata: TableMetadata, spec_id: int, partition: PartitionKey) -> Destination:
     """Where a job on this partition writes."""
-    record = partition_record(metadata, spec_id, partition)
-    folder = metadata.specs()[spec_id].partition_to_path(record, metadata.schema())
+    folder = _folder(metadata, spec_id, partition)
     chosen = {name: value for name, value in metadata.properties.items() if name.startswith(_CHOOSING)}
     return Destination(metadata.location, folder, chosen)
+
+
+def _folder(metadata: TableMetadata, spec_id: int, partition: PartitionKey) -> str:
+    """The folder of a partition below the table's data, as writers name it.
+
+    PyIceberg has no name for a time outside of the years 1 to 9999: there its number stands. No reader goes by the folder.
+    """
+    spec, record = metadata.specs()[spec_id], partition_record(metadata, spec_id, partition)
+    parts: list[str] = []
+    for place, kind in enumerate(spec.partition_type(metadata.schema()).fields):
+        try:
+            value = spec.fields[place].transform.to_human_string(kind.field_type, value=record[place])
+        except OverflowError:
+            value = str(record[place])
+        parts.append(f"{quote_plus(spec.fields[place].name, safe='')}={quote_plus(value, safe='')}")
+    return "/".join(parts)
 
 
 def data_location(job: CompactionJob, metadata: TableMetadata, number: int) -> str:

@@ -112,6 +112,10 @@ class Operations(Part):
             ),
         )
 
+    def forget_operation(self, job_id: str) -> None:
+        """An operation came to nothing before it read or wrote anything that counts."""
+        self.db.execute("DELETE FROM operations WHERE job_id = ?", (job_id,))
+
     def unfinished(self) -> list[tuple[Operation, CompactionJob | None]]:
         """What a crash left behind, and outcomes that nobody knows yet."""
         return [
