@@ -1,1 +1,4 @@
-"""Everything that touches Iceberg's tables: only this folder imports PyIceberg, PyArrow, DuckDB and DataFusion."""
+"""Everything the daemon does to Iceberg's tables.
+
+Of the daemon, only this folder and `clients`, `parquet`, `audit` and `demo` import PyIceberg, PyArrow, DuckDB or DataFusion.
+"""

@@ -1,1 +1,1 @@
-"""Everything that touches the broker: only this folder imports confluent_kafka."""
+"""Everything the daemon asks of the broker. Of the daemon, only this folder and `demo` import confluent_kafka."""
