@@ -1,11 +1,11 @@
-"""The program in which rewrites run: `executor` starts it as a script: `child.py SOCKET PARENT MEMORY`.
+"""The program in which rewrites run. `forks` starts it as a script: `child.py SOCKET PARENT MEMORY`.
 
-It imports what a rewrite needs, once, and forks for each job that the socket brings: imports are five times the work of a
-small job. Each job still has a process of its own, which takes its memory with it. This program does nothing else and has
-no threads, so no job inherits a lock that somebody holds.
+It imports what a rewrite needs once, and forks for each job that the socket brings. Importing takes several times as long
+as a small job. Each job still has a process of its own, so its memory goes back when it ends. This program does nothing
+else and has no threads, so no job inherits a lock that a thread holds.
 
-It is a program of its own and no fork server of `multiprocessing`: that one would import whatever program the daemon is
-once more in each job, keeps a third process, and cannot be ended while the daemon lives.
+It is not a fork server of `multiprocessing`. Such a server would import the daemon's main module again in each job. It
+keeps a third process, and cannot be ended while the daemon lives.
 """
 
 import contextlib
@@ -28,22 +28,22 @@ ASKED: Final = struct.Struct("=cI")
 TOLD: Final = struct.Struct("=Ii")
 """Which job has ended, and how: its exit code, negative where a signal ended it."""
 NO_THREADS: Final = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_THREADS": "1"}
-"""Otherwise PyArrow's jemalloc and NumPy's OpenBLAS would start some when they are imported."""
+"""Without these, PyArrow's jemalloc and NumPy's OpenBLAS start threads when they are imported."""
 START, TERMINATE, KILL = b"s", b"t", b"k"
 DESCRIPTORS = 3
-"""Of a job: a file with it, a file for its answer, and a pipe that says that the answer is there."""
+"""How many come with a job: a file that holds it, a file for its answer, and a pipe that says when the answer is there."""
 
 NICENESS = 10
-"""Below everything that serves: a rewrite has time."""
+"""A rewrite is never urgent, so every process that serves requests gets the CPU first."""
 PR_SET_PDEATHSIG = 1
 OOM_SCORE = 900
-"""Where memory is short the kernel takes a rewrite, and neither the daemon nor what serves beside it."""
+"""When memory is short, the kernel kills a rewrite first, not the daemon or a service beside it."""
 RESERVED_BYTES = 2 * 1024**3
-"""Address space that Python and its libraries take and never fill."""
+"""Address space that Python and its libraries reserve and never fill."""
 
 
 def die_with(parent: int) -> None:
-    """End this process when the one that started it ends, by the kernel's hand."""
+    """Have the kernel kill this process when the one that started it ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -52,7 +52,7 @@ def die_with(parent: int) -> None:
 
 
 def take_little(memory_bytes: int) -> None:
-    """Stand back behind everything else on this machine. With `memory_bytes` 0 the memory has no limit."""
+    """Take the lowest priority on this machine. With `memory_bytes` 0 the memory has no limit."""
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
     with contextlib.suppress(OSError):
@@ -72,7 +72,7 @@ def warm_up() -> None:
     without_pandas()
     import isotherm.iceberg.compaction.rewrite  # noqa: F401
 
-    gc.freeze()  # what all jobs share is copied by none of them for the collector's sake
+    gc.freeze()  # otherwise the collector writes to the pages that all jobs share, and each job copies them
 
 
 def do(task: int, result: int, done: int) -> None:
@@ -101,7 +101,7 @@ class Forks:
         signal.set_wakeup_fd(self._wakes, warn_on_full_buffer=False)
 
     def turn(self) -> bool:
-        """Wait for a wish or for the end of a job. Returns False when nobody wishes for anything any more."""
+        """Wait for a request or for the end of a job. Returns False once the daemon has closed the socket."""
         ready = wait([self._asked, self._woken])
         if self._woken in ready:
             os.read(self._woken, 4096)
@@ -116,7 +116,7 @@ class Forks:
         if wish == START:
             self._start(number, descriptors)
         else:
-            # One that is not waited for yet keeps its number, so this hits no other process.
+            # A process that nobody has waited for keeps its number, so this hits no other process.
             for process in [process for process, one in self._running.items() if one == number]:
                 os.kill(process, signal.SIGKILL if wish == KILL else signal.SIGTERM)
         return True
@@ -151,7 +151,7 @@ class Forks:
         except Exception:  # noqa: BLE001 (told as an uncaught one would be)
             sys.excepthook(*sys.exc_info())
         finally:
-            # What this process was before is put in order by nobody here.
+            # The parent's exit handlers must not run in this process.
             os._exit(code)
 
     def _tell(self, number: int, code: int) -> None:
@@ -166,7 +166,7 @@ class Forks:
 
 
 def main(asked: int, parent: int, memory_bytes: int) -> None:
-    """Fork for each job, until nobody is there to wish for one; then the kernel ends those that run."""
+    """Fork for each job until the daemon closes the socket. Then the kernel ends the jobs that run."""
     die_with(parent)
     # The terminal's Ctrl-C is for the parent, which then decides; SIGTERM ends us on the spot.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
