@@ -1,1 +1,1 @@
-"""The Spark SQL that decodes, merges and appends; text in, text out."""
+"""The Spark SQL that finds the rows of keys; text in, text out."""

@@ -2,7 +2,7 @@
 
 Readers and writers are priced in the planner's own unit, bytes: opening a file costs as much as reading 4 MiB, rows
 that deletes take away are read in vain, a compaction reads and writes what it takes, and a commit costs as much as
-64 MiB (`taking`, `decisions`). How often a table is read is not in its history: whoever asks has to say it.
+64 MiB (`file_selection`, `model.decisions`). How often a table is read is not in its history: the caller has to say it.
 """
 
 from bisect import bisect_right

@@ -3,9 +3,9 @@
 Deletes on files that stay become one file, if the job says so (`delete_files`).
 
 It holds one batch of rows and one row group at a time, and the positions that deletes name: memory does not grow with the
-partition. Files are written under names that follow from the job id alone, so that whatever a crash leaves behind
-can be found (`written_locations`). Nothing here touches a catalog or decides what counts; it runs in a process of
-its own (`executor`), and may be killed at any moment.
+partition. Files get names that follow from the job id alone, so that whatever a crash leaves behind can be found
+(`names.leftovers`). Nothing here touches a catalog or decides what counts. It runs in a process of its own (`child`), and
+may be killed at any moment.
 """
 
 from collections.abc import Mapping

@@ -5,8 +5,8 @@ Nothing is done to the tables of others, but they decide what may be deleted of 
 - *May a name share files with one of ours?* It lies in the same folder, or is a second entry of the very same table. A
   name may be given to another table at any time, so one look is not for ever: a file is deleted only if every name in
   the catalog's newest list was looked at after the file was marked (`seen_since_ms`).
-- *Is a table gone whose folder holds files back?* (`holders`) Where a namespace is not listed, or a name cannot be read,
-  a look has shown nothing of that.
+- *Is a table gone whose folder holds files back?* (`want_holders`) Where a namespace is not listed, or a name cannot
+  be read, a look has shown nothing of that.
 
 New names are looked at as they come. All are looked at again only where files wait for it, and for a tenth of the time
 at most. A table that refuses, or makes no sense, counts as looked at, because it may never be readable to us: but only
