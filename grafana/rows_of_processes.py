@@ -127,8 +127,8 @@ def ingest() -> list[timeseries.Panel]:
         ),
         *waiting(),
         bars(
-            "Recomputed MERGEs",
-            "MERGEs that had to start again because somebody else committed to the same files meanwhile.",
+            "Recomputed upserts",
+            "Upserts that had to start again because somebody else committed to the same files meanwhile.",
             (times("isotherm_ingest_merges_recomputed_total"), "{{table}}"),
         ),
         bars(

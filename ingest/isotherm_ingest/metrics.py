@@ -17,7 +17,7 @@ class Metrics:
         self.rows = self._counter("rows", "Change events written to a table.", "table")
         self.commits = self._counter("commits", "Snapshots that ingest committed.", "table")
         self.recomputed = self._counter(
-            "merges_recomputed", "MERGEs that were computed again after a conflict.", "table"
+            "merges_recomputed", "Upserts that were computed again after a conflict.", "table"
         )
         self.batches_failed = Counter(
             "isotherm_ingest_batches_failed",

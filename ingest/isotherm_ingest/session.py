@@ -83,7 +83,7 @@ def session_conf(config: StreamsConfig, submitted: Mapping[str, str] | None = No
         **config.spark.conf,
         **told,
         **FORCED,
-        # A cached table shows an old head, and a MERGE would be validated from it.
+        # A cached table shows an old head, and a commit would be validated from it.
         f"{name}.cache-enabled": "false",
     }
     if config.spark.jars and local:

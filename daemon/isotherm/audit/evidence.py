@@ -112,7 +112,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Recomputed:
-    """A MERGE that was computed again, as the writer's log says."""
+    """An upsert that was computed again, as the writer's log says."""
 
     at_ms: int
     intent_id: str

@@ -1,4 +1,7 @@
-"""What writers said before and after a MERGE, as stories, and whether a commit of ours stood in their way."""
+"""What writers announced before and after an upsert, as stories, and whether a commit of ours was in their way.
+
+An upsert is whatever announces itself by an intent: ingest's own, or a MERGE of another writer.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -71,7 +74,7 @@ def told_stories(history: Evidence) -> tuple[Story, ...]:
 def repeated_because_of_us(
     history: Evidence, ours: Sequence[Commit], stories: Sequence[Story]
 ) -> Iterator[tuple[Story, Commit]]:
-    """MERGEs that were computed again, with the commit of ours in their way."""
+    """Upserts that were computed again, each with the commit of ours in its way."""
     by_intent = {story.intent_id: story for story in stories}
     for recomputed in history.recomputed:
         story = by_intent.get(recomputed.intent_id)
@@ -94,9 +97,8 @@ def ours_between(commits: Sequence[Commit], base_id: int | None, head_id: int | 
             return None
         if commit.is_ours:
             return commit
-        if (
-            base_id is None
-        ):  # nothing says where the MERGE began: only the head itself is known to be in its way
+        if base_id is None:
+            # Nothing says where the upsert began, so only the head itself is known to be in its way.
             return None
     return None
 
@@ -104,7 +106,7 @@ def ours_between(commits: Sequence[Commit], base_id: int | None, head_id: int | 
 def failures_because_of_us(
     history: Evidence, ours: Sequence[Commit], stories: Sequence[Story]
 ) -> Iterator[str]:
-    """Batches and MERGEs that failed for good while a commit of ours landed."""
+    """Batches and upserts that failed for good while a commit of ours landed."""
     for failed in history.failed_batches:
         culprits = [c for c in ours if failed.started_at_ms <= c.committed_at_ms <= failed.at_ms]
         if culprits:
@@ -119,17 +121,17 @@ def failures_because_of_us(
         culprits = [c for c in ours if story.opened_at_ms + MARGIN_MS <= c.committed_at_ms <= gave_up_ms]
         if culprits:
             yield (
-                f"the MERGE of intent {story.intent_id} failed at {time_text(gave_up_ms)} "
+                f"the upsert of intent {story.intent_id} failed at {time_text(gave_up_ms)} "
                 f"while snapshot {culprits[-1].snapshot_id} of ours was committed"
             )
 
 
 def recomputed_because(story: Story, commit: Commit) -> str:
-    """The sentence about a MERGE that was recomputed because of a commit of ours."""
+    """The sentence about an upsert that was computed again because of a commit of ours."""
     ahead_ms = commit.committed_at_ms - story.opened_at_ms
     return (
-        f"the MERGE of intent {story.intent_id} was computed again because of snapshot {commit.snapshot_id} "
-        f"of ours, committed {ahead_ms} ms after the intent stood on the topic"
+        f"the upsert of intent {story.intent_id} was computed again because of snapshot {commit.snapshot_id} "
+        f"of ours, committed {ahead_ms} ms after the intent was on the topic"
     )
 
 

@@ -153,7 +153,7 @@ def _unseen_past(history: Evidence, commit: Commit, before: Sequence[Commit], ru
             and silent_ms < rule.silent_for_ms
             and _why_near(history, touch.partition, before, rule)
         ):
-            return "nobody can say any more for how long nobody had written into its partition"
+            return "the history before it is gone, so how long its partition had been silent is not known any more"
     if any(
         one.touches is None
         for one in before
@@ -195,10 +195,10 @@ def _month_start_ms(months: int) -> int:
 
 
 def writer_wins(history: Evidence) -> Judgement:
-    """No commit of ours made a batch fail, or a MERGE be computed again whose intent stood when we last looked.
+    """No commit of ours made a batch fail, or an upsert be computed again whose intent was there when we last looked.
 
-    The writer's log names the head that a MERGE ran into; where there is no log, the attempts that its intent counts
-    are held against the times of our commits.
+    The writer's log names the head that an upsert ran into. Where there is no log, the attempts that its intent counts
+    are compared with the times of our commits.
     """
     ours = [commit for commit in history.commits if commit.is_ours]
     stories = told_stories(history)
@@ -227,7 +227,7 @@ def writer_wins(history: Evidence) -> Judgement:
     }
     why = (
         f"{counted(len(ours) - len(unprovable), 'commit')} of ours, {counted(len(stories), 'intent')}, "
-        f"{counted(recomputed_in_all, 'MERGE')} computed again, none because of us"
+        f"{counted(recomputed_in_all, 'upsert')} computed again, none because of us"
     )
     return _judgement(history, Promise.WRITER_WINS, broken, unprovable, why, counts)
 

@@ -1,8 +1,9 @@
 """The contract between ingest and daemon, and for any other writer that takes part.
 
 Two CloudEvents (1.0, structured JSON) on the control topic, keyed by the table's uuid: a *commit* announces one
-snapshot, an *intent* says, before a MERGE plans, which partitions it may touch. Events say where to look; what is
-true, the catalog and its manifests say. So decoding is strict about form and believes nothing about content.
+snapshot. An *intent* says which partitions an upsert may touch, before it commits (of other writers: before a MERGE
+plans). Events say where to look; what is true, the catalog and its manifests say. So decoding is strict about form and
+believes nothing about content.
 
 A change of meaning is a new type (`…v2`); new optional fields may be added to a type at any time, and readers
 ignore what they do not know.
@@ -145,12 +146,12 @@ class CommitEvent(_Value):
 
 
 class Intent(_Value):
-    """What a MERGE may touch, said before it plans; renewed while it runs; closed in words, whatever came of it."""
+    """What an upsert or a MERGE may touch. Sent before it, renewed while it runs, and closed whatever came of it."""
 
     table_uuid: Name
     table: Name
     intent_id: Name
-    """The same for the opening, each renewal and the closing; a recomputed MERGE keeps its id."""
+    """The same for the opening, each renewal and the closing; one that is computed again keeps its id."""
     writer: Writer
     state: Literal["open", "closed"]
     at_ms: TimeMs

@@ -186,7 +186,7 @@ def _numbers(report: Report) -> RenderableType:
             f"{report.partitions_compacted} partitions compacted, {report.hot_partitions_touched} hot ones touched, "
             f"{report.snapshots_expired} snapshots expired, {report.files_deleted} files deleted"
         ),
-        f"{report.batches_failed} batches failed, {report.merges_recomputed} MERGEs computed again",
+        f"{report.batches_failed} batches failed, {report.merges_recomputed} upserts computed again",
         f"latency: {latency}",
         f"peak memory in MB: {memory}",
         f"{report.rows_written:,} rows in {report.seconds:.0f} s after {report.startup_seconds:.0f} s of start-up, seed {report.seed}",

@@ -13,7 +13,7 @@ from isotherm.core.units import DAY_MS
 from isotherm.store.database import Part, StoreError, from_row, to_json
 
 MAX_INTENTS = 100
-"""Open intents of one table. A writer has one for each MERGE that runs."""
+"""Open intents of one table. A writer has one for each upsert that runs."""
 MAX_WORDS = 100
 """Writers of one table whose newest words are kept."""
 MAX_ANNOUNCERS = 100
