@@ -241,14 +241,14 @@ def test_explain_begins_with_the_verdict_in_words(isotherm):
     assert clean.output.splitlines()[1].startswith("clean: ")
 
 
-def test_a_table_that_no_policy_matches_is_said_to_be_only_observed(tmp_path, ask):
+def test_a_table_that_no_policy_matches_is_said_to_be_left_alone(tmp_path, ask):
     lab = worked_in(tmp_path)
     (lab.root / "policies" / "all.yaml").write_text("tables: other.*\n")
     for words in (["plan", "shop.orders"], ["explain", "shop.orders"], ["explain", "shop.orders", HOUR_1]):
         result = ask(lab, *words)
 
         assert result.exit_code == 0, result.output
-        assert "no policy matches the table, so it is only observed" in " ".join(result.output.split())
+        assert "no policy matches the table, so it is left alone" in " ".join(result.output.split())
 
 
 def test_a_table_that_a_broken_file_leaves_alone_is_said_to_be_that_files(tmp_path, ask):

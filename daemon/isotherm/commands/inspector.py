@@ -205,7 +205,7 @@ class Inspector:
     def resolved(self, table: str, override: PolicyFile | None) -> Resolved | None:
         """The policy of a table that the daemon knows, in force or as a file says.
 
-        Returns None where the table is only observed.
+        Returns None where no policy matches, and the table is left alone.
         """
         return self._resolved(self.row(table), override)
 

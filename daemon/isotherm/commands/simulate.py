@@ -103,7 +103,7 @@ class Run:
 
     name: str
     policy_hash: str | None
-    """None where no policy matches, and the table is only observed."""
+    """None where no policy matches, and the table is left alone."""
     totals: Totals
     samples: tuple[Sample, ...]
     jobs: tuple[SimulatedJob, ...]
@@ -164,7 +164,7 @@ def simulate(
 def compared(
     history: History, policies: Iterable[tuple[str, Policy | None]], assumed: Assumed, err: Console
 ) -> Simulation:
-    """A history under some policies, by name; None where the table is only observed."""
+    """A history under some policies, by name; None where the table is left alone."""
     runs = []
     for file, policy in policies:
         name = "no policy" if policy is None else file

@@ -63,7 +63,7 @@ class Verdicts:
         self._now_ms = now_ms
 
     def policy_of(self, row: TableRow) -> Resolved | None:
-        """The policy of a table, or None where it is only observed."""
+        """The policy of a table, or None where it is left alone."""
         return self._policies.resolve(row.state.table.name, row.facts.properties)
 
     def not_maintained(self, row: TableRow | None) -> str:

@@ -256,7 +256,7 @@ class PolicyFolder:
         return dict(sorted((self._lost | {name: held.text for name, held in self._held.items()}).items()))
 
     def resolve(self, table: str, properties: Mapping[str, str]) -> Resolved | None:
-        """A table's policy, or None where no file matches it: it is then only observed."""
+        """A table's policy, or None where no file matches it: it is then left alone."""
         return self._book.resolve(table, properties)
 
     def has_policy(self, table: str) -> bool:

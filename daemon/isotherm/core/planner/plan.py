@@ -52,11 +52,11 @@ NOTHING_SAID = Policy(
     metadata=Metadata(enabled=False),
     orphans=Orphans(mode=Mode.OFF),
 )
-"""A table that no policy matches is only observed."""
+"""A table that no policy matches is left alone: its state is kept where events come, and nothing is done to it."""
 
 
 def plan(view: View, policy: Policy | None, now_ms: int) -> Plan:
-    """A verdict for each partition in the view, and for the table as a whole; None as policy: only observed."""
+    """A verdict for each partition in the view, and for the table as a whole; None as policy: it is left alone."""
     policy = policy or NOTHING_SAID
     pace = Pace.at(policy, now_ms)
     flying = {flight.partition for flight in view.flights if flight.action is Action.COMPACT}

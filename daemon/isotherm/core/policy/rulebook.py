@@ -13,7 +13,7 @@ from isotherm.core.policy.precedence import PROPERTIES, PolicyFile, Resolved, We
 
 MAX_REMEMBERED = 10_000
 """Answers that are kept; where there are more tables, they are found again."""
-NO_MATCH = "no policy matches the table, so it is only observed"
+NO_MATCH = "no policy matches the table, so it is left alone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Rulebook:
         self._answers: dict[tuple[str, tuple[str | None, ...]], Resolved | None] = {}
 
     def resolve(self, table: str, properties: Mapping[str, str]) -> Resolved | None:
-        """A table's policy, or None where it is only observed: `why_none` says why."""
+        """A table's policy, or None where it is left alone: `why_none` says why."""
         key = (table, tuple(properties.get(name) for name in PROPERTIES))
         if key not in self._answers:
             if len(self._answers) >= MAX_REMEMBERED:

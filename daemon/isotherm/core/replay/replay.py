@@ -75,7 +75,7 @@ def replay(
     tell: Callable[[float], None] = lambda _: None,
     show: Callable[[int, Mapping[PartitionKey, PartitionState]], None] = lambda *_: None,
 ) -> Replayed:
-    """Live through a history under a policy; None as policy: the table is only observed.
+    """Live through a history under a policy; None as policy: the table is left alone.
 
     Args:
         history: what happened.
