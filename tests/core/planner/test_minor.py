@@ -192,7 +192,7 @@ def test_an_intent_makes_it_hot():
     decision = decided(state, partitions, ALLOWED, now_ms, intents=(intent,))
 
     assert decision.verdict is Verdict.HOT
-    assert "no minor compaction: a writer announced that it writes it" in decision.why
+    assert "no minor compaction: an open intent names it" in decision.why
     assert decision.wake.at_ms == now_ms + MINUTE
 
 

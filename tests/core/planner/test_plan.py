@@ -1126,7 +1126,9 @@ def test_equality_deletes_are_applied_where_somebody_else_rewrites_files_too():
 
     assert (alone.take.converts_equality, alone.take.with_deletes) == (True, False)
     assert (beside.take.converts_equality, beside.take.with_deletes) == (False, True)
-    assert beside.why.endswith("because somebody else rewrites files too (snapshot 7)")
+    assert beside.why.endswith(
+        "rewrites files of this table too (snapshot 7) and could bring deleted rows back"
+    )
 
 
 def test_why_keys_of_a_huge_partition_are_not_read_is_said():

@@ -143,7 +143,7 @@ def boundary_rule(
     )
     if silent_at_ms is not None and silent_at_ms <= now_ms:
         silent_ms = now_ms - silent_at_ms + cold.silent_for
-        why = f"nobody wrote to it for {span_text(silent_ms)}, {span_text(cold.silent_for)} are enough"
+        why = f"nobody wrote to it for {span_text(silent_ms)}, {span_text(cold.silent_for)} needed"
         return Finding("boundary", False, why, option="cold.silent_for")
     boundary_ms = around.state.boundary_ms
     needed_ms, reason = _needed(span, boundary_ms, around, cold)

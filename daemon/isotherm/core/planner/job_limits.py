@@ -1,4 +1,4 @@
-"""What one job may read: budgets, the pauses of writers, and the most that any job does; and what is told of them."""
+"""What one job may read: budgets, the pauses of writers, and the most that any job does. Also the sentences about them."""
 
 from collections.abc import Mapping
 
@@ -66,7 +66,7 @@ def over_budget(
     size_bytes = taken(partition, take).bytes
     for name, limit in budgets(view, policy).items():
         if size_bytes > limit:
-            # The daemon may be started anew with another budget, which touches nothing.
+            # The daemon may be started again with another budget, and nothing would wake this verdict.
             wake = Wake(at_ms=now_ms + HOUR_MS)
             enough = size_text(_enough_bytes(partition, owed, size_bytes, threshold), up=True)
             return f"its {enough} are more than {name} ever allows ({size_text(limit)})", wake
@@ -92,7 +92,10 @@ def not_converted(
     if not converts or needed_bytes is None:
         return ""
     if rewritten_in is not None:
-        return f"; they become no position deletes, because somebody else rewrites files too (snapshot {rewritten_in})"
+        return (
+            f"; they are not made into position deletes, because another writer rewrites files of this table too "
+            f"(snapshot {rewritten_in}) and could bring deleted rows back"
+        )
     allow = [f"{name} allows {size_text(limit)}" for name, limit in allowed.items() if limit < needed_bytes]
     if needed_bytes > MAX_JOB_BYTES:
         allow.append(f"a job reads {size_text(MAX_JOB_BYTES)} at most")

@@ -98,7 +98,7 @@ def old_files(
         return Finding("minor", True, f"it holds {count}, which only a cold partition gets rid of")
     if hot is not None and hot.rule == "intent":
         return Finding(
-            "minor", True, "a writer announced that it writes it, as nobody does who appends", hot.wake
+            "minor", True, "an open intent names it, and a writer that only appends sends no intent", hot.wake
         )
     if proved.is_hot:
         return proved
