@@ -1,4 +1,4 @@
-"""Isotherm: maintenance for Apache Iceberg tables that streams write.
+"""Isotherm keeps stream-written Apache Iceberg tables fast.
 
-The daemon's package. `docs/design.md` is the map; the order of the imports is held by import-linter.
+This is the daemon's package. `docs/design.md` is the map. import-linter checks the order of the imports.
 """

@@ -174,10 +174,10 @@ class KafkaEvents:
             self._on_trouble(str(err))
 
     def check_in(self) -> str | None:
-        """Why the broker does not count this daemon as a member of the group, which has what it thinks it has.
+        """Ask the broker whether we are still a live member that owns its partitions. Returns the reason if not, else None.
 
-        A commit of offsets that waits for its answer: the broker takes it from a member of the present generation
-        only, whatever this client believes. So what was read must be saved before this is called.
+        It commits offsets and waits for the answer, because the broker accepts that only from a member of the present
+        generation, whatever this client believes. So what was read must be saved before this is called.
         """
         offsets = self._offsets()
         if not offsets:
@@ -188,7 +188,7 @@ class KafkaEvents:
             return str(err)
         except KafkaException as err:
             return f"the broker does not confirm our place in the group: {err.args[0].str()}"
-        # One that left the group by itself has no name in it; to an empty group the broker takes any offset.
+        # A client that left the group has no member id, and to an empty group the broker accepts any offset.
         return None if self._consumer.memberid() else "this daemon has left the group"
 
     def losses(self) -> Sequence[str]:
