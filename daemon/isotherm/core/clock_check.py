@@ -1,8 +1,8 @@
-"""Whether this machine's clock is to be believed: what is deleted too early cannot be had again.
+"""Decides whether this machine's clock can be trusted, because a file that is deleted too early cannot be had back.
 
-Ages and graces are counted by the clock of this machine. It is held against the time that has passed since the last
-look (a clock that jumps), and against the clocks of others: those of the store and of the catalog. While they disagree
-nothing expires and nothing is deleted.
+Ages and graces are counted by the clock of this machine. To find a jump, it is compared with the machine's monotonic
+clock. To find a wrong time, it is compared with the clocks of the store and of the catalog. While they disagree, nothing
+expires and nothing is deleted.
 
 Values in, values out; the readings come from the edges.
 """
@@ -14,20 +14,28 @@ from isotherm.core.units import span_text
 
 POINT_EVERY_S = 300.0
 POINT_IS_GOOD_FOR_S = 3600.0
-"""Readings of both clocks are kept so often and for so long: small jumps add up."""
+"""How often a reading of both clocks is kept, and for how long: small jumps add up."""
 CALM_S = 3600.0
-"""So long after a jump nothing is deleted, because which of the two times was right is not known."""
+"""For so long after a jump nothing is deleted, because nobody knows which of the two times was right."""
 SKEW_MS = 45_000
-"""How far two clocks may be apart. Iceberg's Java takes a table for damaged in whose metadata times go back by more than
-a minute: who is ahead by that keeps others from committing. An answer may be some seconds old."""
+"""How far apart two clocks may be. Iceberg's Java refuses a table in whose metadata a time goes back by more than a
+minute. So a daemon whose clock is a minute ahead would keep others from committing. This stays below a minute, because
+an answer may be some seconds old."""
 COMPARE_EVERY_S = 3600.0
 JUMP_MS = 60_000 - SKEW_MS
-"""From one look to the next, or within an hour. With the largest difference that is borne it is a minute at most, until
-clocks are compared again. A clock that is corrected step by step stays far below."""
+"""The least change that counts as a jump, from one look to the next or within an hour. A smaller jump and the largest
+allowed skew are a minute together at most, until clocks are compared again. A clock that is corrected step by step stays
+far below."""
 
 
 def apart_ms(before_ms: int, told: datetime, after_ms: int) -> int:
-    """How far this machine's clock is ahead of another, which told its time in between. A slow answer is no difference."""
+    """How far this machine's clock is ahead of another one.
+
+    Args:
+        before_ms: this machine's time when it asked.
+        told: the time in the answer.
+        after_ms: this machine's time when the answer came. A slow answer counts as no difference.
+    """
     told_ms = int(told.timestamp() * 1000)
     return after_ms - told_ms if told_ms > after_ms else max(before_ms - told_ms, 0)
 
@@ -37,14 +45,16 @@ class ClockCheck:
     """What is known of this machine's clock."""
 
     readings: tuple[tuple[int, float], ...] = ()
-    """Of this machine's two clocks: some of the last hour, oldest first, and the newest one at the end."""
+    """Times of this machine's two clocks, read together: wall clock in milliseconds, monotonic clock in seconds.
+
+    Some from the last hour, the oldest first, and always the newest."""
     jumped_at_s: float | None = None
     jump_ms: int = 0
     skews: dict[str, tuple[float, int]] = field(default_factory=dict)
-    """By the name of another clock: when it was looked at, and how far ours was ahead of it, in milliseconds."""
+    """By the name of another clock: the monotonic time at which it was read, and how many milliseconds ours was ahead."""
 
     def turned(self, wall_ms: int, monotonic_s: float) -> "ClockCheck":
-        """After another look at this machine's own two clocks."""
+        """The check after another reading of this machine's own two clocks."""
         if not self.readings:
             return replace(self, readings=((wall_ms, monotonic_s),))
         jumps = [wall_ms - then_ms - int((monotonic_s - then_s) * 1000) for then_ms, then_s in self.readings]
@@ -54,15 +64,15 @@ class ClockCheck:
             if len(kept) > 1 and kept[-1][1] - kept[-2][1] < POINT_EVERY_S:
                 kept = kept[:-1]
             return replace(self, readings=(*kept, (wall_ms, monotonic_s)))
-        # What was compared before the jump says nothing any more.
+        # Comparisons from before the jump say nothing any more.
         return ClockCheck(((wall_ms, monotonic_s),), monotonic_s, jump_ms)
 
     def compared(self, name: str, skew_ms: int, monotonic_s: float) -> "ClockCheck":
-        """After a look at another clock, of which ours is so far ahead."""
+        """The check after a reading of another clock. Ours was `skew_ms` ahead of it."""
         return replace(self, skews={**self.skews, name: (monotonic_s, skew_ms)})
 
     def settled(self, monotonic_s: float) -> "ClockCheck":
-        """Without the differences that nobody could confirm for an hour, where another clock agrees with ours."""
+        """Drop differences that are older than an hour, if another clock agreed with ours within the last hour."""
         fresh = {
             name: known for name, known in self.skews.items() if monotonic_s - known[0] < COMPARE_EVERY_S
         }
@@ -74,12 +84,12 @@ class ClockCheck:
         return replace(self, skews=kept)
 
     def wants(self, name: str, monotonic_s: float) -> bool:
-        """Whether it is time to look at another clock."""
+        """Whether it is time to read another clock."""
         known = self.skews.get(name)
         return known is None or abs(known[1]) > SKEW_MS or monotonic_s - known[0] >= COMPARE_EVERY_S
 
     def trouble(self, monotonic_s: float) -> str | None:
-        """Why this machine's clock is not to be believed, or None."""
+        """Returns why this machine's clock cannot be trusted, or None if it can."""
         for name, (_, skew_ms) in sorted(self.skews.items()):
             if abs(skew_ms) > SKEW_MS:
                 side = "ahead of" if skew_ms > 0 else "behind"

@@ -1,23 +1,24 @@
-"""How long a partition's writers will leave it alone, as they did before: a job that would not end in time is not begun.
+"""Estimates how long a partition's writers will leave it alone, so that no job begins that would not end in time.
 
-The quiet rule waits until a pause has lasted; this asks how long such a pause goes on. A bucket that is written every
-twenty minutes is quiet for fifteen of them again and again, and a job of ten minutes never ends.
+The quiet rule waits until a pause has lasted. This module asks how much longer it lasts, from the earlier pauses. A
+bucket that is written every twenty minutes is quiet for fifteen of them again and again: a job of ten minutes would
+never end there.
 """
 
 from isotherm.core.model.jobs import JOB_BYTES_PER_S, JOB_OVERHEAD_MS
 from isotherm.core.state import PartitionState
 
 ENOUGH_PAUSES = 3
-"""So many pauses that were longer than the present one must be known, before they say anything."""
+"""At least so many earlier pauses must have been longer than the present one. Fewer say nothing."""
 
 
 def are_longer(partition: PartitionState, span_ms: int) -> bool:
-    """Whether all pauses of a partition's writers that are known were longer than a span, and enough of them are."""
+    """Whether enough pauses of a partition's writers are known, and all of them were longer than a span."""
     return len(partition.pauses_ms) >= ENOUGH_PAUSES and min(partition.pauses_ms) > span_ms
 
 
 def left_ms(partition: PartitionState, now_ms: int) -> int | None:
-    """How long its writers will stay away from now on, in half of the pauses that lasted for as long as this one.
+    """How long its writers will stay away from now on, by the median of the earlier pauses longer than this one.
 
     Returns None where too little is known.
     """
@@ -28,7 +29,7 @@ def left_ms(partition: PartitionState, now_ms: int) -> int | None:
 
 
 def next_ms(partition: PartitionState, quiet_ms: int) -> int | None:
-    """How long its writers will stay away in their next pause, once it has lasted for so long, in half of them.
+    """How long their next pause goes on once it has lasted for `quiet_ms`, by the median of the longer ones.
 
     Returns None where too little is known.
     """
@@ -37,7 +38,7 @@ def next_ms(partition: PartitionState, quiet_ms: int) -> int | None:
 
 
 def next_end_ms(partition: PartitionState, now_ms: int) -> int | None:
-    """When the pause will have lasted longer than one more of those that are known, or None where none was longer."""
+    """When the present pause overtakes the next longer one that is known. Returns None where none was longer."""
     longer = _longer(partition, now_ms)
     return (
         None if not longer or partition.last_write_at_ms is None else partition.last_write_at_ms + longer[0]
@@ -45,12 +46,12 @@ def next_end_ms(partition: PartitionState, now_ms: int) -> int | None:
 
 
 def most_bytes(span_ms: int) -> int:
-    """What a job can read in a span, so that it ends in it."""
+    """The most that a job can read and still end within a span."""
     return max(span_ms - JOB_OVERHEAD_MS, 0) * JOB_BYTES_PER_S // 1000
 
 
 def _longer(partition: PartitionState, now_ms: int) -> list[int]:
-    """The pauses that lasted longer than the present one so far, the shortest first."""
+    """The earlier pauses that lasted longer than the present one has so far, the shortest first."""
     if partition.last_write_at_ms is None:
         return []
     passed_ms = now_ms - partition.last_write_at_ms
