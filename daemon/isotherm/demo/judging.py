@@ -1,4 +1,4 @@
-"""From a stage at rest to a report: the referee's last comparison, the verdicts, and the counters of everybody."""
+"""Makes the report once every process rests: the referee's last comparison, the verdicts, and the counters of each process."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Messages that nobody can read, as they came, with where from and why."""
+"""Keeps messages that cannot be read: the original bytes, their position, and the reason."""
 
 from collections.abc import Mapping
 from typing import Any

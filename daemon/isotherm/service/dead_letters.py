@@ -1,7 +1,7 @@
-"""Messages that nobody can read: counted, told with where they stand, and kept where the configuration says.
+"""Sets aside messages that nobody can read: counts them, logs their position, and sends them to the dead-letter topic.
 
-A flood of them fills no log: each batch tells its first few one by one and the rest as a number. A dead-letter topic
-that does not answer holds nothing up; what it did not take is still where the line says.
+A flood of them fills no log: the first few of each batch get a line each, the rest are one number. If the dead-letter
+topic does not answer, nothing waits for it. A message that it did not take is still at the position that the log gives.
 """
 
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from isotherm.service.ports import DeadLetters, Listener, Message, Unavailable
 TOLD_A_BATCH = 10
 """Messages of one batch that get a line of their own."""
 MAX_REASON = 300
-"""Characters: a complaint may quote what it complains of."""
+"""Characters. A complaint may quote the message, so it has a limit."""
 
 
 @dataclass(slots=True)
 class SetAside:
-    """Takes messages that nobody can read."""
+    """Takes messages that cannot be read."""
 
     listen: Listener
     letters: DeadLetters | None = None

@@ -1,9 +1,9 @@
-"""The loop: events in, verdicts made, jobs started, looked after and finished.
+"""The loop: takes events in, makes verdicts, and starts, watches and finishes jobs.
 
-It does things at its own pace: an event changes the state and the verdicts, work begins in planning rounds. Every
-round confirms the head of a table with the catalog before anything is done to it, and a commit asks once more, last
-of all: the control topic is read to its end, the newest metadata is held against the state, and only then the files
-are swapped.
+It keeps its own pace: an event changes the state and the verdicts, and work begins in planning rounds. Each round
+confirms the head of a table with the catalog before it does anything to the table. A commit checks once more, last of
+all. It reads the control topic to its end, and compares the newest metadata with the state. Only then are the files
+swapped.
 """
 
 from collections.abc import Callable, Sequence

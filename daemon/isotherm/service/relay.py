@@ -1,12 +1,12 @@
-"""What other systems announce, announced again as ours on the control topic.
+"""Publishes the announcements of other systems again as commit events on the control topic.
 
-A source's event says where to look, no more. The catalog is asked, the snapshot looked up, and what its metadata and
-its manifest list say of it is published under the table's uuid: so the group's division of the tables holds whoever
-read the source, and all the rest of the daemon knows one kind of event. What names a table or a snapshot that is not
-there is counted and dropped; the looks at silent tables find what was meant, if anything was.
+A source's event says only where to look. The relay asks the catalog for the table, and finds the snapshot in its
+metadata and manifest list. What these say is published under the table's uuid. So it does not matter which daemon read
+the source, and the rest of the daemon knows one kind of event. An event of a table or a snapshot that is not there is
+counted and dropped. If it stood for a real commit, the looks at silent tables find that commit.
 
-It keeps its own pace: a few tables in each turn of the loop. A batch is acknowledged when all of it has been
-announced, so a crash announces some of it twice, which is harmless; a catalog that is away makes it wait.
+The relay keeps its own pace: a few tables in each turn of the loop. A batch is acknowledged when all of it is
+published. A crash may publish some of it twice, which is harmless. If the catalog does not answer, the batch waits.
 """
 
 import traceback

@@ -1,8 +1,9 @@
 """Policies to try on a table's history: those that differ in one field from the one that is there, and in several.
 
 A field is tried in both directions, and only where the history can show an effect: no limits on deletes where nobody
-deletes, no rule of event time where no partition is about time. What has paid by itself is then tried together, and
-what had no effect by itself on the best of these.
+deletes, no rule of event time where no partition is about time. Fields that each
+saved something alone are then tried together. Fields that had no effect alone are tried once more, on top of the best
+policy so far.
 
 Three things are left out, because a history does not tell what would decide them: how large files should be (what
 readers read), what to expire (who looks back how far), and windows (when others need the machines).

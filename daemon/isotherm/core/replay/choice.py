@@ -1,8 +1,11 @@
-"""Which of the policies that were tried on a table's history is the one to take, and why.
+"""Chooses one of the policies that were tried on a table's history, and says why.
 
-A pure function of the trials, with laws (`tests/core/replay/test_suggesting.py`): it never chooses what costs more in both
-readers' and writers' terms than another that was tried; the order of the trials does not matter beyond ties; what is
-there is kept where nothing costs a tenth less; and where the history says too little, it says what is needed.
+A pure function of the trials. Its laws (`tests/core/replay/test_suggesting.py`):
+
+- It never chooses a policy that costs readers more and writers more than another one that was tried.
+- The order of the trials matters only for ties.
+- It keeps the present policy unless another costs at least a tenth less.
+- Where the history says too little, it says what is needed.
 """
 
 from collections.abc import Callable, Iterator, Sequence

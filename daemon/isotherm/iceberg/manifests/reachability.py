@@ -1,8 +1,8 @@
-"""Which files a table's snapshots reach: read from manifest lists and manifests, whole files or an error.
+"""Finds the files that a table's snapshots reach, by reading manifest lists and manifests.
 
-Two questions. Before an expiry: which files will probably nothing reach any more (`left_behind`)? Before a deletion, as
-its proof: which of these files does something reach after all (`reached`)? Reads only; decides nothing; a list or
-manifest that cannot be read is an error of the answer, never a shorter answer.
+It answers two questions. Before an expiry: which files will probably be unreachable (`left_behind`)? Before a deletion,
+as its proof: which of these files are still reachable (`reached`)? It only reads, and decides nothing. A list or
+manifest that cannot be read raises an error; it never makes the answer shorter.
 
 A store takes some 30 ms for each file, so some are read together.
 """
@@ -43,7 +43,7 @@ LISTS_AT_ONCE = 256
 
 
 class Stopped(Exception):  # noqa: N818 (it is no error)
-    """Nobody wants the answer any more."""
+    """The caller does not want the answer any more."""
 
 
 def never() -> bool:
@@ -63,17 +63,21 @@ def left_behind(
     is_stopped: IsStopped = never,
     threads: Threads = THREADS,
 ) -> list[str]:
-    """Everything that nothing reaches once these snapshots are gone, as their manifests spell it; and a little more.
+    """Every file that nothing reaches once these snapshots are gone, as their manifests spell it, and a few more.
 
-    Manifest lists, manifests, data and delete files, statistics. It costs what goes, not what stays. A snapshot has
-    the manifests of its parent and those that it wrote, so what a staying snapshot shares with the going ones is also
-    in the nearest staying ones: children and parents of going snapshots, those whose parent is not in the table any
-    more, and what was cherry-picked from a going one. They are compared with the going ones, and of the manifests only
-    those are read that one side alone has.
+    These are manifest lists, manifests, data files, delete files and statistics. The cost depends on what goes, not on
+    what stays. A snapshot has the manifests of its parent and those that it wrote. So whatever a staying snapshot
+    shares with the going ones is also in one of the nearest staying snapshots. The nearest are:
 
-    A file is named too much where manifests name it twice, or where a younger snapshot added it again. So this is no
-    proof: `reached` must show of each file that nothing needs it. What a damaged list or manifest of a going snapshot
-    names is not among them: it stays for orphan removal.
+    - children and parents of going snapshots,
+    - snapshots whose parent is not in the table any more,
+    - snapshots that were cherry-picked from a going one.
+
+    They are compared with the going ones. A manifest is read only if one side alone has it.
+
+    A file may be listed wrongly where manifests name it twice, or where a younger snapshot added it again. So this is no
+    proof: `reached` must show of each file that nothing needs it. Files that a damaged list or manifest of a going
+    snapshot names are missing here. They stay until orphan removal finds them.
 
     Raises:
         OSError, UnreadableError: a list or manifest of one of the nearest cannot be read, or storage does not answer.
