@@ -1,4 +1,4 @@
-"""What the documents say is there, is there: links, commands, and the story that newcomers are shown."""
+"""Whatever the documents name exists: links, commands, modules, and the story that newcomers are shown."""
 
 import re
 from pathlib import Path
@@ -9,15 +9,38 @@ from isotherm.cli import app
 from isotherm.commands.groups import policy_app
 from support.world import World
 
-ROOT = Path(__file__).parents[2]
+HERE = Path(__file__)
+ROOT = HERE.parents[2]
 DOCUMENTS = sorted(
     (
         *ROOT.glob("*.md"),
-        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
         *(ROOT / "deploy").glob("*.md"),
         *(ROOT / "grafana").glob("*.md"),
     )
 )
+
+
+NO_PATHS = {"Europe/Berlin"}
+"""Texts that look like a path to a module and are none."""
+FOLDERS = ("daemon", "ingest", "tests", "grafana", "docs", "deploy", "policies")
+PATHS = {
+    f"/{name.relative_to(ROOT)}"
+    for folder in FOLDERS
+    for path in (ROOT / folder).rglob("*")
+    for name in (path, path.with_suffix("") if path.suffix == ".py" else path)
+    if "__pycache__" not in path.parts
+}
+"""Files and folders of the repository, and modules also without their ending."""
+
+
+def gone(text: str) -> list[str]:
+    """The modules and folders that a text names in backticks, and that the repository does not have.
+
+    A name may leave out the folders before it: `coldness.py`, `planner/coldness.py` and `planner/coldness` are the same.
+    """
+    named = re.findall(r"`((?:[\w.-]+/)*[\w.-]+\.py|\w+(?:/\w+)+)(?:/|::[^`\s]+)?`", text)
+    return [name for name in named if not any(path.endswith(f"/{name}") for path in PATHS)]
 
 
 def anchors(path: Path) -> set[str]:
@@ -39,6 +62,49 @@ def test_every_link_leads_somewhere(document):
             broken.append(link)
 
     assert broken == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_module_that_a_document_names_exists(document):
+    assert set(gone(document.read_text(encoding="utf-8"))) - NO_PATHS == set()
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_module_file_that_the_code_names_exists(folder):
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / folder).rglob("*.py") if path != HERE]
+
+    assert [name for text in sources for name in gone(text) if name.endswith(".py")] == []
+
+
+def test_a_module_that_is_gone_is_found():
+    text = "`coldness.py`, `planner/coldness`, `core/planner/` and `tests/docs/test_documents.py::test_it`"
+
+    assert gone(text) == []
+    assert gone("`coldness.py`, `taking.py`, `store/taking` and `taking`") == ["taking.py", "store/taking"]
+
+
+def test_the_modules_of_ingest_in_the_design_are_in_the_folders_that_it_says():
+    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    block = text.partition("`isotherm_ingest` has seven folders:\n\n")[2].partition("\n\n")[0]
+    folders = dict(re.findall(r"^ {4}(\w+) +(.+(?:\n {5,}.+)*)", block, flags=re.MULTILINE))
+    code = ROOT / "ingest" / "isotherm_ingest"
+    missing = [
+        f"{folder}/{name}"
+        for folder, said in folders.items()
+        for name in re.findall(r"`(\w+)`", said)
+        if not (code / folder / f"{name}.py").exists()
+    ]
+
+    assert sorted(folders) == sorted(path.parent.name for path in code.glob("*/__init__.py"))
+    assert missing == []
+
+
+def test_every_page_on_a_design_is_linked_from_the_design():
+    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+
+    assert {path.name for path in (ROOT / "docs" / "designs").glob("*.md")} == set(
+        re.findall(r"^- \[([\w-]+\.md)\]\(designs/\1\)", text, flags=re.MULTILINE)
+    )
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -91,3 +157,12 @@ def test_every_folder_of_the_code_has_a_row_in_contributing_that_says_what_to_ru
     assert code - changed == set()
     assert len(run) > 10
     assert [path for path in run if not (ROOT / path).is_dir()] == []
+
+
+def test_every_folder_of_tests_is_in_contributing():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()} - {"__pycache__"}
+    code = {path.stem for path in (ROOT / "daemon" / "isotherm").iterdir()}
+    where = text.partition("## Where things are\n")[2].partition("\n## ")[0]
+
+    assert folders - code - set(re.findall(r"tests/(\w+)", where)) == set()
