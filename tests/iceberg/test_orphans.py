@@ -13,7 +13,7 @@ from isotherm.clients.listing import files_below
 from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, judge, own_folders
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.orphans import Found
-from isotherm.iceberg import orphans, remover
+from isotherm.iceberg import metadata_folder, orphans, remover
 from isotherm.iceberg.manifests.reachability import never
 from isotherm.iceberg.orphans import find
 from isotherm.iceberg.remover import sweep
@@ -221,7 +221,7 @@ def test_a_version_that_cannot_be_read_holds_up_no_other_and_of_a_large_one_litt
     for hour in range(5):
         lab.append(table, hour)
     folder = f"{table.refresh().metadata.location}/metadata"
-    text = f'{{"table-uuid": "{uuid_of(table)}", "last-updated-ms": 1, "x": "{"y" * 500_000}"}}'.encode()
+    text = f'{{"table-uuid": "{uuid_of(table)}", "last-updated-ms": 1, "x": "{"y" * 500_000}", "last-sequence-number": 3}}'.encode()
     paths = {"large": f"{folder}/00000-a.metadata.json", "cut": f"{folder}/00000-b.gz.metadata.json"}
     paths["refused"] = f"{folder}/00000-c.metadata.json"
     for name, data in (
@@ -234,11 +234,11 @@ def test_a_version_that_cannot_be_read_holds_up_no_other_and_of_a_large_one_litt
     store.faults += [Fault("GET", "00000-c.metadata.json", 1000, "403")]
     read = []
 
-    def head(*asked):
-        read.append(len(said := storage.head_of(*asked)))
+    def ends(*asked):
+        read.append(max(map(len, said := storage.ends_of(*asked))))
         return said
 
-    monkeypatch.setattr(remover, "head_of", head)
+    monkeypatch.setattr(metadata_folder, "ends_of", ends)
     neighbours = Neighbours(own_folders(table.metadata.location, (), "shop", "orders"))
     marks = tuple(Mark(path, "job", Cause.OLD_VERSION, Seen(1, 1)) for path in paths.values())
 
@@ -274,13 +274,14 @@ def test_a_file_that_is_written_again_while_others_are_proved_stays(on_disk, mon
     on_disk.append(table, 1)
     put(table, "data/old.parquet")
     path = f"{table.refresh().metadata.location}/data/old.parquet"
-    os.utime(path.removeprefix("file://"), (START_S, START_S))
+    file, before_ms = Path(path.removeprefix("file://")), now_ms() + 50
     neighbours = Neighbours(own_folders(table.metadata.location, (), "shop", "orders"))
     wanted = Sweep(uuid_of(table), (Mark(path, "job", Cause.ORPHAN, Seen(1, 1)),), {}, neighbours)
-    wanted = replace(wanted, before_ms={Cause.ORPHAN: now_ms() - DAY_MS})
+    wanted = replace(wanted, before_ms={Cause.ORPHAN: before_ms})
 
     def written_again(*asked):
-        Path(path.removeprefix("file://")).write_bytes(b"of a stream that began once more")
+        while file.stat().st_mtime_ns < before_ms * 1_000_000:
+            file.write_bytes(b"of a stream that began once more")
         return judge(*asked)
 
     monkeypatch.setattr(remover, "judge", written_again)
@@ -298,13 +299,56 @@ def test_where_a_table_names_no_older_version_those_before_the_newest_go(on_disk
     text = json.loads(path.read_text())
     path.write_text(json.dumps(text | {"metadata-log": []}))
     table = on_disk.catalog.load_table("shop.orders")
-    for one in path.parent.glob("*.metadata.json"):
-        os.utime(one, (START_S, START_S))
 
     result = found(table, Cause.OLD_VERSION)
 
     assert (result.listed, result.files) == (4, 3)
     assert path.name not in {one.path.rpartition("/")[2] for one in result.orphans}
+
+
+@pytest.mark.parametrize("cause", [Cause.ORPHAN, Cause.OLD_VERSION])
+def test_a_catalog_that_does_not_know_all_is_not_believed(on_disk, cause):
+    table = on_disk.create()
+    for hour in range(4):
+        on_disk.append(table, hour)
+    first = sorted(Path(table.refresh().metadata_location.removeprefix("file://")).parent.glob("*.json"))[1]
+    on_disk.catalog.drop_table("shop.orders")
+    table = on_disk.catalog.register_table("shop.orders", f"file://{first}")
+
+    result = find(table, search_of(table, cause))
+
+    assert (result.reason, "is further than the catalog's version" in result.why) == (Reason.STALE, True)
+
+
+def test_a_folder_that_leads_elsewhere_is_not_searched(on_disk):
+    table = on_disk.create()
+    on_disk.append(table, 1)
+    data = Path(table.refresh().metadata.location.removeprefix("file://")) / "data"
+    data.rename(data.with_name("elsewhere"))
+    data.symlink_to(data.with_name("elsewhere"))
+
+    result = find(table, search_of(table))
+
+    assert isinstance(result, Refusal)
+    assert "is a link" in result.why
+
+
+def test_a_history_that_was_lost_and_is_older_than_all_that_is_named_stays(on_disk):
+    """The catalog was restored, and the stream went on: the way back to the lost history has a higher number."""
+    table = on_disk.create(**{"write.metadata.previous-versions-max": "2"})
+    for hour in range(5):
+        on_disk.append(table, hour)
+    newest = Path(table.refresh().metadata_location.removeprefix("file://"))
+    text = json.loads(newest.read_text()) | {"last-updated-ms": 1, "last-sequence-number": 6}
+    lost = newest.with_name("00006-lost.metadata.json")
+    lost.write_text(json.dumps(text))
+    mark = Mark(f"file://{lost}", "job", Cause.OLD_VERSION, Seen(1, 1))
+    neighbours = Neighbours(own_folders(table.metadata.location, (), "shop", "orders"))
+
+    swept = sweep(table, Sweep(uuid_of(table), (mark,), {}, neighbours), never)
+
+    assert swept.kept[mark.path].reason == "not_ours"
+    assert "its last sequence number is 6, not 5" in swept.kept[mark.path].why
 
 
 def test_a_table_whose_history_went_back_is_not_searched(on_disk):

@@ -46,16 +46,16 @@ MUTANTS = (
     ),
     Mutant(
         "the metadata of another table, or of a view, goes as an old version",
-        "iceberg/remover.py",
-        "        if version.uuid.lower() != uuid:\n",
-        "        if False:\n",
+        "iceberg/metadata_folder.py",
+        "    if version.uuid.lower() != str(table.metadata.table_uuid):\n",
+        "    if False:\n",
         "iceberg/test_orphans.py::test_what_is_no_version_of_this_table_stays",
     ),
     Mutant(
         "the way back to a history that was lost goes as an old version",
-        "iceberg/remover.py",
-        "is_older = version.updated_ms < before_ms",
-        "is_older = True",
+        "iceberg/metadata_folder.py",
+        "    if version.updated_ms >= oldest_named_ms(table):\n",
+        "    if False:\n",
         "iceberg/test_orphans.py::test_the_versions_that_a_table_needs_are_never_deleted",
     ),
     Mutant(
@@ -64,6 +64,57 @@ MUTANTS = (
         "return at_ms is not None and at_ms >= before_ms[mark.cause]",
         "return False",
         "iceberg/test_orphans.py::test_a_file_that_was_written_again_stays",
+    ),
+    Mutant(
+        "the way back to a lost history goes where the table has gone on past it in time",
+        "iceberg/metadata_folder.py",
+        'version.sequence_number is None or version.sequence_number > last:\n        return f"it may',
+        'False:\n        return f"it may',
+        "iceberg/test_orphans.py::test_a_history_that_was_lost_and_is_older_than_all_that_is_named_stays",
+    ),
+    Mutant(
+        "a search believes a catalog that does not know all of the table",
+        "iceberg/orphans.py",
+        "    if beside.history is not None:\n",
+        "    if False:\n",
+        "iceberg/test_orphans.py::test_a_catalog_that_does_not_know_all_is_not_believed",
+    ),
+    Mutant(
+        "what was found goes though another history has begun within the grace",
+        "core/deletion.py",
+        "    if mark.cause in evidence.beside:\n",
+        "    if False:\n",
+        FOUND + "test_where_somebody_else_writes_the_table_through_another_catalog_nothing_goes",
+    ),
+    Mutant(
+        "a history that goes on elsewhere is noticed by its numbers alone",
+        "iceberg/metadata_folder.py",
+        "name_of(version.base) not in named:",
+        "False:",
+        "iceberg/test_metadata_folder.py::"
+        "test_a_restored_catalog_that_went_on_past_the_lost_history_finds_it_by_what_it_went_on_from",
+    ),
+    Mutant(
+        "the files of a table that was renamed go as orphans of the one in its place",
+        "iceberg/metadata_folder.py",
+        "version.uuid.lower() not in gone:",
+        "False:",
+        "iceberg/test_metadata_folder.py::"
+        "test_the_metadata_of_another_table_keeps_orphans_until_it_is_known_to_be_gone",
+    ),
+    Mutant(
+        "a folder that is a link is searched",
+        "clients/listing.py",
+        '    if os.path.islink(root.rstrip("/")):',
+        "    if False:",
+        "iceberg/test_orphans.py::test_a_folder_that_leads_elsewhere_is_not_searched",
+    ),
+    Mutant(
+        "files of a table of another format are orphans",
+        "iceberg/orphans.py",
+        "if one.path not in others]",
+        "]",
+        FOUND + "test_files_of_other_formats_and_tables_within_a_tables_folder_stay",
     ),
     Mutant(
         "what is written again while others are proved goes",
@@ -96,8 +147,8 @@ MUTANTS = (
     Mutant(
         "what was found goes by the age of a policy that is over",
         "service/deletions.py",
-        "expired, neighbours, found_before, known_through)",
-        "expired, neighbours, {}, known_through)",
+        "expired, neighbours, found_before, through,",
+        "expired, neighbours, {}, through,",
         FOUND + "test_an_age_that_is_raised_within_the_grace_is_obeyed",
     ),
     Mutant(
@@ -145,7 +196,7 @@ MUTANTS = (
     Mutant(
         "a folder in which most looks like orphans is believed",
         "core/orphans.py",
-        "if found.files <= FEW or found.files <= found.listed * max_share:",
+        "if is_little or found.files <= found.listed * max_share:",
         "if True:",
         FOUND + "test_where_most_of_a_folder_looks_like_orphans_a_person_must_look",
     ),

@@ -189,6 +189,55 @@ def test_versions_of_a_table_of_before_are_looked_at_once(lab_of):
     service.stop()
 
 
+@pytest.mark.parametrize("since_d", [0.25, 1.75])
+def test_where_somebody_else_writes_the_table_through_another_catalog_nothing_goes(lab_of, since_d):
+    """As where a daemon is tried on a copy of the catalog; it is noticed at each of the two looks."""
+    lab = lab_of()
+    table = filled(lab, commits=8)
+    service = started(lab)
+    planted = plant(table, "data/a.parquet")
+    backup = table.refresh().metadata_location
+    pass_by(lab, service, since_d)
+    with closing(sqlite3.connect(f"{lab.root}/catalog.db")) as db:
+        for hour in range(8):
+            lab.append(table, hour, announce=False)
+        theirs = table.refresh().metadata_location
+        before = files(table)
+        with db:
+            db.execute("UPDATE iceberg_tables SET metadata_location = ?", (backup,))
+
+    pass_by(lab, service, 4)
+
+    assert before <= files(table)
+    assert {*planted} <= files(table)
+    production = StaticTable.from_metadata(theirs)
+    assert len(production.scan().to_arrow()) == 32
+    service.stop()
+
+
+def test_files_of_other_formats_and_tables_within_a_tables_folder_stay(lab_of):
+    lab = lab_of(APPLY.replace("orphans: {", "orphans: {max_share: 1, "))
+    table = filled(lab)
+    theirs = plant(
+        table,
+        *(
+            "data/delta/_delta_log/00000.json",
+            "data/delta/p=1/a.parquet",
+            "data/hudi/.hoodie/x",
+            "data/hudi/b.parquet",
+        ),
+        *("data/nested/metadata/00000-a.metadata.json", "data/nested/data/c.parquet"),
+    )
+    (ours,) = plant(table, "data/d.parquet")
+    service = started(lab)
+
+    pass_by(lab, service, 5)
+
+    assert not ours.exists()
+    assert {*theirs} <= files(table)
+    service.stop()
+
+
 def test_an_age_that_is_raised_within_the_grace_is_obeyed(lab_of):
     """Somebody thinks of the savepoints of Flink."""
     lab = lab_of()

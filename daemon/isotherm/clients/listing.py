@@ -15,6 +15,9 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from isotherm.clients.retries import store_of
 from isotherm.contract.paths import is_local, normalised
 
+UNKNOWN_MS = 2**62
+"""Stands for a time that a store does not know: no file is as old as that."""
+
 
 class StoredFile(NamedTuple):
     """A file as a store lists it."""
@@ -82,6 +85,8 @@ def written_at_ms(io: FileIO, path: str) -> int | None:
 
 
 def _on_disk(root: str) -> Iterator[list[StoredFile]]:
+    if os.path.islink(root.rstrip("/")):  # noqa: PTH114
+        raise OSError(f"{root} is a link: what it leads to may be another table's")
     for place, folders, names in os.walk(root, onerror=_unless_missing):
         folders.sort()
         found: list[StoredFile] = []
@@ -126,5 +131,7 @@ def _files(entries: list[object], root: str) -> list[StoredFile]:
     ]
 
 
-def _ms(at: datetime) -> int:
-    return int(at.timestamp() * 1000)
+def _ms(at: datetime | None) -> int:
+    """A time of a store. One that it does not know is that of a file that was just written, which stays."""
+    said_ms = 0 if at is None else int(at.timestamp() * 1000)
+    return said_ms if said_ms > 0 else UNKNOWN_MS

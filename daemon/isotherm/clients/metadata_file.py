@@ -28,10 +28,13 @@ NEWEST = "isotherm.newest-snapshots"
 """Property of a client that wants no more snapshots of a table than so many, back from its head, and those that are refs."""
 
 
-HEAD_BYTES = 64 * 1024
-"""Of a version: every writer has its uuid and its time among the first of its fields."""
+END_BYTES = 64 * 1024
+"""Of a version, so much of its begin and of its end: every writer has its uuid and its time among the first of its fields.
+The last sequence number is one of the first, or of the last."""
 _UUID = re.compile(rb'"table-uuid"\s*:\s*"([^"]+)"')
 _UPDATED = re.compile(rb'"last-updated-ms"\s*:\s*(\d+)')
+_SEQUENCE_NUMBER = re.compile(rb'"last-sequence-number"\s*:\s*(\d+)')
+_LOGGED = re.compile(rb'"metadata-file"\s*:\s*"([^"\\]+)"')
 
 
 class Version(NamedTuple):
@@ -39,19 +42,39 @@ class Version(NamedTuple):
 
     uuid: str
     updated_ms: int
+    sequence_number: int | None = None
+    """The last one of the table; None where it does not say."""
+    base: str | None = None
+    """The version that it went on from; None where it does not say."""
 
 
-def version_of(head: bytes) -> Version | None:
-    """What the first `HEAD_BYTES` of a file show; None where it does not begin as a version of a table does."""
-    if head.startswith(GZIP_MAGIC):
-        try:
-            head = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head, HEAD_BYTES)
-        except zlib.error:
-            return None
+def version_of(head: bytes, tail: bytes = b"") -> Version | None:
+    """What the first and the last `END_BYTES` of a file show; None where it does not begin as a version of a table does."""
     uuid, updated = _UUID.search(head), _UPDATED.search(head)
     if not head.lstrip().startswith(b"{") or uuid is None or updated is None:
         return None
-    return Version(uuid[1].decode(errors="replace"), int(updated[1]))
+    number = _SEQUENCE_NUMBER.search(head) or _SEQUENCE_NUMBER.search(tail)
+    logged = _LOGGED.findall(tail) or _LOGGED.findall(head)
+    return Version(
+        uuid[1].decode(errors="replace"),
+        int(updated[1]),
+        None if number is None else int(number[1]),
+        logged[-1].decode(errors="replace") if logged else None,
+    )
+
+
+def unpacked_ends(packed: bytes) -> tuple[bytes, bytes]:
+    """The first and the last `END_BYTES` of what was packed, up to what a metadata file may have; empty where it is damaged."""
+    head = tail = b""
+    size = 0
+    try:
+        with gzip.open(io.BytesIO(packed)) as stream:
+            while size < MAX_METADATA_BYTES and (piece := stream.read(PIECE_BYTES)):
+                head = head or piece[:END_BYTES]
+                tail, size = (tail + piece)[-END_BYTES:], size + len(piece)
+    except (OSError, EOFError, zlib.error):
+        return b"", b""
+    return head, tail
 
 
 class TooLargeError(ValueError):

@@ -32,7 +32,15 @@ from pyiceberg.io import (
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
-from isotherm.clients.metadata_file import METADATA_NAMES, MetadataFile, newest_of
+from isotherm.clients.metadata_file import (
+    END_BYTES,
+    GZIP_MAGIC,
+    MAX_METADATA_BYTES,
+    METADATA_NAMES,
+    MetadataFile,
+    newest_of,
+    unpacked_ends,
+)
 from isotherm.clients.retries import Store, store_of
 from isotherm.contract.paths import is_local, is_plain
 
@@ -146,19 +154,23 @@ class RetryingFileIO(PyArrowFileIO):
             store_of(path, self.properties).ask(attempt)
 
 
-def head_of(io: FileIO, location: str, size_bytes: int) -> bytes:
-    """The first bytes of a file, of which no more is read: also of a metadata.json, which is otherwise read whole.
+def ends_of(io: FileIO, location: str) -> tuple[bytes, bytes]:
+    """The first and the last bytes of a version of the metadata, of which no more is read, unless it is packed.
 
     Raises:
         OSError: the store does not answer, or refuses; FileNotFoundError where the file is not there.
     """
 
-    def read() -> bytes:
+    def read() -> tuple[bytes, bytes]:
         file = (
             PyArrowFileIO.new_input(io, location) if isinstance(io, PyArrowFileIO) else io.new_input(location)
         )
         with file.open() as stream:
-            return bytes(stream.read(size_bytes))
+            head = bytes(stream.read(END_BYTES))
+            if head.startswith(GZIP_MAGIC):
+                return unpacked_ends(head + bytes(stream.read(MAX_METADATA_BYTES)))
+            stream.seek(max(len(file) - END_BYTES, 0))
+            return head, bytes(stream.read(END_BYTES))
 
     return read() if is_local(location) else store_of(location, io.properties).ask(read)
 

@@ -277,6 +277,7 @@ class Inspector:
         Raises:
             UnknownTable: no daemon maintains such a table here, or none has seen yet where it lies.
         """
+        from isotherm.core.orphans import Strangers
         from isotherm.iceberg.orphans import find
         from isotherm.service.searches import search_of
 
@@ -287,7 +288,8 @@ class Inspector:
         search = search_of(self.ledger, loaded, action, policy, self._config.deletions.also_under, now_ms)
         if search is None:
             raise UnknownTable(f"no daemon has seen yet where table {table} lies")
-        return find(loaded.handle, search), policy, search.home
+        found = find(loaded.handle, search)
+        return found.refusal if isinstance(found, Strangers) else found, policy, search.home
 
     def waiting_for(self, table: str, cause: Cause) -> tuple[int, int | None]:
         """How many files of a table the daemon has marked for a cause, and when the first of them may go."""

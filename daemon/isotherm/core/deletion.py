@@ -158,6 +158,8 @@ class Evidence:
     policy has changed."""
     strange: Mapping[str, str] = field(default_factory=dict)
     """By path, of files that were found as old versions: why their text does not show that they are."""
+    beside: Mapping[Cause, str] = field(default_factory=dict)
+    """By cause: why nothing that was found may go, by what else lies in the metadata folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +238,8 @@ def _against_found(mark: Mark, evidence: Evidence) -> Verdict | None:
     if evidence.last_sequence_number < evidence.known_through:
         why = f"the table's last sequence number is {evidence.last_sequence_number}, it was {evidence.known_through}"
         return _wait("history_cut", why)
+    if mark.cause in evidence.beside:
+        return _wait("other_history", f"in the metadata folder {evidence.beside[mark.cause]}")
     if mark.path in evidence.young:
         return Verdict(Finding.KEEP, "young", "it is not as old as the policy wants it (any more)")
     if mark.path in evidence.strange:

@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from isotherm.core.deletion import METADATA_ENDS, is_version, name_of
+from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.units import DAY_MS, size_text
 from isotherm.runtime.text import counted
 
 GRACE_MS = DAY_MS
 """What was found waits so long before it is looked at again: seen twice, a day apart."""
 FEW = 100
-"""So few files are believed, whatever their share: of a table of ten files four may well be what one crash has left."""
+"""So few files are believed where they are no more than half: of a table of ten files four may well be what one crash has
+left."""
 ENDS = (".parquet", ".orc", ".avro", ".puffin", ".stats")
 """Of files that writers of Iceberg make; anything else in a table's folders is somebody's who does not write the table."""
 TOLD = 100_000
@@ -48,6 +50,19 @@ class Found:
     """Folders of other tables in which there are more, and which may be gone."""
 
 
+@dataclass(frozen=True, slots=True)
+class Strangers:
+    """Other tables whose metadata lies in the folder, and that are not known to be gone: so may be other files there."""
+
+    uuids: frozenset[str]
+    why: str
+
+    @property
+    def refusal(self) -> Refusal:
+        """Why no orphan goes."""
+        return Refusal(Reason.STALE, f"in its metadata folder {self.why}")
+
+
 def is_orphan_by_name(path: str) -> bool:
     """Whether a file may be an orphan at all. `path` begins below the table's location.
 
@@ -75,7 +90,8 @@ def too_many(found: Found, max_share: float) -> str | None:
     Where most of a table's files look like orphans, it is more likely that they are another table's, or that the table is
     not what it was: a location that moved, a catalog that was restored.
     """
-    if found.files <= FEW or found.files <= found.listed * max_share:
+    is_little = found.files <= FEW and found.files <= found.listed / 2
+    if is_little or found.files <= found.listed * max_share:
         return None
     return (
         f"{found.files} of {counted(found.listed, 'file')} look like orphans, more than orphans.max_share allows "
@@ -85,4 +101,5 @@ def too_many(found: Found, max_share: float) -> str | None:
 
 def finding_text(found: Found, what: str) -> str:
     """The finding in words: `12 of 340 files (1.2 GiB) are …`."""
-    return f"{found.files} of {counted(found.listed, 'file')} ({size_text(found.bytes)}) {what}"
+    said = f"{found.files} of {counted(found.listed, 'file')} ({size_text(found.bytes)}) {what}"
+    return f"{said}; there are more in {min(found.held)}, which another table claims" if found.held else said

@@ -18,7 +18,7 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.clock_check import apart_ms
 from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite, Take
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.core.orphans import Found
+from isotherm.core.orphans import Found, Strangers
 from isotherm.iceberg import expiry, orphans
 from isotherm.iceberg.compaction import commit_outcome, committer
 from isotherm.iceberg.compaction.binding import bind
@@ -93,7 +93,7 @@ class IcebergMaintainer:
         self._bindings: Beside[Bound | Refusal] = threads.beside(BINDING_LIMIT_S)
         self._readings: Beside[ExpiryReading] = threads.beside(LIMIT_S)
         self._sweeps: Beside[Swept] = threads.beside(LIMIT_S)
-        self._looks: Beside[Found | Refusal] = threads.beside(LIMIT_S)
+        self._looks: Beside[Found | Refusal | Strangers] = threads.beside(LIMIT_S)
         self._commits: Asking[Table, Refusal | None, Outcome] = threads.asking(COMMIT_LIMIT_S, commit_wait_s)
         self._expiries: Asking[Table, Refusal | None, Expired] = threads.asking(COMMIT_LIMIT_S, commit_wait_s)
         self._searches: Beside[Sequence[str] | None] = threads.beside(LIMIT_S)
@@ -276,7 +276,7 @@ class IcebergMaintainer:
         table: Table = loaded.handle
         self._looks.start(job_id, lambda is_stopped: orphans.find(table, search, is_stopped, self._threads))
 
-    def searched(self) -> Sequence[tuple[str, Found | Refusal]]:
+    def searched(self) -> Sequence[tuple[str, Found | Refusal | Strangers]]:
         """Searches that ended since the last call."""
         return [
             (job_id, Refusal(Reason.STORAGE, _text(result)) if isinstance(result, BaseException) else result)

@@ -15,29 +15,34 @@ from pyiceberg.table import Table
 
 from isotherm.clients.listing import StoredFile, files_below
 from isotherm.contract.paths import is_plain, taken_for
-from isotherm.core.deletion import Cause, held_by, is_gc_enabled, name_of
+from isotherm.core.deletion import METADATA_ENDS, Cause, held_by, is_gc_enabled, name_of
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.orphans import (
     TOLD,
     Found,
     Orphan,
+    Strangers,
     is_old_version_by_name,
     is_orphan_by_name,
     without_newest,
 )
+from isotherm.iceberg import metadata_folder
 from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.reachability import Stopped, last_sequence_number, never, reaching
+from isotherm.iceberg.metadata_folder import oldest_named_ms, versions
 from isotherm.iceberg.misplaced import misplaced_table
 from isotherm.iceberg.threads import THREADS, IsStopped, Threads
 from isotherm.service.ports import Search
 
+_SIGNS = ("/_delta_log/", "/.hoodie/", "/_hudi_metadata/")
+"""By which other formats' tables are known; the folder in which one lies is that table's."""
 MOST = 5_000_000
 """Files of a table that are compared, with 300 MB of memory."""
 
 
 def find(
     table: Table, wanted: Search, is_stopped: IsStopped = never, threads: Threads = THREADS
-) -> Found | Refusal:
+) -> Found | Refusal | Strangers:
     """Find what nothing needs in a table's folders.
 
     Args:
@@ -57,21 +62,24 @@ def find(
         return Refusal(Reason.UNSUPPORTED, str(err))
 
 
-def _find(table: Table, wanted: Search, is_stopped: IsStopped, threads: Threads) -> Found | Refusal:
-    unreached = _Names()
-    for _, file in _listed(table.io, wanted, is_stopped):
+def _find(
+    table: Table, wanted: Search, is_stopped: IsStopped, threads: Threads
+) -> Found | Refusal | Strangers:
+    unreached, others = _Names(), Others(wanted.home)
+    for _, file in _listed(table.io, wanted, is_stopped, others.add):
         unreached.add(name_of(file.name))
         if len(unreached) > MOST:
             return Refusal(Reason.UNSUPPORTED, f"its folders hold more than {MOST} files")
     now = table.catalog.load_table(table.name())
-    if (against := _against(now, wanted)) is not None:
+    if (against := _against(now, wanted, is_stopped, threads)) is not None:
         return against
     for some in _needed(now, wanted, unreached, is_stopped, threads):
         unreached.discard_all(map(name_of, some))
     listed = listed_bytes = 0
-    found: list[Orphan] = []
+    by_path: dict[str, Orphan] = {}
+    """A store may list a file twice."""
     held: set[str] = set()
-    for folder, file in _listed(now.io, wanted, is_stopped):
+    for folder, file in _listed(now.io, wanted, is_stopped, others.add):
         listed, listed_bytes = listed + 1, listed_bytes + file.size_bytes
         if name_of(file.name) in unreached:
             path = folder + file.name
@@ -79,7 +87,8 @@ def _find(table: Table, wanted: Search, is_stopped: IsStopped, threads: Threads)
             if holder is not None:
                 held.add(holder)
             elif is_plain(path):
-                found.append(Orphan(path, file.size_bytes, file.written_at_ms))
+                by_path[path] = Orphan(path, file.size_bytes, file.written_at_ms)
+    found = [one for one in by_path.values() if one.path not in others]
     before_ms = wanted.before_ms
     if wanted.cause is Cause.OLD_VERSION:
         found = without_newest(found, wanted.keep_last - len(now.metadata.metadata_log))
@@ -90,7 +99,9 @@ def _find(table: Table, wanted: Search, is_stopped: IsStopped, threads: Threads)
     return Found(listed, listed_bytes, len(found), size_bytes, tuple(found[:TOLD]), frozenset(held))
 
 
-def _against(now: Table, wanted: Search) -> Refusal | None:
+def _against(
+    now: Table, wanted: Search, is_stopped: IsStopped, threads: Threads
+) -> Refusal | Strangers | None:
     """Why nothing in the folders of a table is looked at."""
     if str(now.metadata.table_uuid) != wanted.uuid:
         return Refusal(Reason.GONE, f"{'.'.join(now.name())} is another table now: {now.metadata.table_uuid}")
@@ -104,21 +115,10 @@ def _against(now: Table, wanted: Search) -> Refusal | None:
         return Refusal(Reason.STALE, why)
     if why := misplaced_table(now.metadata):
         return Refusal(Reason.LOCATION, why)
-    return None
-
-
-def oldest_named_ms(table: Table) -> int:
-    """When the oldest version was made that a table names: the newest, where that is all.
-
-    What is younger, and not named, is of another history.
-    """
-    metadata = table.metadata
-    return min((entry.timestamp_ms for entry in metadata.metadata_log), default=metadata.last_updated_ms)
-
-
-def versions(table: Table) -> list[str]:
-    """The versions of its metadata that a table needs: the newest, and those that it names."""
-    return [table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)]
+    beside = metadata_folder.beside(now, wanted.home, wanted.gone, is_stopped, threads)
+    if beside.history is not None:
+        return Refusal(Reason.STALE, f"in its metadata folder {beside.history}")
+    return beside.strangers if wanted.cause is Cause.ORPHAN else None
 
 
 def _needed(
@@ -131,8 +131,10 @@ def _needed(
         yield from reaching(now.metadata, now.io, ByName(names), None, is_stopped, threads)
 
 
-def _listed(io: FileIO, wanted: Search, is_stopped: IsStopped) -> Iterator[tuple[str, StoredFile]]:
-    """The files of the kind that is looked for, each with the location below which its name begins."""
+def _listed(
+    io: FileIO, wanted: Search, is_stopped: IsStopped, see: Callable[[str], None]
+) -> Iterator[tuple[str, StoredFile]]:
+    """The files of the kind that is looked for, each with the location below which its name begins; `see` is told of all."""
     home = wanted.home.rstrip("/") + "/"
     is_wanted: Callable[[str], bool] = is_orphan_by_name
     parts: tuple[str, ...] = ("data/", "metadata/")
@@ -143,6 +145,7 @@ def _listed(io: FileIO, wanted: Search, is_stopped: IsStopped) -> Iterator[tuple
             if is_stopped():
                 raise Stopped
             for file in some:
+                see(part + file.name)
                 if is_wanted(part + file.name) and f"{home}{part}{file.name}" not in wanted.theirs:
                     yield home + part, file
 
@@ -155,6 +158,26 @@ class ByName:
 
     def __contains__(self, location: object) -> bool:
         return name_of(str(location)) in self.names
+
+
+class Others:
+    """Folders in a table's folders that are somebody else's: another format's table, or one of Iceberg."""
+
+    def __init__(self, home: str) -> None:
+        self._home, self._folders = home.rstrip("/") + "/", set[str]()
+
+    def __contains__(self, path: object) -> bool:
+        text = str(path).removeprefix(self._home)
+        return any(text.startswith(folder) for folder in self._folders)
+
+    def add(self, path: str) -> None:
+        """Take in a file; its path begins below the table's location."""
+        for sign in _SIGNS:
+            place = path.find(sign)
+            if place > 0:
+                self._folders.add(path[: place + 1])
+        if path.endswith(METADATA_ENDS) and "/metadata/" in path:
+            self._folders.add(path[: path.rindex("/metadata/") + 1])
 
 
 class _Names:

@@ -12,10 +12,10 @@ from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 
 from isotherm.clients.listing import written_at_ms
-from isotherm.clients.metadata_file import HEAD_BYTES, version_of
-from isotherm.clients.storage import REQUESTS_AT_ONCE, head_of
+from isotherm.clients.storage import REQUESTS_AT_ONCE
 from isotherm.contract.paths import normalised, taken_for
 from isotherm.core.deletion import FOUND, Cause, Evidence, Finding, Mark, Seen, is_gc_enabled, judge, name_of
+from isotherm.iceberg import metadata_folder
 from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.reachability import (
     Stopped,
@@ -25,7 +25,8 @@ from isotherm.iceberg.manifests.reachability import (
     reaching,
     youngest,
 )
-from isotherm.iceberg.orphans import ByName, oldest_named_ms, versions
+from isotherm.iceberg.metadata_folder import further_than, versions
+from isotherm.iceberg.orphans import ByName
 from isotherm.iceberg.threads import THREADS, IsStopped, Threads
 from isotherm.runtime.clock import monotonic_s
 from isotherm.service.ports import Sweep, Swept
@@ -63,7 +64,7 @@ def sweep(
         evidence = gathered(table, wanted, is_stopped, threads, seen_through)
     except Stopped:
         return Swept(wanted.uuid)
-    except (OSError, UnreadableError) as err:
+    except (OSError, UnreadableError, NotImplementedError) as err:
         why = f"whether anything needs it cannot be read: {err}"
         return Swept(wanted.uuid, postponed=dict.fromkeys(marks, why))
     verdicts = {
@@ -73,10 +74,29 @@ def sweep(
     kept = {path: verdict for path, verdict in verdicts.items() if verdict.finding is Finding.KEEP}
     postponed = {path: verdict.why for path, verdict in verdicts.items() if verdict.finding is Finding.WAIT}
     going = [path for path, verdict in verdicts.items() if verdict.finding is Finding.GO]
+    gone, late = _delete(table, wanted, going, is_stopped, clock_s, threads)
+    return Swept(wanted.uuid, tuple(gone), kept, postponed | late)
+
+
+def _delete(
+    table: Table,
+    wanted: Sweep,
+    going: Sequence[str],
+    is_stopped: IsStopped,
+    clock_s: Callable[[], float],
+    threads: Threads,
+) -> tuple[list[str], dict[str, str]]:
+    """Delete what may go, each file soon after a look at the table. Returns those that are gone, and why others must wait.
+
+    A look is good for some files: then what came since is read, and it goes on. Each brings a FileIO of its own: the keys
+    that a catalog gives out may be over when the proof is.
+    """
+    before_ms = {
+        mark.path: wanted.before_ms[mark.cause] for mark in wanted.marks if mark.cause in wanted.before_ms
+    }
     gone: list[str] = []
+    postponed: dict[str, str] = {}
     seen = table
-    # A look is good for some files: then what came since is read, and it goes on. Each brings a FileIO of its own: the
-    # keys that a catalog gives out may be over when the proof is.
     while going and not is_stopped():
         try:
             seen, looked_s, late = _looked(seen, wanted, going, is_stopped, clock_s, threads)
@@ -93,14 +113,11 @@ def sweep(
             break
         going = [path for path in going if path not in late]
         is_late = _after(looked_s + LOOK_IS_GOOD_FOR_S, is_stopped, clock_s)
-        before_ms = {
-            mark.path: wanted.before_ms[mark.cause] for mark in wanted.marks if mark.cause in wanted.before_ms
-        }
         done, failed = deleted(seen.io, going, is_late, threads, before_ms)
         gone += done
         postponed |= failed
         going = [path for path in going if path not in {*done, *failed}]
-    return Swept(wanted.uuid, tuple(gone), kept, postponed)
+    return gone, postponed
 
 
 def _after(until_s: float, is_stopped: IsStopped, clock_s: Callable[[], float]) -> IsStopped:
@@ -185,6 +202,9 @@ def gathered(
         found |= reached(metadata, table.io, paths, seen, is_stopped, threads)
     names = needed_names(table, marks, None, is_stopped, threads)
     unnamed = [one for one in marks if one.cause in FOUND and name_of(one.path) not in names]
+    beside: Mapping[Cause, str] = {}
+    if unnamed and wanted.home is not None:
+        beside = metadata_folder.beside(table, wanted.home, wanted.gone, is_stopped, threads).against
     return Evidence(
         gc_enabled=is_gc_enabled(metadata.properties),
         last_sequence_number=last_sequence_number(metadata),
@@ -195,6 +215,7 @@ def gathered(
         known_through=wanted.known_through,
         young=_young(table.io, unnamed, wanted.before_ms, is_stopped, threads),
         strange=_strange(table, unnamed, is_stopped, threads),
+        beside=beside,
     )
 
 
@@ -218,28 +239,17 @@ def _young(
 
 
 def _strange(table: Table, found: Iterable[Mark], is_stopped: IsStopped, threads: Threads) -> dict[str, str]:
-    """Of files that were found as old versions, those whose text does not show that they are, with why.
-
-    Other tables and views may lie in the same folder, a table of before may have been dropped there, and a catalog that
-    was restored leaves a history that is the newer one.
-    """
-    uuid, before_ms = str(table.metadata.table_uuid), oldest_named_ms(table)
+    """Of files that were found as old versions, those whose text does not show that they are, with why."""
 
     def why(mark: Mark) -> str | None:
         if is_stopped():
             raise Stopped
         try:
-            version = version_of(head_of(table.io, mark.path, HEAD_BYTES))
+            return further_than(table.io, mark.path, table)
         except FileNotFoundError:
             return None
         except Exception as err:  # noqa: BLE001 (every store has errors of its own; one file holds up no other)
             return f"it cannot be read: {type(err).__name__}: {err}"
-        if version is None:
-            return "it does not begin as a version of a table's metadata does"
-        if version.uuid.lower() != uuid:
-            return f"it is a version of another table, {version.uuid}"
-        is_older = version.updated_ms < before_ms
-        return None if is_older else "it is younger than the oldest version that the table names"
 
     asked = [mark for mark in found if mark.cause is Cause.OLD_VERSION]
     answers = zip(asked, threads.each(why, asked, REQUESTS_AT_ONCE), strict=True)

@@ -7,7 +7,6 @@ table before anything else: the ledger may be older than the table. What a faile
 A job belongs to the tenure under which it began (`ownership`). What may stand against its swap: `last_look`.
 """
 
-import uuid as uuids
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
@@ -30,7 +29,7 @@ from isotherm.service.holds import Holds
 from isotherm.service.intake import Touched
 from isotherm.service.job_cancellation import disturbance
 from isotherm.service.last_look import LastLook
-from isotherm.service.operations import LATE_MS, Operations
+from isotherm.service.operations import LATE_MS, Operations, begun
 from isotherm.service.ownership import MOVED, has_still
 from isotherm.service.planning import Verdicts
 from isotherm.service.ports import (
@@ -112,21 +111,9 @@ class Compactions:
         resolved = None if row is None else self.verdicts.policy_of(row)
         if row is None or resolved is None or row.state.head is None:
             return False
-        decision = request.decision
-        operation = Operation(
-            job_id=str(uuids.uuid4()),
-            table=row.state.table,
-            action=decision.action,
-            partition=decision.partition,
-            label=decision.label,
-            why=decision.why,
-            policy_hash=resolved.policy.hash,
-            base_snapshot_id=row.state.head,
-            started_at_ms=self.now_ms(),
-            bytes_planned=decision.bytes,
-        )
+        operation = begun(request, row, row.state.head, resolved.policy.hash, self.now_ms())
         target = int(resolved.policy.compact.target_file_size)
-        return self._begin(operation, decision.take or Take(), target)
+        return self._begin(operation, request.decision.take or Take(), target)
 
     def _begin(self, operation: Operation, take: Take, target: int) -> bool:
         uuid, key, job_id = operation.table.uuid, operation.partition, operation.job_id

@@ -347,9 +347,11 @@ class Deletions:
             if resolved is None
             else {cause: self.now_ms() - age_ms(cause, resolved.policy) for cause in FOUND}
         )
-        known_through = self.ledger.seen_through(uuid)
+        self.ledger.see(uuid, loaded.seen_through, self.now_ms())
+        through, home = self.ledger.seen_through(uuid), self.ledger.home(uuid)
         self.maintainer.start_sweep(
-            loaded, Sweep(uuid, tuple(marks), expired, neighbours, found_before, known_through)
+            loaded,
+            Sweep(uuid, tuple(marks), expired, neighbours, found_before, through, home, self.ledger.gone()),
         )
         self._sweeping[uuid] = _Sweeping(tenure, frozenset(mark.cause for mark in marks))
         return True

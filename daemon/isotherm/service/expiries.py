@@ -5,7 +5,6 @@ take minutes; so is the commit itself, which asks before each request. The files
 their grace after it (`deletions`).
 """
 
-import uuid as uuids
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -25,7 +24,7 @@ from isotherm.service.deletions import Deletions
 from isotherm.service.follow import Follower
 from isotherm.service.holds import Holds
 from isotherm.service.last_look import DRAIN_TIMEOUT_S
-from isotherm.service.operations import LATE_MS, Operations
+from isotherm.service.operations import LATE_MS, Operations, begun
 from isotherm.service.ownership import MOVED, has_still, why_moved
 from isotherm.service.planning import Verdicts
 from isotherm.service.ports import (
@@ -118,18 +117,8 @@ class Expiries:
         resolved = None if row is None else self.verdicts.policy_of(row)
         if row is None or resolved is None or row.state.head is None:
             return False
-        operation = Operation(
-            job_id=str(uuids.uuid4()),
-            table=row.state.table,
-            action=Action.EXPIRE,
-            partition=None,
-            label=request.decision.label,
-            why=request.decision.why,
-            policy_hash=resolved.policy.hash,
-            base_snapshot_id=row.state.head,
-            started_at_ms=self.now_ms(),
-            files_before=row.facts.snapshots,
-        )
+        operation = begun(request, row, row.state.head, resolved.policy.hash, self.now_ms())
+        operation = replace(operation, files_before=row.facts.snapshots)
         loaded = self.catalog.load(row.state.table.name)
         if loaded.table.uuid != operation.table.uuid or self.deletions.check_clock(loaded) is not None:
             return False

@@ -1,11 +1,14 @@
-"""The end of an operation: written into the ledger, and told."""
+"""The begin and the end of an operation: written into the ledger, and told."""
 
+import uuid as uuids
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from isotherm.core.model.decisions import Request
 from isotherm.core.model.jobs import Action, CompactionJob, Outcome, OutcomeKind
 from isotherm.core.observations import JobEnded
 from isotherm.service.ports import Listener
+from isotherm.store.fold import TableRow
 from isotherm.store.ledger import Ledger, Operation
 
 LATE_MS = 86_400_000
@@ -20,6 +23,23 @@ HOLDS_S = 5.0
 HOLDS_AT_MOST_S = 30.0
 """What takes longer goes on beside the loop, which waits for five seconds of it, and for its last looks. A table whose
 commits hang for ten minutes must not keep those of others waiting for forty more."""
+
+
+def begun(request: Request, row: TableRow, head: int, policy_hash: str, now_ms: int) -> Operation:
+    """What a request has become, as it begins on this head."""
+    decision = request.decision
+    return Operation(
+        job_id=str(uuids.uuid4()),
+        table=row.state.table,
+        action=decision.action,
+        partition=decision.partition,
+        label=decision.label,
+        why=decision.why,
+        policy_hash=policy_hash,
+        base_snapshot_id=head,
+        started_at_ms=now_ms,
+        bytes_planned=decision.bytes,
+    )
 
 
 @dataclass(slots=True)

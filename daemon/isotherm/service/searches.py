@@ -4,7 +4,6 @@ A search reads beside the loop and changes nothing. What it finds is marked, and
 (`deletions`), or is only counted, where the policy says so. A search that a restart has ended is begun again.
 """
 
-import uuid as uuids
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -13,7 +12,7 @@ from isotherm.core.model.decisions import Request
 from isotherm.core.model.jobs import Action, Outcome, OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.observations import FolderSearched
-from isotherm.core.orphans import GRACE_MS, Found, finding_text, too_many
+from isotherm.core.orphans import GRACE_MS, Found, Strangers, finding_text, too_many
 from isotherm.core.planner.view import Flight
 from isotherm.core.policy.policy import Mode, Policy
 from isotherm.core.units import span_text
@@ -22,7 +21,7 @@ from isotherm.service.deletions import Deletions, age_ms
 from isotherm.service.expiries import together_ms
 from isotherm.service.holds import Holds
 from isotherm.service.neighbours import neighbours_of
-from isotherm.service.operations import Operations
+from isotherm.service.operations import Operations, begun
 from isotherm.service.ownership import MOVED, has_still
 from isotherm.service.planning import Verdicts
 from isotherm.service.ports import Catalog, EventSource, Listener, LoadedTable, Maintainer, Search
@@ -108,22 +107,13 @@ class Searches:
         if loaded.table.uuid != uuid or self.deletions.check_clock(loaded) is not None:
             return False
         place(self.ledger, loaded)
+        self.ledger.see(uuid, loaded.seen_through, self.now_ms())
         search = search_of(
             self.ledger, loaded, action, resolved.policy, self.deletions.also_under, self.now_ms()
         )
         if search is None:
             return False
-        operation = Operation(
-            job_id=str(uuids.uuid4()),
-            table=row.state.table,
-            action=action,
-            partition=None,
-            label=request.decision.label,
-            why=request.decision.why,
-            policy_hash=resolved.policy.hash,
-            base_snapshot_id=row.state.head,
-            started_at_ms=self.now_ms(),
-        )
+        operation = begun(request, row, row.state.head, resolved.policy.hash, self.now_ms())
         self.ledger.save(operation)
         seen = Seen(row.state.head, loaded.seen_through) if loaded.seen_through else None
         self._running[operation.job_id] = _Searching(
@@ -141,7 +131,9 @@ class Searches:
             took_s = self.monotonic_s() - searching.began_s
             self._next_s = self.monotonic_s() + min(REST * took_s, REST_AT_MOST_S)
             self.fold.touch_whole(searching.operation.table.uuid)
-            against = result if isinstance(result, Refusal) else self._unbelieved(searching, result)
+            if isinstance(result, Strangers):
+                self.deletions.survey.want_holders(result.uuids, searching.operation.table.uuid)
+            against = self._unbelieved(searching, result)
             if against is not None:
                 self._end(job_id, against)
             elif isinstance(result, Found):
@@ -173,8 +165,10 @@ class Searches:
         self.operations.end(operation, Outcome.refused(operation.job_id, Refusal(Reason.STOPPED, why)))
         return True
 
-    def _unbelieved(self, searching: _Searching, found: Found) -> Refusal | None:
-        """Why nothing of what was found is deleted, where that is more than the policy believes."""
+    def _unbelieved(self, searching: _Searching, found: Found | Refusal | Strangers) -> Refusal | None:
+        """Why nothing comes of what was found, or None."""
+        if not isinstance(found, Found):
+            return found.refusal if isinstance(found, Strangers) else found
         policy = searching.policy
         if searching.operation.action is not Action.REMOVE_ORPHANS or policy.orphans.mode is not Mode.APPLY:
             return None
@@ -254,8 +248,17 @@ def search_of(
     cause, neighbours = CAUSES[action], neighbours_of(ledger, loaded, also_under)
     seen_through = max(loaded.seen_through, ledger.seen_through(uuid))
     before_ms = now_ms - age_ms(cause, policy)
-    theirs = ledger.kept_because(uuid, cause, NOT_OURS)
-    return Search(uuid, cause, home, neighbours, before_ms, policy.metadata.keep_last, seen_through, theirs)
+    return Search(
+        uuid,
+        cause,
+        home,
+        neighbours,
+        before_ms,
+        policy.metadata.keep_last,
+        seen_through,
+        ledger.gone(),
+        ledger.kept_because(uuid, cause, NOT_OURS),
+    )
 
 
 def _outcome_text(operation: Operation, found: Found, policy: Policy, seen: Seen | None) -> str:

@@ -226,10 +226,11 @@ class Metadata(Settings):
     at_once: Annotated[Count, Field(ge=1)] = 100
     """Due when so many may go, once a day; at ten times as many, once an hour."""
     older_than: Annotated[Span, Floor(86_400_000, "readers that are pointed at one would lose it")] = (
-        3 * 86_400_000
+        7 * 86_400_000
     )
-    """Younger ones stay. Longer where a reader is pointed at a file of metadata, and goes on to the next one later. Where
-    a second catalog has an entry of the table, say `enabled: false`."""
+    """Younger ones stay. No shorter than the catalog's database could be restored from a backup, which names the versions of
+    that day; longer where a reader is pointed at a file of metadata, and goes on to the next one later. Where a second
+    catalog has an entry of the table, say `enabled: false`."""
 
 
 class Mode(StrEnum):

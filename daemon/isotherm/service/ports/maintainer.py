@@ -8,7 +8,7 @@ from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, Verdict
 from isotherm.core.model.jobs import CompactionJob, Outcome, Rewrite, Take
 from isotherm.core.model.refusals import Refusal
-from isotherm.core.orphans import Found
+from isotherm.core.orphans import Found, Strangers
 from isotherm.service.ports.catalog import LoadedTable
 from isotherm.service.ports.errors import Unavailable
 
@@ -59,6 +59,10 @@ class Sweep:
     """Of files that were found: only those that were written before this may go, by the store's clock."""
     known_through: int = 0
     """The highest sequence number that the ledger knows of the table, whichever process saw it."""
+    home: str | None = None
+    """The location that the table was first seen with; None where that is not known."""
+    gone: frozenset[str] = frozenset()
+    """The uuids of tables that are known to be gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,8 @@ class Search:
     """So many of the newest old versions stay, with those that the metadata names."""
     seen_through: int = 0
     """The highest sequence number that the table is known to have had."""
+    gone: frozenset[str] = frozenset()
+    """The uuids of tables that are known to be gone."""
     theirs: frozenset[str] = frozenset()
     """Paths of what was found before, and turned out to be another table's."""
 
@@ -202,7 +208,7 @@ class Maintainer(Protocol):
         """Begin to look for files that nothing needs, beside the loop; one search at a time."""
         ...
 
-    def searched(self) -> Sequence[tuple[str, Found | Refusal]]:
+    def searched(self) -> Sequence[tuple[str, Found | Refusal | Strangers]]:
         """Searches that ended since the last call, by job id."""
         ...
 

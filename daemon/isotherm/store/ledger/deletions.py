@@ -354,7 +354,19 @@ class Deletions(Part):
 
     def left(self, uuid: str) -> None:
         """The table was looked for in the whole catalog, and is not there: its places keep nothing back."""
-        self.db.execute("UPDATE places SET is_gone = 1 WHERE uuid = ?", (uuid,))
+        with self.transaction():
+            self.db.execute("UPDATE places SET is_gone = 1 WHERE uuid = ?", (uuid,))
+            # Nobody may ever have seen where it lay.
+            self.db.execute(
+                "INSERT INTO places (uuid, location, is_home, is_gone) SELECT ?1, '', 0, 1 "
+                "WHERE NOT EXISTS (SELECT 1 FROM places WHERE uuid = ?1)",
+                (uuid,),
+            )
+
+    def gone(self) -> frozenset[str]:
+        """The tables that were looked for in the whole catalog, and were not there."""
+        rows = self.db.execute("SELECT uuid FROM places GROUP BY uuid HAVING MIN(is_gone)")
+        return frozenset(uuid for (uuid,) in rows)
 
     def home(self, uuid: str) -> str | None:
         """The location that a table was first seen with, or None where it never was."""

@@ -1,0 +1,158 @@
+"""What lies in a table's metadata folder beside its own versions keeps what was found from going, and when it does not."""
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from isotherm.core.deletion import FOUND, Cause
+from isotherm.iceberg import metadata_folder
+from isotherm.iceberg.manifests.reachability import never
+from isotherm.iceberg.threads import THREADS
+from support.lab import Lab, uuid_of
+from support.object_store import BUCKET, Fault, object_store
+
+FEW = {"write.metadata.previous-versions-max": "3"}
+
+
+@pytest.fixture
+def lab(tmp_path):
+    made = Lab(tmp_path)
+    yield made
+    made.executor.stop()
+
+
+def filled(lab, commits=8, name="shop.orders"):
+    table = lab.create(name, **FEW)
+    for hour in range(commits):
+        lab.append(table, hour)
+    return table.refresh()
+
+
+def against(table, gone=()):
+    return dict(
+        metadata_folder.beside(table, table.metadata.location, frozenset(gone), never, THREADS).against
+    )
+
+
+def folder(table):
+    return Path(table.metadata.location.removeprefix("file://")) / "metadata"
+
+
+def changed(table, name, **fields):
+    """A version like the newest one, but for some fields."""
+    newest = Path(table.metadata_location.removeprefix("file://"))
+    (folder(table) / name).write_text(json.dumps(json.loads(newest.read_text()) | fields))
+
+
+def at_version(lab, table, number):
+    """The table as a catalog has it that was set back to one of its versions."""
+    path = sorted(folder(table).glob("*.metadata.json"))[number]
+    lab.catalog.drop_table("shop.orders")
+    return lab.catalog.register_table("shop.orders", f"file://{path}")
+
+
+def test_old_versions_of_a_table_are_nothing_against_it(lab):
+    assert against(filled(lab)) == {}
+
+
+def test_a_catalog_that_was_set_back_does_not_know_all(lab):
+    table = at_version(lab, filled(lab), 4)
+
+    (why,) = set(against(table).values())
+    assert "its last sequence number is 8, not 4" in why
+    assert set(against(table)) == set(FOUND)
+
+
+def test_a_restored_catalog_that_went_on_past_the_lost_history_finds_it_by_what_it_went_on_from(lab):
+    """A copy of the catalog, to which somebody else goes on to write, looks the same."""
+    table = filled(lab)
+    hour_ms = 3_600_000
+    lost = table.metadata.last_updated_ms + hour_ms
+    changed(table, "00099-lost.metadata.json", **{
+        "last-updated-ms": lost,
+        "metadata-log": [{"timestamp-ms": lost - 1000, "metadata-file": f"{table.metadata.location}/metadata/00098-lost.metadata.json"}],
+    })  # fmt: skip
+    newest = json.loads(Path(table.metadata_location.removeprefix("file://")).read_text())
+    newest["last-updated-ms"] = lost + hour_ms
+    Path(table.metadata_location.removeprefix("file://")).write_text(json.dumps(newest))
+
+    (why,) = set(against(lab.catalog.load_table("shop.orders")).values())
+    assert why == (
+        "00099-lost.metadata.json goes on from 00098-lost.metadata.json, which the catalog's version does not know"
+    )
+
+
+def test_what_was_made_after_the_catalogs_version_is_not_known_to_it(lab):
+    """Statistics that were lost with a catalog's last minutes change no number."""
+    table = filled(lab)
+    changed(table, "00099-a.metadata.json", **{"last-updated-ms": table.metadata.last_updated_ms + 1})
+
+    (why,) = set(against(table).values())
+    assert why == "00099-a.metadata.json was made after the catalog's version"
+
+
+def test_a_commit_that_lost_against_another_says_nothing(lab):
+    table = filled(lab, commits=4)
+    changed(table, "00004-lost.metadata.json")
+    lab.append(table, 9)
+
+    assert against(table.refresh()) == {}
+
+
+@pytest.mark.parametrize("name", ["v12.metadata.json", "00012-x.gz.metadata.json"])
+def test_versions_of_other_names_are_looked_at_too(lab, name):
+    """A catalog of folders has the same table, and went on."""
+    table = filled(lab)
+    if "gz" in name:
+        newest = json.loads(Path(table.metadata_location.removeprefix("file://")).read_text())
+        (folder(table) / name).write_bytes(
+            gzip.compress(json.dumps(newest | {"last-sequence-number": 12}).encode())
+        )
+    else:
+        changed(table, name, **{"last-sequence-number": 12})
+
+    assert "its last sequence number is 12, not 8" in against(table)[Cause.ORPHAN]
+
+
+def test_the_metadata_of_another_table_keeps_orphans_until_it_is_known_to_be_gone(lab):
+    """One was renamed, and another made in its place: by its old name, in its old folder."""
+    table, other = filled(lab), filled(lab, name="shop.other")
+    for one in folder(other).glob("*.metadata.json"):
+        shutil.copy(one, folder(table))
+
+    found = against(table)
+    assert set(found) == {Cause.ORPHAN}
+    assert f"is of another table, {uuid_of(other)}" in found[Cause.ORPHAN]
+    assert against(table, gone={uuid_of(other)}) == {}
+
+
+def test_what_is_no_version_of_any_table_says_nothing(lab):
+    table = filled(lab)
+    (folder(table) / "00001-y.metadata.json").write_bytes(b"{")
+    (folder(table) / "00001-z.gz.metadata.json").write_bytes(b"\x1f\x8bno")
+
+    assert against(table) == {}
+
+
+def test_a_young_version_that_cannot_be_read_may_be_what_the_catalog_does_not_know(tmp_path):
+    with object_store() as store:
+        properties = {
+            **store.properties(),
+            "type": "sql",
+            "uri": f"sqlite:///{tmp_path}/catalog.db",
+            "warehouse": f"s3://{BUCKET}/{tmp_path.name}",
+        }
+        lab = Lab(tmp_path, properties=properties)
+        table = filled(lab)
+        with table.io.new_output(f"{table.metadata.location}/metadata/00099-x.metadata.json").create() as out:
+            out.write(b"{}")
+        store.faults += [Fault("GET", "00099-x.metadata.json", 1000, "403")]
+
+        found = against(table)
+        lab.executor.stop()
+
+    assert set(found) == set(FOUND)
+    assert found[Cause.ORPHAN].startswith("00099-x.metadata.json cannot be read")
