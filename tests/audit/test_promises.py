@@ -274,6 +274,19 @@ def test_the_time_of_a_partition(transform: str, value: int, expected: tuple[int
     assert expected == event_time_span(PartitionKey(f'{{"1000":{value}}}'), {1000: transform})
 
 
+@pytest.mark.parametrize("fields", [(1000, 1001), (1001, 1000)])
+def test_of_several_times_of_a_partition_the_narrowest_counts(fields: tuple[int, int]) -> None:
+    """Its hour was written last though its day is long over: taking the day would hide the breach."""
+    hour, day = fields
+    key = PartitionKey(f'{{"1000":{100 if hour == 1000 else 0},"1001":{0 if hour == 1000 else 100}}}')
+
+    def judged(through_h: float) -> Judged:
+        commits = (write(1, 1_000, key), write(2, 50_000, NINE, through_h=through_h), rewrite(3, 60_000, key))
+        return verdict(cold_only(replace(history(*commits), transforms={hour: "hour", day: "day"})))
+
+    assert (judged(101.99), judged(102)) == (Judged.BROKEN, Judged.PROVED)
+
+
 # The writer wins
 
 

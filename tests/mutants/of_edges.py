@@ -231,6 +231,14 @@ MUTANTS = (
         'self.properties.setdefault(SNAPSHOT_LOADING_MODE, "all")',
         OF_THE_CLIENT + "test_every_snapshot_is_asked_for_whatever_the_server_configures",
     ),
+    # What an audit finds afterwards
+    Mutant(
+        "an audit lets a hot hour be rewritten because its day is over",
+        "audit/promises.py",
+        "return min(spans, key=lambda span: span[1] - span[0], default=None)",
+        "return max(spans, key=lambda span: span[1] - span[0], default=None)",
+        "audit/test_promises.py::test_of_several_times_of_a_partition_the_narrowest_counts",
+    ),
     # What probes and alerts answer from
     Mutant(
         "a loop that is stuck counts as alive",
