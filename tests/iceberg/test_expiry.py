@@ -836,6 +836,21 @@ def test_a_rest_catalog_is_asked_to_refuse_where_a_ref_that_we_saw_has_moved(
     assert sorted(asked) == ["audit", "main"]
 
 
+def test_a_rest_catalog_is_sent_one_snapshot_an_update(catalog: Any, table: Table) -> None:
+    """Servers on Iceberg's Java library before 1.9 take no more than one id in each."""
+    sent: list[dict[str, Any]] = []
+
+    def keep(real: Any, now: Table, requirements: Any, updates: Any) -> Any:
+        sent.extend(json.loads(one.model_dump_json()) for one in updates)
+        return real(now, requirements, updates)
+
+    going = ids(table)[:3]
+    outcome = expired(OnRest(catalog, keep), read(table, going, now_ms())).outcome
+
+    assert OutcomeKind.DONE is outcome.kind
+    assert [{"action": "remove-snapshots", "snapshot-ids": [one]} for one in going] == sent
+
+
 @pytest.mark.parametrize("is_readable", [True, False])
 def test_a_tag_that_a_rest_catalog_dropped_with_its_snapshot_is_named(
     catalog: Any, table: Table, is_readable: bool

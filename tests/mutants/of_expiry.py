@@ -241,6 +241,13 @@ MUTANTS = (
         EXPIRY + "test_a_rest_catalog_is_asked_to_refuse_where_a_ref_that_we_saw_has_moved",
     ),
     Mutant(
+        "a REST catalog is sent a list of snapshots, which older servers refuse",
+        "iceberg/expiry.py",
+        "parts = [[one] for one in going] if is_rest else [list(going)]",
+        "parts = [list(going)]",
+        EXPIRY + "test_a_rest_catalog_is_sent_one_snapshot_an_update",
+    ),
+    Mutant(
         "files of a tag that a REST catalog dropped go",
         "iceberg/lost_refs.py",
         "if wanted := _wanted(version, going, landed.last_updated_ms, location):",
