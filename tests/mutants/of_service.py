@@ -231,6 +231,13 @@ MUTANTS = (
         "known is not None",
         "core/policy/test_windows.py::test_whatever_was_asked_before_an_answer_is_the_same",
     ),
+    Mutant(
+        "the end of a schedule wakes what is due without it",
+        "core/planner/schedules.py",
+        "return Wake(at_ms=min(times)) if times and score < 1 else NEVER",
+        "return Wake(at_ms=min(times)) if times else NEVER",
+        "core/planner/test_plan.py::test_the_end_of_a_schedule_wakes_nothing_that_is_due_without_it",
+    ),
     # Holds
     Mutant(
         "a record on the topic with halts that cannot be kept ends the daemon",

@@ -17,7 +17,7 @@ from isotherm.core.model.tables import Astray
 from isotherm.core.planner.backlog import MAX_ROUNDS, after, done, requested
 from isotherm.core.planner.plan import plan
 from isotherm.core.planner.view import Flight
-from isotherm.core.policy.policy import Compact, Expire, Orphans, Policy, Schedule, Work
+from isotherm.core.policy.policy import Compact, Expire, Orphans, Policy, Schedule, Window, Work
 from isotherm.core.policy.windows import opening
 from isotherm.core.state import PartitionState
 from isotherm.core.units import clock_text, parse_size
@@ -597,6 +597,28 @@ def test_a_rest_that_only_a_schedule_makes_is_told_until_the_schedule_closes():
 
     assert (resting.verdict, resting.wake.at_ms) == (Verdict.RESTING, noon_ms + HOUR)
     assert clean.verdict is Verdict.CLEAN
+
+
+def test_the_end_of_a_schedule_wakes_nothing_that_is_due_without_it():
+    """It rests, or waits for its window, for longer than the schedule lasts; the schedule has no part in that."""
+    noon_ms = NOW // DAY * DAY + DAY // 2
+    schedule = Schedule(cron="0 12 * * *", lasts="1h", do=("compact",), from_score=0.1)
+    window = Window(cron="0 22 * * *", lasts="1h")
+    state = replace(partition(10), compacted_at_ms=noon_ms - 2 * HOUR, last_write_at_ms=noon_ms - HOUR)
+    resting, waiting = (
+        plan(view({key(1): one}), Policy(compact=POLICY.compact, work=work), noon_ms).of_partitions[0]
+        for one, work in (
+            (state, Work(schedules=(schedule,))),
+            (replace(state, compacted_at_ms=None), Work(windows=(window,), schedules=(schedule,))),
+        )
+    )
+
+    assert (resting.verdict, resting.wake.at_ms) == (
+        Verdict.RESTING,
+        noon_ms - 2 * HOUR + POLICY.compact.rest,
+    )
+    assert (waiting.verdict, waiting.wake.at_ms) == (Verdict.WAITING, noon_ms + 10 * HOUR)
+    assert resting.score >= 1
 
 
 PAUSES = (20 * MINUTE, 20 * MINUTE, 20 * MINUTE, 6 * MINUTE, 20 * MINUTE)
