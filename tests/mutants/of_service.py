@@ -267,6 +267,13 @@ MUTANTS = (
         "        self._may_begin = True\n",
         "service/test_barrier.py::test_nothing_begins_while_our_own_mistake_keeps_us_from_reading_what_is_held_back",
     ),
+    Mutant(
+        "a hold on one partition has its whole table decided again",
+        "service/loop.py",
+        "self.fold.touch(hold.uuid, None if hold.partition is None else [hold.partition])",
+        "self.fold.touch(hold.uuid, None)",
+        "service/test_holds.py::test_what_is_held_of_one_partition_has_no_other_decided_again",
+    ),
     # Policies
     Mutant(
         "a table whose own policy file is broken falls to a general one",

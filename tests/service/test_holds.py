@@ -100,6 +100,34 @@ def test_a_wait_that_was_over_for_a_week_is_lifted_whether_its_partition_is_ther
     service.stop()
 
 
+def test_what_is_held_of_one_partition_has_no_other_decided_again(lab):
+    """A table of a million partitions is not decided as a whole because of one."""
+    table = due_table(lab)
+    service = lab.settled()
+    uuid, (held, *_) = uuid_of(table), lab.scan()
+
+    def decided_again():
+        """Which partitions, and whether the table is decided as a whole; a round decides them."""
+        assert service.holds.refresh(0)
+        state = service.fold.table(uuid).state
+        found = service.fold.undecided(
+            uuid, lab.now_ms(), state.boundary_ms, state.foreign_commits, 100, anew=True
+        )
+        is_whole = service.fold.table(uuid).is_whole_touched
+        settle(service)
+        return set(found.states), is_whole
+
+    assert decided_again() == (set(), False)
+    hold = hold_of(table, HoldKind.QUARANTINE, partition=held, until_ms=lab.now_ms() + 10**8)
+    put(lab, hold)
+    assert decided_again() == ({held}, False)
+    lab.held.append((hold.key, None))
+    assert decided_again() == ({held}, False)
+    put(lab, hold_of(table, HoldKind.PAUSE))
+    assert decided_again() == (set(lab.scan()), True)
+    service.stop()
+
+
 def test_nothing_begins_where_the_topic_with_holds_cannot_be_read(lab):
     table = due_table(lab)
     service = lab.service()
