@@ -107,6 +107,22 @@ def test_a_complaint_names_the_field(change, complaint):
         decode(json.dumps(envelope).encode())
 
 
+@pytest.mark.parametrize(
+    ("announced_by", "writer", "source"),
+    [
+        ("poller", "shop", "/isotherm/poller"),
+        ("", "shop", "/isotherm/shop"),
+        ("", "", "/isotherm/unknown"),
+    ],
+)
+def test_the_source_of_a_message_is_who_announces_and_only_else_who_committed(announced_by, writer, source):
+    event = large(0, 0).model_copy(update={"announced_by": announced_by, "writer": writer})
+    message = json.loads(encode(event)[1])
+
+    assert message["source"] == source
+    assert decode(json.dumps(message).encode()) == event
+
+
 def test_a_newer_writer_may_say_more():
     envelope = json.loads((FOLDER / "commit.json").read_text())
     envelope["data"]["something_new"] = {"a": 1}

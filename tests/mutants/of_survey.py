@@ -517,6 +517,13 @@ MUTANTS = (
         "service/test_path.py::test_our_own_commit_is_announced",
     ),
     Mutant(
+        "a message says that it comes from who committed, whoever announces it",
+        "contract/events.py",
+        'source = event.announced_by or event.writer or "unknown"',
+        'source = event.writer or "unknown"',
+        "contract/test_events.py::test_the_source_of_a_message_is_who_announces_and_only_else_who_committed",
+    ),
+    Mutant(
         "what an event said is never held against the table",
         FOLLOW,
         "if not self._catalog.is_true(loaded, recorded[0]):",
