@@ -121,6 +121,13 @@ MUTANTS = (
         "rows = BATCH_ROWS",
         EXECUTOR + "test_rows_that_a_dictionary_makes_small_are_read_a_few_at_a_time",
     ),
+    Mutant(
+        "a rewrite that runs out of memory says that something unexpected went wrong",
+        "iceberg/compaction/rewrite.py",
+        "except (MemoryError, duckdb.OutOfMemoryException) as err:",
+        "except () as err:",
+        EXECUTOR + "test_a_lack_of_memory_is_not_blamed_on_the_file",
+    ),
     # The reader that proves
     Mutant(
         "the proof takes rows out of files that are younger than the delete",

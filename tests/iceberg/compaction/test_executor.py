@@ -572,6 +572,48 @@ def test_a_store_that_refuses_is_not_blamed_on_the_file(catalog: Any, job: Compa
     assert not any(file.path in result.why for file in job.data_files)
 
 
+class Starved(PyArrowFileIO):
+    """A store under whose files no memory is left."""
+
+    def new_input(self, location: str) -> Any:
+        errors = {"python": MemoryError, "arrow": pa.ArrowMemoryError, "duckdb": duckdb.OutOfMemoryException}
+        raise errors[self.properties["starved"]](f"not enough for {location}")
+
+
+@pytest.mark.parametrize("engine", ["python", "arrow", "duckdb"])
+def test_a_lack_of_memory_is_not_blamed_on_the_file(catalog: Any, job: CompactionJob, engine: str) -> None:
+    """A file that is called corrupt is looked for by a person; with more memory it is rewritten."""
+    far = replace(job, data_files=(replace(job.data_files[0], path="far://lake/data.parquet"),))
+    properties = {**catalog.properties, "py-io-impl": f"{__name__}.{Starved.__name__}", "starved": engine}
+
+    result = attempt(far, described(catalog.load_table(NAME).metadata), properties)
+
+    assert result == Refusal(Reason.OUT_OF_MEMORY, "out of memory: not enough for far://lake/data.parquet")
+
+
+def test_a_rewrite_that_takes_too_much_memory_ends_alone_and_says_so(
+    catalog: Any, job: CompactionJob, tmp_path: Path
+) -> None:
+    """Sixty rows share one text of thirty megabytes: a kilobyte on disk, two gigabytes when they are read."""
+    large = pa.DictionaryArray.from_arrays(pa.array([0] * 60, pa.int32()), pa.array(["x" * 30 * 2**20]))
+    field = pa.field("part", large.type, metadata={"PARQUET:field_id": "2"})
+    path = tmp_path / "large.parquet"
+    pq.write_table(pa.Table.from_arrays([large], schema=pa.schema([field])), path, compression="zstd")
+    file = replace(job.data_files[0], path=str(path), rows=60, size_bytes=path.stat().st_size)
+    executor = LocalExecutor(memory_bytes=2**20)
+    description = described(catalog.load_table(NAME).metadata)
+
+    executor.start(replace(job, data_files=(file,)), description, catalog.properties)
+    result = finished(executor, job)
+    assert isinstance(result, Refusal)
+    assert result.reason is Reason.OUT_OF_MEMORY
+    cleaned(catalog.load_table(NAME), job)
+    assert on_disk(catalog, job) == []
+    executor.start(job, description, catalog.properties)
+    assert isinstance(finished(executor, job), Rewrite)
+    executor.stop()
+
+
 # --- the proof -----------------------------------------------------------------------------------------------
 
 
