@@ -128,6 +128,14 @@ MUTANTS = (
         "except () as err:",
         EXECUTOR + "test_a_lack_of_memory_is_not_blamed_on_the_file",
     ),
+    Mutant(
+        "a store that refuses us makes its files corrupt",
+        "iceberg/compaction/failures.py",
+        ' or "AWS Error" in str(err):',
+        ":",
+        "iceberg/compaction/test_s3.py::"
+        "test_a_store_that_finds_our_clock_wrong_is_said_to_refuse_and_work_goes_on_once_it_is_mended",
+    ),
     # The reader that proves
     Mutant(
         "the proof takes rows out of files that are younger than the delete",

@@ -12,6 +12,11 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 
 BUCKET = "lake"
 PATIENCE_S = 180
+SKEWED = (
+    b"<Error><Code>RequestTimeTooSkewed</Code>"
+    b"<Message>The difference between the request time and the current time is too large.</Message></Error>"
+)
+"""What S3 answers where a request is signed with a time that is a quarter of an hour away from its own."""
 
 
 @dataclass
@@ -22,7 +27,8 @@ class Fault:
     path: str
     times: int
     kind: str = "503"
-    """`503`; `403`; `silence`: the request is taken and never answered; `held`: it is done and never answered."""
+    """`503`; `403`; `skewed`: a 403 because our clock differs from the store's; `silence`: the request is taken and never
+    answered; `held`: it is done and never answered."""
     key: str = ""
     """The access key whose requests are meant, or empty for all requests."""
     met: int = 0
@@ -126,6 +132,9 @@ def object_store() -> Iterator[ObjectStore]:
             done.wait()
         else:
             environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        if fault is not None and fault.kind == "skewed":
+            start_response("403 Forbidden", [("Content-Type", "application/xml")])
+            return [SKEWED]
         if expired or fault.kind == "403":
             start_response("403 Forbidden", [("Content-Type", "application/xml")])
             return [b"<Error><Code>AccessDenied</Code><Message>The token has expired.</Message></Error>"]

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,11 @@ from isotherm.clients.storage import WHOLE_FILE_BYTES, properties_with_retries
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.iceberg.compaction.executor import LocalExecutor
 from isotherm.iceberg.compaction.rewrite import attempt
 from isotherm.parquet.table_description import described
+from isotherm.service.ports import Refused
 from support.object_store import BUCKET, Fault, ObjectStore, object_store
 from support.rewriting import bound, cleaned, commit, rewritten
 
@@ -141,6 +144,34 @@ def test_a_store_that_stays_away_is_said_to_be(catalog: Any, store: ObjectStore)
     assert isinstance(result, Refusal)
     assert result.reason is Reason.STORAGE
     assert victim in result.why
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [("*", "AWS Error ACCESS_DENIED"), ("PUT", "AWS Error REQUEST_TIME_TOO_SKEWED")],
+    ids=["reading", "writing"],
+)
+def test_a_store_that_finds_our_clock_wrong_is_said_to_refuse_and_work_goes_on_once_it_is_mended(
+    catalog: Any, store: ObjectStore, method: str, words: str
+) -> None:
+    """The first request to a file has no body in its answer: there S3's code for clocks cannot be told from others."""
+    table = catalog.load_table(NAME)
+    job = bound(table, OURS)
+    store.faults += [Fault(method, "/", 1000, "skewed")]
+    store.requests.clear()
+
+    result = attempt(job, described(table.metadata), catalog.properties)
+    assert isinstance(result, Refusal)
+    assert (result.reason, words in result.why) == (Reason.STORAGE, True)
+    # It is an answer: ours does not send it again, the AWS library does so twice with the time that it was told.
+    assert store.faults[0].met <= 3
+    with pytest.raises(Refused, match=r"db\.t.*ACCESS_DENIED") if method == "*" else nullcontext():
+        IcebergCatalog(catalog).load(NAME)
+    store.faults.clear()
+    cleaned(table, job)
+    assert [one for one in store.objects() if job.job_id in one] == []
+    outcome = commit(catalog, job, rewritten(table, job))
+    assert (outcome.kind, ids(catalog)) == (OutcomeKind.DONE, list(range(300)))
 
 
 def test_a_commit_that_cannot_write_its_manifests_fails_cleanly(catalog: Any, store: ObjectStore) -> None:
