@@ -263,6 +263,13 @@ MUTANTS = (
         HTTP + "test_a_loop_that_stands_still_is_not_ready_long_before_it_counts_as_stuck",
     ),
     Mutant(
+        "a daemon is restarted because a catalog keeps it waiting for two minutes",
+        HEALTH,
+        "return now_s - self.ticked_at_s < TICK_LIMIT_S",
+        "return now_s - self.ticked_at_s < SLOW_LIMIT_S",
+        "service/test_hour_of_silence.py::test_the_loop_lives_through_an_hour_of_silence_and_then_goes_on",
+    ),
+    Mutant(
         "a loop that waits counts as ready",
         HEALTH,
         "stands_s < SLOW_LIMIT_S",
