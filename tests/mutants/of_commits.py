@@ -138,6 +138,22 @@ MUTANTS = (
         BY_VALUES + "test_a_merge_of_position_deletes_leaves_equality_deletes_to_what_they_apply_to",
     ),
     Mutant(
+        "of equality deletes that apply everywhere those of a dropped partition field are left out",
+        "iceberg/manifests/live.py",
+        "if all(isinstance(field.transform, VoidTransform) for field in spec.fields)",
+        "if not spec.fields",
+        "iceberg/manifests/test_live.py::"
+        "test_equality_deletes_of_a_spec_that_divides_nothing_come_with_every_partition",
+    ),
+    Mutant(
+        "equality deletes of one partition apply everywhere once a field of their spec is dropped",
+        "iceberg/manifests/live.py",
+        "if all(isinstance(field.transform, VoidTransform) for field in spec.fields)",
+        "if not spec.fields or any(isinstance(field.transform, VoidTransform) for field in spec.fields)",
+        "iceberg/manifests/test_live.py::"
+        "test_equality_deletes_of_a_spec_that_divides_nothing_come_with_every_partition",
+    ),
+    Mutant(
         "a rollback to before equality deletes that apply everywhere does not stand against a commit",
         "iceberg/manifests/live.py",
         "manifest.partition_spec_id in everywhere",

@@ -33,6 +33,7 @@ from pyiceberg.transforms import (
     IdentityTransform,
     Transform,
     TruncateTransform,
+    VoidTransform,
 )
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
@@ -53,6 +54,7 @@ from pyiceberg.types import (
 )
 
 from isotherm.contract.identity import PartitionKey
+from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import OutcomeKind, WrittenFile
 from isotherm.iceberg.manifests.avro import MAX_BYTES, UnreadableError
 from isotherm.iceberg.manifests.live import (
@@ -436,3 +438,53 @@ def test_a_bound_of_paths_that_is_cut_within_a_character_tells_nothing(make: Cal
 
     assert (None, path.decode()) == found.path_bounds
     assert found.referenced_data_file is None
+
+
+VOID = PartitionField(1, 1000, VoidTransform(), "p")
+BY_ID = PartitionField(2, 1001, IdentityTransform(), "id")
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_everywhere"),
+    [((), True), ((VOID,), True), ((VOID, BY_ID), False)],
+    ids=["no field", "a void one", "a void one and another"],
+)
+def test_equality_deletes_of_a_spec_that_divides_nothing_come_with_every_partition(
+    make: Callable[..., Table], fields: tuple[PartitionField, ...], is_everywhere: bool
+) -> None:
+    """Version 1 keeps a dropped field as a void one. Without its deletes a rewrite would bring rows back."""
+    table = make(LongType(), IdentityTransform())
+    for value in (1, 2):
+        table.append(pa.table({"v": [value], "id": [7]}))
+    specs = [*table.metadata.partition_specs, PartitionSpec(*fields, spec_id=1)]
+    metadata = table.metadata.model_copy(update={"partition_specs": specs})
+    key, folder = PartitionKey('{"1001":7}' if BY_ID in fields else "{}"), f"{table.location()}/metadata"
+    delete = DataFile.from_args(
+        3,
+        content=DataFileContent.EQUALITY_DELETES,
+        file_path="file:///w/d.parquet",
+        file_format=FileFormat.PARQUET,
+        partition=partition_record(metadata, 1, key),
+        record_count=1,
+        file_size_in_bytes=1,
+        equality_ids=[2],
+    )
+    entry = ManifestEntry.from_args(
+        3, status=ManifestEntryStatus.ADDED, snapshot_id=9, sequence_number=3, data_file=delete
+    )
+    manifest = write_manifest(table.io, metadata, f"{folder}/d.avro", 1, ManifestContent.DELETES, 9, [entry])
+    head = metadata.current_snapshot()
+    assert head is not None
+    manifests = [*read_manifest_list(table.io, head.manifest_list), manifest]
+    write_manifest_list(table.io, metadata, f"{folder}/list.avro", 9, head.snapshot_id, 3, manifests)
+    snapshot = Snapshot(snapshot_id=9, sequence_number=3, timestamp_ms=1, manifest_list=f"{folder}/list.avro")
+
+    found = {
+        value: live_files(metadata, table.io, snapshot, PartitionKey(f'{{"1000":{value}}}'))
+        for value in (1, 2)
+    }
+
+    kinds = [FileKind.DATA, FileKind.EQUALITY_DELETES] if is_everywhere else [FileKind.DATA]
+    assert [kinds, kinds] == [sorted(one.kind for one in found[value]) for value in (1, 2)]
+    (alone,) = (one for one in live_files(metadata, table.io, snapshot, key) if one.kind is not FileKind.DATA)
+    assert (alone.is_global, alone.partition) == (is_everywhere, key)
