@@ -159,6 +159,13 @@ MUTANTS = (
         OF_THE_SUMS + "test_bounds_of_floats_are_judged_by_the_values_that_are_numbers",
     ),
     Mutant(
+        "the proof takes fields of a struct for one whose names differ by case only",
+        "iceberg/compaction/row_hash.py",
+        'inner = f"struct_extract_at({value}, {place + 1})"',
+        """inner = f"struct_extract({value}, '{field.name}')\"""",
+        EXECUTOR + "test_fields_whose_names_differ_by_case_only_are_told_apart_at_every_depth",
+    ),
+    Mutant(
         "the proof may open any file",
         ROW_SUMS,
         "SET enable_external_access = false",
