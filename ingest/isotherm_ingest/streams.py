@@ -31,8 +31,9 @@ _PARTITION_FIELD = re.compile(
 )
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_INTERNAL_TOPICS = r"(?!__)(?![^.]+\.transaction$)"
-"""Heartbeats and Connect's own topics begin with two underscores; `<prefix>.transaction` holds BEGIN and END."""
+_INTERNAL_TOPICS = r"(?!__)"
+"""Heartbeats and Connect's own topics begin with two underscores. Others of Debezium's own are told by their messages: a
+table, too, may be called `transaction`, and a prefix may have dots."""
 MIRROR_PROPERTIES = {
     "format-version": "2",
     "write.merge.mode": "merge-on-read",
@@ -168,13 +169,16 @@ class Stream(_Renamed):
     """Some topics, and the tables that they become."""
 
     topics: str
-    """Regular expression over whole topic names. Debezium's internal topics never match."""
+    """Regular expression over whole topic names; none that begins with two underscores matches."""
     table: str
     """Name of the table, `namespace.table`; `{table}` and `{schema}` come from the change's source, `{topic}` is the topic."""
     mode: Literal["mirror", "changelog"] = "mirror"
     """`mirror`: one row per key, as in the source now. `changelog`: every change, one after the other."""
     key: tuple[str, ...] = ()
     """Columns that tell rows apart. Default: the fields of the message key."""
+    sources: Literal["one", "many"] | None = None
+    """Whether a mirror may have the rows of `many` source tables, as of the shards of one, whose keys never clash, or has those
+    of `one`. Default: of many where `table` is a plain name, of one where the table is named for its source."""
     partition_by: tuple[str, ...] = ()
     """Partition spec of a table that is made: `hours(c)`, `days(c)`, `bucket(16, c)`, …"""
     event_time: str = ""
@@ -230,6 +234,12 @@ class Stream(_Renamed):
         if self.event_time:
             return self.event_time
         return next((field.column for field in self.spec if field.transform in TIME_TRANSFORMS), None)
+
+    @property
+    def has_one_source(self) -> bool:
+        """Whether rows of a second source table would overwrite those of the first."""
+        is_named_for_it = bool(PLACEHOLDER.search(self.table))
+        return self.mode == "mirror" and (self.sources or ("one" if is_named_for_it else "many")) == "one"
 
     @property
     def source_parts(self) -> frozenset[str]:

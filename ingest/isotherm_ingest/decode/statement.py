@@ -1,4 +1,4 @@
-"""The DuckDB SQL that decodes the messages of one schema: text only; `changes` runs it.
+"""The DuckDB SQL that decodes the messages of one schema: text only; `debezium_messages` runs it.
 
 It reads a relation `messages` of the columns `text` and `key_text` (bytes) and `moved`, true for a row that came by a
 change of its key. It gives, in the same order, `op`, `ts_ms`, `lsn`, `problem`, `old` (whether there is an old row),
@@ -15,6 +15,17 @@ from isotherm_ingest.decode.debezium_schema import ChangeSchema, Column
 from isotherm_ingest.decode.kinds import OutOfRange
 
 ROW_OPS = "('r', 'c', 'u', 'd')"
+MADE_UP = (
+    *("", '""', "0", "0.0", "false", '"AA=="', "{}", "[]", "00000000-0000-0000-0000-000000000000"),
+    *(
+        "1970-01-01T00:00:00Z",
+        "1970-01-01T00:00:00.000Z",
+        "1970-01-01T00:00:00.000000Z",
+        "00:00:00Z",
+        "00:00:00.000000Z",
+    ),
+)
+"""Texts that Debezium writes for columns that take no null and that the source has not told; for others it writes null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +189,10 @@ def _problem(schema: ChangeSchema, wanted: Wanted, columns: Iterable[Matched]) -
     if differs := _other_table(schema, wanted):
         cases.append((differs, "'other_table:the topic holds changes of two tables with one schema'"))
     cases.append(("image IS NULL", "'no_row:the change has no row image'"))
+    if untold := _made_up(schema, wanted):
+        cases.append(
+            (untold, "'no_row:the old row tells no more than the message key; say REPLICA IDENTITY FULL'")
+        )
     for one in columns:
         wire = one.wire("image")
         policy = wanted.policy(one.name)
@@ -204,6 +219,24 @@ def _problem(schema: ChangeSchema, wanted: Wanted, columns: Iterable[Matched]) -
             is_null = f"p.op <> 'd' AND {is_null}" if wanted.keeps else is_null
             cases.append((is_null, literal_in_sql(f"null_value:{one.name}")))
     return f"CASE {' '.join(f'WHEN {condition} THEN {reason}' for condition, reason in cases)} END"
+
+
+def _made_up(schema: ChangeSchema, wanted: Wanted) -> str | None:
+    """SQL of whether the old row of a delete is no row: beyond the message key it has nothing but what Debezium makes up.
+
+    So it is where the source has REPLICA IDENTITY DEFAULT. Where the table's key has other columns, a row of that key may be
+    another one. None where the message key has all of the table's.
+    """
+    if not hidden_keys(schema, wanted) or "before" not in schema.images:
+        return None
+    told = {name.lower() for name in schema.key}
+    texts = ", ".join(map(literal_in_sql, MADE_UP))
+    empty = [
+        f"coalesce(p.before.{name_in_sql(column.name)}::VARCHAR IN ({texts}), true)"
+        for column in schema.columns
+        if column.name.lower() not in told
+    ]
+    return " AND ".join(["p.op = 'd'", "p.before IS NOT NULL", *empty])
 
 
 def _other_table(schema: ChangeSchema, wanted: Wanted) -> str:

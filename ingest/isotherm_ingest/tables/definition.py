@@ -1,4 +1,4 @@
-"""What a table is, as it stands on the table: its mode, and the key of a mirror.
+"""What a table is, as it stands on the table: its mode, and the key and the source of a mirror.
 
 Neither is guessed again from the first message that a driver happens to see. A change, in streams.yaml or at the
 source, is refused: rows of two keys would overwrite each other, and changes appended to a mirror would be rows.
@@ -13,14 +13,38 @@ from isotherm_ingest.tables.portion import Group
 
 MODE_PROPERTY = "ingest.mode"
 KEY_PROPERTY = "ingest.key"
+SOURCE_PROPERTY = "ingest.source-table"
 ANEW = "To build it anew, drop it and say `on_hole: backfill` in its stream"
 
 
-def definition(stream: Stream, key: Sequence[str]) -> dict[str, str]:
-    """The properties that say what a table is."""
+def definition(stream: Stream, key: Sequence[str], groups: Sequence[Group] = ()) -> dict[str, str]:
+    """The properties that say what a table is; its source is that of the messages that came first."""
     if stream.mode == "changelog":
         return {MODE_PROPERTY: stream.mode}
-    return {MODE_PROPERTY: stream.mode, KEY_PROPERTY: json.dumps(list(key))}
+    said = {MODE_PROPERTY: stream.mode, KEY_PROPERTY: json.dumps(list(key))}
+    return said | ({SOURCE_PROPERTY: source_of(groups[0])} if groups and stream.has_one_source else {})
+
+
+def source_of(group: Group) -> str:
+    """The source table of some messages: `topic schema.table`."""
+    return f"{group.topic} {group.schema.source_schema}.{group.schema.source_table}"
+
+
+def of_other_sources(
+    name: str, stream: Stream, groups: Sequence[Group], properties: Mapping[str, str]
+) -> dict[Group, str]:
+    """The messages of another source table than the mirror's, with why they do not belong into it."""
+    if not groups or not stream.has_one_source:
+        return {}
+    mine = properties.get(SOURCE_PROPERTY) or source_of(groups[0])
+    return {
+        group: (
+            f"other_table:{name} has the rows of {mine}, and these are of {source_of(group)}. Write {{schema}} or {{topic}} "
+            f"into `table`, or say `sources: many` where no key is in both, or set {SOURCE_PROPERTY} where the source moved"
+        )
+        for group in groups
+        if source_of(group) != mine
+    }
 
 
 def key_of(
@@ -54,14 +78,18 @@ def key_of(
 
 
 def missing_properties(
-    name: str, stream: Stream, key: Sequence[str], properties: Mapping[str, str]
+    name: str,
+    stream: Stream,
+    key: Sequence[str],
+    properties: Mapping[str, str],
+    groups: Sequence[Group] = (),
 ) -> dict[str, str]:
     """What the table does not say of itself yet, as one that an earlier version made.
 
     Raises:
         TableRefused: it is something else than its stream, or its messages, say.
     """
-    said = definition(stream, key)
+    said = definition(stream, key, groups)
     mode = properties.get(MODE_PROPERTY, stream.mode)
     if mode != stream.mode:
         raise TableRefused(

@@ -3,6 +3,7 @@
 No message is read here. A table that is not there is made; columns that it lacks are added.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -21,10 +22,15 @@ from isotherm_ingest.plan.shares import count_of
 from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offsets
 from isotherm_ingest.tables.boundary import advance, valid_through
-from isotherm_ingest.tables.definition import key_of, missing_properties, refuse_without
+from isotherm_ingest.tables.definition import (
+    key_of,
+    missing_properties,
+    of_other_sources,
+    refuse_without,
+)
 from isotherm_ingest.tables.lake import PIPELINE_PROPERTY, TableNow, is_first
 from isotherm_ingest.tables.offsets import Position, Source
-from isotherm_ingest.tables.portion import Behind, Halted, Look, Portion, wanted_from
+from isotherm_ingest.tables.portion import Behind, Group, Halted, Look, Portion, wanted_from
 from isotherm_ingest.tables.schema_fit import SchemaFit
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.workers.survey import Survey
@@ -57,10 +63,14 @@ class Looking:
         from_offsets = wanted_from(at, portion)
         if from_offsets is None or not portion.groups:
             return at
-        now = self._defined(found, portion)
+        said = {} if found is None else found.properties
+        others = of_other_sources(self._name, self._stream, portion.groups, said)
+        mine = tuple(group for group in portion.groups if group not in others)
+        now = self._defined(found, mine)
         must_be_written(now)
         read_at = None if found is None else found.head
-        now, groups, refused = self._fit.made_to_fit(now, portion.groups)
+        now, groups, misfits = self._fit.made_to_fit(now, mine)
+        refused = others | {group: misfit(why) for group, why in misfits.items()}
         if now.head != read_at:  # the vector and the head must be of one moment
             return self.look(portion)
         next_vector = offsets.merge(
@@ -98,7 +108,7 @@ class Looking:
             plain_properties(look.now.table.io),
             columns,
             {(one.topic, one.number): decoder(one.schema, pa.schema(kinds), wanted) for one in look.groups},
-            {(one.topic, one.number): misfit(why) for one, why in look.refused.items()},
+            {(one.topic, one.number): why for one, why in look.refused.items()},
             look.from_offsets,
             look.key if self._stream.mode == "mirror" else (),
             is_empty=look.now.head is None,
@@ -189,15 +199,15 @@ class Looking:
         ours = now.properties.get(PIPELINE_PROPERTY) == self._tools.pipeline
         return now.oldest is None or (ours and is_first(now.oldest))
 
-    def _defined(self, found: TableNow | None, portion: Portion) -> TableNow:
+    def _defined(self, found: TableNow | None, groups: Sequence[Group]) -> TableNow:
         """The table, made where there is none, that is what its stream and its messages say it is."""
         said = {} if found is None else found.properties
-        key = key_of(self._name, self._stream, portion.groups, said)
+        key = key_of(self._name, self._stream, groups, said)
         if found is None:
-            return self._fit.create(portion.groups, key)
+            return self._fit.create(groups, key)
         if found.head is not None:
             refuse_without(self._name, key, found.columns)
-        if missing := missing_properties(self._name, self._stream, key, found.properties):
+        if missing := missing_properties(self._name, self._stream, key, found.properties, groups):
             self._fit.say(missing)
             return self._fit.load()
         return found

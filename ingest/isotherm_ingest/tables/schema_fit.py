@@ -57,7 +57,7 @@ class SchemaFit:
         properties = {
             **self._stream.table_properties,
             PIPELINE_PROPERTY: self._tools.pipeline,
-            **definition(self._stream, key),
+            **definition(self._stream, key, groups),
         }
         statements = create_statements(
             self._tools.lake, self._name, columns, self._stream.partition_by, properties

@@ -27,7 +27,7 @@ from isotherm_ingest.streams import Stream
 from isotherm_ingest.tables import offsets
 from isotherm_ingest.tables.java_table import Committed, JavaTable
 from isotherm_ingest.tables.lake import Lake, TableNow, summary_of
-from isotherm_ingest.tables.looking import Looking, misfit
+from isotherm_ingest.tables.looking import Looking
 from isotherm_ingest.tables.portion import Done, Look, Portion, Ready
 from isotherm_ingest.tables.tools import Tools
 from isotherm_ingest.tables.upsert import Upsert
@@ -141,8 +141,9 @@ class TableWriter:
             self._log.warning("dead_lettered", rows=count, batch=portion.batch)
         for why in sorted(set(look.refused.values())):
             # Of all schemas that are known; the batch may have had none of them.
-            if rows := problems[misfit(why)]:
-                self._log.error("incompatible_schema", rows=rows, batch=portion.batch, why=why)
+            if rows := problems[why]:
+                event, _, text = why.partition(":")
+                self._log.error(event, rows=rows, batch=portion.batch, why=text)
 
     def _tell_untold(self, survey: Survey) -> None:
         """Say once of each column that an unchanged large value cannot be told from null there."""

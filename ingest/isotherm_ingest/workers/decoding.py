@@ -9,7 +9,7 @@ from isotherm.parquet.table_description import table_of
 from isotherm_ingest.decode.database import ask
 from isotherm_ingest.tables.offsets import Position
 from isotherm_ingest.workers.files import logged
-from isotherm_ingest.workers.messages import NO_SCHEMA, RAW, Group, Sorter, sample
+from isotherm_ingest.workers.messages import NO_SCHEMA, RAW, Group, Sorter, is_bookkeeping, sample
 from isotherm_ingest.workers.partitions import partition_columns
 from isotherm_ingest.workers.survey import Surveyor
 from isotherm_ingest.workers.tasks import (
@@ -86,6 +86,8 @@ class Decoding:
         if route in self._samples:
             return
         found = sample(group)
+        if found is None and is_bookkeeping(group):
+            return
         if found is None:
             yield self._letter(table, rows, UNREADABLE)
         else:

@@ -29,6 +29,8 @@ RAW = pa.schema(
 """Messages as they are read. Headers are JSON, with values in base64; the timestamp is in milliseconds since 1970."""
 _MOVED = '"key":"__debezium.oldkey"'
 """In the headers of the insert by which Debezium says that a row has got another key."""
+_OWN, _ENVELOPE = "io.debezium.", ".Envelope"
+"""How the schemas of Debezium's own messages are named, and how that of a change ends, whatever its topic is called."""
 NO_SCHEMA = 0
 """Stands for no schema at all."""
 _SCHEMA, _PAYLOAD = debezium_schema.SCHEMA.encode(), debezium_schema.PAYLOAD.encode()
@@ -121,6 +123,17 @@ def sample(group: Group) -> tuple[str, str | None] | None:
             continue
         return text, None if key is None else key.decode(errors="replace")
     return None
+
+
+def is_bookkeeping(group: Group) -> bool:
+    """Whether a group is Debezium's own: begins and ends of transactions, changes of schemas, heartbeats, notifications."""
+    for value in group.rows.column("value").to_pylist():
+        try:
+            name = json.loads(value)["schema"]["name"]
+            return isinstance(name, str) and name.startswith(_OWN) and not name.endswith(_ENVELOPE)
+        except (ValueError, RecursionError, KeyError, TypeError):
+            continue
+    return False
 
 
 def _apart(message: bytes) -> tuple[bytes | None, bytes]:

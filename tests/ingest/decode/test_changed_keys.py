@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.wire import ID, MICROS, ZONED, decoded, decoder_of, key, message, raw
+from support.wire import ID, MICROS, ZONED, decimal, decoded, decoder_of, key, message, raw
 
 FIELDS = [ID, {"field": "name", "type": "string"}, {"field": "at", **ZONED}]
 
@@ -68,6 +68,43 @@ def test_a_key_in_which_a_column_is_null():
     ((_, change),) = decoded(decoder_of(FIELDS), raw(message(FIELDS, op="d"), keys=[key(id=None)]))
 
     assert change["problem"] == "null_key:id"
+
+
+DEFAULT_IDENTITY = [
+    ID,
+    {"field": "code", "type": "int64"},
+    {"field": "name", "type": "string"},
+    {"field": "at", **ZONED},
+    {"field": "price", **decimal(2, 10)},
+    {"field": "note", "type": "string"},
+]
+MADE_UP = {"code": 0, "name": "", "at": "1970-01-01T00:00:00Z", "price": "AA==", "note": None}
+
+
+def test_of_a_delete_that_tells_its_message_key_alone_no_other_key_is_believed():
+    """PostgreSQL's REPLICA IDENTITY DEFAULT: what a column must have and was not told, Debezium makes up."""
+    decoder = decoder_of(DEFAULT_IDENTITY, keys=("code",), message_key=key(id=1))
+    messages = raw(
+        message(DEFAULT_IDENTITY, op="d", before={"id": 7, **MADE_UP}),
+        message(DEFAULT_IDENTITY, op="d", before={"id": 7, **MADE_UP, "name": "told", "code": 0}),
+        message(DEFAULT_IDENTITY, op="d", before={"id": 7, **MADE_UP, "code": 5}),
+        keys=[key(id=7)] * 3,
+    )
+
+    problems = [change["problem"] for _, change in decoded(decoder, messages)]
+    assert problems == [
+        "no_row:the old row tells no more than the message key; say REPLICA IDENTITY FULL",
+        None,
+        None,
+    ]
+
+
+def test_where_the_message_key_is_the_table_s_a_made_up_old_row_is_enough():
+    decoder = decoder_of(DEFAULT_IDENTITY, keys=("id",), message_key=key(id=1))
+    messages = raw(message(DEFAULT_IDENTITY, op="d", before={"id": 7, **MADE_UP}), keys=[key(id=7)])
+
+    ((row, change),) = decoded(decoder, messages)
+    assert (row["id"], change["problem"]) == (7, None)
 
 
 def test_an_update_that_changes_the_table_s_key_leaves_a_row():

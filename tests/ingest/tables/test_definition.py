@@ -5,7 +5,7 @@ import pytest
 from isotherm_ingest.decode.debezium_schema import change_schema
 from isotherm_ingest.failures import TableRefused
 from isotherm_ingest.streams import Stream
-from isotherm_ingest.tables.definition import definition, key_of, missing_properties
+from isotherm_ingest.tables.definition import definition, key_of, missing_properties, of_other_sources
 from isotherm_ingest.tables.portion import Group
 from support.messages import envelope, key
 
@@ -44,6 +44,44 @@ def test_a_mirror_needs_one_key(groups, words):
 
 def test_a_message_without_a_key_is_kept_by_that_of_the_others():
     assert key_of(NAME, stream(), [group(), group("id")]) == ("id",)
+
+
+def of_source(topic, schema):
+    text = envelope("orders", ("id", "int64")).replace('"public"', f'"{schema}"')
+    return Group(topic, hash((topic, schema)), change_schema(text, key("id")))
+
+
+def test_a_mirror_that_is_named_for_its_source_has_the_rows_of_one():
+    """Source tables of one name in two schemas would overwrite each other's rows."""
+    named = Stream(topics="shop.*", table="shop.{table}")
+    first, second = of_source("shop.public.orders", "public"), of_source("shop.other.orders", "other")
+    said = definition(named, ["id"], [first])
+
+    assert said["ingest.source-table"] == "shop.public.orders public.orders"
+    for properties in ({}, said):
+        refused = of_other_sources(NAME, named, [first, second], properties)
+        assert list(refused) == [second]
+        assert refused[second].startswith("other_table:shop.orders has the rows of shop.public.orders")
+    assert list(of_other_sources(NAME, named, [second], said)) == [second]
+    assert missing_properties(NAME, named, ["id"], definition(named, ["id"]), [first]) == {
+        "ingest.source-table": "shop.public.orders public.orders"
+    }
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"table": "shop.orders"},
+        {"table": "shop.{table}", "sources": "many"},
+        {"table": "shop.{table}", "mode": "changelog"},
+    ],
+)
+def test_shards_of_one_table_become_one_mirror_where_the_stream_says_so(more):
+    both = [of_source("a.public.orders", "public"), of_source("b.public.orders", "public")]
+    one = Stream(topics=".*", **more)
+
+    assert of_other_sources(NAME, one, both, {}) == {}
+    assert "ingest.source-table" not in definition(one, ["id"], both)
 
 
 def test_a_table_of_an_earlier_version_is_told_what_it_is():

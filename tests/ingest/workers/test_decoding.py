@@ -63,6 +63,26 @@ def letters(lines):
     return {row["offset"]: row["problem"].partition(":")[0] for row in found}
 
 
+def own_of_debezium(name, **payload):
+    schema = {"type": "struct", "fields": [{"type": "string", "field": one} for one in payload], "name": name}
+    return json.dumps({"schema": schema, "payload": payload}, separators=(",", ":")).encode()
+
+
+def test_what_debezium_says_of_itself_is_passed_over_wherever_it_stands():
+    """A topic may be called `transaction`, and hold the rows of a table."""
+    values = [
+        own_of_debezium("io.debezium.connector.common.TransactionMetadataValue", status="BEGIN", id="571"),
+        own_of_debezium("io.debezium.connector.mysql.SchemaChangeValue", ddl="CREATE TABLE orders"),
+        own_of_debezium("io.debezium.connector.common.Heartbeat", ts_ms="5"),
+        own_of_debezium("shop.orders.Envelope", ts_ms="5"),
+        message(NAMED, after={"id": 4, "name": "m"}),
+    ]
+    found = played(task(NAMED), from_kafka(*values))
+
+    assert rows(found[CHANGES]) == [(4, 4, "m")]
+    assert list(letters(found[LETTERS])) == [3]
+
+
 def test_each_message_goes_to_the_decoder_of_its_topic_and_schema():
     values = [
         message(NAMED, after={"id": 0, "name": "n"}),
