@@ -68,6 +68,10 @@ class Outbox:
         """Of the sweep that has begun, the tables that are still to be looked at."""
         self._watermarks: dict[str, Watermark] = {}
         self._names: set[str] = set()
+        self._uuids: dict[str, str | None] = {}
+        """By name: which table was seen last; None where there was none."""
+        self._changed: set[str] = set()
+        """Tables that were rolled back, dropped or made again, as far as it was seen and not taken yet."""
         self._due: dict[str, TableNow | None] = {}
         """Tables that we committed to; as the commit left them, where that is known."""
         self._lock = threading.Lock()
@@ -135,6 +139,16 @@ class Outbox:
         """The tables that are watched."""
         with self._lock:
             return frozenset(self._names)
+
+    def changed(self) -> frozenset[str]:
+        """Take the names of tables that are not what they were: rolled back, dropped, or made again."""
+        with self._lock:
+            taken, self._changed = frozenset(self._changed), set()
+        return taken
+
+    def _notice(self, name: str) -> None:
+        with self._lock:
+            self._changed.add(name)
 
     def stop(self) -> None:
         """Announce what is left of our own commits, look for those of others for a while, and end.
@@ -214,6 +228,9 @@ class Outbox:
             if links is None:
                 table = self._lake.newest(name, lambda now: self._since_last(now) is not None)
                 links = None if table is None else self._since_last(table)
+            if self._uuids.setdefault(name, found := None if table is None else table.uuid) != found:
+                self._notice(name)
+                self._uuids[name] = found
             if table is None:  # it may be renamed, or restored, and come back
                 return 0
             last = self._watermarks.get(table.uuid)
@@ -222,6 +239,7 @@ class Outbox:
             self._metrics.unannounced.labels(name).set(len(due.links))
             if due.broken is not Break.NONE and last is not None:
                 self._tell_break(table, due.broken, last, due.links[0])
+                self._notice(name)
             for start in range(0, len(due.links), EVENTS_AT_ONCE):
                 self._send(table, due.links[start : start + EVENTS_AT_ONCE])
                 self._metrics.unannounced.labels(name).set(max(len(due.links) - start - EVENTS_AT_ONCE, 0))

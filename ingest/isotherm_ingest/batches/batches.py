@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from isotherm.runtime import clock, logs
 from isotherm_ingest.batches.fan_out import Report, fan_out
 from isotherm_ingest.batches.routing import Named, Routing
-from isotherm_ingest.batches.tables import Front, Tables
+from isotherm_ingest.batches.table_state import Front
+from isotherm_ingest.batches.tables import Tables
 from isotherm_ingest.marks import group_of
 from isotherm_ingest.plan.places import Kafka, Known
 from isotherm_ingest.plan.shares import Ranges

@@ -19,9 +19,9 @@ from isotherm_ingest.batches.tables import Tables
 from isotherm_ingest.failures import CatalogAway, brief
 from isotherm_ingest.kafka import Broker
 from isotherm_ingest.marks import Mark, Marks, known_of, named
-from isotherm_ingest.plan.places import Kafka, Known
+from isotherm_ingest.plan.places import Hole, Kafka, Known, Lost
 from isotherm_ingest.plan.shares import Ranges, batch, count_of, oldest, shares
-from isotherm_ingest.plan.topics import Topic
+from isotherm_ingest.plan.topics import Met, Topic
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.offsets import Position
 from isotherm_ingest.tables.tools import Tools
@@ -41,6 +41,12 @@ LIST_EVERY_S = 10.0
 COMPACTED = (
     "compaction takes deletes away, and a mirror that is behind by then keeps the rows: set cleanup.policy=delete, and "
     "retention.ms to longer than ingest may ever be behind"
+)
+
+
+NOT_MULTIPLIED = (
+    "of keys that moved between partitions that were there, an older change may be written after a newer one; build the "
+    "mirrors anew, and next time multiply the number of partitions"
 )
 
 
@@ -136,6 +142,7 @@ class Driver:
             new = self._list_topics(now_s)
             self._meet(list(self._topics), new, are_new=True)
         ends = Kafka(ends=self._broker.ends(self._topics))
+        self._tables.look_soon(self._outbox.changed())
         behind = self._tables.behind(self._front(), now_s)
         again = [name for name in self._tables.due_again(now_s) if name not in behind]
         topics = {topic for topic, _ in self._due(ends, now_s)} | self._tables.topics_of({*behind, *again})
@@ -149,6 +156,7 @@ class Driver:
         # Where a table was replaced, what is known of its other topics counts for the new one now.
         self._remember(topics | self._tables.topics_of(self._tables.due_again(now_s)), now_s)
         self._measure(ends)
+        self._tables.tell_recovered(self._front())
         behind = self._tables.behind(self._front(), now_s)
         return bool(self._due(ends, now_s)) or any(
             one in ends.ends for spans in behind.values() for one in spans
@@ -196,14 +204,30 @@ class Driver:
         each = kafka.by_topic()
         for name in each.keys() & set(names) & self._topics.keys():
             marked = self._front_of(each[name], kafka.ids.get(name, ""), by_tables=are_new)
-            self._topics[name].meet(each[name], marked)
+            self._tell(name, self._topics[name].meet(each[name], marked))
+
+    def _tell(self, name: str, met: Met) -> None:
+        """Tell what came to light when a topic was met. What a table lacks it tells itself."""
+        stream = self._config.stream_of(name)
+        if stream is None:
+            return
+        if met.grew is not None and stream.mode == "mirror":
+            was, now = met.grew
+            logs.get().error("partitions_not_multiplied", topic=name, was=was, now=now, hint=NOT_MULTIPLIED)
+            self._tools.metrics.holes.labels(stream.table, "partitions_not_multiplied").inc()
+        if met.lost and not self._tables.of_topic(name):
+            for position, (needs, start) in sorted(met.lost.items()):
+                hole = Hole(Lost.RETENTION, position, needs, start)
+                logs.get().error("changes_missing", table=None, topic=name, hole=str(hole))
+            self._tools.metrics.holes.labels(stream.table, Lost.RETENTION.value).inc()
 
     def _ask(self, topics: set[str], ends: Kafka) -> Kafka:
         """What the broker says of some topics; those of another id begin again."""
         kafka = Kafka(self._broker.starts(topics), ends.of(topics).ends, self._broker.topic_ids(topics))
         self._meet(topics, kafka)
         for name in topics & self._topics.keys():
-            self._tools.metrics.unread_share.labels(name).set(self._topics[name].unread_share(kafka))
+            share = self._topics[name].unread_share(kafka, self._tables.needs(name))
+            self._tools.metrics.unread_share.labels(name).set(share)
         return kafka
 
     def _front_of(self, kafka: Kafka, topic_id: str, *, by_tables: bool) -> dict[Position, int]:
@@ -360,6 +384,5 @@ class Driver:
     def _measure(self, ends: Kafka) -> None:
         """What waits; and of what was asked in this turn, how much of what Kafka holds."""
         for name, topic in self._topics.items():
-            waits = topic.waiting(ends).messages
-            self._tools.metrics.unread.labels(name).set(waits)
+            self._tools.metrics.unread.labels(name).set(topic.unread(ends, self._tables.needs(name)))
         self._tools.metrics.turned.set_to_current_time()

@@ -6,15 +6,16 @@ takes part in no batch of the front until it was brought up to it.
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
 from isotherm.runtime import logs
 from isotherm_ingest.announce.outbox import Outbox
+from isotherm_ingest.batches.table_state import Front, TableState
 from isotherm_ingest.failures import CatalogAway, TableRefused, WorkFailed, brief
-from isotherm_ingest.plan.places import Hole, Kafka, Known, OnHole, Place
+from isotherm_ingest.plan.places import Hole, Kafka, Known, Place
 from isotherm_ingest.plan.retries import less, more, pause_s
 from isotherm_ingest.plan.shares import count_of
 from isotherm_ingest.streams import Stream, StreamsConfig
@@ -27,63 +28,6 @@ from isotherm_ingest.threads import context
 Outcome = TypeVar("Outcome")
 LOOK = -1
 """Stands for the number of a batch where a table is only looked at, or nothing could be read for it."""
-Front = Mapping[str, Mapping[Position, int]]
-"""By topic, where the next batch of its tables begins."""
-
-
-@dataclass
-class TableState:
-    """One table, as this driver knows it."""
-
-    writer: TableWriter
-    on_hole: OnHole
-    topics: set[str] = field(default_factory=set)
-    known: Known | None = None
-    failures: int = 0
-    retry_at_s: float = 0.0
-    at_most: int | None = None
-    """So many messages are brought forward at once, since more have failed."""
-    must_look: bool = False
-    """A hole was told of some of its topics; the others are still to be judged."""
-    served_s: float = 0.0
-    """When it was last brought forward while it was behind."""
-
-    def needs(self, position: Position) -> int | None:
-        """The next offset that it needs, or None where nothing is known yet."""
-        return None if self.known is None else self.known.through.get(position)
-
-    @property
-    def is_halted(self) -> bool:
-        """Whether a hole was told that a person must decide about."""
-        return self.known is not None and self.known.is_halted
-
-    def is_left_out(self, now_s: float) -> bool:
-        """Whether it failed, and is not to be tried yet."""
-        return self.failures > 0 and now_s < self.retry_at_s
-
-    def stands_at(self, place: Place, through: Mapping[Position, int]) -> None:
-        """Keep where it stands, now that everything below `through` was seen for it."""
-        new, old = place.known(through), self.known
-        if old is not None and (old.uuid in {"", new.uuid} or self.on_hole == "accept"):
-            # Only of the topics that were judged: what others lack must not be taken for what they had. And nothing of
-            # a topic that was made again since. A replacement that is accepted goes on where the table before it was.
-            same = {
-                topic: one
-                for topic, one in old.topic_ids.items()
-                if new.topic_ids.get(topic, one) in {one, ""}
-            }
-            through = {one: reached for one, reached in old.through.items() if one[0] in same}
-            had = old.vector if old.uuid == new.uuid else {}
-            others = {one: had[one] for one in had if one[0] in same and one not in place.next}
-            judged = {one: had for one, had in place.vector.items() if one in place.next}
-            new = replace(
-                new,
-                vector={**others, **judged},
-                through={**through, **new.through},
-                topic_ids={**same, **new.topic_ids},
-            )
-        self.must_look |= bool(place.told)
-        self.known = new
 
 
 class Tables:
@@ -155,6 +99,34 @@ class Tables:
             ),
             default=None,
         )
+
+    def needs(self, topic: str) -> dict[Position, int]:
+        """The least that any table of a topic needs next of each partition, also one that is left out."""
+        least: dict[Position, int] = {}
+        for name in self.of_topic(topic):
+            known = self._states[name].known
+            for position, through in {} if known is None else known.through.items():
+                if position[0] == topic:
+                    least[position] = min(through, least.get(position, through))
+        return least
+
+    def look_soon(self, names: Iterable[str]) -> None:
+        """Have these say where they stand: somebody has seen that they are not what they were."""
+        for name in self._states.keys() & set(names):
+            self._states[name].must_look = True
+
+    def tell_recovered(self, front: Front) -> None:
+        """Tell which tables failed and have all that they lacked by now."""
+        for name, state in self._states.items():
+            is_behind = any(
+                (needs := state.needs(position)) is not None and needs < end
+                for topic in state.topics
+                for position, end in front.get(topic, {}).items()
+            )
+            if state.untold and not state.failures and not is_behind:
+                logs.get().info("table_recovered", table=name, after=state.untold)
+                self._tools.metrics.quarantined.labels(name).set(0)
+                state.untold = 0
 
     def must_wait(self, topic: str, now_s: float) -> bool:
         """Whether every table of a topic is left out now, so that reading it would serve nobody."""
@@ -236,7 +208,7 @@ class Tables:
             name: self._pool.submit(state.writer.prepare, replace(portion, known=state.known))
             for name, portion in portions.items()
             if not (state := self._states[name]).is_left_out(now_s)
-            and (only_look or _in_step(state, portion, front or {}))
+            and (only_look or state.is_in_step(portion, front or {}))
         }
         found = self._outcomes(futures, portions, now_s)
         for name, one in found.items():
@@ -328,14 +300,14 @@ class Tables:
         state.stands_at(written.place, {position: end for position, (_, end) in portion.ranges.items()})
         if not recovers:
             return
-        if state.failures:
-            logs.get().info("table_recovered", table=name, after=state.failures)
         state.failures = 0
-        self._tools.metrics.quarantined.labels(name).set(0)
+        if not state.untold:
+            self._tools.metrics.quarantined.labels(name).set(0)
 
     def _failed(self, name: str, batch: int, err: Exception, now_s: float) -> None:
         state = self._states[name]
         state.failures += 1
+        state.untold += 1
         wait_s = pause_s(state.failures)
         state.retry_at_s = now_s + wait_s
         self._tools.metrics.quarantined.labels(name).set(1)
@@ -366,18 +338,3 @@ class Tables:
             self._tools.lake.ask()
         except Exception as err:
             raise CatalogAway(brief(err)) from err
-
-
-def _in_step(state: TableState, portion: Portion, front: Front) -> bool:
-    """Whether the portion begins no higher than what the table needs; of an unknown table its writer will say.
-
-    What the table lacks of other partitions counts too: a key may have moved from one of them to one of these. And where
-    changes are missing, whichever topic they came from, it is looked at before it is written.
-    """
-    if state.is_halted:
-        return False
-    begins = {one: first for topic in portion.topics for one, first in front.get(topic, {}).items()}
-    begins |= {position: first for position, (first, _) in portion.ranges.items()}
-    return all(
-        (needs := state.needs(position)) is None or needs >= first for position, first in begins.items()
-    )

@@ -13,6 +13,16 @@ from isotherm_ingest.plan.shares import Waiting, Window
 from isotherm_ingest.tables.offsets import Position
 
 
+@dataclass(frozen=True, slots=True)
+class Met:
+    """What came to light when a topic was met."""
+
+    lost: Mapping[Position, tuple[int, int]] = field(default_factory=dict)
+    """Of each partition, from where on it was to be read, and from where on Kafka still holds it."""
+    grew: tuple[int, int] | None = None
+    """From how many partitions to how many, where keys may have moved between those that were there."""
+
+
 @dataclass
 class Topic:
     """What this driver knows of one topic."""
@@ -30,11 +40,12 @@ class Topic:
     gate: dict[Position, int] = field(default_factory=dict)
     """While the topic gains partitions: where the old ones ended when the new ones were first seen."""
 
-    def meet(self, kafka: Kafka, marked: Mapping[Position, int]) -> None:
+    def meet(self, kafka: Kafka, marked: Mapping[Position, int]) -> Met:
         """Take up what the broker says of it alone: another topic under the name, new partitions, a lost beginning or end.
 
         A key may move to a new partition. Its older changes stand in an old one, so the new partitions wait until
-        the old ones were read to where they ended when the new ones came.
+        the old ones were read to where they ended when the new ones came. It moves to no other old one where their
+        number was multiplied.
         """
         now = kafka.ids.get(self.name, "")
         if now and self.topic_id and now != self.topic_id:
@@ -43,7 +54,10 @@ class Topic:
         for position, seen in marked.items():
             self.through.setdefault(position, seen)
         new = [position for position in sorted(kafka.ends) if position not in self.through]
+        grew: tuple[int, int] | None = None
         if new and self.through and not self.gate:
+            was, count = len(self.through), 1 + max(number for _, number in (*new, *self.through))
+            grew = (was, count) if count % was else None
             self.gate = {
                 position: kafka.ends[position] for position in self.through if position in kafka.ends
             }
@@ -51,9 +65,14 @@ class Topic:
             for position in new:
                 self.through[position] = kafka.starts.get(position, 0)
             self.gate = {}
+        lost: dict[Position, tuple[int, int]] = {}
         for position, seen in self.through.items():
             if position in kafka.ends:
-                self.through[position] = min(max(seen, kafka.starts.get(position, 0)), kafka.ends[position])
+                start = kafka.starts.get(position, 0)
+                if seen < start:
+                    lost[position] = (seen, start)
+                self.through[position] = min(max(seen, start), kafka.ends[position])
+        return Met(lost, grew)
 
     def has_changed(self, kafka: Kafka) -> bool:
         """Whether Kafka, asked about this topic alone, has more partitions than were met, or ends before what was seen."""
@@ -68,11 +87,22 @@ class Topic:
         }
         return Waiting(self.name, self.window, unread, self.begun_s, self.has_more, self.at_most)
 
-    def unread_share(self, kafka: Kafka) -> float:
-        """Of what Kafka holds in the fullest partition, the share that is still unread: 1 is the brink of a loss."""
-        held = {one: kafka.ends[one] - kafka.starts.get(one, 0) for one in self.through if one in kafka.ends}
+    def unread(self, kafka: Kafka, needs: Mapping[Position, int]) -> int:
+        """How many messages wait, at most, for who needs most: a table that is behind may need some below the front."""
+        return sum(
+            max(kafka.ends[one] - min(seen, needs.get(one, seen)), 0)
+            for one, seen in self.through.items()
+            if one in kafka.ends
+        )
+
+    def unread_share(self, kafka: Kafka, needs: Mapping[Position, int]) -> float:
+        """Of what Kafka holds in the fullest partition, the share that somebody needs still: 1 is the brink of a loss."""
         return max(
-            ((kafka.ends[one] - self.through[one]) / count for one, count in held.items() if count),
+            (
+                min(max(end - min(seen, needs.get(one, seen)), 0) / (end - start), 1.0)
+                for one, seen in self.through.items()
+                if (end := kafka.ends.get(one, 0)) > (start := kafka.starts.get(one, 0))
+            ),
             default=0.0,
         )
 

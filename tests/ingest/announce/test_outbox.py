@@ -133,12 +133,15 @@ def test_a_table_that_gets_its_name_back_is_announced_again(lake):
         return [outbox.announce(name) for name in outbox.due(now_s)]
 
     assert look(0.0) + look(0.0) == [1]
+    assert outbox.changed() == frozenset()
     lake.catalog.rename_table("shop.orders", "shop.away")
     assert look(6.0) + look(6.0) == [0]
+    assert outbox.changed() == {"shop.orders"}
     lake.catalog.rename_table("shop.away", "shop.orders")
     tables.append(appended(lake))  # by somebody else
 
     assert look(12.0) == [1]
+    assert (outbox.changed(), outbox.changed()) == ({"shop.orders"}, frozenset())
     assert announced(broker) == [one.head for one in tables]
 
 

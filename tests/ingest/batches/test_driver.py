@@ -127,7 +127,7 @@ class Outbox:
     """Told of each commit."""
 
     def __init__(self, lake):
-        self._lake, self.woken = lake, []
+        self._lake, self.woken, self.noticed = lake, [], set()
 
     @property
     def names(self):
@@ -135,6 +135,10 @@ class Outbox:
 
     def wake(self, name, _now):
         self.woken.append(name)
+
+    def changed(self):
+        taken, self.noticed = frozenset(self.noticed), set()
+        return taken
 
 
 class DeadLetters:
@@ -404,6 +408,73 @@ def test_a_rollback_halts_the_table_alone(pipeline, restart):
     assert pipeline.rows("customers") == [0, 1]
     assert pipeline.is_left_out("orders")
     assert pipeline.sample("holes_total", table="shop.orders", why="table_rolled_back") >= 1
+
+
+def test_a_rollback_of_a_table_whose_topics_are_quiet_is_told_once_somebody_has_seen_it(pipeline):
+    """The outbox has, which looks at each table every few seconds."""
+    pipeline.send(*messages(ORDERS, 0, 1, 2))
+    pipeline.minute()
+    pipeline.lake.tables["shop.orders"].has = {(ORDERS, 0): 1}
+    pipeline.minute()
+    assert not pipeline.is_left_out("orders")
+
+    pipeline.outbox.noticed = {"shop.orders", "shop.never_met"}
+    pipeline.minute()
+
+    assert pipeline.is_left_out("orders")
+    assert pipeline.sample("holes_total", table="shop.orders", why="table_rolled_back") >= 1
+
+
+def test_what_kafka_lost_of_a_topic_of_which_there_is_no_table_yet_is_told():
+    """The mark says that nothing below was a row; what came behind it was never seen."""
+    pipeline = Pipeline()
+    pipeline.send(Message(ORDERS, 0, schema=TOMBSTONE))
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, 1, 2, 3, 4, 5))
+    pipeline.session.kept_from[ORDERS, 0] = 4
+    with capture_logs() as said:
+        pipeline.start()
+        pipeline.minute()
+
+    assert pipeline.rows("orders") == [4, 5]
+    (lost,) = [one for one in said if one["event"] == "changes_missing"]
+    assert (lost["topic"], lost["hole"]) == (ORDERS, f"retention ({ORDERS}/0: needs 1, could go on from 4)")
+    assert pipeline.sample("holes_total", table="shop.{table}", why="retention") == 1
+    pipeline.driver.stop()
+
+
+@pytest.mark.parametrize(("more", "told"), [(1, [(2, 3)]), (2, [])])
+def test_partitions_that_are_not_multiplied_are_told(pipeline, more, told):
+    """A key moves from one that was there to another then, and nobody knows which of its changes is the newer one."""
+    pipeline.send(*messages(ORDERS, 0), *messages(ORDERS, 0, partition=1))
+    pipeline.minute()
+    for number in range(more):
+        pipeline.send(*messages(ORDERS, 0, partition=2 + number))
+    with capture_logs() as said:
+        pipeline.minute()
+
+    found = [(one["was"], one["now"]) for one in said if one["event"] == "partitions_not_multiplied"]
+    assert found == told
+    count = pipeline.sample("holes_total", table="shop.{table}", why="partitions_not_multiplied")
+    assert count == (1 if told else None)
+
+
+def test_a_table_has_recovered_once_it_has_all_that_it_lacked(pipeline):
+    pipeline.errors["shop.orders"] = RuntimeError("its disk is full")
+    pipeline.send(*messages(ORDERS, *range(20)), *messages(CUSTOMERS, 0))
+    pipeline.minute()
+    pipeline.errors.clear()
+    pipeline.now_s += 120
+    with capture_logs() as said:
+        pipeline.turn()
+        assert 0 < len(pipeline.rows("orders")) < 20
+        assert pipeline.is_left_out("orders")
+        assert pipeline.sample("unread_messages", topic=ORDERS) == 20 - len(pipeline.rows("orders"))
+        pipeline.minute()
+
+    assert pipeline.rows("orders") == list(range(20))
+    assert not pipeline.is_left_out("orders")
+    assert [one["event"] for one in said].count("table_recovered") == 1
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -1011,7 +1082,8 @@ def test_what_waits_is_told_by_topic(pipeline):
     pipeline.now_s += 1
     pipeline.turn()
 
-    assert pipeline.sample("unread_messages", topic=ORDERS) == 2
+    # The table that failed waits for the message that the others have passed.
+    assert pipeline.sample("unread_messages", topic=ORDERS) == 3
     assert pipeline.sample("last_turn_timestamp_seconds") > 0
 
 

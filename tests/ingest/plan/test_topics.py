@@ -2,7 +2,7 @@
 
 from isotherm_ingest.plan.places import Kafka
 from isotherm_ingest.plan.shares import Window
-from isotherm_ingest.plan.topics import Topic
+from isotherm_ingest.plan.topics import Met, Topic
 
 
 def kafka(ends, start=0, topic_id="a"):
@@ -41,6 +41,22 @@ def test_the_front_stays_within_what_kafka_holds():
     one.meet(kafka([9, 9], start=5), {})
 
     assert one.through == {("t", 0): 5, ("t", 1): 9}
+
+
+def test_what_kafka_no_longer_holds_and_partitions_that_are_not_multiplied_come_to_light():
+    one = topic(3, 7)
+    met = one.meet(kafka([9, 9, 2], start=5), {})
+
+    assert met == Met({("t", 0): (3, 5)}, (2, 3))
+    assert topic(6, 6).meet(kafka([9, 9, 2, 2], start=5), {}) == Met()
+
+
+def test_the_share_that_is_unread_is_that_of_who_needs_most():
+    one = topic(9)
+
+    assert (one.unread(kafka([10]), {}), one.unread_share(kafka([10]), {})) == (1, 0.1)
+    assert (one.unread(kafka([10]), {("t", 0): 4}), one.unread_share(kafka([10]), {("t", 0): 4})) == (6, 0.6)
+    assert one.unread_share(kafka([10], start=5), {("t", 0): 4}) == 1.0
 
 
 def test_new_partitions_wait_until_the_old_ones_were_read_to_where_they_ended():

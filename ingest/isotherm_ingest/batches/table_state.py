@@ -1,0 +1,83 @@
+"""One table, as this driver knows it: where it stands, and how it fares."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from isotherm_ingest.plan.places import Known, OnHole, Place
+from isotherm_ingest.tables.offsets import Position
+from isotherm_ingest.tables.portion import Portion
+from isotherm_ingest.tables.writer import TableWriter
+
+Front = Mapping[str, Mapping[Position, int]]
+"""By topic, where the next batch of its tables begins."""
+
+
+@dataclass
+class TableState:
+    """One table, as this driver knows it."""
+
+    writer: TableWriter
+    on_hole: OnHole
+    topics: set[str] = field(default_factory=set)
+    known: Known | None = None
+    failures: int = 0
+    untold: int = 0
+    """Failures since it was last in step: it has recovered once it has all that it lacks."""
+    retry_at_s: float = 0.0
+    at_most: int | None = None
+    """So many messages are brought forward at once, since more have failed."""
+    must_look: bool = False
+    """A hole was told of some of its topics; the others are still to be judged."""
+    served_s: float = 0.0
+    """When it was last brought forward while it was behind."""
+
+    def needs(self, position: Position) -> int | None:
+        """The next offset that it needs, or None where nothing is known yet."""
+        return None if self.known is None else self.known.through.get(position)
+
+    @property
+    def is_halted(self) -> bool:
+        """Whether a hole was told that a person must decide about."""
+        return self.known is not None and self.known.is_halted
+
+    def is_left_out(self, now_s: float) -> bool:
+        """Whether it failed, and is not to be tried yet."""
+        return self.failures > 0 and now_s < self.retry_at_s
+
+    def stands_at(self, place: Place, through: Mapping[Position, int]) -> None:
+        """Keep where it stands, now that everything below `through` was seen for it."""
+        new, old = place.known(through), self.known
+        if old is not None and (old.uuid in {"", new.uuid} or self.on_hole == "accept"):
+            # Only of the topics that were judged: what others lack must not be taken for what they had. And nothing of
+            # a topic that was made again since. A replacement that is accepted goes on where the table before it was.
+            same = {
+                topic: one
+                for topic, one in old.topic_ids.items()
+                if new.topic_ids.get(topic, one) in {one, ""}
+            }
+            through = {one: reached for one, reached in old.through.items() if one[0] in same}
+            had = old.vector if old.uuid == new.uuid else {}
+            others = {one: had[one] for one in had if one[0] in same and one not in place.next}
+            judged = {one: had for one, had in place.vector.items() if one in place.next}
+            new = replace(
+                new,
+                vector={**others, **judged},
+                through={**through, **new.through},
+                topic_ids={**same, **new.topic_ids},
+            )
+        self.must_look |= bool(place.told)
+        self.known = new
+
+    def is_in_step(self, portion: Portion, front: Front) -> bool:
+        """Whether the portion begins no higher than what the table needs; of an unknown table its writer will say.
+
+        What the table lacks of other partitions counts too: a key may have moved from one of them to one of these. And where
+        changes are missing, whichever topic they came from, it is looked at before it is written.
+        """
+        if self.is_halted:
+            return False
+        begins = {one: first for topic in portion.topics for one, first in front.get(topic, {}).items()}
+        begins |= {position: first for position, (first, _) in portion.ranges.items()}
+        return all(
+            (needs := self.needs(position)) is None or needs >= first for position, first in begins.items()
+        )
