@@ -1,9 +1,11 @@
 """What the audit reads of a table: rows are compared where PyIceberg can read them, and nothing else ends it."""
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestEntry
@@ -15,11 +17,11 @@ from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType, NestedField
+from pyiceberg.types import LongType, NestedField, TimestampType
 
 from isotherm.audit.evidence import RowsCompared
 from isotherm.audit.reader import commits_of, compared, rules_in_force
-from isotherm.contract.identity import PartitionKey
+from isotherm.contract.identity import UNPARTITIONED, PartitionKey
 from isotherm.contract.summary import INGEST_VALID_THROUGH
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.iceberg.manifests.live import partition_record
@@ -115,6 +117,20 @@ def test_nothing_is_said_of_rows_to_which_equality_deletes_may_apply(catalog: An
         )
         == []
     )
+
+
+def test_nothing_is_said_of_timestamps_that_pyiceberg_cannot_read(catalog: Any, tmp_path: Path) -> None:
+    """Those of 96 bits, as old versions of Spark write them: it would find other rows after a rewrite that left them alone."""
+    schema = Schema(NestedField(1, "at", TimestampType(), required=False))
+    table = catalog.create_table("db.old", schema, properties={"format-version": "2"})
+    for number, day in enumerate([dt.datetime(1, 1, 1), dt.datetime(2999, 12, 31)]):  # noqa: DTZ001 (without a zone)
+        path = tmp_path / f"{number}.parquet"
+        rows = pa.table({"at": pa.array([day], pa.timestamp("us"))})
+        pq.write_table(rows, path, use_deprecated_int96_timestamps=True)
+        table.add_files([f"file://{path}"])
+    assert OutcomeKind.DONE is compacted(catalog, "db.old", UNPARTITIONED).kind
+
+    assert read(catalog.load_table("db.old")) == []
 
 
 def test_a_row_that_changed_is_seen(catalog: Any) -> None:

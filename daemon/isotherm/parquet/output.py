@@ -98,9 +98,10 @@ class Output:
         self._rows = 0
         self._nans: Counter[int] = Counter()
         """Of the open file, by field id."""
+        asked = _understood(metadata.properties)
         self._group_bytes = min(
             property_as_int(
-                metadata.properties,
+                asked,
                 TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES,
                 TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES_DEFAULT,
             )
@@ -110,7 +111,7 @@ class Output:
         )
         self._group_rows = (
             property_as_int(
-                metadata.properties,
+                asked,
                 TableProperties.PARQUET_ROW_GROUP_LIMIT,
                 TableProperties.PARQUET_ROW_GROUP_LIMIT_DEFAULT,
             )
@@ -281,11 +282,40 @@ def _writer_options(properties: Mapping[str, str]) -> dict[str, Any]:
     with warnings.catch_warnings():
         # It warns of each property that its own writer does not know; once a file is noise.
         warnings.simplefilter("ignore")
-        options = _get_parquet_writer_kwargs(dict(properties))
+        options = _get_parquet_writer_kwargs(_understood(properties))
     compression = _CODECS.get(codec, "zstd")
     level = options["compression_level"]
     is_known = level in _LEVELS.get(compression, ())
     return {**options, "compression": compression, "compression_level": level if is_known else None}
+
+
+def _understood(properties: Mapping[str, str]) -> dict[str, str]:
+    """The table's properties without numbers for Parquet that are none, or too small: files are written as if nothing was said."""
+    return {
+        name: value
+        for name, value in properties.items()
+        if name not in _COUNTS or (value.isascii() and value.isdecimal() and 0 < int(value) < 2**31)
+    }
+
+
+_COUNTS = (
+    TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES,
+    TableProperties.PARQUET_ROW_GROUP_LIMIT,
+    TableProperties.PARQUET_PAGE_SIZE_BYTES,
+    TableProperties.PARQUET_PAGE_ROW_LIMIT,
+    TableProperties.PARQUET_DICT_SIZE_BYTES,
+    TableProperties.PARQUET_COMPRESSION_LEVEL,
+    TableProperties.PARQUET_BLOOM_FILTER_MAX_BYTES,
+)
+
+
+def _chance(said: str) -> float:
+    """How often a Bloom filter may be wrong: as the table says, or as Java does where that is no part of one."""
+    try:
+        chance = float(said)
+    except ValueError:
+        return BLOOM_FALSE_POSITIVES
+    return chance if 1e-9 <= chance < 1 else BLOOM_FALSE_POSITIVES
 
 
 def _bloom_filters(metadata: TableMetadata, written: Schema, rows: int) -> dict[str, dict[str, Any]] | None:
@@ -293,7 +323,7 @@ def _bloom_filters(metadata: TableMetadata, written: Schema, rows: int) -> dict[
 
     None is larger than `write.parquet.bloom-filter-max-bytes`: then it finds more that is not there, as Java's do.
     """
-    properties, schema = metadata.properties, metadata.schema()
+    properties, schema = _understood(metadata.properties), metadata.schema()
     enabled = f"{TableProperties.PARQUET_BLOOM_FILTER_COLUMN_ENABLED_PREFIX}."
     paths = {field_id: path for path, field_id in parquet_path_to_id_mapping(written).items()}
     most_bytes = property_as_int(
@@ -310,7 +340,7 @@ def _bloom_filters(metadata: TableMetadata, written: Schema, rows: int) -> dict[
         if path is None or isinstance(schema.find_type(name), BooleanType):
             # Parquet has none for booleans, and none for what is nested as such.
             continue
-        wrong = float(properties.get(f"write.parquet.bloom-filter-fpp.column.{name}", BLOOM_FALSE_POSITIVES))
+        wrong = _chance(properties.get(f"write.parquet.bloom-filter-fpp.column.{name}", ""))
         bytes_per_value = -1 / math.log(1 - wrong ** (1 / 8))
         options[path] = {
             "ndv": max(min(rows, int((most_bytes or 0) / bytes_per_value)), 1),

@@ -932,6 +932,22 @@ def test_what_a_table_asks_of_its_files_is_written(catalog: Any, asked: str) -> 
     assert found == [("id",)]
 
 
+@pytest.mark.parametrize("value", ["", "128mb", "-1", "0", "1.5", "9" * 30, "\u0663"])
+def test_a_number_that_is_none_is_passed_over(catalog: Any, value: str) -> None:
+    table = catalog.load_table(NAME)
+    names = (
+        *("row-group-size-bytes", "row-group-limit", "page-size-bytes", "page-row-limit", "dict-size-bytes"),
+        *("compression-level", "bloom-filter-max-bytes", "bloom-filter-fpp.column.id"),
+    )
+    properties = {f"write.parquet.{name}": value for name in names}
+    properties["write.parquet.bloom-filter-enabled.column.id"] = "true"
+    table.transaction().set_properties(properties).commit_transaction()
+
+    (file,) = rewritten(table.refresh(), bound(table, OURS)).files
+
+    assert pq.read_metadata(file.path.removeprefix("file://")).num_rows == file.rows
+
+
 # --- projection ----------------------------------------------------------------------------------------------
 
 OLD = Schema(
