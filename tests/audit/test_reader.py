@@ -13,10 +13,12 @@ from pyiceberg.manifest import ManifestEntryStatus as Status
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.table.name_mapping import MappedField, NameMapping
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 from pyiceberg.transforms import IdentityTransform
+from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField, TimestampType
 
 from isotherm.audit.evidence import RowsCompared
@@ -127,7 +129,21 @@ def test_nothing_is_said_of_timestamps_that_pyiceberg_cannot_read(catalog: Any, 
         path = tmp_path / f"{number}.parquet"
         rows = pa.table({"at": pa.array([day], pa.timestamp("us"))})
         pq.write_table(rows, path, use_deprecated_int96_timestamps=True)
-        table.add_files([f"file://{path}"])
+        file = DataFile.from_args(
+            content=DataFileContent.DATA,
+            file_path=f"file://{path}",
+            file_format=FileFormat.PARQUET,
+            partition=Record(),
+            record_count=1,
+            file_size_in_bytes=path.stat().st_size,
+        )
+        file.spec_id = 0
+        with table.transaction() as begun, begun.update_snapshot().fast_append() as commit:
+            commit.append_data_file(file)
+    names = NameMapping([MappedField(field_id=1, names=["at"])])
+    table.transaction().set_properties(
+        {"schema.name-mapping.default": names.model_dump_json()}
+    ).commit_transaction()
     assert OutcomeKind.DONE is compacted(catalog, "db.old", UNPARTITIONED).kind
 
     assert read(catalog.load_table("db.old")) == []
