@@ -177,6 +177,17 @@ def test_glue_that_never_answers_is_unavailable_after_three_attempts():
         assert all(isinstance(text, str) for text in catalog.catalog.properties.values())
 
 
+def test_a_hive_metastore_that_never_answers_is_unavailable():
+    with silent_server() as server:
+        address = server.url.replace("http://", "thrift://")
+        config = CatalogConfig(properties={"type": "hive", "uri": address}, timeout_s=0.2)
+        for _ in range(2):
+            with pytest.raises(Unavailable, match=r"[Tt]ime"):
+                IcebergCatalog(connect(config)).load("shop.orders")
+
+        assert len(server.connections) == 2
+
+
 @pytest.mark.parametrize("hangs_up", [True, False])
 def test_a_store_that_does_not_answer_is_asked_once_by_each_attempt_of_ours(hangs_up):
     """PyArrow's three attempts, multiplied by our six, took minutes for one read."""

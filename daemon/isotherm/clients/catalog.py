@@ -8,9 +8,8 @@ PyIceberg lets a table's own properties choose the code that reads its files, an
 (apache/iceberg-python#3931). Here none of them reaches the files' client: its properties come from the operator's
 configuration, from the catalog's server, and with the credentials that it vends.
 
-An answer that trickles in is bounded as a whole: a time-out that begins again with each byte would never end it.
-
-Not bounded: Hive's Thrift client, and the head of an answer.
+An answer that trickles in is bounded as a whole: a time-out that begins again with each byte would never end it. Not so
+bounded are Hive's answers, and the head of one over HTTP: there each byte may take the time-out.
 """
 
 import io
@@ -89,6 +88,8 @@ def _opened(name: str, properties: Mapping[str, str], timeout_s: float) -> Catal
             return _RestCatalog(name, timeout_s, **{SIGV4_MAX_RETRIES: str(RETRIES), **given})
         case CatalogType.GLUE | CatalogType.DYNAMODB:
             return _closed(_aws_catalog(name, properties, timeout_s))
+        case CatalogType.HIVE:
+            return _closed(_hive_catalog(name, properties, timeout_s))
         case CatalogType():
             return _closed(load_catalog(name, **properties))
         case None:  # a class of the operator's
@@ -301,6 +302,23 @@ def _pieces(answer: Response, until_s: float) -> Iterator[bytes]:
             answer.raw.close()
             raise ReadTimeout(f"{answer.url} timed out: {size} bytes came, and the answer was not over")
         yield piece
+
+
+def _hive_catalog(name: str, properties: Mapping[str, str], timeout_s: float) -> Catalog:
+    """A Hive metastore, each of whose answers comes within a time-out: PyIceberg's client waits for ever."""
+    catalog = load_catalog(name, **properties)
+    client: Any = catalog._client  # type: ignore[attr-defined]  # noqa: SLF001 (there is no other way in)
+    make = client._init_thrift_transport  # noqa: SLF001
+
+    def bounded() -> Any:
+        transport = make()
+        # Thrift's buffer hides the socket that it wraps; the one for Kerberos does not.
+        held = getattr(transport, "_TBufferedTransport__trans", None) or transport.transport
+        held.setTimeout(timeout_s * 1000)
+        return transport
+
+    client._init_thrift_transport, client._transport = bounded, bounded()  # noqa: SLF001
+    return catalog
 
 
 def _aws_catalog(name: str, properties: Mapping[str, str], timeout_s: float) -> Catalog:
