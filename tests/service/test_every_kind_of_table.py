@@ -162,6 +162,10 @@ def test_it_does_what_it_can_and_says_what_it_cannot(lake):
     assert failed.keys() == {*lake.damaged, "bad.nowhere"}
     for name, one in failed.items():
         assert name in one.error, "it names the table"
+        assert ".metadata.json" in one.error or ".avro" in one.error or "/metadata.json" in one.error, (
+            one.error
+        )
+        assert "roll the table back" in one.remedy
         assert not one.traceback, f"{one.error}: damage is expected, and no mistake of ours"
     for name in ("shop.format_2", "shop.deep.down.below", "shop.With Space"):
         table = lake.sound[name].refresh()

@@ -39,7 +39,7 @@ from requests import PreparedRequest, ReadTimeout, Response, Session
 from urllib3.exceptions import HTTPError
 
 from isotherm.clients.format_three import write_metadata
-from isotherm.clients.metadata_file import NEWEST, newest_of, newest_only, within_limits
+from isotherm.clients.metadata_file import NEWEST, newest_of, newest_only, opened, within_limits
 from isotherm.clients.storage import RetryingFileIO
 from isotherm.runtime.clock import monotonic_s
 
@@ -97,13 +97,19 @@ def _opened(name: str, properties: Mapping[str, str], timeout_s: float) -> Catal
 
 
 def _checking(catalog: Catalog) -> Catalog:
-    """Have it give no table whose metadata contradicts itself, as Java's parser does."""
+    """Have it give no table whose metadata contradicts itself, as Java's parser does, and say in which file what is wrong."""
     load = catalog.load_table
 
     def load_table(identifier: str | Identifier) -> Table:
-        table = load(identifier)
-        _check_refs(table.metadata)
-        _check_numbers(table.metadata)
+        opened.location = None
+        try:
+            table = load(identifier)
+            _check_refs(table.metadata)
+            _check_numbers(table.metadata)
+        except Exception as err:
+            if opened.location is not None and opened.location not in str(err):
+                err.add_note(f"in {opened.location}")
+            raise
         return table
 
     catalog.load_table = load_table  # type: ignore[method-assign]

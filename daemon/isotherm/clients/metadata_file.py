@@ -11,6 +11,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from threading import local
 from typing import Any, NamedTuple
 
 from pyiceberg.io import InputFile
@@ -146,6 +147,15 @@ def newest_only(data: bytes, count: int) -> bytes:
         return data
 
 
+class _Here(local):
+    """The metadata file that this thread has opened last, of those that it loads a table from."""
+
+    location: str | None = None
+
+
+opened = _Here()
+
+
 class MetadataFile(InputFile):
     """A metadata file, read whole before anything is made of it."""
 
@@ -168,7 +178,7 @@ class MetadataFile(InputFile):
         Raises:
             TooLargeError: it has more than metadata has, unpacked or not.
         """
-        what = f"the metadata {self.location}"
+        what, opened.location = f"the metadata {self.location}", self.location
         with self._file.open() as stream:
             data = within_limits(_pieces(stream), what)
         if data.startswith(GZIP_MAGIC):

@@ -169,6 +169,8 @@ class TableFailed:
     error: str
     traceback: str = ""
     """Where it happened, if the mistake is ours."""
+    remedy: str = ""
+    """What a person can do."""
 
 
 @dataclass(frozen=True, slots=True)

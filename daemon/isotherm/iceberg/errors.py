@@ -161,4 +161,5 @@ def _first_line(err: Any) -> str:
     if lines and _PYDANTIC.match(lines[0]):
         lines = [": ".join(line.strip() for line in lines[1:3])]
     said = _SECRETS.sub("***", _REPEATED.sub("", lines[0])) if lines else ""
-    return f"{type(err).__name__}: {said if len(said) <= LONGEST else f'{said[:LONGEST]}…'}"
+    noted = "".join(f" ({note})" for note in getattr(err, "__notes__", ()))
+    return f"{type(err).__name__}: {said if len(said) <= LONGEST else f'{said[:LONGEST]}…'}{noted}"

@@ -36,6 +36,12 @@ LONG_S = 86_400.0
 """What gave no answer for so long counts as looked at; what was not tried again for so long nobody wants any more."""
 MOST_ASIDE = 20_000
 """Above, those whose pause is over are forgotten: forged events may name any number of tables."""
+OURS = "report it with this line; meanwhile leave the table out of the policies (docs/runbook.md#isothermtablefailing)"
+THEIRS = (
+    "put back what cannot be read, roll the table back, or leave it out of the policies until a newer version knows its "
+    "format (docs/runbook.md#isothermtablefailing)"
+)
+"""What a person can do about a table that fails by our mistake, and about one that cannot be read."""
 AWAY_IN_A_ROW = 3
 """So many tables without an answer, one after the other: it is not the tables."""
 
@@ -112,7 +118,7 @@ class Barrier:
         if not isinstance(err, Unavailable | TableMissing):
             trace = "".join(traceback.format_exception(err))
             self.put_aside(key, is_away=False)
-            self._tell(key, TableFailed(name, what, f"{type(err).__name__}: {err}", trace))
+            self._tell(key, TableFailed(name, what, f"{type(err).__name__}: {err}", trace, OURS))
             return
         is_away = isinstance(err, Unavailable) and not isinstance(err, Unreadable | Refused)
         # A dead store says nothing of the catalog, nor of tables that lie elsewhere.
@@ -126,7 +132,7 @@ class Barrier:
         self.listen(TrySoon(f"table {name}", str(err), kind))
         self.put_aside(key, is_away=is_away)
         if isinstance(err, Unreadable):
-            self._tell(key, TableFailed(name, what, str(err)))
+            self._tell(key, TableFailed(name, what, str(err), remedy=THEIRS))
 
     def answered(self, name: str) -> None:
         """A table was loaded: the store of its namespace answers."""
