@@ -41,6 +41,15 @@ def test_an_expiry_that_comes_to_nothing_gives_back_what_it_marked_again(ledger)
     assert (ledger.deletions("t"), ledger.expired_by("first")) == (known, [1])
 
 
+def test_of_all_tables_the_file_is_known_that_waits_longest(ledger):
+    assert ledger.oldest_due_ms() is None
+    for uuid, due_at_ms in (("b", 30), ("a", 20), ("c", 10)):
+        ledger.mark(uuid, "job", marks("job", "x", "y"), 1, due_at_ms=due_at_ms)
+    ledger.deleted("c", ["x", "y"], 11)
+
+    assert ledger.oldest_due_ms() == 20
+
+
 def test_an_expiry_that_lands_has_its_own_grace_for_what_it_marked_again(ledger):
     ledger.mark("t", "first", marks("first", "a"), 1, due_at_ms=2)
     ledger.mark("t", "second", marks("second", "a"), 3, snapshots=[1])

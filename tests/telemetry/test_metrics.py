@@ -59,6 +59,7 @@ ALERTING = [
     ([a_round(away=(Outside.HOLDS,)), a_round()], 'isotherm_away{what="holds"} 0.0'),
     ([a_round(away=(Outside.CONTROL_END,))], 'isotherm_away{what="control_end"} 1.0'),
     ([a_round(deletions_held=True)], "isotherm_deletions_held 1.0"),
+    ([a_round(overdue_s=5.0)], "isotherm_deletions_overdue_seconds 5.0"),
     ([a_round(deletions_held=True), a_round()], "isotherm_deletions_held 0.0"),
     ([seen.LedgerLost("new")], "isotherm_deletions_held 1.0"),
     ([a_round()], "isotherm_last_round_timestamp_seconds 7200.0"),

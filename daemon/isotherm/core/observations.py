@@ -227,6 +227,8 @@ class RoundPlanned:
     """What the round could not do without, and had to."""
     hanging: int = 0
     """Threads in which something hangs that was given up."""
+    overdue_s: float = 0.0
+    """For how long the marked file that waits longest might have gone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,6 +191,11 @@ class Deletions:
         """Why nothing of any table may be deleted now, or None."""
         return self.ledger.deletions_held() or self.clock_trouble()
 
+    def overdue_s(self) -> float:
+        """For how long the file that waits longest might have gone; 0 where each one still has its grace."""
+        due_at_ms = self.ledger.oldest_due_ms()
+        return 0.0 if due_at_ms is None else max(self.now_ms() - due_at_ms, 0) / 1000
+
     def clock_trouble(self) -> str | None:
         """Why this machine's clock is not to be believed, or None."""
         now_s = self.monotonic_s()
@@ -342,11 +347,8 @@ class Deletions:
         self.look_for_holders(uuid, _holders(marks, neighbours))
         expired = {job: tuple(self.ledger.expired_by(job)) for job in {mark.job_id for mark in marks}}
         resolved = self.verdicts.policy_of(row)
-        found_before = (
-            {}
-            if resolved is None
-            else {cause: self.now_ms() - age_ms(cause, resolved.policy) for cause in FOUND}
-        )
+        ages_ms = {} if resolved is None else {cause: age_ms(cause, resolved.policy) for cause in FOUND}
+        found_before = {cause: self.now_ms() - one_ms for cause, one_ms in ages_ms.items()}
         self.ledger.see(uuid, loaded.seen_through, self.now_ms())
         through, home = self.ledger.seen_through(uuid), self.ledger.home(uuid)
         self.maintainer.start_sweep(

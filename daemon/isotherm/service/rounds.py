@@ -211,10 +211,13 @@ class Rounds:
         requests = sum(len(one.requests) for one in self._plans)
         held = self.deletions.everywhere() is not None
         seconds = self.monotonic_s() - self._began_s
-        hanging = self.survey.catalog.hanging()
+        hanging, overdue_s = self.survey.catalog.hanging(), self.deletions.overdue_s()
         jobs = len(self.compactions)
         self.pace.round_ended(self.monotonic_s(), seconds, jobs, leaves_work=requests > started)
-        self.listen(RoundPlanned(len(self._plans), requests, started, seconds, held, self._away(), hanging))
+        away = self._away()
+        self.listen(
+            RoundPlanned(len(self._plans), requests, started, seconds, held, away, hanging, overdue_s)
+        )
         self.give_up()
 
     def _away(self) -> tuple[Outside, ...]:

@@ -34,6 +34,10 @@ class RoundMetrics:
             "isotherm_deletions_held",
             "1 while the daemon deletes nothing, because it does not believe its ledger or its clock.",
         )
+        self.overdue = series.gauge(
+            "isotherm_deletions_overdue_seconds",
+            "For how long the marked file that waits longest might have gone; it is tried again once a day at least.",
+        )
         self.policies_ok = series.gauge(
             "isotherm_policy_reload_successful", "1 when every policy file was good at the last reading."
         )
@@ -50,6 +54,7 @@ class RoundMetrics:
                 self.rounds.observe(what.seconds)
                 self.deletions_held.set(what.deletions_held)
                 self.hanging.set(what.hanging)
+                self.overdue.set(what.overdue_s)
                 self.last_round.set(self._now_ms() / 1000)
                 for kind in (Outside.CATALOG, Outside.CONTROL_END, Outside.HOLDS):
                     self.away.labels(kind).set(kind in what.away)

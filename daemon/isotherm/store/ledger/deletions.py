@@ -55,6 +55,12 @@ _MARK = (
 )
 _MARK_FOUND = f"{_MARK} WHERE deletions.state IN ('deleted', 'kept')"
 """What waits already goes on to wait for what it was marked for."""
+_WITH_FILES = (
+    "WITH RECURSIVE found (uuid) AS (SELECT MIN(uuid) FROM deletions WHERE state = 'waiting' UNION ALL "
+    "SELECT (SELECT MIN(uuid) FROM deletions WHERE state = 'waiting' AND uuid > found.uuid) "
+    "FROM found WHERE found.uuid IS NOT NULL)"
+)
+"""The tables that have files which wait, one after the other: the files of none are counted."""
 SETTLED_AT_ONCE = 5000
 """Marked files that are confirmed or dropped together, in a tenth of a second."""
 
@@ -186,17 +192,21 @@ class Deletions(Part):
 
     def tables_to_sweep(self, now_ms: int) -> list[str]:
         """The uuids of tables with files whose grace is over."""
-        # From table to table: the files of one are never counted.
         rows = self.db.execute(
-            "WITH RECURSIVE found (uuid) AS ("
-            "SELECT MIN(uuid) FROM deletions WHERE state = 'waiting' UNION ALL "
-            "SELECT (SELECT MIN(uuid) FROM deletions WHERE state = 'waiting' AND uuid > found.uuid) "
-            "FROM found WHERE found.uuid IS NOT NULL) "
-            "SELECT uuid FROM found WHERE uuid IS NOT NULL AND EXISTS (SELECT 1 FROM deletions "
+            f"{_WITH_FILES} SELECT uuid FROM found WHERE uuid IS NOT NULL AND EXISTS (SELECT 1 FROM deletions "  # noqa: S608
             "WHERE state = 'waiting' AND deletions.uuid = found.uuid AND due_at_ms <= ?)",
             (now_ms,),
         )
         return [uuid for (uuid,) in rows]
+
+    def oldest_due_ms(self) -> int | None:
+        """When the file may have gone that waits longest of all; None where none waits."""
+        row = self.db.execute(
+            f"{_WITH_FILES} SELECT MIN((SELECT MIN(due_at_ms) FROM deletions WHERE state = 'waiting' AND deletions.uuid = found.uuid)) "  # noqa: S608
+            "FROM found WHERE uuid IS NOT NULL"
+        )
+        due_at_ms = row.fetchone()[0]
+        return None if due_at_ms is None else int(due_at_ms)
 
     def due_deletions(
         self,
