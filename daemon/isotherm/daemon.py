@@ -41,6 +41,7 @@ from isotherm.runtime import logs
 from isotherm.runtime.clock import monotonic_s, now_ms
 from isotherm.runtime.config import IsothermConfig
 from isotherm.runtime.settings import EXIT_BAD_CONFIG, ConfigError
+from isotherm.runtime.supervisor import Supervisor
 from isotherm.service.health import Health
 from isotherm.service.loop import Service
 from isotherm.service.policy_folder import PolicyFolder
@@ -98,6 +99,10 @@ def run(config: IsothermConfig, file: Path | None = None) -> int:
         logs.get().error("http_failed", host=config.http.host, port=config.http.port, why=str(err))
         return EXIT_BAD_CONFIG
     logs.get().info("http_listening", host=config.http.host, port=server.port)
+    # What is away is waited for inside: who has started us need not wait for it too.
+    supervisor = Supervisor(os.environ)
+    supervisor.tell("READY=1")
+    supervisor.watch(lambda: health.is_alive(monotonic_s()), _tell_hanging, stopping)
     wait_for = _Patience(health, listen, stopping)
     try:
         # Before anything of it is opened: during a rolling update the one before us may still be at work.
@@ -123,8 +128,15 @@ def run(config: IsothermConfig, file: Path | None = None) -> int:
         where = {"state": str(config.state.path), **place}
         logs.get().error(event, why=f"{type(err).__name__}: {err}", **where, **trace)
         return code
+    supervisor.tell("STOPPING=1")
     logs.get().info("stopped")
     return 0
+
+
+def _tell_hanging() -> None:
+    logs.get().error(
+        "loop_hangs", hint="what each thread does stands below; the process is to be started again"
+    )
 
 
 def ending_of(err: Exception) -> tuple[str, int]:

@@ -1,6 +1,7 @@
 """The daemon as a process beside a real broker: it starts, answers, works, waits for what is away, and stops."""
 
 import signal
+import socket
 import subprocess
 import sys
 import uuid
@@ -40,10 +41,15 @@ def start(lab, kafka):
         daemon.end()
 
 
-def test_it_follows_compacts_answers_and_stops(lab, kafka, start):
+def test_it_follows_compacts_answers_and_stops(lab, kafka, start, tmp_path, monkeypatch):
+    systemd = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    systemd.bind(f"{tmp_path}/notify")
+    systemd.settimeout(60)
+    monkeypatch.setenv("NOTIFY_SOCKET", f"{tmp_path}/notify")
     table = lab.create()
     daemon = start()
     port = daemon.until("http_listening")["port"]
+    assert systemd.recv(100) == b"READY=1"
     daemon.until("started")
     events = [lab.append(table, hour, announce=False) for hour in (1, 1, 1, 2, 3, 4)]
     ControlTopic(kafka.bootstrap_servers, start.topic).announce(*events)
@@ -60,6 +66,8 @@ def test_it_follows_compacts_answers_and_stops(lab, kafka, start):
     assert daemon.get("/etc/passwd", port)[0] == 404
     assert daemon.stop() == 0
     assert daemon.lines[-1]["event"] == "stopped"
+    assert systemd.recv(100) in {b"WATCHDOG=1", b"STOPPING=1"}
+    systemd.close()
     fold = Fold(daemon.folder / "state" / "fold.db", read_only=True)
     believed = {
         p.key: (dict(p.state.data), dict(p.state.deletes))

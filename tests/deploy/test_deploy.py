@@ -144,7 +144,7 @@ def test_the_unit_does_not_restart_where_that_mends_nothing_and_does_not_wait_fo
 
     assert service["Restart"] == "on-failure"
     assert {int(one) for one in service["RestartPreventExitStatus"].split()} == {EXIT_BAD_CONFIG, EXIT_FENCED}
-    assert service["Type"] == "simple"
+    assert (service["Type"], service["WatchdogSec"]) == ("notify", "120")
 
 
 def test_a_rewrite_that_runs_out_of_memory_does_not_stop_the_unit_and_descriptors_are_plenty():
