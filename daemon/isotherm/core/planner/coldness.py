@@ -225,8 +225,10 @@ def lateness_rule(
     A job of small files may read a hundredth of a large partition. Where nobody says what it would read, it is all.
     """
     span, boundary_ms = time_span(key, around.fields), around.state.boundary_ms
-    if span is None or boundary_ms is None:
+    if span is None:
         return Finding("lateness", False, "no time in its partition spec")
+    if boundary_ms is None:
+        return Finding("lateness", False, "how far the stream has come is not known")
     if around.words and all(word.announces for word in around.words):
         return Finding("lateness", False, "every known writer says beforehand what it will touch")
     whole = partition.data_total.bytes + partition.deletes_total.bytes

@@ -232,7 +232,10 @@ def decide_metadata(
             score = going / limits.at_once
         else:
             times.append(young_ms)
+            going = 0
         why = f"{going} of {versions} old metadata.json files may go, due at {limits.at_once}"
+        if young_ms is not None and young_ms > now_ms:
+            why += f"; all are younger than {span_text(limits.older_than)}"
     else:
         ago_ms = max(now_ms - done_ms, 0)
         going = _commits_since(snapshots, done_ms, now_ms)
