@@ -135,7 +135,7 @@ MUTANTS = (
         "service/follow.py",
         "                self._ledger.see(uuid, loaded.seen_through, self._now_ms())\n",
         "",
-        FOUND + "test_after_a_catalog_was_restored_nothing_goes_whatever_daemon_looks",
+        FOUND + "test_the_ledger_knows_how_far_a_table_had_come_where_nothing_else_shows_it",
     ),
     Mutant(
         "versions of another table are looked at again at each search",
@@ -191,7 +191,7 @@ MUTANTS = (
         "iceberg/orphans.py",
         "            if holder is not None:\n",
         "            if False:\n",
-        FOUND + "test_what_lies_in_the_folder_of_another_table_stays",
+        FOUND + "test_the_files_of_a_table_that_writes_into_anothers_folder_stay",
     ),
     Mutant(
         "a folder in which most looks like orphans is believed",

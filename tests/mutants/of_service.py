@@ -180,7 +180,7 @@ MUTANTS = (
         "service/admission.py",
         "in planned.requests if not self.is_aside(work_key(request))",
         "in planned.requests",
-        "service/test_turns_of_others.py::test_a_table_of_a_higher_priority_that_is_set_aside_takes_no_turn",
+        "service/test_turns_of_others.py::test_a_table_of_a_higher_priority_whose_store_is_away_takes_no_turn",
     ),
     Mutant(
         "what fails as it begins has had the turn of another one",

@@ -102,6 +102,7 @@ def test_the_files_of_a_table_that_writes_into_anothers_folder_stay(lab_of):
     pass_by(lab, service, 5)
 
     assert any(str(home(table)) in path for path in copy.inspect.files()["file_path"].to_pylist())
+    assert "waiting" not in service.ledger.deletions(uuid_of(table))
     assert len(ended(service, Action.REMOVE_ORPHANS)) >= 2
     assert rows(copy) == had
 
@@ -186,6 +187,34 @@ def test_versions_of_a_table_of_before_are_looked_at_once(lab_of):
     assert (kept, len(again.theirs)) == (len(others), len(others))
     assert find(loaded.handle, again).files == 0
     assert others <= files(table)
+    service.stop()
+
+
+def test_the_ledger_knows_how_far_a_table_had_come_where_nothing_else_shows_it(lab_of):
+    """Its newest versions are lost too: the store was restored with the catalog, but for its data."""
+    lab = lab_of()
+    table = filled(lab, commits=8)
+    service = started(lab)
+    (planted,) = plant(table, "data/a.parquet")
+    backup, old = table.refresh().metadata_location, files(table)
+    pass_by(lab, service, 0.25)
+    for hour in range(8):
+        lab.append(table, hour)
+    pass_by(lab, service, 0.25)
+    newer = files(table) - old
+    for path in newer:
+        if path.name.endswith(".metadata.json"):
+            path.unlink()
+    with closing(sqlite3.connect(f"{lab.root}/catalog.db")) as db, db:
+        db.execute("UPDATE iceberg_tables SET metadata_location = ?", (backup,))
+    service.stop()
+    service = started(lab)
+
+    pass_by(lab, service, 5)
+
+    assert planted.exists()
+    assert {path for path in newer if path.suffix == ".parquet"} <= files(table)
+    assert any("its history went back" in one.outcome_why for one in service.ledger.operations())
     service.stop()
 
 

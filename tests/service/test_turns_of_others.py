@@ -92,6 +92,35 @@ def test_tables_that_may_not_be_written_take_no_turn_from_one_of_the_same_store_
 
 
 @pytest.mark.parametrize("priority", [1, 3])
+def test_a_table_of_a_higher_priority_whose_store_is_away_takes_no_turn(tmp_path, priority):
+    lab = a_lab(tmp_path, EAGER)
+    urgent = EAGER.replace('"*"', '"vip.*"') + f"work: {{priority: {priority}}}\n"
+    (tmp_path / "policies" / "vip.yaml").write_text(urgent)
+    away, good = lab.create("vip.t"), lab.create("shop.good")
+    service = started(lab)
+    rounds(lab, service, 3)
+    begin = service.maintainer.start_binding
+
+    def start_binding(loaded, *more):
+        if loaded.table.name == "vip.t":
+            raise StoreAway("the store of vip does not answer")
+        begin(loaded, *more)
+
+    service.maintainer.start_binding = start_binding
+    work = (1, 1, 1, 9, 9, 9, 9)
+    for hour in work:
+        lab.append(away, hour)
+    rounds(lab, service, 20)  # it is set aside for longer than the rounds to come
+    for hour in work:
+        lab.append(good, hour)
+    rounds(lab, service, 5)
+    service.stop()
+    lab.executor.stop()
+
+    assert {one.table.name for one in of(lab, seen.JobStarted)} == {"shop.good"}
+
+
+@pytest.mark.parametrize("priority", [1, 3])
 def test_a_table_of_a_higher_priority_that_is_set_aside_takes_no_turn(tmp_path, priority):
     lab = a_lab(tmp_path, EAGER)
     urgent = EAGER.replace('"*"', '"vip.*"') + f"work: {{priority: {priority}}}\n"

@@ -179,7 +179,10 @@ def calls_to_forget_one_of(count):
 
 
 def test_to_forget_a_table_costs_the_same_however_many_there_are():
-    assert calls_to_forget_one_of(200) == calls_to_forget_one_of(2)
+    # What the collector of garbage calls meanwhile comes on top.
+    many, few = (min(calls_to_forget_one_of(count) for _ in range(5)) for count in (200, 2))
+
+    assert many == few
 
 
 def test_no_series_says_when_a_counter_was_born():

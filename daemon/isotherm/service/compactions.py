@@ -128,9 +128,14 @@ class Compactions:
         self._binding[job_id] = (operation, loaded)
         if take.through_number is not None:
             self._beside.add(job_id)
-        self.maintainer.start_binding(
-            loaded, key, job_id, operation.label, take, target, operation.policy_hash, operation.why
-        )
+        try:
+            self.maintainer.start_binding(
+                loaded, key, job_id, operation.label, take, target, operation.policy_hash, operation.why
+            )
+        except BaseException:
+            self._let_go(job_id)
+            self.ledger.forget_operation(job_id)
+            raise
         self.fold.touch(uuid, [key])
         return True
 
