@@ -177,7 +177,7 @@ class Stream(_Renamed):
     key: tuple[str, ...] = ()
     """Columns that tell rows apart. Default: the fields of the message key."""
     sources: Literal["one", "many"] | None = None
-    """Whether a mirror may have the rows of `many` source tables, as of the shards of one, whose keys never clash, or has those
+    """Whether a mirror may have the rows of `many` topics, as of the shards of one table, whose keys never clash, or has those
     of `one`. Default: of many where `table` is a plain name, of one where the table is named for its source."""
     partition_by: tuple[str, ...] = ()
     """Partition spec of a table that is made: `hours(c)`, `days(c)`, `bucket(16, c)`, …"""

@@ -5,6 +5,7 @@ is in step takes part in it. A table that failed, came later or was rolled back 
 in slices of its own, while the others go on. Whatever befalls one topic or one table is its own.
 """
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
 
 from py4j.protocol import Py4JNetworkError
@@ -21,7 +22,7 @@ from isotherm_ingest.kafka import Broker
 from isotherm_ingest.marks import Mark, Marks, known_of, named
 from isotherm_ingest.plan.places import Hole, Kafka, Known, Lost
 from isotherm_ingest.plan.shares import Ranges, batch, count_of, oldest, shares
-from isotherm_ingest.plan.topics import Met, Topic
+from isotherm_ingest.plan.topics import COMPACTED, NOT_MULTIPLIED, Topic
 from isotherm_ingest.streams import StreamsConfig
 from isotherm_ingest.tables.offsets import Position
 from isotherm_ingest.tables.tools import Tools
@@ -36,18 +37,6 @@ LONGEST_PAUSE_S = 5.0
 """A window may begin so much late. A thousand topics without messages cost some hundredths of a core then."""
 LIST_EVERY_S = 10.0
 """New topics are looked for this often, or once in the shortest window."""
-
-
-COMPACTED = (
-    "compaction takes deletes away, and a mirror that is behind by then keeps the rows: set cleanup.policy=delete, and "
-    "retention.ms to longer than ingest may ever be behind"
-)
-
-
-NOT_MULTIPLIED = (
-    "of keys that moved between partitions that were there, an older change may be written after a newer one; build the "
-    "mirrors anew, and next time multiply the number of partitions"
-)
 
 
 class Driver:
@@ -91,6 +80,10 @@ class Driver:
         """Between two turns, where nothing is left to do."""
         self._list_every_s = min(LIST_EVERY_S, every_s)
         self._listed_s = self._reminded_s = float("-inf")
+        self._counts: dict[str, int] = {}
+        """By topic: how many partitions it had when it was last listed."""
+        self._starts: dict[Position, int] = {}
+        """Where Kafka's partitions began when that was last asked."""
         self._unsaid: set[str] = set()
         """Topics whose marks are still to be committed."""
 
@@ -184,7 +177,12 @@ class Driver:
         for gone in self._topics.keys() - found.keys():
             logs.get().error("topic_gone", topic=gone)
             del self._topics[gone]
+            for gauge in (self._tools.metrics.unread, self._tools.metrics.unread_share):
+                with contextlib.suppress(KeyError):
+                    gauge.remove(gone)
             self._marked = {position: mark for position, mark in self._marked.items() if position[0] != gone}
+        for name in found:
+            self._count_partitions(name, len(found[name]))
         new = {name for name in found.keys() - self._topics.keys() if self._config.stream_of(name)}
         kafka = Kafka(self._broker.starts(new), self._broker.ends(new), self._broker.topic_ids(new))
         # Of all partitions: one that has no leader now is no new one when it has.
@@ -206,28 +204,31 @@ class Driver:
             marked = self._front_of(each[name], kafka.ids.get(name, ""), by_tables=are_new)
             self._tell(name, self._topics[name].meet(each[name], marked))
 
-    def _tell(self, name: str, met: Met) -> None:
-        """Tell what came to light when a topic was met. What a table lacks it tells itself."""
-        stream = self._config.stream_of(name)
-        if stream is None:
-            return
-        if met.grew is not None and stream.mode == "mirror":
-            was, now = met.grew
-            logs.get().error("partitions_not_multiplied", topic=name, was=was, now=now, hint=NOT_MULTIPLIED)
+    def _tell(self, name: str, lost: Mapping[Position, tuple[int, int]]) -> None:
+        """Tell what Kafka lost before it was read. What a table lacks of what it has read it tells itself."""
+        for position, (needs, start) in sorted(lost.items()):
+            mark = self._marked.get(position)
+            if mark is not None and mark.tables:
+                continue
+            # Of a topic without a table nobody knows whether it had a change; of a partition that no table has read, it had.
+            hole = Hole(Lost.RETENTION, position, needs, start)
+            logs.get().error("changes_missing", table=None, topic=name, hole=str(hole))
+            for table in self._tables.of_topic(name):
+                self._tools.metrics.holes.labels(table, hole.why.value).inc()
+
+    def _count_partitions(self, name: str, count: int) -> None:
+        """Tell where a mirror's keys may have moved between partitions that were there."""
+        was, stream = self._counts.get(name, count), self._config.stream_of(name)
+        self._counts[name] = count
+        if count % was and stream is not None and stream.mode == "mirror":
+            logs.get().error("partitions_not_multiplied", topic=name, was=was, now=count, hint=NOT_MULTIPLIED)
             self._tools.metrics.holes.labels(stream.table, "partitions_not_multiplied").inc()
-        if met.lost and not self._tables.of_topic(name):
-            for position, (needs, start) in sorted(met.lost.items()):
-                hole = Hole(Lost.RETENTION, position, needs, start)
-                logs.get().error("changes_missing", table=None, topic=name, hole=str(hole))
-            self._tools.metrics.holes.labels(stream.table, Lost.RETENTION.value).inc()
 
     def _ask(self, topics: set[str], ends: Kafka) -> Kafka:
         """What the broker says of some topics; those of another id begin again."""
         kafka = Kafka(self._broker.starts(topics), ends.of(topics).ends, self._broker.topic_ids(topics))
         self._meet(topics, kafka)
-        for name in topics & self._topics.keys():
-            share = self._topics[name].unread_share(kafka, self._tables.needs(name))
-            self._tools.metrics.unread_share.labels(name).set(share)
+        self._starts |= kafka.starts
         return kafka
 
     def _front_of(self, kafka: Kafka, topic_id: str, *, by_tables: bool) -> dict[Position, int]:
@@ -384,5 +385,8 @@ class Driver:
     def _measure(self, ends: Kafka) -> None:
         """What waits; and of what was asked in this turn, how much of what Kafka holds."""
         for name, topic in self._topics.items():
-            self._tools.metrics.unread.labels(name).set(topic.unread(ends, self._tables.needs(name)))
+            needs = self._tables.needs(name, topic.topic_id)
+            self._tools.metrics.unread.labels(name).set(topic.unread(ends, needs))
+            share = topic.unread_share(Kafka(self._starts, ends.ends), needs)
+            self._tools.metrics.unread_share.labels(name).set(share)
         self._tools.metrics.turned.set_to_current_time()

@@ -100,14 +100,19 @@ class Tables:
             default=None,
         )
 
-    def needs(self, topic: str) -> dict[Position, int]:
-        """The least that any table of a topic needs next of each partition, also one that is left out."""
+    def needs(self, topic: str, topic_id: str) -> dict[Position, int]:
+        """The least that any table of a topic needs next of each partition, also one that is left out.
+
+        What it has of another topic of that name is nothing.
+        """
         least: dict[Position, int] = {}
         for name in self.of_topic(topic):
             known = self._states[name].known
-            for position, through in {} if known is None else known.through.items():
+            is_other = known is not None and known.topic_ids.get(topic, topic_id) not in {topic_id, ""}
+            for position, through in ({} if known is None else known.through).items():
                 if position[0] == topic:
-                    least[position] = min(through, least.get(position, through))
+                    needed = 0 if is_other else through
+                    least[position] = min(needed, least.get(position, needed))
         return least
 
     def look_soon(self, names: Iterable[str]) -> None:
@@ -125,7 +130,6 @@ class Tables:
             )
             if state.untold and not state.failures and not is_behind:
                 logs.get().info("table_recovered", table=name, after=state.untold)
-                self._tools.metrics.quarantined.labels(name).set(0)
                 state.untold = 0
 
     def must_wait(self, topic: str, now_s: float) -> bool:
@@ -168,7 +172,12 @@ class Tables:
                 mine = mine.also(by_topic[topic])
             spans = {position: (end, end) for position, end in mine.ends.items()}
             portions[name] = Portion(LOOK, (), spans, mine, cluster)
-        self.prepare(portions, now_s, only_look=True, recovers=recovers)
+        try:
+            self.prepare(portions, now_s, only_look=True, recovers=recovers)
+        except BaseException:
+            for name in portions:
+                self._states[name].must_look = True
+            raise
 
     def failed(self, names: Iterable[str]) -> list[str]:
         """Those of them that failed when they were tried last, or that a hole has halted before this driver began."""
@@ -301,8 +310,7 @@ class Tables:
         if not recovers:
             return
         state.failures = 0
-        if not state.untold:
-            self._tools.metrics.quarantined.labels(name).set(0)
+        self._tools.metrics.quarantined.labels(name).set(0)
 
     def _failed(self, name: str, batch: int, err: Exception, now_s: float) -> None:
         state = self._states[name]

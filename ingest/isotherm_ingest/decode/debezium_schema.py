@@ -16,6 +16,10 @@ class Column:
 
     name: str
     kind: Kind
+    is_optional: bool = True
+    """Whether it takes null."""
+    default: str | None = None
+    """What stands in it where nothing is said, as the text of its JSON; None where it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,7 @@ def change_schema(value: str, key: str | None) -> ChangeSchema:
         source = message["payload"]["source"]
         said = [_text(source.get(name) or "") for name in ("schema", "db", "table")]
         image = fields.get("after") or fields["before"]
-        columns = tuple(Column(_name(field["field"]), kind_of(field)) for field in image["fields"])
+        columns = tuple(_column(field) for field in image["fields"])
         source_fields = frozenset(_name(field["field"]) for field in fields["source"]["fields"])
         fields["op"]  # what has none is no change event
     except KeyError as err:
@@ -68,6 +72,13 @@ def change_schema(value: str, key: str | None) -> ChangeSchema:
         tuple(name for name in ("before", "after") if name in fields),
         _is_schema_first(value),
     )
+
+
+def _column(field: dict[str, Any]) -> Column:
+    kind, default = kind_of(field), field.get("default")
+    if default is not None and (kind.text == "JSON" or not isinstance(default, str)):
+        default = json.dumps(default, separators=(",", ":"))
+    return Column(_name(field["field"]), kind, bool(field.get("optional")), default)
 
 
 def _is_schema_first(value: str) -> bool:

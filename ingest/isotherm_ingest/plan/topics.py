@@ -12,15 +12,14 @@ from isotherm_ingest.plan.retries import less, more, pause_s
 from isotherm_ingest.plan.shares import Waiting, Window
 from isotherm_ingest.tables.offsets import Position
 
-
-@dataclass(frozen=True, slots=True)
-class Met:
-    """What came to light when a topic was met."""
-
-    lost: Mapping[Position, tuple[int, int]] = field(default_factory=dict)
-    """Of each partition, from where on it was to be read, and from where on Kafka still holds it."""
-    grew: tuple[int, int] | None = None
-    """From how many partitions to how many, where keys may have moved between those that were there."""
+COMPACTED = (
+    "compaction takes deletes away, and a mirror that is behind by then keeps the rows: set cleanup.policy=delete, and "
+    "retention.ms to longer than ingest may ever be behind"
+)
+NOT_MULTIPLIED = (
+    "of keys that moved between partitions that were there, an older change may be written after a newer one; build the "
+    "mirrors anew, and next time multiply the number of partitions"
+)
 
 
 @dataclass
@@ -40,8 +39,10 @@ class Topic:
     gate: dict[Position, int] = field(default_factory=dict)
     """While the topic gains partitions: where the old ones ended when the new ones were first seen."""
 
-    def meet(self, kafka: Kafka, marked: Mapping[Position, int]) -> Met:
+    def meet(self, kafka: Kafka, marked: Mapping[Position, int]) -> dict[Position, tuple[int, int]]:
         """Take up what the broker says of it alone: another topic under the name, new partitions, a lost beginning or end.
+
+        Returns what was lost unread: from where on it was to be read, and from where on Kafka still holds it.
 
         A key may move to a new partition. Its older changes stand in an old one, so the new partitions wait until
         the old ones were read to where they ended when the new ones came. It moves to no other old one where their
@@ -54,10 +55,7 @@ class Topic:
         for position, seen in marked.items():
             self.through.setdefault(position, seen)
         new = [position for position in sorted(kafka.ends) if position not in self.through]
-        grew: tuple[int, int] | None = None
         if new and self.through and not self.gate:
-            was, count = len(self.through), 1 + max(number for _, number in (*new, *self.through))
-            grew = (was, count) if count % was else None
             self.gate = {
                 position: kafka.ends[position] for position in self.through if position in kafka.ends
             }
@@ -72,7 +70,7 @@ class Topic:
                 if seen < start:
                     lost[position] = (seen, start)
                 self.through[position] = min(max(seen, start), kafka.ends[position])
-        return Met(lost, grew)
+        return lost
 
     def has_changed(self, kafka: Kafka) -> bool:
         """Whether Kafka, asked about this topic alone, has more partitions than were met, or ends before what was seen."""
@@ -101,7 +99,8 @@ class Topic:
             (
                 min(max(end - min(seen, needs.get(one, seen)), 0) / (end - start), 1.0)
                 for one, seen in self.through.items()
-                if (end := kafka.ends.get(one, 0)) > (start := kafka.starts.get(one, 0))
+                # What begins at 0 has lost nothing yet: how soon it will, nobody can say.
+                if (end := kafka.ends.get(one, 0)) > (start := kafka.starts.get(one, 0)) > 0
             ),
             default=0.0,
         )

@@ -18,32 +18,42 @@ ANEW = "To build it anew, drop it and say `on_hole: backfill` in its stream"
 
 
 def definition(stream: Stream, key: Sequence[str], groups: Sequence[Group] = ()) -> dict[str, str]:
-    """The properties that say what a table is; its source is that of the messages that came first."""
+    """The properties that say what a table is, by its key and the messages that it has."""
     if stream.mode == "changelog":
         return {MODE_PROPERTY: stream.mode}
-    said = {MODE_PROPERTY: stream.mode, KEY_PROPERTY: json.dumps(list(key))}
-    return said | ({SOURCE_PROPERTY: source_of(groups[0])} if groups and stream.has_one_source else {})
-
-
-def source_of(group: Group) -> str:
-    """The source table of some messages: `topic schema.table`."""
-    return f"{group.topic} {group.schema.source_schema}.{group.schema.source_table}"
+    said = {MODE_PROPERTY: stream.mode, **({KEY_PROPERTY: json.dumps(list(key))} if key else {})}
+    topics = {group.topic for group in groups}
+    return said | ({SOURCE_PROPERTY: topics.pop()} if len(topics) == 1 and stream.has_one_source else {})
 
 
 def of_other_sources(
-    name: str, stream: Stream, groups: Sequence[Group], properties: Mapping[str, str]
+    name: str,
+    stream: Stream,
+    groups: Sequence[Group],
+    properties: Mapping[str, str],
+    had: Collection[str] = (),
 ) -> dict[Group, str]:
-    """The messages of another source table than the mirror's, with why they do not belong into it."""
-    if not groups or not stream.has_one_source:
+    """The messages of another topic than the mirror's, with why they do not belong into it.
+
+    A source table has a topic of its own. Where a router brings several into one, that one is the source.
+
+    Args:
+        name: the mirror's.
+        stream: its stream.
+        groups: messages that would become its rows, in the order in which they first came.
+        properties: of the table.
+        had: topics of which it has rows. Where these are several, whoever made it so meant that.
+    """
+    if not groups or not stream.has_one_source or (SOURCE_PROPERTY not in properties and len(had) > 1):
         return {}
-    mine = properties.get(SOURCE_PROPERTY) or source_of(groups[0])
+    mine = properties.get(SOURCE_PROPERTY) or next(iter(had), groups[0].topic)
     return {
         group: (
-            f"other_table:{name} has the rows of {mine}, and these are of {source_of(group)}. Write {{schema}} or {{topic}} "
-            f"into `table`, or say `sources: many` where no key is in both, or set {SOURCE_PROPERTY} where the source moved"
+            f"other_table:{name} has the rows of topic {mine}, and these are of {group.topic}. Write {{schema}} or {{topic}} into "
+            f"`table`, or say `sources: many` where no key is in both, or set {SOURCE_PROPERTY} where the source moved"
         )
         for group in groups
-        if source_of(group) != mine
+        if group.topic != mine
     }
 
 

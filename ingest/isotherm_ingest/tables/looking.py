@@ -64,7 +64,8 @@ class Looking:
         if from_offsets is None or not portion.groups:
             return at
         said = {} if found is None else found.properties
-        others = of_other_sources(self._name, self._stream, portion.groups, said)
+        had = {topic for topic, _ in at.vector}
+        others = of_other_sources(self._name, self._stream, portion.groups, said, had)
         mine = tuple(group for group in portion.groups if group not in others)
         now = self._defined(found, mine)
         must_be_written(now)

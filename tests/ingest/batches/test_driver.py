@@ -439,8 +439,49 @@ def test_what_kafka_lost_of_a_topic_of_which_there_is_no_table_yet_is_told():
     assert pipeline.rows("orders") == [4, 5]
     (lost,) = [one for one in said if one["event"] == "changes_missing"]
     assert (lost["topic"], lost["hole"]) == (ORDERS, f"retention ({ORDERS}/0: needs 1, could go on from 4)")
-    assert pipeline.sample("holes_total", table="shop.{table}", why="retention") == 1
     pipeline.driver.stop()
+
+
+def test_what_kafka_lost_of_a_partition_that_no_table_has_read_is_told(pipeline):
+    """It came while the topic gained it, and ingest did not run until retention had passed."""
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.minute()
+    pipeline.send(*messages(ORDERS, 0, 1, 2, partition=1))
+    pipeline.store[ORDERS, 1] = Mark(0, "", {})
+    pipeline.session.kept_from[ORDERS, 1] = 2
+    with capture_logs() as said:
+        pipeline.start()
+        pipeline.minute()
+
+    assert [one["hole"] for one in said if one["event"] == "changes_missing"] == [
+        f"retention ({ORDERS}/1: needs 0, could go on from 2)"
+    ]
+    assert pipeline.sample("holes_total", table="shop.orders", why="retention") == 1
+
+
+def test_a_catalog_that_goes_away_while_a_table_is_looked_at_does_not_make_it_forgotten(pipeline):
+    pipeline.send(*messages(ORDERS, 0, 1, 2))
+    pipeline.minute()
+    pipeline.lake.tables["shop.orders"].has = {(ORDERS, 0): 1}
+    pipeline.outbox.noticed = {"shop.orders"}
+    pipeline.lake.away = True
+    with pytest.raises(CatalogAway):
+        pipeline.turn()
+    pipeline.lake.away = False
+    pipeline.minute()
+
+    assert pipeline.is_left_out("orders")
+
+
+def test_the_figures_of_a_topic_that_is_gone_go_with_it(pipeline):
+    pipeline.send(*messages(ORDERS, 0))
+    pipeline.minute()
+    assert pipeline.sample("unread_messages", topic=ORDERS) == 0
+    pipeline.session.kafka.clear()
+    pipeline.minute()
+
+    assert pipeline.sample("unread_messages", topic=ORDERS) is None
+    assert pipeline.sample("unread_share", topic=ORDERS) is None
 
 
 @pytest.mark.parametrize(("more", "told"), [(1, [(2, 3)]), (2, [])])
@@ -468,7 +509,8 @@ def test_a_table_has_recovered_once_it_has_all_that_it_lacked(pipeline):
     with capture_logs() as said:
         pipeline.turn()
         assert 0 < len(pipeline.rows("orders")) < 20
-        assert pipeline.is_left_out("orders")
+        assert not pipeline.is_left_out("orders")
+        assert "table_recovered" not in [one["event"] for one in said]
         assert pipeline.sample("unread_messages", topic=ORDERS) == 20 - len(pipeline.rows("orders"))
         pipeline.minute()
 

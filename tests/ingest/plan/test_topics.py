@@ -2,7 +2,7 @@
 
 from isotherm_ingest.plan.places import Kafka
 from isotherm_ingest.plan.shares import Window
-from isotherm_ingest.plan.topics import Met, Topic
+from isotherm_ingest.plan.topics import Topic
 
 
 def kafka(ends, start=0, topic_id="a"):
@@ -43,20 +43,25 @@ def test_the_front_stays_within_what_kafka_holds():
     assert one.through == {("t", 0): 5, ("t", 1): 9}
 
 
-def test_what_kafka_no_longer_holds_and_partitions_that_are_not_multiplied_come_to_light():
-    one = topic(3, 7)
-    met = one.meet(kafka([9, 9, 2], start=5), {})
-
-    assert met == Met({("t", 0): (3, 5)}, (2, 3))
-    assert topic(6, 6).meet(kafka([9, 9, 2, 2], start=5), {}) == Met()
+def test_what_kafka_lost_before_it_was_read_comes_to_light():
+    assert topic(3, 7).meet(kafka([9, 9], start=5), {}) == {("t", 0): (3, 5)}
+    assert topic(6, 6).meet(kafka([9, 9], start=5), {}) == {}
 
 
-def test_the_share_that_is_unread_is_that_of_who_needs_most():
-    one = topic(9)
+def test_what_is_unread_is_counted_for_who_needs_most():
+    one, behind = topic(9), {("t", 0): 4}
 
-    assert (one.unread(kafka([10]), {}), one.unread_share(kafka([10]), {})) == (1, 0.1)
-    assert (one.unread(kafka([10]), {("t", 0): 4}), one.unread_share(kafka([10]), {("t", 0): 4})) == (6, 0.6)
-    assert one.unread_share(kafka([10], start=5), {("t", 0): 4}) == 1.0
+    assert (one.unread(kafka([10]), {}), one.unread(kafka([10]), behind)) == (1, 6)
+
+
+def test_the_share_that_is_unread_is_of_what_retention_has_left():
+    """A topic of which nothing was ever deleted may be new, or kept for ever."""
+    one, behind = topic(9), {("t", 0): 4}
+
+    assert one.unread_share(kafka([10]), behind) == 0
+    assert one.unread_share(kafka([10], start=2), {}) == 1 / 8
+    assert one.unread_share(kafka([10], start=2), behind) == 6 / 8
+    assert one.unread_share(kafka([10], start=5), behind) == 1.0
 
 
 def test_new_partitions_wait_until_the_old_ones_were_read_to_where_they_ended():

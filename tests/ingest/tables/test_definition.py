@@ -57,15 +57,36 @@ def test_a_mirror_that_is_named_for_its_source_has_the_rows_of_one():
     first, second = of_source("shop.public.orders", "public"), of_source("shop.other.orders", "other")
     said = definition(named, ["id"], [first])
 
-    assert said["ingest.source-table"] == "shop.public.orders public.orders"
+    assert said["ingest.source-table"] == "shop.public.orders"
     for properties in ({}, said):
         refused = of_other_sources(NAME, named, [first, second], properties)
         assert list(refused) == [second]
-        assert refused[second].startswith("other_table:shop.orders has the rows of shop.public.orders")
+        assert refused[second].startswith("other_table:shop.orders has the rows of topic shop.public.orders")
     assert list(of_other_sources(NAME, named, [second], said)) == [second]
     assert missing_properties(NAME, named, ["id"], definition(named, ["id"]), [first]) == {
-        "ingest.source-table": "shop.public.orders public.orders"
+        "ingest.source-table": "shop.public.orders"
     }
+
+
+def test_a_router_that_brings_several_tables_into_one_topic_is_one_source():
+    named = Stream(topics="shop.*", table="shop.{table}")
+    both = [of_source("shop.all", "a"), of_source("shop.all", "b")]
+
+    assert of_other_sources(NAME, named, both, definition(named, ["id"], both)) == {}
+
+
+def test_a_mirror_that_an_earlier_version_made_is_of_the_topic_that_it_has_rows_of():
+    named = Stream(topics="shop.*", table="shop.{table}")
+    staging, orders = of_source("shop.staging.orders", "staging"), of_source("shop.public.orders", "public")
+
+    assert list(of_other_sources(NAME, named, [staging, orders], {}, {"shop.public.orders"})) == [staging]
+    # Whoever has the shards of a table in it goes on to.
+    assert (
+        of_other_sources(NAME, named, [staging, orders], {}, {"shop.public.orders", "shop.staging.orders"})
+        == {}
+    )
+    assert "ingest.source-table" not in definition(named, ["id"], [staging, orders])
+    assert "ingest.key" not in definition(named, [])
 
 
 @pytest.mark.parametrize(
