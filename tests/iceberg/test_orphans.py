@@ -317,7 +317,10 @@ def test_a_catalog_that_does_not_know_all_is_not_believed(on_disk, cause):
 
     result = find(table, search_of(table, cause))
 
-    assert (result.reason, "is further than the catalog's version" in result.why) == (Reason.STALE, True)
+    assert (result.reason, "is further than the catalog's version" in result.why) == (
+        Reason.OTHER_HISTORY,
+        True,
+    )
 
 
 def test_a_folder_that_leads_elsewhere_is_not_searched(on_disk):

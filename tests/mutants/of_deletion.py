@@ -97,10 +97,17 @@ MUTANTS = (
     Mutant(
         "the files of a table that was renamed go as orphans of the one in its place",
         "iceberg/metadata_folder.py",
-        "version.uuid.lower() not in gone:",
+        "version.uuid not in {uuid, *gone}:",
         "False:",
         "iceberg/test_metadata_folder.py::"
         "test_the_metadata_of_another_table_keeps_orphans_until_it_is_known_to_be_gone",
+    ),
+    Mutant(
+        "what is committed while the folder is looked at counts as another history",
+        "iceberg/metadata_folder.py",
+        "        table = table.catalog.load_table(table.name())\n",
+        "",
+        "iceberg/test_metadata_folder.py::test_what_is_committed_while_the_folder_is_looked_at_is_in_order",
     ),
     Mutant(
         "a folder that is a link is searched",

@@ -176,6 +176,27 @@ MUTANTS = (
         LAYERS + "test_a_job_is_cancelled_by_what_touches_its_table_and_by_nothing_else",
     ),
     Mutant(
+        "a binding that lasts for rounds is taken for one that ended the daemon",
+        "service/compactions.py",
+        "return job_id in self._binding or job_id in self._running",
+        "return job_id in self._running",
+        "service/test_barrier.py::test_a_binding_that_lasts_for_rounds_is_no_crash",
+    ),
+    Mutant(
+        "what cannot be bound sets the whole table aside",
+        "iceberg/maintainer.py",
+        "    if isinstance(err, Unavailable) and not isinstance(err, Unreadable):\n",
+        "    if isinstance(err, Unavailable):\n",
+        "service/test_barrier.py::test_a_partition_that_cannot_be_bound_keeps_no_other_of_its_table_from_being_compacted",
+    ),
+    Mutant(
+        "a hold that is refused keeps the others from being told",
+        "service/holds.py",
+        "                if isinstance(err, Refused):\n",
+        "                if False:\n",
+        "service/test_holds.py::test_a_hold_that_the_broker_does_not_take_keeps_no_other_from_being_told",
+    ),
+    Mutant(
         "what is set aside takes the turns of what is well",
         "service/admission.py",
         "in planned.requests if not self.is_aside(work_key(request))",
@@ -199,8 +220,8 @@ MUTANTS = (
     Mutant(
         "turns of a clock that was ahead count",
         "service/admission.py",
-        "if 0 <= now_ms - at_ms < DAY_MS",
-        "if now_ms - at_ms < DAY_MS",
+        "if 0 <= now_ms - at_ms < span_ms",
+        "if now_ms - at_ms < span_ms",
         "service/test_clock.py::test_a_turn_that_was_had_in_the_future_costs_no_table_one_now",
     ),
     Mutant(

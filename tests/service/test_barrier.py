@@ -14,8 +14,9 @@ from pyiceberg.utils import datetime
 from isotherm.contract.identity import TableId
 from isotherm.contract.paths import normalised
 from isotherm.core import observations as seen
-from isotherm.core.model.jobs import Action, OutcomeKind
+from isotherm.core.model.jobs import Action, OutcomeKind, Take
 from isotherm.core.model.refusals import Reason
+from isotherm.iceberg.values import loaded_table
 from isotherm.service.barrier import AWAY_IN_A_ROW, LONG_S, MOST_ASIDE, Barrier
 from isotherm.service.ports import (
     Fenced,
@@ -28,6 +29,7 @@ from isotherm.service.ports import (
     Unreadable,
 )
 from isotherm.store.ledger import Operation
+from support.in_process import AtOnce
 from support.lab import (
     EXPIRING,
     Lab,
@@ -797,7 +799,55 @@ def test_a_binding_that_takes_the_daemon_with_it_counts_against_its_partition(la
     (quarantine,) = service.ledger.quarantined(uuid_of(table)).values()
     assert quarantine.failures >= 3
     assert "crashed" in quarantine.why
+    assert service.ledger.bytes_read_within(86_400_000, service.now_ms()) == 0
     service.stop()
+
+
+def test_a_binding_that_lasts_for_rounds_is_no_crash(lab):
+    """It has a thread to itself and others wait for it."""
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(table, hour)
+    service = started(lab)
+    bound = service.maintainer.bound
+    service.maintainer.bound = list
+    for _ in range(8):
+        service.step(0)
+        lab.ahead_ms += 11_000
+    service.maintainer.bound = bound
+    settle(service)
+
+    assert [one.outcome for one in of(lab, seen.JobEnded)] == [OutcomeKind.DONE]
+    assert service.ledger.quarantined(uuid_of(table)) == {}
+    service.stop()
+
+
+def test_a_binding_that_was_given_up_is_no_fault_of_its_partition(lab):
+    """Or that was never begun, because too many threads hang already."""
+
+    class Hanging(AtOnce):
+        def beside(self, _):
+            return GivenUp()
+
+    class GivenUp:
+        def start(self, name, _):
+            self.name = name
+
+        def ended(self):
+            return [(self.name, TimeoutError("16 threads hang"))]
+
+    lab.threads = Hanging()
+    table = lab.create()
+    lab.append(table, 1)
+    maintainer = lab.maintainer(lab.executor)
+    key = next(iter(lab.scan()))
+    maintainer.start_binding(
+        loaded_table(table, "shop.orders"), key, "job", "hour 1", Take(), 1, "hash", "why"
+    )
+
+    ((_, result),) = maintainer.bound()
+    assert isinstance(result, Unavailable)
+    assert "16 threads hang" in str(result)
 
 
 def test_the_default_lab_is_quiet(tmp_path):

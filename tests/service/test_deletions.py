@@ -241,7 +241,7 @@ def test_a_table_that_was_renamed_while_the_end_was_unknown_keeps_its_files(lab)
     assert rows(moved) == before
     ended = [one for one in service.ledger.operations() if one.table.uuid == uuid_of(table)]
     assert {one.state for one in ended if one.action is not Action.REMOVE_ORPHANS} == {"done"}
-    assert {one.reason for one in ended if one.action is Action.REMOVE_ORPHANS} == {"stale"}
+    assert {one.reason for one in ended if one.action is Action.REMOVE_ORPHANS} == {"other_history"}
     service.stop()
 
 

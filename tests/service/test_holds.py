@@ -313,9 +313,14 @@ def topics():
 
 
 @pytest.fixture
-def two(tmp_path, topics):
+def heard():
+    """What was told, of both."""
+    return []
+
+
+@pytest.fixture
+def two(tmp_path, topics, heard):
     """The holds of two daemons on one topic."""
-    heard = []
     ledgers = [Ledger(tmp_path / name / "ledger.db") for name in ("one", "two")]
     return [
         Holds(topic, ledger, heard.append, lambda: 1000, heard.append)
@@ -353,15 +358,18 @@ def test_a_halt_that_could_not_be_told_holds_here_and_is_told_later(two, topics)
     assert one.stops("t") == other.stops("t") == HALTED
 
 
-def test_a_hold_that_the_broker_does_not_take_keeps_no_other_from_being_told(two, topics):
+def test_a_hold_that_the_broker_does_not_take_keeps_no_other_from_being_told(two, topics, heard):
     one, other = two
     topics[0].largest = 300
     long = Hold(HoldKind.QUARANTINE, "a", "shop.aaa", "x" * 400, 5, partition=PartitionKey("{}"), until_ms=9)
     one.put(long)
     one.put(HALT)
+    for _ in range(5):
+        one.refresh(0)
     other.refresh(0)
 
     assert other.stops("t") == HALTED
+    assert len([what for what in heard if isinstance(what, seen.TrySoon)]) == 1
 
 
 def test_what_is_said_of_an_end_is_cut():

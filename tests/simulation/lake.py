@@ -313,3 +313,6 @@ class Turns:
     def each(self, work: Callable[[Any], Any], items: Sequence[Any], at_once: int) -> Iterator[Any]:
         del at_once
         return map(work, items)
+
+    def pause(self, seconds: float, is_stopped: Callable[[], bool]) -> None:
+        del seconds, is_stopped

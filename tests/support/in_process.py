@@ -56,6 +56,9 @@ class AtOnce:
     def each(self, work, items, at_once):
         return THREADS.each(work, items, at_once)
 
+    def pause(self, seconds, is_stopped):
+        del seconds, is_stopped
+
 
 class _Done:
     """One thing after another, each done when it is begun."""

@@ -64,8 +64,18 @@ def version_of(head: bytes, tail: bytes = b"") -> Version | None:
     )
 
 
+MAX_PACKED_BYTES = 8 * 1024 * 1024
+"""Of a packed version: metadata is packed to a tenth."""
+
+
 def unpacked_ends(packed: bytes) -> tuple[bytes, bytes]:
-    """The first and the last `END_BYTES` of what was packed, up to what a metadata file may have; empty where it is damaged."""
+    """The first and the last `END_BYTES` of what was packed, up to what a metadata file may have; empty where it is damaged.
+
+    Raises:
+        TooLargeError: it is more than the metadata of a table that is looked at whole.
+    """
+    if len(packed) > MAX_PACKED_BYTES:
+        raise TooLargeError(f"it has more than {MAX_PACKED_BYTES} bytes, packed")
     head = tail = b""
     size = 0
     try:

@@ -35,7 +35,7 @@ from pyiceberg.typedef import EMPTY_DICT, Properties
 from isotherm.clients.metadata_file import (
     END_BYTES,
     GZIP_MAGIC,
-    MAX_METADATA_BYTES,
+    MAX_PACKED_BYTES,
     METADATA_NAMES,
     MetadataFile,
     newest_of,
@@ -168,7 +168,7 @@ def ends_of(io: FileIO, location: str) -> tuple[bytes, bytes]:
         with file.open() as stream:
             head = bytes(stream.read(END_BYTES))
             if head.startswith(GZIP_MAGIC):
-                return unpacked_ends(head + bytes(stream.read(MAX_METADATA_BYTES)))
+                return unpacked_ends(head + bytes(stream.read(MAX_PACKED_BYTES)))
             stream.seek(max(len(file) - END_BYTES, 0))
             return head, bytes(stream.read(END_BYTES))
 

@@ -60,7 +60,7 @@ class Strangers:
     @property
     def refusal(self) -> Refusal:
         """Why no orphan goes."""
-        return Refusal(Reason.STALE, f"in its metadata folder {self.why}")
+        return Refusal(Reason.OTHER_HISTORY, f"in its metadata folder {self.why}")
 
 
 def is_orphan_by_name(path: str) -> bool:

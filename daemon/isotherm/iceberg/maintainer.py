@@ -361,6 +361,8 @@ def _refused(err: BaseException) -> Refusal | Unavailable:
     """What a binding came to that went wrong: where the catalog or the store is away, nothing is known yet."""
     if isinstance(err, Unavailable) and not isinstance(err, Unreadable):
         return err
+    if isinstance(err, TimeoutError):  # it was given up, or not even begun
+        return Unavailable(f"reading its manifests: {_text(err)}")
     if isinstance(err, Unreadable):
         is_missing = isinstance(err.__cause__, FileNotFoundError)
         return Refusal(Reason.MISSING_FILE if is_missing else Reason.CORRUPT_FILE, str(err))

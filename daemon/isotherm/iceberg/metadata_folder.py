@@ -5,7 +5,7 @@ versions that it lacks lie in the folder. So does the metadata of another table 
 """
 
 import heapq
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from pyiceberg.io import FileIO
@@ -13,13 +13,18 @@ from pyiceberg.table import Table
 
 from isotherm.clients.listing import StoredFile, files_below
 from isotherm.clients.metadata_file import Version, version_of
-from isotherm.clients.storage import REQUESTS_AT_ONCE, ends_of
+from isotherm.clients.storage import ends_of
 from isotherm.contract.paths import taken_for
 from isotherm.core.deletion import FOUND, VERSION_ENDS, Cause, name_of
 from isotherm.core.orphans import Strangers
 from isotherm.iceberg.manifests.reachability import Stopped, last_sequence_number
 from isotherm.iceberg.threads import IsStopped, Threads
 
+PAUSES_S = (0.5, 1.5)
+"""Between the looks at a version that the catalog does not know: a commit writes it a moment before it is in force."""
+LEFT_BEHIND = "delete it if a commit that failed has left it"
+AT_ONCE = 8
+"""Versions that are read together: a packed one is held whole."""
 MOST = 200
 """The newest versions that the table does not name, and that are looked at: two small reads each."""
 LOST_RACE_MS = 600_000
@@ -58,10 +63,13 @@ class Beside:
 
 
 def beside(table: Table, home: str, gone: Collection[str], is_stopped: IsStopped, threads: Threads) -> Beside:
-    """What the folder with the table's metadata shows against deleting what was found.
+    """What lies in the folders with the table's metadata, and speaks against deleting what was found.
+
+    The folders are listed, and then the table is loaded again: what was committed meanwhile is in order. What is about to be
+    committed is given a moment.
 
     Args:
-        table: as it was just loaded.
+        table: as it was loaded.
         home: the location below which its folders are.
         gone: the uuids of tables that are known to be gone.
         is_stopped: asked between two files.
@@ -72,38 +80,23 @@ def beside(table: Table, home: str, gone: Collection[str], is_stopped: IsStopped
         NotImplementedError: this FileIO cannot list.
         Stopped: so it was wanted.
     """
-    named = {name_of(one) for location in versions(table) for one in taken_for(location)}
-    folder = home.rstrip("/") + "/metadata/"
-    unnamed = [
-        file
-        for some in files_below(table.io, folder)
-        for file in some
-        if "/" not in file.name and file.name.endswith(VERSION_ENDS) and file.name not in named
-    ]
-    newest = heapq.nlargest(MOST, unnamed, key=lambda file: file.written_at_ms)
-    young_ms = oldest_named_ms(table)
-
-    def read(file: StoredFile) -> Version | str | None:
-        if is_stopped():
-            raise Stopped
-        try:
-            return version_of(*ends_of(table.io, folder + file.name))
-        except FileNotFoundError:
-            return None
-        except Exception as err:  # noqa: BLE001 (old ones may lie in an archive; a young one says that it cannot be read)
-            is_old = file.written_at_ms + 1000 < young_ms  # some stores tell whole seconds
-            return None if is_old else f"{file.name} cannot be read: {type(err).__name__}: {err}"
-
+    read = list(_unnamed(table, home, is_stopped, threads))
+    uuid = str(table.metadata.table_uuid)
+    mine = [(name, version) for name, version in read if isinstance(version, str) or version.uuid == uuid]
     history: str | None = None
+    for pause_s in (0.0, *PAUSES_S):
+        if not mine:
+            break
+        threads.pause(pause_s, is_stopped)
+        table = table.catalog.load_table(table.name())
+        named = _named(table)
+        whys = {name: _of_another_history(table, named, one) for name, one in mine if name not in named}
+        mine = [(name, one) for name, one in mine if whys.get(name) is not None]
+        history = next((f"{name} {why}" for name, why in whys.items() if why is not None), None)
     strangers: dict[str, str] = {}
-    for file, version in zip(newest, threads.each(read, newest, REQUESTS_AT_ONCE), strict=True):
-        if isinstance(version, str):
-            history = history or version
-        elif version is not None and version.uuid.lower() == str(table.metadata.table_uuid):
-            why = _of_another_history(table, named, version)
-            history = history or (why and f"{file.name} {why}")
-        elif version is not None and version.uuid.lower() not in gone:
-            strangers.setdefault(version.uuid.lower(), file.name)
+    for name, version in read:
+        if not isinstance(version, str) and version.uuid not in {uuid, *gone}:
+            strangers.setdefault(version.uuid, name)
     if not strangers:
         return Beside(history)
     uuid, name = next(iter(strangers.items()))
@@ -114,13 +107,60 @@ def beside(table: Table, home: str, gone: Collection[str], is_stopped: IsStopped
     return Beside(history, Strangers(frozenset(strangers), why))
 
 
-def _of_another_history(table: Table, named: set[str], version: Version) -> str | None:
+def _named(table: Table) -> set[str]:
+    """The names of the versions that a table needs."""
+    return {name_of(one) for location in versions(table) for one in taken_for(location)}
+
+
+def _unnamed(
+    table: Table, home: str, is_stopped: IsStopped, threads: Threads
+) -> Iterator[tuple[str, Version | str]]:
+    """The newest versions in a table's folders that it does not name, by name; of one that cannot be read, why."""
+    named, young_ms = _named(table), oldest_named_ms(table)
+    folders = dict.fromkeys([f"{home.rstrip('/')}/metadata/", *(_folder_of(one) for one in versions(table))])
+    unnamed = [
+        (folder, file)
+        for folder in folders
+        for some in files_below(table.io, folder)
+        for file in some
+        if "/" not in file.name and file.name.endswith(VERSION_ENDS) and file.name not in named
+    ]
+    newest = heapq.nlargest(MOST, unnamed, key=lambda one: one[1].written_at_ms)
+
+    def read(one: tuple[str, StoredFile]) -> Version | str | None:
+        if is_stopped():
+            raise Stopped
+        folder, file = one
+        try:
+            version = version_of(*ends_of(table.io, folder + file.name))
+            return None if version is None else version._replace(uuid=version.uuid.lower())
+        except FileNotFoundError:
+            return None
+        except Exception as err:  # noqa: BLE001 (old ones may lie in an archive; a young one says that it cannot be read)
+            is_old = file.written_at_ms + 1000 < young_ms  # some stores tell whole seconds
+            return None if is_old else f"cannot be read: {type(err).__name__}: {err}"
+
+    for (_, file), version in zip(newest, threads.each(read, newest, AT_ONCE), strict=True):
+        if version is not None:
+            yield file.name, version
+
+
+def _folder_of(location: str) -> str:
+    return location.rpartition("/")[0] + "/"
+
+
+def _of_another_history(table: Table, named: set[str], version: Version | str) -> str | None:
     """Why a version that a table does not name shows that the catalog does not know all of the table, or None."""
+    if isinstance(version, str):
+        return version
     last = last_sequence_number(table.metadata)
     if last is not None and version.sequence_number is not None and version.sequence_number > last:
-        return f"is further than the catalog's version: its last sequence number is {version.sequence_number}, not {last}"
+        return (
+            f"is further than the catalog's version: its last sequence number is {version.sequence_number}, not {last}; "
+            f"{LEFT_BEHIND}"
+        )
     if version.updated_ms > table.metadata.last_updated_ms:
-        return "was made after the catalog's version"
+        return f"was made after the catalog's version; {LEFT_BEHIND}"
     is_young = version.updated_ms >= oldest_named_ms(table) + LOST_RACE_MS
     if is_young and version.base is not None and name_of(version.base) not in named:
         return f"goes on from {name_of(version.base)}, which the catalog's version does not know"

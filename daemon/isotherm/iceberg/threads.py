@@ -311,6 +311,12 @@ class Threads:
         with ThreadPool(min(at_once, len(items))) as pool:
             yield from pool.imap(work, items)
 
+    def pause(self, seconds: float, is_stopped: IsStopped) -> None:
+        """Let some time pass, unless the work is stopped."""
+        until_s = monotonic_s() + seconds
+        while monotonic_s() < until_s and not is_stopped():
+            Event().wait(min(seconds, 0.1))
+
 
 THREADS = Threads()
 """Real ones."""

@@ -11,6 +11,10 @@ from isotherm.service.compactions import Compactions
 from isotherm.service.planning import Verdicts
 from isotherm.store.ledger import Ledger
 
+ROUND_ALL_MS = 60 * DAY_MS
+"""So long it may take until each table's folders were searched once: whoever was forgotten before would have its turn again
+in place of those that never had one."""
+
 
 @dataclass(slots=True)
 class Admission:
@@ -28,12 +32,12 @@ class Admission:
     """By uuid: when a compaction was let in last, within a day. It is kept while a table is set aside: else two that
     fail each time would take all turns. A restart forgets it: then who has waited longest comes first."""
     begun_at_ms: dict[str, int] = field(default_factory=dict)
-    """By uuid: when work on the table as a whole began last, within a day."""
+    """By uuid: when work on the table as a whole began last, within `ROUND_ALL_MS`."""
 
     def has_begun(self, uuid: str) -> None:
         """Note that work on this table as a whole has begun: the others have their turn before it."""
         now_ms = self.now_ms()
-        self.begun_at_ms = _recent(self.begun_at_ms, now_ms) | {uuid: now_ms}
+        self.begun_at_ms = _recent(self.begun_at_ms, now_ms, ROUND_ALL_MS) | {uuid: now_ms}
 
     def in_turn(self, plans: Sequence[Plan], *, may_compact: bool) -> Iterator[Request]:
         """The requests of these plans that begin now; where one is set aside as it begins, another one has its turn."""
@@ -76,6 +80,6 @@ def work_key(request: Request) -> str:
     return f"{request.table.uuid}/{request.decision.action}"
 
 
-def _recent(times_ms: Mapping[str, int], now_ms: int) -> dict[str, int]:
-    """Those within a day, and none of a time to come: a clock that was ahead costs no table its turn."""
-    return {uuid: at_ms for uuid, at_ms in times_ms.items() if 0 <= now_ms - at_ms < DAY_MS}
+def _recent(times_ms: Mapping[str, int], now_ms: int, span_ms: int = DAY_MS) -> dict[str, int]:
+    """Those within a day, or another span, and none of a time to come: a clock that was ahead costs no table its turn."""
+    return {uuid: at_ms for uuid, at_ms in times_ms.items() if 0 <= now_ms - at_ms < span_ms}

@@ -83,7 +83,7 @@ class Compactions:
         return len(self._binding) + len(self._running)
 
     def __contains__(self, job_id: str) -> bool:
-        return job_id in self._running
+        return job_id in self._binding or job_id in self._running
 
     def _operations(self) -> list[Operation]:
         """Everything that was begun and is not over."""
@@ -384,7 +384,8 @@ class Compactions:
         """
         if job is None:
             crashed = Refusal(Reason.CRASHED, "the daemon ended while it read the manifests of the partition")
-            self.operations.end(operation, Outcome.refused(operation.job_id, crashed))
+            unread = replace(operation, bytes_planned=0)
+            self.operations.end(unread, Outcome.refused(operation.job_id, crashed))
             self._set_back(operation, crashed)
             self._touch(operation)
             return True

@@ -103,6 +103,8 @@ class Holds:
         self._now_ms = now_ms
         self._on_change = on_change
         self._age = LedgerAge(topic, ledger)
+        self._refused: dict[str, str | None] = {}
+        """Records that the broker did not take, by key."""
 
     def act(self) -> None:
         """Count something that cannot be undone, before it is done. Raises Unavailable: then it must not be done."""
@@ -228,6 +230,8 @@ class Holds:
 
     def _tell(self) -> None:
         for key, value in self._ledger.untold():
+            if key in self._refused and self._refused[key] == value:
+                continue
             try:
                 self._topic.write(key, None if value is None else value.encode())
             except Unavailable as err:
@@ -235,6 +239,8 @@ class Holds:
                     what = "telling the other daemons what is held back"
                     self._listen(TrySoon(what, str(err), Outside.BROKER))
                 if isinstance(err, Refused):
-                    continue  # this record alone; those behind it are other tables'
+                    # This record alone; those behind it are other tables'. It is not tried again before it changes.
+                    self._refused[key] = value
+                    continue
                 return
             self._ledger.told(key, value)

@@ -64,6 +64,8 @@ class Reason(StrEnum):
     """The rows that were written are not those that were read, or not as manifests would tell."""
     MISSING_FILE = "missing_file"
     NOTHING_TO_DO = "nothing_to_do"
+    OTHER_HISTORY = "other_history"
+    """Versions of a table's metadata lie in its folder that the catalog does not know, or another table's."""
     ORPHANS = "orphans"
     """More of a table's files look like orphans than its policy believes."""
     OUT_OF_MEMORY = "out_of_memory"

@@ -322,7 +322,8 @@ class Deletions(Part):
     def waiting_among(self, uuid: str, paths: Iterable[str]) -> int:
         """How many of these files wait to be deleted, or are marked for an expiry that has not ended."""
         rows = self.db.execute(
-            "SELECT COUNT(*) FROM json_each(?) AS wanted JOIN deletions "
+            # In this order, whatever SQLite makes of it: by the primary key, once for each path.
+            "SELECT COUNT(*) FROM json_each(?) AS wanted CROSS JOIN deletions NOT INDEXED "
             "ON uuid = ? AND deletions.path = wanted.value WHERE state IN ('marked', 'waiting')",
             (json.dumps(list(paths)), uuid),
         )

@@ -115,8 +115,7 @@ _VERSION_8 = """
 CREATE TABLE seen (
     uuid TEXT PRIMARY KEY, sequence_number INTEGER NOT NULL, at_ms INTEGER NOT NULL
 ) WITHOUT ROWID;
-INSERT INTO seen SELECT uuid, MAX(sequence_number), MAX(received_at_ms) FROM accounts GROUP BY uuid;
 """
-"""How far each table had come. Events are no witnesses of that: with a number that somebody made up, the table would
-count as cut back for ever."""
+"""How far each table had come when its metadata was read. Events are no witnesses of that: with a number that somebody made
+up, the table would count as cut back for ever. So nothing of the accounts is taken over."""
 VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5, _VERSION_6, _VERSION_7, _VERSION_8)
