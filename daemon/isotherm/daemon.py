@@ -128,7 +128,6 @@ def run(config: IsothermConfig, file: Path | None = None) -> int:
         where = {"state": str(config.state.path), **place}
         logs.get().error(event, why=f"{type(err).__name__}: {err}", **where, **trace)
         return code
-    supervisor.tell("STOPPING=1")
     logs.get().info("stopped")
     return 0
 

@@ -8,6 +8,7 @@ import pytest
 from isotherm.runtime.supervisor import LOOKS_EVERY_S, Supervisor
 
 WITHIN_S = 20
+LIVES = b"READY=1\nWATCHDOG=1"
 
 
 @pytest.fixture
@@ -41,7 +42,13 @@ def test_who_does_not_listen_is_not_waited_for(environ):
 
 @pytest.mark.parametrize(
     ("said", "every_s"),
-    [("20000", 0.01), ("", LOOKS_EVERY_S), ("soon", LOOKS_EVERY_S), ("9" * 12, LOOKS_EVERY_S)],
+    [
+        ("20000", 0.01),
+        ("", LOOKS_EVERY_S),
+        ("soon", LOOKS_EVERY_S),
+        ("0", LOOKS_EVERY_S),
+        ("9" * 12, LOOKS_EVERY_S),
+    ],
 )
 def test_it_looks_twice_in_the_time_that_systemd_waits(said, every_s):
     assert Supervisor({"WATCHDOG_USEC": said}).every_s == every_s
@@ -57,13 +64,14 @@ def test_it_is_told_that_we_live_until_we_hang_and_where_is_said_once(listening,
         hangs.set()
 
     Supervisor(environ).watch(alive.is_set, on_hang, ended)
-    assert [heard.recv(100) for _ in range(3)] == [b"WATCHDOG=1"] * 3
+    assert [heard.recv(100) for _ in range(3)] == [LIVES] * 3
 
     alive.clear()
     assert hangs.wait(WITHIN_S)
     alive.set()
-    assert heard.recv(100) == b"WATCHDOG=1"
+    assert heard.recv(100) == LIVES
     ended.set()
+    assert b"STOPPING=1" in iter(lambda: heard.recv(100), None)
 
     assert said == ["hangs"]
     assert "test_it_is_told_that_we_live" in capfd.readouterr().err

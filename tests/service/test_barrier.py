@@ -14,8 +14,10 @@ from pyiceberg.utils import datetime
 from isotherm.contract.identity import TableId
 from isotherm.contract.paths import normalised
 from isotherm.core import observations as seen
+from isotherm.core.backoff import OUTAGES
 from isotherm.core.model.jobs import Action, OutcomeKind, Take
-from isotherm.core.model.refusals import Reason
+from isotherm.core.model.refusals import Reason, Refusal
+from isotherm.iceberg.threads import NotBegunError
 from isotherm.iceberg.values import loaded_table
 from isotherm.service.barrier import AWAY_IN_A_ROW, LONG_S, MOST_ASIDE, Barrier
 from isotherm.service.ports import (
@@ -822,7 +824,11 @@ def test_a_binding_that_lasts_for_rounds_is_no_crash(lab):
     service.stop()
 
 
-def test_a_binding_that_was_given_up_is_no_fault_of_its_partition(lab):
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [(NotBegunError("16 threads hang"), Unavailable), (TimeoutError("not done after 600s"), Refusal)],
+)
+def test_a_binding_that_was_given_up_is_no_fault_of_its_partition(lab, error, kind):
     """Or that was never begun, because too many threads hang already."""
 
     class Hanging(AtOnce):
@@ -834,7 +840,7 @@ def test_a_binding_that_was_given_up_is_no_fault_of_its_partition(lab):
             self.name = name
 
         def ended(self):
-            return [(self.name, TimeoutError("16 threads hang"))]
+            return [(self.name, error)]
 
     lab.threads = Hanging()
     table = lab.create()
@@ -846,8 +852,9 @@ def test_a_binding_that_was_given_up_is_no_fault_of_its_partition(lab):
     )
 
     ((_, result),) = maintainer.bound()
-    assert isinstance(result, Unavailable)
-    assert "16 threads hang" in str(result)
+    assert isinstance(result, kind)
+    assert str(error) in str(result)
+    assert result.reason in OUTAGES if isinstance(result, Refusal) else True
 
 
 def test_the_default_lab_is_quiet(tmp_path):

@@ -28,7 +28,7 @@ from isotherm.iceberg.errors import translated
 from isotherm.iceberg.lost_refs import lost_refs
 from isotherm.iceberg.misplaced import misplaced_table
 from isotherm.iceberg.remover import deleted, sweep
-from isotherm.iceberg.threads import THREADS, Asking, Beside, IsStopped, Threads
+from isotherm.iceberg.threads import THREADS, Asking, Beside, IsStopped, NotBegunError, Threads
 from isotherm.iceberg.values import loaded_table
 from isotherm.parquet.table_description import described
 from isotherm.runtime.clock import monotonic_s
@@ -361,8 +361,10 @@ def _refused(err: BaseException) -> Refusal | Unavailable:
     """What a binding came to that went wrong: where the catalog or the store is away, nothing is known yet."""
     if isinstance(err, Unavailable) and not isinstance(err, Unreadable):
         return err
-    if isinstance(err, TimeoutError):  # it was given up, or not even begun
+    if isinstance(err, NotBegunError):
         return Unavailable(f"reading its manifests: {_text(err)}")
+    if isinstance(err, TimeoutError):  # it waits, so that the table's others have their turn
+        return Refusal(Reason.UNAVAILABLE, f"reading its manifests: {_text(err)}")
     if isinstance(err, Unreadable):
         is_missing = isinstance(err.__cause__, FileNotFoundError)
         return Refusal(Reason.MISSING_FILE if is_missing else Reason.CORRUPT_FILE, str(err))

@@ -7,6 +7,7 @@ versions that it lacks lie in the folder. So does the metadata of another table 
 import heapq
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
@@ -14,7 +15,7 @@ from pyiceberg.table import Table
 from isotherm.clients.listing import StoredFile, files_below
 from isotherm.clients.metadata_file import Version, version_of
 from isotherm.clients.storage import ends_of
-from isotherm.contract.paths import taken_for
+from isotherm.contract.paths import is_plain, normalised, taken_for
 from isotherm.core.deletion import FOUND, VERSION_ENDS, Cause, name_of
 from isotherm.core.orphans import Strangers
 from isotherm.iceberg.manifests.reachability import Stopped, last_sequence_number
@@ -82,7 +83,7 @@ def beside(table: Table, home: str, gone: Collection[str], is_stopped: IsStopped
     """
     read = list(_unnamed(table, home, is_stopped, threads))
     uuid = str(table.metadata.table_uuid)
-    mine = [(name, version) for name, version in read if isinstance(version, str) or version.uuid == uuid]
+    mine = [one for one in read if isinstance(one.said, str) or one.said.uuid == uuid]
     history: str | None = None
     for pause_s in (0.0, *PAUSES_S):
         if not mine:
@@ -90,13 +91,14 @@ def beside(table: Table, home: str, gone: Collection[str], is_stopped: IsStopped
         threads.pause(pause_s, is_stopped)
         table = table.catalog.load_table(table.name())
         named = _named(table)
-        whys = {name: _of_another_history(table, named, one) for name, one in mine if name not in named}
-        mine = [(name, one) for name, one in mine if whys.get(name) is not None]
-        history = next((f"{name} {why}" for name, why in whys.items() if why is not None), None)
+        whys = [(one, _of_another_history(table, named, one.said)) for one in mine if one.name not in named]
+        mine = [one for one, why in whys if why is not None]
+        history = next((f"{one.name} {why}" for one, why in whys if why is not None), None)
     strangers: dict[str, str] = {}
-    for name, version in read:
-        if not isinstance(version, str) and version.uuid not in {uuid, *gone}:
-            strangers.setdefault(version.uuid, name)
+    for one in read:
+        # Elsewhere tables may share a folder; at home they do not.
+        if one.is_at_home and not isinstance(one.said, str) and one.said.uuid not in {uuid, *gone}:
+            strangers.setdefault(one.said.uuid, one.name)
     if not strangers:
         return Beside(history)
     uuid, name = next(iter(strangers.items()))
@@ -107,24 +109,30 @@ def beside(table: Table, home: str, gone: Collection[str], is_stopped: IsStopped
     return Beside(history, Strangers(frozenset(strangers), why))
 
 
+class _Unnamed(NamedTuple):
+    """A version that the table does not name."""
+
+    name: str
+    said: Version | str
+    """What it says; of one that cannot be read, why."""
+    is_at_home: bool
+
+
 def _named(table: Table) -> set[str]:
     """The names of the versions that a table needs."""
     return {name_of(one) for location in versions(table) for one in taken_for(location)}
 
 
-def _unnamed(
-    table: Table, home: str, is_stopped: IsStopped, threads: Threads
-) -> Iterator[tuple[str, Version | str]]:
-    """The newest versions in a table's folders that it does not name, by name; of one that cannot be read, why."""
+def _unnamed(table: Table, home: str, is_stopped: IsStopped, threads: Threads) -> Iterator[_Unnamed]:
+    """The newest versions in a table's folders that it does not name."""
     named, young_ms = _named(table), oldest_named_ms(table)
-    folders = dict.fromkeys([f"{home.rstrip('/')}/metadata/", *(_folder_of(one) for one in versions(table))])
-    unnamed = [
-        (folder, file)
-        for folder in folders
-        for some in files_below(table.io, folder)
-        for file in some
-        if "/" not in file.name and file.name.endswith(VERSION_ENDS) and file.name not in named
-    ]
+    at_home = f"{home.rstrip('/')}/metadata/"
+    unnamed = list(_listed(table, at_home, named, is_stopped))
+    if (elsewhere := _elsewhere(table, at_home)) is not None:
+        try:
+            unnamed += _listed(table, elsewhere, named, is_stopped)
+        except OSError as err:
+            yield _Unnamed(elsewhere, f"cannot be listed: {err}", is_at_home=False)
     newest = heapq.nlargest(MOST, unnamed, key=lambda one: one[1].written_at_ms)
 
     def read(one: tuple[str, StoredFile]) -> Version | str | None:
@@ -140,13 +148,35 @@ def _unnamed(
             is_old = file.written_at_ms + 1000 < young_ms  # some stores tell whole seconds
             return None if is_old else f"cannot be read: {type(err).__name__}: {err}"
 
-    for (_, file), version in zip(newest, threads.each(read, newest, AT_ONCE), strict=True):
-        if version is not None:
-            yield file.name, version
+    for (folder, file), said in zip(newest, threads.each(read, newest, AT_ONCE), strict=True):
+        if said is not None:
+            yield _Unnamed(file.name, said, folder == at_home)
 
 
-def _folder_of(location: str) -> str:
-    return location.rpartition("/")[0] + "/"
+def _listed(
+    table: Table, folder: str, named: Collection[str], is_stopped: IsStopped
+) -> Iterator[tuple[str, StoredFile]]:
+    """The versions right in a folder that a table does not name."""
+    for some in files_below(table.io, folder):
+        if is_stopped():
+            raise Stopped
+        for file in some:
+            if "/" not in file.name and file.name.endswith(VERSION_ENDS) and file.name not in named:
+                yield folder, file
+
+
+def _elsewhere(table: Table, at_home: str) -> str | None:
+    """The folder of a table's newest version, where that is another one of the same store. None where it is not.
+
+    Its owner chooses it (`write.metadata.path`): never the root of a store, and no disk of this machine where the table is
+    not on it.
+    """
+    folder = table.metadata_location.rpartition("/")[0] + "/"
+    scheme, _, place = folder.partition("://")
+    store, _, below = place.partition("/")
+    is_there = at_home.startswith(f"{scheme}://{store}/") and below.count("/") > 1
+    is_other = is_plain(table.metadata_location) and normalised(folder) != normalised(at_home)
+    return folder if is_there and is_other else None
 
 
 def _of_another_history(table: Table, named: set[str], version: Version | str) -> str | None:

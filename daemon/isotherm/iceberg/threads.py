@@ -24,6 +24,10 @@ MOST_LEFT = 16
 """Threads of one kind of work that were given up and have not ended. With so many, no other is begun."""
 
 
+class NotBegunError(TimeoutError):
+    """Some work was not begun, because too much of its kind hangs."""
+
+
 class Left:
     """Threads that were given up, and that a library keeps: each ends when that returns, or with the process."""
 
@@ -39,11 +43,11 @@ class Left:
         self._ends = [end for end in self._ends if not end.done()]
         return len(self._ends)
 
-    def refusal(self) -> TimeoutError | None:
+    def refusal(self) -> NotBegunError | None:
         """Why no thread may be begun, or None where one may."""
         count = self.count()
         why = f"{count} threads hang in what was given up before; no other is begun until one of them ends"
-        return TimeoutError(why) if count >= MOST_LEFT else None
+        return NotBegunError(why) if count >= MOST_LEFT else None
 
 
 ALL_LEFT = Left()

@@ -14,6 +14,10 @@ LOOKS_EVERY_S = 30.0
 """So often the watch looks at most; half of what systemd waits for, where that is shorter."""
 
 
+TOLD_WITHIN_S = 1.0
+"""Its queue may be full for a moment, while a machine starts."""
+
+
 class Supervisor:
     """The one who has started this process, if it is one that listens."""
 
@@ -26,14 +30,15 @@ class Supervisor:
         named = environ.get("NOTIFY_SOCKET", "")
         self._address = f"\0{named[1:]}" if named.startswith("@") else named
         waits = environ.get("WATCHDOG_USEC", "")
-        self.every_s = min(int(waits) / 2_000_000, LOOKS_EVERY_S) if waits.isdecimal() else LOOKS_EVERY_S
+        asked_s = int(waits) / 2_000_000 if waits.isdecimal() else 0.0
+        self.every_s = min(asked_s, LOOKS_EVERY_S) if asked_s else LOOKS_EVERY_S
 
     def tell(self, state: str) -> None:
         """Tell it something, such as `READY=1`. Who cannot be told is not waited for."""
         if not self._address:
             return
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to:
-            to.setblocking(False)
+            to.settimeout(TOLD_WITHIN_S)
             to.sendto(state.encode(), self._address)
 
     def watch(self, is_alive: Callable[[], bool], on_hang: Callable[[], None], ended: Event) -> None:
@@ -43,10 +48,11 @@ class Supervisor:
             was_alive = True
             while not ended.wait(self.every_s):
                 if is_now := is_alive():
-                    self.tell("WATCHDOG=1")
+                    self.tell("READY=1\nWATCHDOG=1")  # the first may have found the queue full
                 elif was_alive:
                     on_hang()
                     faulthandler.dump_traceback()
                 was_alive = is_now
+            self.tell("STOPPING=1")
 
         Thread(target=look, name="isotherm-watch", daemon=True).start()

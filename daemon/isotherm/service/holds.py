@@ -71,6 +71,8 @@ def _of_a_newer_version(key: str, value: bytes, error: ValueError) -> Hold:
 
 MOST_SHOWN = 200
 """Characters of a record that we cannot read which are repeated."""
+REFUSED_FOR_MS = 3_600_000
+"""What the broker did not take is tried again after this, or once it is another."""
 LIFTED_AFTER_MS = 7 * 86_400_000
 """A partition's wait that has been over for so long says nothing of it any more."""
 LIFTED_AT_ONCE = 100
@@ -103,8 +105,8 @@ class Holds:
         self._now_ms = now_ms
         self._on_change = on_change
         self._age = LedgerAge(topic, ledger)
-        self._refused: dict[str, str | None] = {}
-        """Records that the broker did not take, by key."""
+        self._refused: dict[str, tuple[str | None, int]] = {}
+        """Records that the broker did not take, by key, and when that was."""
 
     def act(self) -> None:
         """Count something that cannot be undone, before it is done. Raises Unavailable: then it must not be done."""
@@ -230,7 +232,8 @@ class Holds:
 
     def _tell(self) -> None:
         for key, value in self._ledger.untold():
-            if key in self._refused and self._refused[key] == value:
+            refused, at_ms = self._refused.get(key, ("", 0))
+            if key in self._refused and refused == value and self._now_ms() - at_ms < REFUSED_FOR_MS:
                 continue
             try:
                 self._topic.write(key, None if value is None else value.encode())
@@ -239,8 +242,9 @@ class Holds:
                     what = "telling the other daemons what is held back"
                     self._listen(TrySoon(what, str(err), Outside.BROKER))
                 if isinstance(err, Refused):
-                    # This record alone; those behind it are other tables'. It is not tried again before it changes.
-                    self._refused[key] = value
+                    # This record alone; those behind it are other tables'.
+                    self._refused[key] = value, self._now_ms()
                     continue
                 return
+            self._refused.pop(key, None)
             self._ledger.told(key, value)

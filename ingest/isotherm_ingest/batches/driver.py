@@ -177,6 +177,7 @@ class Driver:
         for gone in self._topics.keys() - found.keys():
             logs.get().error("topic_gone", topic=gone)
             del self._topics[gone]
+            self._counts.pop(gone, None)
             for gauge in (self._tools.metrics.unread, self._tools.metrics.unread_share):
                 with contextlib.suppress(KeyError):
                     gauge.remove(gone)
@@ -218,9 +219,11 @@ class Driver:
 
     def _count_partitions(self, name: str, count: int) -> None:
         """Tell where a mirror's keys may have moved between partitions that were there."""
+        if not count:
+            return  # the broker could not say
         was, stream = self._counts.get(name, count), self._config.stream_of(name)
         self._counts[name] = count
-        if count % was and stream is not None and stream.mode == "mirror":
+        if was < count and count % was and stream is not None and stream.mode == "mirror":
             logs.get().error("partitions_not_multiplied", topic=name, was=was, now=count, hint=NOT_MULTIPLIED)
             self._tools.metrics.holes.labels(stream.table, "partitions_not_multiplied").inc()
 

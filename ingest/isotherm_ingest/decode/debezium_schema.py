@@ -78,6 +78,8 @@ def _column(field: dict[str, Any]) -> Column:
     kind, default = kind_of(field), field.get("default")
     if default is not None and (kind.text == "JSON" or not isinstance(default, str)):
         default = json.dumps(default, separators=(",", ":"))
+    if default is not None and not _is_text(default):
+        default = None
     return Column(_name(field["field"]), kind, bool(field.get("optional")), default)
 
 
@@ -105,6 +107,14 @@ def _name(name: object) -> str:
     if not isinstance(name, str) or not name or "\0" in name:
         raise SchemaError(f"{name!r} cannot be the name of a column")
     return _text(name)
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a pair
+        return False
+    return "\0" not in text
 
 
 def _text(name: object) -> str:

@@ -233,7 +233,9 @@ def _may_be_made_up(column: Column) -> str:
     text = f"p.before.{name_in_sql(column.name)}::VARCHAR"
     is_null = f"{text} IS NULL" if column.is_optional else "false"
     if column.default is not None:
-        return f"({is_null} OR coalesce({text} = {literal_in_sql(column.default)}, false))"
+        default = literal_in_sql(column.default)  # Java and Python spell numbers in their own ways
+        is_it = f"{text} = {default} OR TRY_CAST({text} AS DOUBLE) = TRY_CAST({default} AS DOUBLE)"
+        return f"({is_null} OR coalesce({is_it}, false))"
     if column.is_optional:
         return f"({is_null})"
     return f"coalesce(regexp_matches({text}, {literal_in_sql(MADE_UP)}), false)"

@@ -17,12 +17,14 @@ SOURCE_PROPERTY = "ingest.source-table"
 ANEW = "To build it anew, drop it and say `on_hole: backfill` in its stream"
 
 
-def definition(stream: Stream, key: Sequence[str], groups: Sequence[Group] = ()) -> dict[str, str]:
-    """The properties that say what a table is, by its key and the messages that it has."""
+def definition(
+    stream: Stream, key: Sequence[str], groups: Sequence[Group] = (), had: Collection[str] = ()
+) -> dict[str, str]:
+    """The properties that say what a table is, by its key, the messages that come, and the topics of which it has rows."""
     if stream.mode == "changelog":
         return {MODE_PROPERTY: stream.mode}
     said = {MODE_PROPERTY: stream.mode, **({KEY_PROPERTY: json.dumps(list(key))} if key else {})}
-    topics = {group.topic for group in groups}
+    topics = {*had, *(group.topic for group in groups)}
     return said | ({SOURCE_PROPERTY: topics.pop()} if len(topics) == 1 and stream.has_one_source else {})
 
 
@@ -93,13 +95,14 @@ def missing_properties(
     key: Sequence[str],
     properties: Mapping[str, str],
     groups: Sequence[Group] = (),
+    had: Collection[str] = (),
 ) -> dict[str, str]:
     """What the table does not say of itself yet, as one that an earlier version made.
 
     Raises:
         TableRefused: it is something else than its stream, or its messages, say.
     """
-    said = definition(stream, key, groups)
+    said = definition(stream, key, groups, had)
     mode = properties.get(MODE_PROPERTY, stream.mode)
     if mode != stream.mode:
         raise TableRefused(

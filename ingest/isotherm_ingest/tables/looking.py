@@ -3,7 +3,7 @@
 No message is read here. A table that is not there is made; columns that it lacks are added.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -67,7 +67,7 @@ class Looking:
         had = {topic for topic, _ in at.vector}
         others = of_other_sources(self._name, self._stream, portion.groups, said, had)
         mine = tuple(group for group in portion.groups if group not in others)
-        now = self._defined(found, mine)
+        now = self._defined(found, mine, had)
         must_be_written(now)
         read_at = None if found is None else found.head
         now, groups, misfits = self._fit.made_to_fit(now, mine)
@@ -200,7 +200,7 @@ class Looking:
         ours = now.properties.get(PIPELINE_PROPERTY) == self._tools.pipeline
         return now.oldest is None or (ours and is_first(now.oldest))
 
-    def _defined(self, found: TableNow | None, groups: Sequence[Group]) -> TableNow:
+    def _defined(self, found: TableNow | None, groups: Sequence[Group], had: Collection[str]) -> TableNow:
         """The table, made where there is none, that is what its stream and its messages say it is."""
         said = {} if found is None else found.properties
         key = key_of(self._name, self._stream, groups, said)
@@ -208,7 +208,7 @@ class Looking:
             return self._fit.create(groups, key)
         if found.head is not None:
             refuse_without(self._name, key, found.columns)
-        if missing := missing_properties(self._name, self._stream, key, found.properties, groups):
+        if missing := missing_properties(self._name, self._stream, key, found.properties, groups, had):
             self._fit.say(missing)
             return self._fit.load()
         return found

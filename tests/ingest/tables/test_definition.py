@@ -86,6 +86,11 @@ def test_a_mirror_that_an_earlier_version_made_is_of_the_topic_that_it_has_rows_
         == {}
     )
     assert "ingest.source-table" not in definition(named, ["id"], [staging, orders])
+    both = {"shop.public.orders", "shop.staging.orders"}
+    assert "ingest.source-table" not in missing_properties(NAME, named, ["id"], {}, [orders], both)
+    assert "ingest.source-table" in missing_properties(
+        NAME, named, ["id"], {}, [orders], {"shop.public.orders"}
+    )
     assert "ingest.key" not in definition(named, [])
 
 
