@@ -156,6 +156,7 @@ NO_FAILURE_OF_A_PARTITION = {
     Reason.GC_DISABLED,
     Reason.UNSUPPORTED,
     Reason.ORPHANS,
+    Reason.OTHER_HISTORY,
     Reason.LOST_REFS,
     Reason.TWO_ENTRIES,
 }

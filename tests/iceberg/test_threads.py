@@ -4,7 +4,15 @@ from threading import Barrier, Event, get_ident
 
 import pytest
 
-from isotherm.iceberg.threads import MOST_LEFT, Asking, Beside, IsStopped, NobodyAnswersError, Threads
+from isotherm.iceberg.threads import (
+    MOST_LEFT,
+    Asking,
+    Beside,
+    IsStopped,
+    NobodyAnswersError,
+    NotBegunError,
+    Threads,
+)
 from support.fakes import Clock
 
 LIMIT_S = 10.0
@@ -174,7 +182,7 @@ def test_where_many_threads_hang_for_ever_no_other_is_begun():
         beside.wait(0)
         clock.advance(LIMIT_S + 1)
         ended += beside.ended()
-    assert [type(error) for _, error in ended] == [TimeoutError] * (MOST_LEFT + 5)
+    assert [type(error) for _, error in ended] == [*[TimeoutError] * MOST_LEFT, *[NotBegunError] * 5]
     assert len(begun) == MOST_LEFT
 
     over.set()
