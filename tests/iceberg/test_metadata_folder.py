@@ -13,7 +13,7 @@ from isotherm.iceberg import metadata_folder
 from isotherm.iceberg.manifests.reachability import never
 from isotherm.iceberg.threads import THREADS
 from support.lab import Lab, uuid_of
-from support.object_store import BUCKET, Fault, object_store
+from support.object_store import Fault, object_store
 
 FEW = {"write.metadata.previous-versions-max": "3"}
 
@@ -189,13 +189,7 @@ def test_what_is_no_version_of_any_table_says_nothing(lab):
 
 def test_a_young_version_that_cannot_be_read_may_be_what_the_catalog_does_not_know(tmp_path):
     with object_store() as store:
-        properties = {
-            **store.properties(),
-            "type": "sql",
-            "uri": f"sqlite:///{tmp_path}/catalog.db",
-            "warehouse": f"s3://{BUCKET}/{tmp_path.name}",
-        }
-        lab = Lab(tmp_path, properties=properties)
+        lab = Lab(tmp_path, properties=store.lake(tmp_path))
         table = filled(lab)
         with table.io.new_output(f"{table.metadata.location}/metadata/00099-x.metadata.json").create() as out:
             out.write(b"{}")

@@ -10,17 +10,17 @@ import pytest
 
 from isotherm.clients import storage
 from isotherm.clients.listing import files_below
-from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, judge, own_folders
+from isotherm.core.deletion import Cause, Mark, Neighbours, Seen, own_folders
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.orphans import Found
-from isotherm.iceberg import metadata_folder, orphans, remover
+from isotherm.iceberg import metadata_folder, orphans
 from isotherm.iceberg.manifests.reachability import never
 from isotherm.iceberg.orphans import find
 from isotherm.iceberg.remover import sweep
 from isotherm.runtime.clock import now_ms
 from isotherm.service.ports import Search, Sweep
 from support.lab import Lab, uuid_of
-from support.object_store import BUCKET, Fault, object_store
+from support.object_store import Fault, object_store
 
 DAY_MS = 86_400_000
 START_S = 1_700_000_000
@@ -41,13 +41,7 @@ def found(table, *args, **more):
 @pytest.fixture
 def on_s3(tmp_path):
     with object_store() as store:
-        properties = {
-            **store.properties(),
-            "type": "sql",
-            "uri": f"sqlite:///{tmp_path}/catalog.db",
-            "warehouse": f"s3://{BUCKET}/{tmp_path.name}",
-        }
-        lab = Lab(tmp_path, properties=properties)
+        lab = Lab(tmp_path, properties=store.lake(tmp_path))
         yield lab, store
         lab.executor.stop()
 
@@ -269,7 +263,7 @@ def test_a_file_that_was_written_again_stays(on_s3):
     assert gone.gone == (path,)
 
 
-def test_a_file_that_is_written_again_while_others_are_proved_stays(on_disk, monkeypatch):
+def test_a_file_that_is_written_again_while_others_are_proved_stays(on_disk):
     table = on_disk.create()
     on_disk.append(table, 1)
     put(table, "data/old.parquet")
@@ -279,12 +273,15 @@ def test_a_file_that_is_written_again_while_others_are_proved_stays(on_disk, mon
     wanted = Sweep(uuid_of(table), (Mark(path, "job", Cause.ORPHAN, Seen(1, 1)),), {}, neighbours)
     wanted = replace(wanted, before_ms={Cause.ORPHAN: before_ms})
 
-    def written_again(*asked):
-        while file.stat().st_mtime_ns < before_ms * 1_000_000:
-            file.write_bytes(b"of a stream that began once more")
-        return judge(*asked)
+    class Catalog:
+        """The last look at the table is the moment."""
 
-    monkeypatch.setattr(remover, "judge", written_again)
+        def load_table(self, name):
+            while file.stat().st_mtime_ns < before_ms * 1_000_000:
+                file.write_bytes(b"of a stream that began once more")
+            return on_disk.catalog.load_table(name)
+
+    table.catalog = Catalog()
 
     swept = sweep(table, wanted, never)
 

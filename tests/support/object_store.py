@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
@@ -67,6 +68,15 @@ class ObjectStore:
             "s3.force-virtual-addressing": "false",
             "s3.connect-timeout": "2",
             "s3.request-timeout": "1",
+        }
+
+    def lake(self, root: Path) -> dict[str, str]:
+        """For PyIceberg: a catalog in a file of this folder, and its tables in this store."""
+        return {
+            **self.properties(),
+            "type": "sql",
+            "uri": f"sqlite:///{root}/catalog.db",
+            "warehouse": f"s3://{BUCKET}/{root.name}",
         }
 
     def client(self) -> Any:

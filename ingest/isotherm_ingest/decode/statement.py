@@ -70,7 +70,7 @@ def matched(schema: ChangeSchema, wanted: Wanted) -> tuple[Matched, ...]:
 
 def statement(schema: ChangeSchema, wanted: Wanted) -> str:
     """The SQL for one schema and one table."""
-    return _statement(schema, wanted, "p")
+    return _statement(schema, wanted, "p", _made_up(schema, wanted))
 
 
 def hidden_keys(schema: ChangeSchema, wanted: Wanted) -> tuple[Matched, ...]:
@@ -97,8 +97,8 @@ def left_statement(schema: ChangeSchema, wanted: Wanted) -> str | None:
     return _statement(schema, wanted, f"CASE WHEN {is_left} THEN struct_update(p, op := 'd') END")
 
 
-def _statement(schema: ChangeSchema, wanted: Wanted, payload: str) -> str:
-    """The SQL, with something in place of each payload `p`."""
+def _statement(schema: ChangeSchema, wanted: Wanted, payload: str, made_up: str | None = None) -> str:
+    """The SQL, with something in place of each payload `p`; of a row that is made up, the problem is said."""
     columns = matched(schema, wanted)
     values = [
         f"{one.column.kind.value(one.wire('image'), wanted.policy(one.name))} AS v{one.number}"
@@ -114,7 +114,7 @@ def _statement(schema: ChangeSchema, wanted: Wanted, payload: str) -> str:
         "p.op AS op",
         f"{ts_ms} AS ts_ms",
         f"{lsn} AS lsn",
-        f"{_problem(schema, wanted, columns, payload)} AS problem",
+        f"{_problem(schema, wanted, columns, made_up)} AS problem",
         f"{before} IS NOT NULL AS old",
         *(f"v{one.number}" for one in columns),
     ]
@@ -171,7 +171,7 @@ def _image(schema: ChangeSchema) -> str:
     return f"CASE WHEN p.op <> 'd' THEN {after} WHEN {before} IS NULL THEN {of_key} ELSE {before} END"
 
 
-def _problem(schema: ChangeSchema, wanted: Wanted, columns: Iterable[Matched], payload: str) -> str:
+def _problem(schema: ChangeSchema, wanted: Wanted, columns: Iterable[Matched], made_up: str | None) -> str:
     cases = [
         ("written IS NULL", "'not_utf8'"),
         ("p IS NULL OR p.op IS NULL", "'undecodable:the payload does not fit its schema'"),
@@ -180,13 +180,9 @@ def _problem(schema: ChangeSchema, wanted: Wanted, columns: Iterable[Matched], p
     if differs := _other_table(schema, wanted):
         cases.append((differs, "'other_table:the topic holds changes of two tables with one schema'"))
     cases.append(("image IS NULL", "'no_row:the change has no row image'"))
-    untold = (
-        _made_up(schema, wanted) if payload == "p" else None
-    )  # the updates of `left_statement` have whole rows
-    if untold:
-        cases.append(
-            (untold, "'no_row:the old row tells no more than the message key; say REPLICA IDENTITY FULL'")
-        )
+    if made_up:
+        why = "'no_row:the old row tells no more than the message key; say REPLICA IDENTITY FULL'"
+        cases.append((made_up, why))
     for one in columns:
         wire = one.wire("image")
         policy = wanted.policy(one.name)
@@ -219,7 +215,8 @@ def _made_up(schema: ChangeSchema, wanted: Wanted) -> str | None:
     """SQL of whether the old row of a delete is no row: beyond the message key it has nothing but what Debezium makes up.
 
     So it is where the source has REPLICA IDENTITY DEFAULT. Where the table's key has other columns, a row of that key may be
-    another one. A row that has nothing but defaults looks the same. None where the message key has all of the table's.
+    another one. A row that has nothing but defaults looks the same. None where the message key has all of the table's. The
+    updates of `left_statement` have whole rows.
     """
     if not hidden_keys(schema, wanted) or "before" not in schema.images:
         return None

@@ -13,7 +13,7 @@ from isotherm_ingest.tables.portion import Group
 
 MODE_PROPERTY = "ingest.mode"
 KEY_PROPERTY = "ingest.key"
-SOURCE_PROPERTY = "ingest.source-table"
+SOURCE_PROPERTY = "ingest.source-topic"
 ANEW = "To build it anew, drop it and say `on_hole: backfill` in its stream"
 
 

@@ -57,14 +57,14 @@ def test_a_mirror_that_is_named_for_its_source_has_the_rows_of_one():
     first, second = of_source("shop.public.orders", "public"), of_source("shop.other.orders", "other")
     said = definition(named, ["id"], [first])
 
-    assert said["ingest.source-table"] == "shop.public.orders"
+    assert said["ingest.source-topic"] == "shop.public.orders"
     for properties in ({}, said):
         refused = of_other_sources(NAME, named, [first, second], properties)
         assert list(refused) == [second]
         assert refused[second].startswith("other_table:shop.orders has the rows of topic shop.public.orders")
     assert list(of_other_sources(NAME, named, [second], said)) == [second]
     assert missing_properties(NAME, named, ["id"], definition(named, ["id"]), [first]) == {
-        "ingest.source-table": "shop.public.orders"
+        "ingest.source-topic": "shop.public.orders"
     }
 
 
@@ -85,10 +85,10 @@ def test_a_mirror_that_an_earlier_version_made_is_of_the_topic_that_it_has_rows_
         of_other_sources(NAME, named, [staging, orders], {}, {"shop.public.orders", "shop.staging.orders"})
         == {}
     )
-    assert "ingest.source-table" not in definition(named, ["id"], [staging, orders])
+    assert "ingest.source-topic" not in definition(named, ["id"], [staging, orders])
     both = {"shop.public.orders", "shop.staging.orders"}
-    assert "ingest.source-table" not in missing_properties(NAME, named, ["id"], {}, [orders], both)
-    assert "ingest.source-table" in missing_properties(
+    assert "ingest.source-topic" not in missing_properties(NAME, named, ["id"], {}, [orders], both)
+    assert "ingest.source-topic" in missing_properties(
         NAME, named, ["id"], {}, [orders], {"shop.public.orders"}
     )
     assert "ingest.key" not in definition(named, [])
@@ -107,7 +107,7 @@ def test_shards_of_one_table_become_one_mirror_where_the_stream_says_so(more):
     one = Stream(topics=".*", **more)
 
     assert of_other_sources(NAME, one, both, {}) == {}
-    assert "ingest.source-table" not in definition(one, ["id"], both)
+    assert "ingest.source-topic" not in definition(one, ["id"], both)
 
 
 def test_a_table_of_an_earlier_version_is_told_what_it_is():

@@ -254,7 +254,7 @@ class Orphans(Settings):
     every: Annotated[Span, Field(ge=60_000)] = 7 * 86_400_000
     """Due when nobody looked for this long: `data/` and `metadata/` are listed."""
     max_share: float = Field(0.2, gt=0, le=1)
-    """Of more than a hundred, if they are more than this part of all files there, none goes: a person must look."""
+    """If they are more than this part of all files there, none goes: a person must look. A hundred and fewer may be half."""
 
 
 class Window(Settings):
