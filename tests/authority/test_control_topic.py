@@ -8,8 +8,8 @@ from isotherm.contract.events import Intent, OpenWindow
 from isotherm.contract.identity import partition_key
 from isotherm.core import observations as seen
 from isotherm.core.units import DAY_MS
-from isotherm.iceberg.catalog import MAX_READ_BYTES
-from isotherm.service.intake import MAX_STRANGERS
+from isotherm.iceberg.announced_changes import MAX_READ_BYTES
+from isotherm.service.intake import MAX_STRANGERS, PIECE
 from isotherm.service.rounds import STRANGERS_AT_ONCE
 from isotherm.store.fold.writers import MAX_ANNOUNCERS, MAX_BYTES, MAX_INTENTS, MAX_STRANGERS_BYTES, MAX_WORDS
 from support.lab import believed, counted, event_of, of, settle, started, uuid_of
@@ -197,7 +197,7 @@ def word(table, number, **window):
 def test_a_flood_of_writers_with_open_windows_holds_the_whole_table_instead(lab):
     table, service = with_debt(lab)
     uuid = uuid_of(table)
-    hear(lab, service, [word(table, number, from_ms=2**50) for number in range(3 * MAX_WORDS)])
+    hear(lab, service, [word(table, number, from_ms=2**50) for number in range(2 * PIECE)])
 
     # One more stands for all of whom nothing is known but that there are some.
     assert len(service.fold.words(uuid)) == MAX_WORDS + 1
@@ -307,7 +307,7 @@ def test_an_event_has_no_more_read_than_a_manifest_has(lab):
     loaded.handle.io.new_input = lambda location: opened.append(location) or new_input(location)
     for named in ([manifest] * 200, large):
         lie = event.model_copy(update=made_up | {"added_manifests": tuple(named)})
-        assert service.catalog.change_of(loaded, lie) is None
+        assert service.catalog.changes_of([(loaded, lie)]) == [None]
 
     assert opened == []
     service.stop()

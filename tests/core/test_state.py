@@ -1,3 +1,4 @@
+import sys
 from dataclasses import replace
 
 import pytest
@@ -389,3 +390,23 @@ def test_data_rests_from_a_job_that_has_read_it_and_not_from_one_that_only_merge
     done = apply(table_state(head=1), {key(): replace(partition(2), deletes=deletes)}, ours, HOURLY, NOW)
 
     assert done.partitions[key()].compacted_at_ms == (ours.committed_at_ms if rests else None)
+
+
+def test_a_change_costs_as_much_as_it_has_partitions_and_no_more():
+    def calls(partitions):
+        one = change(2, 1, {key(hour): added(1, KIB) for hour in range(partitions)})
+        count = 0
+
+        def note(*_):
+            nonlocal count
+            count += 1
+
+        sys.setprofile(note)
+        try:
+            apply(table_state(head=1), {}, one, HOURLY, NOW)
+        finally:
+            sys.setprofile(None)
+        return count
+
+    calls(400)  # what is remembered of keys is
+    assert calls(400) < 2.5 * calls(200)

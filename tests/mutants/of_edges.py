@@ -190,9 +190,9 @@ MUTANTS = (
     ),
     Mutant(
         "events that name large manifests are read together",
-        "iceberg/catalog.py",
-        "self._threads.each(lambda place: self.change_of(*asked[place]), places, at_once)",
-        "self._threads.each(lambda place: self.change_of(*asked[place]), places, 48)",
+        "iceberg/announced_changes.py",
+        "threads.each(lambda place: _read(*asked[place]), places, at_once)",
+        "threads.each(lambda place: _read(*asked[place]), places, 48)",
         "iceberg/manifests/test_large.py::test_events_that_name_large_manifests_are_read_few_together",
     ),
     Mutant(

@@ -636,14 +636,14 @@ def test_a_message_at_which_we_fail_is_set_aside_and_the_others_are_taken(lab):
     tables = three_tables(lab)
     service = started(lab)
     settle(service)
-    real = service.catalog.change_of
+    real = service.catalog.changes_of
 
-    def change_of(loaded, event):
-        if event.table_uuid == uuid_of(tables[1]):
+    def changes_of(asked):
+        if any(event.table_uuid == uuid_of(tables[1]) for _, event in asked):
             raise RuntimeError("a mistake of ours")
-        return real(loaded, event)
+        return real(asked)
 
-    service.catalog.change_of = change_of
+    service.catalog.changes_of = changes_of
     for table in tables:
         lab.append(table, 2)
     service.consume(service.events.poll(0))
@@ -666,7 +666,7 @@ def test_messages_that_could_not_be_saved_are_handed_out_again(lab):
     def full(*_):
         raise sqlite3.OperationalError("database or disk is full")
 
-    service.catalog.change_of = full
+    service.catalog.changes_of = full
     lab.append(table, 2)
     with pytest.raises(sqlite3.OperationalError):
         service.step(0)

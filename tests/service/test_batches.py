@@ -8,6 +8,8 @@ import pytest
 from isotherm.contract.events import Intent, OpenWindow, encode
 from isotherm.core import observations as seen
 from isotherm.runtime.clock import now_ms
+from isotherm.service.consumer import MANY, VERDICTS_WITHIN_S
+from isotherm.store.fold import JOURNAL_LENGTH
 from perf.made import make
 from support.lab import NEVER_DUE, Lab, of, uuid_of
 
@@ -124,6 +126,45 @@ def test_of_many_events_of_a_table_the_state_is_written_once(tmp_path):
     # What remains is the journal, and an account and a change for each.
     assert twenty["fold"] < 4 * one["fold"]
     assert sum(twenty.values()) < 8 * sum(one.values())
+    lab.executor.stop()
+
+
+def test_while_many_messages_wait_verdicts_do_too_and_are_made_once_they_are_read(tmp_path):
+    lab = Still(tmp_path, policy=NEVER_DUE)
+    made = make(lab, "shop.orders", columns=3, now_ms=lab.now_ms(), files=200, partitions=20, snapshots=20)
+    service = lab.service()
+    service.start()
+    service.round()
+
+    lab.topic.messages.extend(made.event(lab.now_ms()) for _ in range(20))
+    lab.topic.messages.extend([b"no event"] * MANY)
+    service.consume(service.events.poll(0))
+    row = service.fold.table(made.uuid)
+    touched = service.fold.undecided(made.uuid, lab.now_ms(), None, 0, 1000, anew=False).states
+    assert (row.state.head, service.events.committed) == (made.head, len(lab.topic.messages))
+    assert touched, "a round finds them, should the process end now"
+    assert of(lab, seen.EventApplied) == []
+
+    service.consume(())
+    applied = of(lab, seen.EventApplied)
+    assert [one.decided_at_ms for one in applied] == [lab.now_ms()] * 20
+    assert not service.fold.undecided(made.uuid, lab.now_ms(), None, 0, 1000, anew=False).states
+    lab.executor.stop()
+
+
+def test_verdicts_are_made_now_and_then_however_many_messages_wait(tmp_path):
+    lab = Lab(tmp_path, policy=NEVER_DUE)
+    made = make(lab, "shop.orders", columns=3, now_ms=now_ms(), files=200, partitions=20, snapshots=20)
+    service = lab.service()
+    service.start()
+    service.round()
+    for _ in range(2):
+        lab.topic.messages.extend(made.event(now_ms()) for _ in range(JOURNAL_LENGTH // 2))
+        lab.topic.messages.extend([b"no event"] * MANY)
+        service.consume(service.events.poll(0))
+        lab.ahead_ms += int(1000 * VERDICTS_WITHIN_S)
+
+    assert len(of(lab, seen.EventApplied)) == JOURNAL_LENGTH
     lab.executor.stop()
 
 

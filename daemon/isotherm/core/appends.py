@@ -64,26 +64,24 @@ def is_append(change: Change) -> bool:
 
 def arrivals_after(
     arrivals: tuple[Arrival, ...],
-    change: Change,
     delta: PartitionDelta,
     *,
+    is_append: bool,
     number: int,
     written_before_ms: int | None,
     at_ms: int,
 ) -> tuple[Arrival, ...]:
-    """The arrivals of a partition after a commit; of what is no append nothing is kept.
+    """The arrivals of a partition after a commit of somebody else; of what is no append nothing is kept.
 
     Args:
         arrivals: those before.
-        change: the commit.
-        delta: what it did to the partition.
+        delta: what the commit did to the partition.
+        is_append: whether it added data files and did nothing else, anywhere.
         number: the table's sequence number before it.
         written_before_ms: when the partition was last written before it, or None where it was not.
         at_ms: when it came.
     """
-    if change.origin is Origin.MAINTENANCE:
-        return arrivals
-    if not is_append(change):
+    if not is_append:
         return ()
     last = arrivals[-1] if arrivals else None
     if last is not None and 0 <= at_ms - last.began_ms < ARRIVAL_MS:

@@ -30,8 +30,8 @@ class EventApplied:
     partitions: int
     committed_at_ms: int
     received_at_ms: int
-    decided_at_ms: int
-    """When the verdicts of the touched partitions were made."""
+    decided_at_ms: int | None
+    """When the verdicts of the touched partitions were made; None until they are."""
     seconds: float
     """What applying it cost."""
 

@@ -11,11 +11,12 @@ commits, and rewrites by others, count for nothing there.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from isotherm.contract.boundary import MAX_AHEAD_MS
 from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.summary import DUPLICATE_DELETES, Origin
-from isotherm.core.appends import NO_APPENDS, Appends, Arrival, arrivals_after, without
+from isotherm.core.appends import NO_APPENDS, Appends, Arrival, arrivals_after, is_append, without
 from isotherm.core.lateness import NOT_WRITTEN, RETURN_MS, UNTAUGHT, Lateness, Written
 from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.files import NO_FILES, FileKind, FileStats, bucket_bounds, size_bucket, summed, total
@@ -80,11 +81,7 @@ class PartitionState:
 
         So does what a version has stored that did not keep sizes. A merge of all of them, or a scan, mends it.
         """
-        here = self.deletes.get(FileKind.POSITION_DELETES, NO_FILES)
-        sizes = self.delete_sizes.values()
-        if total(sizes) == here and all(min(one.files, one.rows, one.bytes) >= 0 for one in sizes):
-            return self.delete_sizes
-        return {size_bucket(here.bytes // max(here.files, 1)): here}
+        return _adding_up(self.delete_sizes, self.deletes)
 
     def came_by(self, number: int) -> Mapping[int, FileStats]:
         """The data files that came up to a sequence number, as far as arrivals are kept apart; by size bucket."""
@@ -96,6 +93,19 @@ class PartitionState:
 
 
 NO_PARTITION = PartitionState()
+
+
+def _adding_up(
+    sizes: Mapping[int, FileStats], deletes: Mapping[FileKind, FileStats]
+) -> Mapping[int, FileStats]:
+    """The position deletes by size bucket, where these add up to all that there are."""
+    here = deletes.get(FileKind.POSITION_DELETES, NO_FILES)
+    if total(sizes.values()) == here and all(
+        min(one.files, one.rows, one.bytes) >= 0 for one in sizes.values()
+    ):
+        return sizes
+    return {size_bucket(here.bytes // max(here.files, 1)): here}
+
 
 PAUSES = 8
 
@@ -171,25 +181,13 @@ def apply(
     # A commit from the far future would hold its partitions back, and move the boundary, for as long.
     stamped_at_ms = change.committed_at_ms if change.committed_at_ms > received_at_ms + MAX_AHEAD_MS else None
     change = replace(change, committed_at_ms=min(change.committed_at_ms, received_at_ms + MAX_AHEAD_MS))
-    at_ms = max(change.committed_at_ms, received_at_ms)
-    number, fields = state.foreign_commits + change.is_foreign_write, tuple(fields)
-    written_at_ms = at_ms if change.is_foreign_write else None
+    at_ms, fields = max(change.committed_at_ms, received_at_ms), tuple(fields)
+    number = state.foreign_commits + change.is_foreign_write
+    commit = _Commit(change, fields, state, at_ms, stamped_at_ms, number, is_append(change))
     after = {
-        key: _partition_after(key, partitions.get(key, NO_PARTITION), delta, written_at_ms, number)
+        key: _partition_after(key, partitions.get(key, NO_PARTITION), delta, commit)
         for key, delta in change.partitions.items()
     }
-    for key, one in after.items():
-        if one is not None and change.origin is Origin.MAINTENANCE:
-            span = time_span(key, fields)
-            # Which files are young matters where a partition is written on and on, and costs as much as all else of it.
-            is_over = span is not None and state.boundary_ms is not None and span.end_ms <= state.boundary_ms
-            arrivals = () if is_over else one.arrivals
-            after[key] = replace(one, compacted_at_ms=_compacted_ms(one, change, key), arrivals=arrivals)
-        elif one is not None:
-            before = partitions.get(key, NO_PARTITION)
-            arrivals = _arrivals(before, change, key, state.sequence_number, at_ms)
-            stamped_ms = stamped_at_ms if change.is_foreign_write else before.stamped_at_ms
-            after[key] = replace(one, arrivals=arrivals, stamped_at_ms=stamped_ms)
     born = sum(left is not None and key not in partitions for key, left in after.items())
     gone = sum(left is None and key in partitions for key, left in after.items())
     totals = totals_after(state.totals, change.partitions.values())
@@ -262,8 +260,24 @@ def _miscounted(before: TableState | None, head: int, totals: Mapping[FileKind, 
     return before.miscounted | before.moved if was_right else before.miscounted
 
 
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    """What all partitions of a change have in common."""
+
+    change: Change
+    fields: tuple[PartitionField, ...]
+    before: TableState
+    at_ms: int
+    """When it was written, or heard of."""
+    stamped_at_ms: int | None
+    """Its own time, if that is not believed."""
+    number: int
+    """The table's count of foreign commits after it."""
+    is_append: bool
+
+
 def _partition_after(
-    key: PartitionKey, before: PartitionState, delta: PartitionDelta, written_at_ms: int | None, number: int
+    key: PartitionKey, before: PartitionState, delta: PartitionDelta, commit: _Commit
 ) -> PartitionState | None:
     data = summed(before.data, delta.data)
     deletes = summed(before.deletes, delta.deletes)
@@ -272,29 +286,42 @@ def _partition_after(
             raise StateError(f"partition {key} would hold {stats}")
     if not data and not deletes:
         return None
-    sizes = summed(before.position_deletes, delta.delete_sizes)
-    after = replace(before, data=data, deletes=deletes, delete_sizes=sizes)
-    if sizes:
-        after = replace(after, delete_sizes=after.position_deletes)
-    if written_at_ms is None:
-        return after
-    is_replaced = bool(before.data) and delta.removed.files >= before.data_total.files
-    return replace(
-        after,
-        compacted_at_ms=None if is_replaced else before.compacted_at_ms,
-        pauses_ms=_pauses_after(before, written_at_ms),
-        first_write_at_ms=written_at_ms if before.first_write_at_ms is None else before.first_write_at_ms,
-        last_write_at_ms=_last_write_ms(before, written_at_ms),
-        last_write_number=number,
-    )
+    new: dict[str, Any] = {"data": data, "deletes": deletes}
+    if deletes or before.deletes or before.delete_sizes:
+        sizes = summed(before.position_deletes, delta.delete_sizes)
+        new["delete_sizes"] = _adding_up(sizes, deletes) if sizes else sizes
+    if commit.change.origin is Origin.MAINTENANCE:
+        new["compacted_at_ms"] = _compacted_ms(before, commit.change, delta)
+        span, boundary_ms = time_span(key, commit.fields), commit.before.boundary_ms
+        # Which files are young matters where a partition is written on and on, and costs as much as all else of it.
+        if span is not None and boundary_ms is not None and span.end_ms <= boundary_ms:
+            new["arrivals"] = ()
+    else:
+        new["arrivals"] = arrivals_after(
+            before.arrivals,
+            delta,
+            is_append=commit.is_append,
+            number=commit.before.sequence_number,
+            written_before_ms=before.stamped_at_ms or before.last_write_at_ms,
+            at_ms=commit.at_ms,
+        )
+    if commit.change.is_foreign_write:
+        if bool(before.data) and delta.removed.files >= before.data_total.files:
+            new["compacted_at_ms"] = None  # all of it was replaced
+        new["pauses_ms"] = _pauses_after(before, commit.at_ms)
+        if before.first_write_at_ms is None:
+            new["first_write_at_ms"] = commit.at_ms
+        new["last_write_at_ms"] = _last_write_ms(before, commit.at_ms)
+        new["last_write_number"] = commit.number
+        new["stamped_at_ms"] = commit.stamped_at_ms
+    return replace(before, **new)
 
 
-def _compacted_ms(partition: PartitionState, change: Change, key: PartitionKey) -> int | None:
+def _compacted_ms(partition: PartitionState, change: Change, delta: PartitionDelta) -> int | None:
     """A job that only merged position deletes is none from which data rests: it read no data.
 
     One that made position deletes of equality deletes has read all of it.
     """
-    delta = change.partitions[key]
     has_read = any(delta.data.values()) or delta.deletes.get(FileKind.EQUALITY_DELETES, NO_FILES).files < 0
     return change.committed_at_ms if has_read else partition.compacted_at_ms
 
@@ -334,14 +361,6 @@ def with_pauses(
         key: replace(partition, pauses_ms=paused[key].pauses_ms) if key in paused else partition
         for key, partition in partitions.items()
     }
-
-
-def _arrivals(
-    before: PartitionState, change: Change, key: PartitionKey, number: int, at_ms: int
-) -> tuple[Arrival, ...]:
-    last_ms, delta = before.stamped_at_ms or before.last_write_at_ms, change.partitions[key]
-    kept = before.arrivals
-    return arrivals_after(kept, change, delta, number=number, written_before_ms=last_ms, at_ms=at_ms)
 
 
 def _boundary_after(before_ms: int | None, change: Change, fields: tuple[PartitionField, ...]) -> int | None:

@@ -13,7 +13,6 @@ from typing import Any
 
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
 from pyiceberg.catalog.rest import RestCatalog
-from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
 from requests import Response
 
@@ -21,15 +20,15 @@ from isotherm.clients.catalog import open_catalog
 from isotherm.clients.storage import allow_requests, properties_with_retries
 from isotherm.contract.events import CommitEvent
 from isotherm.contract.identity import PartitionKey
-from isotherm.contract.paths import normalised
 from isotherm.core.clock_check import apart_ms
 from isotherm.core.model.changes import Change
+from isotherm.iceberg.announced_changes import changes_announced
 from isotherm.iceberg.errors import is_no_answer, translated
 from isotherm.iceberg.identify_tables import Look
 from isotherm.iceberg.list_tables import Lister
 from isotherm.iceberg.manifests.counts import ENTRY_BY_ENTRY, Counted, Question, census
 from isotherm.iceberg.manifests.live import may_hold
-from isotherm.iceberg.manifests.reachability import SIZES, last_sequence_number, never
+from isotherm.iceberg.manifests.reachability import last_sequence_number, never
 from isotherm.iceberg.manifests.reading import read_manifest_list
 from isotherm.iceberg.scan import scanned
 from isotherm.iceberg.threads import ALL_LEFT, THREADS, Beside, IsStopped, Threads
@@ -37,12 +36,10 @@ from isotherm.iceberg.values import (
     ListSize,
     added_manifests,
     change_of,
-    deltas_of,
     event_of,
     loaded_table,
     names_of,
     snapshot_of,
-    totals_of,
 )
 from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.config import CatalogConfig
@@ -58,8 +55,6 @@ from isotherm.service.ports import (
     Unavailable,
 )
 
-MAX_READ_BYTES = 64 * 1024 * 1024
-"""Of the manifests that one event names, because those of many events are in memory together."""
 LOOK_LIMIT_S = 600.0
 """For one name of a look beside the loop."""
 MOST_LISTS = 20_000
@@ -247,69 +242,9 @@ class IcebergCatalog:
             snapshot = snapshot_of(table, snapshot_id)
             return event_of(loaded.table, snapshot, added_manifests(table.io, snapshot))
 
-    def change_of(self, loaded: LoadedTable, event: CommitEvent) -> Change | None:
-        """What the event's manifests say; None where it does not name them all, or names files of others."""
-        table: Table = loaded.handle
-        home = normalised(table.metadata.location).rstrip("/") + "/"
-        elsewhere = table.metadata.properties.get("write.metadata.path")
-        homes = (home, normalised(elsewhere).rstrip("/") + "/") if elsewhere else (home,)
-        known_specs = table.metadata.specs()
-        paths = {manifest.path for manifest in event.added_manifests}
-        size_bytes = sum(manifest.length for manifest in event.added_manifests)
-        if not event.added_manifests_complete or len(paths) < len(event.added_manifests):
-            return None
-        if size_bytes > MAX_READ_BYTES:
-            return None  # a short message must not make us read for long; the manifest list is asked in the round
-        for manifest in event.added_manifests:
-            path = normalised(manifest.path)
-            if not path.startswith(homes) or ".." in path or manifest.spec_id not in known_specs:
-                return None
-        manifests = [
-            ManifestFile.from_args(
-                manifest_path=manifest.path,
-                manifest_length=manifest.length,
-                partition_spec_id=manifest.spec_id,
-                content=ManifestContent.DATA if manifest.content == "data" else ManifestContent.DELETES,
-                sequence_number=event.sequence_number,
-                min_sequence_number=event.sequence_number,
-                added_snapshot_id=event.snapshot_id,
-            )
-            for manifest in event.added_manifests
-            if manifest.added_files or manifest.deleted_files
-        ]
-        try:
-            partitions = deltas_of(table, manifests, event.snapshot_id)
-        except Exception:  # noqa: BLE001 (a file that only an event names may be anything, or nothing)
-            return None
-        return Change(
-            snapshot_id=event.snapshot_id,
-            parent_id=event.parent_id,
-            sequence_number=event.sequence_number,
-            committed_at_ms=event.timestamp_ms,
-            operation=event.operation,
-            origin=event.origin_kind,
-            partitions=partitions,
-            manifests=names_of(manifests),
-            valid_through_ms=event.valid_through_ms,
-            totals=totals_of(event.summary),
-        )
-
     def changes_of(self, asked: Sequence[tuple[LoadedTable, CommitEvent]]) -> Sequence[Change | None]:
-        """The same of several events: a store that answers each read after 30 ms answers many at once.
-
-        Those that name large manifests are read fewer together. No more is read of a manifest than an event says.
-        """
-        if len(asked) < 2:
-            return [self.change_of(loaded, event) for loaded, event in asked]
-        changes: dict[int, Change | None] = {}
-        sizes = [sum(one.length for one in event.added_manifests) for _, event in asked]
-        floor_bytes = -1
-        for limit_bytes, at_once in SIZES:
-            places = [place for place, size in enumerate(sizes) if floor_bytes < size <= limit_bytes]
-            read = self._threads.each(lambda place: self.change_of(*asked[place]), places, at_once)
-            changes |= zip(places, read, strict=True)
-            floor_bytes = limit_bytes
-        return [changes.get(place) for place in range(len(asked))]
+        """What the manifests of events say, in their order; None for one that says nothing that can be believed."""
+        return changes_announced(asked, self._threads)
 
     def is_true(self, loaded: LoadedTable, change: Change) -> bool:
         """Whether what an event said of a snapshot is what its metadata and its manifest list say."""

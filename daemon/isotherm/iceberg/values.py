@@ -6,6 +6,7 @@ It looks only at what its caller has loaded, and at manifests. It decides nothin
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestFile
@@ -316,8 +317,11 @@ def totals_of(summary: Mapping[str, str]) -> dict[str, int]:
 
 
 def deltas_of(
-    table: Table, manifests: Iterable[ManifestFile], snapshot_id: int
+    table: Table,
+    manifests: Iterable[ManifestFile],
+    snapshot_id: int,
+    fetched: Mapping[str, bytes] = MappingProxyType({}),
 ) -> dict[PartitionKey, PartitionDelta]:
-    """What one snapshot added to and removed from each partition, by these manifests."""
-    counted = census(table.metadata, table.io, manifests, Question(snapshot_id))
+    """What one snapshot added to and removed from each partition, by these manifests; `fetched` as of `census`."""
+    counted = census(table.metadata, table.io, manifests, Question(snapshot_id), fetched=fetched)
     return {key: partition.delta() for key, partition in counted.partitions.items()}

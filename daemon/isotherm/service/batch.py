@@ -51,10 +51,6 @@ class Batch:
         table = self._tables[uuid]
         return None if table is None else table.row
 
-    def rows(self) -> dict[str, TableRow]:
-        """Every table that the batch looked at, by uuid."""
-        return {uuid: table.row for uuid, table in self._tables.items() if table is not None}
-
     def begin_with(self, row: TableRow) -> None:
         """Take a table as it is given, not as the fold has it."""
         self._tables[row.state.table.uuid] = _Open(row)

@@ -11,12 +11,12 @@ from typing import Self
 
 from isotherm.contract.announcement import DAEMON
 from isotherm.contract.events import CommitEvent, EventError, Intent, OpenWindow, decode
-from isotherm.contract.identity import PartitionKey
+from isotherm.contract.identity import PartitionKey, TableId
 from isotherm.contract.summary import Origin
 from isotherm.core.appends import is_append
 from isotherm.core.model.changes import Change
 from isotherm.core.model.writers import Word
-from isotherm.core.observations import EventSeen, Heard
+from isotherm.core.observations import EventApplied, EventSeen, Heard
 from isotherm.core.state import Applied, StateError
 from isotherm.service.barrier import FATAL
 from isotherm.service.batch import Batch
@@ -28,7 +28,7 @@ from isotherm.store.ledger import Ledger
 
 MAX_STRANGERS = 1_000
 """Names of unknown tables that events spoke of and that wait for a look. The catalog's list has all that there are."""
-PIECE = 100
+PIECE = 200
 PIECE_BYTES = 1_000_000
 """Messages are taken in so many at a time: a second's work at most, even where each of them names all that it may."""
 
@@ -43,29 +43,16 @@ class Touched:
     """It only added data files, as far as is said: what is committed beside it is held against the table itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class AppliedEvent:
-    """A commit event that became part of the state."""
-
-    event: CommitEvent
-    partitions: int
-    received_at_ms: int
-    seconds: float
-
-
 @dataclass(slots=True)
 class Taken:
     """What came of some messages."""
 
-    applied: list[AppliedEvent] = field(default_factory=list)
+    applied: list[EventApplied] = field(default_factory=list)
     touched: list[Touched] = field(default_factory=list)
-    rows: dict[str, TableRow] = field(default_factory=dict)
-    """The tables that were looked at, as they are now."""
 
     def __iadd__(self, more: "Taken") -> Self:
         self.applied += more.applied
         self.touched += more.touched
-        self.rows |= more.rows
         return self
 
 
@@ -115,7 +102,6 @@ class Intake:
                 self._take(event, said_at_ms, batch, taken)
             for uuid in batch.write():
                 self._hold_all(uuid, batch)
-        taken.rows = batch.rows()
         for observation in batch.told:
             self.listen(observation)
         for message, why in rejected:
@@ -239,8 +225,18 @@ class Intake:
         if change.is_foreign_write:
             touched = Touched(event.table_uuid, frozenset(change.partitions), is_append(change))
             taken.touched.append(touched)
-        seconds = self.monotonic_s() - started_s
-        taken.applied.append(AppliedEvent(event, len(change.partitions), received_at_ms, seconds))
+        taken.applied.append(
+            EventApplied(
+                table=TableId(event.table_uuid, event.table),
+                snapshot_id=event.snapshot_id,
+                origin=event.origin,
+                partitions=len(change.partitions),
+                committed_at_ms=event.timestamp_ms,
+                received_at_ms=received_at_ms,
+                decided_at_ms=None,
+                seconds=self.monotonic_s() - started_s,
+            )
+        )
         return None
 
     def _is_replayed(self, event: CommitEvent, row: TableRow, now_ms: int) -> bool:

@@ -58,7 +58,8 @@ class EventMetrics:
             case seen.EventApplied():
                 self.events.labels(seen.Heard.APPLIED).inc()
                 self.event_seconds.observe(what.seconds)
-                self.decision_seconds.observe(max(what.decided_at_ms - what.committed_at_ms, 0) / 1000)
+                if what.decided_at_ms is not None:
+                    self.decision_seconds.observe(max(what.decided_at_ms - what.committed_at_ms, 0) / 1000)
             case seen.EventSeen():
                 self.events.labels(what.outcome).inc()
             case seen.EventRejected():

@@ -181,6 +181,9 @@ def debt(partition: PartitionState, compact: Compact) -> Debt:
             f"(at {compact.fill_files} that fill one{_too_few(fewer, fewer_a_gib, small)})",
         ),
     ]
+    is_light = partition.data_total.bytes <= MERGED_FROM_BYTES
+    if not partition.deletes:
+        return Debt(_highest_first(of_files), (), below_bytes, small.files, is_light=is_light)
     of_deletes = list(_delete_triggers(partition, compact)) if partition.has_deletes else []
     can_merge = _can_merge(partition, compact)
     return Debt(
@@ -190,7 +193,7 @@ def debt(partition: PartitionState, compact: Compact) -> Debt:
         small.files,
         can_merge,
         tier_of_deletes(partition, compact.max_position_deletes) if can_merge else None,
-        partition.data_total.bytes <= MERGED_FROM_BYTES,
+        is_light,
         _converted_bytes(partition, compact),
         _delete_rows(partition) / max(partition.data_total.rows, 1) / compact.max_delete_ratio,
     )

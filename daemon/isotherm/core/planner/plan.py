@@ -102,9 +102,10 @@ def _decide_compaction(
     threshold, schedule = pace.threshold(Action.COMPACT)
     hot = first_hot(key, partition, view.around, policy.cold, now_ms, job_bytes(policy))
     rests_until_ms = rests_until(key, partition, view.around, policy, now_ms, is_hot=hot is not None)
-    beside = _beside(partition, hot, rests_until_ms, view, policy, pace, now_ms)
+    full = debt(partition, policy.compact)
+    beside = _beside(partition, full, hot, rests_until_ms, view, policy, pace, now_ms)
     old = beside.old
-    full = debt(partition if old is None else old.partition, policy.compact)
+    full = full if old is None else debt(old.partition, policy.compact)
     owed = _as_rewritten(full, view.facts)
     allowed = limits(partition, view, policy, now_ms) if old is None else budgets(view, policy)
     at_most, in_next = most_bytes(allowed), most_bytes(limits_later(partition, view, policy))
@@ -218,6 +219,7 @@ _NOT_BESIDE = _Beside()
 
 def _beside(
     partition: PartitionState,
+    owed_now: Debt,
     hot: Finding | None,
     rests_until_ms: int | None,
     view: View,
@@ -230,7 +232,7 @@ def _beside(
         return _NOT_BESIDE
     old = old_files(partition, view.around.state, policy, hot, now_ms)
     if old is None:
-        owes = debt(partition, policy.compact).of_files[0].score >= 1
+        owes = owed_now.of_files[0].score >= 1
         return _Beside(None, advice(partition, view.around.state, hot, now_ms)) if owes else _NOT_BESIDE
     if not isinstance(old, Old):
         return _Beside(None, f"; no minor compaction: {old.why}", old.wake)

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -100,8 +101,11 @@ def census(
     manifests: Iterable[ManifestFile],
     question: Question,
     large_bytes: int = LARGE_BYTES,
+    fetched: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Census:
     """Count the files of some manifests of a table.
+
+    `fetched` holds the bytes of those that were read already, by path.
 
     Raises:
         UnreadableError: one of them makes no sense.
@@ -113,7 +117,8 @@ def census(
     columns = {spec_id: time_column(metadata, spec) for spec_id, spec in specs.items()}
 
     def count(manifest: ManifestFile) -> None:
-        written = Manifest.read(io, manifest.manifest_path, manifest.manifest_length)
+        path, data = manifest.manifest_path, fetched.get(manifest.manifest_path)
+        written = Manifest.read(io, path, manifest.manifest_length) if data is None else Manifest(path, data)
         column = columns.get(manifest.partition_spec_id)
         if len(written.data) < large_bytes:
             sheet.take(manifest, _entry_by_entry(written, manifest, question, column))

@@ -156,12 +156,11 @@ class Catalog(Protocol):
         """The announcement of one snapshot, as its metadata and its manifest list have it."""
         ...
 
-    def change_of(self, loaded: LoadedTable, event: CommitEvent) -> Change | None:
-        """What the event's manifests say; None where it does not name them all, or what it names cannot be read."""
-        ...
-
     def changes_of(self, asked: Sequence[tuple[LoadedTable, CommitEvent]]) -> Sequence[Change | None]:
-        """The same of several events, in their order; their manifests are read at the same time."""
+        """What the manifests of events say, in their order; they are read at the same time.
+
+        None for one that does not name all of its own, or names files of others, or what cannot be read.
+        """
         ...
 
     def is_true(self, loaded: LoadedTable, change: Change) -> bool:
