@@ -512,7 +512,7 @@ MUTANTS = (
     Mutant(
         "our own commits are not announced",
         "service/announcer.py",
-        "self.events.publish(event)",
+        "self.events.publish(self._recorded_event(row.state.table, recorded[0]))",
         "pass",
         "service/test_path.py::test_our_own_commit_is_announced",
     ),

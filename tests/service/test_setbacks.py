@@ -194,7 +194,7 @@ def test_a_snapshot_that_nobody_announced_is_announced_though_the_table_was_buil
     assert service.ledger.unannounced(uuid_of(table), now_ms()) == [missed.snapshot_id]
 
     # The journal is new since the scan: what it does not have comes from the table.
-    service.announcer.announce(uuid_of(table), missed.snapshot_id)
+    service.announcer.announce(uuid_of(table), [missed.snapshot_id])
     told = decode(lab.topic.messages[-1])
 
     assert (told.snapshot_id, told.parent_id, told.announced_by) == (

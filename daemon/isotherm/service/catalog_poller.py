@@ -4,7 +4,7 @@ New tables are looked for in the catalog's list; a table of which nobody has spo
 round, which finds its new snapshots. A writer that announces its own is given time to do so.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from isotherm.contract.identity import TableId
@@ -26,7 +26,8 @@ class Poller:
     lists: CatalogLists
     policies: PolicyFolder
     ledger: Ledger
-    announce: Callable[[str, int], None]
+    announce: Callable[[str, Sequence[int]], int]
+    """Announces the first of some snapshots of a table, by its uuid. Returns how many."""
     listen: Listener
     now_ms: Callable[[], int]
 
@@ -43,14 +44,12 @@ class Poller:
         return [name for name in listing.names if self.policies.has_policy(name)]
 
     def announce_found(self, table: TableId, *, is_silent: bool) -> bool:
-        """Announce what nobody else announced: a writer without events, or one that crashed before its own.
+        """Announce some of what nobody else announced: a writer without events, or one that crashed before its own.
 
         With `is_silent` no writer of the table has announced anything, ever: then that is its way, and no mishap.
-        Whether there is still something whose own announcement may be under way.
+        Returns whether there is more: left for the next round, or something whose own announcement may be under way.
         """
         found = self.ledger.unannounced(table.uuid, self.now_ms() - REPUBLISH_AFTER_MS)
-        for snapshot_id in found:
-            self.announce(table.uuid, snapshot_id)
         if found:
-            self.listen(GapHealed(table, len(found), ok=is_silent))
+            self.listen(GapHealed(table, self.announce(table.uuid, found), ok=is_silent))
         return bool(self.ledger.unannounced(table.uuid, self.now_ms()))

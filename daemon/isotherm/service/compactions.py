@@ -312,7 +312,7 @@ class Compactions:
             if loaded is None:
                 return 0
             if snapshot_id is not None:
-                self.announcer.announce(loaded.table.uuid, snapshot_id)
+                self.announcer.announce(loaded.table.uuid, [snapshot_id])
         except (Unavailable, TableMissing) as err:
             self.follower.suspects.add(name)
             self.listen(TrySoon(f"table {name} after our commit", str(err), Outside.TABLE))

@@ -111,7 +111,7 @@ class Service:
             self._deletions_held,
         )
         self.announcer = Announcer(
-            self.config.catalog.name, self.fold, self.ledger, self.events, self.catalog
+            self.config.catalog.name, self.fold, self.ledger, self.events, self.catalog, self.monotonic_s
         )
         self._build_what_looks_around()
         self.deletions = Deletions(
