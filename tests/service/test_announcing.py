@@ -5,6 +5,7 @@ import pytest
 from isotherm.contract.events import decode
 from isotherm.core import observations as seen
 from isotherm.service.announcer import ANNOUNCE_FOR_S, ANNOUNCED_AT_ONCE
+from isotherm.service.heard_early import MOST_EARLY, HeardEarly
 from support.faults import FaultyCatalog
 from support.lab import NEVER_DUE, Lab, of, started, uuid_of
 
@@ -68,3 +69,37 @@ def test_a_store_that_takes_long_for_each_list_ends_the_announcing_of_this_round
 
         assert announced(lab) == ids[: number + 1]
     service.stop()
+
+
+def test_what_was_heard_before_the_catalog_was_asked_is_not_announced_again(lab):
+    table = lab.create()
+    lab.append(table, 1)
+    service = started(lab)
+    service.step(0)
+    service.stop()
+    heard = [lab.append(table, 1).snapshot_id for _ in range(2)]
+    unheard = lab.append(table, 1, announce=False).snapshot_id
+    madeup = decode(lab.topic.messages[-1]).model_copy(update={"snapshot_id": 7, "parent_id": 8})
+    lab.announce(madeup)
+    before = announced(lab)
+    service = started(lab)
+    service.step(0)
+    lab.ahead_ms += LATE_MS
+    service.step(0)
+    service.step(0)
+
+    assert announced(lab) == [*before, unheard]
+    accounts = {one.snapshot_id: one.announced for one in service.ledger.accounts(uuid_of(table))}
+    assert [accounts[one] for one in (*heard, unheard)] == [True] * 3
+    assert 7 not in accounts, "an event alone makes no snapshot"
+    service.stop()
+
+
+def test_of_what_was_heard_early_the_oldest_is_forgotten_beyond_a_bound():
+    early = HeardEarly()
+    for snapshot_id in range(MOST_EARLY + 1):
+        early.note("a", snapshot_id)
+
+    assert early.take("b", [1]) == []
+    assert early.take("a", [0, 1, 2]) == [1, 2]
+    assert early.take("a", [1, 2]) == []

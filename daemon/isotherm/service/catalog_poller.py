@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from isotherm.contract.identity import TableId
 from isotherm.core.observations import GapHealed
 from isotherm.service.catalog_lists import CatalogLists
+from isotherm.service.heard_early import HeardEarly
 from isotherm.service.policy_folder import PolicyFolder
 from isotherm.service.ports import Listener
 from isotherm.store.ledger import Ledger
@@ -26,6 +27,7 @@ class Poller:
     lists: CatalogLists
     policies: PolicyFolder
     ledger: Ledger
+    early: HeardEarly
     announce: Callable[[str, Sequence[int]], int]
     """Announces the first of some snapshots of a table, by its uuid. Returns how many."""
     listen: Listener
@@ -49,6 +51,10 @@ class Poller:
         With `is_silent` no writer of the table has announced anything, ever: then that is its way, and no mishap.
         Returns whether there is more: left for the next round, or something whose own announcement may be under way.
         """
+        found = self.ledger.unannounced(table.uuid, self.now_ms())
+        with self.ledger.transaction():
+            for snapshot_id in self.early.take(table.uuid, found):
+                self.ledger.announced(table.uuid, snapshot_id)
         found = self.ledger.unannounced(table.uuid, self.now_ms() - REPUBLISH_AFTER_MS)
         if found:
             self.listen(GapHealed(table, self.announce(table.uuid, found), ok=is_silent))

@@ -22,6 +22,7 @@ from isotherm.service.barrier import FATAL
 from isotherm.service.batch import Batch
 from isotherm.service.dead_letters import SetAside
 from isotherm.service.follow import Follower
+from isotherm.service.heard_early import HeardEarly
 from isotherm.service.ports import Catalog, Listener, LoadedTable, Message
 from isotherm.store.fold import JOURNAL_LENGTH, Fold, TableRow
 from isotherm.store.ledger import Ledger
@@ -84,6 +85,7 @@ class Intake:
     now_ms: Callable[[], int]
     monotonic_s: Callable[[], float]
     intent_timeout_ms: int
+    early: HeardEarly = field(default_factory=HeardEarly)
 
     def take(self, messages: Sequence[Message]) -> Taken:
         """Take messages in, all of them or none; what came of them is told when it is saved."""
@@ -217,6 +219,7 @@ class Intake:
         applied = None if change is None else self._on_faith(row, change, received_at_ms, batch)
         if change is None or applied is None:
             self.follower.suspects.add(row.state.table.name)
+            self.early.note(row.state.table.uuid, event.snapshot_id)
             if event.origin_kind is not Origin.MAINTENANCE:
                 keys = frozenset(change.key for change in event.partitions)
                 named = keys if event.partitions_complete else None

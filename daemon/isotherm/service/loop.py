@@ -195,6 +195,7 @@ class Service:
             self.lists,
             self.policies,
             self.ledger,
+            self.intake.early,
             self.announcer.announce,
             self.listen,
             self.now_ms,
