@@ -612,14 +612,14 @@ MUTANTS = (
     ),
     Mutant(
         "a table's home is where it was seen last",
-        "store/ledger/deletions.py",
+        "store/ledger/places.py",
         "MIN(number)",
         "MAX(number)",
         "store/test_places.py::test_the_home_of_a_table_is_where_it_was_seen_first",
     ),
     Mutant(
         "the newest place of a table is its first",
-        MARKS,
+        "store/ledger/places.py",
         "instr(location, value)) ORDER BY number",
         "instr(location, value)) ORDER BY number DESC",
         "store/test_places.py::test_the_first_place_stays_the_first",

@@ -9,8 +9,10 @@ from pyiceberg.exceptions import BadRequestError
 from isotherm.contract.events import END_MS
 from isotherm.contract.paths import normalised
 from isotherm.core import observations as seen
+from isotherm.core.deletion import Cause, Mark
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import Action
+from isotherm.service.late_files import LATE_AT_ONCE, LATE_MS
 from isotherm.service.ports import Fenced, Unavailable
 from isotherm.store.database import StoreTrouble
 from support.faults import FaultyCatalog
@@ -168,6 +170,30 @@ def test_a_daemon_that_is_never_idle_forgets_what_is_long_over(lab):
         service.step(0)
 
     assert 1 <= len(calls) <= 3
+    service.stop()
+
+
+def test_after_a_night_without_a_look_a_sweep_reports_some_of_the_files_that_are_late(lab):
+    tables = [lab.create(f"shop.{name}") for name in "ab"]
+    for table in tables:
+        lab.append(table, 1)
+    service = started(lab)
+    turn(service)
+    each, now_ms = LATE_AT_ONCE * 6 // 10, service.now_ms()
+    for table in tables:
+        marks = [Mark(f"{table.location()}/data/{n}", "job", Cause.EXPIRED, None) for n in range(each)]
+        service.ledger.mark(uuid_of(table), "job", marks, now_ms, due_at_ms=now_ms)
+    service.stop()
+    service.fold.close()
+    service.ledger.close()
+    lab.ahead_ms += LATE_MS + 60_000
+    service = started(lab)
+    for postponed in (LATE_AT_ONCE, 2 * each, 2 * each):
+        service.deletions.sweep()
+
+        told = [one for one in of(lab, seen.FilesDeleted) if one.postponed]
+        assert sum(one.postponed for one in told) == postponed
+    assert {one.why for one in told} == {service.deletions.survey.why_not("shop.a")}
     service.stop()
 
 

@@ -89,3 +89,20 @@ def test_a_verdict_on_a_file_that_an_expiry_has_marked_since_is_no_word_on_that(
     ledger.confirm_marks("second", HOUR_MS)
 
     assert set(due(ledger, HOUR_MS)) == {"a"}
+
+
+@pytest.mark.parametrize("end", ["deleted", "kept", "postponed"])
+def test_what_came_of_many_files_is_saved_at_once(ledger, end):
+    paths = [f"file {number}" for number in range(20)]
+    ledger.mark("t", "job", marks("job", *paths), 1, due_at_ms=2)
+    saved = []
+    ledger.db.set_trace_callback(
+        lambda sql: saved.append(sql) if sql.startswith(("BEGIN", "COMMIT")) else None
+    )
+    if end == "deleted":
+        ledger.deleted("t", paths, 3)
+    else:
+        getattr(ledger, end)("t", dict.fromkeys(paths, "why"), 3)
+
+    assert saved == ["BEGIN IMMEDIATE", "COMMIT"]
+    assert due(ledger, 3) == {}

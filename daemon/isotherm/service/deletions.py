@@ -29,6 +29,7 @@ from isotherm.core.observations import FilesDeleted, TrySoon
 from isotherm.core.policy.policy import Mode, Policy
 from isotherm.service.barrier import Barrier
 from isotherm.service.holds import Holds
+from isotherm.service.late_files import LateFiles
 from isotherm.service.neighbours import neighbours_of
 from isotherm.service.ownership import has_still
 from isotherm.service.planning import Verdicts
@@ -60,8 +61,6 @@ CLOCK_AGAIN_S = 60.0
 """A store that did not give its time is asked again after this."""
 CATALOG = "the catalog"
 STORE = "the store of"
-LATE_MS = 6 * 3_600_000
-"""Files that wait so long for a look at all tables of the catalog are told, with what keeps it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +113,10 @@ class Deletions:
     would keep what was at hand when it was raised, each time a table's metadata."""
     _last: str = ""
     """The table whose turn was last."""
+    _late: LateFiles = field(init=False)
 
     def __post_init__(self) -> None:
+        self._late = LateFiles(self.ledger, self.survey, self.listen, self.now_ms)
         # Those of the daemon before: this one has looked at nothing yet.
         for name in self.ledger.obstacles():
             self.ledger.note_obstacle(name, None)
@@ -164,6 +165,7 @@ class Deletions:
         seen_ms = (
             self.survey.seen_since_ms()
         )  # once for all of them: the catalog may have a hundred thousand names
+        self._late.begin()
         for uuid in in_turn[:TABLES_AT_ONCE]:
             self._last = uuid
             began = None
@@ -369,17 +371,8 @@ class Deletions:
             marks = []
         if not marks and self.ledger.due_deletions(uuid, now_ms, 1, causes):
             self.survey.want()
-            self._tell_late(
-                row.state.table, self.ledger.due_deletions(uuid, now_ms - LATE_MS, FILES_AT_ONCE, causes)
-            )
+            self._late.tell(row.state.table, causes)
         return marks
-
-    def _tell_late(self, table: TableId, late: Sequence[Mark]) -> None:
-        """Say of files that wait for hours what they wait for."""
-        if late:
-            why = self.survey.why_not(table.name)
-            self.ledger.postponed(table.uuid, dict.fromkeys((mark.path for mark in late), why), self.now_ms())
-            self.listen(FilesDeleted(table, 0, 0, len(late), why))
 
 
 def age_ms(cause: Cause, policy: Policy) -> int:

@@ -17,6 +17,7 @@ from isotherm.store.ledger.accounts import Accounts
 from isotherm.store.ledger.deletions import Deletions
 from isotherm.store.ledger.holds import Holds
 from isotherm.store.ledger.operations import Operations
+from isotherm.store.ledger.places import Places
 from isotherm.store.ledger.reads import ReadTables
 from isotherm.store.ledger.schema import VERSIONS
 from isotherm.store.ledger.silences import Silences
@@ -61,7 +62,7 @@ _TAKEN_IS_OVER = (
 another expiry, which has not ended, may give them back."""
 
 
-class Ledger(Operations, Deletions, Accounts, Holds, Silences, ReadTables):
+class Ledger(Operations, Deletions, Places, Accounts, Holds, Silences, ReadTables):
     """The ledger of all tables."""
 
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:

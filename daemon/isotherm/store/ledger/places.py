@@ -1,0 +1,84 @@
+"""Where all tables lie, as far as the ledger has seen it: the proof before a deletion rests on it."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from isotherm.store.database import Part
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder in which files of a table were written."""
+
+    uuid: str
+    location: str
+    is_home: bool
+    """It was the table's location; else a property has chosen it, which gives no right to delete there."""
+    is_gone: bool
+    """The table is not in the catalog any more, under whatever name."""
+
+
+class Places(Part):
+    """The places of every table that was ever known."""
+
+    def place(self, uuid: str, location: str, others: Iterable[str] = ()) -> None:
+        """A table was seen: it is not gone. Where it lies is remembered for as long as the ledger lives.
+
+        Args:
+            uuid: the table.
+            location: its location.
+            others: other folders in which its files are written.
+        """
+        wanted = dict.fromkeys(others, False) | {location: True}
+        known = {
+            place: bool(is_home)
+            for place, is_home in self.db.execute(
+                "SELECT location, is_home FROM places WHERE uuid = ? AND NOT is_gone", (uuid,)
+            )
+        }
+        if all(known.get(place) in (is_home, True) for place, is_home in wanted.items()):
+            return
+        with self.transaction():
+            self.db.execute("UPDATE places SET is_gone = 0 WHERE uuid = ?", (uuid,))
+            self.db.executemany(
+                "INSERT INTO places (uuid, location, is_home) VALUES (?, ?, ?) "
+                "ON CONFLICT (uuid, location) DO UPDATE SET is_home = MAX(is_home, excluded.is_home)",
+                [(uuid, place, wanted[place]) for place in sorted(wanted, key=lambda one: not wanted[one])],
+            )
+
+    def left(self, uuid: str) -> None:
+        """The table was looked for in the whole catalog, and is not there: its places keep nothing back."""
+        with self.transaction():
+            self.db.execute("UPDATE places SET is_gone = 1 WHERE uuid = ?", (uuid,))
+            # Nobody may ever have seen where it lay.
+            self.db.execute(
+                "INSERT INTO places (uuid, location, is_home, is_gone) SELECT ?1, '', 0, 1 "
+                "WHERE NOT EXISTS (SELECT 1 FROM places WHERE uuid = ?1)",
+                (uuid,),
+            )
+
+    def gone(self) -> frozenset[str]:
+        """The tables that were looked for in the whole catalog, and were not there."""
+        rows = self.db.execute("SELECT uuid FROM places GROUP BY uuid HAVING MIN(is_gone)")
+        return frozenset(uuid for (uuid,) in rows)
+
+    def home(self, uuid: str) -> str | None:
+        """The location that a table was first seen with, or None where it never was."""
+        location, _ = self.db.execute(
+            "SELECT location, MIN(number) FROM places WHERE uuid = ? AND is_home", (uuid,)
+        ).fetchone()
+        return None if location is None else str(location)
+
+    def places(self, texts: Iterable[str] = ("",)) -> list[Place]:
+        """Places of every table that was ever known, in the order in which they were seen.
+
+        Args:
+            texts: only places whose location contains one of these; there may be millions of others.
+        """
+        rows = self.db.execute(
+            "SELECT uuid, location, is_home, is_gone FROM places "
+            "WHERE EXISTS (SELECT 1 FROM json_each(?) WHERE instr(location, value)) ORDER BY number",
+            (json.dumps(list(texts)),),
+        )
+        return [Place(uuid, location, bool(home), bool(gone)) for uuid, location, home, gone in rows]
