@@ -526,8 +526,8 @@ MUTANTS = (
     Mutant(
         "what an event said is never held against the table",
         FOLLOW,
-        "if not self._catalog.is_true(loaded, recorded[0]):",
-        "if False:",
+        "for number, is_true in verdicts if not is_true",
+        "for number, is_true in verdicts if False",
         "authority/test_control_topic.py::test_an_event_that_lies_about_a_real_snapshot_is_taken_back_and_costs_no_scan",
     ),
     Mutant(

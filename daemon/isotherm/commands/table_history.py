@@ -110,7 +110,7 @@ class _Reader:
         if snapshot_id not in self._loaded.parents:
             return None
         try:
-            change = self._catalog.change(self._loaded, snapshot_id)
+            (change,) = self._catalog.changes(self._loaded, [snapshot_id])
         except (TableMissing, Unreadable):  # it has expired, or its manifests are damaged
             return None
         self.reads += 1

@@ -23,6 +23,7 @@ from isotherm.contract.identity import PartitionKey
 from isotherm.core.clock_check import apart_ms
 from isotherm.core.model.changes import Change
 from isotherm.iceberg.announced_changes import changes_announced
+from isotherm.iceberg.confirmed_changes import are_true, changes_confirmed
 from isotherm.iceberg.errors import is_no_answer, translated
 from isotherm.iceberg.identify_tables import Look
 from isotherm.iceberg.list_tables import Lister
@@ -35,10 +36,8 @@ from isotherm.iceberg.threads import ALL_LEFT, THREADS, Beside, IsStopped, Threa
 from isotherm.iceberg.values import (
     ListSize,
     added_manifests,
-    change_of,
     event_of,
     loaded_table,
-    names_of,
     snapshot_of,
 )
 from isotherm.runtime.breaker import Breaker
@@ -227,13 +226,9 @@ class IcebergCatalog:
             raise TableMissing(f"snapshot {snapshot_id} of {loaded.table} is not in the metadata (any more)")
         return replace(loaded, head=snapshot_id)
 
-    def change(self, loaded: LoadedTable, snapshot_id: int) -> Change:
-        """What one snapshot did, from the manifests that its manifest list says it added."""
-        table: Table = loaded.handle
-        with translated(f"snapshot {snapshot_id} of {loaded.table}"):
-            snapshot = snapshot_of(table, snapshot_id)
-            manifests = added_manifests(table.io, snapshot)
-            return change_of(table, snapshot, manifests)
+    def changes(self, loaded: LoadedTable, snapshot_ids: Sequence[int]) -> Iterator[Change]:
+        """What some snapshots did, from the manifests that their manifest lists say they added."""
+        return changes_confirmed(loaded, snapshot_ids, self._threads)
 
     def event(self, loaded: LoadedTable, snapshot_id: int) -> CommitEvent:
         """The announcement of one snapshot, as its metadata and its manifest list have it."""
@@ -246,15 +241,9 @@ class IcebergCatalog:
         """What the manifests of events say, in their order; None for one that says nothing that can be believed."""
         return changes_announced(asked, self._threads)
 
-    def is_true(self, loaded: LoadedTable, change: Change) -> bool:
-        """Whether what an event said of a snapshot is what its metadata and its manifest list say."""
-        table: Table = loaded.handle
-        with translated(f"snapshot {change.snapshot_id} of {loaded.table}"):
-            snapshot = snapshot_of(table, change.snapshot_id)
-            added = names_of(added_manifests(table.io, snapshot))
-            truth = replace(change_of(table, snapshot, ()), manifests=added)
-        # A writer's event may leave the summary out; then there were no totals to compare.
-        return truth == replace(change, partitions={}, totals=change.totals or truth.totals)
+    def are_true(self, loaded: LoadedTable, changes: Sequence[Change]) -> Sequence[bool]:
+        """Of each change that an event brought, whether its snapshot's metadata and manifest list say the same."""
+        return are_true(loaded, changes, self._threads)
 
     def scan(self, loaded: LoadedTable) -> Scan:
         """Everything, from all manifests of the head."""

@@ -33,7 +33,7 @@ from isotherm.core.model.changes import Change, PartitionDelta
 from isotherm.core.model.tables import Astray, PartitionField, Snapshot, TableFacts
 from isotherm.core.planner.retention import FOREVER_MS, STAGED_FOR_MS, Ref, kept_by_refs
 from isotherm.iceberg.manifests.counts import Question, census
-from isotherm.iceberg.manifests.reading import read_manifest_list
+from isotherm.iceberg.manifests.reading import manifests_listed, read_manifest_list
 from isotherm.service.ports import LoadedTable, TableMissing
 
 
@@ -262,15 +262,20 @@ def added_manifests(io: FileIO, snapshot: PyIcebergSnapshot) -> list[ManifestFil
     """The manifests that this snapshot added, without those that only carry files over."""
     return [
         manifest
-        for manifest in read_manifest_list(io, snapshot.manifest_list)
+        for manifest in manifests_listed(io, snapshot.manifest_list)
         if manifest.added_snapshot_id == snapshot.snapshot_id
         # Unknown counts (version 1 may leave them out) are looked into.
         and (manifest.added_files_count != 0 or manifest.deleted_files_count != 0)
     ]
 
 
-def change_of(table: Table, snapshot: PyIcebergSnapshot, manifests: Iterable[ManifestFile]) -> Change:
-    """What a snapshot did to each partition, from the manifests that it added."""
+def change_of(
+    table: Table,
+    snapshot: PyIcebergSnapshot,
+    manifests: Iterable[ManifestFile],
+    fetched: Mapping[str, bytes] = MappingProxyType({}),
+) -> Change:
+    """What a snapshot did to each partition, from the manifests that it added; `fetched` as of `census`."""
     summary = summary_of(snapshot)
     manifests = list(manifests)
     return Change(
@@ -280,7 +285,7 @@ def change_of(table: Table, snapshot: PyIcebergSnapshot, manifests: Iterable[Man
         committed_at_ms=snapshot.timestamp_ms,
         operation=operation_of(snapshot),
         origin=origin_of(summary),
-        partitions=deltas_of(table, manifests, snapshot.snapshot_id),
+        partitions=deltas_of(table, manifests, snapshot.snapshot_id, fetched),
         manifests=names_of(manifests),
         valid_through_ms=valid_through_of(summary),
         totals=totals_of(summary),

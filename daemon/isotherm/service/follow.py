@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from isotherm.contract.events import OpenWindow
 from isotherm.contract.identity import TableId
+from isotherm.core.model.changes import Change
 from isotherm.core.model.refusals import Reason, Refusal
 from isotherm.core.model.tables import Snapshot, TableFacts
 from isotherm.core.model.writers import Word
@@ -275,12 +276,11 @@ class Follower:
         if len(missing) > JOURNAL_LENGTH:
             # Each costs two reads or more, in one go, and could not be undone; a scan reads the head alone.
             raise _NoPathError(f"it is {len(missing)} snapshots behind the catalog")
-        for snapshot_id in reversed(missing):
-            change = self._catalog.change(loaded, snapshot_id)
+        for change in self._catalog.changes(loaded, missing[::-1]):
             applied = batch.apply(row, change, self._now_ms(), announced=False)
             row = replace(row, state=applied.state, is_trusted=row.is_trusted and not applied.drifted)
             if applied.drifted:
-                self._listen(StateDrifted(row.state.table, snapshot_id, gap_text(applied.state)))
+                self._listen(StateDrifted(row.state.table, change.snapshot_id, gap_text(applied.state)))
                 self.rebuild_later(row.state.table)
             if change.is_foreign_write:
                 self._fold.save_word(uuid, Word(NOBODY, self._now_ms(), OpenWindow()))
@@ -306,14 +306,14 @@ class Follower:
 
     def _believed_wrongly(self, row: TableRow, loaded: LoadedTable, ancestors: Sequence[int]) -> int:
         """How many changes must be undone, because an event said something else than its metadata and manifest list."""
-        wrong = 0
-        for number, snapshot_id in enumerate(ancestors, start=1):
+        believed: list[Change] = []
+        for snapshot_id in ancestors:
             recorded = self._fold.recorded(loaded.table.uuid, snapshot_id)
             if snapshot_id == row.confirmed_head or recorded is None:
                 break
-            if not self._catalog.is_true(loaded, recorded[0]):
-                wrong = number
-        return wrong
+            believed.append(recorded[0])
+        verdicts = enumerate(self._catalog.are_true(loaded, believed), start=1)
+        return max((number for number, is_true in verdicts if not is_true), default=0)
 
     def rebuild_later(self, table: TableId) -> None:
         """Nothing of this state is to be trusted: forget it, the next round scans the table."""

@@ -1,6 +1,6 @@
 """What the service needs of a catalog and of the files behind it, to read tables."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -148,8 +148,11 @@ class Catalog(Protocol):
         """How many questions and other work were given up and have not ended: each keeps a thread."""
         ...
 
-    def change(self, loaded: LoadedTable, snapshot_id: int) -> Change:
-        """What one snapshot did, from the manifests that its manifest list says it added."""
+    def changes(self, loaded: LoadedTable, snapshot_ids: Sequence[int]) -> Iterator[Change]:
+        """What some snapshots did, in their order, from the manifests that their manifest lists say they added.
+
+        A few of them are read at the same time.
+        """
         ...
 
     def event(self, loaded: LoadedTable, snapshot_id: int) -> CommitEvent:
@@ -163,8 +166,11 @@ class Catalog(Protocol):
         """
         ...
 
-    def is_true(self, loaded: LoadedTable, change: Change) -> bool:
-        """Whether what an event said of a snapshot is what its metadata and its manifest list say."""
+    def are_true(self, loaded: LoadedTable, changes: Sequence[Change]) -> Sequence[bool]:
+        """Of each change that an event brought, whether its snapshot's metadata and manifest list say the same.
+
+        The lists are read at the same time.
+        """
         ...
 
     def clock_skew_ms(self) -> int | None:
