@@ -15,6 +15,7 @@ from isotherm.core.state import PartitionState
 from isotherm.store import Fold, Ledger
 from isotherm.store.ledger import Account, Operation
 from isotherm.store.ledger.deletions import SETTLED_AT_ONCE
+from isotherm.store.ledger.ledger import JOBS_AT_ONCE
 
 DAY_MS = 86_400_000
 NOW = 1000 * DAY_MS
@@ -111,6 +112,33 @@ def test_what_an_expiry_took_is_known_while_a_later_one_may_give_its_files_back(
     ledger.deleted("u", [str(one) for one in range(files)], NOW)
     ledger.prune(NOW)
     assert ledger.expired_by("first") == []
+
+
+def test_what_expiries_took_is_looked_through_in_slices_and_forgotten_to_the_end(ledger):
+    jobs = [f"{number:05d}" for number in range(JOBS_AT_ONCE + 2)]
+    with ledger.transaction():
+        for job_id in jobs:
+            is_over = job_id in (jobs[0], jobs[-1])
+            ledger.save(operation(job_id, NOW - (8 if is_over else 6) * DAY_MS))
+            ledger.mark("u", job_id, [], NOW, snapshots=range(4))
+
+    assert [ledger.prune(NOW, limit=10) for _ in range(4)] == [True, False, True, False]
+    assert [job_id for job_id in jobs if not ledger.expired_by(job_id)] == [jobs[0], jobs[-1]]
+
+
+def test_a_slice_costs_the_same_however_many_snapshots_expiries_took(ledger):
+    counts, steps = [], []
+    ledger.db.set_progress_handler(lambda: steps.append(1), 1)
+    for taken in (range(2), range(2, 500)):
+        for job_id in ("first", "second", "third"):
+            ledger.save(operation(job_id, NOW))
+            ledger.mark("u", job_id, [], NOW, snapshots=taken)
+        steps.clear()
+        ledger.prune(NOW)
+        counts.append(len(steps))
+
+    few, many = counts
+    assert many < few + 100
 
 
 def test_it_is_done_a_little_at_a_time(ledger):
