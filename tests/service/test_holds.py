@@ -12,10 +12,10 @@ from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.service.holds import Holds
+from isotherm.service.holds import TELL_FOR_S, Holds
 from isotherm.store import Ledger
 from isotherm.store.database import to_json
-from support.fakes import MemoryHolds
+from support.fakes import Clock, MemoryHolds
 from support.lab import EXPIRING, Lab, of, settle, started, until_a_job_runs, uuid_of, wait_for_children
 
 
@@ -323,7 +323,7 @@ def two(tmp_path, topics, heard):
     """The holds of two daemons on one topic."""
     ledgers = [Ledger(tmp_path / name / "ledger.db") for name in ("one", "two")]
     return [
-        Holds(topic, ledger, heard.append, lambda: 1000, heard.append)
+        Holds(topic, ledger, heard.append, lambda: 1000, heard.append, lambda: 0.0)
         for topic, ledger in zip(topics, ledgers, strict=True)
     ]
 
@@ -419,7 +419,7 @@ def test_half_a_surrogate_pair_is_one_rejected_record_and_every_other_counts(rec
     """JSON may spell it out; nothing can store it."""
     heard = []
     topic = MemoryHolds([("t/pause", record), ("u/halt", to_json(replace(HALT, uuid="u")).encode())])
-    holds = Holds(topic, Ledger(None), heard.append, lambda: 1000, lambda _: None)
+    holds = Holds(topic, Ledger(None), heard.append, lambda: 1000, lambda _: None, lambda: 0.0)
 
     assert holds.refresh(0)
     assert [said.key for said in heard if isinstance(said, seen.HoldRejected)] == ["t/pause"]
@@ -563,3 +563,42 @@ def test_a_new_daemon_on_new_tables_deletes_from_the_start(tmp_path):
     assert of(lab, seen.LedgerLost) == []
     assert not service.ledger.is_new
     assert len(table.refresh().snapshots()) <= 3
+
+
+class SlowHolds(MemoryHolds):
+    """A broker that takes half of the time for a record."""
+
+    def __init__(self, clock):
+        super().__init__([])
+        self.clock = clock
+
+    def write(self, key, value):
+        super().write(key, value)
+        self.clock.advance(TELL_FOR_S / 2)
+
+
+def test_what_a_topic_has_lost_is_told_some_at_a_time_and_what_stops_a_table_first():
+    clock, ledger = Clock(), Ledger(None)
+    topic = SlowHolds(clock)
+    holds = Holds(topic, ledger, lambda _: None, clock.now_ms, lambda _: None, clock.monotonic_s)
+    for uuid in "abc":
+        wait = Hold(HoldKind.QUARANTINE, uuid, "", "storage", 1, partition=PartitionKey("{}"), until_ms=2)
+        ledger.hold(wait, told=False)
+    holds.put(Hold(HoldKind.HALT, "z", "", "why", 1))
+
+    assert [key for key, _ in topic.records] == ["z/halt", "a/quarantine/{}"]
+    assert holds.refresh(5.0)
+    assert [key for key, _ in topic.records[2:]] == ["b/quarantine/{}", "c/quarantine/{}"]
+
+
+def test_waits_that_were_over_long_ago_are_lifted_together_and_told_some_at_a_time():
+    clock, ledger = Clock(), Ledger(None)
+    topic = SlowHolds(clock)
+    holds = Holds(topic, ledger, lambda _: None, clock.now_ms, lambda _: None, clock.monotonic_s)
+    for uuid in "abcd":
+        wait = Hold(HoldKind.QUARANTINE, uuid, "", "storage", 1, partition=PartitionKey("{}"), until_ms=2)
+        ledger.hold(wait, told=True)
+    holds.lift_old(lambda _: True)
+
+    assert [ledger.holds(uuid) for uuid in "abcd"] == [[]] * 4
+    assert topic.records == [("a/quarantine/{}", None), ("b/quarantine/{}", None)]

@@ -77,6 +77,9 @@ LIFTED_AFTER_MS = 7 * 86_400_000
 """A partition's wait that has been over for so long says nothing of it any more."""
 LIFTED_AT_ONCE = 100
 """Such waits that one round lifts."""
+TELL_FOR_S = 2.0
+"""No further record is written after so long: a topic that was lost may miss thousands, each some milliseconds. What is
+left is written with the next look."""
 
 
 class Holds:
@@ -89,6 +92,7 @@ class Holds:
         listen: Listener,
         now_ms: Callable[[], int],
         on_change: Callable[[Hold], None],
+        monotonic_s: Callable[[], float],
     ) -> None:
         """Nothing is read yet.
 
@@ -98,12 +102,14 @@ class Holds:
             listen: told of every change.
             now_ms: the clock.
             on_change: told of every hold because of which verdicts may be others now.
+            monotonic_s: a clock that nobody sets.
         """
         self._topic = topic
         self._ledger = ledger
         self._listen = listen
         self._now_ms = now_ms
         self._on_change = on_change
+        self._monotonic_s = monotonic_s
         self._age = LedgerAge(topic, ledger)
         self._refused: dict[str, tuple[str | None, int]] = {}
         """Records that the broker did not take, by key, and when that was."""
@@ -179,8 +185,7 @@ class Holds:
         """Let it go again, where it is held."""
         for hold in self._ledger.holds(uuid):
             if (hold.kind, hold.partition) == (kind, partition):
-                self._ledger.lift(hold.key, told=False)
-                self._changed(hold, is_held=False)
+                self._lift(hold)
                 self._tell()
 
     def lift_old(self, owns: Callable[[str], bool]) -> None:
@@ -190,7 +195,13 @@ class Holds:
         """
         over = [hold for hold in self._ledger.over(self._now_ms() - LIFTED_AFTER_MS) if owns(hold.uuid)]
         for hold in over[:LIFTED_AT_ONCE]:
-            self.lift(hold.uuid, hold.kind, hold.partition)
+            self._lift(hold)
+        if over:
+            self._tell()
+
+    def _lift(self, hold: Hold) -> None:
+        self._ledger.lift(hold.key, told=False)
+        self._changed(hold, is_held=False)
 
     def stops(self, uuid: str) -> Refusal | None:
         """Why nothing may be committed to a table now, or None where commits may go ahead."""
@@ -231,7 +242,9 @@ class Holds:
         self._listen(HoldChanged(table, hold.kind, hold.partition or "", is_held, hold.why, hold.until_ms))
 
     def _tell(self) -> None:
-        for key, value in self._ledger.untold():
+        """Write what the topic does not know. Waits of partitions come last: what stops a table is known first."""
+        deadline_s = self._monotonic_s() + TELL_FOR_S
+        for key, value in sorted(self._ledger.untold(), key=lambda one: f"/{HoldKind.QUARANTINE}/" in one[0]):
             refused, at_ms = self._refused.get(key, ("", 0))
             if key in self._refused and refused == value and self._now_ms() - at_ms < REFUSED_FOR_MS:
                 continue
@@ -248,3 +261,5 @@ class Holds:
                 return
             self._refused.pop(key, None)
             self._ledger.told(key, value)
+            if self._monotonic_s() >= deadline_s:
+                return

@@ -100,7 +100,9 @@ class Service:
     def __post_init__(self) -> None:
         self.barrier = Barrier(self.listen, self.monotonic_s)
         self.set_aside = SetAside(self.listen, self.letters)
-        self.holds = Holds(self.hold_topic, self.ledger, self.listen, self.now_ms, self._touch)
+        self.holds = Holds(
+            self.hold_topic, self.ledger, self.listen, self.now_ms, self._touch, self.monotonic_s
+        )
         self._build_what_hears()
         self.verdicts = Verdicts(
             self.fold,
