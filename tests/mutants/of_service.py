@@ -402,10 +402,17 @@ MUTANTS = (
     Mutant(
         "tables in dead buckets that a source names take the loop's time",
         "service/relay.py",
-        "if self.monotonic_s() >= deadline_s:",
-        "if False:",
+        "if self.monotonic_s() >= deadline_s:\n                break",
+        "if False:\n                break",
         "service/test_relay.py::"
         "test_stores_that_do_not_answer_cost_a_turn_one_time_out_and_keep_no_other_table_waiting",
+    ),
+    Mutant(
+        "a flood for one table takes the loop's time",
+        "service/relay.py",
+        "if self.monotonic_s() >= deadline_s:\n                return",
+        "if False:\n                return",
+        "service/test_relay.py::test_many_snapshots_of_one_table_are_announced_in_turns_and_others_are_not_kept_waiting",
     ),
     Mutant(
         "a mistake of ours at one table keeps what sources name of the others waiting",

@@ -12,7 +12,7 @@ from isotherm.core import observations as seen
 from isotherm.iceberg.catalog import IcebergCatalog
 from isotherm.kafka.formats import FORMATS
 from isotherm.service.ports import Refused, StoreAway, Unavailable
-from isotherm.service.relay import MAX_OF_ONE, MAX_TRIES, RETRY_AFTER_S, TABLES_A_TURN, Sources
+from isotherm.service.relay import MAX_OF_ONE, MAX_TRIES, RETRY_AFTER_S, TABLES_A_TURN, TURN_BUDGET_S, Sources
 from support.fakes import MemoryLetters, MemorySources, Topic
 from support.kafka_connect import COMMIT, RECORDED, commit_to_table
 from support.lab import believed, counted, settle
@@ -201,6 +201,30 @@ def test_a_catalog_that_is_away_makes_it_wait_and_nothing_is_acknowledged(lab, h
     relay.turn()
     assert [one.snapshot_id for one in heard.published] == [event.snapshot_id]
     assert heard.committed == {TOPIC: 1}
+
+
+def test_many_snapshots_of_one_table_are_announced_in_turns_and_others_are_not_kept_waiting(lab, heard):
+    long, short = lab.create("shop.long"), lab.create("shop.short")
+    ids = [lab.append(long, 1, announce=False).snapshot_id for _ in range(3)]
+    other = lab.append(short, 1, announce=False).snapshot_id
+    relay, now_s = heard.service.relay, [0.0]
+    event = relay.catalog.event
+
+    def slowly(loaded, snapshot_id):
+        now_s[0] += TURN_BUDGET_S
+        return event(loaded, snapshot_id)
+
+    relay.catalog.event = slowly
+    relay.monotonic_s = lambda: now_s[0]
+    heard.hear(*(commit_to_table("shop.long", one) for one in ids), commit_to_table("shop.short", other))
+    turns = [[one.snapshot_id for one in heard.published]]
+    while relay.is_busy:
+        assert heard.committed == {}
+        relay.turn()
+        turns.append([one.snapshot_id for one in heard.published][sum(map(len, turns)) :])
+
+    assert turns == [[ids[0]], [other], [ids[1]], [ids[2]]]
+    assert heard.committed == {TOPIC: 4}
 
 
 def test_what_was_not_announced_before_a_crash_is_announced_after_it(lab, heard):

@@ -10,7 +10,7 @@ published. A crash may publish some of it twice, which is harmless. If the catal
 """
 
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from isotherm.contract.announcement import DAEMON
@@ -36,7 +36,8 @@ from isotherm.service.ports import (
 TABLES_A_TURN = 10
 """Tables that are looked up in one turn, some 20 ms each: the control topic is read in between."""
 TURN_BUDGET_S = 2.0
-"""No further table is looked up after so long: each may wait half a minute for a store that does not answer."""
+"""No further table is looked up, and no further snapshot announced, after so long: each look may wait half a minute for a
+store that does not answer, and of one table a thousand snapshots may wait."""
 MAX_WAITING = 1_000
 """Tables that may wait at most before no more is heard."""
 MAX_OF_ONE = 1_000
@@ -93,7 +94,7 @@ class Relay:
         deadline_s = self.monotonic_s() + TURN_BUDGET_S
         for name in self._ready()[:TABLES_A_TURN]:
             try:
-                self._look_up(name)
+                self._look_up(name, deadline_s)
             except FATAL:
                 raise
             except Unavailable as err:
@@ -107,8 +108,8 @@ class Relay:
         if not self._waiting:
             self.sources.topics.commit()
 
-    def _look_up(self, name: str) -> None:
-        """Announce what was heard of a table. Raises Unavailable where the catalog or the control topic is away."""
+    def _look_up(self, name: str, deadline_s: float) -> None:
+        """Announce what was heard of a table, as much as there is time for. Raises Unavailable where the catalog or the control topic is away."""
         try:
             loaded = self.catalog.load(name)
         except TableMissing:
@@ -119,13 +120,17 @@ class Relay:
             self._try_later(name, str(err))
             return
         try:
-            self._announce(name, loaded, self._waiting[name])
+            self._announce(name, loaded, self._waiting[name], deadline_s)
         except Unreadable as err:
             if not self._catalog_answers():
                 raise
             self._try_later(name, str(err))
             return
-        self._forget(name)
+        if rest := self._waiting[name]:
+            del self._waiting[name]
+            self._waiting[name] = rest  # behind all others
+        else:
+            self._forget(name)
 
     def _pause(self, err: Unavailable) -> None:
         """The catalog or the control topic is away as a whole: everything waits, and nothing is let go."""
@@ -182,22 +187,27 @@ class Relay:
         self.set_aside.flush()
         return bool(messages)
 
-    def _announce(self, name: str, loaded: LoadedTable | None, heard: list[tuple[str, Announced]]) -> None:
-        """Announce what was heard, and take it from the list; the rest stays there after an error.
+    def _announce(
+        self, name: str, loaded: LoadedTable | None, heard: list[tuple[str, Announced]], deadline_s: float
+    ) -> None:
+        """Announce what was heard, and take it from the list; the rest stays there, after an error or the deadline.
 
         Raises:
             Unreadable: the files of one snapshot cannot be read, for whatever reason.
             Unavailable: the control topic does not answer.
         """
         done: set[int] = set()
+        ancestors = frozenset(() if loaded is None else loaded.ancestors())
         while heard:
             topic, announced = heard[0]
-            outcome, snapshot_id = _looked_up(loaded, announced)
+            outcome, snapshot_id = _looked_up(loaded, ancestors, announced)
             if loaded is not None and snapshot_id is not None and snapshot_id not in done:
                 outcome = self._publish(loaded, snapshot_id, announced.writer)
                 done.add(snapshot_id)
             self.listen(SourceHeard(topic, outcome, name))
             del heard[0]
+            if self.monotonic_s() >= deadline_s:
+                return
 
     def _publish(self, loaded: LoadedTable, snapshot_id: int, writer: str) -> Heard:
         try:
@@ -212,13 +222,15 @@ class Relay:
         return Heard.ANNOUNCED
 
 
-def _looked_up(loaded: LoadedTable | None, announced: Announced) -> tuple[Heard, int | None]:
+def _looked_up(
+    loaded: LoadedTable | None, ancestors: Collection[int], announced: Announced
+) -> tuple[Heard, int | None]:
     """What comes of an announcement, and the snapshot to publish, where there is one."""
     if loaded is None or announced.uuid not in (None, loaded.table.uuid):
         return Heard.UNKNOWN_TABLE, None
     snapshot_id = loaded.head if announced.snapshot_id is None else announced.snapshot_id
     if snapshot_id is None or snapshot_id not in loaded.snapshots:
         return Heard.UNKNOWN_SNAPSHOT, None
-    if snapshot_id not in loaded.ancestors():
+    if snapshot_id not in ancestors:
         return Heard.OTHER_REF, None
     return Heard.ANNOUNCED, snapshot_id
