@@ -1,5 +1,6 @@
 """Whatever goes wrong with one table stays with it: the others, and the daemon, do not notice."""
 
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ from isotherm.service.ports import (
     Unreadable,
 )
 from isotherm.store.ledger import Operation
+from support.fakes import Clock
 from support.in_process import AtOnce
 from support.lab import (
     EXPIRING,
@@ -864,3 +866,28 @@ def test_the_default_lab_is_quiet(tmp_path):
     lab.settled().stop()
 
     assert of(lab, seen.TableFailed) == []
+
+
+def test_what_goes_well_costs_the_same_however_many_others_are_aside():
+    def steps(aside):
+        clock = Clock()
+        barrier = Barrier(lambda _: None, clock.monotonic_s)
+        barrier.went_well("shop.sound")
+        for number in range(aside):
+            barrier.put_aside(f"dead.t{number}", is_away=True)
+        count = []
+
+        def note(frame, event, _):
+            del event
+            frame.f_trace_opcodes = True
+            count.append(1)
+            return note
+
+        sys.settrace(note)
+        try:
+            barrier.went_well("shop.other")
+        finally:
+            sys.settrace(None)
+        return len(count)
+
+    assert steps(1000) == steps(1)

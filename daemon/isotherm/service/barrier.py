@@ -147,8 +147,9 @@ class Barrier:
         self._over(name)
         was_outage = self.monotonic_s() - self._well_s >= OUTAGE_S
         self._well_s = self.monotonic_s()
-        for other in [other for other, aside in self._aside.items() if was_outage and aside.is_away]:
-            self._aside[other] = replace(self._aside[other], until_s=self._well_s)
+        if was_outage:  # else thousands may be aside, each time that one of thousands goes well
+            for other in [other for other, aside in self._aside.items() if aside.is_away]:
+                self._aside[other] = replace(self._aside[other], until_s=self._well_s)
 
     def guard(self, what: str, action: Callable[[], object]) -> bool:
         """Do something that concerns no single table; where it fails it is left out for a while, as a table is.
