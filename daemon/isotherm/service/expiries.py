@@ -5,8 +5,8 @@ take minutes; so is the commit itself, which asks before each request. The files
 their grace after it (`deletions`).
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from zlib import crc32
 
@@ -132,14 +132,51 @@ class Expiries:
 
         A commit is made beside the loop. The loop waits for it for a moment in each turn, to answer what it asks.
         """
-        self._take_read()
+        for job_id, reading in self.maintainer.read():
+            if job_id in self._running:
+                with self._ending(self._running[job_id][0]):
+                    self._take_read(job_id, reading)
         if self._sent is not None and not self._go_on(self._last_look):
             return
-        if not self._marking:
-            return
-        job_id, (reading, marked) = next(iter(self._marking.items()))
+        if self._marking:
+            job_id = next(iter(self._marking))
+            with self._ending(self._running[job_id][0]):
+                self._mark(job_id)
+
+    @contextmanager
+    def _ending(self, operation: Operation) -> Iterator[None]:
+        """The barrier around the end of an expiry.
+
+        Where that goes wrong it is let go, else all others would wait behind it: the next round finds it in the ledger.
+        One whose request may be under way goes on.
+        """
+        job_id, went_well = operation.job_id, False
+        with self.barrier.around(operation.table.name, f"ending job {job_id}", job_id):
+            yield
+            went_well = True
+        if not went_well and (self._sent is None or self._sent[0] != job_id):
+            self._running.pop(job_id, None)
+            self._marking.pop(job_id, None)
+
+    def _take_read(self, job_id: str, reading: ExpiryReading | Refusal) -> None:
+        """Take over what was read; where there is nothing to expire, that is the end."""
+        operation, _ = self._running[job_id]
+        # Whatever it came to: the table's verdict is made again.
+        self.fold.touch_whole(operation.table.uuid)
+        if isinstance(reading, Refusal):
+            del self._running[job_id]
+            self._failed(operation, reading)
+        elif not reading.snapshots:
+            del self._running[job_id]
+            self._failed(operation, Refusal(Reason.STALE, "nothing of the plan may go any more"))
+        else:
+            self._marking[job_id] = (reading, 0)
+
+    def _mark(self, job_id: str) -> None:
+        """Mark some files of an expiry; where all are marked, begin its commit."""
         if not self.operations.may_commit(Action.EXPIRE, job_id):
             return
+        reading, marked = self._marking[job_id]
         operation, _ = self._running[job_id]
         end = marked + MARKED_AT_ONCE
         marks = [Mark(path, job_id, Cause.EXPIRED, reading.seen) for path in reading.files[marked:end]]
@@ -149,33 +186,8 @@ class Expiries:
             self._marking[job_id] = (reading, end)
             return
         del self._marking[job_id]
-        with self._ending(operation):
-            if self._send(job_id, reading):
-                self._go_on(self._last_look)
-            return
-        self._running.pop(job_id, None)
-
-    def _ending(self, operation: Operation) -> AbstractContextManager[None]:
-        """The barrier around the end of an expiry; where that goes wrong, the next round finds it in the ledger."""
-        job_id = operation.job_id
-        return self.barrier.around(operation.table.name, f"ending job {job_id}", job_id)
-
-    def _take_read(self) -> None:
-        """Take over what was read; where there is nothing to expire, that is the end."""
-        for job_id, reading in self.maintainer.read():
-            if job_id not in self._running:
-                continue
-            operation, _ = self._running[job_id]
-            # Whatever it came to: the table's verdict is made again.
-            self.fold.touch_whole(operation.table.uuid)
-            if isinstance(reading, Refusal):
-                del self._running[job_id]
-                self._failed(operation, reading)
-            elif not reading.snapshots:
-                del self._running[job_id]
-                self._failed(operation, Refusal(Reason.STALE, "nothing of the plan may go any more"))
-            else:
-                self._marking[job_id] = (reading, 0)
+        if self._send(job_id, reading):
+            self._go_on(self._last_look)
 
     def cancel_moved(self) -> None:
         """Cancel the expiries of tables that this daemon has not had without a break, or that are held back."""

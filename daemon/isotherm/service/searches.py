@@ -4,7 +4,8 @@ A search reads beside the loop and changes nothing. What it finds is marked, and
 (`deletions`), or is only counted, where the policy says so. A search that a restart has ended is begun again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from isotherm.core.deletion import NOT_OURS, Cause, Mark, Seen
@@ -125,25 +126,40 @@ class Searches:
     def finish(self) -> None:
         """Take over what was found, and mark some of it."""
         for job_id, result in self.maintainer.searched():
-            if job_id not in self._running:
-                continue
-            searching = self._running[job_id]
-            took_s = self.monotonic_s() - searching.began_s
-            self._next_s = self.monotonic_s() + min(REST * took_s, REST_AT_MOST_S)
-            self.fold.touch_whole(searching.operation.table.uuid)
-            if isinstance(result, Strangers):
-                self.deletions.survey.want_holders(result.uuids, searching.operation.table.uuid)
-            against = self._unbelieved(searching, result)
-            if against is not None:
-                self._end(job_id, against)
-            elif isinstance(result, Found):
-                self._marking = job_id, result, 0
+            if job_id in self._running:
+                with self._ending(job_id):
+                    self._take_found(job_id, result)
         if self._marking is not None:
-            operation = self._running[self._marking[0]].operation
-            with self.barrier.around(
-                operation.table.name, f"ending job {operation.job_id}", operation.job_id
-            ):
+            with self._ending(self._marking[0]):
                 self._mark()
+
+    @contextmanager
+    def _ending(self, job_id: str) -> Iterator[None]:
+        """The barrier around the end of a search.
+
+        Where that goes wrong it is let go, else no other would ever begin: the next round finds it in the ledger.
+        """
+        operation, went_well = self._running[job_id].operation, False
+        with self.barrier.around(operation.table.name, f"ending job {job_id}", job_id):
+            yield
+            went_well = True
+        if not went_well:
+            self._running.pop(job_id, None)
+            self._marking = None
+
+    def _take_found(self, job_id: str, result: Found | Refusal | Strangers) -> None:
+        """Take over what was found; where nothing comes of it, that is the end."""
+        searching = self._running[job_id]
+        took_s = self.monotonic_s() - searching.began_s
+        self._next_s = self.monotonic_s() + min(REST * took_s, REST_AT_MOST_S)
+        self.fold.touch_whole(searching.operation.table.uuid)
+        if isinstance(result, Strangers):
+            self.deletions.survey.want_holders(result.uuids, searching.operation.table.uuid)
+        against = self._unbelieved(searching, result)
+        if against is not None:
+            self._end(job_id, against)
+        elif isinstance(result, Found):
+            self._marking = job_id, result, 0
 
     def cancel_moved(self) -> None:
         """Cancel the search of a table that this daemon has not had without a break, or that is held back."""
