@@ -81,3 +81,19 @@ def test_a_ledger_of_the_version_before_keeps_its_places_and_nobody_is_gone(tmp_
 
     assert of(ledger, "a") == [("first", True, False), ("later", True, False)]
     ledger.close()
+
+
+def test_what_is_gone_is_asked_for_at_the_same_cost_however_many_tables_there_are(ledger):
+    counts, steps = [], []
+    ledger.place("gone", "s3://lake/gone", ["s3://lake/data"])
+    ledger.left("gone")
+    ledger.left("never seen")
+    ledger.db.set_progress_handler(lambda: steps.append(1), 1)
+    for tables in (range(3), range(3, 300)):
+        for number in tables:
+            ledger.place(f"table {number}", f"s3://lake/{number}")
+        steps.clear()
+
+        assert ledger.gone() == {"gone", "never seen"}
+        counts.append(len(steps))
+    assert counts[0] == counts[1]

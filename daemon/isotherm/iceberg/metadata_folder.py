@@ -95,9 +95,10 @@ def beside(table: Table, home: str, gone: Collection[str], is_stopped: IsStopped
         mine = [one for one, why in whys if why is not None]
         history = next((f"{one.name} {why}" for one, why in whys if why is not None), None)
     strangers: dict[str, str] = {}
+    known = {uuid, *gone}
     for one in read:
         # Elsewhere tables may share a folder; at home they do not.
-        if one.is_at_home and not isinstance(one.said, str) and one.said.uuid not in {uuid, *gone}:
+        if one.is_at_home and not isinstance(one.said, str) and one.said.uuid not in known:
             strangers.setdefault(one.said.uuid, one.name)
     if not strangers:
         return Beside(history)

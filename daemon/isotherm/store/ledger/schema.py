@@ -118,4 +118,11 @@ CREATE TABLE seen (
 """
 """How far each table had come when its metadata was read. Events are no witnesses of that: with a number that somebody made
 up, the table would count as cut back for ever. So nothing of the accounts is taken over."""
-VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5, _VERSION_6, _VERSION_7, _VERSION_8)
+_VERSION_9 = """
+CREATE INDEX places_gone ON places (uuid) WHERE is_gone;
+"""
+"""Few tables are known to be gone, among all that ever were: each sweep and each search asks for them."""
+VERSIONS = (
+    *(_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5),
+    *(_VERSION_6, _VERSION_7, _VERSION_8, _VERSION_9),
+)
