@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from isotherm.runtime.clock import monotonic_s
 from isotherm.service.health import Health
-from isotherm.telemetry.http import KEPT_CONNECTIONS, METRICS_AT_ONCE, HttpServer
+from isotherm.telemetry.http import KEPT_CONNECTIONS, METRICS_AT_ONCE, THREADS, HttpServer
 
 
 class Slow:
@@ -76,6 +76,30 @@ def test_a_request_that_trickles_in_is_given_up(port):
                 break
 
     assert ended
+
+
+def test_clients_that_ask_much_and_read_nothing_do_not_shut_a_probe_out(registry, port):
+    Gauge("isotherm_large", "x" * 1_000_000, registry=registry)
+    with ExitStack() as stack:
+        for _ in range(2 * THREADS):
+            deaf = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            deaf.sendall(b"GET /metrics HTTP/1.1\r\n\r\n" * 300)
+
+            assert deaf.recv(1, socket.MSG_PEEK) == b"H", "it is being answered"
+        for _ in range(20):
+            assert get(port, "/livez") == (200, "ok\n")
+        assert get(port, "/metrics")[0] == 200
+
+
+@pytest.mark.parametrize("wish", [b"", b"Connection: keep-alive\r\n"])
+def test_a_connection_is_answered_once(port, wish):
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.sendall(b"GET /livez HTTP/1.1\r\n" + wish + b"\r\n" + b"GET /metrics HTTP/1.1\r\n\r\n")
+        answer = b"".join(iter(lambda: client.recv(65536), b""))
+
+    assert answer.count(b"HTTP/1.1 200 OK") == 1
+    assert b"Connection: close" in answer
+    assert answer.endswith(b"ok\n")
 
 
 def test_scrapes_that_take_long_leave_a_thread_for_the_probes(registry, port):

@@ -73,7 +73,11 @@ class HttpServer:
 
 
 class _Connection(HTTPChannel):  # type: ignore[misc]
-    """A connection that cannot be held open by saying little."""
+    """A connection that cannot be held open by saying little, nor a thread by reading nothing.
+
+    It is closed after one answer. waitress waits without a time-out before it answers a second request on a connection
+    whose client does not read the first answers, and four such clients would take every thread.
+    """
 
     last_activity: float
     reports: ScanReports | None
@@ -97,6 +101,7 @@ class _Connection(HTTPChannel):  # type: ignore[misc]
         request = self.requests[0]
         if self.reports is not None and isinstance(request.error, RequestEntityTooLarge):
             self.reports.heard(Reported.REFUSED)
+        request.headers["CONNECTION"] = "close"
         super().service()
 
 
