@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import re
 from pathlib import Path
 
@@ -80,6 +81,29 @@ def test_metadata_that_would_fill_the_memory_sets_its_table_aside_and_no_other(l
     assert "leave it out" in of(lab, seen.TableFailed)[0].error
     ended = {(one.table.name, one.outcome) for one in of(lab, seen.JobEnded)}
     assert ended == {("shop.bbb", OutcomeKind.DONE)}
+    service.stop()
+
+
+def test_a_pipe_that_is_named_as_a_manifest_list_sets_its_table_aside_and_no_other(lab):
+    tables = [lab.create(f"shop.{name}") for name in ("aaa", "bbb")]
+    for table in tables:
+        for hour in (1, 1, 1, 2, 3, 4):
+            lab.append(table, hour)
+    pipe = lab.root / "pipe"
+    os.mkfifo(pipe)
+    # Whoever opens it all the same does not wait for ever.
+    writer = os.open(pipe, os.O_RDWR)
+    path = metadata_path(tables[0])
+    metadata = json.loads(path.read_text())
+    for snapshot in metadata["snapshots"]:
+        snapshot["manifest-list"] = f"file://{pipe}"
+    path.write_text(json.dumps(metadata))
+    service = lab.settled()
+    os.close(writer)
+
+    assert {one.name for one in of(lab, seen.TableFailed)} == {"shop.aaa"}
+    assert f"{pipe} is not opened" in of(lab, seen.TableFailed)[0].error
+    assert [one.table.name for one in of(lab, seen.JobEnded)] == ["shop.bbb"]
     service.stop()
 
 

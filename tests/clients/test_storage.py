@@ -1,9 +1,13 @@
 """What is written and deleted lies where its location says, whatever the table's owner has chosen."""
 
+import os
+
 import pytest
 
+from isotherm.clients.listing import files_below
 from isotherm.clients.retries import is_no_answer, is_transient
-from isotherm.clients.storage import RetryingFileIO, UnsafeLocationError
+from isotherm.clients.storage import NoRegularFileError, RetryingFileIO, UnsafeLocationError, ends_of
+from isotherm.iceberg.compaction.local_copy import nearby
 from support.lab import Lab, uuid_of
 from support.object_store import BUCKET, Fault, object_store
 
@@ -24,6 +28,37 @@ def test_nothing_is_written_or_deleted_where_a_location_may_mean_another_file(vi
         io.new_output(f"file://{victim}{tail}")
     with pytest.raises(UnsafeLocationError):
         io.delete(f"file://{victim}{tail}")
+
+
+@pytest.fixture(params=["pipe", "device", "folder"])
+def no_file(request, tmp_path):
+    """What is no file; the pipe has a writer, so that who opens it all the same does not wait for ever."""
+    path = tmp_path / "snap-1.avro"
+    match request.param:
+        case "pipe":
+            os.mkfifo(path)
+            writer = os.open(path, os.O_RDWR)
+            yield path
+            os.close(writer)
+        case "device":
+            path.symlink_to("/dev/zero")
+            yield path
+        case "folder":
+            path.mkdir()
+            yield path
+
+
+def test_what_is_no_file_is_not_opened(no_file):
+    io = RetryingFileIO()
+
+    for read in (
+        io.new_input(str(no_file)).open,
+        lambda: ends_of(io, f"file://{no_file}"),
+        lambda: nearby(io, f"file://{no_file}").__enter__(),
+    ):
+        with pytest.raises(NoRegularFileError, match=f"{no_file} is not opened"):
+            read()
+    assert [file for some in files_below(io, f"{no_file.parent}/") for file in some] == []
 
 
 @pytest.mark.parametrize("overwrite", [True, False])

@@ -1,9 +1,11 @@
 """What lies in a folder of a store, some of it at a time: names, sizes, and when each file was written.
 
 Nothing is read, and nothing is decided. Links of a disk are not followed: what they lead to has another name.
+Nor are pipes and the like listed.
 """
 
 import os
+import stat
 from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -96,7 +98,7 @@ def _on_disk(root: str) -> Iterator[list[StoredFile]]:
                 status = os.lstat(path)
             except FileNotFoundError:
                 continue  # deleted meanwhile
-            if not os.path.islink(path):  # noqa: PTH114
+            if stat.S_ISREG(status.st_mode):
                 written_at_ms = status.st_mtime_ns // 1_000_000
                 found.append(StoredFile(path.removeprefix(root), status.st_size, written_at_ms))
         yield found

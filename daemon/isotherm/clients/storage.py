@@ -12,6 +12,7 @@ What this module does not do: judge what is in a file, or decide what may be del
 
 import io
 import os
+import stat
 import tempfile
 from collections import deque
 from collections.abc import Mapping
@@ -112,7 +113,11 @@ class RetryingFileIO(PyArrowFileIO):
     def new_input(self, location: str) -> Any:
         """A file to read."""
         plain = super().new_input(location)
-        file = plain if is_local(location) else RetryingFile(plain, store_of(location, self.properties))
+        file = (
+            _LocalFile(plain)
+            if is_local(location)
+            else RetryingFile(plain, store_of(location, self.properties))
+        )
         is_metadata = location in self.metadata_locations or location.endswith(METADATA_NAMES)
         return MetadataFile(file, newest_of(self.properties)) if is_metadata else file
 
@@ -124,7 +129,9 @@ class RetryingFileIO(PyArrowFileIO):
         """
         file = super().new_output(_plain(location))
         return (
-            _NewFile(file) if is_local(location) else RetryingFile(file, store_of(location, self.properties))
+            _LocalFile(file)
+            if is_local(location)
+            else RetryingFile(file, store_of(location, self.properties))
         )
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
@@ -165,6 +172,8 @@ def ends_of(io: FileIO, location: str) -> tuple[bytes, bytes]:
         file = (
             PyArrowFileIO.new_input(io, location) if isinstance(io, PyArrowFileIO) else io.new_input(location)
         )
+        if isinstance(file, PyArrowFile) and is_local(location):
+            file = _LocalFile(file)
         with file.open() as stream:
             head = bytes(stream.read(END_BYTES))
             if head.startswith(GZIP_MAGIC):
@@ -185,8 +194,24 @@ def _plain(location: str) -> str:
     return location
 
 
-class _NewFile(PyArrowFile):
-    """A local file that is written once."""
+class NoRegularFileError(FileNotFoundError):
+    """What has a file's name on a disk of this machine is something else, so the file is not there."""
+
+
+def check_regular(path: str) -> None:
+    """Refuse what may be opened or read for ever: a table's owner chooses names, and a pipe waits for its writer.
+
+    Raises:
+        NoRegularFileError: it is a pipe, a device, a socket or a folder; FileNotFoundError if nothing is there.
+    """
+    if not stat.S_ISREG(Path(path).stat().st_mode):
+        raise NoRegularFileError(
+            f"{path} is not opened: it is a pipe, a device or a folder, and no file; restore the table's file"
+        )
+
+
+class _LocalFile(PyArrowFile):
+    """A local file, which is written once, and read only if it is a file."""
 
     def __init__(self, file: PyArrowFile) -> None:
         self.__dict__.update(file.__dict__)
@@ -194,6 +219,11 @@ class _NewFile(PyArrowFile):
     def create(self, overwrite: bool = False) -> Any:  # noqa: ARG002 (Avro files are asked for with it)
         """A stream to a file that is not there yet."""
         return super().create(overwrite=False)
+
+    def open(self, seekable: bool = True) -> Any:
+        """Its bytes."""
+        check_regular(self._path)
+        return super().open(seekable)
 
 
 class RetryingFile(InputFile, OutputFile):
