@@ -10,7 +10,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from isotherm.contract.paths import normalised
-from isotherm.core.observations import TrySoon
+from isotherm.core.model.refusals import Reason
+from isotherm.core.observations import JobEnded, TrySoon
 from isotherm.iceberg.catalog import LOOK_LIMIT_S, IcebergCatalog, connect
 from isotherm.iceberg.errors import translated
 from isotherm.iceberg.identify_tables import MOST_HANGING, SILENT_AT_ONCE
@@ -22,7 +23,7 @@ from isotherm.store import Ledger
 from support import dotted
 from support.faults import FaultyCatalog
 from support.in_process import AtOnce
-from support.lab import uuid_of
+from support.lab import of, uuid_of
 from support.servers import http_server
 
 CONFIG = {"defaults": {}, "overrides": {}}
@@ -78,6 +79,23 @@ def test_a_damaged_manifest_is_unreadable(lab):
     catalog = IcebergCatalog(lab.catalog)
     with pytest.raises(Unreadable, match="the manifests of"):
         catalog.scan(catalog.load("shop.orders"))
+
+
+def test_manifests_that_do_not_fit_the_spec_of_their_table_are_damaged_and_not_away(lab):
+    table = lab.create()
+    for hour in (1, 1, 1, 2, 3, 4):
+        lab.append(table, hour)
+    path = metadata_path(table)
+    metadata = json.loads(path.read_text())
+    metadata["partition-specs"][0]["fields"][0]["transform"] = "identity"
+    path.write_text(json.dumps(metadata))
+    service = lab.settled()
+
+    failed = [one for one in of(lab, JobEnded) if one.reason == Reason.CORRUPT_FILE]
+    assert failed
+    assert all("do not fit the partition spec 0" in one.why for one in failed)
+    assert of(lab, TrySoon) == []
+    service.stop()
 
 
 @pytest.mark.parametrize("name", ["shop.orders", "nowhere.orders", "orders", "", ".", "shop..orders"])

@@ -5,6 +5,7 @@ What does not answer becomes `Unavailable`; of its kinds, `Refused` is a right t
 """
 
 import re
+import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -139,6 +140,7 @@ _NOT_UNDERSTOOD = (
     SystemError,
     TypeError,
     ValueError,
+    struct.error,
     zlib.error,
 )
 """What parsers raise at bytes that are not what they should be."""

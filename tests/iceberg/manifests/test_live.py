@@ -250,6 +250,28 @@ def test_summaries_of_uuids_are_read_in_both_orders(
     assert holds == found
 
 
+SEVEN = (7).to_bytes(8, "little")
+
+
+@pytest.mark.parametrize(
+    "summaries",
+    [
+        [PartitionFieldSummary(False, False, bytes(3), bytes(3))],
+        [PartitionFieldSummary(False, False, bytes(8), b"")],
+        [PartitionFieldSummary(False, False, SEVEN, SEVEN)] * 2,
+    ],
+    ids=["too short", "empty", "too many"],
+)
+def test_a_manifest_whose_summaries_do_not_fit_its_spec_is_refused_by_its_name(
+    make: Callable[..., Table], summaries: list[PartitionFieldSummary]
+) -> None:
+    metadata = make(LongType(), IdentityTransform()).metadata
+    manifest = ManifestFile.from_args(manifest_path="/w/m.avro", partition_spec_id=0, partitions=summaries)
+
+    with pytest.raises(UnreadableError, match=r"the summaries of /w/m\.avro do not fit the partition spec 0"):
+        may_hold(metadata, manifest, PartitionKey('{"1000":7}'))
+
+
 def test_a_partition_that_is_a_uuid_is_written_and_found(make: Callable[..., Table]) -> None:
     """PyIceberg's own append cannot write one."""
     table = make(UUIDType(), IdentityTransform())

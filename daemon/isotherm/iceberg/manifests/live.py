@@ -54,6 +54,7 @@ from isotherm.contract.identity import (
     scalar,
 )
 from isotherm.core.model.files import FileKind, LiveFile
+from isotherm.iceberg.manifests.avro import UnreadableError
 from isotherm.iceberg.manifests.reachability import Stopped, never
 from isotherm.iceberg.manifests.reading import Manifest, entries, read_manifest_list
 from isotherm.iceberg.threads import IsStopped
@@ -290,7 +291,11 @@ def partition_record(metadata: TableMetadata, spec_id: int, key: PartitionKey) -
 
 
 def may_hold(metadata: TableMetadata, manifest: ManifestFile, key: PartitionKey) -> bool:
-    """Whether a manifest may hold files of a partition, by its summaries; true where they do not tell."""
+    """Whether a manifest may hold files of a partition, by its summaries; true where they do not tell.
+
+    Raises:
+        UnreadableError: the summaries are not those of the manifest's spec.
+    """
     spec = metadata.specs()[manifest.partition_spec_id]
     values = partition_values(key)
     if any(field_id not in {field.field_id for field in spec.fields} for field_id in values):
@@ -299,10 +304,15 @@ def may_hold(metadata: TableMetadata, manifest: ManifestFile, key: PartitionKey)
     if not manifest.partitions:
         return True
     fields = partition_type(metadata, spec).fields
-    return all(
-        _summary_may_hold(summary, field.field_type, values.get(field.field_id))
-        for field, summary in zip(fields, manifest.partitions, strict=True)
-    )
+    try:
+        return all(
+            _summary_may_hold(summary, field.field_type, values.get(field.field_id))
+            for field, summary in zip(fields, manifest.partitions, strict=True)
+        )
+    except (struct.error, ArithmeticError, TypeError, ValueError) as err:
+        raise UnreadableError(
+            f"the summaries of {manifest.manifest_path} do not fit the partition spec {spec.spec_id}: {err}"
+        ) from err
 
 
 def _summary_may_hold(summary: PartitionFieldSummary, field_type: IcebergType, value: Scalar | None) -> bool:
