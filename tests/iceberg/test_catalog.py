@@ -1,5 +1,6 @@
 """What a catalog and a table's files may answer: only the catalog's own word makes a table gone."""
 
+import gzip
 import json
 import threading
 from pathlib import Path
@@ -49,6 +50,12 @@ DAMAGES = {
     "nested too deeply": lambda path: path.write_text('{"a":' * 100_000),
     "not there": lambda path: path.unlink(),
     "no snapshots to speak of": edited(snapshots=7),
+    "packed in no way that is known": lambda path: path.write_bytes(b"\x1f\x8b" + b"x" * 1000),
+    "packed, and cut off": lambda path: path.write_bytes(gzip.compress(path.read_bytes())[:-100]),
+    "packed, and overwritten": lambda path: path.write_bytes(gzip.compress(b"")[:10] + b"x" * 1000),
+    "packed, with a wrong sum": lambda path: path.write_bytes(
+        gzip.compress(path.read_bytes())[:-8] + bytes(8)
+    ),
 }
 
 

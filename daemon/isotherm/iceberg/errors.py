@@ -4,6 +4,7 @@ What does not answer becomes `Unavailable`; of its kinds, `Refused` is a right t
 `Unreadable` a table that nothing can be made of. Only the catalog's own word makes a table `TableMissing`.
 """
 
+import gzip
 import re
 import struct
 import zlib
@@ -106,7 +107,7 @@ def translated(what: str) -> Iterator[None]:
         if _NOT_THE_CATALOG.match(str(err)):
             raise Unavailable(f"{what}: {_first_line(err)}") from err
         raise TableMissing(f"{what}: the catalog does not have it") from err
-    except FileNotFoundError as err:  # the table's own metadata names it
+    except (FileNotFoundError, gzip.BadGzipFile) as err:  # the table's own metadata names it, or is it
         raise Unreadable(f"{what} cannot be read: {_first_line(err)}") from err
     except (RESTError, PermissionError) as err:
         kind = Refused if concerns_one_thing(err) else Unavailable
