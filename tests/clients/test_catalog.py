@@ -9,7 +9,7 @@ import pytest
 from pyiceberg.exceptions import BadRequestError
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from isotherm.clients.catalog import open_catalog
+from isotherm.clients.catalog import LARGEST_COUNT, open_catalog
 from isotherm.clients.metadata_file import NEWEST
 from isotherm.clients.retries import ATTEMPTS
 from isotherm.clients.storage import RetryingFileIO, properties_with_retries
@@ -357,17 +357,66 @@ def test_no_server_leaves_snapshots_out():
     assert NEWEST not in catalog.properties
 
 
-@pytest.mark.parametrize("name", ["sequence-number", "timestamp-ms", "snapshot-id"])
-def test_a_table_with_a_number_that_is_none_of_javas_is_not_read(lab, name):
-    """No store of ours could keep it."""
+def with_snapshots(**changes):
+    def change(metadata):
+        for snapshot in metadata["snapshots"]:
+            snapshot.update({name.replace("_", "-"): number for name, number in changes.items()})
+
+    return change
+
+
+def with_head(number):
+    def change(metadata):
+        with_snapshots(snapshot_id=number)(metadata)
+        metadata["current-snapshot-id"] = metadata["refs"]["main"]["snapshot-id"] = number
+
+    return change
+
+
+def with_log(log, number):
+    def change(metadata):
+        metadata[log][-1]["timestamp-ms"] = number
+
+    return change
+
+
+NUMBERS = {
+    "a snapshot-id": with_head(10**30),
+    "a snapshot's sequence-number": with_snapshots(sequence_number=LARGEST_COUNT),
+    "a snapshot's timestamp-ms": with_snapshots(timestamp_ms=LARGEST_COUNT),
+    "last-updated-ms": lambda metadata: metadata.update({"last-updated-ms": 2**63 - 1}),
+    "last-sequence-number": lambda metadata: metadata.update({"last-sequence-number": 2**63 - 1}),
+    "next-row-id": lambda metadata: metadata.update({"format-version": 3, "next-row-id": 2**63 - 1}),
+    "the timestamp-ms of a log": with_log("snapshot-log", 10**30),
+    "the timestamp-ms of a log, that of versions": with_log("metadata-log", -(10**30)),
+}
+
+
+@pytest.mark.parametrize(("what", "change"), NUMBERS.items(), ids=NUMBERS)
+def test_a_table_with_a_number_after_which_none_of_javas_comes_is_not_read(lab, what, change):
+    """No store of ours could keep it, and our own commit would write a greater one."""
     table = lab.create()
     lab.append(table, 1)
     path = Path(table.metadata_location.removeprefix("file://"))
     metadata = json.loads(path.read_text())
-    metadata["snapshots"][0][name] = 10**30
-    if name == "snapshot-id":
-        metadata["current-snapshot-id"] = metadata["refs"]["main"]["snapshot-id"] = 10**30
+    change(metadata)
     path.write_text(json.dumps(metadata))
 
-    with pytest.raises(Unreadable, match="number of 31 digits"):
+    with pytest.raises(Unreadable, match=f"a number of [0-9]+ digits as {what.partition(',')[0]} "):
         IcebergCatalog(lab.catalog).load("shop.orders")
+
+
+def test_a_table_with_great_numbers_that_are_taken_is_compacted_and_read_again(lab):
+    table = lab.create()
+    for hour in (1, 1, 1, 9, 9):
+        lab.append(table, hour)
+    path = Path(table.metadata_location.removeprefix("file://"))
+    metadata = json.loads(path.read_text())
+    metadata["last-sequence-number"] = metadata["last-updated-ms"] = LARGEST_COUNT - 2
+    path.write_text(json.dumps(metadata))
+    service = lab.settled()
+    head = table.refresh().metadata.current_snapshot()
+
+    assert [one.reason for one in service.ledger.operations()] == ["committed"]
+    assert (head.sequence_number, head.timestamp_ms) == (LARGEST_COUNT - 1, LARGEST_COUNT - 1)
+    service.stop()

@@ -15,6 +15,7 @@ bounded are Hive's answers, and the head of one over HTTP: there each byte may t
 import io
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from threading import Lock
 from typing import Any, cast
 
@@ -152,18 +153,37 @@ def _check_refs(metadata: TableMetadata) -> None:
 
 LARGEST = 2**63
 """Iceberg's numbers are below it: they are Java's long."""
+LARGEST_COUNT = 2**62
+"""Times and sequence numbers are below it: the next snapshot's are greater, spans are added to times, and all of that must
+be Java's long too. Times in nanoseconds are a third of it."""
 
 
 def _check_numbers(metadata: TableMetadata) -> None:
-    """Refuse metadata with a snapshot whose numbers are larger than any that Java, or a store of ours, can keep.
+    """Refuse metadata with numbers that Java, or a store of ours, cannot keep, or not those that come after them.
 
     Raises:
         ValidationError: it has one.
     """
+    for what, number, limit in _numbers(metadata):
+        if not -limit <= number < limit:
+            raise ValidationError(f"its metadata has a number of {len(str(number))} digits as {what}")
+
+
+def _numbers(metadata: TableMetadata) -> Iterator[tuple[str, int, int]]:
+    """The numbers of metadata by what they are, each with its limit."""
+    yield "last-updated-ms", metadata.last_updated_ms, LARGEST_COUNT
+    # Versions 1 and 2 do not have them all.
+    yield "last-sequence-number", getattr(metadata, "last_sequence_number", 0), LARGEST_COUNT
+    yield "next-row-id", getattr(metadata, "next_row_id", None) or 0, LARGEST_COUNT
     for snapshot in metadata.snapshots:
-        for number in (snapshot.snapshot_id, snapshot.sequence_number or 0, snapshot.timestamp_ms):
-            if not -LARGEST <= number < LARGEST:
-                raise ValidationError(f"a snapshot of its metadata has a number of {len(str(number))} digits")
+        yield "a snapshot-id", snapshot.snapshot_id, LARGEST
+        yield "a snapshot's sequence-number", snapshot.sequence_number or 0, LARGEST_COUNT
+        yield "a snapshot's timestamp-ms", snapshot.timestamp_ms, LARGEST_COUNT
+    for at_ms in chain(
+        (entry.timestamp_ms for entry in metadata.snapshot_log),
+        (entry.timestamp_ms for entry in metadata.metadata_log),
+    ):
+        yield "the timestamp-ms of a log", at_ms, LARGEST_COUNT
 
 
 class _FileClients:
