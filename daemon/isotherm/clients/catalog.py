@@ -6,7 +6,8 @@ into one may have landed, and the committer looks.
 
 PyIceberg lets a table's own properties choose the code that reads its files, and the host that gets our keys
 (apache/iceberg-python#3931). Here none of them reaches the files' client: its properties come from the operator's
-configuration, from the catalog's server, and with the credentials that it vends.
+configuration, from the catalog's server, and with the credentials that it vends. Nor do its paths choose a host of HDFS
+(`name_nodes`).
 
 An answer that trickles in is bounded as a whole: a time-out that begins again with each byte would never end it. Not so
 bounded are Hive's answers, and the head of one over HTTP: there each byte may take the time-out.
@@ -41,6 +42,7 @@ from urllib3.exceptions import HTTPError
 
 from isotherm.clients.format_three import write_metadata
 from isotherm.clients.metadata_file import NEWEST, newest_of, newest_only, opened, within_limits
+from isotherm.clients.name_nodes import loading
 from isotherm.clients.storage import RetryingFileIO
 from isotherm.runtime.clock import monotonic_s
 
@@ -104,7 +106,10 @@ def _checking(catalog: Catalog) -> Catalog:
     def load_table(identifier: str | Identifier) -> Table:
         opened.location = None
         try:
-            table = load(identifier)
+            with loading():
+                table = load(identifier)
+            if isinstance(table.io, RetryingFileIO):
+                table.io.may_ask(table.metadata_location)
             _check_refs(table.metadata)
             _check_numbers(table.metadata)
         except Exception as err:

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import IO, Any
 
 import pyarrow as pa
-from pyarrow.fs import AwsStandardS3RetryStrategy
+from pyarrow.fs import AwsStandardS3RetryStrategy, FileSystem
 from pyiceberg.io import (
     S3_CONNECT_TIMEOUT,
     S3_REQUEST_TIMEOUT,
@@ -42,6 +42,9 @@ from isotherm.clients.metadata_file import (
     newest_of,
     unpacked_ends,
 )
+from isotherm.clients.name_nodes import MOST as MOST_NAME_NODES
+from isotherm.clients.name_nodes import NAME_NODES, name_node
+from isotherm.clients.name_nodes import check as check_name_node
 from isotherm.clients.retries import Store, store_of
 from isotherm.contract.paths import is_local, is_plain
 
@@ -80,7 +83,10 @@ def plain_properties(io: FileIO) -> dict[str, str]:
 
     What is no text stays here: a session, an object that fetches tokens.
     """
-    return {name: value for name, value in io.properties.items() if isinstance(value, str)}
+    plain = {name: value for name, value in io.properties.items() if isinstance(value, str)}
+    if isinstance(io, RetryingFileIO) and io.name_nodes:
+        plain[NAME_NODES] = " ".join(io.name_nodes)
+    return plain
 
 
 class OneAttempt(AwsStandardS3RetryStrategy):  # type: ignore[misc]
@@ -109,6 +115,20 @@ class RetryingFileIO(PyArrowFileIO):
         super().__init__(properties)
         self.metadata_locations: deque[str] = deque(maxlen=64)
         """Of the tables that are being loaded; other files of metadata are known by their names."""
+        self.name_nodes: tuple[str, ...] = tuple(str(properties.get(NAME_NODES, "")).split())
+        """Hosts of HDFS that a catalog gave."""
+
+    def may_ask(self, location: str) -> None:
+        """Take the host in a location, where it is one of HDFS, for one that the catalog gave."""
+        host = name_node(location)
+        if host is not None and host not in self.name_nodes:
+            # Where two threads do so at once one may be lost, until its table is loaded again.
+            self.name_nodes = (*self.name_nodes, host)[-MOST_NAME_NODES:]
+
+    def _initialize_hdfs_fs(self, scheme: str, netloc: str | None) -> FileSystem:
+        if netloc:
+            check_name_node(f"{scheme}://{netloc}", self.properties, self.name_nodes)
+        return super()._initialize_hdfs_fs(scheme, netloc)
 
     def new_input(self, location: str) -> Any:
         """A file to read."""
