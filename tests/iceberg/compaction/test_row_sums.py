@@ -2,6 +2,7 @@
 
 import math
 import re
+import resource
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from pyiceberg.conversions import to_bytes
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.schema import Schema
-from pyiceberg.types import DoubleType, IcebergType, LongType, NestedField
+from pyiceberg.types import DoubleType, IcebergType, LongType, NestedField, StringType
 
 from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import WrittenFile
@@ -23,7 +24,13 @@ from isotherm.core.model.refusals import RefusalError
 from isotherm.iceberg.compaction.claims import claims
 from isotherm.iceberg.compaction.columns import columns_of
 from isotherm.iceberg.compaction.local_copy import nearby
-from isotherm.iceberg.compaction.row_sums import RowSums
+from isotherm.iceberg.compaction.row_sums import (
+    COLUMN_BYTES,
+    MEMORY_BYTES,
+    RowSums,
+    memory_for,
+    out_of_memory,
+)
 from isotherm.parquet.statistics import nan_counts, statistics
 
 NAN = float("nan")
@@ -64,6 +71,37 @@ def problem(schema: Schema, file: WrittenFile) -> str | None:
     sums = RowSums(schema, None, locations=[file.path])
     with nearby(PyArrowFileIO(), file.path) as path:
         return sums.read_back(path, file)[1]
+
+
+def test_a_table_of_three_thousand_columns_is_verified(tmp_path: Path) -> None:
+    schema = schema_of(*[StringType()] * 3000)
+    file = file_of(tmp_path, schema, [pa.array(["a", "b"])] * 3000)
+
+    assert problem(schema, file) is None
+
+
+@pytest.mark.parametrize(
+    ("columns", "allowed_bytes", "expected_bytes"),
+    [
+        (1, resource.RLIM_INFINITY, MEMORY_BYTES),
+        (5000, resource.RLIM_INFINITY, 5000 * COLUMN_BYTES),
+        (1, 64 * 2**30, MEMORY_BYTES),
+        (5000, 64 * 2**30, 31 * 2**30),
+    ],
+)
+def test_memory_grows_with_the_columns_up_to_half_of_what_the_process_may_take(
+    columns: int, allowed_bytes: int, expected_bytes: int
+) -> None:
+    schema = schema_of(*[LongType()] * columns)
+    before, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (allowed_bytes, most))
+    try:
+        found, why = memory_for(schema), out_of_memory(schema)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (before, most))
+
+    assert found == expected_bytes
+    assert f"to verify {columns} columns takes more than {expected_bytes // 2**20} MiB" in why
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from isotherm.iceberg.compaction.failures import blaming, writing
 from isotherm.iceberg.compaction.local_copy import nearby
 from isotherm.iceberg.compaction.names import data_location
 from isotherm.iceberg.compaction.projection import project
-from isotherm.iceberg.compaction.row_sums import HASH_MODULUS, RowSums, Tally
+from isotherm.iceberg.compaction.row_sums import HASH_MODULUS, RowSums, Tally, out_of_memory
 from isotherm.iceberg.compaction.source import Source
 from isotherm.iceberg.manifests.live import partition_record
 from isotherm.parquet.output import NewFile, Output
@@ -122,7 +122,9 @@ def attempt(job: CompactionJob, description: str, io_properties: Mapping[str, st
         return rewrite(job, description, io_properties)
     except RefusalError as err:
         return err.refusal
-    except (MemoryError, duckdb.OutOfMemoryException) as err:
+    except duckdb.OutOfMemoryException:
+        return Refusal(Reason.OUT_OF_MEMORY, out_of_memory(table_of(description).schema()))
+    except MemoryError as err:
         return Refusal(Reason.OUT_OF_MEMORY, f"out of memory: {err}")
     except Exception as err:  # noqa: BLE001 (the process ends here, and the reason must get out)
         return Refusal(Reason.UNEXPECTED, f"{type(err).__name__}: {err}")

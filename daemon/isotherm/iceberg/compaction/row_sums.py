@@ -10,6 +10,7 @@ found (`proof`).
 DuckDB reads only files that this process has open, runs on one thread, and holds a bounded amount of memory.
 """
 
+import resource
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ from isotherm.contract.paths import normalised
 from isotherm.core.model.files import LiveFile
 from isotherm.core.model.jobs import WrittenFile
 from isotherm.core.model.refusals import Reason, RefusalError
+from isotherm.iceberg.compaction.child import RESERVED_BYTES
 from isotherm.iceberg.compaction.claims import claims
 from isotherm.iceberg.compaction.columns import Column, columns_of
 from isotherm.iceberg.compaction.failures import blaming
@@ -35,11 +37,37 @@ HASH_MODULUS = 1 << 128
 MEMORY_BYTES = 256 * 1024 * 1024
 """DuckDB reads page by page: a row group of 250 MB fits."""
 
+COLUMN_BYTES = 8 * 1024 * 1024
+"""A page of each column is in memory at once, with its dictionary and its values. That was 70 kB for short strings, and
+6 MB where a hundred thousand strings of 250 bytes are all different."""
+
 BYTES_PER_DELETE = 48
 """A deleted position in a table, once more while they are sorted, or in the hash table of the join."""
 
 KEYS_IN_MEMORY = 6
 """The keys of equality deletes in a table and in the hash table of a join, in times of what they take with Arrow."""
+
+
+def memory_for(target: Schema) -> int:
+    """What DuckDB may hold for the columns of a schema: half of what this process may, where that has a limit.
+
+    The other half is for Arrow, which has the same columns in memory.
+    """
+    wanted = max(COLUMN_BYTES * len(target.field_ids), MEMORY_BYTES)
+    allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return (
+        wanted
+        if allowed == resource.RLIM_INFINITY
+        else max(min(wanted, (allowed - RESERVED_BYTES) // 2), MEMORY_BYTES)
+    )
+
+
+def out_of_memory(target: Schema) -> str:
+    """Why the rows of a table could not be summed up, for people: DuckDB's own advice is for who runs its shell."""
+    return (
+        f"out of memory: to verify {len(target.field_ids)} columns takes more than {memory_for(target) // 2**20} MiB; "
+        "raise executors.local.memory_bytes, or set compact.enabled to false for this table"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +99,11 @@ class RowSums:
             locations: may be read, where they are local; and copies that have no name.
             equality: the equality deletes that must have been asked of each data file before it is summed up.
         """
-        self._target, self._mapping = target, mapping
+        self._target, self._mapping, self._memory_bytes = target, mapping, memory_for(target)
         self._duckdb = duckdb.connect(
             ":memory:",
             config={
-                "memory_limit": f"{MEMORY_BYTES}B",
+                "memory_limit": f"{self._memory_bytes}B",
                 "threads": 1,
                 "autoinstall_known_extensions": False,
                 "autoload_known_extensions": False,
@@ -198,7 +226,7 @@ class RowSums:
 
     def _limit_memory(self, more_deletes: int = 0) -> None:
         positions_bytes = BYTES_PER_DELETE * (self._deletes + more_deletes)
-        limit = MEMORY_BYTES + positions_bytes + KEYS_IN_MEMORY * self._keys_bytes
+        limit = self._memory_bytes + positions_bytes + KEYS_IN_MEMORY * self._keys_bytes
         self._duckdb.execute(f"SET memory_limit = '{limit}B'")
 
     def _sort(self) -> set[int]:
