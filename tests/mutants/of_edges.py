@@ -226,6 +226,14 @@ MUTANTS = (
         + "test_the_properties_of_a_table_reach_neither_the_client_of_its_files_nor_that_of_a_rewrite",
     ),
     Mutant(
+        "the paths of a table choose the host that is asked for its files",
+        "clients/name_nodes.py",
+        "host not in {*operators, *given}",
+        "not host",
+        "clients/test_name_nodes.py::"
+        "test_a_manifest_list_on_another_host_sets_its_table_aside_and_nobody_asks_there",
+    ),
+    Mutant(
         "the properties of a table choose who reads its files in a rewrite",
         "iceberg/compaction/rewrite.py",
         "load_file_io(properties_with_retries(io_properties), metadata.location)",
