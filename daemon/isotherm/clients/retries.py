@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from pyiceberg.io import S3_ENDPOINT
+from pyiceberg.io import S3_ENDPOINT, S3_REQUEST_TIMEOUT
 from tenacity import (
     Retrying,
     retry_if_exception,
@@ -18,6 +18,7 @@ from tenacity import (
     wait_exponential_jitter,
 )
 
+from isotherm.clients.patience import Patience, TricklesError
 from isotherm.runtime.breaker import Breaker
 from isotherm.runtime.clock import monotonic_s
 
@@ -25,6 +26,8 @@ ATTEMPTS = 6
 """With the pauses below some fifteen seconds: longer than S3 takes to split a busy prefix, shorter than a shift."""
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 8.0
+REQUEST_TIMEOUT_S = "20"
+"""Without a single byte; a large upload on a slow line is not cut off. What is read has a limit as a whole (`patience`)."""
 GIVE_UP_AFTER_S = 30
 """No attempt begins later than this: a store that does not answer at all costs each request a whole time-out."""
 
@@ -54,7 +57,7 @@ def is_no_answer(err: BaseException) -> bool:
 
 def is_transient(err: BaseException) -> bool:
     """Whether the same request may succeed a little later."""
-    return _is(err, _TRANSIENT)
+    return _is(err, _TRANSIENT) and not isinstance(err, TricklesError)
 
 
 def _is(err: BaseException, wording: re.Pattern[str]) -> bool:
@@ -81,9 +84,14 @@ class Store:
     question through, each fails at once.
     """
 
-    def __init__(self, name: str, breaker: Breaker) -> None:
+    def __init__(self, name: str, breaker: Breaker, patience: Patience) -> None:
         self._name = name
         self._breaker = breaker
+        self._patience = patience
+
+    def read(self, action: Callable[[], T], size_bytes: int = 0) -> T:
+        """The same as `ask`, for an answer of so many bytes, which must be over within some time."""
+        return self.ask(lambda: self._patience.within(action, size_bytes))
 
     def ask(self, action: Callable[[], T]) -> T:
         """The action's result. Raises OSError: it failed, or the store did not answer lately."""
@@ -100,15 +108,17 @@ class Store:
         return answer
 
 
-_BREAKERS: dict[tuple[str, str], Breaker] = {}
-"""Of this process: by bucket, as `s3://lake`, and endpoint."""
+_STORES: dict[tuple[str, str, float], Store] = {}
+"""Of this process: by bucket, as `s3://lake`, endpoint, and time-out of a request."""
 
 
 def store_of(location: str, properties: Mapping[str, Any]) -> Store:
     """The store that a file lies in."""
     bucket = "/".join(location.split("/", 3)[:3])
     endpoint = str(properties.get(S3_ENDPOINT, ""))
-    return Store(bucket, _BREAKERS.setdefault((bucket, endpoint), Breaker()))
+    timeout_s = float(properties.get(S3_REQUEST_TIMEOUT, REQUEST_TIMEOUT_S))
+    key = bucket, endpoint, timeout_s
+    return _STORES.get(key) or _STORES.setdefault(key, Store(bucket, Breaker(), Patience(bucket, timeout_s)))
 
 
 def retried(action: Callable[[], T]) -> T:

@@ -1,8 +1,8 @@
 """Files, wherever a table lies: PyIceberg's FileIO with transient failures retried (`retries`).
 
-Reading is retried request by request. Writing is retried file by file: a remote file is spooled and goes up when it
-is closed, so that an upload can begin again, and a reader never sees half a file. On a local disk nothing is spooled
-or retried, because there a failure is final.
+Reading is retried request by request, and each request has a limit as a whole (`patience`). Writing is retried file by
+file: a remote file is spooled and goes up when it is closed, so that an upload can begin again, and a reader never sees
+half a file. On a local disk nothing is spooled or retried, because there a failure is final.
 
 A table's owner chooses its locations, and PyArrow cuts a location at `?` and `#`. So nothing is written or deleted
 whose location is not plain, and no file is written over another.
@@ -45,12 +45,10 @@ from isotherm.clients.metadata_file import (
 from isotherm.clients.name_nodes import MOST as MOST_NAME_NODES
 from isotherm.clients.name_nodes import NAME_NODES, name_node
 from isotherm.clients.name_nodes import check as check_name_node
-from isotherm.clients.retries import Store, store_of
+from isotherm.clients.retries import REQUEST_TIMEOUT_S, Store, store_of
 from isotherm.contract.paths import is_local, is_plain
 
 CONNECT_TIMEOUT_S = "5"
-REQUEST_TIMEOUT_S = "20"
-"""Without a single byte; a large upload on a slow line is not cut off."""
 WHOLE_FILE_BYTES = 8 * 1024 * 1024
 """Up to here a remote file is read in one request; above it in pieces, as they are needed."""
 REQUESTS_AT_ONCE = 48
@@ -201,7 +199,7 @@ def ends_of(io: FileIO, location: str) -> tuple[bytes, bytes]:
             stream.seek(max(len(file) - END_BYTES, 0))
             return head, bytes(stream.read(END_BYTES))
 
-    return read() if is_local(location) else store_of(location, io.properties).ask(read)
+    return read() if is_local(location) else store_of(location, io.properties).read(read, MAX_PACKED_BYTES)
 
 
 class UnsafeLocationError(ValueError):
@@ -255,11 +253,11 @@ class RetryingFile(InputFile, OutputFile):
         self._store = store
 
     def __len__(self) -> int:
-        return self._store.ask(self._file.__len__)
+        return self._store.read(self._file.__len__)
 
     def exists(self) -> bool:
         """Whether it is there."""
-        return self._store.ask(self._file.exists)
+        return self._store.read(self._file.exists)
 
     def open(self, seekable: bool = True) -> Any:  # noqa: ARG002 (always seekable)
         """Its bytes: a small file at once, a large one piece by piece, each request retried."""
@@ -273,7 +271,7 @@ class RetryingFile(InputFile, OutputFile):
             with self._file.open() as stream:
                 return stream.read(size)
 
-        return pa.BufferReader(pa.py_buffer(self._store.ask(whole)))
+        return pa.BufferReader(pa.py_buffer(self._store.read(whole, size)))
 
     def create(self, overwrite: bool = False) -> Any:  # noqa: ARG002 (Avro files are asked for with it)
         """A stream whose content goes up when it is closed."""
@@ -312,7 +310,11 @@ class _Pieces(io.RawIOBase):
         wanted = min(len(target), max(self._size - self._position, 0))
         if wanted == 0:
             return 0
-        data = self._store.ask(lambda: self._read(wanted))
+        try:
+            data = self._store.read(lambda: self._read(wanted), wanted)
+        except TimeoutError:
+            self._stream = None  # whoever was given up reads from it still
+            raise
         target[: len(data)] = data
         self._position += len(data)
         return len(data)
