@@ -1,6 +1,6 @@
 """Work beside the loop: one thing after another; it goes on as long as it gets on, and is given up where it does not."""
 
-from threading import Barrier, Event, get_ident
+from threading import Barrier, Event, Thread, get_ident
 
 import pytest
 
@@ -209,3 +209,37 @@ def test_what_the_loop_waits_for_hangs_in_no_more_threads_than_so_many():
     over.set()
 
     assert len(begun) == MOST_LEFT
+
+
+@pytest.fixture
+def no_thread(monkeypatch: pytest.MonkeyPatch) -> Event:
+    """The system gives no thread while this is set, as where a limit on them is reached."""
+    refused, start = Event(), Thread.start
+
+    def refusing(thread: Thread) -> None:
+        if refused.is_set():
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(Thread, "start", refusing)
+    return refused
+
+
+def test_a_thread_that_the_system_does_not_give_ends_one_piece_of_work_and_no_other(no_thread: Event) -> None:
+    beside: Beside[int] = Beside(LIMIT_S)
+    asking: Asking[int, int, int] = Asking(LIMIT_S, 30)
+    no_thread.set()
+    beside.start("first", lambda _: 1)
+    asking.start(lambda ask: ask(1))
+
+    ((name, refusal),) = beside.ended()
+    assert (name, type(refusal), type(asking.go_on(lambda asked: asked))) == (
+        "first",
+        NotBegunError,
+        NotBegunError,
+    )
+    no_thread.clear()
+    beside.start("second", lambda _: 2)
+    beside.wait(30)
+    asking.start(lambda ask: ask(2))
+    assert [*beside.ended(), asking.go_on(lambda asked: asked)] == [("second", 2), 2]

@@ -1,6 +1,7 @@
 """What holds a table back: halts, pauses, quarantines, a lost ledger; here, and from another daemon."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -602,3 +603,48 @@ def test_waits_that_were_over_long_ago_are_lifted_together_and_told_some_at_a_ti
 
     assert [ledger.holds(uuid) for uuid in "abcd"] == [[]] * 4
     assert topic.records == [("a/quarantine/{}", None), ("b/quarantine/{}", None)]
+
+
+def test_the_waits_of_a_table_cost_as_much_as_there_are_of_them_and_an_event_of_it_nothing(lab):
+    """Of a store that takes no files, thousands of partitions wait."""
+    table = due_table(lab)
+    service = lab.settled()
+    uuid, steps = uuid_of(table), Counter()
+    wait = hold_of(table, HoldKind.QUARANTINE, until_ms=2**45, failures=1)
+
+    def cost(act):
+        steps.clear()
+        service.ledger.db.set_progress_handler(lambda: steps.update(["ledger"]), 10)
+        act()
+        service.ledger.db.set_progress_handler(None, 10)
+        return steps["ledger"]
+
+    def read(count):
+        for _ in range(count):
+            put(lab, replace(wait, partition=PartitionKey(f'{{"1000":{len(lab.held)}}}')))
+        return cost(lambda: service.holds.refresh(0))
+
+    def hear():
+        lab.append(table, 9)
+        return cost(lambda: service.consume(service.events.poll(0)))
+
+    hear()
+    before, few = hear(), read(200)
+    many = read(200)  # beside as many that are known
+
+    assert len(service.ledger.holds(uuid)) == 400
+    assert many < 1.5 * few
+    assert hear() < 1.5 * before
+    service.stop()
+
+
+def test_what_a_newer_version_says_of_a_partition_holds_the_whole_table(lab):
+    table = due_table(lab)
+    service = lab.settled()
+    wait = hold_of(table, HoldKind.QUARANTINE, partition=PartitionKey('{"1000":1}'))
+    said = json.loads(to_json(wait)) | {"kind": "siesta"}
+    lab.held.append((wait.key, json.dumps(said).encode()))
+    service.holds.refresh(0)
+
+    assert "siesta" in service.ledger.halted(uuid_of(table))
+    service.stop()

@@ -143,7 +143,10 @@ class Beside(Generic[Result]):
             except BaseException as err:  # noqa: BLE001 (it is given to whoever asks)
                 future.set_exception(err)
 
-        Thread(target=run, name=f"isotherm-beside-{name}", daemon=True).start()
+        try:
+            Thread(target=run, name=f"isotherm-beside-{name}", daemon=True).start()
+        except RuntimeError as err:  # the system gives no thread now
+            future.set_exception(NotBegunError(str(err)))
 
     def _give_up(self, future: Future[Result]) -> None:
         self._left.note(future)
@@ -177,12 +180,17 @@ class Asking(Generic[Question, Answer, Result]):
         """Begin some work, which is given what it asks by. There is one at a time."""
         if self._running is not None:
             raise RuntimeError("what was begun before is not over")
-        self._running = asker = _Asker[Question, Answer, Result](work, self._clock_s())
+        asker = _Asker[Question, Answer, Result](work, self._clock_s())
+        self._running = asker
         if (refusal := self._left.refusal()) is not None:
             asker.end.set_exception(refusal)
             asker.happened.put(None)
             return
-        Thread(target=asker.run, name="isotherm-asking", daemon=True).start()
+        try:
+            Thread(target=asker.run, name="isotherm-asking", daemon=True).start()
+        except RuntimeError as err:  # the system gives no thread now
+            asker.end.set_exception(NotBegunError(str(err)))
+            asker.happened.put(None)
 
     def go_on(self, answer: Callable[[Question], Answer]) -> Result | BaseException | None:
         """Answer what is asked, for a while. Returns the result, or the error, once it is over; else None."""

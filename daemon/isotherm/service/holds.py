@@ -173,17 +173,15 @@ class Holds:
         """Have a partition wait after a job of it failed, where this end says so; `rest_ms` is its policy's."""
         if partition is None:
             return
-        holds = self._ledger.holds(table.uuid)
-        before = next(
-            (one for one in holds if one.kind is HoldKind.QUARANTINE and one.partition == partition), None
-        )
+        holds = self._ledger.holds_of(table.uuid, (partition,))
+        before = next((one for one in holds if one.kind is HoldKind.QUARANTINE), None)
         hold = setback(table, partition, refusal, before, rest_ms, self._now_ms())
         if hold is not None:
             self.put(hold)
 
     def lift(self, uuid: str, kind: HoldKind, partition: PartitionKey | None = None) -> None:
         """Let it go again, where it is held."""
-        for hold in self._ledger.holds(uuid):
+        for hold in self._ledger.holds_of(uuid, () if partition is None else (partition,)):
             if (hold.kind, hold.partition) == (kind, partition):
                 self._lift(hold)
                 self._tell()
@@ -225,7 +223,7 @@ class Holds:
             self._listen(HoldRejected(key, f"it could not be taken in: {type(err).__name__}: {err}"))
 
     def _take(self, key: str, value: bytes | None) -> None:
-        known = {hold.key: hold for hold in self._ledger.holds(key.partition("/")[0])}.get(key)
+        known = self._ledger.hold_under(key)
         if value is None:
             self._ledger.lift(key, told=True)
             if known is not None:

@@ -90,7 +90,7 @@ class Verdicts:
             whole: with what is needed to decide of the table as a whole (its log of snapshots may be long).
         """
         uuid, now_ms = row.state.table.uuid, self._now_ms()
-        holds = self._ledger.holds(uuid)
+        holds = self._ledger.holds_of(uuid, partitions)
         # What failed, or was done, by a clock that was ahead would be left alone until that time has come.
         latest_ms = now_ms + MAX_AHEAD_MS
         return View(

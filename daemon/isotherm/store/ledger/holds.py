@@ -1,9 +1,10 @@
 """What holds tables back, as the ledger has it: what was read on the topic, and what is still to be told."""
 
+import json
 from collections.abc import Collection, Iterable
 
 from isotherm.contract.identity import PartitionKey
-from isotherm.core.model.holds import Hold, HoldKind, Quarantine
+from isotherm.core.model.holds import Hold, HoldKind, Quarantine, hold_key
 from isotherm.store.database import Part, from_row, to_json
 
 
@@ -13,7 +14,8 @@ class Holds(Part):
     def hold(self, hold: Hold, *, told: bool) -> None:
         """Keep a hold, in the place of one with the same key; `told`: the topic has it."""
         self.db.execute(
-            "INSERT OR REPLACE INTO holds VALUES (?, ?, ?, ?)", (hold.key, hold.uuid, to_json(hold), told)
+            "INSERT OR REPLACE INTO holds (key, uuid, value, told, is_wait) VALUES (?, ?, ?, ?, ?)",
+            (hold.key, hold.uuid, to_json(hold), told, hold.kind is HoldKind.QUARANTINE),
         )
 
     def lift(self, key: str, *, told: bool) -> None:
@@ -31,6 +33,24 @@ class Holds(Part):
             values,
         )
         return [from_row(Hold, value) for (value,) in rows]
+
+    def holds_of(self, uuid: str, partitions: Iterable[PartitionKey]) -> list[Hold]:
+        """What holds a table back as a whole, and the waits of some partitions: all of them may be thousands."""
+        keys = [hold_key(uuid, HoldKind.QUARANTINE, partition) for partition in partitions]
+        rows = self.db.execute(
+            "SELECT value FROM holds INDEXED BY holds_of_tables WHERE uuid = ?1 AND NOT is_wait AND value IS NOT NULL "
+            "UNION ALL SELECT value FROM holds WHERE key IN (SELECT value FROM json_each(?2)) AND is_wait "
+            "AND value IS NOT NULL",
+            (uuid, json.dumps(keys)),
+        )
+        return [from_row(Hold, value) for (value,) in rows]
+
+    def hold_under(self, key: str) -> Hold | None:
+        """The hold with this key, or None."""
+        row = self.db.execute(
+            "SELECT value FROM holds WHERE key = ? AND value IS NOT NULL", (key,)
+        ).fetchone()
+        return None if row is None else from_row(Hold, row[0])
 
     def over(self, before_ms: int) -> list[Hold]:
         """Waits of partitions that were over by then."""
@@ -61,11 +81,11 @@ class Holds(Part):
 
     def halted(self, uuid: str) -> str | None:
         """Why a table stands still until a person has looked, or None where it does not."""
-        return halt_of(self.holds(uuid))
+        return halt_of(self.holds_of(uuid, ()))
 
     def paused(self, uuid: str) -> Hold | None:
         """A person's wish that a table be left alone, perhaps one that is over, or None where there is none."""
-        return pause_of(self.holds(uuid))
+        return pause_of(self.holds_of(uuid, ()))
 
     def quarantined(self, uuid: str) -> dict[PartitionKey, Quarantine]:
         """The partitions whose jobs fail, and until when they are left alone."""

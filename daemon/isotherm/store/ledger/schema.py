@@ -120,8 +120,12 @@ CREATE TABLE seen (
 up, the table would count as cut back for ever. So nothing of the accounts is taken over."""
 _VERSION_9 = """
 CREATE INDEX places_gone ON places (uuid) WHERE is_gone;
+ALTER TABLE holds ADD COLUMN is_wait INTEGER NOT NULL DEFAULT 0;
+UPDATE holds SET is_wait = json_extract(value, '$.kind') = 'quarantine' WHERE json_valid(value);
+CREATE INDEX holds_of_tables ON holds (uuid) WHERE NOT is_wait;
 """
-"""Few tables are known to be gone, among all that ever were: each sweep and each search asks for them."""
+"""Few tables are known to be gone, among all that ever were: each sweep and each search asks for them. `is_wait` tells what
+holds one partition from what holds its whole table: of the first there may be thousands."""
 VERSIONS = (
     *(_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5),
     *(_VERSION_6, _VERSION_7, _VERSION_8, _VERSION_9),
