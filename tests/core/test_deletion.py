@@ -14,6 +14,7 @@ from isotherm.contract.paths import (
     taken_for,
 )
 from isotherm.core.deletion import (
+    FOUND,
     Cause,
     Evidence,
     Finding,
@@ -112,6 +113,29 @@ def test_what_was_found_by_listing_goes_by_its_name_and_its_place_too(path, caus
 )
 def test_what_was_found_by_listing_stays_where_anything_is_against_it(mark, changes, reason):
     assert found(mark, (), **changes)[1] == reason
+
+
+@pytest.mark.parametrize(
+    ("home", "path", "goes"),
+    [
+        ("hdfs://dr/wh/t", "hdfs://dr/wh/t/data/a", True),
+        ("hdfs://dr:8020/wh/t", "HDFS://DR/wh/t/data/a", True),
+        ("hdfs:///wh/t", "hdfs:/wh/t/data/a", True),
+        ("hdfs://dr/wh/t", "hdfs://prod/wh/t/data/a", False),
+        ("hdfs://dr/wh/t", "hdfs://dr@prod:8020/wh/t/data/a", False),
+        ("hdfs://dr/wh/t", "hdfs:///wh/t/data/a", False),
+        ("hdfs:///wh/t", "hdfs://prod/wh/t/data/a", False),
+    ],
+)
+@pytest.mark.parametrize("cause", Cause)
+def test_two_clusters_with_the_same_folders_are_two_places(home, path, goes, cause):
+    """Mirrored for a disaster, they differ by their names alone; to a proof that nothing is needed they are one."""
+    for allowed, own in (((), home), ((home,), "s3://lake/orders")):
+        neighbours = Neighbours(own_folders(own, allowed, "shop", "t"))
+        finding, reason = found(Mark(path, "job", cause, SEEN), (), neighbours)
+        # What an operator allows is no right to what was found by listing.
+        assert (finding is Finding.GO) == (goes and not (allowed and cause in FOUND)), reason
+        assert finding is Finding.GO or reason in ("elsewhere", "metadata")
 
 
 def test_where_another_table_claims_a_folder_what_is_found_waits_and_what_expired_goes():

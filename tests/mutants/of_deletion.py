@@ -302,8 +302,8 @@ MUTANTS = (
     Mutant(
         "two tables at one location delete each other's files",
         "core/deletion.py",
-        "len(others) >= len(neighbours.own[own])",
-        "len(others) > len(neighbours.own[own])",
+        "len(others) >= len(neighbours.own[own].of)",
+        "len(others) > len(neighbours.own[own].of)",
         RULES + "test_a_file_under_another_known_tables_location_waits",
     ),
     Mutant(

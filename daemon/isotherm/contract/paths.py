@@ -44,6 +44,16 @@ def normalised(location: str) -> str:
     return f"{same}:{rest}"
 
 
+def cluster(location: str) -> str:
+    """The HDFS cluster that a location names, without its port; empty where it names none, or is no HDFS.
+
+    Two clusters with the same folders are one place to `normalised`. So a right to delete asks for this one, too.
+    """
+    scheme, _, rest = location.partition(":")
+    named = scheme.lower() == "hdfs" and rest.startswith("//")
+    return rest[2:].partition("/")[0].rpartition("@")[2].partition(":")[0].lower() if named else ""
+
+
 def is_local(location: str) -> bool:
     """Whether a location is on a disk of this machine."""
     return normalised(location).startswith("/")

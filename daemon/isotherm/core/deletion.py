@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from isotherm.contract.paths import deepest, folder, is_plain, normalised
+from isotherm.contract.paths import cluster, deepest, folder, is_plain, normalised
 from isotherm.contract.properties import says
 
 LEFTOVER_GRACE_MS = 86_400_000
@@ -163,12 +163,21 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
+class Own:
+    """Whence a folder comes in which files of a table may be deleted."""
+
+    of: str
+    """The folder that it belongs to (`paths.folder`): the table's location, or what the operator allows."""
+    cluster: str = ""
+    """Of HDFS: the cluster that was named with it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Neighbours:
     """Where the table's files may lie, and those of others."""
 
-    own: Mapping[str, str] = field(default_factory=dict)
-    """The folders in which files of this table may be deleted (`paths.folder`), each with the folder that it belongs
-    to: the table's location, or what the operator allows."""
+    own: Mapping[str, Own] = field(default_factory=dict)
+    """The folders in which files of this table may be deleted (`paths.folder`)."""
     others: Collection[str] = ()
     """The folders in which all other known tables write (`paths.folder`)."""
     claims: Collection[str] = ()
@@ -178,11 +187,11 @@ class Neighbours:
     @property
     def made(self) -> Collection[str]:
         """Of its own folders those that lie in the table's location."""
-        return [place for place, of in self.own.items() if place != of]
+        return [place for place, one in self.own.items() if place != one.of]
 
 
-def own_folders(location: str, also_under: Collection[str], namespace: str, name: str) -> dict[str, str]:
-    """The folders in which files of a table may be deleted, each with the folder that it belongs to.
+def own_folders(location: str, also_under: Collection[str], namespace: str, name: str) -> dict[str, Own]:
+    """The folders in which files of a table may be deleted, each with whence it comes.
 
     The owner of a table chooses its location, at any time, and may choose a folder in which other tables lie. So only
     the two folders count that Iceberg makes by itself, under the location that the table was first seen with;
@@ -197,10 +206,10 @@ def own_folders(location: str, also_under: Collection[str], namespace: str, name
     if "/" in name:
         # `b/c` in `a` would have the folder of `c` in `a.b`.
         also_under = ()
-    home = folder(location)
-    made = {f"{home}{part}/": home for part in ("data", "metadata")}
-    allowed = {folder(one.replace("{namespace}", namespace).replace("{name}", name)) for one in also_under}
-    return {one: one for one in allowed} | made
+    home = Own(folder(location), cluster(location))
+    named = [one.replace("{namespace}", namespace).replace("{name}", name) for one in also_under]
+    allowed = {folder(one): Own(folder(one), cluster(one)) for one in named}
+    return allowed | {f"{home.of}{part}/": home for part in ("data", "metadata")}
 
 
 def judge(mark: Mark, expired: Collection[int], evidence: Evidence, neighbours: Neighbours) -> Verdict:
@@ -260,7 +269,7 @@ def _by_place(mark: Mark, neighbours: Neighbours) -> Verdict:
     # Where the operator allows deletions beside the location, other tables may write; what is found there may be theirs.
     folders = neighbours.made if mark.cause in FOUND else neighbours.own
     own, other = deepest(mark.path, folders), held_by(mark.path, neighbours, is_found=mark.cause in FOUND)
-    if own is None:
+    if own is None or cluster(mark.path) != neighbours.own[own].cluster:
         return Verdict(
             Finding.KEEP, "elsewhere", "it lies in none of the folders where files of this table go"
         )
@@ -294,7 +303,7 @@ def held_by(path: str, neighbours: Neighbours, *, is_found: bool) -> str | None:
     # What the operator allows is no right to what is found.
     ours = neighbours.made if is_found else neighbours.own
     own, others = (deepest(path, folders) for folders in (ours, theirs))
-    is_deeper = own is not None and others is not None and len(others) >= len(neighbours.own[own])
+    is_deeper = own is not None and others is not None and len(others) >= len(neighbours.own[own].of)
     return others if is_deeper else None
 
 

@@ -19,7 +19,7 @@ def neighbours_of(ledger: Ledger, loaded: LoadedTable, also_under: Sequence[str]
     home, mine = ledger.home(loaded.table.uuid), loaded.table.uuid
     namespace, _, name = loaded.table.name.rpartition(".")
     own = {} if home is None else own_folders(home, also_under, namespace.replace(".", "/"), name)
-    places = ledger.places({in_all_spellings(one) for one in own.values()})
+    places = ledger.places({in_all_spellings(one.of) for one in own.values()})
     others: set[str] = set()
     claims: set[str] = set()
     for one, is_claim in _others(places, mine, home):
