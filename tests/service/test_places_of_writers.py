@@ -42,6 +42,51 @@ def test_a_writer_that_stood_still_finds_its_place(lab, place):
         assert found_from_the_head(table, key) == value
 
 
+def of_job(number, checkpoint):
+    return {
+        "flink.job-id": f"{number}",
+        "flink.operator-id": "a7",
+        "flink.max-committed-checkpoint-id": f"{checkpoint}",
+    }
+
+
+def sought_by(table, job):
+    """The checkpoint that Flink's sink finds for a job, from the head on, by its own id and operator."""
+    metadata = table.refresh().metadata
+    snapshots = {one.snapshot_id: one for one in metadata.snapshots}
+    current = snapshots.get(metadata.current_snapshot_id)
+    while current is not None:
+        said = current.summary.additional_properties
+        if (said.get("flink.job-id"), said.get("flink.operator-id")) == (f"{job}", "a7"):
+            return int(said["flink.max-committed-checkpoint-id"])
+        current = snapshots.get(current.parent_snapshot_id)
+    return -1
+
+
+def test_two_flink_jobs_of_one_program_each_find_their_place(lab):
+    """One is suspended with a savepoint, the other goes on, and is even started again."""
+    table = lab.create()
+    for number, job in enumerate((1, 2, 1, 2, 1)):
+        lab.append(table, number, snapshot_properties=of_job(job, number))
+    service = lab.settled()
+    for number in range(5, 25):
+        lab.append(table, number, snapshot_properties=of_job(1 if number < 15 else 3, number))
+        settle(service)
+    service.stop()
+
+    assert [sought_by(table, job) for job in (1, 2, 3)] == [14, 3, 24]
+
+
+def test_a_flink_job_that_was_started_again_leaves_the_place_of_its_run_before(lab):
+    table = lab.create()
+    for number in range(12):
+        lab.append(table, number, snapshot_properties=of_job(1 if number < 3 else 2, number))
+    service = lab.settled()
+    service.stop()
+
+    assert [sought_by(table, job) for job in (1, 2)] == [-1, 11]
+
+
 def test_a_place_that_is_lost_leaves_no_snapshot_behind(lab):
     """One that stayed alone would be no ancestor of the head, and never go."""
     table = lab.create()

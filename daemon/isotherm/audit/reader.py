@@ -35,7 +35,7 @@ from isotherm.audit.evidence import (
 )
 from isotherm.contract.events import CommitEvent, EventError, Intent, decode
 from isotherm.contract.identity import UNPARTITIONED, PartitionKey, partition_key
-from isotherm.contract.summary import JOB_ID, POLICY_HASH, valid_through_of
+from isotherm.contract.summary import JOB_ID, POLICY_HASH, committed_at_of, valid_through_of
 from isotherm.iceberg.catalog import IcebergCatalog, connect
 from isotherm.kafka.past import read_past
 from isotherm.runtime.clock import now_ms
@@ -115,7 +115,7 @@ def commits_of(table: Table) -> Iterable[Commit]:
         yield Commit(
             snapshot_id=snapshot.snapshot_id,
             parent_id=snapshot.parent_snapshot_id,
-            committed_at_ms=snapshot.timestamp_ms,
+            committed_at_ms=committed_at_of(summary, snapshot.timestamp_ms),
             operation="" if snapshot.summary is None else snapshot.summary.operation.value,
             job_id=summary.get(JOB_ID),
             policy_hash=summary.get(POLICY_HASH),

@@ -120,6 +120,7 @@ class CommitEvent(_Value):
     parent_id: Long | None = None
     sequence_number: Count
     timestamp_ms: TimeMs
+    """When it was committed: of ours, what its summary says, which its snapshot's own time may lie before."""
     operation: str
     origin: Literal["ingest", "maintenance", "foreign"]
     writer: Writer = ""

@@ -21,6 +21,13 @@ JOB_ID = "isotherm.job-id"
 
 POLICY_HASH = "isotherm.policy-hash"
 
+COMMITTED_AT = "isotherm.committed-at-ms"
+"""When we made a snapshot. Its own time may lie before that, by `BEHIND_MS` at most."""
+
+BEHIND_MS = 10 * 60_000
+"""A snapshot of ours is stamped so far back, where that is not before its parent. Iceberg's Java refuses a commit that a
+writer stamps a minute before the last one, and nobody's clock is to be set for us."""
+
 INGEST_TOKEN = "ingest.source"  # noqa: S105 (the summary key of the offset vector, not a secret)
 
 INGEST_PIPELINE = "ingest.pipeline"
@@ -37,7 +44,9 @@ KAFKA_CONNECT_OFFSETS = "kafka.connect.offsets."
 """Where Iceberg's sink keeps its place: this, its control topic and its group. It looks no further than snapshots."""
 
 FLINK_CHECKPOINT, FLINK_OPERATOR = "flink.max-committed-checkpoint-id", "flink.operator-id"
-"""Where Flink's sink keeps its place, and whose it is: a job that is started again has another id, and the same operators."""
+FLINK_JOB = "flink.job-id"
+"""Where Flink's sink keeps its place, and whose it is. A job that is started again has another id, and the same operators. So
+have two jobs of one program: each looks for its own id and operator."""
 
 SPARK_QUERY = "spark.sql.streaming.queryId"
 """Whose place it is that Spark's streaming sink keeps: it is the same as long as the checkpoint is."""
@@ -60,15 +69,26 @@ PICKED_FROM = "source-snapshot-id"
 """The staged snapshot that a cherry-pick has published."""
 
 
+_FLINK = "flink."
+
+
 def token_of(summary: Mapping[str, str]) -> str:
-    """The name of whose place in its source the snapshot with this summary keeps, or empty if it keeps none."""
+    """The name of whose place in its source the snapshot with this summary keeps, or empty if it keeps none.
+
+    Of Flink it is a run of a writer: `writer_of` names the writer.
+    """
     if INGEST_TOKEN in summary:
         return f"ingest.{summary.get(INGEST_PIPELINE, '')}"
     if FLINK_CHECKPOINT in summary:
-        return f"flink.{summary.get(FLINK_OPERATOR, '')}"
+        return f"{_FLINK}{summary.get(FLINK_OPERATOR, '')}/{summary.get(FLINK_JOB, '')}"
     if SPARK_QUERY in summary:
         return f"spark.{summary[SPARK_QUERY]}"
     return next((name for name in summary if name.startswith(KAFKA_CONNECT_OFFSETS)), "")
+
+
+def writer_of(token: str) -> str:
+    """Whose run keeps its place under a name of `token_of`; of all but Flink a writer is one run."""
+    return token.rpartition("/")[0] if token.startswith(_FLINK) and "/" in token else token
 
 
 def origin_of(summary: Mapping[str, str]) -> Origin:
@@ -78,6 +98,13 @@ def origin_of(summary: Mapping[str, str]) -> Origin:
     if INGEST_TOKEN in summary:
         return Origin.INGEST
     return Origin.FOREIGN
+
+
+def committed_at_of(summary: Mapping[str, str], stamped_at_ms: int) -> int:
+    """When a snapshot with this summary and this time of its own was made."""
+    text = summary.get(COMMITTED_AT, "") if JOB_ID in summary else ""
+    said_ms = int(text) if NUMBER.fullmatch(text) else stamped_at_ms
+    return min(max(said_ms, stamped_at_ms), stamped_at_ms + BEHIND_MS)
 
 
 def valid_through_of(summary: Mapping[str, str]) -> int | None:

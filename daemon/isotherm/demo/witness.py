@@ -21,6 +21,7 @@ from pyiceberg.table.snapshots import Snapshot
 from isotherm.audit.evidence import Commit, FilesChecked, RowsCompared, Said, Touch
 from isotherm.contract.events import CommitEvent, EventError, Intent, decode
 from isotherm.contract.identity import PartitionKey
+from isotherm.contract.summary import committed_at_of
 from isotherm.demo import lake
 from isotherm.demo.files import GRACE_S
 from isotherm.demo.lake import SeenChange, SeenFile
@@ -346,7 +347,7 @@ def _commit(snapshot: Snapshot, change: SeenChange) -> Commit:
     return Commit(
         snapshot_id=snapshot.snapshot_id,
         parent_id=snapshot.parent_snapshot_id,
-        committed_at_ms=snapshot.timestamp_ms,
+        committed_at_ms=committed_at_of(summary, snapshot.timestamp_ms),
         operation="" if snapshot.summary is None else snapshot.summary.operation.value,
         job_id=summary.get(lake.JOB_ID_KEY),
         policy_hash=summary.get(lake.POLICY_KEY),

@@ -10,7 +10,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot as PyIcebergSnapshot
 
 from isotherm.contract.boundary import MAX_AHEAD_MS
-from isotherm.contract.summary import Origin, origin_of, valid_through_of
+from isotherm.contract.summary import Origin, committed_at_of, origin_of, valid_through_of
 from isotherm.core.appends import NO_APPENDS, Appends
 from isotherm.core.model.changes import Change
 from isotherm.core.model.tables import PartitionField
@@ -57,6 +57,7 @@ def scanned(table: Table, loaded: LoadedTable) -> Scan:
     # What only snapshots long gone have written was written before the oldest that is left.
     oldest_ms = ancestors[0].timestamp_ms
     times = [oldest_ms, *(snapshot.timestamp_ms for snapshot in writes)]
+    done_ms = [committed_at_of(summary_of(one), one.timestamp_ms) for one in jobs]
     partitions = {}
     for key, partition in live.partitions.items():
         delta = partition.delta()
@@ -67,7 +68,7 @@ def scanned(table: Table, loaded: LoadedTable) -> Scan:
             first_write_at_ms=times[last[key]],
             last_write_at_ms=times[last[key]],
             last_write_number=last[key],
-            compacted_at_ms=jobs[partition.ours - 1].timestamp_ms if partition.ours else None,
+            compacted_at_ms=done_ms[partition.ours - 1] if partition.ours else None,
         )
     return Scan(
         partitions=partitions,

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestFile
-from pyiceberg.table import Table
+from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Operation
@@ -24,6 +24,7 @@ from isotherm.contract.summary import (
     JOB_ID,
     NUMBER,
     STAGED_AS,
+    committed_at_of,
     is_counter,
     origin_of,
     token_of,
@@ -240,6 +241,11 @@ def _known(snapshot: PyIcebergSnapshot, kept_until_ms: int) -> Snapshot:
     )
 
 
+def name_mapping_of(metadata: TableMetadata) -> str:
+    """By which names the columns of files without field ids are found, as the table's property has it."""
+    return metadata.properties.get(TableProperties.DEFAULT_NAME_MAPPING, "")
+
+
 def summary_of(snapshot: PyIcebergSnapshot) -> Mapping[str, str]:
     """The summary of a snapshot; empty where it has none."""
     return {} if snapshot.summary is None else snapshot.summary.additional_properties
@@ -282,7 +288,7 @@ def change_of(
         snapshot_id=snapshot.snapshot_id,
         parent_id=snapshot.parent_snapshot_id,
         sequence_number=snapshot.sequence_number or 0,
-        committed_at_ms=snapshot.timestamp_ms,
+        committed_at_ms=committed_at_of(summary, snapshot.timestamp_ms),
         operation=operation_of(snapshot),
         origin=origin_of(summary),
         partitions=deltas_of(table, manifests, snapshot.snapshot_id, fetched),
@@ -300,7 +306,7 @@ def event_of(table: TableId, snapshot: PyIcebergSnapshot, added: Sequence[Manife
         snapshot_id=snapshot.snapshot_id,
         parent_id=snapshot.parent_snapshot_id,
         sequence_number=snapshot.sequence_number,
-        timestamp_ms=snapshot.timestamp_ms,
+        timestamp_ms=committed_at_of(summary, snapshot.timestamp_ms),
         operation=operation_of(snapshot),
         origin=origin_of(summary),
         schema_id=snapshot.schema_id,

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isotherm.contract.identity import partition_key, partition_values
-from isotherm.contract.summary import token_of
+from isotherm.contract.summary import BEHIND_MS, COMMITTED_AT, JOB_ID, committed_at_of, token_of
 from isotherm.core.model.files import bucket_bounds, size_bucket
 
 SCALARS = st.one_of(st.integers(), st.text(), st.booleans())
@@ -47,10 +47,25 @@ def test_a_key_stays_the_same_when_the_spec_gains_a_field(values):
         ({"added-records": "3"}, ""),
         ({"ingest.source": "{}", "ingest.pipeline": "shop"}, "ingest.shop"),
         ({"kafka.connect.offsets.control-iceberg.connect-sink": '{"0":7}'}, "kafka.connect.offsets.control-iceberg.connect-sink"),
-        ({"flink.job-id": "1", "flink.operator-id": "a7", "flink.max-committed-checkpoint-id": "9"}, "flink.a7"),
-        ({"flink.job-id": "1", "flink.max-committed-checkpoint-id": "9"}, "flink."),
+        ({"flink.job-id": "1", "flink.operator-id": "a7", "flink.max-committed-checkpoint-id": "9"}, "flink.a7/1"),
+        ({"flink.job-id": "1", "flink.max-committed-checkpoint-id": "9"}, "flink./1"),
         ({"spark.sql.streaming.queryId": "q1", "spark.sql.streaming.epochId": "41"}, "spark.q1"),
     ],
 )  # fmt: skip
 def test_whose_place_a_snapshot_keeps_is_told_by_its_summary(summary, token):
     assert token_of(summary) == token
+
+
+@pytest.mark.parametrize(
+    ("said", "at_ms"),
+    [
+        ({JOB_ID: "j", COMMITTED_AT: "1500"}, 1500),
+        ({JOB_ID: "j"}, 1000),
+        ({COMMITTED_AT: "1500"}, 1000),
+        ({JOB_ID: "j", COMMITTED_AT: "soon"}, 1000),
+        ({JOB_ID: "j", COMMITTED_AT: "999"}, 1000),
+        ({JOB_ID: "j", COMMITTED_AT: "9" * 18}, 1000 + BEHIND_MS),
+    ],
+)
+def test_when_we_committed_is_believed_as_far_as_we_stamp_back(said, at_ms):
+    assert committed_at_of(said, 1000) == at_ms

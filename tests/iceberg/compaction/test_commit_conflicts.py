@@ -24,7 +24,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
 from isotherm.contract.identity import PartitionKey, TableId
-from isotherm.contract.summary import JOB_ID
+from isotherm.contract.summary import BEHIND_MS, JOB_ID, committed_at_of
 from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import CompactionJob, Outcome, OutcomeKind, Rewrite
 from isotherm.core.model.refusals import Reason, Refusal
@@ -147,7 +147,7 @@ def assert_done(catalog: Any, outcome: Outcome, before: list[Any]) -> None:
 
 def assert_failed(catalog: Any, outcome: Outcome, reason: str, job: CompactionJob, head: int | None) -> None:
     """Nothing of it is in the table or on disk, and the head is somebody else's."""
-    assert (OutcomeKind.FAILED, reason) == (outcome.kind, outcome.reason), outcome
+    assert (OutcomeKind.FAILED, reason) == (outcome.kind, outcome.reason), outcome.why
     table = catalog.load_table(NAME)
     gone = swept(table, job, outcome)
     assert (not gone.kept, not gone.postponed) == (True, True), gone
@@ -171,6 +171,11 @@ def test_nothing_in_between(catalog: Any) -> None:
 def schema_change(table: Table) -> None:
     with table.update_schema() as update:
         update.add_column("more", StringType())
+
+
+def name_mapping_change(table: Table) -> None:
+    with table.transaction() as change:
+        change.set_properties({"schema.name-mapping.default": table.schema().name_mapping.model_dump_json()})
 
 
 def rows_deleted(table: Table) -> None:
@@ -225,6 +230,26 @@ def test_whoever_was_faster_in_our_partition_wins(catalog: Any, what: str, when:
         outcome = commit(FaultyCatalog(catalog, racing), job, rewrite)
 
     assert_failed(catalog, outcome, reason, job, heads[0])
+
+
+@pytest.mark.parametrize("when", ["before the commit", "in the race"])
+def test_what_was_read_by_another_name_mapping_is_not_committed(catalog: Any, when: str) -> None:
+    """Whoever mends an import mends what files without field ids mean."""
+    job, rewrite = ready(catalog)
+    table = catalog.load_table(NAME)
+    head = table.metadata.current_snapshot_id
+
+    def racing(real: Any, *arguments: Any) -> Any:
+        name_mapping_change(table.refresh())
+        return real(*arguments)
+
+    if when == "before the commit":
+        name_mapping_change(table)
+        assert_failed(catalog, commit(catalog, job, rewrite), "schema", job, head)
+    else:
+        # Nothing that it asserted has moved as far as a look shows: the fate of the request is looked up later.
+        assert commit(FaultyCatalog(catalog, racing), job, rewrite).kind is OutcomeKind.UNKNOWN
+        assert catalog.load_table(NAME).metadata.current_snapshot_id == head
 
 
 def old(table: Table) -> list[int]:
@@ -716,14 +741,31 @@ def test_history_does_not_run_backwards_and_main_keeps_what_it_states(catalog: A
     stated = {"min_snapshots_to_keep": 4, "max_snapshot_age_ms": 10**9, "max_ref_age_ms": 10**10}
     head = table.metadata.current_snapshot_id
     update = SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=head, **stated)
-    catalog.commit_table(table, (), (update,))
+    before = catalog.commit_table(table, (), (update,)).metadata
 
     assert OutcomeKind.DONE is commit(catalog, *ready(catalog)).kind
 
     metadata = catalog.load_table(NAME).metadata
     times = [one.timestamp_ms for one in metadata.snapshots]
     assert times == sorted(times)
+    assert times[-1] == before.last_updated_ms + 1
     assert stated == {name: getattr(metadata.refs["main"], name) for name in stated}
+
+
+@pytest.mark.parametrize("ahead_ms", [0, BEHIND_MS // 2, BEHIND_MS, 10 * BEHIND_MS])
+def test_no_writers_clock_has_to_be_as_far_as_ours(catalog: Any, ahead_ms: int) -> None:
+    """Java refuses what a writer stamps more than a minute before the last snapshot; its clock may be minutes behind."""
+    table = catalog.load_table(NAME)
+    now_ms = table.metadata.last_updated_ms + ahead_ms
+    job = bound(table, OURS)
+
+    assert commit(catalog, job, rewritten(table, job), now_ms=now_ms).kind is OutcomeKind.DONE
+
+    snapshot = catalog.load_table(NAME).metadata.current_snapshot()
+    assert snapshot.timestamp_ms == max(table.metadata.last_updated_ms + 1, now_ms - BEHIND_MS)
+    assert committed_at_of(snapshot.summary.additional_properties, snapshot.timestamp_ms) == max(
+        now_ms, snapshot.timestamp_ms
+    )
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut"])

@@ -208,6 +208,8 @@ class Rewrite:
     peak_memory_bytes: int
     schema_id: int | None = None
     """The schema in which the files are written."""
+    name_mapping: str = ""
+    """The table's name mapping, by which files without field ids were read."""
     merged: MergedDeletes = NOTHING_MERGED
 
     @property

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from isotherm.contract.summary import writer_of
 from isotherm.core.model.tables import Astray, Snapshot
 from isotherm.core.planner.view import View
 from isotherm.core.policy.policy import Expire
@@ -84,9 +85,30 @@ def _children_first(parents: Mapping[int, int | None]) -> list[int]:
     return ordered
 
 
-def places(snapshots: Sequence[Snapshot]) -> dict[str, int]:
-    """By writer: where among the snapshots of `main`, oldest first, the newest stands that keeps its place."""
-    return {snapshot.token: number for number, snapshot in enumerate(snapshots) if snapshot.token}
+def places(snapshots: Sequence[Snapshot]) -> dict[int, int]:
+    """Where writers look for their places, as numbers of the snapshots of `main`, oldest first; each with the first of those
+    that have to stay for it.
+
+    A run of Flink that another one followed is over: the same job was started again. Where a run of the same program wrote
+    before its end and after it, there are two jobs, and nobody can say which of them was started again. What shows that
+    has to stay with the place, or it would be forgotten.
+    """
+    last = {snapshot.token: number for number, snapshot in enumerate(snapshots) if snapshot.token}
+    first = {snapshots[number].token: number for number in range(len(snapshots) - 1, -1, -1)}
+    runs: dict[str, list[str]] = {}
+    for token in last:
+        runs.setdefault(writer_of(token), []).append(token)
+    found: dict[int, int] = {}
+    for token, place in last.items():
+        others = runs[writer_of(token)]
+        beside = {one for one in others if first[one] < place < last[one]}
+        if beside:
+            found[place] = next(
+                number for number in range(place, -1, -1) if snapshots[number].token in beside
+            )
+        elif all(first[one] <= place for one in others):
+            found[place] = place
+    return found
 
 
 def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...], str]:
@@ -104,9 +126,9 @@ def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...],
     is_too_large = view.facts.metadata_file_bytes >= int(expire.max_metadata_size)
     needed_from = min(
         (
-            number
-            for number in places(snapshots).values()
-            if not is_too_large and now_ms - snapshots[number].committed_at_ms < PLACE_FOR_MS
+            needed
+            for place, needed in places(snapshots).items()
+            if not is_too_large and now_ms - snapshots[place].committed_at_ms < PLACE_FOR_MS
         ),
         default=len(snapshots),
     )

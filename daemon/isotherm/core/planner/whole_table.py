@@ -134,7 +134,7 @@ def decide_expiry(
         at_ms for s in every if s.snapshot_id not in gone and (at_ms := ripe_ms(s, expire)) > now_ms
     )
     times: list[float] = [s.kept_until_ms for s in snapshots if not s.is_pinned]
-    times += [snapshots[number].committed_at_ms + PLACE_FOR_MS for number in places(snapshots).values()]
+    times += [snapshots[place].committed_at_ms + PLACE_FOR_MS for place in places(snapshots)]
     times += [one.since_ms + PLACE_FOR_MS for one in view.astray if one.token]
     # A schedule may make less than the whole enough; to be looked at too early does no harm.
     for part in _parts(pace, Action.EXPIRE):

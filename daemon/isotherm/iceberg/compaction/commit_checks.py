@@ -6,6 +6,7 @@ The committer asks for both before every attempt. It asks whether the partition 
 from collections.abc import Iterable
 
 from pyiceberg.io import FileIO
+from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
 
 from isotherm.core.model.jobs import CompactionJob, Rewrite
@@ -14,7 +15,7 @@ from isotherm.iceberg.compaction.commit_outcome import strangers
 from isotherm.iceberg.manifests.live import LiveEntry
 from isotherm.iceberg.misplaced import misplaced_table
 from isotherm.iceberg.unpublished import unpublished
-from isotherm.iceberg.values import rewritten_by_others
+from isotherm.iceberg.values import name_mapping_of, rewritten_by_others
 
 
 def check_table(
@@ -63,6 +64,9 @@ def check_table(
             f"{job.partition_label} was written since snapshot {job.base_snapshot_id}: {len(came)} files came, "
             f"{len(left)} left, for instance {first}",
         )
+    if name_mapping_of(metadata) != rewrite.name_mapping:
+        # Files without field ids mean something else now, and what was written of them has ids.
+        raise RefusalError(Reason.SCHEMA, f"{TableProperties.DEFAULT_NAME_MAPPING} is another by now")
 
 
 def check_files(rewrite: Rewrite, io: FileIO) -> None:

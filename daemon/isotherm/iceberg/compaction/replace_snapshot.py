@@ -12,7 +12,7 @@ from pyiceberg.exceptions import (
     CommitFailedException,
 )
 from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestEntryStatus, ManifestFile
-from pyiceberg.table import Table
+from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.locations import SimpleLocationProvider
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
@@ -28,7 +28,7 @@ from pyiceberg.table.update import (
     ValidatableTableRequirement,
 )
 
-from isotherm.contract.summary import JOB_ID, NUMBER, POLICY_HASH
+from isotherm.contract.summary import BEHIND_MS, COMMITTED_AT, JOB_ID, NUMBER, POLICY_HASH
 from isotherm.core.model.files import FileKind
 from isotherm.core.model.jobs import CompactionJob, Rewrite, WrittenFile
 from isotherm.iceberg.manifests.deletes import DataFiles, is_over, oldest_data
@@ -43,6 +43,7 @@ from isotherm.iceberg.manifests.writing import (
     write_manifest,
     write_manifest_list,
 )
+from isotherm.iceberg.values import name_mapping_of
 
 _TOTALS = (
     ("total-data-files", "added-data-files", "deleted-data-files"),
@@ -56,7 +57,7 @@ _TOTALS = (
 
 
 class AssertUnmoved(ValidatableTableRequirement):
-    """For catalogs that PyIceberg itself updates: no commit on any branch came in between.
+    """For catalogs that PyIceberg itself updates: no commit on any branch came in between, and no other name mapping.
 
     Their update would else be applied to newer metadata: an error, or on version 3 the same sequence number twice.
     A REST catalog assigns for itself and knows no such requirement.
@@ -64,6 +65,7 @@ class AssertUnmoved(ValidatableTableRequirement):
 
     type: Literal["assert-unmoved"] = "assert-unmoved"
     next_sequence_number: int
+    name_mapping: str
 
     def validate(self, base_metadata: TableMetadata | None) -> None:  # type: ignore[override]
         """Compare with the metadata that is about to be replaced."""
@@ -72,6 +74,8 @@ class AssertUnmoved(ValidatableTableRequirement):
             raise CommitFailedException(
                 f"the next sequence number is {found}, no longer {self.next_sequence_number}"
             )
+        if base_metadata is not None and name_mapping_of(base_metadata) != self.name_mapping:
+            raise CommitFailedException(f"{TableProperties.DEFAULT_NAME_MAPPING} is another by now")
 
 
 @dataclass
@@ -132,9 +136,9 @@ class ReplaceSnapshot:
             sequence_number=sequence_number,
             # A writer's clock may be ahead of ours; history must not run backwards. Where the metadata's own time stayed as
             # it was, PyIceberg would make it the present time, which may lie before that of the snapshot.
-            timestamp_ms=max(self.now_ms, head.timestamp_ms, metadata.last_updated_ms + 1),
+            timestamp_ms=max(self.now_ms - BEHIND_MS, head.timestamp_ms, metadata.last_updated_ms + 1),
             manifest_list=location,
-            summary=_summary(self.job, self.rewrite, leaving, before),
+            summary=_summary(self.job, self.rewrite, leaving, before, self.now_ms),
             schema_id=metadata.current_schema_id,
         )
         return self._requirements(metadata, head), (AddSnapshotUpdate(snapshot=snapshot), self._ref(metadata))
@@ -281,7 +285,12 @@ class ReplaceSnapshot:
             AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
         ]
         if self.is_metastore:
-            requirements.append(AssertUnmoved(next_sequence_number=metadata.next_sequence_number()))
+            requirements.append(
+                AssertUnmoved(
+                    next_sequence_number=metadata.next_sequence_number(),
+                    name_mapping=name_mapping_of(metadata),
+                )
+            )
         return tuple(requirements)  # type: ignore[arg-type]  # PyIceberg's union is closed, its check is not
 
     def _ref(self, metadata: TableMetadata) -> SetSnapshotRefUpdate:
@@ -298,7 +307,11 @@ class ReplaceSnapshot:
 
 
 def _summary(
-    job: CompactionJob, rewrite: Rewrite, leaving: Iterable[LiveEntry], before: Mapping[str, str]
+    job: CompactionJob,
+    rewrite: Rewrite,
+    leaving: Iterable[LiveEntry],
+    before: Mapping[str, str],
+    now_ms: int,
 ) -> Summary:
     """The counters that Spark's own rewrite writes, and whose work it is.
 
@@ -335,5 +348,5 @@ def _summary(
             after = int(before[total]) + int(said.get(plus, 0)) - int(said.get(minus, 0))
             if after >= 0:
                 totals[total] = str(after)
-    ours = {JOB_ID: job.job_id, POLICY_HASH: job.policy_hash}
+    ours = {JOB_ID: job.job_id, POLICY_HASH: job.policy_hash, COMMITTED_AT: str(now_ms)}
     return Summary(operation=Operation.REPLACE, **said, **{"changed-partition-count": "1"}, **totals, **ours)

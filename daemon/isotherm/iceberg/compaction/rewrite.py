@@ -33,6 +33,7 @@ from isotherm.iceberg.compaction.projection import project
 from isotherm.iceberg.compaction.row_sums import HASH_MODULUS, RowSums, Tally, out_of_memory
 from isotherm.iceberg.compaction.source import Source
 from isotherm.iceberg.manifests.live import partition_record
+from isotherm.iceberg.values import name_mapping_of
 from isotherm.parquet.output import NewFile, Output
 from isotherm.parquet.table_description import table_of
 from isotherm.runtime.clock import monotonic_s
@@ -95,6 +96,7 @@ def rewrite(job: CompactionJob, description: str, io_properties: Mapping[str, st
         seconds=monotonic_s() - started,
         peak_memory_bytes=_peak_memory_bytes(),
         schema_id=metadata.current_schema_id,
+        name_mapping=name_mapping_of(metadata),
         merged=merged,
     )
 
