@@ -42,6 +42,7 @@ from isotherm.service.ports import (
     TableMissing,
     Unavailable,
 )
+from isotherm.service.trespass import trespass
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger, Operation
 
@@ -161,6 +162,9 @@ class Compactions:
         if isinstance(bound, Unavailable):
             self.ledger.forget_operation(operation.job_id)
             raise bound
+        if isinstance(bound, Bound):
+            read = (*bound.job.data_files, *bound.job.delete_files)
+            bound = trespass(self.fold, self.ledger, loaded, read) or bound
         if isinstance(bound, Refusal):
             self.operations.end(operation, Outcome.refused(operation.job_id, bound))
             self._set_back(operation, bound)
@@ -172,17 +176,8 @@ class Compactions:
         self._running[job.job_id] = (operation, job)
         self.fold.touch(uuid, [job.partition])
         files = len(job.data_files) + len(job.delete_files)
-        self.listen(
-            JobStarted(
-                operation.table,
-                operation.action,
-                job.job_id,
-                operation.label,
-                files,
-                operation.bytes_planned,
-                job.why,
-            )
-        )
+        table, action, label = operation.table, operation.action, operation.label
+        self.listen(JobStarted(table, action, job.job_id, label, files, operation.bytes_planned, job.why))
         return True
 
     def finish(self) -> None:
