@@ -373,7 +373,7 @@ MUTANTS = (
     Mutant(
         "history runs backwards",
         SNAPSHOT,
-        "timestamp_ms=max(self.now_ms, head.timestamp_ms, metadata.last_updated_ms + 1)",
+        "timestamp_ms=max(self.now_ms - BEHIND_MS, head.timestamp_ms, metadata.last_updated_ms + 1)",
         "timestamp_ms=self.now_ms",
         CONFLICTS + "test_history_does_not_run_backwards_and_main_keeps_what_it_states",
     ),
@@ -549,5 +549,19 @@ MUTANTS = (
         "    if not missing:\n",
         "    if True:\n",
         "iceberg/compaction/test_deletes_elsewhere.py::test_the_partition_in_which_it_lies_is_not_compacted",
+    ),
+    Mutant(
+        "a writer's clock has to be as far as ours",
+        "iceberg/compaction/replace_snapshot.py",
+        "timestamp_ms=max(self.now_ms - BEHIND_MS, head",
+        "timestamp_ms=max(self.now_ms, head",
+        "iceberg/compaction/test_commit_conflicts.py::test_no_writers_clock_has_to_be_as_far_as_ours",
+    ),
+    Mutant(
+        "what was read by another name mapping is committed",
+        "iceberg/compaction/commit_checks.py",
+        "if name_mapping_of(metadata) != rewrite.name_mapping:",
+        "if False:",
+        "iceberg/compaction/test_commit_conflicts.py::test_what_was_read_by_another_name_mapping_is_not_committed",
     ),
 )

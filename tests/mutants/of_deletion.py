@@ -288,7 +288,7 @@ MUTANTS = (
     Mutant(
         "files outside of the table's own folders go",
         "core/deletion.py",
-        "    if own is None:",
+        "    if own is None or cluster(mark.path) != neighbours.own[own].cluster:",
         "    if False:",
         RULES + "test_only_the_two_folders_that_iceberg_makes_are_the_tables_own",
     ),
@@ -309,8 +309,8 @@ MUTANTS = (
     Mutant(
         "all under a location counts as the table's own",
         "core/deletion.py",
-        'made = {f"{home}{part}/": home for part in ("data", "metadata")}',
-        "made = {home: home}",
+        'return allowed | {f"{home.of}{part}/": home for part in ("data", "metadata")}',
+        "return allowed | {home.of: home}",
         RULES + "test_only_the_two_folders_that_iceberg_makes_are_the_tables_own",
     ),
     Mutant(
@@ -479,5 +479,12 @@ MUTANTS = (
         "return ClockCheck(((wall_ms, monotonic_s),), monotonic_s, jump_ms)",
         "return ClockCheck(((wall_ms, monotonic_s),), monotonic_s, jump_ms, self.skews)",
         CLOCK + "test_after_a_jump_every_other_clock_is_looked_at_again",
+    ),
+    Mutant(
+        "a cluster with the same folders is the same cluster",
+        "core/deletion.py",
+        "if own is None or cluster(mark.path) != neighbours.own[own].cluster:",
+        "if own is None:",
+        "core/test_deletion.py::test_two_clusters_with_the_same_folders_are_two_places",
     ),
 )

@@ -421,4 +421,18 @@ MUTANTS = (
         "not has_gone_on",
         "service/test_slow_commits.py::test_an_expiry_that_was_given_up_and_goes_on_afterwards_leaves_no_files",
     ),
+    Mutant(
+        "of two jobs of one program the newest place counts alone",
+        "core/planner/retention.py",
+        "beside = {one for one in others if first[one] < place < last[one]}",
+        "beside = set()",
+        "service/test_places_of_writers.py::test_two_flink_jobs_of_one_program_each_find_their_place",
+    ),
+    Mutant(
+        "what shows that there are two jobs is forgotten",
+        "core/planner/retention.py",
+        "number for number in range(place, -1, -1) if snapshots[number].token in beside",
+        "number for number in range(place, -1, -1)",
+        "service/test_places_of_writers.py::test_two_flink_jobs_of_one_program_each_find_their_place",
+    ),
 )

@@ -10,6 +10,7 @@ DELETIONS = "service/deletions.py"
 MARKS = "store/ledger/deletions.py"
 LAYERS = "service/test_layers.py::"
 HANGING = "service/test_hanging_commits.py::"
+TRESPASS = "service/test_trespass.py::"
 
 MUTANTS = (
     # Compactions
@@ -627,8 +628,8 @@ MUTANTS = (
     Mutant(
         "the newest place of a table is its first",
         "store/ledger/places.py",
-        "instr(location, value)) ORDER BY number",
-        "instr(location, value)) ORDER BY number DESC",
+        "WHERE {any_matches} ORDER BY number",
+        "WHERE {any_matches} ORDER BY number DESC",
         "store/test_places.py::test_the_first_place_stays_the_first",
     ),
     Mutant(
@@ -644,5 +645,49 @@ MUTANTS = (
         "if not ledger.is_known(uuid, head):",
         "if False:",
         "service/test_lost_stores.py::test_what_was_found_and_not_announced_yet_is_announced_though_an_older_ledger_was_put_back",
+    ),
+    # Whose folders and files a table names
+    Mutant(
+        "rows of another table are copied into the one that names its files",
+        "service/trespass.py",
+        "if of_another is not None and (ours is None or len(of_another) > len(ours)):",
+        "if False:",
+        TRESPASS + "test_rows_of_another_table_are_not_copied_into_the_one_that_names_its_files",
+    ),
+    Mutant(
+        "files are written into another table's folder",
+        "service/trespass.py",
+        "if folder(place) not in own and (theirs := _taken(folder(place), others)):",
+        "if False and (theirs := _taken(folder(place), others)):",
+        TRESPASS + "test_nothing_is_written_into_the_folder_of_another_table",
+    ),
+    Mutant(
+        "the folder of a table that is gone is nobody's for ever",
+        "service/trespass.py",
+        "if not one.is_gone and (not ledger.was_read(one.uuid) or fold.table(one.uuid) is not None)",
+        "if not one.is_gone",
+        TRESPASS + "test_a_folder_of_a_table_that_was_followed_and_is_no_more_is_free",
+    ),
+    # Messages by the hundred
+    Mutant(
+        "verdicts wait for as long as messages do",
+        "service/consumer.py",
+        " or self.monotonic_s() - self._since_s >= VERDICTS_WITHIN_S",
+        "",
+        "service/test_batches.py::test_verdicts_are_made_now_and_then_however_many_messages_wait",
+    ),
+    Mutant(
+        "each wait of a table is held against all of its waits",
+        "service/holds.py",
+        "known = self._ledger.hold_under(key)",
+        "known = {one.key: one for one in self._ledger.holds(key.partition('/')[0])}.get(key)",
+        "service/test_holds.py::test_the_waits_of_a_table_cost_as_much_as_there_are_of_them_and_an_event_of_it_nothing",
+    ),
+    Mutant(
+        "a thread that is not given ends all commits for ever",
+        "iceberg/threads.py",
+        "            asker.end.set_exception(NotBegunError(str(err)))\n            asker.happened.put(None)\n",
+        "            raise\n",
+        "iceberg/test_threads.py::test_a_thread_that_the_system_does_not_give_ends_one_piece_of_work_and_no_other",
     ),
 )
