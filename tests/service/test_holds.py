@@ -13,7 +13,8 @@ from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import OutcomeKind
 from isotherm.core.model.refusals import Reason, Refusal
-from isotherm.service.holds import TELL_FOR_S, Holds
+from isotherm.service.holds import REFUSED_FOR_MS, TELL_FOR_S, Holds
+from isotherm.service.ports import Refused
 from isotherm.store import Ledger
 from isotherm.store.database import to_json
 from support.fakes import Clock, MemoryHolds
@@ -648,3 +649,37 @@ def test_what_a_newer_version_says_of_a_partition_holds_the_whole_table(lab):
 
     assert "siesta" in service.ledger.halted(uuid_of(table))
     service.stop()
+
+
+class RefusingHolds(MemoryHolds):
+    """A broker that takes no record of one table, as one that is too large for it."""
+
+    def __init__(self, uuid):
+        super().__init__([])
+        self.uuid, self.refused = uuid, []
+
+    def write(self, key, value):
+        if key.startswith(f"{self.uuid}/"):
+            self.refused.append(value)
+            raise Refused("MSG_SIZE_TOO_LARGE")
+        super().write(key, value)
+
+
+def test_a_record_that_is_refused_is_tried_again_after_an_hour_or_once_it_is_another():
+    clock, ledger, topic = Clock(), Ledger(None), RefusingHolds("large")
+    holds = Holds(topic, ledger, lambda _: None, clock.now_ms, lambda _: None, clock.monotonic_s)
+    large = Hold(HoldKind.HALT, "large", "", "why", 1)
+    holds.put(large)
+    holds.put(Hold(HoldKind.HALT, "other", "", "why", 1))
+    assert ([key for key, _ in topic.records], len(topic.refused)) == (["other/halt"], 1)
+
+    clock.advance(REFUSED_FOR_MS / 1000 - 1)
+    holds.refresh(5.0)
+    assert len(topic.refused) == 1
+    holds.put(replace(large, why="another"))
+    assert len(topic.refused) == 2
+    clock.advance(REFUSED_FOR_MS / 1000)
+    topic.uuid = "nobody"
+    holds.refresh(5.0)
+    assert [key for key, _ in topic.records] == ["other/halt", "large/halt"]
+    assert ledger.untold() == []
