@@ -628,8 +628,8 @@ MUTANTS = (
     Mutant(
         "the newest place of a table is its first",
         "store/ledger/places.py",
-        "WHERE {any_matches} ORDER BY number",
-        "WHERE {any_matches} ORDER BY number DESC",
+        "instr(location, value)) ORDER BY number",
+        "instr(location, value)) ORDER BY number DESC",
         "store/test_places.py::test_the_first_place_stays_the_first",
     ),
     Mutant(
@@ -650,23 +650,23 @@ MUTANTS = (
     Mutant(
         "rows of another table are copied into the one that names its files",
         "service/trespass.py",
-        "if of_another is not None and (ours is None or len(of_another) > len(ours)):",
+        "if ours is None or len(theirs) > len(ours):",
         "if False:",
         TRESPASS + "test_rows_of_another_table_are_not_copied_into_the_one_that_names_its_files",
     ),
     Mutant(
-        "files are written into another table's folder",
+        "a table is laid into the folder of another, and then its files are its own",
         "service/trespass.py",
-        "if folder(place) not in own and (theirs := _taken(folder(place), others)):",
-        "if False and (theirs := _taken(folder(place), others)):",
-        TRESPASS + "test_nothing_is_written_into_the_folder_of_another_table",
+        "own |= set() if deepest(place, others) else {place}",
+        "own |= {place}",
+        TRESPASS + "test_who_was_seen_first_in_a_folder_has_it",
     ),
     Mutant(
-        "the folder of a table that is gone is nobody's for ever",
-        "service/trespass.py",
-        "if not one.is_gone and (not ledger.was_read(one.uuid) or fold.table(one.uuid) is not None)",
-        "if not one.is_gone",
-        TRESPASS + "test_a_folder_of_a_table_that_was_followed_and_is_no_more_is_free",
+        "whoever has the folder that a table names is never looked for",
+        COMPACTIONS,
+        "self.deletions.look_for_holders(operation.table.uuid, {theirs})",
+        "pass",
+        TRESPASS + "test_the_table_that_has_the_folder_is_looked_for_and_once_it_is_gone_the_folder_is_free",
     ),
     # Messages by the hundred
     Mutant(

@@ -1,17 +1,13 @@
 """Who may alter a table has no other table's rows copied into it, and nothing written into another table's folder."""
 
-import json
-from pathlib import Path
-
 import pytest
 
-from isotherm.contract.paths import normalised
 from isotherm.core import observations as seen
 from isotherm.core.model.files import FileKind, LiveFile
 from isotherm.core.model.jobs import Action, OutcomeKind
 from isotherm.core.model.refusals import Reason
 from isotherm.service.trespass import trespass
-from isotherm.store import Fold, Ledger
+from isotherm.store import Ledger
 from support.lab import EXPIRING, Lab, of, settle, uuid_of
 
 
@@ -57,24 +53,37 @@ def test_rows_of_another_table_are_not_copied_into_the_one_that_names_its_files(
     assert sum(file.record_count for file in own) == 2 * 9, "no row of the other table is in its own files"
 
 
-def test_nothing_is_written_into_the_folder_of_another_table(lab):
-    other, table = filled(lab, "shop.aaa"), filled(lab, "shop.bbb")
+def test_a_table_made_under_a_name_that_was_renamed_away_is_compacted_in_the_folder_of_the_first(lab):
+    first = filled(lab, "shop.orders")
     service = lab.settled()
-    home = Path(normalised(other.location()))
-    # Whoever may alter a table chooses its location.
-    path = Path(normalised(table.refresh().metadata_location))
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"location": other.location()}))
-    for hour in (5, 5, 5, 6, 7, 8):
-        lab.append(table.refresh(), hour)
-    before = sorted(home.rglob("*"))
-    lab.ahead_ms += 600_000
+    lab.catalog.rename_table("shop.orders", "shop.orders_old")
+    table = filled(lab, "shop.orders")
+    assert table.location() == first.location()
     settle(service)
     service.stop()
 
-    assert sorted(home.rglob("*")) == before
-    refused = {action for action, _, reason in ends_of(service, table) if reason == Reason.LOCATION}
-    assert refused == {Action.COMPACT, Action.EXPIRE}
-    assert "is another table's folder" in of(lab, seen.JobEnded)[-1].why
+    assert (Action.COMPACT, OutcomeKind.DONE, Reason.COMMITTED) in ends_of(service, table)
+    assert Reason.LOCATION not in {reason for _, _, reason in ends_of(service, table)}
+
+
+def test_the_table_that_has_the_folder_is_looked_for_and_once_it_is_gone_the_folder_is_free(lab):
+    gone = filled(lab, "shop.aaa")
+    table = filled(lab, "shop.bbb")
+    table.refresh().add_files(files_of(gone))
+    for hour in (9, 10):
+        lab.append(table, hour)
+    service = lab.service()
+    # Only its place is known, as of one that another daemon followed.
+    service.ledger.place(uuid_of(gone), gone.location())
+    lab.catalog.drop_table("shop.aaa")
+    service.start()
+    for _ in range(40):
+        settle(service)
+        lab.ahead_ms += 3_600_000
+    service.stop()
+
+    assert uuid_of(gone) in service.ledger.gone()
+    assert (Action.COMPACT, OutcomeKind.DONE, Reason.COMMITTED) in ends_of(service, table)
 
 
 HOME, OTHER = "s3://lake/hr/salaries", "s3://lake/shop/orders"
@@ -83,60 +92,41 @@ HOME, OTHER = "s3://lake/hr/salaries", "s3://lake/shop/orders"
 class Loaded:
     """What is asked of a table."""
 
-    def __init__(self, location, **properties):
-        self.table = type("Table", (), {"uuid": "mine"})
-        self.facts = type("Facts", (), {"location": location, "properties": properties})
+    table = type("Table", (), {"uuid": "mine"})
 
 
-def of_paths(*paths):
-    return [LiveFile(path, FileKind.DATA, 1, 1, 1) for path in paths]
+def said_of(ledger, path):
+    found = trespass(ledger, Loaded(), [LiveFile(path, FileKind.DATA, 1, 1, 1)])
+    return None if found is None else found[1]
 
 
 @pytest.mark.parametrize(
-    ("places", "location", "properties", "read", "said"),
+    ("places", "read", "refused"),
     [
-        ([], OTHER, {}, f"{OTHER}/data/a", ""),
-        ([("mine", OTHER)], OTHER, {}, "s3a://lake/elsewhere/a", ""),
-        ([("his", HOME), ("mine", OTHER)], OTHER, {}, f"{HOME}/data/a", "another table's folder"),
-        ([("his", HOME), ("mine", OTHER)], OTHER, {}, "s3a://lake/hr/salaries/data/d=1/a", "it names"),
-        ([("his", HOME), ("mine", HOME)], HOME, {}, f"{HOME}/data/a", "its location"),
-        ([("his", HOME)], f"{HOME}/", {}, f"{HOME}/data/a", "its location"),
-        (
-            [("his", HOME), ("mine", OTHER)],
-            OTHER,
-            {"write.data.path": f"{HOME}/data/x"},
-            "",
-            "write.data.path",
-        ),
-        # He who came later keeps nobody out.
-        ([("mine", OTHER), ("his", OTHER)], OTHER, {}, f"{OTHER}/data/a", ""),
+        ([], f"{OTHER}/data/a", False),
+        ([("mine", OTHER)], "s3a://lake/elsewhere/a", False),
+        ([("his", HOME), ("mine", OTHER)], f"{OTHER}/data/a", False),
+        ([("his", HOME), ("mine", OTHER)], f"{HOME}/data/a", True),
+        ([("his", HOME), ("mine", OTHER)], "s3a://lake/hr/salaries/d=1/a", True),
+        ([("his", HOME), ("mine", OTHER)], f"{OTHER}/../../hr//salaries/data/a", True),
+        # What a table is laid into later is not its own, whatever is altered; nor is what lies deeper there.
+        ([("his", HOME), ("mine", OTHER), ("mine", HOME)], f"{HOME}/data/a", True),
+        ([("his", HOME), ("mine", OTHER), ("mine", f"{HOME}/d=1")], f"{HOME}/d=1/a", True),
         # A folder above another table's is no right to what lies there.
-        ([("his", HOME), ("mine", "s3://lake/hr")], "s3://lake/hr", {}, f"{HOME}/data/a", "it names"),
-        # `a.b` lies in the folder of `a`, but in none that Iceberg makes.
-        (
-            [("his", "s3://lake/a"), ("mine", "s3://lake/a/b")],
-            "s3://lake/a/b",
-            {},
-            "s3://lake/a/b/data/x",
-            "",
-        ),
+        ([("his", HOME), ("mine", OTHER), ("mine", "s3://lake/hr")], f"{HOME}/data/a", True),
+        # Where it was from the beginning it is at home.
+        ([("his", HOME), ("mine", HOME)], f"{HOME}/data/a", False),
+        ([("his", "s3://lake/a"), ("mine", "s3://lake/a/b")], "s3://lake/a/b/data/x", False),
+        ([("mine", OTHER), ("mine", "s3://lake/more"), ("his", "s3://lake/more")], "s3://lake/more/a", False),
+        ([("his", "hdfs://dr/wh/t"), ("mine", "hdfs://dr/wh/u")], "hdfs://prod/wh/t/data/a", False),
+        ([("his", "hdfs://dr/wh/t"), ("mine", "hdfs://dr/wh/u")], "hdfs://dr/wh/t/data/a", True),
     ],
 )
-def test_who_was_seen_first_in_a_folder_has_it(places, location, properties, read, said):
-    fold, ledger = Fold(None), Ledger(None)
+def test_who_was_seen_first_in_a_folder_has_it(places, read, refused):
+    ledger = Ledger(None)
     for uuid, place in places:
         ledger.place(uuid, place)
-    found = trespass(fold, ledger, Loaded(location, **properties), of_paths(read) if read else ())
 
-    assert (found is None) == (not said)
-    assert said in str(found or "")
+    assert (said_of(ledger, read) is not None) == refused
     ledger.left("his")
-    assert trespass(fold, ledger, Loaded(location, **properties), of_paths(read) if read else ()) is None
-
-
-def test_a_folder_of_a_table_that_was_followed_and_is_no_more_is_free():
-    fold, ledger = Fold(None), Ledger(None)
-    ledger.place("his", HOME)
-    assert trespass(fold, ledger, Loaded(HOME)) is not None
-    ledger.see("his", 0, 1)
-    assert trespass(fold, ledger, Loaded(HOME)) is None
+    assert said_of(ledger, read) is None

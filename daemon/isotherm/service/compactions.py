@@ -164,7 +164,10 @@ class Compactions:
             raise bound
         if isinstance(bound, Bound):
             read = (*bound.job.data_files, *bound.job.delete_files)
-            bound = trespass(self.fold, self.ledger, loaded, read) or bound
+            if found := trespass(self.ledger, loaded, read):
+                # Nobody may know yet that the other table is gone.
+                bound, theirs = found
+                self.deletions.look_for_holders(operation.table.uuid, {theirs})
         if isinstance(bound, Refusal):
             self.operations.end(operation, Outcome.refused(operation.job_id, bound))
             self._set_back(operation, bound)

@@ -37,7 +37,6 @@ from isotherm.service.ports import (
     Maintainer,
     Unavailable,
 )
-from isotherm.service.trespass import trespass
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger, Operation
 
@@ -124,9 +123,6 @@ class Expiries:
         if loaded.table.uuid != operation.table.uuid or self.deletions.check_clock(loaded) is not None:
             return False
         self.ledger.save(operation)
-        if refusal := trespass(self.fold, self.ledger, loaded):
-            self._failed(operation, refusal)
-            return False
         self._running[operation.job_id] = (operation, self.events.tenure(operation.table.uuid))
         self.maintainer.start_reading(loaded, operation.job_id, request.snapshots)
         return True

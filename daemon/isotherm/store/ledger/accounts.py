@@ -116,10 +116,6 @@ class Accounts(Part):
         row = self.db.execute("SELECT sequence_number FROM seen WHERE uuid = ?", (uuid,)).fetchone()
         return 0 if row is None else int(row[0])
 
-    def was_read(self, uuid: str) -> bool:
-        """Whether this ledger's daemon ever followed a table."""
-        return self.db.execute("SELECT 1 FROM seen WHERE uuid = ?", (uuid,)).fetchone() is not None
-
     def accounts(self, uuid: str) -> list[Account]:
         """Every snapshot accounted for, in the table's order."""
         rows = self.db.execute(

@@ -77,16 +77,9 @@ class Places(Part):
         Args:
             texts: only places whose location contains one of these; there may be millions of others.
         """
-        return self._places("instr(location, value)", texts)
-
-    def places_at(self, texts: Iterable[str]) -> list[Place]:
-        """The same of those whose location ends with one of these texts."""
-        return self._places("substr(rtrim(location, '/'), -length(value)) = value", texts)
-
-    def _places(self, match: str, texts: Iterable[str]) -> list[Place]:
-        any_matches = f"EXISTS (SELECT 1 FROM json_each(?) WHERE {match})"  # noqa: S608 (our own words)
         rows = self.db.execute(
-            f"SELECT uuid, location, is_home, is_gone FROM places WHERE {any_matches} ORDER BY number",  # noqa: S608
+            "SELECT uuid, location, is_home, is_gone FROM places "
+            "WHERE EXISTS (SELECT 1 FROM json_each(?) WHERE instr(location, value)) ORDER BY number",
             (json.dumps(list(texts)),),
         )
         return [Place(uuid, location, bool(home), bool(gone)) for uuid, location, home, gone in rows]
