@@ -243,3 +243,43 @@ def test_a_thread_that_the_system_does_not_give_ends_one_piece_of_work_and_no_ot
     beside.wait(30)
     asking.start(lambda ask: ask(2))
     assert [*beside.ended(), asking.go_on(lambda asked: asked)] == [("second", 2), 2]
+
+
+@pytest.mark.parametrize("given", [0, 1, 3])
+def test_where_the_system_gives_fewer_threads_fewer_things_are_at_once(
+    monkeypatch: pytest.MonkeyPatch, given: int
+) -> None:
+    begun, start = [], Thread.start
+
+    def some(thread: Thread) -> None:
+        if len(begun) == given:
+            raise RuntimeError("can't start new thread")
+        begun.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(Thread, "start", some)
+    done = list(Threads().each(lambda item: item * 2, range(20), 5))
+
+    assert done == list(range(0, 40, 2))
+    for thread in begun:
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def test_an_error_of_one_thing_comes_in_its_place_and_what_nobody_wants_is_not_begun() -> None:
+    asked, go_on = [], Event()
+
+    def work(item: int) -> int:
+        asked.append(item)
+        if item == 2:
+            raise ValueError("two")
+        if item > 2:
+            go_on.wait(30)
+        return item
+
+    found = Threads().each(work, range(100), 2)
+    assert [next(found), next(found)] == [0, 1]
+    with pytest.raises(ValueError, match="two"):
+        next(found)
+    go_on.set()
+    assert len(asked) <= 5

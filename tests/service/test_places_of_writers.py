@@ -1,7 +1,11 @@
 """Expiry leaves each writer the snapshot in which it keeps its place, where the writer looks for it."""
 
+import sys
+
 import pytest
 
+from isotherm.core.model.tables import Snapshot
+from isotherm.core.planner.retention import places
 from support.lab import EXPIRING, Lab, settle
 
 SINK = {"kafka.connect.offsets.control.sink": '{"0":7}'}
@@ -85,6 +89,25 @@ def test_a_flink_job_that_was_started_again_leaves_the_place_of_its_run_before(l
     service.stop()
 
     assert [sought_by(table, job) for job in (1, 2)] == [-1, 11]
+
+
+def test_a_program_that_runs_each_minute_is_looked_at_once_for_each_run():
+    def calls(runs):
+        snapshots = [Snapshot(number, number, number, f"flink.a7/{number}") for number in range(runs)]
+        count = 0
+
+        def note(*_):
+            nonlocal count
+            count += 1
+
+        sys.setprofile(note)
+        try:
+            assert places(snapshots) == {runs - 1: runs - 1}
+        finally:
+            sys.setprofile(None)
+        return count
+
+    assert calls(2000) < 2.5 * calls(1000)
 
 
 def test_a_place_that_is_lost_leaves_no_snapshot_behind(lab):

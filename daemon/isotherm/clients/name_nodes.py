@@ -45,9 +45,13 @@ def loading() -> Iterator[None]:
 
 
 def name_node(location: str) -> str | None:
-    """The host of HDFS in a location, as `hdfs://name:8020`; None where there is none."""
+    """The host of HDFS in a location, as `hdfs://name:8020`; None where there is none.
+
+    A name without a port is one with the usual one, or that of a group of hosts.
+    """
     parts = urlsplit(location)
-    return f"{parts.scheme}://{parts.netloc}" if parts.scheme in SCHEMES and parts.netloc else None
+    host = parts.netloc.rpartition("@")[2].lower().removesuffix(f":{DEFAULT_PORT}")
+    return f"{parts.scheme}://{host}" if parts.scheme in SCHEMES and host else None
 
 
 def check(host: str, properties: Mapping[str, Any], given: Collection[str]) -> None:
@@ -63,8 +67,10 @@ def check(host: str, properties: Mapping[str, Any], given: Collection[str]) -> N
     """
     name, port = str(properties.get(HDFS_HOST, "")), str(properties.get(HDFS_PORT, DEFAULT_PORT))
     operators = {name_node(str(properties.get(WAREHOUSE, "")))}
-    operators |= {f"{scheme}://{one}" for scheme in SCHEMES for one in (name, f"{name}:{port}") if name}
-    if not _loading.is_on and host not in {*operators, *given}:
+    operators |= {
+        name_node(f"{scheme}://{one}") for scheme in SCHEMES for one in (name, f"{name}:{port}") if name
+    }
+    if not _loading.is_on and name_node(host) not in {*operators, *given}:
         raise ForeignHostError(
             f"{host} is not asked: a path of the table names it, and neither the catalog's own locations nor "
             f"catalog.properties ({HDFS_HOST}, {WAREHOUSE}) do"

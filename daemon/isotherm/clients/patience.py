@@ -18,7 +18,17 @@ TIMEOUTS = 4
 LEAST_BYTES_PER_S = 16 * 1024
 """An answer has more time for its size: so much comes on a slow line that many requests share."""
 MOST_LEFT = 16
-"""Requests to one store that were given up and have not ended. With so many, no other is begun."""
+"""Requests to one store that were given up and have not ended. With so many, no other is begun; those that were begun before
+may join them."""
+
+_left_of_all: list[Future[Any]] = []
+"""Those of every store."""
+
+
+def hanging() -> int:
+    """How many requests of this process were given up and have not ended: each has a thread."""
+    _left_of_all[:] = [end for end in _left_of_all if not end.done()]
+    return len(_left_of_all)
 
 
 class TricklesError(TimeoutError):
@@ -63,4 +73,5 @@ class Patience:
             if end.done():
                 raise  # its own
             self._left.append(end)
+            _left_of_all.append(end)
             raise TricklesError(f"{self._name} timed out: no whole answer came in {limit_s:.0f} s") from err

@@ -16,10 +16,12 @@ from isotherm.clients.listing import StoredFile, files_below
 from isotherm.clients.metadata_file import Version, version_of
 from isotherm.clients.storage import ends_of
 from isotherm.contract.paths import is_plain, normalised, taken_for
+from isotherm.contract.summary import committed_at_of
 from isotherm.core.deletion import FOUND, VERSION_ENDS, Cause, name_of
 from isotherm.core.orphans import Strangers
 from isotherm.iceberg.manifests.reachability import Stopped, last_sequence_number
 from isotherm.iceberg.threads import IsStopped, Threads
+from isotherm.iceberg.values import summary_of
 
 PAUSES_S = (0.5, 1.5)
 """Between the looks at a version that the catalog does not know: a commit writes it a moment before it is in force."""
@@ -180,6 +182,14 @@ def _elsewhere(table: Table, at_home: str) -> str | None:
     return folder if is_there and is_other else None
 
 
+def _updated_ms(table: Table) -> int:
+    """When the catalog's version was made: what is ours is stamped back."""
+    head, updated_ms = table.current_snapshot(), table.metadata.last_updated_ms
+    return (
+        updated_ms if head is None else max(updated_ms, committed_at_of(summary_of(head), head.timestamp_ms))
+    )
+
+
 def _of_another_history(table: Table, named: set[str], version: Version | str) -> str | None:
     """Why a version that a table does not name shows that the catalog does not know all of the table, or None."""
     if isinstance(version, str):
@@ -190,7 +200,7 @@ def _of_another_history(table: Table, named: set[str], version: Version | str) -
             f"is further than the catalog's version: its last sequence number is {version.sequence_number}, not {last}; "
             f"{LEFT_BEHIND}"
         )
-    if version.updated_ms > table.metadata.last_updated_ms:
+    if version.updated_ms > _updated_ms(table):
         return f"was made after the catalog's version; {LEFT_BEHIND}"
     is_young = version.updated_ms >= oldest_named_ms(table) + LOST_RACE_MS
     if is_young and version.base is not None and name_of(version.base) not in named:

@@ -5,7 +5,6 @@ A simulation puts its own in their place, which does everything in turn.
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
-from multiprocessing.pool import ThreadPool
 from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
 from typing import Any, Generic, TypeVar
@@ -316,12 +315,36 @@ class Threads:
         raise TimeoutError(f"not done after {limit_s:.0f}s")
 
     def each(self, work: Callable[[Item], Result], items: Sequence[Item], at_once: int) -> Iterator[Result]:
-        """The same for each of some items, so many at once; the results in their order."""
-        if not items:
-            return
-        # Threads that end with the process, whatever they wait for.
-        with ThreadPool(min(at_once, len(items))) as pool:
-            yield from pool.imap(work, items)
+        """The same for each of some items, so many at once; the results in their order.
+
+        Where the system gives fewer threads, fewer are at once; where it gives none, one after another.
+        """
+        results = [Future[Result]() for _ in items]
+        places, stop = iter(range(len(items))), Event()
+
+        def run() -> None:
+            for place in places:
+                if stop.is_set():
+                    return
+                try:
+                    results[place].set_result(work(items[place]))
+                except BaseException as err:  # noqa: BLE001 (it is given to whoever asks)
+                    results[place].set_exception(err)
+
+        for number in range(min(at_once, len(items))):
+            try:
+                # Threads that end with the process, whatever they wait for.
+                Thread(target=run, name=f"isotherm-each-{number}", daemon=True).start()
+            except RuntimeError:  # no more
+                if not number:
+                    yield from map(work, items)
+                    return
+                break
+        try:
+            for result in results:
+                yield result.result()
+        finally:
+            stop.set()
 
     def pause(self, seconds: float, is_stopped: IsStopped) -> None:
         """Let some time pass, unless the work is stopped."""

@@ -213,7 +213,7 @@ def _stray(snapshot: PyIcebergSnapshot) -> Astray:
     return Astray(
         snapshot.snapshot_id,
         snapshot.sequence_number or 0,
-        snapshot.timestamp_ms,
+        committed_at_of(summary, snapshot.timestamp_ms),
         token_of(summary),
         is_staged=STAGED_AS in summary,
     )
@@ -234,7 +234,7 @@ def _known(snapshot: PyIcebergSnapshot, kept_until_ms: int) -> Snapshot:
     return Snapshot(
         snapshot_id=snapshot.snapshot_id,
         sequence_number=snapshot.sequence_number or 0,
-        committed_at_ms=snapshot.timestamp_ms,
+        committed_at_ms=committed_at_of(summary_of(snapshot), snapshot.timestamp_ms),
         token=token_of(summary_of(snapshot)),
         is_pinned=kept_until_ms >= FOREVER_MS,
         kept_until_ms=min(kept_until_ms, FOREVER_MS),

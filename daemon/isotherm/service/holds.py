@@ -243,6 +243,8 @@ class Holds:
         """Write what the topic does not know. Waits of partitions come last: what stops a table is known first."""
         deadline_s = self._monotonic_s() + TELL_FOR_S
         for key, value in sorted(self._ledger.untold(), key=lambda one: f"/{HoldKind.QUARANTINE}/" in one[0]):
+            if self._monotonic_s() >= deadline_s:
+                return
             refused, at_ms = self._refused.get(key, ("", 0))
             if key in self._refused and refused == value and self._now_ms() - at_ms < REFUSED_FOR_MS:
                 continue
@@ -259,5 +261,3 @@ class Holds:
                 return
             self._refused.pop(key, None)
             self._ledger.told(key, value)
-            if self._monotonic_s() >= deadline_s:
-                return

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyiceberg.table.update
 import pytest
 import requests.exceptions
 from pyiceberg.catalog import load_catalog
@@ -766,6 +767,49 @@ def test_no_writers_clock_has_to_be_as_far_as_ours(catalog: Any, ahead_ms: int) 
     assert committed_at_of(snapshot.summary.additional_properties, snapshot.timestamp_ms) == max(
         now_ms, snapshot.timestamp_ms
     )
+
+
+def set_a_property(table: Table) -> None:
+    with table.transaction() as change:
+        change.set_properties({"owner": "me"})
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        set_a_property,
+        lambda table: table.manage_snapshots().create_tag(table.metadata.current_snapshot_id, "t").commit(),
+    ],
+    ids=["a property", "a tag"],
+)
+@pytest.mark.parametrize("when", ["in the last look", "in the race"])
+def test_times_of_metadata_do_not_go_back_where_something_else_was_committed(
+    catalog: Any, monkeypatch: pytest.MonkeyPatch, happens: Callable[[Table], None], when: str
+) -> None:
+    """Java does not load a table whose metadata is more than a minute older than its log says."""
+    job, rewrite = ready(catalog)
+    # An hour has passed since the last commit, also for who commits meanwhile.
+    now_ms = catalog.load_table(NAME).metadata.last_updated_ms + 6 * BEHIND_MS
+    monkeypatch.setattr(pyiceberg.table.update, "datetime_to_millis", lambda _: now_ms)
+    done: list[bool] = []
+
+    def meanwhile() -> None:
+        if not done:
+            happens(catalog.load_table(NAME))
+        done.append(True)
+
+    def racing(real: Any, *arguments: Any) -> Any:
+        meanwhile()
+        return real(*arguments)
+
+    if when == "in the race":
+        outcome = commit(FaultyCatalog(catalog, racing), job, rewrite, now_ms=now_ms)
+    else:
+        outcome = commit(catalog, job, rewrite, lambda _: meanwhile(), now_ms=now_ms)
+
+    assert outcome.kind is OutcomeKind.DONE
+    metadata = catalog.load_table(NAME).metadata
+    assert metadata.last_updated_ms >= max(one.timestamp_ms for one in metadata.metadata_log)
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut"])

@@ -4,9 +4,11 @@ Those of `main` go from the oldest on. Those that no branch or tag reaches (a ro
 or they were staged and never published) go by age. Those of other branches stay.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from isotherm.contract.summary import writer_of
 from isotherm.core.model.tables import Astray, Snapshot
@@ -95,20 +97,31 @@ def places(snapshots: Sequence[Snapshot]) -> dict[int, int]:
     """
     last = {snapshot.token: number for number, snapshot in enumerate(snapshots) if snapshot.token}
     first = {snapshots[number].token: number for number in range(len(snapshots) - 1, -1, -1)}
-    runs: dict[str, list[str]] = {}
-    for token in last:
-        runs.setdefault(writer_of(token), []).append(token)
-    found: dict[int, int] = {}
+    runs: dict[str, list[tuple[int, int]]] = {}
     for token, place in last.items():
-        others = runs[writer_of(token)]
-        beside = {one for one in others if first[one] < place < last[one]}
-        if beside:
-            found[place] = next(
-                number for number in range(place, -1, -1) if snapshots[number].token in beside
-            )
-        elif all(first[one] <= place for one in others):
-            found[place] = place
+        runs.setdefault(writer_of(token), []).append((first[token], place))
+    found: dict[int, int] = {}
+    for writer, spans in runs.items():
+        spans.sort()
+        begins = [begin for begin, _ in spans]
+        # A program that runs each minute has ten thousand runs in a week: each of them is looked at once.
+        ends = list(accumulate((end for _, end in spans), max))
+        for _, place in spans:
+            before = bisect_left(begins, place)
+            if before and ends[before - 1] > place:
+                found[place] = _witness(snapshots, place, writer, last)
+            elif begins[-1] <= place:
+                found[place] = place
     return found
+
+
+def _witness(snapshots: Sequence[Snapshot], place: int, writer: str, last: Mapping[str, int]) -> int:
+    """The newest snapshot before a place by a run of the same program that wrote after it, too."""
+    for number in range(place - 1, -1, -1):
+        token = snapshots[number].token
+        if token and writer_of(token) == writer and last[token] > place:
+            return number
+    return place
 
 
 def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...], str]:

@@ -66,6 +66,8 @@ class AssertUnmoved(ValidatableTableRequirement):
     type: Literal["assert-unmoved"] = "assert-unmoved"
     next_sequence_number: int
     name_mapping: str
+    stamped_at_ms: int
+    """Of the snapshot: metadata that somebody made younger since would go back in time, and Java would not load it."""
 
     def validate(self, base_metadata: TableMetadata | None) -> None:  # type: ignore[override]
         """Compare with the metadata that is about to be replaced."""
@@ -74,6 +76,8 @@ class AssertUnmoved(ValidatableTableRequirement):
             raise CommitFailedException(
                 f"the next sequence number is {found}, no longer {self.next_sequence_number}"
             )
+        if base_metadata is not None and base_metadata.last_updated_ms >= self.stamped_at_ms:
+            raise CommitFailedException(f"the table was updated at {base_metadata.last_updated_ms}")
         if base_metadata is not None and name_mapping_of(base_metadata) != self.name_mapping:
             raise CommitFailedException(f"{TableProperties.DEFAULT_NAME_MAPPING} is another by now")
 
@@ -141,7 +145,10 @@ class ReplaceSnapshot:
             summary=_summary(self.job, self.rewrite, leaving, before, self.now_ms),
             schema_id=metadata.current_schema_id,
         )
-        return self._requirements(metadata, head), (AddSnapshotUpdate(snapshot=snapshot), self._ref(metadata))
+        return self._requirements(metadata, snapshot), (
+            AddSnapshotUpdate(snapshot=snapshot),
+            self._ref(metadata),
+        )
 
     def told(self) -> str:
         """The snapshot in words, for people."""
@@ -278,10 +285,10 @@ class ReplaceSnapshot:
     def _location(self, metadata: TableMetadata, name: str) -> str:
         return SimpleLocationProvider(metadata.location, metadata.properties).new_metadata_location(name)
 
-    def _requirements(self, metadata: TableMetadata, head: Snapshot) -> tuple[TableRequirement, ...]:
+    def _requirements(self, metadata: TableMetadata, snapshot: Snapshot) -> tuple[TableRequirement, ...]:
         requirements: list[ValidatableTableRequirement] = [
             AssertTableUUID(uuid=metadata.table_uuid),
-            AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=head.snapshot_id),
+            AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=snapshot.parent_snapshot_id),
             AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
         ]
         if self.is_metastore:
@@ -289,6 +296,7 @@ class ReplaceSnapshot:
                 AssertUnmoved(
                     next_sequence_number=metadata.next_sequence_number(),
                     name_mapping=name_mapping_of(metadata),
+                    stamped_at_ms=snapshot.timestamp_ms,
                 )
             )
         return tuple(requirements)  # type: ignore[arg-type]  # PyIceberg's union is closed, its check is not
