@@ -7,7 +7,6 @@ import pytest
 from isotherm.clients.listing import files_below
 from isotherm.clients.retries import is_no_answer, is_transient
 from isotherm.clients.storage import NoRegularFileError, RetryingFileIO, UnsafeLocationError, ends_of
-from isotherm.iceberg.compaction.local_copy import nearby
 from support.lab import Lab, uuid_of
 from support.object_store import BUCKET, Fault, object_store
 
@@ -54,7 +53,6 @@ def test_what_is_no_file_is_not_opened(no_file):
     for read in (
         io.new_input(str(no_file)).open,
         lambda: ends_of(io, f"file://{no_file}"),
-        lambda: nearby(io, f"file://{no_file}").__enter__(),
     ):
         with pytest.raises(NoRegularFileError, match=f"{no_file} is not opened"):
             read()

@@ -390,7 +390,7 @@ MUTANTS = (
     Mutant(
         "a commit replaces a head that it has not seen",
         SNAPSHOT,
-        "            AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=head.snapshot_id),\n",
+        "            AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=snapshot.parent_snapshot_id),\n",
         "",
         CONFLICTS + "test_what_is_asserted",
     ),

@@ -228,7 +228,7 @@ MUTANTS = (
     Mutant(
         "the paths of a table choose the host that is asked for its files",
         "clients/name_nodes.py",
-        "host not in {*operators, *given}",
+        "name_node(host) not in {*operators, *given}",
         "not host",
         "clients/test_name_nodes.py::"
         "test_a_manifest_list_on_another_host_sets_its_table_aside_and_nobody_asks_there",

@@ -424,15 +424,15 @@ MUTANTS = (
     Mutant(
         "of two jobs of one program the newest place counts alone",
         "core/planner/retention.py",
-        "beside = {one for one in others if first[one] < place < last[one]}",
-        "beside = set()",
+        "if before and ends[before - 1] > place:",
+        "if False:",
         "service/test_places_of_writers.py::test_two_flink_jobs_of_one_program_each_find_their_place",
     ),
     Mutant(
         "what shows that there are two jobs is forgotten",
         "core/planner/retention.py",
-        "number for number in range(place, -1, -1) if snapshots[number].token in beside",
-        "number for number in range(place, -1, -1)",
+        "found[place] = _witness(snapshots, place, writer, last)",
+        "found[place] = place",
         "service/test_places_of_writers.py::test_two_flink_jobs_of_one_program_each_find_their_place",
     ),
 )

@@ -130,7 +130,7 @@ def test_what_failed_by_a_clock_that_was_ahead_is_not_left_alone_for_so_long(lab
         partition=partition.key, until_ms=at_ms + 1000, failures=1,
     )  # fmt: skip
     service.ledger.hold(failed, told=True)
-    held = service.verdicts.view(row, (), partitions={}).quarantined
+    held = service.verdicts.view(row, (), partitions={partition.key: partition.state}).quarantined
     service.stop()
 
     assert (partition.key in held) is is_held

@@ -24,6 +24,7 @@ from isotherm.iceberg.threads import THREADS, Beside, Threads
 from isotherm.runtime.breaker import Breaker
 from isotherm.service.catalog_lists import WANTED_EVERY_S, CatalogLists
 from isotherm.service.catalog_poller import Poller
+from isotherm.service.heard_early import HeardEarly
 from isotherm.service.policy_folder import PolicyFolder
 from isotherm.service.ports import Listing, Refused, Unavailable
 from isotherm.store import Ledger
@@ -340,7 +341,9 @@ def calls_for_a_list(folder, tables):
         list_beside=lambda _: Listing([f"n{number % 20}.t{number}" for number in range(tables)], {})
     )
     clock = [1000.0]
-    poller = Poller(60.0, lists(listed, clock), policies, Ledger(None), print, [].append, lambda: 0)
+    poller = Poller(
+        60.0, lists(listed, clock), policies, Ledger(None), HeardEarly(), print, [].append, lambda: 0
+    )
     calls = []
     for _ in range(2):
         clock[0] += 60.0
