@@ -1,5 +1,6 @@
 """Work beside the loop: one thing after another; it goes on as long as it gets on, and is given up where it does not."""
 
+import weakref
 from threading import Barrier, Event, Thread, get_ident
 
 import pytest
@@ -283,3 +284,15 @@ def test_an_error_of_one_thing_comes_in_its_place_and_what_nobody_wants_is_not_b
         next(found)
     go_on.set()
     assert len(asked) <= 5
+
+
+def test_what_was_given_is_let_go() -> None:
+    """Each may be the list of a thousand manifests."""
+
+    class Large:
+        pass
+
+    given = Threads().each(lambda _: Large(), range(20), 2)
+    known = [weakref.ref(next(given)) for _ in range(19)]
+
+    assert [one() for one in known[:-1]] == [None] * 18

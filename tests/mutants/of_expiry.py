@@ -424,15 +424,15 @@ MUTANTS = (
     Mutant(
         "of two jobs of one program the newest place counts alone",
         "core/planner/retention.py",
-        "if before and ends[before - 1] > place:",
-        "if False:",
+        "found[number] = others[-1] if others else None",
+        "found[number] = None",
         "service/test_places_of_writers.py::test_two_flink_jobs_of_one_program_each_find_their_place",
     ),
     Mutant(
         "what shows that there are two jobs is forgotten",
         "core/planner/retention.py",
-        "found[place] = _witness(snapshots, place, writer, last)",
-        "found[place] = place",
+        "place: place if witness is None else witness",
+        "place: place",
         "service/test_places_of_writers.py::test_two_flink_jobs_of_one_program_each_find_their_place",
     ),
 )

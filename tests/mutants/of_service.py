@@ -10,7 +10,6 @@ DELETIONS = "service/deletions.py"
 MARKS = "store/ledger/deletions.py"
 LAYERS = "service/test_layers.py::"
 HANGING = "service/test_hanging_commits.py::"
-TRESPASS = "service/test_trespass.py::"
 
 MUTANTS = (
     # Compactions
@@ -645,28 +644,6 @@ MUTANTS = (
         "if not ledger.is_known(uuid, head):",
         "if False:",
         "service/test_lost_stores.py::test_what_was_found_and_not_announced_yet_is_announced_though_an_older_ledger_was_put_back",
-    ),
-    # Whose folders and files a table names
-    Mutant(
-        "rows of another table are copied into the one that names its files",
-        "service/trespass.py",
-        "if ours is None or len(theirs) > len(ours):",
-        "if False:",
-        TRESPASS + "test_rows_of_another_table_are_not_copied_into_the_one_that_names_its_files",
-    ),
-    Mutant(
-        "a table is laid into the folder of another, and then its files are its own",
-        "service/trespass.py",
-        "own |= set() if deepest(place, others) else {place}",
-        "own |= {place}",
-        TRESPASS + "test_who_was_seen_first_in_a_folder_has_it",
-    ),
-    Mutant(
-        "whoever has the folder that a table names is never looked for",
-        COMPACTIONS,
-        "self.deletions.look_for_holders(operation.table.uuid, {theirs})",
-        "pass",
-        TRESPASS + "test_the_table_that_has_the_folder_is_looked_for_and_once_it_is_gone_the_folder_is_free",
     ),
     # Messages by the hundred
     Mutant(

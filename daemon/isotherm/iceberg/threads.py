@@ -3,6 +3,7 @@
 A simulation puts its own in their place, which does everything in turn.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from queue import Empty, SimpleQueue
@@ -319,30 +320,35 @@ class Threads:
 
         Where the system gives fewer threads, fewer are at once; where it gives none, one after another.
         """
-        results = [Future[Result]() for _ in items]
-        places, stop = iter(range(len(items))), Event()
+        results = {place: Future[Result]() for place in range(len(items))}
+        places, stop = deque(results), Event()
 
         def run() -> None:
-            for place in places:
-                if stop.is_set():
-                    return
+            while not stop.is_set():
                 try:
-                    results[place].set_result(work(items[place]))
-                except BaseException as err:  # noqa: BLE001 (it is given to whoever asks)
-                    results[place].set_exception(err)
-
-        for number in range(min(at_once, len(items))):
-            try:
-                # Threads that end with the process, whatever they wait for.
-                Thread(target=run, name=f"isotherm-each-{number}", daemon=True).start()
-            except RuntimeError:  # no more
-                if not number:
-                    yield from map(work, items)
+                    place = places.popleft()
+                except IndexError:
                     return
-                break
+                result = results[place]
+                try:
+                    result.set_result(work(items[place]))
+                except BaseException as err:  # noqa: BLE001 (it is given to whoever asks)
+                    result.set_exception(err)
+                del result
+
         try:
-            for result in results:
-                yield result.result()
+            for number in range(min(at_once, len(items))):
+                try:
+                    # Threads that end with the process, whatever they wait for.
+                    Thread(target=run, name=f"isotherm-each-{number}", daemon=True).start()
+                except RuntimeError:  # no more
+                    if not number:
+                        yield from map(work, items)
+                        return
+                    break
+            for place in range(len(items)):
+                wait([results[place]])
+                yield results.pop(place).result()  # what was given is let go: lists of manifests are large
         finally:
             stop.set()
 

@@ -42,7 +42,6 @@ from isotherm.service.ports import (
     TableMissing,
     Unavailable,
 )
-from isotherm.service.trespass import trespass
 from isotherm.store.fold import Fold
 from isotherm.store.ledger import Ledger, Operation
 
@@ -162,12 +161,6 @@ class Compactions:
         if isinstance(bound, Unavailable):
             self.ledger.forget_operation(operation.job_id)
             raise bound
-        if isinstance(bound, Bound):
-            read = (*bound.job.data_files, *bound.job.delete_files)
-            if found := trespass(self.ledger, loaded, read):
-                # Nobody may know yet that the other table is gone.
-                bound, theirs = found
-                self.deletions.look_for_holders(operation.table.uuid, {theirs})
         if isinstance(bound, Refusal):
             self.operations.end(operation, Outcome.refused(operation.job_id, bound))
             self._set_back(operation, bound)

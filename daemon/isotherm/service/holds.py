@@ -246,7 +246,7 @@ class Holds:
             if self._monotonic_s() >= deadline_s:
                 return
             refused, at_ms = self._refused.get(key, ("", 0))
-            if key in self._refused and refused == value and self._now_ms() - at_ms < REFUSED_FOR_MS:
+            if key in self._refused and refused == value and 0 <= self._now_ms() - at_ms < REFUSED_FOR_MS:
                 continue
             try:
                 self._topic.write(key, None if value is None else value.encode())

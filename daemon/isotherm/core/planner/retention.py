@@ -4,11 +4,9 @@ Those of `main` go from the oldest on. Those that no branch or tag reaches (a ro
 or they were staged and never published) go by age. Those of other branches stay.
 """
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 from isotherm.contract.summary import writer_of
 from isotherm.core.model.tables import Astray, Snapshot
@@ -95,33 +93,33 @@ def places(snapshots: Sequence[Snapshot]) -> dict[int, int]:
     before its end and after it, there are two jobs, and nobody can say which of them was started again. What shows that
     has to stay with the place, or it would be forgotten.
     """
-    last = {snapshot.token: number for number, snapshot in enumerate(snapshots) if snapshot.token}
-    first = {snapshots[number].token: number for number in range(len(snapshots) - 1, -1, -1)}
-    runs: dict[str, list[tuple[int, int]]] = {}
-    for token, place in last.items():
-        runs.setdefault(writer_of(token), []).append((first[token], place))
-    found: dict[int, int] = {}
-    for writer, spans in runs.items():
-        spans.sort()
-        begins = [begin for begin, _ in spans]
-        # A program that runs each minute has ten thousand runs in a week: each of them is looked at once.
-        ends = list(accumulate((end for _, end in spans), max))
-        for _, place in spans:
-            before = bisect_left(begins, place)
-            if before and ends[before - 1] > place:
-                found[place] = _witness(snapshots, place, writer, last)
-            elif begins[-1] <= place:
-                found[place] = place
-    return found
-
-
-def _witness(snapshots: Sequence[Snapshot], place: int, writer: str, last: Mapping[str, int]) -> int:
-    """The newest snapshot before a place by a run of the same program that wrote after it, too."""
-    for number in range(place - 1, -1, -1):
-        token = snapshots[number].token
-        if token and writer_of(token) == writer and last[token] > place:
-            return number
-    return place
+    last = {one.token: number for number, one in enumerate(snapshots) if one.token}
+    begun: set[str] = set()
+    newest: dict[str, int] = {}
+    """By writer: where its newest run begins."""
+    unended: dict[str, list[int]] = {}
+    """By writer: snapshots of runs that write later, too; the newest stands last."""
+    found: dict[int, int | None] = {}
+    # A program that runs each minute has ten thousand runs in a week: each snapshot is looked at once.
+    for number, one in enumerate(snapshots):
+        if not one.token:
+            continue
+        writer = writer_of(one.token)
+        if one.token not in begun:
+            begun.add(one.token)
+            newest[writer] = number
+        others = unended.setdefault(writer, [])
+        while others and last[snapshots[others[-1]].token] <= number:
+            others.pop()
+        if last[one.token] > number:
+            others.append(number)
+        else:
+            found[number] = others[-1] if others else None
+    return {
+        place: place if witness is None else witness
+        for place, witness in found.items()
+        if witness is not None or newest[writer_of(snapshots[place].token)] <= place
+    }
 
 
 def expirable(view: View, expire: Expire, now_ms: int) -> tuple[tuple[int, ...], str]:
