@@ -19,6 +19,7 @@ from isotherm.core.deletion import LEFTOVER_GRACE_MS
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.holds import Hold, HoldKind
 from isotherm.core.model.jobs import Action, OutcomeKind
+from isotherm.iceberg.compaction.replace_snapshot import AssertUnmoved
 from isotherm.service.expiries import together_ms
 from isotherm.store import FolderTakenError, Ledger, StateFolder
 from isotherm.store.backup import back_up
