@@ -567,6 +567,10 @@ def test_a_new_daemon_on_new_tables_deletes_from_the_start(tmp_path):
     assert len(table.refresh().snapshots()) <= 3
 
 
+def holds_on(topic, ledger, clock):
+    return Holds(topic, ledger, lambda _: None, clock.now_ms, lambda _: None, clock.monotonic_s)
+
+
 class SlowHolds(MemoryHolds):
     """A broker that takes half of the time for a record."""
 
@@ -582,7 +586,7 @@ class SlowHolds(MemoryHolds):
 def test_what_a_topic_has_lost_is_told_some_at_a_time_and_what_stops_a_table_first():
     clock, ledger = Clock(), Ledger(None)
     topic = SlowHolds(clock)
-    holds = Holds(topic, ledger, lambda _: None, clock.now_ms, lambda _: None, clock.monotonic_s)
+    holds = holds_on(topic, ledger, clock)
     for uuid in "abc":
         wait = Hold(HoldKind.QUARANTINE, uuid, "", "storage", 1, partition=PartitionKey("{}"), until_ms=2)
         ledger.hold(wait, told=False)
@@ -596,7 +600,7 @@ def test_what_a_topic_has_lost_is_told_some_at_a_time_and_what_stops_a_table_fir
 def test_waits_that_were_over_long_ago_are_lifted_together_and_told_some_at_a_time():
     clock, ledger = Clock(), Ledger(None)
     topic = SlowHolds(clock)
-    holds = Holds(topic, ledger, lambda _: None, clock.now_ms, lambda _: None, clock.monotonic_s)
+    holds = holds_on(topic, ledger, clock)
     for uuid in "abcd":
         wait = Hold(HoldKind.QUARANTINE, uuid, "", "storage", 1, partition=PartitionKey("{}"), until_ms=2)
         ledger.hold(wait, told=True)
@@ -667,7 +671,7 @@ class RefusingHolds(MemoryHolds):
 
 def test_a_record_that_is_refused_is_tried_again_after_an_hour_or_once_it_is_another():
     clock, ledger, topic = Clock(), Ledger(None), RefusingHolds("large")
-    holds = Holds(topic, ledger, lambda _: None, clock.now_ms, lambda _: None, clock.monotonic_s)
+    holds = holds_on(topic, ledger, clock)
     large = Hold(HoldKind.HALT, "large", "", "why", 1)
     holds.put(large)
     holds.put(Hold(HoldKind.HALT, "other", "", "why", 1))

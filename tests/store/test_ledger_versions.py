@@ -68,6 +68,9 @@ def test_a_ledger_of_the_first_version_is_brought_up_with_all_that_it_holds(old)
         "t/halt": HoldKind.HALT,
         't/quarantine/{"1000":7}': HoldKind.QUARANTINE,
     }
+    # What holds the whole table, and of the waits that of the partition that is asked for.
+    assert [one.kind for one in ledger.holds_of("t", ())] == [HoldKind.HALT]
+    assert len(ledger.holds_of("t", [PartitionKey('{"1000":7}')])) == 2
     ledger.close()
     assert Ledger(old).halted("t")
 

@@ -180,8 +180,7 @@ class Asking(Generic[Question, Answer, Result]):
         """Begin some work, which is given what it asks by. There is one at a time."""
         if self._running is not None:
             raise RuntimeError("what was begun before is not over")
-        asker = _Asker[Question, Answer, Result](work, self._clock_s())
-        self._running = asker
+        self._running = asker = _Asker[Question, Answer, Result](work, self._clock_s())
         if (refusal := self._left.refusal()) is not None:
             asker.end.set_exception(refusal)
             asker.happened.put(None)
