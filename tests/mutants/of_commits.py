@@ -12,7 +12,7 @@ BINDING = "iceberg/compaction/binding.py"
 CHOICE = "iceberg/compaction/choice.py"
 CONFLICTS = "iceberg/compaction/test_commit_conflicts.py::"
 TWICE = "iceberg/compaction/test_files_named_twice.py::"
-EXECUTOR = "iceberg/compaction/test_executor.py::"
+OF_THE_PROOF = "iceberg/compaction/test_proof.py::"
 OF_DELETES = "iceberg/manifests/test_deletes.py::"
 BY_VALUES = "iceberg/compaction/test_equality_deletes.py::"
 
@@ -23,35 +23,35 @@ MUTANTS = (
         PROOF,
         "if rewrite.hash_read != rewrite.hash_written:",
         "if False:",
-        EXECUTOR + "test_sums_that_do_not_agree_commit_nothing[hash]",
+        OF_THE_PROOF + "test_sums_that_do_not_agree_commit_nothing[hash]",
     ),
     Mutant(
         "fewer rows than the manifests know are committed",
         PROOF,
         "if rewrite.rows_read != known:",
         "if False:",
-        EXECUTOR + "test_sums_that_do_not_agree_commit_nothing[a row left out]",
+        OF_THE_PROOF + "test_sums_that_do_not_agree_commit_nothing[a row left out]",
     ),
     Mutant(
         "a rewrite without its files is committed",
         PROOF,
         "if not expected == rewrite.rows_written == listed:",
         "if not expected == rewrite.rows_written:",
-        EXECUTOR + "test_sums_that_do_not_agree_commit_nothing[files]",
+        OF_THE_PROOF + "test_sums_that_do_not_agree_commit_nothing[files]",
     ),
     Mutant(
         "merged deletes that differ are committed",
         PROOF,
         "if merged.hash_read != merged.hash_written:",
         "if False:",
-        EXECUTOR + "test_sums_that_do_not_agree_commit_nothing[hash of deletes]",
+        OF_THE_PROOF + "test_sums_that_do_not_agree_commit_nothing[hash of deletes]",
     ),
     Mutant(
         "fewer deletes than were read are committed",
         PROOF,
         "if not merged.positions_read == merged.positions_written == listed:",
         "if False:",
-        EXECUTOR + "test_sums_that_do_not_agree_commit_nothing[deletes read]",
+        OF_THE_PROOF + "test_sums_that_do_not_agree_commit_nothing[deletes read]",
     ),
     Mutant(
         "deletes on data of another spec are merged",
@@ -207,7 +207,7 @@ MUTANTS = (
         PROOF,
         "if rewrite.job_id != job.job_id:",
         "if False:",
-        EXECUTOR + "test_sums_that_do_not_agree_commit_nothing[job]",
+        OF_THE_PROOF + "test_sums_that_do_not_agree_commit_nothing[job]",
     ),
     Mutant(
         "footers have extremes of UUIDs, which not all readers order alike",
@@ -541,7 +541,8 @@ MUTANTS = (
         "iceberg/compaction/deleted_rows.py",
         "if path in spellings and set(spellings[path]) != {name}:",
         "if False:",
-        EXECUTOR + "test_deletes_that_spell_a_path_in_another_way_are_neither_applied_nor_dropped",
+        "iceberg/compaction/test_deleted_rows.py::"
+        "test_deletes_that_spell_a_path_in_another_way_are_neither_applied_nor_dropped",
     ),
     Mutant(
         "deletes on a file of another partition leave as if it were gone",

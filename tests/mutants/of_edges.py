@@ -10,7 +10,7 @@ HEALTH = "service/health.py"
 ROUNDS = "telemetry/round_metrics.py"
 TABLES = "telemetry/table_metrics.py"
 BOUNDS = "iceberg/compaction/test_bounds.py::"
-EXECUTOR = "iceberg/compaction/test_executor.py::"
+OF_DELETED_ROWS = "iceberg/compaction/test_deleted_rows.py::"
 OF_THE_SUMS = "iceberg/compaction/test_row_sums.py::"
 OF_THE_CLIENT = "clients/test_catalog.py::"
 HTTP = "telemetry/test_http.py::"
@@ -84,21 +84,21 @@ MUTANTS = (
         DELETED_ROWS,
         "low, high = bisect_left(positions, start), bisect_left(positions, start + rows)",
         "low, high = bisect_left(positions, start), bisect_left(positions, start + rows - 1)",
-        EXECUTOR + "test_deletes_apply_by_path_position_and_sequence_number",
+        OF_DELETED_ROWS + "test_deletes_apply_by_path_position_and_sequence_number",
     ),
     Mutant(
         "a rewrite takes rows out of files that are younger than the delete",
         DELETED_ROWS,
         "older = pc.if_else(is_younger, None, paths)",
         "older = paths",
-        EXECUTOR + "test_deletes_apply_by_path_position_and_sequence_number",
+        OF_DELETED_ROWS + "test_deletes_apply_by_path_position_and_sequence_number",
     ),
     Mutant(
         "a data file is read that has other rows than its manifest says",
         SOURCE,
         "        if rows != file.rows:",
         "        if False:",
-        EXECUTOR + "test_a_bad_input_file_is_named[other rows]",
+        "iceberg/compaction/test_failures.py::test_a_bad_input_file_is_named[other rows]",
     ),
     Mutant(
         "timestamps of 96 bits come to other days",
@@ -119,14 +119,14 @@ MUTANTS = (
         SOURCE,
         "rows = max(min(fitting, 2 * rows, BATCH_ROWS), 1)",
         "rows = BATCH_ROWS",
-        EXECUTOR + "test_rows_that_a_dictionary_makes_small_are_read_a_few_at_a_time",
+        "iceberg/compaction/test_source.py::test_rows_that_a_dictionary_makes_small_are_read_a_few_at_a_time",
     ),
     Mutant(
         "a rewrite that runs out of memory says that something unexpected went wrong",
         "iceberg/compaction/rewrite.py",
         "except MemoryError as err:",
         "except () as err:",
-        EXECUTOR + "test_a_lack_of_memory_is_not_blamed_on_the_file",
+        "iceberg/compaction/test_failures.py::test_a_lack_of_memory_is_not_blamed_on_the_file",
     ),
     Mutant(
         "a store that refuses us makes its files corrupt",
@@ -142,14 +142,14 @@ MUTANTS = (
         ROW_SUMS,
         "if added <= sequence_number",
         "if True",
-        EXECUTOR + "test_deletes_apply_by_path_position_and_sequence_number",
+        OF_DELETED_ROWS + "test_deletes_apply_by_path_position_and_sequence_number",
     ),
     Mutant(
         "the proof takes another spelling of a path for another file",
         ROW_SUMS,
         "self._data.get(normalised(name), ())",
         "self._data.get(name, ())",
-        EXECUTOR + "test_deletes_apply_by_path_position_and_sequence_number",
+        OF_DELETED_ROWS + "test_deletes_apply_by_path_position_and_sequence_number",
     ),
     Mutant(
         "the proof believes the bounds that manifests will tell",
@@ -163,14 +163,15 @@ MUTANTS = (
         "iceberg/compaction/row_hash.py",
         'inner = f"struct_extract_at({value}, {place + 1})"',
         """inner = f"struct_extract({value}, '{field.name}')\"""",
-        EXECUTOR + "test_fields_whose_names_differ_by_case_only_are_told_apart_at_every_depth",
+        "iceberg/compaction/test_projection.py::"
+        "test_fields_whose_names_differ_by_case_only_are_told_apart_at_every_depth",
     ),
     Mutant(
         "the proof may open any file",
         ROW_SUMS,
         "SET enable_external_access = false",
         "SET enable_external_access = true",
-        EXECUTOR + "test_the_proof_may_open_nothing_but_the_files_of_the_job",
+        "iceberg/compaction/test_proof.py::test_the_proof_may_open_nothing_but_the_files_of_the_job",
     ),
     Mutant(
         "what geoparquet calls a geometry is one to the proof",

@@ -1,0 +1,57 @@
+"""A table of one partition and its jobs, for the tests of the executor. Files that need other tables make their own."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import LongType, NestedField, StringType
+
+from isotherm.core.model.jobs import CompactionJob
+from support.one_partition import NAME, OURS
+from support.rewrites import fork_servers_of
+from support.rewriting import bound
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Any:
+    found = load_catalog(
+        "lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w"
+    )
+    found.create_namespace("db")
+    schema = Schema(
+        NestedField(1, "id", LongType(), required=False), NestedField(2, "part", StringType(), required=False)
+    )
+    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "part"))
+    table = found.create_table(NAME, schema, partition_spec=spec, properties={"format-version": "2"})
+    for start in range(0, 60, 20):
+        ids = list(range(start, start + 20))
+        table.append(pa.table({"id": ids, "part": ["a b/c"] * 20}))
+    return found
+
+
+@pytest.fixture
+def job(catalog: Any) -> CompactionJob:
+    return bound(catalog.load_table(NAME), OURS)
+
+
+@pytest.fixture
+def only_programs_of_this_test() -> None:
+    """An executor that nobody stopped, because its test has failed, keeps its program for a while."""
+    for one in fork_servers_of(os.getpid()):
+        one.kill()
+        one.wait(60)
+
+
+@pytest.fixture
+def stuck(catalog: Any, job: CompactionJob, tmp_path: Path) -> CompactionJob:
+    """A job whose process waits for a pipe that nobody writes. Any other may be over before somebody looks."""
+    fifo = tmp_path / "data.parquet"
+    os.mkfifo(fifo)
+    return replace(job, data_files=(replace(job.data_files[0], path=str(fifo)),))
