@@ -41,14 +41,14 @@ MUTANTS = (
         "core/planner/retention.py",
         "        and one.snapshot_id not in bases\n",
         "",
-        "core/planner/test_plan.py::test_the_base_of_a_job_that_a_rollback_left_stays",
+        "core/planner/test_expiry.py::test_the_base_of_a_job_that_a_rollback_left_stays",
     ),
     Mutant(
         "a writer's newest place goes with what a rollback left",
         "core/planner/retention.py",
         "            not one.token\n",
         "            True\n",
-        "core/planner/test_plan.py::test_what_no_branch_or_tag_reaches_goes_by_age_alone",
+        "core/planner/test_expiry.py::test_what_no_branch_or_tag_reaches_goes_by_age_alone",
     ),
     Mutant(
         "all that a snapshot that is astray shares with its parent is marked",
@@ -140,7 +140,7 @@ MUTANTS = (
         "core/planner/whole_table.py",
         "max(ripe_ms(one, expire), freed.get(one.snapshot_id, 0))",
         "ripe_ms(one, expire)",
-        "core/planner/test_plan.py::test_what_something_else_kept_until_now_is_not_overdue[the newest]",
+        "core/planner/test_expiry.py::test_what_something_else_kept_until_now_is_not_overdue[the newest]",
     ),
     Mutant(
         "a tag that comes between look and commit is dropped",

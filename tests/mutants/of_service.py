@@ -257,7 +257,7 @@ MUTANTS = (
         "core/planner/schedules.py",
         "return Wake(at_ms=min(times)) if times and score < 1 else NEVER",
         "return Wake(at_ms=min(times)) if times else NEVER",
-        "core/planner/test_plan.py::test_the_end_of_a_schedule_wakes_nothing_that_is_due_without_it",
+        "core/planner/test_schedules.py::test_the_end_of_a_schedule_wakes_nothing_that_is_due_without_it",
     ),
     # Holds
     Mutant(

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from hypothesis import given
 
-from core.planner.test_plan import maintained, policies
 from isotherm.contract.identity import PartitionKey
 from isotherm.core.model.decisions import Verdict
 from isotherm.core.model.files import FileKind, FileStats
@@ -13,6 +12,7 @@ from isotherm.core.planner.examination import examined
 from isotherm.core.policy.policy import Expire, Policy, Work
 from isotherm.core.state import PartitionState
 from support.builders import GIB, HOUR, MIB, NOW, facts, files, key, partition, snapshots, table_state, view
+from support.drawn_views import maintained, policies
 
 YOUNG = NOW // HOUR - 1
 """An hour that the stream has not left."""

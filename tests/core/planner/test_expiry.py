@@ -1,0 +1,244 @@
+"""Which snapshots an expiry takes, which stay, and when it is due."""
+
+from dataclasses import replace
+
+import pytest
+
+from isotherm.core.model.decisions import Verdict
+from isotherm.core.model.jobs import Action
+from isotherm.core.model.tables import Astray
+from isotherm.core.planner.plan import plan
+from isotherm.core.planner.view import Flight
+from isotherm.core.policy.policy import Expire, Policy
+from support.builders import DAY, HOUR, MIB, MINUTE, NOW, facts, key, snapshots, view
+from support.planned import POLICY, on_table
+
+
+def expiry(count, *, expire=POLICY.expire, **fields):
+    world = view(**{"announced_sequence_number": count, "snapshots": snapshots(count), **fields})
+    planned = plan(world, Policy(expire=expire), NOW)
+    return on_table(planned, Action.EXPIRE), (planned.requests[0].snapshots if planned.requests else ())
+
+
+def test_of_many_snapshots_a_twentieth_must_be_free_to_go():
+    """Ten of ten thousand are not worth reading and writing the metadata of all."""
+    week = Expire(at_once=10)
+    few, many = (expiry(10_080 + count, expire=week)[0] for count in (500, 540))
+
+    assert (few.verdict, many.verdict) == (Verdict.CLEAN, Verdict.DUE)
+    assert "of 10580 snapshots may go, due at 529" in few.why
+
+
+def test_the_newest_and_the_young_stay():
+    decision, going = expiry(20)
+
+    assert list(going) == list(range(1, 11))  # 11 to 20 are younger than ten minutes
+    assert decision.why == "10 of 20 snapshots may go, due at 2"
+
+
+@pytest.mark.parametrize(
+    ("fields", "kept"),
+    [
+        ({"snapshots": tuple(replace(s, is_pinned=s.snapshot_id == 4) for s in snapshots(20))}, {4}),
+        (
+            {
+                "snapshots": tuple(
+                    replace(s, kept_until_ms=NOW + 1 if s.snapshot_id == 4 else NOW) for s in snapshots(20)
+                )
+            },
+            {4},
+        ),
+        ({"flights": (Flight("j", Action.COMPACT, key(1), 7, NOW),)}, {7}),
+        ({"announced_sequence_number": 8}, {9, 10}),
+        ({"announced_sequence_number": None}, set(range(1, 11))),
+    ],
+    ids=["tag", "branch", "base of a job", "not announced", "nothing announced"],
+)
+def test_what_somebody_may_still_need_stays(fields, kept):
+    _, going = expiry(20, **fields)
+
+    assert set(range(1, 11)) - kept == set(going)
+
+
+WRITER = "ingest.a"
+
+
+def stray(number, ago_ms, **fields):
+    return Astray(1000 + number, 1000 + number, NOW - ago_ms, **fields)
+
+
+@pytest.mark.parametrize(
+    ("one", "goes"),
+    [
+        (stray(1, 10 * 60_000), True),
+        (stray(1, 10 * 60_000 - 1), False),
+        (stray(1, DAY - 1, is_staged=True), False),
+        (stray(1, DAY, is_staged=True), True),
+        (stray(1, 14 * DAY - 1, token=WRITER), False),
+        (stray(1, 14 * DAY, token=WRITER), True),
+    ],
+    ids=["old", "young", "staged", "staged long ago", "a place", "an old place"],
+)
+def test_what_no_branch_or_tag_reaches_goes_by_age_alone(one, goes):
+    _, going = expiry(20, astray=(one,))
+
+    assert list(going) == [*([1001] if goes else []), *range(1, 11)]
+
+
+def test_of_more_than_one_commit_takes_the_oldest_go_and_the_rest_does_not_wait_for_a_day():
+    daily = Expire(keep_for="10m", keep_last=5, at_latest="7d")
+    decision, going = expiry(4000, expire=daily, last_done_ms={Action.EXPIRE: NOW - MINUTE})
+    left, _ = expiry(1500, expire=daily, last_done_ms={Action.EXPIRE: NOW - MINUTE})
+
+    assert (decision.verdict, decision.files, len(going)) == (Verdict.DUE, 3990, 2000)
+    assert going == tuple(range(1, 2001))
+    assert left.verdict is Verdict.CLEAN
+
+
+@pytest.mark.parametrize(("keep_last", "kept_until_ms"), [(20, 0), (5, NOW)], ids=["the newest", "a branch"])
+def test_what_something_else_kept_until_now_is_not_overdue(keep_last, kept_until_ms):
+    """Else each commit would free one that is long overdue, and be followed by an expiry."""
+    expire = Expire(keep_for="10m", keep_last=keep_last, at_latest="30m")
+    # A commit an hour, the last one just now: it has freed the oldest.
+    log = tuple(
+        replace(one, committed_at_ms=NOW - (keep_last - place) * HOUR, kept_until_ms=kept_until_ms)
+        for place, one in enumerate(snapshots(keep_last + 1))
+    )
+    soon, later = (
+        on_table(
+            plan(
+                view(
+                    {}, snapshots=log, announced_sequence_number=100, last_done_ms={Action.EXPIRE: NOW - HOUR}
+                ),
+                Policy(expire=expire),
+                at_ms,
+            ),
+            Action.EXPIRE,
+        )
+        for at_ms in (NOW, NOW + HOUR)
+    )
+
+    assert (soon.verdict, soon.files) == (Verdict.CLEAN, 1)
+    assert later.verdict is Verdict.DUE
+
+
+def test_the_verdict_says_how_many_no_branch_or_tag_reaches():
+    decision, _ = expiry(20, astray=(stray(1, 10 * 60_000), stray(2, 0)))
+
+    assert decision.why == "11 of 22 snapshots may go, due at 2, 1 of them reached by no branch or tag"
+
+
+def test_a_place_that_a_newer_snapshot_of_main_has_keeps_nothing_that_is_astray():
+    newer = tuple(replace(s, sequence_number=2000, token=WRITER) for s in snapshots(1))
+    _, going = expiry(1, snapshots=newer, astray=(stray(1, HOUR, token=WRITER), stray(2, HOUR)))
+
+    assert going == (1001, 1002)
+
+
+def test_the_base_of_a_job_that_a_rollback_left_stays():
+    flights = (Flight("j", Action.COMPACT, key(1), 1001, NOW),)
+    _, going = expiry(20, astray=(stray(1, DAY), stray(2, DAY)), flights=flights)
+
+    assert list(going) == [1002, *range(1, 11)]
+
+
+def test_what_is_astray_wakes_the_verdict_when_it_is_old_enough():
+    decision, _ = expiry(1, snapshots=snapshots(1), astray=(stray(1, 0), stray(2, 0)))
+
+    assert decision.wake.at_ms == NOW + 10 * 60_000
+
+
+TOKENS = {2: "ingest.a", 4: "ingest.a", 5: "kafka.connect.offsets.control.sink", 6: "ingest.a"}
+
+
+def with_places(**first):
+    """Twenty snapshots, some of which keep a writer's place; `first` changes the oldest of those that do so last."""
+    tokened = (replace(s, token=TOKENS.get(s.snapshot_id, "")) for s in snapshots(20))
+    return tuple(replace(s, **first) if s.snapshot_id == 5 else s for s in tokened)
+
+
+def test_a_writers_place_stays_with_all_that_came_after_it():
+    """Writers look for it from the head on, from parent to parent: a snapshot that is missing between ends their search."""
+    decision, going = expiry(20, snapshots=with_places())
+
+    assert set(going) == {1, 2, 3, 4}
+    assert "6 kept for a writer's place" in decision.why
+
+
+def test_a_writer_that_is_away_for_two_weeks_loses_its_place():
+    away = with_places(committed_at_ms=NOW - 14 * DAY + 1)
+    held, going = expiry(20, snapshots=away, expire=Expire(keep_for="10m", keep_last=3, at_once=5))
+    _, after = expiry(20, snapshots=with_places(committed_at_ms=NOW - 14 * DAY))
+
+    assert set(going) == set()
+    assert held.wake.at_ms == NOW + 1
+    assert set(after) == {1, 2, 3, 4, 5}
+
+
+def test_a_writers_place_is_not_worth_a_metadata_file_that_is_too_large():
+    expire = Expire(keep_for="10m", keep_last=3, at_once=2, max_metadata_size="3MiB")
+    at_the_limit, below = (
+        expiry(20, snapshots=with_places(), expire=expire, facts=facts(metadata_file_bytes=size))[1]
+        for size in (3 * MIB, 3 * MIB - 1)
+    )
+
+    assert set(at_the_limit) == set(range(1, 11))
+    assert set(below) == {1, 2, 3, 4}
+
+
+def test_an_expiry_waits_until_it_is_worth_a_commit():
+    decision, going = expiry(20, expire=Expire(keep_for="10m", keep_last=3, at_once=11))
+
+    assert (decision.verdict, going) == (Verdict.CLEAN, ())
+    assert decision.wake.at_ms == NOW + MINUTE
+
+
+def test_a_few_old_snapshots_go_when_it_is_late():
+    expire = Expire(keep_for="10m", keep_last=3, at_once=100, at_latest="5m")
+    decision, going = expiry(20, expire=expire)
+
+    assert decision.why == "the oldest could have gone 9m ago, 5m at the latest"
+    assert decision.option == "expire.at_latest"
+    assert len(going) == 10
+
+
+def test_large_metadata_lets_snapshots_go_sooner():
+    expire = Expire(keep_for="10m", keep_last=3, at_once=100, max_metadata_size="1MiB")
+    decision, going = expiry(20, expire=expire, facts=facts(metadata_file_bytes=3 * MIB))
+
+    assert decision.why == "metadata.json has 3.0 MiB of 1.0 MiB, and 10 of 20 snapshots may go"
+    assert decision.option == "expire.max_metadata_size"
+    assert len(going) == 10
+
+
+def test_a_table_is_expired_once_in_a_while():
+    done = {Action.EXPIRE: NOW - 20 * HOUR}
+    decision, going = expiry(20, last_done_ms=done)
+    later, _ = expiry(20, last_done_ms={Action.EXPIRE: NOW - DAY})
+
+    assert (decision.verdict, going) == (Verdict.CLEAN, ())
+    assert decision.why == "10 of 20 snapshots may go, due at 2, and once in 1d: in 4h"
+    assert decision.wake.at_ms is not None
+    assert decision.wake.at_ms <= NOW + 4 * HOUR
+    assert later.verdict is Verdict.DUE
+
+
+def test_large_metadata_that_young_snapshots_make_is_no_reason_to_expire_a_few():
+    expire = Expire(keep_for="16m", keep_last=3, at_once=100, max_metadata_size="1MiB")
+    decision, _ = expiry(20, expire=expire, facts=facts(metadata_file_bytes=300 * MIB))
+
+    assert decision.verdict is Verdict.CLEAN
+
+
+def test_what_a_branch_or_a_tag_kept_until_the_last_expiry_is_not_overdue():
+    """Else each commit sets one free that is long overdue, and is followed by an expiry."""
+    log = snapshots(300, apart_ms=HOUR)
+    free = tuple(replace(one, is_pinned=number >= 1) for number, one in enumerate(log))
+    soon, _ = expiry(
+        0, snapshots=free, last_done_ms={Action.EXPIRE: NOW - HOUR}, announced_sequence_number=300
+    )
+    later, going = expiry(
+        0, snapshots=free, last_done_ms={Action.EXPIRE: NOW - 25 * HOUR}, announced_sequence_number=300
+    )
+
+    assert (soon.verdict, later.verdict, len(going)) == (Verdict.CLEAN, Verdict.DUE, 1)
