@@ -11,6 +11,9 @@ OUTCOME = "iceberg/compaction/commit_outcome.py"
 BINDING = "iceberg/compaction/binding.py"
 CHOICE = "iceberg/compaction/choice.py"
 CONFLICTS = "iceberg/compaction/test_commit_conflicts.py::"
+CHECKS = "iceberg/compaction/test_commit_checks.py::"
+OF_THE_OUTCOME = "iceberg/compaction/test_commit_outcome.py::"
+REQUEST = "iceberg/compaction/test_replace_snapshot.py::"
 TWICE = "iceberg/compaction/test_files_named_twice.py::"
 OF_THE_PROOF = "iceberg/compaction/test_proof.py::"
 OF_DELETES = "iceberg/manifests/test_deletes.py::"
@@ -264,35 +267,35 @@ MUTANTS = (
         COMMITTER,
         "if str(table.metadata.table_uuid) != self.job.table.uuid:",
         "if False:",
-        CONFLICTS + "test_a_table_that_is_gone_or_another_one",
+        CHECKS + "test_a_table_that_is_gone_or_another_one",
     ),
     Mutant(
         "files that are gone are committed",
         COMMITTER,
         "            check_files(self.rewrite, table.io)\n",
         "",
-        CONFLICTS + "test_what_was_written_and_is_gone_or_cut_is_not_committed",
+        CHECKS + "test_what_was_written_and_is_gone_or_cut_is_not_committed",
     ),
     Mutant(
         "files that are cut are committed",
         COMMIT_CHECKS,
         "if size != file.size_bytes:",
         "if False:",
-        CONFLICTS + "test_what_was_written_and_is_gone_or_cut_is_not_committed[cut]",
+        CHECKS + "test_what_was_written_and_is_gone_or_cut_is_not_committed[cut]",
     ),
     Mutant(
         "nobody is asked before the swap",
         COMMITTER,
         "            self._ask(table)\n",
         "",
-        CONFLICTS + "test_it_is_asked_again_after_every_lost_race",
+        CHECKS + "test_it_is_asked_again_after_every_lost_race",
     ),
     Mutant(
         "who cannot say allows the swap",
         COMMITTER,
         "raise RefusalError(Reason.UNAVAILABLE, why) from err",
         "return",
-        CONFLICTS + "test_who_cannot_say_does_not_allow",
+        CHECKS + "test_who_cannot_say_does_not_allow",
     ),
     # After a request
     Mutant(
@@ -300,28 +303,28 @@ MUTANTS = (
         COMMITTER,
         "believes=not self.was_sent)",
         "believes=True)",
-        CONFLICTS + "test_not_found_after_a_request_is_no_answer",
+        OF_THE_OUTCOME + "test_not_found_after_a_request_is_no_answer",
     ),
     Mutant(
         "where nobody can look, a request counts as failed",
         COMMITTER,
         "        if self.asserted_head_id is not None:\n            return self._unknown(refusal.why)\n",
         "",
-        CONFLICTS + "test_without_a_way_to_look_the_end_is_unknown",
+        OF_THE_OUTCOME + "test_without_a_way_to_look_the_end_is_unknown",
     ),
     Mutant(
         "nobody remembers that a request was sent",
         COMMITTER,
         "self.asserted_head_id, self.was_sent = base.current_snapshot_id, True",
         "self.asserted_head_id, self.was_sent = base.current_snapshot_id, False",
-        CONFLICTS + "test_a_catalog_that_forbids_is_believed",
+        OF_THE_OUTCOME + "test_a_catalog_that_forbids_is_believed",
     ),
     Mutant(
         "nobody remembers on which head a request was sent",
         COMMITTER,
         "self.asserted_head_id, self.was_sent = base.current_snapshot_id, True",
         "self.asserted_head_id, self.was_sent = None, True",
-        CONFLICTS + "test_a_request_whose_end_is_not_known_leaves_everything",
+        OF_THE_OUTCOME + "test_a_request_whose_end_is_not_known_leaves_everything",
     ),
     Mutant(
         "a refusal of a second copy is believed, and the manifests of the first are removed",
@@ -332,28 +335,28 @@ MUTANTS = (
         raise RefusalError(Reason.REFUSED""",
         """        self.asserted_head_id = None
         raise RefusalError(Reason.REFUSED""",
-        CONFLICTS + "test_an_answer_that_is_lost_after_the_commit_landed[error4]",
+        OF_THE_OUTCOME + "test_an_answer_that_is_lost_after_the_commit_landed[error4]",
     ),
     Mutant(
         "a commit is done because a proxy says so",
         COMMITTER,
         "if any(one.snapshot_id == self.snapshot.snapshot_id for one in answer.metadata.snapshots):",
         "if True:",
-        CONFLICTS + "test_done_is_what_the_answer_shows",
+        OF_THE_OUTCOME + "test_done_is_what_the_answer_shows",
     ),
     Mutant(
         "a commit that landed is made once more",
         COMMITTER,
         "        if done := landed(table.metadata, self.job):\n            return self._done(table, done)\n",
         "",
-        CONFLICTS + "test_committing_twice_changes_nothing",
+        OF_THE_OUTCOME + "test_committing_twice_changes_nothing",
     ),
     Mutant(
         "a commit whose snapshot has expired counts as lost, and its live files as leftovers",
         COMMITTER,
         "if not any(entry.path in ours for entry in live):",
         "if True:",
-        CONFLICTS + "test_a_commit_whose_snapshot_was_expired_before_anyone_looked",
+        OF_THE_OUTCOME + "test_a_commit_whose_snapshot_was_expired_before_anyone_looked",
     ),
     # The snapshot
     Mutant(
@@ -361,21 +364,21 @@ MUTANTS = (
         SNAPSHOT,
         "return not (unsaid if is_said else staying).may_be_named_by(entry)",
         "return True",
-        CONFLICTS + "test_deletes_that_apply_to_files_that_stay_stay",
+        REQUEST + "test_deletes_that_apply_to_files_that_stay_stay",
     ),
     Mutant(
         "a sequence number is used twice after a commit on another branch",
         SNAPSHOT,
         "if found != self.next_sequence_number:",
         "if False:",
-        CONFLICTS + "test_what_is_asserted",
+        REQUEST + "test_what_is_asserted",
     ),
     Mutant(
         "history runs backwards",
         SNAPSHOT,
         "timestamp_ms=max(self.now_ms - BEHIND_MS, head.timestamp_ms, metadata.last_updated_ms + 1)",
         "timestamp_ms=self.now_ms",
-        CONFLICTS + "test_history_does_not_run_backwards_and_main_keeps_what_it_states",
+        REQUEST + "test_history_does_not_run_backwards_and_main_keeps_what_it_states",
     ),
     *(
         Mutant(
@@ -383,7 +386,7 @@ MUTANTS = (
             SNAPSHOT,
             f"{name}=ref.{name} if ref else None",
             f"{name}=None",
-            CONFLICTS + "test_history_does_not_run_backwards_and_main_keeps_what_it_states",
+            REQUEST + "test_history_does_not_run_backwards_and_main_keeps_what_it_states",
         )
         for name in ("max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep")
     ),
@@ -392,28 +395,28 @@ MUTANTS = (
         SNAPSHOT,
         "            AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=snapshot.parent_snapshot_id),\n",
         "",
-        CONFLICTS + "test_what_is_asserted",
+        REQUEST + "test_what_is_asserted",
     ),
     Mutant(
         "a commit goes to another table of that name",
         SNAPSHOT,
         "            AssertTableUUID(uuid=metadata.table_uuid),\n",
         "",
-        CONFLICTS + "test_what_is_asserted",
+        REQUEST + "test_what_is_asserted",
     ),
     Mutant(
         "a schema that changes in the race is not noticed",
         SNAPSHOT,
         "            AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),\n",
         "",
-        CONFLICTS + "test_what_is_asserted",
+        REQUEST + "test_what_is_asserted",
     ),
     Mutant(
         "deletes that came after the rewrite began do not apply to its files",
         SNAPSHOT,
         "data, rewrite.files, job.base_sequence_number)",
         "data, rewrite.files, table.metadata.next_sequence_number())",
-        CONFLICTS + "test_new_files_keep_the_starting_sequence_number",
+        REQUEST + "test_new_files_keep_the_starting_sequence_number",
     ),
     Mutant(
         "deleted files come back",
@@ -428,49 +431,49 @@ MUTANTS = (
         OUTCOME,
         "if snapshot.summary is not None and snapshot.summary.get(JOB_ID) == job.job_id:",
         "if False:",
-        CONFLICTS + "test_committing_twice_changes_nothing",
+        OF_THE_OUTCOME + "test_committing_twice_changes_nothing",
     ),
     Mutant(
         "live files of an expired commit count as a crash's leftovers",
         OUTCOME,
         'if any(f"/isotherm-{job.job_id}-" in entry.path for entry in live):',
         "if False:",
-        CONFLICTS + "test_a_commit_whose_snapshot_was_expired_before_anyone_looked",
+        OF_THE_OUTCOME + "test_a_commit_whose_snapshot_was_expired_before_anyone_looked",
     ),
     Mutant(
         "another table under the name says what became of a job",
         OUTCOME,
         "if loaded.table.uuid == uuid:",
         "if True:",
-        CONFLICTS + "test_another_table_under_the_name_says_nothing_of_a_job",
+        OF_THE_OUTCOME + "test_another_table_under_the_name_says_nothing_of_a_job",
     ),
     Mutant(
         "a commit that landed is settled as failed by a replica that lags",
         OUTCOME,
         "if may_land and all(",
         "if False and all(",
-        CONFLICTS + "test_a_replica_that_lags_does_not_make_a_landed_commit_a_failed_one",
+        OF_THE_OUTCOME + "test_a_replica_that_lags_does_not_make_a_landed_commit_a_failed_one",
     ),
     Mutant(
         "a commit that landed is failed by a replica that lags",
         COMMITTER,
         "return (last_sequence_number(metadata) or 0) < self.asserted_number",
         "return False",
-        CONFLICTS + "test_a_replica_that_lags_does_not_make_a_landed_commit_a_failed_one",
+        OF_THE_OUTCOME + "test_a_replica_that_lags_does_not_make_a_landed_commit_a_failed_one",
     ),
     Mutant(
         "a request that may still land counts as lost",
         OUTCOME,
         "if head_id != asserted_head_id or any(strangers(job, live)):",
         "if True:",
-        CONFLICTS + "test_a_request_whose_end_is_not_known_leaves_everything",
+        OF_THE_OUTCOME + "test_a_request_whose_end_is_not_known_leaves_everything",
     ),
     Mutant(
         "a request that cannot land any more is waited for without end",
         OUTCOME,
         "if head_id != asserted_head_id or any(strangers(job, live)):",
         "if False:",
-        CONFLICTS + "test_a_request_whose_end_is_not_known_can_no_longer_land_once_the_head_moved",
+        OF_THE_OUTCOME + "test_a_request_whose_end_is_not_known_can_no_longer_land_once_the_head_moved",
     ),
     Mutant(
         "one copy of a file is rewritten, and both leave",
@@ -556,7 +559,7 @@ MUTANTS = (
         "iceberg/compaction/replace_snapshot.py",
         "timestamp_ms=max(self.now_ms - BEHIND_MS, head",
         "timestamp_ms=max(self.now_ms, head",
-        "iceberg/compaction/test_commit_conflicts.py::test_no_writers_clock_has_to_be_as_far_as_ours",
+        "iceberg/compaction/test_replace_snapshot.py::test_no_writers_clock_has_to_be_as_far_as_ours",
     ),
     Mutant(
         "what was read by another name mapping is committed",

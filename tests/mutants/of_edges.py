@@ -186,7 +186,7 @@ MUTANTS = (
         "iceberg/compaction/replace_snapshot.py",
         'if NUMBER.fullmatch(before.get(total, "")):',
         'if before.get(total, "").isdigit():',
-        "iceberg/compaction/test_commit_conflicts.py::"
+        "iceberg/compaction/test_replace_snapshot.py::"
         "test_a_total_of_another_writer_that_is_no_number_is_left_out_and_told_once",
     ),
     Mutant(

@@ -1,6 +1,10 @@
-"""A table of one partition and its jobs, for the tests of the executor. Files that need other tables make their own."""
+"""A table of one partition and its jobs, for the tests of the executor, and one of two for the tests of commits.
+
+Files that need other tables make their own.
+"""
 
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +15,10 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType, NestedField, StringType
+from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
 from isotherm.core.model.jobs import CompactionJob
+from support import two_partitions as two
 from support.one_partition import NAME, OURS
 from support.rewrites import fork_servers_of
 from support.rewriting import bound
@@ -55,3 +60,38 @@ def stuck(catalog: Any, job: CompactionJob, tmp_path: Path) -> CompactionJob:
     fifo = tmp_path / "data.parquet"
     os.mkfifo(fifo)
     return replace(job, data_files=(replace(job.data_files[0], path=str(fifo)),))
+
+
+@pytest.fixture(scope="session")
+def two_partitions_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a catalog of one table: two partitions of three small files each, a fourth file for both."""
+    folder = tmp_path_factory.mktemp("catalog") / "made"
+    folder.mkdir()
+    catalog = two.catalog_in(folder)
+    catalog.create_namespace("db")
+    schema = Schema(
+        NestedField(1, "id", LongType(), required=False),
+        NestedField(2, "part", IntegerType(), required=False),
+        NestedField(3, "text", StringType(), required=False),
+    )
+    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "part"))
+    table = catalog.create_table(two.NAME, schema, partition_spec=spec, properties={"format-version": "2"})
+    for start in (0, 10, 20):
+        two.append(table, 1, start)
+        two.append(table, 2, start)
+    table.append(pa.concat_tables([two.some(1, 30), two.some(2, 30)]))
+    catalog.engine.dispose()
+    return folder
+
+
+@pytest.fixture
+def two_partitions(two_partitions_made: Path) -> Any:
+    """An embedded catalog, as it was made. Its paths are absolute, so it is put back where it was for each test."""
+    made = two_partitions_made
+    kept = made.with_name("kept")
+    if kept.exists():
+        shutil.rmtree(made)
+    else:
+        made.rename(kept)
+    shutil.copytree(kept, made)
+    return two.catalog_in(made)
